@@ -1,0 +1,81 @@
+//! Which format bytes are in, told from their first sectors.
+
+use std::fmt;
+
+/// A disk format by its established name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// The guest's bytes as they are.
+    Raw,
+    /// QEMU's copy-on-write format, versions 2 and 3.
+    Qcow2,
+    /// An optical disc image (ISO 9660 or UDF): read as raw, named for people.
+    Iso,
+    /// VMware.
+    Vmdk,
+    /// VirtualBox.
+    Vdi,
+    /// Virtual PC, dynamic or fixed.
+    Vhd,
+    /// Hyper-V.
+    Vhdx,
+    /// QEMU's first copy-on-write format.
+    Qcow1,
+    /// QEMU's enhanced disk.
+    Qed,
+    /// Parallels.
+    Parallels,
+    /// An encrypted container.
+    Luks,
+}
+
+impl Format {
+    /// The name people and other tools use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Raw => "raw",
+            Format::Qcow2 => "qcow2",
+            Format::Iso => "iso",
+            Format::Vmdk => "vmdk",
+            Format::Vdi => "vdi",
+            Format::Vhd => "vhd",
+            Format::Vhdx => "vhdx",
+            Format::Qcow1 => "qcow1",
+            Format::Qed => "qed",
+            Format::Parallels => "parallels",
+            Format::Luks => "luks",
+        }
+    }
+
+    /// How many bytes from the front [`Format::probe`] wants to see (fewer is fine for a shorter disk).
+    pub const HEAD: usize = 40 << 10;
+
+    /// Tells the format from the first [`Format::HEAD`] bytes.
+    ///
+    /// Anything unknown is raw. **Probe once, and only what no guest has written to as a raw disk**: a guest can
+    /// write another format's magic into its own first sector, so a disk declared raw is never probed.
+    pub fn probe(head: &[u8]) -> Format {
+        let has = |at: usize, magic: &[u8]| head.get(at..at + magic.len()) == Some(magic);
+        match () {
+            () if has(0, b"QFI\xfb") => match head.get(4..8) {
+                Some([0, 0, 0, 1]) => Format::Qcow1,
+                _ => Format::Qcow2,
+            },
+            () if has(0, b"KDMV") || has(0, b"COWD") || has(0, b"# Disk DescriptorFile") => Format::Vmdk,
+            () if has(0x40, b"\x7f\x10\xda\xbe") => Format::Vdi,
+            () if has(0, b"conectix") => Format::Vhd,
+            () if has(0, b"vhdxfile") => Format::Vhdx,
+            () if has(0, b"QED\0") => Format::Qed,
+            () if has(0, b"WithoutFreeSpace") || has(0, b"WithouFreSpacExt") => Format::Parallels,
+            () if has(0, b"LUKS\xba\xbe") => Format::Luks,
+            () if has(0x8001, b"CD001") || has(0x8001, b"BEA01") || has(0x8001, b"NSR0") => Format::Iso,
+            () => Format::Raw,
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,29 @@
+//! Disk formats as guests, tools and attackers write them.
+//!
+//! ```text
+//!   bytes (ReadAt) ──probe──► Format ──open──► Image ──windows──► Extents   (tables first, then data)
+//!   bytes in order ──────────────────────────► StreamImage ─────► Extents   (as they arrive)
+//!   Extents + bytes ──Unpacker──► the guest's bytes
+//!   the guest's bytes ──qcow2::write──► a qcow2 file
+//! ```
+//!
+//! **Owns** what the bytes of an image file mean. **Knows nothing of** networks, targets, threads or terminals;
+//! whoever calls it moves the bytes. An image is an attack until proven otherwise: every number is checked before it
+//! is used, nothing an image refers to is ever opened, memory is bounded by [`Limits`], and every refusal names the
+//! field and the offset.
+
+pub mod codec;
+pub mod error;
+pub mod extent;
+pub mod format;
+pub mod image;
+pub mod qcow2;
+pub mod raw;
+pub mod read_at;
+
+pub use codec::{Codec, Unpacker};
+pub use error::{Error, Kind, Result};
+pub use extent::{Data, Extent, Window};
+pub use format::Format;
+pub use image::{Image, Limits, StreamImage, open, stream};
+pub use read_at::ReadAt;

@@ -1,0 +1,124 @@
+//! What went wrong: a small kind that callers branch on, one sentence with its context, the cause.
+
+use std::fmt;
+use std::io;
+
+/// This crate's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What a caller may branch on; the program's exit code follows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// It was tried and failed (a broken connection after all retries, a full disk).
+    Failed,
+    /// What was asked for makes no sense.
+    Usage,
+    /// The input is hostile, broken or not supported; trying again will not help.
+    Refused,
+    /// The source, or a folder on the way to the target, does not exist.
+    NotFound,
+    /// The server wants other credentials.
+    Auth,
+    /// The user stopped it.
+    Interrupted,
+}
+
+/// An error. `Display` is one sentence a person can act on, without its cause; the cause is in `source()` and the
+/// chain is printed once, at the edge.
+pub struct Error {
+    kind: Kind,
+    what: String,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// `what` names the object (path, URL, field, offset) and what to do about it.
+    pub fn new(kind: Kind, what: impl Into<String>) -> Self {
+        Error { kind, what: what.into(), source: None }
+    }
+
+    /// Something that failed for an outside reason.
+    pub fn failed(what: impl Into<String>) -> Self {
+        Error::new(Kind::Failed, what)
+    }
+
+    /// Input that is refused.
+    pub fn refused(what: impl Into<String>) -> Self {
+        Error::new(Kind::Refused, what)
+    }
+
+    /// The same error with its cause.
+    pub fn because(mut self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.source = Some(cause.into());
+        self
+    }
+
+    /// An I/O error on `what` ("cannot read /x/y"). An error of this crate or of `disk-format` that travelled inside
+    /// `io::Error` is taken out again, so the kind and the sentence survive a chain of readers.
+    pub fn io(what: impl Into<String>, e: io::Error) -> Self {
+        let e = match e.downcast::<Error>() {
+            Ok(ours) => return ours,
+            Err(e) => e,
+        };
+        let e = match e.downcast::<disk_format::Error>() {
+            Ok(theirs) => return theirs.into(),
+            Err(e) => e,
+        };
+        let kind = match e.kind() {
+            io::ErrorKind::NotFound => Kind::NotFound,
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => Kind::Refused,
+            _ => Kind::Failed,
+        };
+        Error::new(kind, what).because(e)
+    }
+
+    /// What a caller may branch on.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.kind, self.what)?;
+        match &self.source {
+            Some(cause) => write!(f, ": {cause:?}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|e| e as _)
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(e: Error) -> io::Error {
+        io::Error::other(e)
+    }
+}
+
+impl From<disk_format::Error> for Error {
+    fn from(mut e: disk_format::Error) -> Error {
+        // A read that failed for a reason of ours (a lost connection, a changed file) is that reason.
+        let cause = match e.take_source().map(io::Error::downcast::<Error>) {
+            Some(Ok(ours)) => return ours,
+            Some(Err(cause)) => Some(cause),
+            None => None,
+        };
+        let kind = if e.kind() == disk_format::Kind::Io { Kind::Failed } else { Kind::Refused };
+        let error = Error::new(kind, e.to_string());
+        match cause {
+            Some(cause) => error.because(cause),
+            None => error,
+        }
+    }
+}

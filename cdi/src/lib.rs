@@ -1,0 +1,17 @@
+//! Bytes from anywhere to one disk, in one pass.
+//!
+//! ```text
+//!  source/ ──Stream──► filter/ (gzip xz zstd tar …) ──► disk-format StreamImage ─┐
+//!     │                                                                         ├─► jobs ─► workers ─► target/
+//!     └────ReadAt───────────────────────────────────► disk-format Image ────────┘   decode, zero-scan, write
+//! ```
+//!
+//! facts → [`plan`] (pure) → [`run`] → report. The plan says before a byte moves how the bytes flow, what memory and
+//! extra disk they can need, and why. Nothing here prints, and nothing here speaks to Kubernetes.
+
+pub mod error;
+pub mod filter;
+pub mod source;
+pub mod target;
+
+pub use error::{Error, Kind, Result};

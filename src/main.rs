@@ -1,0 +1,3 @@
+//! `coracle`: virtual machine disks as container images, and the machines that boot from them.
+
+fn main() {}

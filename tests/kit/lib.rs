@@ -1,0 +1,1 @@
+//! The kit: servers that behave and misbehave, images, and the places a test may write to.
