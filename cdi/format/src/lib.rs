@@ -20,6 +20,7 @@ pub mod image;
 pub mod qcow2;
 pub mod raw;
 pub mod read_at;
+pub mod rebuild;
 
 pub use codec::{Codec, Unpacker};
 pub use error::{Error, Kind, Result};
