@@ -1,5 +1,7 @@
 //! qcow2, versions 2 and 3.
 
+pub mod write;
+
 use crate::image::{Image, Limits, Pushed, StreamImage};
 use crate::{Error, Extent, Format, Kind, ReadAt, Result, Window};
 use std::sync::Arc;
