@@ -29,6 +29,7 @@ mod occupied;
 mod refcounts;
 mod snapshots;
 mod stream;
+pub mod write;
 
 pub use image::Qcow2;
 pub use stream::Qcow2Stream;
