@@ -1,1 +1,3 @@
 //! The kit: servers that behave and misbehave, images, and the places a test may write to.
+
+pub mod nginx;
