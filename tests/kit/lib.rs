@@ -2,3 +2,6 @@
 
 pub mod coracle;
 pub mod disk;
+//! The kit: servers that behave and misbehave, images, and the places a test may write to.
+
+pub mod nginx;

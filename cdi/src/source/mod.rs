@@ -9,6 +9,9 @@
 //!
 //! [`open`] is the one place where a name becomes a source; a new kind of name plugs in there.
 
+pub mod http;
+pub mod options;
+
 use crate::Result;
 use disk_format::ReadAt;
 use std::io::Read;
