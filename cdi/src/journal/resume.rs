@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn table() {
-        let mark = Mark { position: Position::Linear { offset: 7 }, written: 5 };
+        let mark = Mark { position: Position::Linear { offset: 7 }, written: 5, sum: None };
         let go = || Resume::Go(mark.clone());
         let proof = Some(("etag:\"x\"", true));
         let likely = Some(("mtime:1", false));
@@ -144,7 +144,7 @@ mod tests {
                 run(&job("a", "p", likely)),
                 job("a", "p", likely),
                 Mode::Auto,
-                Err("--resume=always"),
+                Err("--resume takes"),
             ),
             ("likely, always", run(&job("a", "p", likely)), job("a", "p", likely), Mode::Always, Ok(go())),
             (
