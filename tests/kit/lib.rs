@@ -2,4 +2,5 @@
 
 pub mod coracle;
 pub mod disk;
+pub mod http;
 pub mod nginx;
