@@ -1,7 +1,7 @@
 //! A folder for tests that knows what was truly durable, and whose power can be cut at every single operation.
 //!
 //! Until it is synced, a file's history is a list of changes. A power cut leaves each sector at some moment of that
-//! history, its length at some other, and of the changes to names any that it likes: more disorder than a real file
+//! history or with junk in it, its length at some other, and of the changes to names any that it likes: more disorder than a real file
 //! system makes, so whatever survives here survives there.
 
 use super::disk::{Claimed, Folder, Handle, Kept};
@@ -163,6 +163,11 @@ impl Inode {
             let from = then.len().min(i * SECTOR);
             let bytes = &then[from..then.len().min(from + sector.len())];
             sector[..bytes.len()].copy_from_slice(bytes);
+            // A block that was given to the file and not yet written may show what somebody else had there.
+            let written = self.history.iter().any(|h| h.get(from..from + bytes.len()) != Some(bytes));
+            if written && rng.below(4) == 0 {
+                sector.fill(0xEE);
+            }
         }
         Inode { history: vec![left] }
     }

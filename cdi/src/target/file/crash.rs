@@ -7,7 +7,7 @@ use crate::journal::Position;
 use crate::source::Identity;
 
 const BLOCK: usize = 1024;
-const BLOCKS: usize = 14;
+const BLOCKS: usize = 20;
 const NAME: &str = "disk";
 
 /// A disk with holes, different for each seed.
@@ -33,9 +33,11 @@ struct Manner {
     seed: u64,
     size_known: bool,
     preallocate: bool,
+    /// Blocks between marks; with 1 the journal becomes long enough to be rewritten.
+    marks: usize,
 }
 
-/// One run of a small engine: in order, with a mark after every third block. Checks what it goes on from.
+/// One run of a small engine: in order, with marks. Checks what it goes on from.
 fn run(folder: &SimFolder, how: Manner) -> Result<()> {
     let disk = disk(how.seed);
     let size = disk.len() as u64;
@@ -62,7 +64,7 @@ fn run(folder: &SimFolder, how: Manner) -> Result<()> {
         } else {
             started.target.write(at, block)?;
         }
-        if i % 3 == 2 {
+        if (i + 1) % how.marks == 0 {
             let offset = at + block.len() as u64;
             started
                 .journal
@@ -86,10 +88,11 @@ fn assert_whole(folder: &SimFolder, allowed: &[Option<u64>], context: &str) {
 }
 
 fn manners(seed: u64) -> [Manner; 3] {
-    [(true, false), (false, false), (true, true)].map(|(size_known, preallocate)| Manner {
+    [(true, false, 1), (false, false, 3), (true, true, 3)].map(|(size_known, preallocate, marks)| Manner {
         seed,
         size_known,
         preallocate,
+        marks,
     })
 }
 
@@ -132,7 +135,7 @@ fn many_runs_of_several_jobs_each_cut_short() {
             let job = 1 + rng.below(2) as u64;
             let how = manners(job)[rng.below(3)];
             let context = format!("seed {seed}, round {round}, {how:?}");
-            folder.stop_after(rng.below(60));
+            folder.stop_after(rng.below(80));
             let done = run(&folder, how);
             if done.is_ok() {
                 // Finished means durable: the older disks are gone for good.
