@@ -30,7 +30,7 @@ const VERSION: u32 = 1;
 /// A journal that is longer than this was not written by us.
 const MAX_LEN: u64 = 64 << 20;
 /// Below this length, old marks are left where they are.
-const SMALL: u64 = 256 << 10;
+const SMALL: u64 = if cfg!(test) { 1 << 10 } else { 256 << 10 };
 
 /// What a run is about, so that a later one can tell whether it is the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -85,6 +85,8 @@ mod tests {
         Job { source: source.to_owned(), identity, plan: plan.to_owned() }
     }
 
+    type Case = (&'static str, Before, Job, Mode, Result<Resume, &'static str>);
+
     #[test]
     fn table() {
         let mark = Mark { position: Position::Linear { offset: 7 }, written: 5, sum: None };
@@ -94,7 +96,7 @@ mod tests {
         let same = job("a", "p", proof);
         let run = |job: &Job| Before::Run(job.clone(), Some(mark.clone()));
 
-        let cases: &[(&str, Before, Job, Mode, Result<Resume, &str>)] = &[
+        let cases: &[Case] = &[
             ("proved", run(&same), same.clone(), Mode::Auto, Ok(go())),
             ("proved, always", run(&same), same.clone(), Mode::Always, Ok(go())),
             ("never", run(&same), same.clone(), Mode::Never, Err("asked for")),
