@@ -22,6 +22,7 @@ pub mod look;
 pub mod qcow2;
 pub mod raw;
 pub mod read_at;
+pub mod rebuild;
 
 pub use codec::{Codec, Unpacker};
 pub use error::{Error, Kind, Result};
