@@ -53,6 +53,12 @@ impl Error {
         self
     }
 
+    /// The same error with a further sentence on what to do.
+    pub fn with_hint(mut self, hint: impl fmt::Display) -> Self {
+        self.what = format!("{}; {hint}", self.what);
+        self
+    }
+
     /// An I/O error on `what` ("cannot read /x/y"). An error of this crate or of `disk-format` that travelled inside
     /// `io::Error` is taken out again, so the kind and the sentence survive a chain of readers.
     pub fn io(what: impl Into<String>, e: io::Error) -> Self {

@@ -11,7 +11,12 @@
 
 pub mod error;
 pub mod filter;
+pub mod journal;
+mod size;
 pub mod source;
+pub mod spool;
+mod sys;
 pub mod target;
+pub mod zeros;
 
 pub use error::{Error, Kind, Result};

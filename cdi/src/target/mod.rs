@@ -7,6 +7,18 @@
 //! | `-` | `stdout.rs` | guest order | written |
 //! | a qcow2 file | `qcow2.rs` | guest order | no cluster |
 
+mod block;
+pub(crate) mod disk;
+mod file;
+mod held;
+mod real;
+mod refuse;
+mod stdout;
+
+pub use block::BlockTarget;
+pub use file::{Claim, FileOptions, FileTarget, Started, discard};
+pub use stdout::StdoutTarget;
+
 use crate::Result;
 
 /// A place for the guest's bytes. Writers call from several threads where [`Target::order`] is `Any`.
@@ -19,6 +31,12 @@ pub trait Target: Send + Sync {
 
     /// Makes a range read as zeros. Free where the target is known to hold zeros there.
     fn zero(&self, guest: u64, len: u64) -> Result<()>;
+
+    /// Tells the disk's size where it was not known when the target was made (the end of a raw stream). A target that
+    /// needs to know it from the start does nothing here.
+    fn set_size(&self, _size: u64) -> Result<()> {
+        Ok(())
+    }
 
     /// Everything written before this call survives a power cut after it.
     fn sync(&self) -> Result<()>;
