@@ -41,8 +41,8 @@ test: setup ## everything that proves the product, on this machine alone
 demo: build ## the main job, seen: a Debian disk over HTTP becomes a raw disk
 	tests/demo.sh "$(TARGET)/release/coracle"
 
-bench: build ## measure against the usual tools and write docs/benchmarks.md (about 30 minutes)
-	tests/bench/run "$(TARGET)/release/coracle"
+bench: build ## measure against the usual tools and write docs/benchmarks.md (about 40 minutes)
+	tests/bench/run "$(TARGET)/release/coracle" $(BENCH)
 
 fuzz: ## run every fuzz target for FUZZ_SECONDS (60) each; needs a nightly Rust
 	@.ci/setup fuzz

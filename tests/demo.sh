@@ -44,9 +44,10 @@ echo "$(mib "$(stat -Lc %s "$packed")") at $url"
 cd "$work"
 PATH=${coracle%/*}:$PATH
 say "One command"
-echo "\$ coracle convert $url disk.img"
-measure coracle convert "$url" disk.img
-our_time=$took our_rss=$rss our_sent=$(nginx_sent nginx)
+echo "\$ coracle convert --json $url disk.img >report.json"
+measure coracle convert --json "$url" disk.img >report.json
+our_time=$took our_rss=$rss our_sent=$(nginx_sent nginx) our_extra=$(jq .spool_peak report.json)
+jq -r '"\(.flow): \(.bytes_read) bytes read, \(.bytes_written) written, \(.spool_peak) spooled"' report.json
 
 say "What it is"
 show coracle inspect disk.img
@@ -73,6 +74,6 @@ say "Side by side"
 printf '%-22s %14s %14s\n' '' coracle 'by hand'
 printf '%-22s %14s %14s\n' seconds "$our_time" "$took"
 printf '%-22s %14s %14s\n' 'over the network' "$(mib "$our_sent")" "$(mib "$hand_sent")"
-printf '%-22s %14s %14s\n' 'extra disk' 'see its report' "$(mib "$hand_extra")"
+printf '%-22s %14s %14s\n' 'extra disk' "$(mib "$our_extra")" "$(mib "$hand_extra")"
 printf '%-22s %14s %14s\n' 'largest memory' "$((our_rss / 1024)) MiB" "$((rss / 1024)) MiB"
 printf '%-22s %14s %14s\n' 'disk.img holds' "$(du -m disk.img | cut -f1) MiB" "$(du -m hand.img | cut -f1) MiB"
