@@ -7,10 +7,12 @@
 //! | `-` | `stdout.rs` | guest order | written |
 //! | a qcow2 file | `qcow2.rs` | guest order | no cluster |
 
+mod behind;
 mod block;
 pub(crate) mod disk;
 mod file;
 mod held;
+mod place;
 mod real;
 mod refuse;
 #[cfg(test)]
@@ -19,6 +21,7 @@ mod stdout;
 
 pub use block::BlockTarget;
 pub use file::{Claim, FileOptions, FileTarget, Started, discard};
+pub use place::Place;
 pub use stdout::StdoutTarget;
 
 use crate::Result;
