@@ -88,6 +88,16 @@ impl BlockTarget {
         self.capacity
     }
 
+    /// Whether another device is this one, a partition of it, or the disk it is a partition of: a disk must not be read
+    /// from where it is written.
+    pub fn overlaps(&self, path: &Path) -> bool {
+        let Ok(meta) = std::fs::metadata(path) else { return false };
+        let Ok(own) = self.file.metadata() else { return true };
+        let within = |disk: u64, part: u64| held::with_partitions(disk).iter().any(|&(_, rdev)| rdev == part);
+        meta.file_type().is_block_device()
+            && (within(own.rdev(), meta.rdev()) || within(meta.rdev(), own.rdev()))
+    }
+
     fn fits(&self, size: u64) -> Result<()> {
         if size <= self.capacity {
             return Ok(());

@@ -17,7 +17,7 @@
 //! these names is overwritten.
 
 use super::behind::WriteBehind;
-use super::disk::{Folder, Handle, Kept};
+use super::disk::{Claimed, Folder, Handle, Kept};
 use super::real::RealFolder;
 use super::refuse;
 use super::{Finished, Order, Target};
@@ -48,6 +48,7 @@ pub struct FileOptions {
 pub struct Claim {
     folder: Arc<dyn Folder>,
     names: Names,
+    tidy: Tidy,
     file: Box<dyn Handle>,
     kept: Option<Kept>,
     created: bool,
@@ -86,6 +87,13 @@ struct Names {
     journal: OsString,
 }
 
+/// Removes an empty `.partial` that came to nothing: a claim that was dropped, a start that failed.
+struct Tidy {
+    folder: Arc<dyn Folder>,
+    partial: OsString,
+    armed: bool,
+}
+
 /// What a range that was never written reads as, and so what a zero range costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Zeros {
@@ -107,8 +115,9 @@ impl Claim {
 
     pub(super) fn of(folder: Arc<dyn Folder>, name: &OsStr, kept: Option<Kept>) -> Result<Self> {
         let names = Names::of(name);
-        let claimed = folder.claim(&names.partial)?;
-        Ok(Claim { folder, names, file: claimed.file, kept, created: claimed.created })
+        let Claimed { file, created } = folder.claim(&names.partial)?;
+        let tidy = Tidy { folder: folder.clone(), partial: names.partial.clone(), armed: created };
+        Ok(Claim { folder, names, tidy, file, kept, created })
     }
 
     /// Goes on with the earlier run where that is safe and wanted, or starts anew.
@@ -136,7 +145,6 @@ impl Claim {
                 Ok(Started { target, journal, mark: None, anew })
             }
             Resume::Refuse(why) => {
-                self.give_back();
                 let path = self.folder.path(&self.names.target);
                 let what =
                     format!("cannot go on with {}: {why}; run it without --resume=always", path.display());
@@ -146,7 +154,7 @@ impl Claim {
     }
 
     /// Starts anew, without a journal.
-    pub fn start_anew(self, options: FileOptions) -> Result<FileTarget> {
+    pub fn start_anew(mut self, options: FileOptions) -> Result<FileTarget> {
         // The old journal's marks must be gone for good before the data they speak of goes.
         let cleared = journal::remove(&*self.folder, &self.names.journal).and_then(|was_there| {
             if was_there {
@@ -155,6 +163,7 @@ impl Claim {
             self.file.set_len(0)
         });
         cleared.map_err(|e| self.failed("cannot empty", e))?;
+        self.tidy.armed = true;
         self.ready(options, Zeros::Free)
     }
 
@@ -163,17 +172,11 @@ impl Claim {
     }
 
     fn ready(self, options: FileOptions, zeros: Zeros) -> Result<FileTarget> {
-        if let Err(e) = self.make_room(options) {
-            // What an earlier run left is worth something only if it was there.
-            if zeros == Zeros::Free {
-                self.give_up();
-            }
-            return Err(e);
-        }
+        self.make_room(options)?;
         if let Some(kept) = &self.kept {
             self.file.take_after(kept).map_err(|e| self.failed("cannot set the mode of", e))?;
         }
-        let Claim { folder, names, file, .. } = self;
+        let Claim { folder, names, mut tidy, file, .. } = self;
         let size = AtomicU64::new(options.size.unwrap_or(OPEN_END));
         let there = file.len().map_err(|e| names.failed(&*folder, "cannot examine", e))?;
         let file: Arc<dyn Handle> = Arc::from(file);
@@ -181,6 +184,7 @@ impl Claim {
             let file = file.clone();
             WriteBehind::new(move || file.start_writeback())
         };
+        tidy.armed = false;
         Ok(FileTarget {
             folder,
             names,
@@ -223,19 +227,6 @@ impl Claim {
             Error::failed(what).because(e)
         })?;
         if options.preallocate { reserve(&*self.file, size, &path) } else { Ok(()) }
-    }
-
-    /// Leaves no `.partial` that was not there before.
-    fn give_back(&self) {
-        if self.created {
-            self.give_up();
-        }
-    }
-
-    fn give_up(&self) {
-        if let Err(e) = self.folder.remove(&self.names.partial) {
-            tracing::warn!("{} is left behind: {e}", self.folder.path(&self.names.partial).display());
-        }
     }
 
     fn failed(&self, what: &str, e: io::Error) -> Error {
@@ -387,6 +378,16 @@ fn discard_in(folder: Arc<dyn Folder>, name: &OsStr) -> Result<()> {
         .map_err(|e| claim.failed("cannot remove the journal of", e))?;
     claim.folder.remove(&claim.names.partial).map_err(|e| claim.failed("cannot remove", e))?;
     Ok(())
+}
+
+impl Drop for Tidy {
+    fn drop(&mut self) {
+        if self.armed
+            && let Err(e) = self.folder.remove(&self.partial)
+        {
+            tracing::warn!("{} is left behind: {e}", self.folder.path(&self.partial).display());
+        }
+    }
 }
 
 impl Names {

@@ -192,6 +192,10 @@ fn a_device_with_a_mounted_partition_is_refused() {
     }
     let e = device.refusal(4096);
     assert!(run("umount", &[place]));
+    let target = BlockTarget::open(Path::new(&partition), Some(4096)).unwrap();
+    assert!(target.overlaps(&device.device));
+    drop(target);
+    assert!(BlockTarget::open(&device.device, Some(4096)).unwrap().overlaps(Path::new(&partition)));
     assert!(e.contains(&format!("{partition} is mounted on {place}")), "{e}");
 }
 
@@ -207,7 +211,9 @@ fn a_device_that_somebody_else_has_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let link = folder.path().join("by-id");
     std::os::unix::fs::symlink(&device.device, &link).unwrap();
-    drop(BlockTarget::open(&link, Some(4096)).unwrap());
+    let linked = BlockTarget::open(&link, Some(4096)).unwrap();
+    assert!(linked.overlaps(&device.device) && !linked.overlaps(Path::new("/dev/null")));
+    drop(linked);
 
     let name = device.device.to_str().unwrap();
     if run("mkswap", &[name]) && run("swapon", &[name]) {
