@@ -389,6 +389,18 @@ fn a_journal_stays_short() {
 }
 
 #[test]
+fn a_claim_that_comes_to_nothing_leaves_nothing() {
+    let folder = folder();
+    let path = folder.path().join("disk.img");
+    drop(Claim::take(&path).unwrap());
+    assert_eq!(names(folder.path()), [""; 0]);
+    // What an earlier run left is not ours to remove.
+    drop(FileTarget::create(&path, sized(4096)).unwrap());
+    drop(Claim::take(&path).unwrap());
+    assert_eq!(names(folder.path()), ["disk.img.partial"]);
+}
+
+#[test]
 fn a_finished_disk_is_not_mistaken_for_a_partial() {
     // Another process that had opened NAME.partial when it was renamed must not write into the final disk.
     let folder = folder();
