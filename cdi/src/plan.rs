@@ -54,7 +54,7 @@ pub enum Output {
         /// Size of a cluster as a power of two.
         cluster_bits: u32,
         /// Compression and its level.
-        compress: Option<(Codec, i32)>,
+        compress: Option<(Codec, u8)>,
     },
 }
 

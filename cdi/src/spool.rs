@@ -146,7 +146,7 @@ impl ReadAt for Spooled<'_> {
     }
 }
 
-fn nameless(folder: &Path) -> io::Result<File> {
+pub(crate) fn nameless(folder: &Path) -> io::Result<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     if let Ok(fd) = rustix::fs::openat(CWD, folder, flags, Mode::RUSR | Mode::WUSR) {
         return Ok(File::from(fd));

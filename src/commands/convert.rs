@@ -3,7 +3,7 @@
 use super::source::SourceArgs;
 use crate::ui;
 use cdi::convert::{Prepared, Request, prepare};
-use cdi::filter::Checksum;
+use cdi::filter::verify::Digest;
 use cdi::journal::Mode;
 use cdi::plan::{Output, Wishes};
 use cdi::run::watch::Watch;
@@ -45,7 +45,7 @@ pub(crate) struct Args {
 
     /// Compress a qcow2: zlib or zstd, with a level if wanted (zstd:9)
     #[arg(short = 'c', long, value_name = "CODEC[:LEVEL]", value_parser = compression)]
-    compress: Option<(Codec, i32)>,
+    compress: Option<(Codec, u8)>,
 
     /// Cluster size of a qcow2: 512 bytes to 2 MiB
     #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = cluster_bits)]
@@ -57,8 +57,8 @@ pub(crate) struct Args {
 
     /// Refuse the source unless its bytes, as they are before any
     /// decompression, have this digest: sha256:HEX or sha512:HEX
-    #[arg(long, value_name = "DIGEST", value_parser = Checksum::parse)]
-    checksum: Option<Checksum>,
+    #[arg(long, value_name = "DIGEST", value_parser = clap::value_parser!(Digest))]
+    checksum: Option<Digest>,
 
     /// Allocate all blocks of the target instead of leaving holes
     #[arg(long)]
@@ -135,9 +135,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn convert(args: &Args, prepared: Prepared, watch: &Arc<Watch>) -> Result<()> {
     let show = if args.quiet { ui::Show::Quiet } else { ui::Show::Auto };
-    if !args.quiet {
-        prepared.notes().iter().for_each(|note| ui::say(note));
-    }
     let progress = ui::Progress::start(watch.clone(), show);
     let report = prepared.run(watch);
     drop(progress);
@@ -179,7 +176,7 @@ fn request(args: &Args) -> Result<Request> {
         }),
         options: args.from.options()?,
         output,
-        checksum: args.checksum.clone(),
+        checksum: args.checksum,
         wishes: Wishes {
             checksum: args.checksum.is_some(),
             verify: args.verify,
@@ -208,7 +205,7 @@ fn cluster_bits(text: &str) -> Result<u32> {
     Err(Error::new(Kind::Usage, what))
 }
 
-fn compression(text: &str) -> Result<(Codec, i32)> {
+fn compression(text: &str) -> Result<(Codec, u8)> {
     let (name, level) = text.split_once(':').map_or((text, None), |(name, level)| (name, Some(level)));
     let (codec, default, levels) = match name {
         "zlib" => (Codec::Deflate, 6, 1..=9),

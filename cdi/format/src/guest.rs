@@ -129,9 +129,9 @@ impl ReadAt for GuestView {
                     let from = at.checked_add(skip).ok_or(io::ErrorKind::UnexpectedEof)?;
                     self.bytes.read_exact_at(now, from)?;
                 }
-                Data::Packed { at, size, codec } => {
+                Data::Packed { at, size, codec, unpacked } => {
                     let cluster =
-                        state.clusters.get(self.image.format(), &*self.bytes, &extent, at, size, codec)?;
+                        state.clusters.get(self.image.format(), &*self.bytes, &extent, at, size, codec, unpacked)?;
                     let skip = skip as usize; // below LARGEST, or `get` would have refused
                     now.copy_from_slice(&cluster[skip..skip + len]);
                 }
@@ -151,7 +151,7 @@ struct Clusters {
 }
 
 impl Clusters {
-    /// The bytes of a packed extent, exactly as long as the extent.
+    /// The bytes of a packed extent, and what may lie past it in its cluster.
     fn get(
         &mut self,
         format: Format,
@@ -160,22 +160,23 @@ impl Clusters {
         at: u64,
         size: u32,
         codec: Codec,
+        unpacked: u32,
     ) -> Result<&[u8]> {
         if let Some(i) = self.kept.iter().position(|(guest, _)| *guest == extent.guest) {
             return Ok(&self.kept[i].1);
         }
-        if extent.len > LARGEST || u64::from(size) > 2 * LARGEST {
+        if u64::from(unpacked) > LARGEST || u64::from(size) > 2 * LARGEST {
             let what =
-                format!("a compressed cluster of {} bytes is larger than any format allows", extent.len);
+                format!("a compressed cluster of {unpacked} bytes is larger than any format allows");
             return Err(Error::new(Kind::Malformed, format, what).at(at));
         }
         let mut packed = vec![0; size as usize];
         bytes
             .read_exact_at(&mut packed, at)
             .map_err(|e| Error::io(format, "cannot read a compressed cluster", at, e))?;
-        let mut out = vec![0; extent.len as usize];
-        let unpacked = self.unpacker.unpack(codec, &packed, &mut out);
-        unpacked.map_err(|e| Error::io(format, "a compressed cluster cannot be unpacked", at, e))?;
+        let mut out = vec![0; unpacked as usize];
+        let done = self.unpacker.unpack(codec, &packed, &mut out);
+        done.map_err(|e| Error::io(format, "a compressed cluster cannot be unpacked", at, e))?;
         if self.kept.len() == CLUSTERS {
             self.kept.pop_front();
         }

@@ -13,6 +13,7 @@
 //! field and the offset.
 
 pub mod codec;
+mod deflate;
 pub mod error;
 pub mod extent;
 pub mod format;

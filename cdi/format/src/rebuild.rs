@@ -150,7 +150,7 @@ impl Canvas {
         let size = self.disk.len() as u64;
         let end = extent.guest.checked_add(extent.len).filter(|&end| end <= size && extent.len > 0);
         let end = end.ok_or_else(|| self.fault(format!("{extent:?} leaves the disk of {size} bytes")))?;
-        if extent.guest % SECTOR != 0 || (end % SECTOR != 0 && end != size) {
+        if !extent.guest.is_multiple_of(SECTOR) || (!end.is_multiple_of(SECTOR) && end != size) {
             return Err(self.fault(format!("{extent:?} is not on sectors")));
         }
         for sector in (extent.guest / SECTOR) as usize..end.div_ceil(SECTOR) as usize {

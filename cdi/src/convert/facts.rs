@@ -1,23 +1,24 @@
 //! Finds out what the plan is made from: opens the source, peels what is around the disk, reads the first header.
 
 use super::Request;
-use crate::filter::progress::Counted;
+use crate::filter::progress::{Count, Counted};
 use crate::filter::stack::{self, Stack};
 use crate::filter::verify::Verify;
 use crate::filter::{self, Boundary, Budget, OnBoundary};
 use crate::plan::{Facts, Place};
-use crate::source::{self, Source};
+use crate::run::holes::Sparse;
+use crate::source::{self, FileSource, Source};
 use crate::{Error, Kind, Result};
 use disk_format::{Format, Image, Limits, ReadAt};
 use std::io::Read;
 use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 use std::collections::VecDeque;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// An open source, ready for its plan.
 pub(crate) struct Opened {
-    pub(crate) source: Box<dyn Source>,
+    pub(crate) source: Arc<dyn Source>,
     pub(crate) facts: Facts,
     pub(crate) way: Way,
 }
@@ -34,7 +35,7 @@ pub(crate) enum Way {
 pub(crate) struct Stream {
     pub(crate) reader: Box<dyn Read + Send>,
     /// Bytes taken from the source.
-    pub(crate) counted: Arc<AtomicU64>,
+    pub(crate) counted: Count,
     /// Where it could be entered again.
     pub(crate) boundaries: Boundaries,
     /// Where in the decoded bytes it begins.
@@ -66,11 +67,11 @@ pub(super) fn enter_at(request: &Request, opened: &Facts, source: &dyn Source, b
     let [(layer, _)] = opened.layers[..] else {
         return Err(Error::failed("only a stream with one layer can be entered in the middle"));
     };
-    let counted = Arc::new(AtomicU64::new(boundary.input));
+    let counted = Count::default();
+    counted.add(boundary.input);
     let input = Counted::new(source.stream(boundary.input)?, counted.clone());
     let boundaries = Boundaries::default();
-    let reader =
-        filter::open(layer, Box::new(input), budget(request), Some(boundary.clone()), Some(boundaries.note()))?;
+    let reader = stack::resume(layer, Box::new(input), &peeling(request, &boundaries), boundary.clone())?;
     Ok(Stream { reader, counted, boundaries, from: boundary.output })
 }
 
@@ -83,7 +84,7 @@ pub(super) fn gather(request: &Request) -> Result<Opened> {
         Some(bytes) => {
             let head = head_of(&*bytes, &name)?;
             if looks_raw(request) || filter::detect(&head).is_none() {
-                by_offset(request, bytes, &head)?
+                by_offset(request, &source, bytes, &head)?
             } else {
                 by_stream(request, &*source)?
             }
@@ -97,43 +98,55 @@ pub(super) fn gather(request: &Request) -> Result<Opened> {
 
 type Found = (Way, Vec<(filter::Layer, filter::Need)>, Format, Option<u64>);
 
-fn by_offset(request: &Request, bytes: Arc<dyn ReadAt>, head: &[u8]) -> Result<Found> {
-    refuse_unreadable(&request.source, head)?;
+fn by_offset(request: &Request, source: &Arc<dyn Source>, bytes: Arc<dyn ReadAt>, head: &[u8]) -> Result<Found> {
+    if !looks_raw(request) {
+        refuse_unreadable(&source.facts().name, head)?;
+    }
     let format = request.source_format.unwrap_or_else(|| Format::probe(head));
-    let image = disk_format::open(format, bytes.clone(), limits(request))?;
+    let mut image = disk_format::open(format, bytes.clone(), limits(request))?;
+    if matches!(format, Format::Raw | Format::Iso) && source.data_map().is_some() {
+        let (source, size) = (source.clone(), bytes.size());
+        image = Box::new(Sparse::new(format, size, move || {
+            source.data_map().unwrap_or_else(|| Box::new(std::iter::once(0..size)))
+        }));
+    }
     let size = image.virtual_size();
     Ok((Way::Seek { bytes, image }, vec![], format, Some(size)))
 }
 
 fn by_stream(request: &Request, source: &dyn Source) -> Result<Found> {
-    let counted = Arc::new(AtomicU64::new(0));
+    let counted = Count::default();
     let stream = Counted::new(source.stream(0)?, counted.clone());
     let input: Box<dyn Read + Send> = match &request.checksum {
-        Some(checksum) => Box::new(Verify::new(stream, checksum.clone())),
+        Some(checksum) => Box::new(Verify::new(stream, *checksum)),
         None => Box::new(stream),
     };
     let boundaries = Boundaries::default();
-    let Stack { layers, head, reader } = stack::peel(input, budget(request), Some(boundaries.note()))?;
-    let format = request.source_format.unwrap_or_else(|| Format::probe(&head));
-    refuse_unreadable(&request.source, &head)?;
+    let Stack { layers, needs, reader } = stack::stack(input, &peeling(request, &boundaries))?;
+    let layers: Vec<_> = layers.into_iter().zip(needs).collect();
+    let head = reader.head();
+    let format = request.source_format.unwrap_or_else(|| Format::probe(head));
     let size = match format {
         Format::Raw | Format::Iso if layers.is_empty() => source.facts().size,
         Format::Raw | Format::Iso => None,
         // A reader of its own looks at the head only.
         _ => {
             let mut image = disk_format::stream(format, limits(request))?;
-            image.push(0, &head, false)?;
+            image.push(0, head, false)?;
             image.virtual_size()
         }
     };
-    Ok((Way::Stream(Stream { reader, counted, boundaries, from: 0 }), layers, format, size))
+    Ok((Way::Stream(Stream { reader: Box::new(reader), counted, boundaries, from: 0 }), layers, format, size))
 }
 
 /// What the layers may take; the rest of the bound is for buffers, and the plan checks the sum.
-fn budget(request: &Request) -> Budget {
+fn peeling(request: &Request, boundaries: &Boundaries) -> stack::Options {
     let wishes = &request.wishes;
     let beside = (48 << 20).min(wishes.memory / 2);
-    Budget { threads: wishes.threads, memory: wishes.memory - beside, beside }
+    let budget = Budget { threads: wishes.threads, memory: wishes.memory - beside, beside };
+    // An image of the largest disk is a little larger than the disk.
+    let limit = wishes.max_size.saturating_add(wishes.max_size / 64).saturating_add(64 << 20);
+    stack::Options { budget, limit, on_boundary: Some(boundaries.note()) }
 }
 
 /// What a reader must refuse.
@@ -170,7 +183,7 @@ fn place(name: &str) -> Result<Place> {
     }
     match std::fs::metadata(name) {
         Ok(meta) if meta.file_type().is_block_device() => {
-            let size = source::device_size(std::path::Path::new(name))?;
+            let size = FileSource::open(Path::new(name))?.facts().size.unwrap_or(0);
             Ok(Place::Block(name.to_owned(), size))
         }
         _ => Ok(Place::File(name.to_owned())),

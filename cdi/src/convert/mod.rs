@@ -17,7 +17,7 @@ mod verify;
 pub use report::Report;
 pub use shown::PlanJson;
 
-use crate::filter::verify::Checksum;
+use crate::filter::verify::Digest;
 use crate::plan::{self, Output, Plan, Wishes};
 use crate::run::watch::{Phase, Watch};
 use crate::source::Options;
@@ -39,7 +39,7 @@ pub struct Request {
     /// What is written.
     pub output: Output,
     /// The digest the source's bytes must have.
-    pub checksum: Option<Checksum>,
+    pub checksum: Option<Digest>,
     /// Everything the plan weighs.
     pub wishes: Wishes,
     /// Time between journal entries.

@@ -1,6 +1,52 @@
 //! What lies between a source's bytes and the disk image: compression and archives, each `Read → Read`, one idea per
-//! file, each under a bound. [`detect`] names the next layer from the first bytes; the plan stacks them.
+//! file, each under a bound.
+//!
+//! ```text
+//!  source ─► verify ─► progress ─► [ layer ─► limit ]* ─► the disk image's bytes
+//!                                    │
+//!            detect(head) names it, need(head) tells its memory, open() decodes it; stack peels until nothing is left
+//! ```
+//!
+//! | layer | file | size | zeros | memory | threads | entered again at |
+//! |---|---|---|---|---|---|---|
+//! | gzip | `gzip.rs` | grows, up to 1032 × | as stored | 32 KiB | one | each member |
+//! | xz | `xz/` | grows, up to 7090 × | as stored | dictionary, for each block in flight | one per block | each block, each stream |
+//! | zstd | `zstd/` | grows, up to 2¹⁵ × | as stored | window, for each frame in flight | one per frame | each frame |
+//! | tar | `tar/` | one file of it; sparse ones grow | holes become zeros | none | none | nowhere |
+//!
+//! | helper | file | what it does |
+//! |---|---|---|
+//! | stack | `stack.rs` | peels layers by detection, at most [`stack::DEPTH`] |
+//! | lanes | `lanes/` | independent units decoded in parallel, handed on in order, under one memory bound |
+//! | ahead | `ahead.rs` | runs a reader on its own thread with bounded, recycled buffers |
+//! | limit | `limit.rs` | ends a decompression bomb |
+//! | verify | `verify.rs` | compares the digest of all bytes at the end |
+//! | progress | `progress.rs` | counts bytes where others can see them |
+//!
+//! Every decoder keeps three promises: a read of 0 bytes means that everything was there and every checksum in it was
+//! right; input that is broken or cut short is a `Refused` error which names the layer and the compressed offset; and
+//! memory stays under the budget, by fewer units in parallel first and then by a refusal which tells the need.
+//!
+//! Only the plan and `run` call this module; it opens no file and knows no target.
 
+pub mod ahead;
+pub mod detect;
+mod gzip;
+mod lanes;
+pub mod limit;
+mod marks;
+pub mod progress;
+pub mod stack;
+mod tar;
+pub mod verify;
+mod xz;
+mod zstd;
+
+pub use detect::{detect, refused_layer};
+
+use crate::{Error, Result};
+use std::fmt;
+use std::io::{self, Read};
 use std::sync::Arc;
 
 /// A layer around the disk.
@@ -15,6 +61,24 @@ pub enum Layer {
     Zstd,
     /// An archive with one disk in it.
     Tar,
+}
+
+impl Layer {
+    /// The name people and other tools use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Layer::Gzip => "gzip",
+            Layer::Xz => "xz",
+            Layer::Zstd => "zstd",
+            Layer::Tar => "tar",
+        }
+    }
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 /// A place where a compressed stream can be entered again: everything before it has been decoded.
@@ -38,4 +102,104 @@ pub struct Need {
     pub least: u64,
     /// Bytes each further block decoded in parallel adds; 0 where the layer cannot be parallel.
     pub per_thread: u64,
+}
+
+/// What a decoder may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// Units decoded at the same time, at most; 0 counts as 1.
+    pub threads: usize,
+    /// Bytes for everything the decoder holds: dictionaries, windows, buffers.
+    pub memory: u64,
+    /// What `--memory` covers besides `memory`. Only so that a refusal can name the value that would do.
+    pub beside: u64,
+}
+
+/// What the layer that begins with `head` demands. [`HEAD`] bytes of it are always enough; a head too short to tell
+/// is a refusal (the input ends inside its first header).
+pub fn need(layer: Layer, head: &[u8]) -> Result<Need> {
+    match layer {
+        Layer::Gzip => Ok(gzip::NEED),
+        Layer::Xz => xz::need(head),
+        Layer::Zstd => zstd::need(head),
+        Layer::Tar => Ok(Need { least: 0, per_thread: 0 }),
+    }
+}
+
+/// How many bytes from the front tell the layer and its need, and later the disk's format.
+pub const HEAD: usize = disk_format::Format::HEAD;
+
+/// Decodes one layer.
+///
+/// With `from`, `input` already stands at `from.input` and decoding enters there; the first byte that comes out is
+/// the one at `from.output`. Boundaries are reported in order, each from inside a `read` of the returned reader and
+/// only when every byte before it has been returned by an earlier `read`.
+///
+/// gzip, xz and zstd decode on threads of their own; those end by themselves once the reader is dropped. Tar decodes
+/// inside `read`.
+pub fn open(
+    layer: Layer,
+    input: Box<dyn Read + Send>,
+    budget: Budget,
+    from: Option<Boundary>,
+    on_boundary: Option<OnBoundary>,
+) -> Result<Box<dyn Read + Send>> {
+    Ok(open_growing(layer, input, Room { budget, at_first: budget.memory }, from, on_boundary)?.reader)
+}
+
+/// A budget of which only a part is free as yet.
+#[derive(Clone, Copy)]
+struct Room {
+    budget: Budget,
+    /// The bound on memory until [`Opened::allow`] raises it.
+    at_first: u64,
+}
+
+/// A decoder whose memory bound may be raised later.
+struct Opened {
+    reader: Box<dyn Read + Send>,
+    /// Sets the bound; `None` where there is nothing to gain.
+    allow: Option<Box<dyn Fn(u64) + Send>>,
+}
+
+fn open_growing(
+    layer: Layer,
+    input: Box<dyn Read + Send>,
+    room: Room,
+    from: Option<Boundary>,
+    on_boundary: Option<OnBoundary>,
+) -> Result<Opened> {
+    let from = from.unwrap_or(Boundary { input: 0, output: 0, state: Vec::new() });
+    match layer {
+        Layer::Gzip => gzip::open(input, &from, on_boundary),
+        Layer::Xz => xz::open(input, room, &from, on_boundary),
+        Layer::Zstd => zstd::open(input, room, &from, on_boundary),
+        Layer::Tar if from.input != 0 => {
+            Err(Error::failed("tar: an archive cannot be entered in its middle"))
+        }
+        Layer::Tar => Ok(Opened { reader: Box::new(tar::Tar::new(input)), allow: None }),
+    }
+}
+
+/// Input that is refused, with the place in the layer's own bytes.
+fn refused(layer: Layer, at: u64, what: impl fmt::Display) -> io::Error {
+    Error::refused(format!("{layer}: {what} (at compressed offset {at})")).into()
+}
+
+/// Input that ends too early.
+fn truncated(layer: Layer, at: u64, inside: impl fmt::Display) -> io::Error {
+    refused(layer, at, format_args!("the input ends inside {inside}; it is truncated"))
+}
+
+/// A unit that needs more than the budget holds.
+fn too_much_memory(layer: Layer, at: u64, what: &str, need: u64, budget: Budget) -> io::Error {
+    let allow = need.saturating_add(budget.beside).div_ceil(1 << 20);
+    refused(
+        layer,
+        at,
+        format_args!(
+            "this {layer} needs {} MiB for its {what}; allow it with --memory {allow}M",
+            need.div_ceil(1 << 20)
+        ),
+    )
 }

@@ -30,7 +30,7 @@ const VERSION: u32 = 1;
 /// A journal that is longer than this was not written by us.
 const MAX_LEN: u64 = 64 << 20;
 /// Below this length, old marks are left where they are.
-const SMALL: u64 = 256 << 10;
+const SMALL: u64 = if cfg!(test) { 1 << 10 } else { 256 << 10 };
 
 /// What a run is about, so that a later one can tell whether it is the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +59,9 @@ pub struct Mark {
     pub position: Position,
     /// Bytes of data written so far, for the progress bar.
     pub written: u64,
+    /// The sum of the disk up to here, where the run verifies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sum: Option<String>,
 }
 
 /// A place where a run can go on.
@@ -66,11 +69,11 @@ pub struct Mark {
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Position {
     /// A seekable image, read by its tables: the window that begins at this guest offset was in work; of its extents,
-    /// in the order in which they are read, the first `done` are in the target. All windows before it are.
+    /// read in the order of the file, everything before its offset `done` is in the target. All windows before it are.
     Table {
         /// Guest offset where the window begins.
         window: u64,
-        /// How many extents of it are done.
+        /// Offset in the image file.
         done: u64,
     },
     /// A stream that can be entered again here.

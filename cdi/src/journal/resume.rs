@@ -85,16 +85,18 @@ mod tests {
         Job { source: source.to_owned(), identity, plan: plan.to_owned() }
     }
 
+    type Case = (&'static str, Before, Job, Mode, Result<Resume, &'static str>);
+
     #[test]
     fn table() {
-        let mark = Mark { position: Position::Linear { offset: 7 }, written: 5 };
+        let mark = Mark { position: Position::Linear { offset: 7 }, written: 5, sum: None };
         let go = || Resume::Go(mark.clone());
         let proof = Some(("etag:\"x\"", true));
         let likely = Some(("mtime:1", false));
         let same = job("a", "p", proof);
         let run = |job: &Job| Before::Run(job.clone(), Some(mark.clone()));
 
-        let cases: &[(&str, Before, Job, Mode, Result<Resume, &str>)] = &[
+        let cases: &[Case] = &[
             ("proved", run(&same), same.clone(), Mode::Auto, Ok(go())),
             ("proved, always", run(&same), same.clone(), Mode::Always, Ok(go())),
             ("never", run(&same), same.clone(), Mode::Never, Err("asked for")),
@@ -144,7 +146,7 @@ mod tests {
                 run(&job("a", "p", likely)),
                 job("a", "p", likely),
                 Mode::Auto,
-                Err("--resume=always"),
+                Err("--resume takes"),
             ),
             ("likely, always", run(&job("a", "p", likely)), job("a", "p", likely), Mode::Always, Ok(go())),
             (

@@ -3,10 +3,16 @@
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 /// Buffers of one kind. Taking waits until one comes back.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Pool<T> {
     back: Sender<T>,
     free: Receiver<T>,
+}
+
+impl<T> Clone for Pool<T> {
+    fn clone(&self) -> Self {
+        Pool { back: self.back.clone(), free: self.free.clone() }
+    }
 }
 
 impl<T: Default> Pool<T> {

@@ -1,7 +1,8 @@
 //! What the outside sees of a run, and the one way it stops it: shared counters, a phase, a first error.
 
+use crate::filter::progress::Count;
 use crate::{Error, Kind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 /// What a run is doing.
@@ -44,7 +45,7 @@ pub struct Watch {
     read: AtomicU64,
     written: AtomicU64,
     /// The source's own counter, while the run is a stream.
-    stream: Mutex<Option<Arc<AtomicU64>>>,
+    stream: Mutex<Option<Count>>,
     stopped: AtomicBool,
     error: Mutex<Option<Error>>,
 }
@@ -59,14 +60,14 @@ impl Watch {
     /// guest's disk else.
     pub fn progress(&self) -> (u64, u64) {
         let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
-        let done = stream.as_ref().map_or_else(|| self.done.load(Relaxed), |counter| counter.load(Relaxed));
+        let done = stream.as_ref().map_or_else(|| self.done.load(Relaxed), Count::get);
         (done, self.total.load(Relaxed))
     }
 
     /// Bytes taken from the source so far.
     pub fn read(&self) -> u64 {
         let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
-        self.read.load(Relaxed) + stream.as_ref().map_or(0, |counter| counter.load(Relaxed))
+        self.read.load(Relaxed) + stream.as_ref().map_or(0, Count::get)
     }
 
     /// Bytes given to the target so far.
@@ -91,10 +92,10 @@ impl Watch {
     }
 
     /// Progress is what this counter says, until another call says otherwise.
-    pub(crate) fn follow(&self, counter: Option<Arc<AtomicU64>>) {
+    pub(crate) fn follow(&self, counter: Option<Count>) {
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = std::mem::replace(&mut *stream, counter) {
-            self.read.fetch_add(before.load(Relaxed), Relaxed);
+            self.read.fetch_add(before.get(), Relaxed);
         }
     }
 

@@ -141,17 +141,18 @@ impl<'a> Worker<'a> {
 
     /// Unpacks a cluster to `self.out[at..]`.
     fn unpack_to(&mut self, job: &Job, e: &Extent, at: usize) -> Result<()> {
-        let Data::Packed { codec, at: file, .. } = e.data else {
+        let Data::Packed { codec, at: file, unpacked, .. } = e.data else {
             return Err(Error::failed("an extent that is not packed was to be unpacked"));
         };
-        let end = at + length(e)?;
+        // What lies past the extent (the disk ends inside the cluster) is overwritten or never used.
+        let end = at + unpacked as usize;
         if self.out.len() < end {
             self.out.resize(end.max(JOIN), 0);
         }
         self.unpacker.unpack(codec, bytes_of(job, e)?, &mut self.out[at..end]).map_err(|cause| {
             Error::refused(format!(
-                "the compressed cluster at offset {file:#x} of the image (guest offset {:#x}) does not unpack to {} bytes",
-                e.guest, e.len
+                "the compressed cluster at offset {file:#x} of the image (guest offset {:#x}) does not unpack to {unpacked} bytes",
+                e.guest
             ))
             .because(cause)
         })

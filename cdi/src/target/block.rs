@@ -197,6 +197,10 @@ impl Target for BlockTarget {
 /// Opens a device that nobody else has: no mount, no swap, no device mapper, no QEMU.
 fn open_alone(path: &Path, rdev: u64) -> Result<File> {
     let shown = path.display();
+    // Root may open such a device for writing all the same, and the first write fails.
+    if std::fs::read_to_string(held::sys_block(rdev).join("ro")).is_ok_and(|ro| ro.trim() == "1") {
+        return Err(Error::failed(format!("the target {shown} is a read-only device")));
+    }
     let patience = Instant::now() + PATIENCE;
     let in_use = || {
         let holders = held::device_holders(rdev);
@@ -220,10 +224,7 @@ fn open_alone(path: &Path, rdev: u64) -> Result<File> {
                 }
             }
             Err(e) => {
-                let read_only = std::fs::read_to_string(held::sys_block(rdev).join("ro"))
-                    .is_ok_and(|ro| ro.trim() == "1");
                 let what = match e.kind() {
-                    _ if read_only => format!("the target {shown} is a read-only device"),
                     io::ErrorKind::PermissionDenied => format!("no permission to write the device {shown}"),
                     _ => format!("cannot open the device {shown}"),
                 };

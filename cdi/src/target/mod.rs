@@ -13,6 +13,8 @@ mod file;
 mod held;
 mod real;
 mod refuse;
+#[cfg(test)]
+mod sim;
 mod stdout;
 
 pub use block::BlockTarget;

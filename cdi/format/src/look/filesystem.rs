@@ -8,7 +8,7 @@ mod member;
 mod native;
 mod windows;
 
-use super::peek::{Area, Missing, Peek};
+use super::peek::{Area, Missing};
 use super::seed::Seed;
 use super::system::System;
 use super::{ext, fat, iso, udf};
@@ -104,23 +104,17 @@ const NEAR_BYTES: usize = 8 << 10;
 
 /// Says what lies in an area.
 pub(crate) fn content(area: Area<'_>) -> Content {
+    // One read for all the near signatures. Where it fails, a part of it may still be there.
+    let front = area.up_to(0, NEAR_BYTES);
     area.peek.take_missing();
-    let Some(front) = area.up_to(0, NEAR_BYTES) else {
-        return unread(area.peek);
-    };
     if let Some(found) = NEAR.iter().chain(FAR).find_map(|probe| probe(area)) {
         return Content::Known(Box::new(found));
     }
-    match area.peek.take_missing() {
-        Some(Missing::Beyond) | None if front.iter().all(|&b| b == 0) => Content::Blank,
-        Some(Missing::Beyond) | None => Content::Unknown,
-        Some(why) => Content::Unread(why.to_string()),
+    match (area.peek.take_missing(), front) {
+        (Some(Missing::Beyond) | None, Some(front)) if front.iter().all(|&b| b == 0) => Content::Blank,
+        (Some(Missing::Beyond) | None, Some(_)) => Content::Unknown,
+        (why, _) => Content::Unread(why.unwrap_or(Missing::Beyond).to_string()),
     }
-}
-
-fn unread(peek: &Peek<'_>) -> Content {
-    let why = peek.take_missing().unwrap_or(Missing::Beyond);
-    Content::Unread(why.to_string())
 }
 
 impl std::fmt::Display for Missing {

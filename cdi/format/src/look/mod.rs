@@ -77,7 +77,8 @@ pub fn look_at(disk: &dyn ReadAt, size: Option<u64>) -> Look {
     if table.as_ref().is_none_or(|t| t.kind == TableKind::Mbr && t.partitions.is_empty()) {
         on_disk = filesystem::content(whole);
         // The boot sector of a filesystem looks like an MBR without partitions.
-        table = table.filter(|t| t.id.is_some() && !matches!(on_disk, Content::Known(_)));
+        let known = matches!(on_disk, Content::Known(_));
+        table = table.filter(|t| !t.problems.is_empty() || (t.id.is_some() && !known));
     }
     if let Some(table) = &mut table {
         table.check(peek.size(), optical.is_some());

@@ -1,6 +1,6 @@
 //! Bounded reading: whatever a disk claims, looking at it costs at most [`BYTES`] and [`READS`].
 //!
-//! Pages are read once and kept. A parser asks for bytes and gets them or `None`; why the last answer was `None` is
+//! Pages are read once and kept. A parser asks for bytes and gets them or `None`; why the answer was `None` is
 //! remembered here, so parsers stay free of error plumbing and the caller can still say what was missing.
 
 use crate::ReadAt;
@@ -15,8 +15,8 @@ pub const READS: u64 = 256;
 
 const PAGE: u64 = 4096;
 
-/// Why bytes were not there.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Why bytes were not there; the later ones say more than the earlier.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Missing {
     /// Past the end of the disk or of the partition.
     Beyond,
@@ -71,7 +71,7 @@ impl<'a> Peek<'a> {
         (self.reads.get(), self.bytes.get())
     }
 
-    /// Why the last `None` was one, and forgets it.
+    /// The worst reason of a `None` since this was last called.
     pub(crate) fn take_missing(&self) -> Option<Missing> {
         self.missing.borrow_mut().take()
     }
@@ -139,7 +139,8 @@ impl<'a> Peek<'a> {
     }
 
     fn none<T>(&self, why: Missing) -> Option<T> {
-        *self.missing.borrow_mut() = Some(why);
+        let mut missing = self.missing.borrow_mut();
+        *missing = missing.take().max(Some(why));
         None
     }
 }

@@ -53,7 +53,7 @@ fn described(area: Area<'_>, sector: u64) -> Option<Volume> {
     let count = (u64::from(len) / sector).min(u64::from(MOST_DESCRIPTORS)) as u32;
     let (mut logical, mut partitions) = (None, vec![]);
     for n in 0..count {
-        let Some(d) = descriptor(area, u64::from(first) + u64::from(n), sector) else { break };
+        let Some(d) = descriptor(area, u64::from(first) + u64::from(n), sector) else { continue };
         match d.le16(0)? {
             PARTITION => partitions.push((d.le16(22)?, d.le32(188)?)),
             LOGICAL_VOLUME => logical = Some(d),

@@ -315,7 +315,7 @@ impl Fields<'_> {
                 format!("the virtual size is {size} bytes, over the limit of {} bytes", limits.max_size);
             return Err(refuse(Kind::TooLarge, 24, what));
         }
-        if size % 512 != 0 {
+        if !size.is_multiple_of(512) {
             let what = format!("the virtual size is {size} bytes, not a multiple of 512");
             return Err(refuse(Kind::Malformed, 24, what));
         }
@@ -368,7 +368,7 @@ impl Fields<'_> {
     fn placed(&self, field: &str, at: u64, offset: u64, len: u64, cluster_bits: u32) -> Result<()> {
         let cluster = 1_u64 << cluster_bits;
         let fault = match () {
-            () if offset % cluster != 0 => format!("not a multiple of the cluster size {cluster}"),
+            () if !offset.is_multiple_of(cluster) => format!("not a multiple of the cluster size {cluster}"),
             () if offset == 0 => "inside the header".to_owned(),
             () if offset >= 1 << 56 || len >= 1 << 56 => "past what an offset can name".to_owned(),
             () => return Ok(()),

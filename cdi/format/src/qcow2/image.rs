@@ -52,7 +52,7 @@ impl Image for Qcow2 {
 
     fn window(&self, from: u64) -> Result<Window> {
         let header = &self.map.header;
-        if from % header.cluster_size() != 0 {
+        if !from.is_multiple_of(header.cluster_size()) {
             let what = format!("a window at guest offset {from} does not start on a cluster");
             return Err(Error::new(Kind::Io, Format::Qcow2, what));
         }

@@ -36,7 +36,7 @@ pub(super) fn decode(header: &Header, entry: u64, bitmap: u64) -> Result<Cluster
     if reserved != 0 {
         return Err((Kind::Malformed, format!("the reserved bits {reserved:#x} are set")));
     }
-    if offset % header.cluster_size() != 0 {
+    if !offset.is_multiple_of(header.cluster_size()) {
         let size = header.cluster_size();
         return Err((Kind::Malformed, format!("{offset:#x} is not a multiple of the cluster size {size}")));
     }

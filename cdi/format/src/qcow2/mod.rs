@@ -18,7 +18,6 @@
 //! **Never does:** open a backing file or an external data file, decrypt, follow a snapshot, repair, or read zeros
 //! where the file has ended.
 
-#![allow(dead_code)]
 mod extensions;
 mod header;
 mod image;

@@ -41,10 +41,10 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().expect("a folder for temporary files");
         let mut rng = Rng(7);
         let noise: Vec<u8> = (0..64 << 10).map(|_| rng.next() as u8).collect();
-        std::fs::write(dir.path().join("noise"), noise).unwrap();
+        std::fs::write(dir.path().join("noise"), noise).expect("room for temporary files");
         Bench { dir }
     }
 
@@ -72,11 +72,11 @@ impl Bench {
     }
 
     pub(crate) fn read(&self, name: &str) -> Vec<u8> {
-        std::fs::read(self.path(name)).unwrap()
+        std::fs::read(self.path(name)).expect(name)
     }
 
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) {
-        std::fs::write(self.path(name), bytes).unwrap();
+        std::fs::write(self.path(name), bytes).expect(name);
     }
 
     /// What QEMU makes of an image; the first line of its complaint if it refuses.
@@ -209,7 +209,7 @@ pub(crate) fn make_image(bench: &Bench, seed: u64, name: &str) -> String {
             format!("qemu-img convert -f qcow2 -O qcow2 {flags}-o {} {name} {name}.2", options.join(","));
         bench.run(&line);
         story.push(line);
-        std::fs::rename(bench.path(&format!("{name}.2")), bench.path(name)).unwrap();
+        std::fs::rename(bench.path(&format!("{name}.2")), bench.path(name)).expect(name);
     }
     story.join("\n")
 }

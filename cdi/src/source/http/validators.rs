@@ -63,9 +63,11 @@ impl Validators {
         }
     }
 
-    /// Whether equal validators are evidence of anything.
-    pub(super) fn is_empty(&self) -> bool {
-        self.etag.is_none() && self.modified.is_none()
+    /// Whether at least one thing is known of both and equal: without it, no difference means nothing.
+    pub(super) fn agrees(&self, now: &Validators) -> bool {
+        let equal = |a: &Option<String>, b: &Option<String>| a.is_some() && a == b;
+        let same_size = self.size.is_some() && self.size == now.size;
+        equal(&self.etag, &now.etag) || equal(&self.modified, &now.modified) || same_size
     }
 
     fn strong_etag(&self) -> Option<&str> {
@@ -158,6 +160,7 @@ mod tests {
         );
         assert_eq!(first.difference(&validators("", "", 8)).unwrap(), "its size of 7 bytes became 8");
         assert_eq!(first.difference(&validators("", "", 7)), None);
+        assert!(first.agrees(&validators("", "", 7)) && !first.agrees(&Validators::default()));
     }
 
     #[test]

@@ -126,18 +126,20 @@ impl File {
             return Err(self.line.failed(what).into());
         }
         let right = if partial { range.is_some_and(|range| range.start == at) } else { at == 0 };
+        let of = self.size.map(|size| format!(" of {size}")).unwrap_or_default();
+        let broke = format!("the connection broke at byte {at}{of}");
         if !right {
-            let status = response.status();
             let what = format!(
-                "the connection broke at byte {at}, and it cannot go on there: the server does not support ranges \
-                 (asked for the rest, it answered {status}); start again"
+                "{broke}, and it cannot go on there: the server does not support ranges (asked for the rest, it \
+                 answered {}); start again",
+                response.status()
             );
             return Err(self.line.failed(what).into());
         }
-        if at > 0 && now.is_empty() && size.is_none() {
+        if at > 0 && !self.validators.agrees(&now) {
             let what = format!(
-                "the connection broke at byte {at}, and nothing shows that the rest is of the same file: the server \
-                 gives no ETag, no Last-Modified and no size; start again"
+                "{broke}, and nothing shows that the rest is of the same file: the server gives no ETag, no \
+                 Last-Modified and no size; start again"
             );
             return Err(self.line.failed(what).into());
         }

@@ -266,7 +266,7 @@ fn a_run_goes_on_where_its_mark_stands() {
     let started = Claim::take(&path).unwrap().start(options, &job(), Mode::Auto).unwrap();
     assert_eq!((started.mark, started.anew), (None, None));
     started.target.write(0, &[1; 4096]).unwrap();
-    let mark = Mark { position: Position::Linear { offset: 4096 }, written: 4096 };
+    let mark = Mark { position: Position::Linear { offset: 4096 }, written: 4096, sum: None };
     started.journal.mark(&started.target, &mark).unwrap();
     // After the mark, and lost: must not show where the disk has zeros.
     started.target.write(4096, &[9; 4096]).unwrap();
@@ -287,7 +287,7 @@ fn another_job_starts_anew_and_says_why() {
     let folder = folder();
     let path = folder.path().join("disk.img");
     let options = sized(64 << 10);
-    let mark = Mark { position: Position::Linear { offset: 4096 }, written: 4096 };
+    let mark = Mark { position: Position::Linear { offset: 4096 }, written: 4096, sum: None };
     let begin = || {
         let started = Claim::take(&path).unwrap().start(options, &job(), Mode::Never).unwrap();
         started.target.write(0, &[1; 4096]).unwrap();
@@ -336,7 +336,7 @@ fn a_damaged_journal_is_never_followed() {
     let journal = folder.path().join("disk.img.partial.journal");
     let options = sized(64 << 10);
     let started = Claim::take(&path).unwrap().start(options, &job(), Mode::Auto).unwrap();
-    let mark = |n: u64| Mark { position: Position::Linear { offset: n }, written: n };
+    let mark = |n: u64| Mark { position: Position::Linear { offset: n }, written: n, sum: None };
     started.journal.mark(&started.target, &mark(1)).unwrap();
     let one = fs::metadata(&journal).unwrap().len();
     started.journal.mark(&started.target, &mark(2)).unwrap();
@@ -371,7 +371,7 @@ fn a_journal_stays_short() {
     let state = vec![77; 30_000];
     let mark = |n: u64| {
         let boundary = crate::filter::Boundary { input: n, output: n, state: state.clone() };
-        Mark { position: Position::Stream { boundary, guest: n }, written: n }
+        Mark { position: Position::Stream { boundary, guest: n }, written: n, sum: None }
     };
     let journal = folder.path().join("disk.img.partial.journal");
     let mut longest = 0;

@@ -1,6 +1,7 @@
 //! Compresses clusters; one packer a thread.
 
 use super::Compression;
+use crate::deflate;
 use crate::{Codec, Error, Format, Result};
 use std::io;
 use zstd::zstd_safe::{CCtx, CParameter};
@@ -29,7 +30,7 @@ pub struct Packer {
 
 enum Encoder {
     None,
-    Deflate(flate2::Compress),
+    Deflate(Box<deflate::Encoder>),
     Zstd(CCtx<'static>),
 }
 
@@ -38,8 +39,7 @@ impl Packer {
         let encoder = match compress {
             None => Encoder::None,
             Some(Compression { codec: Codec::Deflate, level }) => {
-                let level = flate2::Compression::new(u32::from(level));
-                Encoder::Deflate(flate2::Compress::new_with_window_bits(level, false, 12))
+                Encoder::Deflate(Box::new(deflate::Encoder::new(level)))
             }
             Some(Compression { codec: Codec::Zstd, level }) => Encoder::Zstd(zstd_context(level)),
         };
@@ -60,25 +60,14 @@ impl Packer {
             self.padded.resize(self.cluster, 0);
             &self.padded
         };
-        out.resize(self.cluster * 2, 0);
-        let len = match &mut self.encoder {
-            Encoder::None => None,
-            Encoder::Deflate(deflate) => {
-                deflate.reset();
-                let status = deflate.compress(data, out, flate2::FlushCompress::Finish).map_err(failed)?;
-                (status == flate2::Status::StreamEnd)
-                    .then(|| deflate.total_out() as usize)
-                    .filter(|&n| n < self.cluster)
-            }
-            Encoder::Zstd(zstd) => zstd_compress(zstd, data, &mut out[..self.cluster - 1])?,
+        // Only what is smaller than the cluster counts as compressed, also for QEMU.
+        let limit = self.cluster - 1;
+        let shrunk = match &mut self.encoder {
+            Encoder::None => false,
+            Encoder::Deflate(encoder) => encoder.encode(data, limit, out),
+            Encoder::Zstd(context) => zstd_compress(context, data, limit, out)?,
         };
-        match len {
-            Some(len) => {
-                out.truncate(len);
-                Ok(Packed::Compressed)
-            }
-            None => Ok(Packed::Plain),
-        }
+        Ok(if shrunk { Packed::Compressed } else { Packed::Plain })
     }
 }
 
@@ -90,11 +79,15 @@ fn zstd_context(level: u8) -> CCtx<'static> {
     context
 }
 
-/// `None` if the result does not fit into `out`.
-fn zstd_compress(context: &mut CCtx<'_>, data: &[u8], out: &mut [u8]) -> Result<Option<usize>> {
-    match context.compress2(out, data) {
-        Ok(len) => Ok(Some(len)),
-        Err(code) if code == DST_TOO_SMALL => Ok(None),
+/// `false` if the result does not fit into `limit` bytes.
+fn zstd_compress(context: &mut CCtx<'_>, data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<bool> {
+    out.resize(limit, 0);
+    match context.compress2(out.as_mut_slice(), data) {
+        Ok(len) => {
+            out.truncate(len);
+            Ok(true)
+        }
+        Err(DST_TOO_SMALL) => Ok(false),
         Err(code) => Err(failed(io::Error::other(zstd::zstd_safe::get_error_name(code)))),
     }
 }

@@ -1,0 +1,480 @@
+//! What splitter, workers and reader share: the lanes, and the account of memory with its rules.
+//!
+//! Let `limit` be the bound without [`HEAD_PLAIN`] chunks, which always stay free for the head lane's output.
+//! - The splitter may take a packed chunk when the sum stays under `limit` and would also do so if the hungriest lane
+//!   that has not started ran alone; or when fewer than [`LEAST_PACKED`] exist.
+//! - A worker may start the head lane at any time: the lanes before it are gone, those behind start after it, so it
+//!   is alone with packed chunks, and the rule above left room for it. Another lane starts when the sum allows it.
+//! - A lane behind the head may take a plain chunk when the sum allows it; the head lane while fewer than
+//!   [`HEAD_PLAIN`] of its own wait.
+//!
+//! So nobody waits for ever: the head's missing input is what the splitter reads next (while it is inside the head's
+//! unit no other lane exists, and the head eats packed chunks), and its output leaves with the reader.
+
+use super::{CHUNK, Stop};
+use crate::Error;
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Packed chunks that may always exist.
+pub(super) const LEAST_PACKED: usize = 4;
+/// Plain chunks of the head lane that may wait for the reader.
+pub(super) const HEAD_PLAIN: usize = 4;
+/// Units in flight: bounds the book-keeping of very small ones.
+const LANES: usize = 64;
+/// Free chunks that are kept for reuse.
+const SPARE: usize = 8;
+
+pub(super) struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    lanes: VecDeque<Lane>,
+    /// The number of `lanes[0]`, the head.
+    first: u64,
+    /// The number of the next lane that a worker takes.
+    unstarted: u64,
+    /// The number of the next lane that the splitter makes.
+    made: u64,
+    /// Whether the head has been announced to the reader.
+    announced: bool,
+    bound: u64,
+    packed: usize,
+    plain: usize,
+    codecs: u64,
+    idle_workers: usize,
+    spare: Vec<Box<[u8]>>,
+    /// Set by the splitter when there will be no further lane.
+    finished: Option<Result<(), io::Error>>,
+    gone: bool,
+}
+
+struct Lane {
+    at: u64,
+    memory: u64,
+    boundary: Vec<u8>,
+    packed: VecDeque<Slice>,
+    /// All packed bytes are there; `false`: the splitter failed inside the unit.
+    closed: Option<bool>,
+    plain: VecDeque<Chunk>,
+    done: Option<Result<(), io::Error>>,
+}
+
+/// What the reader gets next.
+pub(super) enum Next {
+    Chunk(Chunk),
+    /// The unit that begins at `input` is now the head.
+    Unit {
+        input: u64,
+        state: Vec<u8>,
+    },
+    End,
+    Failed(io::Error),
+}
+
+/// A unit as a worker takes it.
+pub(super) struct Job {
+    pub(super) lane: u64,
+    pub(super) at: u64,
+    pub(super) memory: u64,
+}
+
+impl Shared {
+    pub(super) fn new(bound: u64) -> Self {
+        let state = State {
+            lanes: VecDeque::new(),
+            first: 0,
+            unstarted: 0,
+            made: 0,
+            announced: false,
+            bound,
+            packed: 0,
+            plain: 0,
+            codecs: 0,
+            idle_workers: 0,
+            spare: Vec::new(),
+            finished: None,
+            gone: false,
+        };
+        Shared { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Changes the bound.
+    pub(super) fn allow(&self, bound: u64) {
+        self.lock().bound = bound;
+        self.changed.notify_all();
+    }
+
+    /// The reader has been dropped.
+    pub(super) fn leave(&self) {
+        let mut state = self.lock();
+        state.gone = true;
+        let lanes = std::mem::take(&mut state.lanes);
+        state.first = state.made;
+        state.spare = Vec::new();
+        drop(state);
+        self.changed.notify_all();
+        drop(lanes);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The splitter's side.
+impl Shared {
+    /// Waits for room and gives an empty chunk to read into.
+    pub(super) fn packed_chunk(self: &Arc<Self>) -> Result<Chunk, Stop> {
+        let mut state = self.lock();
+        loop {
+            if state.gone {
+                return Err(Stop::Gone);
+            }
+            if state.packed < LEAST_PACKED || state.may_read() {
+                state.packed += 1;
+                let bytes = state.buffer();
+                return Ok(Chunk { bytes, len: 0, account: Some((self.clone(), Use::Packed)) });
+            }
+            state = self.wait(state);
+        }
+    }
+
+    /// A new unit. Says whether one more worker would be of use.
+    pub(super) fn begin(&self, at: u64, memory: u64, boundary: Vec<u8>) -> Result<bool, Stop> {
+        let mut state = self.lock();
+        while !state.gone && state.lanes.len() >= LANES {
+            state = self.wait(state);
+        }
+        if state.gone {
+            return Err(Stop::Gone);
+        }
+        let packed = VecDeque::new();
+        let plain = VecDeque::new();
+        state.lanes.push_back(Lane { at, memory, boundary, packed, closed: None, plain, done: None });
+        state.made += 1;
+        let lanes_waiting = (state.made - state.unstarted.max(state.first)) as usize;
+        let more = lanes_waiting > state.idle_workers;
+        drop(state);
+        self.changed.notify_all();
+        Ok(more)
+    }
+
+    /// More bytes of the newest unit.
+    pub(super) fn pass(&self, slice: Slice) -> Result<(), Stop> {
+        let mut state = self.lock();
+        let gone = state.gone;
+        // A lane that has failed already is still in line, but wants nothing more.
+        let lane = state.lanes.back_mut().filter(|lane| lane.closed.is_none() && lane.done.is_none());
+        let unwanted = match lane {
+            Some(lane) => {
+                lane.packed.push_back(slice);
+                None
+            }
+            None => Some(slice),
+        };
+        drop(state);
+        drop(unwanted);
+        self.changed.notify_all();
+        if gone { Err(Stop::Gone) } else { Ok(()) }
+    }
+
+    /// The newest unit is complete, or broken off.
+    pub(super) fn close(&self, whole: bool) {
+        let mut state = self.lock();
+        if let Some(lane) = state.lanes.back_mut().filter(|lane| lane.closed.is_none()) {
+            lane.closed = Some(whole);
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Nothing follows.
+    pub(super) fn finish(&self, result: Result<(), io::Error>) {
+        self.close(false);
+        let mut state = self.lock();
+        state.finished.get_or_insert(result);
+        drop(state);
+        self.changed.notify_all();
+    }
+}
+
+/// A worker's side.
+impl Shared {
+    /// The next unit, once its codec has room; `None`: there is no more work.
+    pub(super) fn job(&self) -> Option<Job> {
+        let mut state = self.lock();
+        state.idle_workers += 1;
+        loop {
+            let done = state.finished.is_some() && state.unstarted == state.made;
+            if state.gone || done {
+                state.idle_workers -= 1;
+                return None;
+            }
+            if state.unstarted < state.made {
+                let lane = state.unstarted;
+                let index = (lane - state.first) as usize;
+                let (at, memory) = (state.lanes[index].at, state.lanes[index].memory);
+                if index == 0 || state.sum() + memory <= state.limit() {
+                    state.unstarted += 1;
+                    state.codecs += memory;
+                    state.idle_workers -= 1;
+                    drop(state);
+                    self.changed.notify_all();
+                    return Some(Job { lane, at, memory });
+                }
+            }
+            state = self.wait(state);
+        }
+    }
+
+    /// The next packed bytes of a lane; `None` after the last.
+    pub(super) fn next_packed(&self, lane: u64) -> Result<Option<Slice>, Stop> {
+        let mut state = self.lock();
+        loop {
+            let lane = state.lane(lane).ok_or(Stop::Gone)?;
+            if let Some(slice) = lane.packed.pop_front() {
+                return Ok(Some(slice));
+            }
+            match lane.closed {
+                Some(true) => return Ok(None),
+                Some(false) => return Err(Stop::Gone),
+                None => state = self.wait(state),
+            }
+        }
+    }
+
+    /// Waits for room and gives an empty chunk to decode into.
+    pub(super) fn plain_chunk(self: &Arc<Self>, lane: u64) -> Result<Chunk, Stop> {
+        let mut state = self.lock();
+        loop {
+            let head = lane == state.first;
+            let waiting = state.lane(lane).ok_or(Stop::Gone)?.plain.len();
+            let room = if head { waiting < HEAD_PLAIN } else { state.sum() + CHUNK as u64 <= state.limit() };
+            if room {
+                state.plain += 1;
+                let bytes = state.buffer();
+                return Ok(Chunk { bytes, len: 0, account: Some((self.clone(), Use::Plain)) });
+            }
+            state = self.wait(state);
+        }
+    }
+
+    /// Hands on a decoded chunk.
+    pub(super) fn push_plain(&self, lane: u64, chunk: Chunk) -> Result<(), Stop> {
+        let mut state = self.lock();
+        let unwanted = match state.lane(lane) {
+            Some(lane) => {
+                lane.plain.push_back(chunk);
+                None
+            }
+            None => Some(chunk),
+        };
+        drop(state);
+        self.changed.notify_all();
+        match unwanted {
+            Some(_) => Err(Stop::Gone),
+            None => Ok(()),
+        }
+    }
+
+    /// The unit is decoded, or has failed; its codec's memory is free again.
+    pub(super) fn done(&self, job: &Job, result: Result<(), Stop>) {
+        let mut state = self.lock();
+        state.codecs = state.codecs.saturating_sub(job.memory);
+        let mut rest = VecDeque::new();
+        if let Some(lane) = state.lane(job.lane) {
+            rest = std::mem::take(&mut lane.packed);
+            lane.done = Some(match result {
+                Ok(()) => Ok(()),
+                Err(Stop::Error(e)) => Err(e),
+                // Broken off: the splitter's error, which comes after the last lane, says why.
+                Err(Stop::Gone) => Ok(()),
+            });
+        }
+        drop(state);
+        drop(rest);
+        self.changed.notify_all();
+    }
+}
+
+/// The reader's side.
+impl Shared {
+    pub(super) fn next_plain(&self) -> Next {
+        let mut state = self.lock();
+        loop {
+            let announced = state.announced;
+            if let Some(lane) = state.lanes.front_mut() {
+                if !announced {
+                    let (input, boundary) = (lane.at, std::mem::take(&mut lane.boundary));
+                    state.announced = true;
+                    return Next::Unit { input, state: boundary };
+                }
+                if let Some(chunk) = lane.plain.pop_front() {
+                    drop(state);
+                    self.changed.notify_all();
+                    return Next::Chunk(chunk);
+                }
+                if let Some(done) = lane.done.take() {
+                    let lane = state.lanes.pop_front();
+                    state.first += 1;
+                    state.announced = false;
+                    drop(state);
+                    drop(lane);
+                    self.changed.notify_all();
+                    if let Err(e) = done {
+                        return Next::Failed(e);
+                    }
+                    state = self.lock();
+                    continue;
+                }
+            } else if let Some(finished) = &mut state.finished {
+                return match std::mem::replace(finished, Ok(())) {
+                    Ok(()) => Next::End,
+                    Err(e) => Next::Failed(e),
+                };
+            }
+            state = self.wait(state);
+        }
+    }
+}
+
+impl State {
+    fn lane(&mut self, number: u64) -> Option<&mut Lane> {
+        let index = number.checked_sub(self.first)?;
+        self.lanes.get_mut(usize::try_from(index).ok()?)
+    }
+
+    fn sum(&self) -> u64 {
+        self.codecs + ((self.packed + self.plain) * CHUNK) as u64
+    }
+
+    fn limit(&self) -> u64 {
+        self.bound.saturating_sub((HEAD_PLAIN * CHUNK) as u64)
+    }
+
+    fn may_read(&self) -> bool {
+        let first = (self.unstarted - self.first.min(self.unstarted)) as usize;
+        let hungriest = self.lanes.iter().skip(first).map(|lane| lane.memory).max().unwrap_or(0);
+        let alone = ((self.packed + 1) * CHUNK) as u64 + hungriest;
+        self.sum() + CHUNK as u64 <= self.limit() && alone <= self.limit()
+    }
+
+    fn buffer(&mut self) -> Box<[u8]> {
+        self.spare.pop().unwrap_or_else(|| vec![0; CHUNK].into_boxed_slice())
+    }
+}
+
+enum Use {
+    Packed,
+    Plain,
+}
+
+/// A buffer that is on the account until it is dropped.
+pub(super) struct Chunk {
+    bytes: Box<[u8]>,
+    len: usize,
+    account: Option<(Arc<Shared>, Use)>,
+}
+
+impl Chunk {
+    /// Small bytes from elsewhere, not worth counting.
+    fn of(bytes: Vec<u8>) -> Self {
+        Chunk { len: bytes.len(), bytes: bytes.into_boxed_slice(), account: None }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    pub(super) fn room(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.len..]
+    }
+
+    pub(super) fn grow(&mut self, n: usize) {
+        self.len += n;
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        let Some((shared, used)) = self.account.take() else { return };
+        let mut state = shared.lock();
+        match used {
+            Use::Packed => state.packed -= 1,
+            Use::Plain => state.plain -= 1,
+        }
+        if state.spare.len() < SPARE && !state.gone {
+            state.spare.push(std::mem::take(&mut self.bytes));
+        }
+        drop(state);
+        shared.changed.notify_all();
+    }
+}
+
+/// A part of a packed chunk, which may hold the end of one unit and the beginning of the next.
+pub(super) struct Slice {
+    chunk: Arc<Chunk>,
+    range: Range<usize>,
+}
+
+impl Slice {
+    pub(super) fn new(chunk: Arc<Chunk>, range: Range<usize>) -> Self {
+        Slice { chunk, range }
+    }
+
+    pub(super) fn of(bytes: Vec<u8>) -> Self {
+        let range = 0..bytes.len();
+        Slice { chunk: Arc::new(Chunk::of(bytes)), range }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.chunk.bytes()[self.range.clone()]
+    }
+}
+
+/// Turns a panic of a thread into an error of the reader, which would wait for ever otherwise.
+pub(super) struct Guard {
+    shared: Arc<Shared>,
+    lane: Option<u64>,
+    calm: bool,
+}
+
+impl Guard {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Guard { shared, lane: None, calm: false }
+    }
+
+    /// For a worker on a lane.
+    pub(super) fn on(shared: Arc<Shared>, lane: u64) -> Self {
+        Guard { shared, lane: Some(lane), calm: false }
+    }
+
+    pub(super) fn calm(mut self) {
+        self.calm = true;
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if self.calm {
+            return;
+        }
+        let bug = || io::Error::from(Error::failed("a decoding thread panicked; this is a bug"));
+        match self.lane {
+            None => self.shared.finish(Err(bug())),
+            Some(lane) => {
+                let job = Job { lane, at: 0, memory: 0 };
+                self.shared.done(&job, Err(Stop::Error(bug())));
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The compressed stream as the splitter walks it: bytes it looks at, bytes it passes over, and of both, those that go
+//! to the unit which is open. Nothing is copied: a unit gets slices of the chunks that were read.
+
+use super::Stop;
+use super::shared::{Chunk, Shared, Slice};
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+type StartWorker = Box<dyn Fn() -> io::Result<JoinHandle<()>> + Send>;
+
+pub(in super::super) struct Tape {
+    input: Box<dyn Read + Send>,
+    shared: Arc<Shared>,
+    start_worker: StartWorker,
+    workers_left: usize,
+    chunk: Option<Arc<Chunk>>,
+    pos: usize,
+    /// Where the open unit's bytes begin in this chunk.
+    unit: Option<usize>,
+    /// Offset of `chunk[pos]` in the compressed stream.
+    offset: u64,
+    ended: bool,
+    /// A read error that came after some bytes.
+    error: Option<io::Error>,
+}
+
+impl Tape {
+    pub(super) fn new(
+        input: Box<dyn Read + Send>,
+        offset: u64,
+        shared: Arc<Shared>,
+        workers: usize,
+        start_worker: StartWorker,
+    ) -> Self {
+        Tape {
+            input,
+            shared,
+            start_worker,
+            workers_left: workers,
+            chunk: None,
+            pos: 0,
+            unit: None,
+            offset,
+            ended: false,
+            error: None,
+        }
+    }
+
+    pub(super) fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
+    }
+
+    /// Where the next byte lies in the compressed stream.
+    pub(in super::super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The next byte; `None` at the end of the input.
+    pub(in super::super) fn byte(&mut self) -> Result<Option<u8>, Stop> {
+        let byte = self.peek()?;
+        if byte.is_some() {
+            self.step(1);
+        }
+        Ok(byte)
+    }
+
+    /// The next byte, without passing it.
+    pub(in super::super) fn peek(&mut self) -> Result<Option<u8>, Stop> {
+        Ok(self.rest()?.first().copied())
+    }
+
+    /// Fills `out`. The number of bytes is smaller only at the end of the input.
+    pub(in super::super) fn take(&mut self, out: &mut [u8]) -> Result<usize, Stop> {
+        let mut done = 0;
+        while done < out.len() {
+            let rest = self.rest()?;
+            let n = rest.len().min(out.len() - done);
+            if n == 0 {
+                break;
+            }
+            out[done..done + n].copy_from_slice(&rest[..n]);
+            self.step(n);
+            done += n;
+        }
+        Ok(done)
+    }
+
+    /// Passes over `n` bytes; `false` if the input ends before.
+    pub(in super::super) fn pass(&mut self, mut n: u64) -> Result<bool, Stop> {
+        while n > 0 {
+            let step = self.rest()?.len().min(usize::try_from(n).unwrap_or(usize::MAX));
+            if step == 0 {
+                return Ok(false);
+            }
+            self.step(step);
+            n -= step as u64;
+        }
+        Ok(true)
+    }
+
+    /// From here on bytes belong to a unit, which begins at `at` of the compressed stream. What was taken of it
+    /// already is in `before`, which the codec gets first; `boundary` is what a decoder must remember to enter there.
+    pub(in super::super) fn begin(
+        &mut self,
+        at: u64,
+        memory: u64,
+        boundary: Vec<u8>,
+        before: Vec<u8>,
+    ) -> Result<(), Stop> {
+        let more = self.shared.begin(at, memory, boundary)?;
+        if more && self.workers_left > 0 {
+            self.workers_left -= 1;
+            // The first worker exists; without this one there is only less in parallel.
+            if let Err(e) = (self.start_worker)() {
+                tracing::warn!("cannot start one more decoding thread: {e}");
+            }
+        }
+        if !before.is_empty() {
+            self.shared.pass(Slice::of(before))?;
+        }
+        self.unit = Some(self.pos);
+        Ok(())
+    }
+
+    /// The unit ends here. `after` is put behind its bytes for the codec.
+    pub(in super::super) fn end(&mut self, after: Vec<u8>) -> Result<(), Stop> {
+        self.flush()?;
+        self.unit = None;
+        if !after.is_empty() {
+            self.shared.pass(Slice::of(after))?;
+        }
+        self.shared.close(true);
+        Ok(())
+    }
+
+    pub(super) fn finish(&mut self, result: Result<(), Stop>) {
+        // What was read of a unit that is broken off is decoded as far as it goes.
+        if self.unit.is_some() {
+            let _ = self.flush();
+        }
+        self.chunk = None;
+        match result {
+            Ok(()) => self.shared.finish(Ok(())),
+            Err(Stop::Error(e)) => self.shared.finish(Err(e)),
+            // Somebody else has told the reader, or there is none.
+            Err(Stop::Gone) => self.shared.finish(Ok(())),
+        }
+    }
+
+    fn step(&mut self, n: usize) {
+        self.pos += n;
+        self.offset += n as u64;
+    }
+
+    /// The bytes that are at hand, at least one unless the input has ended.
+    fn rest(&mut self) -> Result<&[u8], Stop> {
+        let len = self.chunk.as_ref().map_or(0, |chunk| chunk.bytes().len());
+        if self.pos == len && !self.ended {
+            self.refill()?;
+        }
+        Ok(self.chunk.as_ref().map_or(&[], |chunk| &chunk.bytes()[self.pos..]))
+    }
+
+    fn refill(&mut self) -> Result<(), Stop> {
+        self.flush()?;
+        self.chunk = None;
+        self.pos = 0;
+        if self.unit.is_some() {
+            self.unit = Some(0);
+        }
+        if let Some(e) = self.error.take() {
+            return Err(Stop::Error(e));
+        }
+        let mut chunk = self.shared.packed_chunk()?;
+        while !chunk.room().is_empty() {
+            match self.input.read(chunk.room()) {
+                Ok(0) => {
+                    self.ended = true;
+                    break;
+                }
+                Ok(n) => chunk.grow(n),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if chunk.bytes().is_empty() => return Err(Stop::Error(e)),
+                Err(e) => {
+                    self.error = Some(e);
+                    break;
+                }
+            }
+        }
+        self.chunk = Some(Arc::new(chunk));
+        Ok(())
+    }
+
+    /// Gives the open unit what has been passed of this chunk.
+    fn flush(&mut self) -> Result<(), Stop> {
+        if let (Some(from), Some(chunk)) = (self.unit, &self.chunk)
+            && self.pos > from
+        {
+            self.shared.pass(Slice::new(chunk.clone(), from..self.pos))?;
+            self.unit = Some(self.pos);
+        }
+        Ok(())
+    }
+}

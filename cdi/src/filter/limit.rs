@@ -1,0 +1,89 @@
+//! Ends a decompression bomb: an error as soon as more bytes come out than were allowed. Size and zeros: unchanged.
+
+use super::Layer;
+use crate::Error;
+use std::io::{self, Read};
+
+/// A reader that gives at most so many bytes.
+pub struct Limited<R> {
+    inner: R,
+    layer: Layer,
+    limit: u64,
+    left: u64,
+}
+
+impl<R: Read> Limited<R> {
+    /// `layer` is named in the refusal; `passed` bytes of the limit are used up already (decoding entered there).
+    pub fn new(inner: R, layer: Layer, limit: u64, passed: u64) -> Self {
+        Limited { inner, layer, limit, left: limit.saturating_sub(passed) }
+    }
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.left == 0 && !out.is_empty() {
+            // Exactly the limit is allowed: only a further byte is too much.
+            return match self.inner.read(&mut [0])? {
+                0 => Ok(0),
+                _ => Err(self.passed()),
+            };
+        }
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(out.len());
+        let n = self.inner.read(&mut out[..most])?;
+        self.left -= n as u64;
+        Ok(n)
+    }
+}
+
+impl<R> Limited<R> {
+    fn passed(&self) -> io::Error {
+        let what = format!(
+            "decompression ({}) passed {}, the limit; if the disk is really that large, raise it with --max-size",
+            self.layer,
+            size(self.limit)
+        );
+        Error::refused(what).into()
+    }
+}
+
+/// A size as people write it: exact, in the largest unit that keeps it exact.
+fn size(bytes: u64) -> String {
+    let unit = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+    match unit.into_iter().find(|(bits, _)| bytes > 0 && bytes.trailing_zeros() >= *bits) {
+        Some((bits, name)) => format!("{} {name}", bytes >> bits),
+        None => format!("{bytes} bytes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+
+    fn read(bytes: usize, limit: u64, passed: u64) -> Result<usize, Error> {
+        let input = io::Cursor::new(vec![7; bytes]);
+        let mut out = Vec::new();
+        Limited::new(input, Layer::Gzip, limit, passed)
+            .read_to_end(&mut out)
+            .map_err(|e| Error::io("reading", e))
+    }
+
+    #[test]
+    fn exactly_the_limit_is_allowed_and_one_byte_more_is_refused() {
+        assert_eq!(read(4096, 4096, 0).unwrap(), 4096);
+        assert_eq!(read(0, 0, 0).unwrap(), 0);
+        assert_eq!(read(96, 4096, 4000).unwrap(), 96);
+        for e in [read(4097, 4096, 0).unwrap_err(), read(97, 4096, 4000).unwrap_err()] {
+            assert_eq!(e.kind(), Kind::Refused);
+            assert!(e.to_string().starts_with("decompression (gzip) passed 4 KiB, the limit"), "{e}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_exact() {
+        assert_eq!(size(20 << 30), "20 GiB");
+        assert_eq!(size(3 << 19), "1536 KiB");
+        assert_eq!(size(1001), "1001 bytes");
+        assert_eq!(size(0), "0 bytes");
+    }
+}

@@ -1,0 +1,172 @@
+//! Peels layer after layer until what comes out is no layer any more: `disk.tar.gz`, `disk.qcow2.xz`, `disk.img.tar.zst`.
+//!
+//! Threads: gzip, xz and zstd bring their own. Where the outermost layer is gzip, tar or none, the source is read ahead
+//! on one more thread, so that fetching and hashing overlap with the rest.
+//!
+//! Memory: each layer first gets what it needs at least; what the budget has left is given to the parallel ones when all
+//! layers are known.
+
+use super::ahead::{Ahead, Shape};
+use super::limit::Limited;
+use super::{Boundary, Budget, HEAD, Layer, Need, OnBoundary, Opened, Room};
+use super::{detect, need, open_growing, refused_layer};
+use crate::{Error, Result};
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Layers around a disk, at most.
+pub const DEPTH: usize = 4;
+
+/// How layers are peeled.
+#[derive(Clone)]
+pub struct Options {
+    /// For all layers together.
+    pub budget: Budget,
+    /// Bytes that may come out of any layer.
+    pub limit: u64,
+    /// Told the boundaries; only of a single layer, because an inner one could not be entered in its middle.
+    pub on_boundary: Option<OnBoundary>,
+}
+
+/// The innermost bytes and what was around them.
+pub struct Stack {
+    /// From the outermost to the innermost.
+    pub layers: Vec<Layer>,
+    /// What each needs.
+    pub needs: Vec<Need>,
+    /// The bytes inside. Its head may be looked at before reading.
+    pub reader: Peeked,
+}
+
+/// Peels `input`, which stands at the beginning of the source.
+pub fn stack(input: Box<dyn Read + Send>, options: &Options) -> Result<Stack> {
+    let mut reader = Peeked::new(input, HEAD)?;
+    let (mut layers, mut needs, mut growing) = (Vec::new(), Vec::new(), Vec::new());
+    let mut budget = options.budget;
+    let sole = Arc::new(AtomicBool::new(false));
+    let on_boundary = options.on_boundary.clone().map(|f| only_if(&sole, f));
+    let mut next = detect(reader.head());
+    if !matches!(next, Some(Layer::Xz | Layer::Zstd)) {
+        spend(&mut budget, Shape::DEFAULT.memory());
+        reader = Peeked::new(Box::new(Ahead::new("source", reader, Shape::DEFAULT)?), HEAD)?;
+    }
+    while let Some(layer) = next {
+        if layers.len() == DEPTH {
+            let what = format!(
+                "the disk is wrapped in more than {DEPTH} layers ({}); unpack it first",
+                list(&layers)
+            );
+            return Err(Error::refused(what));
+        }
+        let need = need(layer, reader.head())?;
+        let room = Room { budget, at_first: need.least };
+        let marks = on_boundary.clone().filter(|_| layers.is_empty());
+        let Opened { reader: inner, allow } = open_growing(layer, Box::new(reader), room, None, marks)?;
+        growing.extend(allow.map(|allow| (allow, need.least)));
+        spend(&mut budget, need.least);
+        reader = Peeked::new(Box::new(Limited::new(inner, layer, options.limit, 0)), HEAD)?;
+        layers.push(layer);
+        needs.push(need);
+        next = detect(reader.head());
+    }
+    if let Some(what) = refused_layer(reader.head()) {
+        return Err(Error::refused(what));
+    }
+    let share = budget.memory / growing.len().max(1) as u64;
+    for (allow, least) in growing {
+        allow(least + share);
+    }
+    sole.store(layers.len() == 1, Ordering::Relaxed);
+    Ok(Stack { layers, needs, reader })
+}
+
+/// Enters a source that is wrapped in just `layer` again. `input` stands at `from.input`.
+pub fn resume(
+    layer: Layer,
+    input: Box<dyn Read + Send>,
+    options: &Options,
+    from: Boundary,
+) -> Result<Box<dyn Read + Send>> {
+    let mut budget = options.budget;
+    let input: Box<dyn Read + Send> = match layer {
+        Layer::Xz | Layer::Zstd => input,
+        Layer::Gzip | Layer::Tar => {
+            spend(&mut budget, Shape::DEFAULT.memory());
+            Box::new(Ahead::new("source", input, Shape::DEFAULT)?)
+        }
+    };
+    let output = from.output;
+    let inner = super::open(layer, input, budget, Some(from), options.on_boundary.clone())?;
+    Ok(Box::new(Limited::new(inner, layer, options.limit, output)))
+}
+
+/// Reads the rest, so that everything has been checked to its end; returns how much there was.
+pub fn drain(reader: &mut dyn Read) -> io::Result<u64> {
+    let mut buf = vec![0; 256 << 10];
+    let mut rest = 0;
+    loop {
+        match reader.read(&mut buf) {
+            Ok(0) => return Ok(rest),
+            Ok(n) => rest += n as u64,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// A reader whose first bytes have been read, and are given again.
+pub struct Peeked {
+    head: Vec<u8>,
+    given: usize,
+    rest: Box<dyn Read + Send>,
+}
+
+impl Peeked {
+    /// Reads up to `want` bytes.
+    pub fn new(mut rest: Box<dyn Read + Send>, want: usize) -> Result<Self> {
+        let mut head = Vec::with_capacity(want);
+        rest.by_ref()
+            .take(want as u64)
+            .read_to_end(&mut head)
+            .map_err(|e| Error::io("cannot read the beginning of the disk", e))?;
+        Ok(Peeked { head, given: 0, rest })
+    }
+
+    /// The first bytes; fewer than were wanted only if there are no more.
+    pub fn head(&self) -> &[u8] {
+        &self.head
+    }
+}
+
+impl Read for Peeked {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let left = &self.head[self.given..];
+        if left.is_empty() {
+            return self.rest.read(out);
+        }
+        let n = left.len().min(out.len());
+        out[..n].copy_from_slice(&left[..n]);
+        self.given += n;
+        Ok(n)
+    }
+}
+
+fn spend(budget: &mut Budget, bytes: u64) {
+    let bytes = bytes.min(budget.memory);
+    budget.memory -= bytes;
+    budget.beside = budget.beside.saturating_add(bytes);
+}
+
+fn only_if(sole: &Arc<AtomicBool>, f: OnBoundary) -> OnBoundary {
+    let sole = sole.clone();
+    Arc::new(move |boundary| {
+        if sole.load(Ordering::Relaxed) {
+            f(boundary);
+        }
+    })
+}
+
+fn list(layers: &[Layer]) -> String {
+    layers.iter().map(|layer| layer.name()).collect::<Vec<_>>().join(", ")
+}
