@@ -68,7 +68,7 @@ fn run(folder: &SimFolder, how: Manner) -> Result<()> {
             let offset = at + block.len() as u64;
             started
                 .journal
-                .mark(&started.target, &Mark { position: Position::Linear { offset }, written: offset })?;
+                .mark(&started.target, &Mark { position: Position::Linear { offset }, written: offset, sum: None })?;
         }
     }
     started.target.set_size(size)?;
