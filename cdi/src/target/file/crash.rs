@@ -3,7 +3,7 @@
 
 use super::super::sim::{Rng, SimFolder};
 use super::*;
-use crate::journal::Position;
+use crate::journal::{Job, Mark, Mode, Position};
 use crate::source::Identity;
 
 const BLOCK: usize = 1024;

@@ -1,8 +1,10 @@
 //! Places where a disk cannot be put. Most of them can be made by root only.
 
 use super::*;
+use crate::Kind;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 fn run(program: &str, args: &[&str]) -> bool {

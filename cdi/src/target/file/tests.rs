@@ -1,9 +1,11 @@
 use super::*;
-use crate::journal::Position;
+use crate::Kind;
+use crate::journal::{Job, Mark, Mode, Position};
 use crate::source::Identity;
 use rustix::fs::FlockOperation;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 fn folder() -> tempfile::TempDir {
