@@ -110,6 +110,17 @@ fn a_dropped_reader_stops_asking() {
 }
 
 #[test]
+fn a_reader_that_pauses_holds_little() {
+    let server = Server::start(pattern(80_000_000), Behaviour::default());
+    let source = open(&server.url("/d"), &quick());
+    let mut reader = source.stream(0).unwrap();
+    reader.read_exact(&mut vec![0; 1_000_000]).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    let asked = asked_for(&server, 80_000_000);
+    assert!(asked <= 24 << 20, "{asked} bytes were asked for");
+}
+
+#[test]
 fn a_reader_that_pauses_does_not_keep_others_from_the_network() {
     let disk = pattern(60_000_000);
     let server = Server::start(disk.clone(), Behaviour::default());

@@ -91,7 +91,8 @@ impl<'a> Answer<'a> {
                 status = "206 Partial Content";
                 let (first, last) =
                     (range.start as i64 + behaviour.range_lie, end as i64 - 1 + behaviour.range_lie);
-                head += &format!("Content-Range: bytes {first}-{last}/{size}\r\n");
+                let total = behaviour.total_lie.unwrap_or(size);
+                head += &format!("Content-Range: bytes {first}-{last}/{total}\r\n");
                 part = range.start as usize..end as usize;
             }
         }
