@@ -45,8 +45,8 @@ pub struct Behaviour {
     pub until_close: bool,
     /// Send the file compressed with gzip, whatever was asked.
     pub gzip: bool,
-    /// A `Content-Encoding` that is only claimed.
-    pub claimed_encoding: Option<String>,
+    /// A `Content-Encoding` that is only claimed, from this request on (the first is 0).
+    pub claimed_encoding: Option<(u32, String)>,
     /// Time before each answer.
     pub latency: Duration,
     /// Bytes per second on each connection.

@@ -58,7 +58,9 @@ impl Cache {
             } else {
                 let run = state.reserve(index, end.div_ceil(BLOCK), remote.size.div_ceil(BLOCK));
                 drop(state);
-                self.fill(remote, index, run)?;
+                let copied = self.fill(remote, index, run, buf, offset)?;
+                buf = &mut buf[copied..];
+                offset += copied as u64;
             }
         }
         Ok(())
@@ -77,7 +79,8 @@ impl Cache {
         done
     }
 
-    fn fill(&self, remote: &Remote, index: u64, run: u64) -> Result<()> {
+    /// Fetches blocks, and copies what `buf` wants of them before anyone can throw them out again.
+    fn fill(&self, remote: &Remote, index: u64, run: u64, buf: &mut [u8], offset: u64) -> Result<usize> {
         // Whatever happens, nobody may wait for ever for blocks that will not come.
         let unmark = Unmark { cache: self, index, run };
         let start = index * BLOCK;
@@ -91,10 +94,11 @@ impl Cache {
             let used = state.clock;
             state.blocks.insert(i, Block { data: Some(data), used, run });
         }
+        let copied = state.copy(buf, offset);
         state.evict();
         drop(state);
         drop(unmark);
-        Ok(())
+        Ok(copied)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -131,9 +135,12 @@ impl State {
     }
 
     fn evict(&mut self) {
-        while self.blocks.len() > MOST_BLOCKS {
-            let there = self.blocks.iter().filter(|(_, block)| block.data.is_some());
-            let Some(oldest) = there.min_by_key(|(_, block)| block.used).map(|(i, _)| *i) else { return };
+        loop {
+            let there = || self.blocks.iter().filter(|(_, block)| block.data.is_some());
+            if there().count() <= MOST_BLOCKS {
+                return;
+            }
+            let Some(oldest) = there().min_by_key(|(_, block)| block.used).map(|(i, _)| *i) else { return };
             let memory = self.blocks.remove(&oldest).and_then(|block| block.data);
             if self.spare.len() < MOST_AHEAD as usize {
                 self.spare.extend(memory);
