@@ -171,7 +171,7 @@ fn open_growing(
 ) -> Result<Opened> {
     let from = from.unwrap_or(Boundary { input: 0, output: 0, state: Vec::new() });
     match layer {
-        Layer::Gzip => gzip::open(input, &from, on_boundary),
+        Layer::Gzip => gzip::open(input, room.budget, &from, on_boundary),
         Layer::Xz => xz::open(input, room, &from, on_boundary),
         Layer::Zstd => zstd::open(input, room, &from, on_boundary),
         Layer::Tar if from.input != 0 => {

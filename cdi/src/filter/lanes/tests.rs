@@ -17,7 +17,7 @@ impl Split for Toy {
         loop {
             let at = tape.offset();
             let Some(len) = tape.byte()? else { return Ok(()) };
-            tape.begin(at, self.memory, vec![len], Vec::new())?;
+            tape.begin(Unit { at, memory: self.memory, ahead: AHEAD, boundary: vec![len] }, Vec::new())?;
             if !tape.pass(u64::from(len))? {
                 return Err(io::Error::other(Error::refused("cut short")).into());
             }
@@ -104,7 +104,8 @@ impl Run {
         };
         let from = Boundary { input: 0, output: 0, state: Vec::new() };
         let toy = Toy { memory: self.unit_memory };
-        let opened = open(name, Box::new(io::Cursor::new(packed)), toy, codec, room, &from, on).unwrap();
+        let opened =
+            open(name, Box::new(io::Cursor::new(packed)), toy, codec, (room, u64::MAX), &from, on).unwrap();
         (opened.reader, most)
     }
 }
@@ -143,7 +144,7 @@ fn units_come_out_in_order_under_any_bound() {
 fn memory_stays_under_the_bound() {
     let memory = 8 << 20;
     let run = Run { threads: 4, memory, unit_memory: 1 << 20 };
-    let shared = Arc::new(Shared::new(memory));
+    let shared = Arc::new(Shared::new(memory, u64::MAX));
     // The account itself: a splitter that is never consumed stops by itself, below the bound.
     let filler = {
         let shared = shared.clone();

@@ -338,5 +338,9 @@ impl Lines {
 }
 
 fn too_many(at: u64) -> io::Error {
-    refused(Layer::Tar, at, format_args!("the sparse map here is broken: more than {MOST} entries, or endless"))
+    refused(
+        Layer::Tar,
+        at,
+        format_args!("the sparse map here is broken: more than {MOST} entries, or endless"),
+    )
 }

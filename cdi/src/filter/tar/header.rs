@@ -1,6 +1,7 @@
 //! One header block: 512 bytes, its checksum, its fields.
 
 use super::candidate::quoted;
+use super::sparse::Segments;
 use crate::filter::{Layer, refused};
 use std::io;
 
@@ -66,18 +67,18 @@ impl Header {
     }
 
     /// The old GNU sparse fields: up to four segments as offset and length, whether more follow, and the real size.
-    pub(super) fn sparse(&self) -> io::Result<(Vec<(u64, u64)>, bool, u64)> {
+    pub(super) fn sparse(&self) -> io::Result<(Segments, bool, u64)> {
         let segments = self.segments(386, 4)?;
         Ok((segments, self.block[482] != 0, self.number("real size", 483, 12)?))
     }
 
     /// The 21 segments of a block that continues them; this has no checksum of its own.
-    pub(super) fn more_sparse(block: [u8; BLOCK], at: u64) -> io::Result<(Vec<(u64, u64)>, bool)> {
+    pub(super) fn more_sparse(block: [u8; BLOCK], at: u64) -> io::Result<(Segments, bool)> {
         let header = Header { block, at };
         Ok((header.segments(0, 21)?, block[504] != 0))
     }
 
-    fn segments(&self, from: usize, count: usize) -> io::Result<Vec<(u64, u64)>> {
+    fn segments(&self, from: usize, count: usize) -> io::Result<Segments> {
         let mut segments = Vec::new();
         for field in (from..).step_by(24).take(count) {
             // An empty entry ends the list.

@@ -20,7 +20,7 @@ pub(super) struct Map {
 impl Map {
     /// A file without holes.
     pub(super) fn whole(size: u64) -> Self {
-        Map { segments: vec![0..size], size }
+        Map { segments: std::iter::once(0..size).collect(), size }
     }
 
     /// `stored`: the bytes of data that the archive holds for it.

@@ -51,7 +51,7 @@ fn pax(records: &[(&str, &str)]) -> Vec<u8> {
 }
 
 fn disk() -> Vec<u8> {
-    (0..3000u32).map(|i| (i * i >> 3) as u8).collect()
+    (0..3000u32).map(|i| ((i * i) >> 3) as u8).collect()
 }
 
 fn read(parts: &[Vec<u8>]) -> Result<Vec<u8>, Error> {
