@@ -46,14 +46,15 @@ pub(super) fn carry(prepared: Prepared, watch: &Watch) -> Result<Report> {
     let Prepared { request, opened, plan } = prepared;
     let Opened { source, facts, way } = opened;
     let run = Run { request: &request, facts: &facts, plan: &plan, watch };
-    let (moved, finished) = match &facts.target {
-        Place::File(name) => run.to_file(Path::new(name), &*source, way)?,
-        Place::Block(name, _) => {
-            run.through(Box::new(BlockTarget::open(Path::new(name), plan.size)?), way, None, Path::new(name))?
+    let done = match &facts.target {
+        Place::File(name) => run.to_file(Path::new(name), &*source, way),
+        Place::Block(name, _) => run.to_block(Path::new(name), &*source, way),
+        Place::Stdout => {
+            StdoutTarget::new().and_then(|out| run.through(Box::new(out), &*source, way, None, Path::new("")))
         }
-        Place::Stdout => run.through(Box::new(StdoutTarget::new()?), way, None, Path::new(""))?,
     };
-    source.unchanged()?;
+    // A source that was changed explains whatever went wrong.
+    let (moved, finished) = done.map_err(|e| source.unchanged().err().unwrap_or(e))?;
     Ok(Report {
         schema: "coracle.convert/v1",
         source: facts.source.name.clone(),
@@ -89,7 +90,7 @@ impl Run<'_> {
             }
             let target = claim.start_anew(options)?;
             let partial = target.partial();
-            return self.through(Box::new(target), way, None, &partial);
+            return self.through(Box::new(target), source, way, None, &partial);
         }
         let errand = Errand {
             source: self.facts.source.name.clone(),
@@ -108,19 +109,31 @@ impl Run<'_> {
             }
             _ => way,
         };
-        self.through(Box::new(target), way, Some((journal, mark)), &partial)
+        self.through(Box::new(target), source, way, Some((journal, mark)), &partial)
+    }
+
+    fn to_block(&self, path: &Path, source: &dyn Source, way: Way) -> Result<(Moved, Finished)> {
+        let raw = self.facts.output == Output::Raw;
+        let target = BlockTarget::open(path, self.plan.size.filter(|_| raw))?;
+        if target.overlaps(Path::new(&self.request.source)) {
+            let what =
+                format!("{} lies on the device that is to be read, {}", path.display(), self.request.source);
+            return Err(Error::refused(what));
+        }
+        self.through(Box::new(target), source, way, None, path)
     }
 
     /// Moves the bytes, compares, finishes. `written_to` is where the target can be read back.
     fn through(
         &self,
         target: Box<dyn Target>,
+        source: &dyn Source,
         way: Way,
         journal: Option<(Journal, Option<Mark>)>,
         written_to: &Path,
     ) -> Result<(Moved, Finished)> {
         let moved = self.move_bytes(&*target, way, journal, written_to)?;
-        self.watch.outcome()?;
+        source.unchanged()?;
         if self.request.wishes.verify {
             target.sync()?;
             verify::compare(self, written_to, moved.sum, moved.size)?;

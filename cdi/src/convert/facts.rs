@@ -8,12 +8,10 @@ use crate::filter::{self, Boundary, Budget, OnBoundary};
 use crate::plan::{Facts, Place};
 use crate::run::holes::Sparse;
 use crate::source::{self, FileSource, Source};
-use crate::{Error, Kind, Result};
+use crate::{Error, Result, target};
 use disk_format::{Format, Image, Limits, ReadAt};
 use std::collections::VecDeque;
 use std::io::Read;
-use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// An open source, ready for its plan.
@@ -190,22 +188,13 @@ fn head_of(bytes: &dyn ReadAt, name: &str) -> Result<Vec<u8>> {
     Ok(head)
 }
 
-/// What the target's name stands for.
+/// What the target's name stands for, for the plan.
 fn place(name: &str) -> Result<Place> {
-    if name == "-" {
-        return Ok(Place::Stdout);
-    }
-    if let Some((scheme, _)) = name.split_once("://") {
-        let what = format!(
-            "cannot write to {name}: {scheme} names cannot be a target; give a path, a block device or -"
-        );
-        return Err(Error::new(Kind::Usage, what));
-    }
-    match std::fs::metadata(name) {
-        Ok(meta) if meta.file_type().is_block_device() => {
-            let size = FileSource::open(Path::new(name))?.facts().size.unwrap_or(0);
-            Ok(Place::Block(name.to_owned(), size))
+    Ok(match target::Place::of(name.as_ref())? {
+        target::Place::Stdout => Place::Stdout,
+        target::Place::Device(path) => {
+            Place::Block(name.to_owned(), FileSource::open(&path)?.facts().size.unwrap_or(0))
         }
-        _ => Ok(Place::File(name.to_owned())),
-    }
+        target::Place::File(_) => Place::File(name.to_owned()),
+    })
 }

@@ -87,8 +87,7 @@ impl Claim {
             }
             Resume::Refuse(why) => {
                 let path = self.folder.path(&self.names.target);
-                let what =
-                    format!("cannot go on with {}: {why}; run it without --resume", path.display());
+                let what = format!("cannot go on with {}: {why}; run it without --resume", path.display());
                 Err(Error::new(Kind::Usage, what))
             }
         }

@@ -66,9 +66,10 @@ fn run(folder: &SimFolder, how: Manner) -> Result<()> {
         }
         if (i + 1) % how.marks == 0 {
             let offset = at + block.len() as u64;
-            started
-                .journal
-                .mark(&started.target, &Mark { position: Position::Linear { offset }, written: offset, sum: None })?;
+            started.journal.mark(
+                &started.target,
+                &Mark { position: Position::Linear { offset }, written: offset, sum: None },
+            )?;
         }
     }
     started.target.set_size(size)?;
