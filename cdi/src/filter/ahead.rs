@@ -172,3 +172,111 @@ fn fill(inner: &mut impl Read, buf: &mut [u8]) -> (usize, Option<Piece>) {
     }
     (len, None)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::Boundary;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    /// Gives so many bytes, then does something else.
+    struct Then {
+        left: usize,
+        given: Arc<AtomicUsize>,
+        then: fn() -> io::Result<usize>,
+    }
+
+    impl Then {
+        fn new(bytes: usize, then: fn() -> io::Result<usize>) -> Self {
+            Then { left: bytes, given: Arc::default(), then }
+        }
+    }
+
+    impl Read for Then {
+        fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+            if self.left == 0 {
+                return (self.then)();
+            }
+            let n = self.left.min(out.len()).min(77);
+            out[..n].fill(7);
+            self.left -= n;
+            self.given.fetch_add(n, Ordering::SeqCst);
+            Ok(n)
+        }
+    }
+
+    const SMALL: Shape = Shape { buffers: 3, size: 1000 };
+
+    #[test]
+    fn all_bytes_come_and_then_the_end_for_ever() {
+        for len in [0, 1, 999, 1000, 1001, 50_000] {
+            let mut ahead = Ahead::new("t", Then::new(len, || Ok(0)), SMALL).unwrap();
+            let mut out = Vec::new();
+            assert_eq!(ahead.read_to_end(&mut out).unwrap(), len);
+            assert!(out.iter().all(|&b| b == 7));
+            assert_eq!(ahead.read(&mut [0; 10]).unwrap(), 0);
+        }
+    }
+
+    #[test]
+    fn an_error_comes_after_the_bytes_before_it_and_stays() {
+        let fails: [fn() -> io::Result<usize>; 2] =
+            [|| Err(Error::refused("as told").into()), || panic!("a reader that panics")];
+        for (fail, sentence, before) in [(fails[0], "as told", 2500), (fails[1], "this is a bug", 2000)] {
+            let mut ahead = Ahead::new("t", Then::new(2500, fail), SMALL).unwrap();
+            let mut out = Vec::new();
+            let e = ahead.read_to_end(&mut out).unwrap_err();
+            assert!(e.to_string().contains(sentence), "{e}");
+            assert_eq!(out.len(), before);
+            for _ in 0..3 {
+                ahead.read(&mut [0; 10]).unwrap_err();
+            }
+        }
+    }
+
+    #[test]
+    fn it_runs_ahead_so_far_and_no_further() {
+        let inner = Then::new(100_000, || Ok(0));
+        let given = inner.given.clone();
+        let mut ahead = Ahead::new("t", inner, SMALL).unwrap();
+        ahead.read_exact(&mut [0; 10]).unwrap();
+        let settled = |most: usize| {
+            for _ in 0..1000 {
+                if given.load(Ordering::SeqCst) == most {
+                    break;
+                }
+                thread::sleep(Duration::from_millis(2));
+            }
+            thread::sleep(Duration::from_millis(20));
+            assert_eq!(given.load(Ordering::SeqCst), most);
+        };
+        settled(3000);
+        ahead.read_exact(&mut [0; 2000]).unwrap();
+        settled(5000);
+    }
+
+    #[test]
+    fn boundaries_are_told_when_their_bytes_have_been_returned() {
+        let seen: Arc<Mutex<Vec<u64>>> = Arc::default();
+        let marks = {
+            let seen = seen.clone();
+            Marks::new(Arc::new(move |b: Boundary| seen.lock().unwrap().push(b.output)), 100)
+        };
+        // At 100 decoding begins; 200 is too near to it to be worth a boundary.
+        for output in [100, 200, 70_000, 140_000] {
+            marks.put(Boundary { input: output / 2, output, state: Vec::new() });
+        }
+        let mut ahead =
+            Ahead::with_marks("t", Then::new(150_000, || Ok(0)), SMALL, Some(marks), 100).unwrap();
+        let mut read = |n: usize| ahead.read_exact(&mut vec![0; n]).unwrap();
+        read(69_899);
+        read(1);
+        assert_eq!(*seen.lock().unwrap(), []);
+        read(1);
+        assert_eq!(*seen.lock().unwrap(), [70_000]);
+        read(80_000);
+        assert_eq!(*seen.lock().unwrap(), [70_000, 140_000]);
+    }
+}

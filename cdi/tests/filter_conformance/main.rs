@@ -1,6 +1,9 @@
 //! Every decoder against files made by the tools people use: whole, cut short, damaged, entered in the middle, and
 //! under a memory bound.
 
+// Helpers of tests are not seen as tests by the lint.
+#![allow(clippy::unwrap_used)]
+
 mod bounds;
 mod broken;
 mod kit;
