@@ -53,6 +53,12 @@ impl Error {
         self
     }
 
+    /// The same error with a further sentence on what to do.
+    pub fn with_hint(mut self, hint: impl fmt::Display) -> Self {
+        self.what = format!("{}; {hint}", self.what);
+        self
+    }
+
     /// An I/O error on `what` ("cannot read /x/y"). An error of this crate or of `disk-format` that travelled inside
     /// `io::Error` is taken out again, so the kind and the sentence survive a chain of readers.
     pub fn io(what: impl Into<String>, e: io::Error) -> Self {
@@ -116,6 +122,10 @@ impl From<disk_format::Error> for Error {
         };
         let kind = if e.kind() == disk_format::Kind::Io { Kind::Failed } else { Kind::Refused };
         let error = Error::new(kind, e.to_string());
+        let error = match e.kind() {
+            disk_format::Kind::TooLarge => error.with_hint("a larger one is allowed by --max-size"),
+            _ => error,
+        };
         match cause {
             Some(cause) => error.because(cause),
             None => error,

@@ -9,9 +9,17 @@
 //! facts → [`plan`] (pure) → [`run`] → report. The plan says before a byte moves how the bytes flow, what memory and
 //! extra disk they can need, and why. Nothing here prints, and nothing here speaks to Kubernetes.
 
+pub mod convert;
 pub mod error;
 pub mod filter;
+pub mod journal;
+pub mod plan;
+pub mod run;
+pub mod size;
 pub mod source;
+pub mod spool;
+mod sys;
 pub mod target;
+pub mod zeros;
 
 pub use error::{Error, Kind, Result};

@@ -12,7 +12,7 @@ pub enum Data {
         /// Offset in the image file.
         at: u64,
     },
-    /// Compressed: `size` bytes at `at` of the image file unpack to the extent's length.
+    /// Compressed: `size` bytes at `at` of the image file unpack to `unpacked` bytes, of which the extent is the front.
     /// `size` may reach past the true end of the compressed data (qcow2 counts whole sectors) but never past the
     /// end of the file.
     Packed {
@@ -22,6 +22,9 @@ pub enum Data {
         size: u32,
         /// How to unpack them.
         codec: Codec,
+        /// How many bytes they unpack to: the extent's length, except where the disk ends inside a cluster. There
+        /// the extent is shorter, and what lies past it is not the guest's.
+        unpacked: u32,
     },
 }
 

@@ -13,17 +13,23 @@
 //! field and the offset.
 
 pub mod codec;
+mod deflate;
 pub mod error;
 pub mod extent;
 pub mod format;
+pub mod guest;
 pub mod image;
+pub mod look;
 pub mod qcow2;
 pub mod raw;
 pub mod read_at;
+pub mod rebuild;
 
 pub use codec::{Codec, Unpacker};
 pub use error::{Error, Kind, Result};
 pub use extent::{Data, Extent, Window};
 pub use format::Format;
+pub use guest::{GuestView, PrefixView};
 pub use image::{Image, Limits, StreamImage, open, stream};
+pub use look::{Look, look};
 pub use read_at::ReadAt;

@@ -4,15 +4,42 @@
 //! |---|---|---|---|
 //! | a path | `file.rs` | yes | device, inode, size, times |
 //! | a block device | `file.rs` | yes | no |
-//! | `-` | `stdin.rs` | no (a redirected file: yes) | no |
+//! | `-` | `stdin.rs` | no (a redirected file: yes) | no (a redirected file: as a path) |
 //! | `http://`, `https://` | `http/` | with ranges | strong ETag, or Last-Modified and size |
 //!
 //! [`open`] is the one place where a name becomes a source; a new kind of name plugs in there.
 
-use crate::Result;
+mod file;
+pub mod http;
+mod once;
+pub mod options;
+mod stdin;
+
+pub use file::{FileSource, data_map};
+pub use options::Options;
+pub use stdin::StdinSource;
+
+use crate::{Error, Kind, Result};
 use disk_format::ReadAt;
 use std::io::Read;
+use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
+
+/// Opens a source by its name.
+pub fn open(name: &str, options: &Options) -> Result<Arc<dyn Source>> {
+    match name.split_once("://") {
+        _ if name == "-" => Ok(Arc::new(StdinSource::open()?)),
+        Some(("http" | "https", _)) => Ok(Arc::new(http::Http::open(name, options)?)),
+        Some((scheme, _)) if !Path::new(name).exists() => Err(Error::new(
+            Kind::Usage,
+            format!(
+                "cannot read {name}: {scheme}:// names are not supported; give a path, http://, https:// or -"
+            ),
+        )),
+        _ => Ok(Arc::new(FileSource::open(Path::new(name))?)),
+    }
+}
 
 /// A source that has been opened: it exists, we may read it, and its first facts are known.
 pub trait Source: Send + Sync {
@@ -25,6 +52,18 @@ pub trait Source: Send + Sync {
     /// The bytes in order from offset `from` to the end. A source that cannot seek can be streamed once, from 0;
     /// anything else is an error that says so. Retries inside continue at the byte where it broke.
     fn stream(&self, from: u64) -> Result<Box<dyn Read + Send>>;
+
+    /// Asked after the last read: an error where the source was changed while it was read. A source that notices this
+    /// at each read, or cannot notice it, has nothing to add.
+    fn unchanged(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The ranges that may hold data, in order; what lies between them is known to be zeros and need not be read.
+    /// `None` where nothing is known beforehand.
+    fn data_map(&self) -> Option<Box<dyn Iterator<Item = Range<u64>> + Send>> {
+        None
+    }
 }
 
 /// What is known about a source before its bytes are read.

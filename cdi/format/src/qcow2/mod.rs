@@ -1,58 +1,41 @@
-//! qcow2, versions 2 and 3.
+//! qcow2, versions 2 and 3: QEMU's copy-on-write format.
+//!
+//! ```text
+//!   cluster 0      refcount table    L1 table          L2 tables            data clusters
+//!  ┌──────────┐    ┌────────────┐   ┌────────────┐   ┌──────────────┐    ┌──────────────────┐
+//!  │ header   │───►│ blocks ──────► │ one entry  │──►│ one entry a  │───►│ as they are, or  │
+//!  │ L1 ───────────────────────────►│ an L2 table│   │ guest cluster│    │ compressed       │
+//!  └──────────┘    └────────────┘   └────────────┘   └──────────────┘    └──────────────────┘
+//!   header.rs       refcounts.rs     l1.rs            l2.rs, map.rs       the caller reads them
+//!   extensions.rs   occupied.rs: where metadata lies, so that nothing else may lie there
+//!   snapshots.rs
+//! ```
+//!
+//! **Owns** the meaning of every table entry, and checks each before it becomes an [`Extent`](crate::Extent): no
+//! reserved bit, aligned, inside the file, over no metadata, and no L2 table used twice.
+//! **Two ways in:** `image.rs` reads tables at their offsets, window by window; `stream/` is pushed the file in
+//! order and catches the tables as they pass. Both hand the same tables to the same `map.rs`.
+//! **Never does:** open a backing file or an external data file, decrypt, follow a snapshot, repair, or read zeros
+//! where the file has ended.
 
-use crate::image::{Image, Limits, Pushed, StreamImage};
-use crate::{Error, Extent, Format, Kind, ReadAt, Result, Window};
-use std::sync::Arc;
+mod extensions;
+mod header;
+mod image;
+mod l1;
+mod l2;
+mod map;
+mod occupied;
+mod refcounts;
+mod snapshots;
+mod stream;
+pub mod write;
 
-/// A qcow2 image whose bytes can be read at any offset.
-pub struct Qcow2 {}
+pub use image::Qcow2;
+pub use stream::Qcow2Stream;
 
-impl Qcow2 {
-    /// Reads and checks the header and the L1 table.
-    pub fn open(_bytes: Arc<dyn ReadAt>, _limits: Limits) -> Result<Self> {
-        Err(Error::new(Kind::Unsupported, Format::Qcow2, "not written yet"))
-    }
-}
+use crate::{Error, Format, Kind};
 
-impl Image for Qcow2 {
-    fn format(&self) -> Format {
-        Format::Qcow2
-    }
-    fn virtual_size(&self) -> u64 {
-        0
-    }
-    fn window(&self, _from: u64) -> Result<Window> {
-        Err(Error::new(Kind::Unsupported, Format::Qcow2, "not written yet"))
-    }
-    fn facts(&self) -> Vec<(&'static str, String)> {
-        vec![]
-    }
-}
-
-/// A qcow2 image that arrives once, in file order.
-pub struct Qcow2Stream {}
-
-impl Qcow2Stream {
-    /// Nothing is known before the first piece.
-    pub fn new(_limits: Limits) -> Self {
-        Qcow2Stream {}
-    }
-}
-
-impl StreamImage for Qcow2Stream {
-    fn format(&self) -> Format {
-        Format::Qcow2
-    }
-    fn virtual_size(&self) -> Option<u64> {
-        None
-    }
-    fn lookback(&self) -> usize {
-        0
-    }
-    fn push(&mut self, _base: u64, _piece: &[u8], _last: bool) -> Result<Pushed> {
-        Err(Error::new(Kind::Unsupported, Format::Qcow2, "not written yet"))
-    }
-    fn leftover(&mut self, _spool: &dyn ReadAt) -> Result<Option<Vec<Extent>>> {
-        Ok(None)
-    }
+/// A refusal: its kind, one sentence, and the offset of the field that is to blame.
+fn refuse(kind: Kind, offset: u64, what: impl Into<String>) -> Error {
+    Error::new(kind, Format::Qcow2, what).at(offset)
 }

@@ -1,0 +1,55 @@
+# The verbs of this project. `make help` lists them; CONTRIBUTING.md says how long each takes.
+#
+# Long work lives in scripts which a verb names; nothing else (CI least of all) has recipes of its own.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+CACHE := $(or $(CORACLE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/coracle)
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+CARGO_HOME ?= $(HOME)/.cargo
+
+export CORACLE_CACHE := $(CACHE)
+export PATH := $(CARGO_HOME)/bin:$(PATH):/usr/sbin:/sbin
+# The Rust of rust-toolchain.toml under whatever name it is installed, so that no verb downloads one.
+export RUSTUP_TOOLCHAIN := $(or $(RUSTUP_TOOLCHAIN),$(shell PATH="$(CARGO_HOME)/bin:$$PATH" .ci/toolchain))
+
+FUZZ_SECONDS ?= 60
+
+.PHONY: help setup build check test demo bench fuzz advisories clean
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+
+setup: ## install what is missing: Debian packages, cargo-deny (run it as often as you like)
+	@.ci/setup
+
+build: setup ## the program, optimised: target/release/coracle
+	cargo build --release --locked -p coracle
+
+check: setup ## format, lints, licences and bans, documentation, the arrows between the crates
+	cargo fmt --all --check
+	cargo test --locked --quiet -p tests --test repo
+	"$$(.ci/setup path cargo-deny)" --locked check -D warnings bans licenses sources
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --locked
+
+test: setup ## everything that proves the product, on this machine alone
+	cargo test --workspace --locked --no-fail-fast
+
+demo: build ## the main job, seen: a Debian disk over HTTP becomes a raw disk
+	tests/demo.sh "$(TARGET)/release/coracle"
+
+bench: build ## measure against the usual tools and write docs/benchmarks.md (about 40 minutes)
+	tests/bench/run "$(TARGET)/release/coracle" $(BENCH)
+
+fuzz: ## run every fuzz target for FUZZ_SECONDS (60) each; needs a nightly Rust
+	@.ci/setup fuzz
+	tests/fuzz.sh "$(FUZZ_SECONDS)"
+
+advisories: setup ## known faults in our dependencies (needs the network)
+	"$$(.ci/setup path cargo-deny)" --locked check advisories
+
+clean: ## remove what was built here; the tools and guest disks in ~/.cache/coracle stay
+	cargo clean

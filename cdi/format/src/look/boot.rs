@@ -1,0 +1,112 @@
+//! Which firmware a disk looks bootable for, with the reasons. Hints, not a promise: nobody boots here.
+
+use super::filesystem::{Content, Inside};
+use super::iso::{Optical, Platform};
+use super::kind_name;
+use super::partition::{PartitionTable, TableKind};
+use super::tree::Tree;
+
+/// Why a disk looks bootable, by firmware; an empty list means that nothing speaks for it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Boot {
+    /// By a PC's BIOS.
+    pub bios: Vec<String>,
+    /// By UEFI.
+    pub uefi: Vec<String>,
+    /// For which machines UEFI programs were found, without repetition.
+    pub architectures: Vec<&'static str>,
+}
+
+/// The boot programs that UEFI starts from removable media, by machine.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("BOOTX64.EFI", "x86_64"),
+    ("BOOTAA64.EFI", "aarch64"),
+    ("BOOTIA32.EFI", "i686"),
+    ("BOOTARM.EFI", "arm"),
+    ("BOOTRISCV64.EFI", "riscv64"),
+    ("BOOTLOONGARCH64.EFI", "loongarch64"),
+];
+
+/// For which machines `EFI/BOOT` holds a boot program.
+pub(crate) fn programs(tree: &impl Tree) -> Vec<&'static str> {
+    let Some(files) = tree.find("EFI/BOOT").and_then(|dir| tree.list(&dir)) else { return vec![] };
+    let there = |program: &str| files.iter().any(|f| f.name.eq_ignore_ascii_case(program));
+    PROGRAMS.iter().filter(|(program, _)| there(program)).map(|(_, machine)| *machine).collect()
+}
+
+/// Puts the hints together. `front` is the first sector, `whole` what lies on a disk without partitions.
+pub(crate) fn boot(
+    front: &[u8],
+    table: Option<&PartitionTable>,
+    whole: &Content,
+    optical: Option<&Optical>,
+) -> Boot {
+    let mut boot = Boot::default();
+    if let Some(table) = table {
+        boot.bios_code(front, table);
+        for partition in &table.partitions {
+            let programs = programs_in(&partition.content);
+            let esp = partition.type_id == kind_name::ESP || partition.type_id == "ef";
+            if esp || !programs.is_empty() {
+                let what = if esp { "EFI system partition" } else { "FAT partition" };
+                boot.uefi(&format!("{what} {}", partition.number), programs);
+            }
+        }
+    }
+    if let programs @ [_, ..] = programs_in(whole) {
+        boot.uefi("FAT filesystem", programs);
+    }
+    for entry in optical.iter().flat_map(|o| &o.boot).filter(|e| e.bootable) {
+        match entry.platform {
+            Platform::Bios => boot.bios.push("El Torito entry for BIOS".into()),
+            Platform::Uefi => boot.uefi("El Torito entry for UEFI", &entry.architectures),
+            _ => {}
+        }
+    }
+    boot
+}
+
+fn programs_in(content: &Content) -> &[&'static str] {
+    match content {
+        Content::Known(found) => match &found.inside {
+            Inside::Files { uefi, .. } => uefi,
+            _ => &[],
+        },
+        _ => &[],
+    }
+}
+
+impl Boot {
+    /// A BIOS runs whatever the first sector holds; that alone says little, so it is weighed with the table.
+    fn bios_code(&mut self, front: &[u8], table: &PartitionTable) {
+        let code = front.get(..440).unwrap_or_default();
+        if code.iter().all(|&b| b == 0) {
+            return;
+        }
+        let loader = match () {
+            () if code.windows(4).any(|w| w == b"GRUB") => "GRUB in the first sector",
+            () => "code in the first sector",
+        };
+        let bios_boot = table.partitions.iter().find(|p| p.type_id == kind_name::BIOS_BOOT);
+        let active = table.partitions.iter().find(|p| p.active);
+        match (bios_boot, active) {
+            (Some(p), _) => self.bios.push(format!("{loader}, BIOS boot partition {}", p.number)),
+            (_, Some(p)) => self.bios.push(format!("{loader}, active partition {}", p.number)),
+            _ if table.kind != TableKind::Gpt => self.bios.push(loader.into()),
+            // On a GPT, code without a place to go on is the stub that prints "not bootable".
+            _ => {}
+        }
+    }
+
+    fn uefi(&mut self, place: &str, programs: &[&'static str]) {
+        self.uefi.push(match programs {
+            [] => place.to_string(),
+            some => format!("{place} ({})", some.join(", ")),
+        });
+        for program in programs {
+            if !self.architectures.contains(program) {
+                self.architectures.push(program);
+            }
+        }
+    }
+}

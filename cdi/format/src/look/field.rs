@@ -1,0 +1,134 @@
+//! Numbers and words out of bytes that may be too short or hostile: every access is checked, every text is harmless.
+
+/// Fields of a structure on disk; `None` where the bytes end before the field does.
+pub(crate) trait Fields {
+    /// `N` bytes at `at`.
+    fn array<const N: usize>(&self, at: usize) -> Option<[u8; N]>;
+    /// Whether `magic` stands at `at`.
+    fn has(&self, at: usize, magic: &[u8]) -> bool;
+
+    /// One byte.
+    fn byte(&self, at: usize) -> Option<u8> {
+        self.array::<1>(at).map(|[b]| b)
+    }
+    /// A little-endian number.
+    fn le16(&self, at: usize) -> Option<u16> {
+        self.array(at).map(u16::from_le_bytes)
+    }
+    /// A little-endian number.
+    fn le32(&self, at: usize) -> Option<u32> {
+        self.array(at).map(u32::from_le_bytes)
+    }
+    /// A little-endian number.
+    fn le64(&self, at: usize) -> Option<u64> {
+        self.array(at).map(u64::from_le_bytes)
+    }
+    /// A big-endian number.
+    fn be16(&self, at: usize) -> Option<u16> {
+        self.array(at).map(u16::from_be_bytes)
+    }
+    /// A big-endian number.
+    fn be32(&self, at: usize) -> Option<u32> {
+        self.array(at).map(u32::from_be_bytes)
+    }
+    /// A big-endian number.
+    fn be64(&self, at: usize) -> Option<u64> {
+        self.array(at).map(u64::from_be_bytes)
+    }
+}
+
+impl Fields for [u8] {
+    fn array<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
+        self.get(at..at.checked_add(N)?)?.try_into().ok()
+    }
+    fn has(&self, at: usize, magic: &[u8]) -> bool {
+        at.checked_add(magic.len()).and_then(|end| self.get(at..end)) == Some(magic)
+    }
+}
+
+/// Text for people out of bytes: up to the first NUL, without blanks around it; what could steer a terminal or turn
+/// the reading direction is replaced. `None` when nothing is left.
+pub(crate) fn text(bytes: &[u8]) -> Option<String> {
+    let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+    harmless(&String::from_utf8_lossy(&bytes[..end]))
+}
+
+/// The same for little-endian UTF-16.
+pub(crate) fn utf16le(bytes: &[u8]) -> Option<String> {
+    utf16(bytes.chunks_exact(2).map(|c| u16::from_le_bytes([c[0], c[1]])))
+}
+
+/// The same for big-endian UTF-16.
+pub(crate) fn utf16be(bytes: &[u8]) -> Option<String> {
+    utf16(bytes.chunks_exact(2).map(|c| u16::from_be_bytes([c[0], c[1]])))
+}
+
+fn utf16(units: impl Iterator<Item = u16>) -> Option<String> {
+    let chars = char::decode_utf16(units.take_while(|&u| u != 0));
+    harmless(&chars.map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect::<String>())
+}
+
+/// Text that may be printed: no control characters, no marks that reorder what stands around them, at most 256
+/// characters.
+pub(crate) fn harmless(text: &str) -> Option<String> {
+    let steers = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let clean: String = text
+        .trim()
+        .chars()
+        .take(256)
+        .map(|c| if steers(c) { char::REPLACEMENT_CHARACTER } else { c })
+        .collect();
+    (!clean.is_empty()).then_some(clean)
+}
+
+/// A UUID whose bytes stand in the order they are written; `None` for all zeros.
+pub(crate) fn uuid(bytes: [u8; 16]) -> Option<String> {
+    if bytes == [0; 16] {
+        return None;
+    }
+    let hex =
+        |range: std::ops::Range<usize>| bytes[range].iter().map(|b| format!("{b:02x}")).collect::<String>();
+    Some(format!("{}-{}-{}-{}-{}", hex(0..4), hex(4..6), hex(6..8), hex(8..10), hex(10..16)))
+}
+
+/// A GUID as Microsoft stores it: the first three groups are little-endian numbers.
+pub(crate) fn guid(mut bytes: [u8; 16]) -> Option<String> {
+    bytes[0..4].reverse();
+    bytes[4..6].reverse();
+    bytes[6..8].reverse();
+    uuid(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_cannot_steer_a_terminal() {
+        assert_eq!(text(b"root\0junk"), Some("root".into()));
+        assert_eq!(text(b"  cidata   "), Some("cidata".into()));
+        assert_eq!(text(b"a\x1b[31mb"), Some("a\u{fffd}[31mb".into()));
+        assert_eq!(harmless("abc\u{202e}def"), Some("abc\u{fffd}def".into()));
+        assert_eq!(text(b"   \0"), None);
+    }
+
+    #[test]
+    fn fields_end_where_the_bytes_end() {
+        let b: &[u8] = &[1, 2, 3];
+        assert_eq!(b.le16(1), Some(0x0302));
+        assert_eq!(b.le16(2), None);
+        assert_eq!(b.be32(usize::MAX), None);
+        assert!(!b.has(usize::MAX, b"x"));
+    }
+
+    #[test]
+    fn guids_turn_their_first_groups() {
+        let esp =
+            [0x28, 0x73, 0x2a, 0xc1, 0x1f, 0xf8, 0xd2, 0x11, 0xba, 0x4b, 0, 0xa0, 0xc9, 0x3e, 0xc9, 0x3b];
+        assert_eq!(guid(esp), Some("c12a7328-f81f-11d2-ba4b-00a0c93ec93b".into()));
+        assert_eq!(guid([0; 16]), None);
+    }
+}

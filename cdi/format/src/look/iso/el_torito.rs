@@ -1,0 +1,117 @@
+//! El Torito: which firmware an optical disc boots, and from where.
+
+use super::super::boot;
+use super::super::fat::{Bpb, FatTree};
+use super::super::field::Fields;
+use super::super::peek::Area;
+use super::SECTOR;
+
+/// The firmware an entry is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Platform {
+    /// A PC's BIOS.
+    Bios,
+    /// PowerPC.
+    PowerPc,
+    /// An old Macintosh.
+    Mac,
+    /// UEFI.
+    Uefi,
+    /// A number without a name.
+    Other(u8),
+}
+
+/// One boot entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BootEntry {
+    /// The firmware it is for.
+    pub platform: Platform,
+    /// Whether it may be booted; the others are there for a menu.
+    pub bootable: bool,
+    /// As which medium the firmware shows it: `none`, `floppy`, `hard disk`.
+    pub emulation: &'static str,
+    /// Where its image begins, in bytes.
+    pub offset: u64,
+    /// How many bytes the firmware loads; for UEFI the size of a FAT image.
+    pub size: u64,
+    /// For which machines the FAT image of a UEFI entry has a boot program.
+    pub architectures: Vec<&'static str>,
+}
+
+/// The entries of the catalogue at sector `lba`: at most those of one sector. A catalogue whose validation entry is
+/// wrong has none.
+pub(super) fn catalogue(area: Area<'_>, lba: u32) -> Vec<BootEntry> {
+    let Some(table) = area.get(u64::from(lba) * SECTOR, SECTOR as usize) else { return vec![] };
+    let mut records = table.chunks_exact(32);
+    let Some(platform) = records.next().and_then(validated) else { return vec![] };
+    let mut found: Vec<BootEntry> =
+        records.next().and_then(|r| entry(area, platform, r)).into_iter().collect();
+    while let Some(header) = records.next().filter(|r| matches!(r[0], 0x90 | 0x91)) {
+        let platform = self::platform(header[1]);
+        for _ in 0..header.le16(2).unwrap_or(0) {
+            let Some(record) = records.next() else { return found };
+            found.extend(entry(area, platform, record));
+            // Bit 5 of the media type: the entry goes on in records of kind 0x44, each with the same flag.
+            let mut more = record[1] & 0x20 != 0;
+            while more {
+                more = records.next().is_some_and(|r| r[0] == 0x44 && r[1] & 0x20 != 0);
+            }
+        }
+        if header[0] == 0x91 {
+            break;
+        }
+    }
+    found
+}
+
+fn platform(id: u8) -> Platform {
+    match id {
+        0 => Platform::Bios,
+        1 => Platform::PowerPc,
+        2 => Platform::Mac,
+        0xef => Platform::Uefi,
+        other => Platform::Other(other),
+    }
+}
+
+/// The platform of a validation entry whose key bytes and checksum are right.
+fn validated(record: &[u8]) -> Option<Platform> {
+    let sum = record.chunks_exact(2).fold(0u16, |sum, w| sum.wrapping_add(u16::from_le_bytes([w[0], w[1]])));
+    (record[0] == 1 && record.has(30, &[0x55, 0xaa]) && sum == 0).then(|| platform(record[1]))
+}
+
+fn entry(area: Area<'_>, platform: Platform, record: &[u8]) -> Option<BootEntry> {
+    let bootable = match record[0] {
+        0x88 => true,
+        0x00 => false,
+        _ => return None,
+    };
+    let emulation = match record[1] & 0xf {
+        0 => "none",
+        1..=3 => "floppy",
+        4 => "hard disk",
+        _ => "unknown",
+    };
+    let (lba, sectors) = (record.le32(8)?, record.le16(6)?);
+    if lba == 0 {
+        return None;
+    }
+    let offset = u64::from(lba) * SECTOR;
+    let mut found = BootEntry {
+        platform,
+        bootable,
+        emulation,
+        offset,
+        size: u64::from(sectors) * 512,
+        architectures: vec![],
+    };
+    if platform == Platform::Uefi {
+        // The count of sectors is often 0 or 1: images outgrew its 16 bits. The FAT image knows its own size.
+        let image = area.from(offset);
+        if let Some(bpb) = Bpb::read(image) {
+            found.size = found.size.max(bpb.size());
+            found.architectures = boot::programs(&FatTree::new(image, bpb));
+        }
+    }
+    Some(found)
+}

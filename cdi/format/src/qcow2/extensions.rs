@@ -1,0 +1,149 @@
+//! Header extensions: walked within the first cluster, kept only where a refusal can name something by them.
+
+use super::refuse;
+use crate::{Kind, Result};
+
+const END: u32 = 0;
+const FEATURE_NAMES: u32 = 0x6803_f857;
+const DATA_FILE: u32 = 0x4441_5441;
+/// Feature type, bit number, name.
+const FEATURE: usize = 48;
+
+/// How the walk ended.
+pub(super) enum Extensions {
+    /// At the end marker, or where the cluster ends.
+    Done(FeatureNames),
+    /// So many bytes from the front of the file are needed to go on.
+    Need(usize),
+}
+
+/// What the image calls its own features.
+#[derive(Default)]
+pub(super) struct FeatureNames {
+    table: Vec<u8>,
+}
+
+impl FeatureNames {
+    /// The name of an incompatible feature by its bit.
+    pub(super) fn incompatible(&self, bit: u32) -> Option<String> {
+        let named = |entry: &&[u8]| entry[0] == 0 && u32::from(entry[1]) == bit;
+        let entry = self.table.chunks_exact(FEATURE).find(named)?;
+        Some(printable(&entry[2..]))
+    }
+}
+
+/// Walks the extensions that start at `from` and may reach to `cluster`.
+pub(super) fn walk(head: &[u8], from: usize, cluster: usize, whole: bool) -> Result<Extensions> {
+    let mut names = FeatureNames::default();
+    let mut at = from;
+    // An extension takes at least its 8 bytes, so the walk ends.
+    while at + 8 <= cluster {
+        let Some((kind, len)) = extension(head, at) else {
+            return more(head, at + 8, whole);
+        };
+        let end = at + 8 + len;
+        if end > cluster {
+            let what =
+                format!("header extension {kind:#010x} has {len} bytes, it reaches past the first cluster");
+            return Err(refuse(Kind::Malformed, at as u64 + 4, what));
+        }
+        if kind == END {
+            break;
+        }
+        let Some(data) = head.get(at + 8..end) else {
+            return more(head, end, whole);
+        };
+        if kind == FEATURE_NAMES {
+            names.table = data.to_vec();
+        }
+        at = end.next_multiple_of(8);
+    }
+    Ok(Extensions::Done(names))
+}
+
+/// The name of the external data file, if an extension tells it.
+pub(super) fn data_file(head: &[u8], from: usize) -> Option<&[u8]> {
+    let mut at = from;
+    loop {
+        let (kind, len) = extension(head, at)?;
+        let data = head.get(at + 8..at.checked_add(8)?.checked_add(len)?)?;
+        match kind {
+            END => return None,
+            DATA_FILE => return Some(data),
+            _ => at = (at + 8 + len).next_multiple_of(8),
+        }
+    }
+}
+
+/// A name from the image as it may be shown to people: one line, no controls, at most 100 characters.
+pub(super) fn printable(name: &[u8]) -> String {
+    let name = name.split(|&b| b == 0).next().unwrap_or_default();
+    let text = String::from_utf8_lossy(&name[..name.len().min(1023)]);
+    let shown =
+        |c: char| if c.is_control() || c == '"' { c.escape_default().to_string() } else { c.to_string() };
+    let mut short: String = text.chars().take(100).map(shown).collect();
+    if text.chars().nth(100).is_some() {
+        short.push('…');
+    }
+    short
+}
+
+fn extension(head: &[u8], at: usize) -> Option<(u32, usize)> {
+    let word = |at: usize| head.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
+    Some((word(at)?, usize::try_from(word(at + 4)?).ok()?))
+}
+
+fn more(head: &[u8], need: usize, whole: bool) -> Result<Extensions> {
+    if whole {
+        let what = format!(
+            "the header extensions are cut short: they need {need} bytes, the file has {}",
+            head.len()
+        );
+        return Err(refuse(Kind::Truncated, head.len() as u64, what));
+    }
+    Ok(Extensions::Need(need))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_made_printable() {
+        assert_eq!(printable(b"base.qcow2"), "base.qcow2");
+        assert_eq!(printable(b"a\x1b[31m\"b\n\0hidden"), "a\\u{1b}[31m\\\"b\\n");
+        assert_eq!(printable(&[0xff, b'x']), "\u{fffd}x");
+        assert_eq!(printable(&[b'y'; 2000]).chars().count(), 101);
+    }
+
+    #[test]
+    fn a_walk_asks_for_what_it_needs_and_never_leaves_the_cluster() {
+        let mut head = vec![0; 512];
+        head[104..112].copy_from_slice(&[0x11, 0, 0, 0, 0, 0, 0, 5]);
+        assert!(matches!(walk(&head[..110], 104, 512, false), Ok(Extensions::Need(112))));
+        assert!(matches!(walk(&head[..114], 104, 512, false), Ok(Extensions::Need(117))));
+        assert!(matches!(walk(&head[..117], 104, 512, false), Ok(Extensions::Need(128))));
+        assert_eq!(walk(&head[..117], 104, 512, true).err().map(|e| e.kind()), Some(Kind::Truncated));
+        assert!(matches!(walk(&head, 104, 512, true), Ok(Extensions::Done(_))));
+        for len in [u32::MAX, 401, 0x8000_0000] {
+            head[108..112].copy_from_slice(&len.to_be_bytes());
+            let error = walk(&head, 104, 512, true).err().unwrap();
+            assert_eq!((error.kind(), error.offset()), (Kind::Malformed, Some(108)), "{error}");
+        }
+        head[108..112].copy_from_slice(&400_u32.to_be_bytes());
+        assert!(matches!(walk(&head, 104, 512, true), Ok(Extensions::Done(_))), "exactly to the end");
+    }
+
+    #[test]
+    fn a_feature_table_of_odd_length_is_no_trouble() {
+        for len in [0, 1, 2, 47, 48, 49, 95, 97] {
+            let mut table = vec![0; len];
+            if len >= FEATURE {
+                table[1] = 9;
+                table[2..6].copy_from_slice(b"name");
+            }
+            let names = FeatureNames { table };
+            assert_eq!(names.incompatible(9).as_deref(), (len >= FEATURE).then_some("name"));
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! One L2 entry: what a guest cluster holds. Pure.
+
+use super::header::Header;
+use crate::{Kind, Result};
+
+const OFFSET: u64 = 0x00ff_ffff_ffff_fe00;
+const COPIED: u64 = 1 << 63;
+const COMPRESSED: u64 = 1 << 62;
+const ZERO: u64 = 1;
+const SECTOR: u64 = 512;
+
+/// How many subclusters an extended entry divides its cluster into.
+pub(super) const SUBCLUSTERS: u32 = 32;
+
+/// What an entry says, before its place is compared with the file and the metadata.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cluster {
+    /// The guest reads zeros.
+    Zero,
+    /// The whole cluster lies at `at`.
+    Raw { at: u64 },
+    /// A cluster at `at`, of which only the subclusters with their bit in `present` hold data.
+    Parts { at: u64, present: u32 },
+    /// Compressed: at most `size` bytes from `at`.
+    Packed { at: u64, size: u32 },
+}
+
+/// Decodes one entry; `bitmap` is the second half of an extended one.
+pub(super) fn decode(header: &Header, entry: u64, bitmap: u64) -> Result<Cluster, (Kind, String)> {
+    if entry & COMPRESSED != 0 {
+        return packed(header, entry, bitmap);
+    }
+    let offset = entry & OFFSET;
+    let zero_flag = if header.version >= 3 && !header.extended_l2 { ZERO } else { 0 };
+    let reserved = entry & !(OFFSET | COPIED | zero_flag);
+    if reserved != 0 {
+        return Err((Kind::Malformed, format!("the reserved bits {reserved:#x} are set")));
+    }
+    if !offset.is_multiple_of(header.cluster_size()) {
+        let size = header.cluster_size();
+        return Err((Kind::Malformed, format!("{offset:#x} is not a multiple of the cluster size {size}")));
+    }
+    if header.extended_l2 {
+        return parts(offset, bitmap);
+    }
+    Ok(if offset == 0 || entry & zero_flag != 0 { Cluster::Zero } else { Cluster::Raw { at: offset } })
+}
+
+fn parts(at: u64, bitmap: u64) -> Result<Cluster, (Kind, String)> {
+    let (zero, present) = ((bitmap >> 32) as u32, bitmap as u32);
+    if zero & present != 0 {
+        let both = zero & present;
+        return Err((
+            Kind::Malformed,
+            format!("the subclusters {both:#010x} are marked both zero and present"),
+        ));
+    }
+    match (at, present) {
+        (_, 0) => Ok(Cluster::Zero),
+        (0, _) => Err((
+            Kind::Malformed,
+            format!("the subclusters {present:#010x} are present, but no cluster is named"),
+        )),
+        (_, u32::MAX) => Ok(Cluster::Raw { at }),
+        _ => Ok(Cluster::Parts { at, present }),
+    }
+}
+
+fn packed(header: &Header, entry: u64, bitmap: u64) -> Result<Cluster, (Kind, String)> {
+    if bitmap != 0 {
+        return Err((Kind::Malformed, format!("a compressed cluster has the subclusters {bitmap:#x}")));
+    }
+    // Bits 61 down: the number of further sectors, in cluster_bits - 8 bits; the rest is the offset.
+    let offset_bits = 62 - (header.cluster_bits - 8);
+    let at = entry & ((1 << offset_bits) - 1);
+    let further = (entry & !(COPIED | COMPRESSED)) >> offset_bits;
+    let size = (further + 1) * SECTOR - at % SECTOR;
+    if at >= 1 << 56 {
+        return Err((
+            Kind::Malformed,
+            format!("the compressed data at {at:#x} lies past what an offset can name"),
+        ));
+    }
+    // At most two clusters, so it fits.
+    let size =
+        u32::try_from(size).map_err(|_| (Kind::Malformed, format!("{size} bytes of compressed data")))?;
+    Ok(Cluster::Packed { at, size })
+}

@@ -1,0 +1,76 @@
+//! Joins small writes that follow one another into large ones, and says of each that fails what it was.
+
+use super::write_at::WriteAt;
+use crate::{Error, Format, Result};
+
+/// What is collected before it is written.
+const COLLECT: usize = 1 << 20;
+/// A write of this size gains nothing from being copied first.
+const LARGE: usize = 256 << 10;
+
+pub(super) struct Output<W> {
+    to: W,
+    pending: Vec<u8>,
+    pending_at: u64,
+}
+
+impl<W: WriteAt> Output<W> {
+    pub(super) fn new(to: W) -> Self {
+        Output { to, pending: Vec::new(), pending_at: 0 }
+    }
+
+    /// The guest's data: small pieces that follow one another are joined.
+    pub(super) fn data(&mut self, bytes: &[u8], at: u64) -> Result<()> {
+        let follows = self.pending_at + self.pending.len() as u64 == at;
+        if !follows || self.pending.len() + bytes.len() > COLLECT {
+            self.flush()?;
+        }
+        if bytes.len() >= LARGE {
+            return self.write("data", bytes, at);
+        }
+        if self.pending.is_empty() {
+            self.pending_at = at;
+            self.pending.reserve_exact(COLLECT);
+        }
+        self.pending.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Zeros behind data: joined when short.
+    pub(super) fn pad(&mut self, len: u64, at: u64) -> Result<()> {
+        const ZEROS: [u8; 4096] = [0; 4096];
+        match ZEROS.get(..len as usize) {
+            Some(zeros) => self.data(zeros, at),
+            None => self.zero("padding", len, at),
+        }
+    }
+
+    pub(super) fn write(&mut self, what: &str, bytes: &[u8], at: u64) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.to.write_all_at(bytes, at).map_err(|e| failed(what, at, e))
+    }
+
+    pub(super) fn zero(&mut self, what: &str, len: u64, at: u64) -> Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        self.to.zero_at(len, at).map_err(|e| failed(what, at, e))
+    }
+
+    pub(super) fn flush(&mut self) -> Result<()> {
+        let result = self.to.write_all_at(&self.pending, self.pending_at);
+        let at = self.pending_at;
+        self.pending.clear();
+        result.map_err(|e| failed("data", at, e))
+    }
+
+    pub(super) fn into_inner(self) -> W {
+        self.to
+    }
+}
+
+fn failed(what: &str, at: u64, e: std::io::Error) -> Error {
+    Error::io(Format::Qcow2, format!("cannot write {what}"), at, e)
+}

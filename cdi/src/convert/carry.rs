@@ -1,0 +1,350 @@
+//! Carries a plan out: one function a flow, each a short list of steps.
+
+use super::facts::{Opened, Stream, Way, enter_at, limits};
+use super::report::Report;
+use super::{Prepared, Request, shown, verify};
+use crate::journal::{Job as Errand, Journal, Mark, Mode, Position};
+use crate::plan::{Facts, Flow, Output, Place, Plan};
+use crate::run::engine::{End, Engine, Size};
+use crate::run::front::FrontToBack;
+use crate::run::job::{Cut, Reached};
+use crate::run::packed_qcow2::PackedQcow2;
+use crate::run::scratch::Scratch;
+use crate::run::sink::{Ordered, Sink};
+use crate::run::sum::DiskSum;
+use crate::run::watch::{Phase, Watch};
+use crate::run::{stream, tables};
+use crate::source::Source;
+use crate::spool::Spool;
+use crate::target::{BlockTarget, Claim, FileOptions, Finished, Order, Started, StdoutTarget, Target};
+use crate::{Error, Kind, Result};
+use disk_format::qcow2::write::{Compression, Options};
+use disk_format::{Image, ReadAt};
+use std::path::Path;
+use std::time::Instant;
+
+/// A run under way.
+pub(super) struct Run<'a> {
+    pub(super) request: &'a Request,
+    pub(super) facts: &'a Facts,
+    pub(super) plan: &'a Plan,
+    pub(super) watch: &'a Watch,
+}
+
+/// What moving the bytes told.
+#[derive(Default)]
+struct Moved {
+    /// The guest's size.
+    size: u64,
+    sum: DiskSum,
+    spool_peak: u64,
+    resumed_at: Option<u64>,
+}
+
+pub(super) fn carry(prepared: Prepared, watch: &Watch) -> Result<Report> {
+    let start = Instant::now();
+    let Prepared { request, opened, plan } = prepared;
+    let Opened { source, facts, way } = opened;
+    let run = Run { request: &request, facts: &facts, plan: &plan, watch };
+    let (moved, finished) = match &facts.target {
+        Place::File(name) => run.to_file(Path::new(name), &*source, way)?,
+        Place::Block(name, _) => {
+            run.through(Box::new(BlockTarget::open(Path::new(name), plan.size)?), way, None, Path::new(name))?
+        }
+        Place::Stdout => run.through(Box::new(StdoutTarget::new()?), way, None, Path::new(""))?,
+    };
+    source.unchanged()?;
+    Ok(Report {
+        schema: "coracle.convert/v1",
+        source: facts.source.name.clone(),
+        target: shown::target_name(&facts.target),
+        layers: facts.layers.iter().map(|(l, _)| l.name()).collect(),
+        source_format: facts.format.name(),
+        target_format: shown::output_name(facts.output),
+        virtual_size: moved.size,
+        bytes_read: watch.read(),
+        bytes_written: watch.written(),
+        bytes_allocated: (facts.target != Place::Stdout).then_some(finished.allocated),
+        flow: plan.flow.name(),
+        spool_peak: moved.spool_peak,
+        resumed_at: moved.resumed_at,
+        checksum: request.checksum.as_ref().map(ToString::to_string),
+        verified: request.wishes.verify,
+        seconds: start.elapsed().as_secs_f64(),
+    })
+}
+
+impl Run<'_> {
+    /// A file target: claimed, perhaps gone on with, whole before it has its name.
+    fn to_file(&self, path: &Path, source: &dyn Source, way: Way) -> Result<(Moved, Finished)> {
+        let options = FileOptions {
+            size: self.plan.size.filter(|_| self.facts.output == Output::Raw),
+            needed: 0,
+            preallocate: self.request.wishes.preallocate,
+        };
+        let claim = Claim::take(path)?;
+        if let Err(why) = self.plan.resume {
+            if self.request.wishes.resume == Mode::Always {
+                return Err(Error::new(Kind::Usage, format!("cannot go on with an earlier run: {why}")));
+            }
+            let target = claim.start_anew(options)?;
+            let partial = target.partial();
+            return self.through(Box::new(target), way, None, &partial);
+        }
+        let errand = Errand {
+            source: self.facts.source.name.clone(),
+            identity: self.facts.source.identity.clone(),
+            plan: self.plan.fingerprint(self.facts),
+        };
+        let Started { target, journal, mark, anew } =
+            claim.start(options, &errand, self.request.wishes.resume)?;
+        if let Some(why) = anew {
+            tracing::warn!("{} is begun anew: {why}", path.display());
+        }
+        let partial = target.partial();
+        let way = match &mark {
+            Some(Mark { position: Position::Stream { boundary, .. }, .. }) => {
+                Way::Stream(enter_at(self.request, self.facts, source, boundary)?)
+            }
+            _ => way,
+        };
+        self.through(Box::new(target), way, Some((journal, mark)), &partial)
+    }
+
+    /// Moves the bytes, compares, finishes. `written_to` is where the target can be read back.
+    fn through(
+        &self,
+        target: Box<dyn Target>,
+        way: Way,
+        journal: Option<(Journal, Option<Mark>)>,
+        written_to: &Path,
+    ) -> Result<(Moved, Finished)> {
+        let moved = self.move_bytes(&*target, way, journal, written_to)?;
+        self.watch.outcome()?;
+        if self.request.wishes.verify {
+            target.sync()?;
+            verify::compare(self, written_to, moved.sum, moved.size)?;
+        }
+        self.watch.enter(Phase::Finishing, 0);
+        Ok((moved, target.finish()?))
+    }
+
+    fn move_bytes(
+        &self,
+        target: &dyn Target,
+        way: Way,
+        journal: Option<(Journal, Option<Mark>)>,
+        beside: &Path,
+    ) -> Result<Moved> {
+        let folder = beside.parent().map_or_else(std::env::temp_dir, Path::to_owned);
+        match (self.plan.flow, way) {
+            (Flow::Tables, Way::Seek { bytes, image }) => self.tables(target, &*image, &*bytes, journal),
+            (Flow::TablesInOrder, Way::Seek { bytes, image }) => {
+                let sum = self.in_order(target, &folder, &*image, &*bytes)?;
+                Ok(Moved { size: self.final_size(image.virtual_size())?, sum, ..Moved::default() })
+            }
+            (Flow::Stream, Way::Stream(stream)) => self.stream(target, stream, journal, &folder),
+            (Flow::StreamInOrder, Way::Stream(stream)) => self.stream_in_order(target, stream, &folder),
+            (Flow::SpoolThenOrder, Way::Stream(stream)) => {
+                let scratch = Scratch::beside(&folder)?;
+                let moved = self.stream(&scratch, stream, None, &folder)?;
+                let (image, bytes) = scratch.image(moved.size)?;
+                let sum = self.in_order(target, &folder, &image, &bytes)?;
+                Ok(Moved { sum, spool_peak: moved.spool_peak + scratch.written(), ..moved })
+            }
+            (flow, _) => Err(Error::failed(format!(
+                "the plan says {} and the source was opened otherwise",
+                flow.name()
+            ))),
+        }
+    }
+
+    fn tables(
+        &self,
+        target: &dyn Target,
+        image: &dyn Image,
+        bytes: &dyn ReadAt,
+        journal: Option<(Journal, Option<Mark>)>,
+    ) -> Result<Moved> {
+        let size = self.final_size(image.virtual_size())?;
+        self.watch.enter(Phase::Converting, image.virtual_size());
+        let (journal, mark) = journal.unzip();
+        let mark = mark.flatten();
+        let from = match &mark {
+            Some(Mark { position: Position::Table { window, done }, .. }) => {
+                Reached { window: *window, file: *done }
+            }
+            _ => Reached::default(),
+        };
+        let before = DiskSum::parse(mark.as_ref().and_then(|m| m.sum.as_deref()));
+        self.watch.advance(from.window);
+        let cut = Cut { piece: self.plan.piece, gap: self.plan.gap };
+        let mut write = |end: &End| match &journal {
+            None => Ok(()),
+            Some(journal) => {
+                let position = Position::Table { window: end.reached.window, done: end.reached.file };
+                journal.mark(target, &self.mark(position, end.sum.join(before)))
+            }
+        };
+        let engine = self.engine(Some(bytes), Sink::Any(target), &mut write);
+        let end = engine.run(|feed| tables::any_order(feed, image, cut, from))?;
+        target.zero(image.virtual_size(), size - image.virtual_size())?;
+        target.set_size(size)?;
+        let resumed_at = mark.map(|m| m.written);
+        Ok(Moved { size, sum: end.sum.join(before), resumed_at, ..Moved::default() })
+    }
+
+    fn stream(
+        &self,
+        target: &dyn Target,
+        stream: Stream,
+        journal: Option<(Journal, Option<Mark>)>,
+        folder: &Path,
+    ) -> Result<Moved> {
+        let Stream { mut reader, counted, boundaries, from } = stream;
+        self.watch.enter(Phase::Converting, self.facts.source.size.unwrap_or(0));
+        self.watch.follow(Some(counted));
+        let (journal, mark) = journal.unzip();
+        let spool = Spool::beside(folder, self.plan.spool.unwrap_or(0))?;
+        let mut image = disk_format::stream(self.facts.format, limits(self.request))?;
+        let mut write = |end: &End| match (&journal, boundaries.last_before(end.reached.file)) {
+            (Some(journal), Some(boundary)) => {
+                let position = Position::Stream { guest: boundary.output, boundary };
+                journal.mark(target, &self.mark(position, DiskSum::default()))
+            }
+            _ => Ok(()),
+        };
+        let mut arrived = stream::Arrived::default();
+        let engine = self.engine(None, Sink::Any(target), &mut write);
+        let end = engine.run(|feed| {
+            arrived = stream::arrive(feed, &mut *image, &mut *reader, from, stream::PIECE, &spool)?;
+            Ok(())
+        })?;
+        drop(reader);
+        self.watch.follow(None);
+        self.watch.enter(Phase::Placing, spool.peak());
+        let spooled = spool.of_size(arrived.file_size);
+        let mut no_marks = |_: &End| Ok(());
+        let engine = self.engine(Some(&spooled), Sink::Any(target), &mut no_marks);
+        let placed = engine.run(|feed| stream::place(feed, &mut *image, &spooled))?;
+        let disk =
+            image.virtual_size().ok_or_else(|| Error::failed("the stream ended and its disk has no size"))?;
+        let size = self.final_size(disk)?;
+        target.zero(disk, size - disk)?;
+        target.set_size(size)?;
+        let resumed_at = mark.flatten().map(|m| m.written);
+        Ok(Moved { size, sum: end.sum.join(placed.sum), spool_peak: spool.peak(), resumed_at })
+    }
+
+    fn stream_in_order(&self, target: &dyn Target, stream: Stream, folder: &Path) -> Result<Moved> {
+        let Stream { mut reader, counted, .. } = stream;
+        self.watch.enter(Phase::Converting, self.facts.source.size.unwrap_or(0));
+        self.watch.follow(Some(counted));
+        let mut image = disk_format::stream(self.facts.format, limits(self.request))?;
+        let spool = Spool::beside(folder, 0)?;
+        let mut end = End::default();
+        self.ordered(target, folder, self.plan.size, |sink| {
+            let mut no_marks = |_: &End| Ok(());
+            let engine = self.engine(None, Sink::Ordered(sink), &mut no_marks);
+            let piece = tables::STRETCH as usize;
+            end = engine.run(|feed| {
+                let end = stream::arrive(feed, &mut *image, &mut *reader, 0, piece, &spool)?.file_size;
+                tables::grow(feed, end, self.final_size(end)?)
+            })?;
+            Ok(())
+        })?;
+        self.watch.follow(None);
+        let disk =
+            image.virtual_size().ok_or_else(|| Error::failed("the stream ended and its disk has no size"))?;
+        Ok(Moved { size: self.final_size(disk)?, sum: end.sum, ..Moved::default() })
+    }
+
+    /// An image whose bytes are at hand, to a target that is written front to back.
+    fn in_order(
+        &self,
+        target: &dyn Target,
+        folder: &Path,
+        image: &dyn Image,
+        bytes: &dyn ReadAt,
+    ) -> Result<DiskSum> {
+        let disk = image.virtual_size();
+        let size = self.final_size(disk)?;
+        self.watch.enter(Phase::Converting, disk);
+        let mut end = End::default();
+        self.ordered(target, folder, Some(size), |sink| {
+            let mut no_marks = |_: &End| Ok(());
+            let engine = self.engine(Some(bytes), Sink::Ordered(sink), &mut no_marks);
+            end = engine.run(|feed| {
+                tables::guest_order(feed, image, self.plan.gap)?;
+                tables::grow(feed, disk, size)
+            })?;
+            Ok(())
+        })?;
+        Ok(end.sum)
+    }
+
+    /// Gives `work` the sink for the output format. A qcow2 is written by offset, so one for standard output is put
+    /// together beside it first.
+    fn ordered(
+        &self,
+        target: &dyn Target,
+        folder: &Path,
+        size: Option<u64>,
+        work: impl FnOnce(&dyn Ordered) -> Result<()>,
+    ) -> Result<()> {
+        let Output::Qcow2 { cluster_bits, compress } = self.facts.output else {
+            return work(&FrontToBack { target, watch: self.watch });
+        };
+        let virtual_size =
+            size.ok_or_else(|| Error::failed("a qcow2 cannot be begun without the disk's size"))?;
+        let compress = compress.map(|(codec, level)| Compression { codec, level });
+        let options = Options { cluster_bits, compress, ..Options::new(virtual_size) };
+        let written_to = |target: &dyn Target| -> Result<u64> {
+            let sink = PackedQcow2::create(target, options.clone(), self.watch)?;
+            work(&sink)?;
+            Ok(sink.finish()?.file_size)
+        };
+        if target.order() == Order::Any {
+            let size = written_to(target)?;
+            return target.set_size(size);
+        }
+        let scratch = Scratch::beside(folder)?;
+        let size = written_to(&scratch)?;
+        scratch.copy_to(size, target)
+    }
+
+    fn engine<'e>(
+        &self,
+        bytes: Option<&'e dyn ReadAt>,
+        sink: Sink<'e>,
+        mark: &'e mut dyn FnMut(&End) -> Result<()>,
+    ) -> Engine<'e>
+    where
+        Self: 'e,
+    {
+        let size = Size {
+            workers: self.plan.workers,
+            readers: self.plan.readers,
+            buffers: self.plan.buffers,
+            sum: self.request.wishes.verify,
+        };
+        Engine { bytes, sink, watch: self.watch, size, mark: Some((self.request.journal_every, mark)) }
+    }
+
+    fn mark(&self, position: Position, sum: DiskSum) -> Mark {
+        let sum = self.request.wishes.verify.then(|| sum.to_string());
+        Mark { position, written: self.watch.written(), sum }
+    }
+
+    /// The size the target gets for a disk of this size.
+    fn final_size(&self, disk: u64) -> Result<u64> {
+        match self.request.wishes.resize {
+            Some(wish) if wish < disk => Err(Error::new(
+                Kind::Usage,
+                format!("--resize {wish} is smaller than the disk, which turned out to have {disk} bytes"),
+            )),
+            Some(wish) => Ok(wish),
+            None => Ok(disk),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Finds out what the plan is made from: opens the source, peels what is around the disk, reads the first header.
+
+use super::Request;
+use crate::filter::progress::{Count, Counted};
+use crate::filter::stack::{self, Stack};
+use crate::filter::verify::Verify;
+use crate::filter::{self, Boundary, Budget, OnBoundary};
+use crate::plan::{Facts, Place};
+use crate::run::holes::Sparse;
+use crate::source::{self, FileSource, Source};
+use crate::{Error, Kind, Result};
+use disk_format::{Format, Image, Limits, ReadAt};
+use std::collections::VecDeque;
+use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// An open source, ready for its plan.
+pub(crate) struct Opened {
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) facts: Facts,
+    pub(crate) way: Way,
+}
+
+/// The way in that the facts were found by; the run goes on with it.
+pub(crate) enum Way {
+    /// By offset.
+    Seek { bytes: Arc<dyn ReadAt>, image: Box<dyn Image> },
+    /// In order, decoded.
+    Stream(Stream),
+}
+
+/// The decoded bytes, in order.
+pub(crate) struct Stream {
+    pub(crate) reader: Box<dyn Read + Send>,
+    /// Bytes taken from the source.
+    pub(crate) counted: Count,
+    /// Where it could be entered again.
+    pub(crate) boundaries: Boundaries,
+    /// Where in the decoded bytes it begins.
+    pub(crate) from: u64,
+}
+
+/// The places where a decoder has said it could be entered again.
+#[derive(Clone, Default)]
+pub(crate) struct Boundaries(Arc<Mutex<VecDeque<Boundary>>>);
+
+impl Boundaries {
+    fn note(&self) -> OnBoundary {
+        let list = self.0.clone();
+        Arc::new(move |boundary| list.lock().unwrap_or_else(PoisonError::into_inner).push_back(boundary))
+    }
+
+    /// The last one whose decoded bytes before it are all done; older ones are forgotten.
+    pub(crate) fn last_before(&self, done: u64) -> Option<Boundary> {
+        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while list.get(1).is_some_and(|next| next.output <= done) {
+            list.pop_front();
+        }
+        list.front().filter(|first| first.output <= done).cloned()
+    }
+}
+
+/// Enters a stream of one layer in the middle, where an earlier run had come to.
+pub(super) fn enter_at(
+    request: &Request,
+    opened: &Facts,
+    source: &dyn Source,
+    boundary: &Boundary,
+) -> Result<Stream> {
+    let [(layer, _)] = opened.layers[..] else {
+        return Err(Error::failed("only a stream with one layer can be entered in the middle"));
+    };
+    let counted = Count::default();
+    counted.add(boundary.input);
+    let input = Counted::new(source.stream(boundary.input)?, counted.clone());
+    let boundaries = Boundaries::default();
+    let reader = stack::resume(layer, Box::new(input), &peeling(request, &boundaries), boundary.clone())?;
+    Ok(Stream { reader, counted, boundaries, from: boundary.output })
+}
+
+pub(super) fn gather(request: &Request) -> Result<Opened> {
+    let target = place(&request.target)?;
+    let source = source::open(&request.source, &request.options)?;
+    let name = source.facts().name.clone();
+    let seek = source.read_at().filter(|_| request.checksum.is_none());
+    let (way, layers, format, virtual_size) = match seek {
+        Some(bytes) => {
+            let head = head_of(&*bytes, &name)?;
+            if looks_raw(request) || filter::detect(&head).is_none() {
+                by_offset(request, &source, bytes, &head)?
+            } else {
+                by_stream(request, &*source)?
+            }
+        }
+        None => by_stream(request, &*source)?,
+    };
+    let facts = Facts {
+        source: source.facts().clone(),
+        layers,
+        format,
+        virtual_size,
+        target,
+        output: request.output,
+    };
+    Ok(Opened { source, facts, way })
+}
+
+type Found = (Way, Vec<(filter::Layer, filter::Need)>, Format, Option<u64>);
+
+fn by_offset(
+    request: &Request,
+    source: &Arc<dyn Source>,
+    bytes: Arc<dyn ReadAt>,
+    head: &[u8],
+) -> Result<Found> {
+    if !looks_raw(request) {
+        refuse_unreadable(&source.facts().name, head)?;
+    }
+    let format = request.source_format.unwrap_or_else(|| Format::probe(head));
+    let mut image = disk_format::open(format, bytes.clone(), limits(request))?;
+    if matches!(format, Format::Raw | Format::Iso) && source.data_map().is_some() {
+        let (source, size) = (source.clone(), bytes.size());
+        image = Box::new(Sparse::new(format, size, move || {
+            source.data_map().unwrap_or_else(|| Box::new(std::iter::once(0..size)))
+        }));
+    }
+    let size = image.virtual_size();
+    Ok((Way::Seek { bytes, image }, vec![], format, Some(size)))
+}
+
+fn by_stream(request: &Request, source: &dyn Source) -> Result<Found> {
+    let counted = Count::default();
+    let stream = Counted::new(source.stream(0)?, counted.clone());
+    let input: Box<dyn Read + Send> = match &request.checksum {
+        Some(checksum) => Box::new(Verify::new(stream, *checksum)),
+        None => Box::new(stream),
+    };
+    let boundaries = Boundaries::default();
+    let Stack { layers, needs, reader } = stack::stack(input, &peeling(request, &boundaries))?;
+    let layers: Vec<_> = layers.into_iter().zip(needs).collect();
+    let head = reader.head();
+    let format = request.source_format.unwrap_or_else(|| Format::probe(head));
+    let size = match format {
+        Format::Raw | Format::Iso if layers.is_empty() => source.facts().size,
+        Format::Raw | Format::Iso => None,
+        // A reader of its own looks at the head only.
+        _ => {
+            let mut image = disk_format::stream(format, limits(request))?;
+            image.push(0, head, false)?;
+            image.virtual_size()
+        }
+    };
+    Ok((Way::Stream(Stream { reader: Box::new(reader), counted, boundaries, from: 0 }), layers, format, size))
+}
+
+/// What the layers may take; the rest of the bound is for buffers, and the plan checks the sum.
+fn peeling(request: &Request, boundaries: &Boundaries) -> stack::Options {
+    let wishes = &request.wishes;
+    let beside = (48 << 20).min(wishes.memory / 2);
+    let budget = Budget { threads: wishes.threads, memory: wishes.memory - beside, beside };
+    // An image of the largest disk is a little larger than the disk.
+    let limit = wishes.max_size.saturating_add(wishes.max_size / 64).saturating_add(64 << 20);
+    stack::Options { budget, limit, on_boundary: Some(boundaries.note()) }
+}
+
+/// What a reader must refuse.
+pub(super) fn limits(request: &Request) -> Limits {
+    Limits { max_size: request.wishes.max_size, ..Limits::default() }
+}
+
+fn looks_raw(request: &Request) -> bool {
+    request.source_format == Some(Format::Raw)
+}
+
+fn refuse_unreadable(name: &str, head: &[u8]) -> Result<()> {
+    match filter::refused_layer(head) {
+        Some(what) => Err(Error::refused(format!("{name}: {what}"))),
+        None => Ok(()),
+    }
+}
+
+fn head_of(bytes: &dyn ReadAt, name: &str) -> Result<Vec<u8>> {
+    let len = bytes.size().min(Format::HEAD as u64) as usize;
+    let mut head = vec![0; len];
+    bytes
+        .read_exact_at(&mut head, 0)
+        .map_err(|e| Error::io(format!("cannot read the first bytes of {name}"), e))?;
+    Ok(head)
+}
+
+/// What the target's name stands for.
+fn place(name: &str) -> Result<Place> {
+    if name == "-" {
+        return Ok(Place::Stdout);
+    }
+    if let Some((scheme, _)) = name.split_once("://") {
+        let what = format!(
+            "cannot write to {name}: {scheme} names cannot be a target; give a path, a block device or -"
+        );
+        return Err(Error::new(Kind::Usage, what));
+    }
+    match std::fs::metadata(name) {
+        Ok(meta) if meta.file_type().is_block_device() => {
+            let size = FileSource::open(Path::new(name))?.facts().size.unwrap_or(0);
+            Ok(Place::Block(name.to_owned(), size))
+        }
+        _ => Ok(Place::File(name.to_owned())),
+    }
+}

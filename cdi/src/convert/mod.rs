@@ -1,0 +1,86 @@
+//! Names and wishes → facts → plan → run → report: the engine as one call.
+//!
+//! ```text
+//!  Request ──prepare──► Prepared { facts, plan }  (nothing is written yet; `--plan` stops here)
+//!                           │ run
+//!                           ▼
+//!                        Report
+//! ```
+
+mod carry;
+mod ends;
+mod facts;
+mod report;
+mod shown;
+mod verify;
+
+pub use report::Report;
+pub use shown::PlanJson;
+
+use crate::filter::verify::Digest;
+use crate::plan::{self, Output, Plan, Wishes};
+use crate::run::watch::{Phase, Watch};
+use crate::source::Options;
+use crate::{Error, Result};
+use disk_format::Format;
+use std::time::Duration;
+
+/// What is to be done.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Name of the source.
+    pub source: String,
+    /// Name of the target.
+    pub target: String,
+    /// The source's format where the user said it; a disk said to be raw is not looked into.
+    pub source_format: Option<Format>,
+    /// How the source is reached.
+    pub options: Options,
+    /// What is written.
+    pub output: Output,
+    /// The digest the source's bytes must have.
+    pub checksum: Option<Digest>,
+    /// Everything the plan weighs.
+    pub wishes: Wishes,
+    /// Time between journal entries.
+    pub journal_every: Duration,
+}
+
+/// A conversion that has been planned.
+pub struct Prepared {
+    request: Request,
+    opened: facts::Opened,
+    plan: Plan,
+}
+
+/// Opens the source, finds out what it is and plans. The target is looked at, not touched.
+pub fn prepare(request: Request, watch: &Watch) -> Result<Prepared> {
+    watch.enter(Phase::Opening, 0);
+    let opened = facts::gather(&request)?;
+    let plan = plan::plan(&opened.facts, &request.wishes)?;
+    Ok(Prepared { request, opened, plan })
+}
+
+impl Prepared {
+    /// The plan for people.
+    pub fn plan_text(&self) -> String {
+        shown::text(&self.opened.facts, &self.plan)
+    }
+
+    /// The plan for programs.
+    pub fn plan_json(&self) -> PlanJson {
+        shown::json(&self.opened.facts, &self.plan)
+    }
+
+    /// Moves the bytes. On failure nothing stands under the target's name; what was written stays where a later run
+    /// can go on, unless the input itself is to blame.
+    pub fn run(self, watch: &Watch) -> Result<Report> {
+        let partial = ends::Partial::of(&self);
+        carry::carry(self, watch).map_err(|e| partial.after(e, watch))
+    }
+}
+
+/// The error that a watch keeps is the first one; what a producer or worker returned is an echo of it.
+fn first(watch: &Watch, e: Error) -> Error {
+    watch.outcome().err().unwrap_or(e)
+}

@@ -1,0 +1,64 @@
+//! What a finished conversion tells; its JSON is documented in `docs/reference/convert-json.md`.
+
+use crate::size::human;
+use serde::Serialize;
+
+/// The report of a conversion.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// `coracle.convert/v1`.
+    pub schema: &'static str,
+    /// The source, without credentials.
+    pub source: String,
+    /// The target.
+    pub target: String,
+    /// Layers that were undone, outermost first.
+    pub layers: Vec<&'static str>,
+    /// The source's format.
+    pub source_format: &'static str,
+    /// The target's format.
+    pub target_format: &'static str,
+    /// The size the guest sees.
+    pub virtual_size: u64,
+    /// Bytes taken from the source.
+    pub bytes_read: u64,
+    /// Bytes given to the target.
+    pub bytes_written: u64,
+    /// Bytes the target takes on its disk, where it has one.
+    pub bytes_allocated: Option<u64>,
+    /// How the bytes flowed.
+    pub flow: &'static str,
+    /// The most bytes the spool held.
+    pub spool_peak: u64,
+    /// How far an earlier run had come, in the unit of the flow; absent when it was begun anew.
+    pub resumed_at: Option<u64>,
+    /// The source's digest, when one was asked for and was right.
+    pub checksum: Option<String>,
+    /// Whether the target was read back and found equal.
+    pub verified: bool,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+impl Report {
+    /// One sentence for people.
+    pub fn sentence(&self) -> String {
+        let rate = (self.virtual_size as f64 / self.seconds.max(0.001)) as u64;
+        let mut text = format!(
+            "{}: {} disk, {} read, {} written in {:.1} s ({}/s of disk)",
+            self.target,
+            human(self.virtual_size),
+            human(self.bytes_read),
+            human(self.bytes_written),
+            self.seconds,
+            human(rate),
+        );
+        if self.spool_peak > 0 {
+            text.push_str(&format!(", {} spooled", human(self.spool_peak)));
+        }
+        if self.verified {
+            text.push_str(", read back and equal");
+        }
+        text
+    }
+}

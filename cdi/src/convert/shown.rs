@@ -1,0 +1,100 @@
+//! A plan for people and for programs.
+
+use crate::plan::{Facts, Output, Place, Plan};
+use crate::size::human;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// The plan as JSON; documented in `docs/reference/convert-json.md`.
+#[derive(Debug, Serialize)]
+pub struct PlanJson {
+    schema: &'static str,
+    source: String,
+    layers: Vec<&'static str>,
+    source_format: &'static str,
+    target: String,
+    target_format: &'static str,
+    virtual_size: Option<u64>,
+    flow: &'static str,
+    threads: usize,
+    requests_in_flight: usize,
+    memory_bytes: u64,
+    spool_bytes: u64,
+    resumable: bool,
+    not_resumable_because: Option<&'static str>,
+    reasons: Vec<String>,
+}
+
+pub(super) fn json(facts: &Facts, plan: &Plan) -> PlanJson {
+    PlanJson {
+        schema: "coracle.plan/v1",
+        source: facts.source.name.clone(),
+        layers: facts.layers.iter().map(|(l, _)| l.name()).collect(),
+        source_format: facts.format.name(),
+        target: target_name(&facts.target),
+        target_format: output_name(facts.output),
+        virtual_size: plan.size,
+        flow: plan.flow.name(),
+        threads: plan.workers,
+        requests_in_flight: plan.readers,
+        memory_bytes: plan.memory_total(),
+        spool_bytes: plan.spool.unwrap_or(0),
+        resumable: plan.resume.is_ok(),
+        not_resumable_because: plan.resume.err(),
+        reasons: plan.reasons.clone(),
+    }
+}
+
+pub(super) fn text(facts: &Facts, plan: &Plan) -> String {
+    let mut layers: Vec<_> = facts.layers.iter().map(|(l, _)| l.name()).collect();
+    layers.push(facts.format.name());
+    layers.reverse();
+    let size = facts.source.size.map_or("size unknown".into(), human);
+    let disk = plan.size.map_or("size known at the end".into(), human);
+    let mut text = String::new();
+    let mut line = |name: &str, value: &str| {
+        // A String takes any text.
+        let _ = writeln!(text, "{name:9} {value}");
+    };
+    line("source", &format!("{} ({size}, {})", facts.source.name, layers.join(" in ")));
+    line(
+        "target",
+        &format!("{} ({}, disk of {disk})", target_name(&facts.target), output_name(facts.output)),
+    );
+    line("flow", plan.flow.name());
+    plan.reasons.iter().for_each(|reason| line("because", reason));
+    let readers =
+        if plan.readers > 0 { format!(", up to {} requests in flight", plan.readers) } else { String::new() };
+    line("threads", &format!("{}{readers}", plan.workers));
+    let account: Vec<_> =
+        plan.memory.iter().map(|(what, bytes)| format!("{what} {}", human(*bytes))).collect();
+    line("memory", &format!("at most {} ({})", human(plan.memory_total()), account.join(", ")));
+    line(
+        "disk",
+        &plan
+            .spool
+            .map_or("nothing beside the target".into(), |most| format!("spool of at most {}", human(most))),
+    );
+    line(
+        "resume",
+        plan.resume
+            .err()
+            .map_or("yes, from a journal beside the target".into(), |why| format!("no: {why}"))
+            .as_str(),
+    );
+    text
+}
+
+pub(super) fn target_name(place: &Place) -> String {
+    match place {
+        Place::File(name) | Place::Block(name, _) => name.clone(),
+        Place::Stdout => "standard output".into(),
+    }
+}
+
+pub(super) fn output_name(output: Output) -> &'static str {
+    match output {
+        Output::Raw => "raw",
+        Output::Qcow2 { .. } => "qcow2",
+    }
+}

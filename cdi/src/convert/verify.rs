@@ -1,0 +1,74 @@
+//! `--verify`: the target is read back, before it has its name, and compared with what went in.
+
+use super::carry::Run;
+use crate::plan::Output;
+use crate::run::engine::{Engine, Size};
+use crate::run::holes::{DataMap, Sparse};
+use crate::run::job::{Cut, Reached};
+use crate::run::sink::Sink;
+use crate::run::sum::DiskSum;
+use crate::run::tables;
+use crate::run::watch::Phase;
+use crate::source::{FileSource, Source};
+use crate::target::{Finished, Order, Target};
+use crate::{Error, Kind, Result};
+use disk_format::{Format, Image, Limits};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Compares what is under `path` (a `.partial` or a device) with the sum of what was written.
+pub(super) fn compare(run: &Run<'_>, path: &Path, wrote: DiskSum, size: u64) -> Result<()> {
+    if path.as_os_str().is_empty() {
+        return Err(Error::new(Kind::Usage, "--verify cannot read standard output back; write to a file"));
+    }
+    let source: Arc<dyn Source> = Arc::new(FileSource::open(path)?);
+    let bytes =
+        source.read_at().ok_or_else(|| Error::failed(format!("{} cannot be read back", path.display())))?;
+    let image: Box<dyn Image> = match run.facts.output {
+        Output::Raw => Box::new(Sparse::new(Format::Raw, size, move || {
+            source.data_map().unwrap_or_else(|| Box::new(std::iter::once(0..size))) as DataMap
+        })),
+        Output::Qcow2 { .. } => disk_format::open(Format::Qcow2, bytes.clone(), Limits::default())?,
+    };
+    run.watch.enter(Phase::Verifying, image.virtual_size());
+    let cut = Cut { piece: run.plan.piece, gap: run.plan.gap };
+    let size = Size { workers: run.plan.workers, readers: 0, buffers: 2 * run.plan.workers + 1, sum: true };
+    let sink = Sink::Any(&Nowhere);
+    let engine = Engine { bytes: Some(&*bytes), sink, watch: run.watch, size, mark: None };
+    let written = run.watch.written();
+    let read = engine.run(|feed| tables::any_order(feed, &*image, cut, Reached::default()))?;
+    run.watch.forget_written_since(written);
+    if read.sum == wrote {
+        return Ok(());
+    }
+    let what = format!(
+        "{} does not read back as it was written: the storage below it changed or lost data; look at its health \
+         before trying again",
+        path.display()
+    );
+    Err(Error::failed(what))
+}
+
+/// Takes everything and keeps nothing: reading back only sums.
+struct Nowhere;
+
+impl Target for Nowhere {
+    fn order(&self) -> Order {
+        Order::Any
+    }
+    fn write(&self, _guest: u64, _data: &[u8]) -> Result<()> {
+        Ok(())
+    }
+    fn zero(&self, _guest: u64, _len: u64) -> Result<()> {
+        Ok(())
+    }
+    fn set_size(&self, _size: u64) -> Result<()> {
+        Ok(())
+    }
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+    fn finish(self: Box<Self>) -> Result<Finished> {
+        Ok(Finished::default())
+    }
+}

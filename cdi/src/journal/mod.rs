@@ -1,0 +1,254 @@
+//! What lets the same command go on after kill -9 or a power cut: `NAME.partial.journal`, beside `NAME.partial`.
+//!
+//! ```text
+//!  first record: Header — which source, which plan, which .partial        made durable before the first byte of data
+//!  then:         Mark, Mark, Mark …   each appended only after the data up to it is durable
+//! ```
+//!
+//! One record is one line, with its length and checksum in front (`frame.rs`); a torn last line is as if it were never
+//! written. Only the last mark counts, so the file is rewritten when the older ones outweigh it.
+//!
+//! Who may call: the target makes the journal when it starts (`target/file.rs`) and removes it after the rename; the
+//! engine calls [`Journal::mark`]; `resume.rs` decides, purely, whether a journal that was found may be followed.
+
+mod frame;
+mod resume;
+
+pub use resume::{Mode, Resume, may_resume};
+
+use crate::filter::Boundary;
+use crate::source::Identity;
+use crate::target::Target;
+use crate::target::disk::{Folder, Handle};
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::ffi::{OsStr, OsString};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The layout of the records. Another number is another program's journal: not followed.
+const VERSION: u32 = 1;
+/// A journal that is longer than this was not written by us.
+const MAX_LEN: u64 = 64 << 20;
+/// Below this length, old marks are left where they are.
+const SMALL: u64 = if cfg!(test) { 1 << 10 } else { 256 << 10 };
+
+/// What a run is about, so that a later one can tell whether it is the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// The name of the source, for messages.
+    pub source: String,
+    /// What proves that the source is the same.
+    pub identity: Option<Identity>,
+    /// Everything else that decides which bytes land where: format, size, flow, options. Compared as a whole.
+    pub plan: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Header {
+    journal: u32,
+    #[serde(flatten)]
+    job: Job,
+    /// Which `.partial` it belongs to; a file that was copied or made anew is another one.
+    partial: String,
+}
+
+/// How far a run came. Everything before it is durable in the target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// Where to go on.
+    pub position: Position,
+    /// Bytes of data written so far, for the progress bar.
+    pub written: u64,
+    /// The sum of the disk up to here, where the run verifies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sum: Option<String>,
+}
+
+/// A place where a run can go on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum Position {
+    /// A seekable image, read by its tables: the window that begins at this guest offset was in work; of its extents,
+    /// read in the order of the file, everything before its offset `done` is in the target. All windows before it are.
+    Table {
+        /// Guest offset where the window begins.
+        window: u64,
+        /// Offset in the image file.
+        done: u64,
+    },
+    /// A stream that can be entered again here.
+    Stream {
+        /// Where the decoder begins.
+        boundary: Boundary,
+        /// The guest's disk is done up to here.
+        guest: u64,
+    },
+    /// Bytes that need no decoder (raw), in order.
+    Linear {
+        /// The source and the disk are done up to here.
+        offset: u64,
+    },
+}
+
+/// What an earlier run left behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Before {
+    /// No journal.
+    Nothing,
+    /// A journal that cannot be followed; why, as the end of a sentence.
+    Useless(String),
+    /// A job, and how far it came (`None`: not even to its first mark).
+    Run(Job, Option<Mark>),
+}
+
+/// The journal of the run that is going on.
+pub struct Journal {
+    folder: Arc<dyn Folder>,
+    name: OsString,
+    /// The header, ready to be written again.
+    header: Vec<u8>,
+    open: Mutex<Open>,
+}
+
+struct Open {
+    file: Box<dyn Handle>,
+    len: u64,
+}
+
+impl Journal {
+    /// Makes sure that everything written to `target` before this call is durable, then that `mark` is. The caller has
+    /// put all that `mark` stands for into the target before it calls.
+    pub fn mark(&self, target: &dyn Target, mark: &Mark) -> Result<()> {
+        let record = frame::encode(mark)?;
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        target.sync()?;
+        let least = self.header.len() as u64 + record.len() as u64;
+        let done = if open.len > SMALL.max(4 * least) {
+            self.rewrite(&mut open, &record)
+        } else {
+            append(&mut open, &record)
+        };
+        done.map_err(|e| Error::io(format!("cannot write {}", self.folder.path(&self.name).display()), e))
+    }
+
+    /// Starts a journal, in place of an older one. The caller syncs the folder before the first mark.
+    pub(crate) fn create(folder: Arc<dyn Folder>, name: &OsStr, job: &Job, partial: String) -> Result<Self> {
+        let header = frame::encode(&Header { journal: VERSION, job: job.clone(), partial })?;
+        let file = folder.create(name).and_then(|file| {
+            file.write_at(&header, 0)?;
+            file.sync()?;
+            Ok(file)
+        });
+        let file = file.map_err(|e| Error::io(format!("cannot make {}", folder.path(name).display()), e))?;
+        let open = Mutex::new(Open { file, len: header.len() as u64 });
+        Ok(Journal { folder, name: name.to_owned(), header, open })
+    }
+
+    /// What the journal `name` says about the file `partial`.
+    pub(crate) fn read(folder: &dyn Folder, name: &OsStr, partial: &str) -> Result<Before> {
+        match read(folder, name, partial) {
+            Ok(Found::Nothing) => Ok(Before::Nothing),
+            Ok(Found::Useless(why)) => Ok(Before::Useless(why)),
+            Ok(Found::Whole(found)) => Ok(Before::Run(found.header.job, found.mark)),
+            Err(e) => Err(Error::io(format!("cannot read {}", folder.path(name).display()), e)),
+        }
+    }
+
+    /// Goes on with the journal that [`Journal::read`] found.
+    pub(crate) fn reopen(folder: Arc<dyn Folder>, name: &OsStr, partial: &str) -> Result<Self> {
+        let failed = |e| Error::io(format!("cannot go on with {}", folder.path(name).display()), e);
+        let found = match read(&*folder, name, partial).map_err(failed)? {
+            Found::Whole(found) => found,
+            _ => return Err(failed(std::io::Error::other("it changed while it was read"))),
+        };
+        // A torn last line must not stand between the marks before it and those to come.
+        found.file.set_len(found.len).map_err(failed)?;
+        let header = frame::encode(&found.header)?;
+        let open = Mutex::new(Open { file: found.file, len: found.len });
+        Ok(Journal { folder, name: name.to_owned(), header, open })
+    }
+
+    /// The header and one mark in a new file under the same name: at every moment one of the two is whole.
+    fn rewrite(&self, open: &mut Open, record: &[u8]) -> std::io::Result<()> {
+        let new = scratch_name(&self.name);
+        let file = self.folder.create(&new)?;
+        let bytes = [&self.header, record].concat();
+        file.write_at(&bytes, 0)?;
+        file.sync()?;
+        self.folder.rename(&new, &self.name)?;
+        *open = Open { file, len: bytes.len() as u64 };
+        // Until this is durable, later marks may be lost with the new name; they are only lost, never wrong.
+        self.folder.sync()
+    }
+}
+
+/// Removes a journal, if there is one. Whether there was.
+pub(crate) fn remove(folder: &dyn Folder, name: &OsStr) -> std::io::Result<bool> {
+    folder.remove(&scratch_name(name))?;
+    folder.remove(name)
+}
+
+fn scratch_name(name: &OsStr) -> OsString {
+    let mut new = name.to_owned();
+    new.push("~");
+    new
+}
+
+fn append(open: &mut Open, record: &[u8]) -> std::io::Result<()> {
+    open.file.write_at(record, open.len)?;
+    open.file.sync()?;
+    open.len += record.len() as u64;
+    Ok(())
+}
+
+enum Found {
+    Nothing,
+    Useless(String),
+    Whole(Box<Whole>),
+}
+
+struct Whole {
+    file: Box<dyn Handle>,
+    header: Header,
+    mark: Option<Mark>,
+    /// Where the next record goes.
+    len: u64,
+}
+
+fn read(folder: &dyn Folder, name: &OsStr, partial: &str) -> std::io::Result<Found> {
+    let useless = |why: &str| Ok(Found::Useless(why.to_owned()));
+    let Some(file) = folder.open(name)? else { return Ok(Found::Nothing) };
+    let len = file.len()?;
+    if len > MAX_LEN {
+        return useless("its journal is larger than any that this program writes");
+    }
+    let mut bytes = vec![0; usize::try_from(len).map_err(std::io::Error::other)?];
+    file.read_at(&mut bytes, 0)?;
+    let mut records = frame::Records::new(&bytes);
+    let Some(header) = records.next() else {
+        // Torn before it was whole: the run did not come to its first byte.
+        return Ok(Found::Nothing);
+    };
+    let Ok(version) = serde_json::from_slice::<Version>(header) else {
+        return useless("its journal is not one of this program");
+    };
+    if version.journal != VERSION {
+        return useless("its journal was written by another version of this program");
+    }
+    let Ok(header) = serde_json::from_slice::<Header>(header) else {
+        return useless("its journal begins with a record that makes no sense");
+    };
+    if header.partial != partial {
+        return useless("the .partial file is not the one its journal was written for");
+    }
+    let Some(mark) = records.by_ref().last().map(serde_json::from_slice::<Mark>).transpose().ok() else {
+        return useless("the last mark in its journal makes no sense");
+    };
+    let len = records.end() as u64;
+    Ok(Found::Whole(Box::new(Whole { file, header, mark, len })))
+}
+
+#[derive(Deserialize)]
+struct Version {
+    journal: u32,
+}

@@ -1,0 +1,388 @@
+//! Facts → [`Plan`]: how the bytes will flow, what memory and extra disk they can need, and why. Pure: no I/O, no
+//! clock. [`crate::convert`] gathers the facts and carries the plan out; it has nothing left to choose.
+//!
+//! | source | layers | wants all bytes in order | target | flow |
+//! |---|---|---|---|---|
+//! | seekable | none | no | any order | [`Flow::Tables`] |
+//! | seekable | none | no | guest order | [`Flow::TablesInOrder`] |
+//! | anything else | | | any order | [`Flow::Stream`] |
+//! | anything else, raw, size not needed | | | guest order | [`Flow::StreamInOrder`] |
+//! | anything else | | | guest order | [`Flow::SpoolThenOrder`] |
+
+use crate::filter::{Layer, Need};
+use crate::journal::Mode;
+use crate::size::human;
+use crate::source;
+use crate::{Error, Kind, Result};
+use disk_format::{Codec, Format};
+
+/// Everything a plan is made from.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// The source.
+    pub source: source::Facts,
+    /// What is around the disk, outermost first, with what each layer asks of the machine.
+    pub layers: Vec<(Layer, Need)>,
+    /// The disk's format.
+    pub format: Format,
+    /// The size the guest sees, if a header told it.
+    pub virtual_size: Option<u64>,
+    /// The target.
+    pub target: Place,
+    /// What is written there.
+    pub output: Output,
+}
+
+/// Where the disk goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// A file of this name.
+    File(String),
+    /// A block device of this name and size.
+    Block(String, u64),
+    /// Standard output.
+    Stdout,
+}
+
+/// The format that is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// The guest's bytes.
+    Raw,
+    /// qcow2, version 3.
+    Qcow2 {
+        /// Size of a cluster as a power of two.
+        cluster_bits: u32,
+        /// Compression and its level.
+        compress: Option<(Codec, u8)>,
+    },
+}
+
+/// What the user asked for.
+#[derive(Debug, Clone)]
+pub struct Wishes {
+    /// The source's own bytes are to be hashed, so they must all be read, in order.
+    pub checksum: bool,
+    /// Read the target back and compare.
+    pub verify: bool,
+    /// Allocate the target's blocks.
+    pub preallocate: bool,
+    /// Threads that decode and write.
+    pub threads: usize,
+    /// The bound on all buffers together.
+    pub memory: u64,
+    /// The largest disk that is accepted.
+    pub max_size: u64,
+    /// The size the target is to have, if not the source's.
+    pub resize: Option<u64>,
+    /// Whether an earlier run may be continued.
+    pub resume: Mode,
+    /// Requests in flight to a remote source, at most.
+    pub connections: usize,
+}
+
+/// How the bytes flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// The image's tables first, then its data in file order, each byte written where it belongs.
+    Tables,
+    /// The image's tables first, then its data in the guest's order, since the target is written front to back.
+    TablesInOrder,
+    /// Converted while it arrives.
+    Stream,
+    /// Converted while it arrives, already in the guest's order.
+    StreamInOrder,
+    /// The disk is put together in a spool, then written front to back.
+    SpoolThenOrder,
+}
+
+impl Flow {
+    /// One word for logs, journals and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Flow::Tables => "tables",
+            Flow::TablesInOrder => "tables-in-order",
+            Flow::Stream => "stream",
+            Flow::StreamInOrder => "stream-in-order",
+            Flow::SpoolThenOrder => "spool-then-order",
+        }
+    }
+
+    /// Whether the source is read by offset.
+    pub fn seeks(self) -> bool {
+        matches!(self, Flow::Tables | Flow::TablesInOrder)
+    }
+
+    /// Whether the target is written front to back.
+    pub fn in_order(self) -> bool {
+        matches!(self, Flow::TablesInOrder | Flow::StreamInOrder)
+    }
+}
+
+/// Everything an effectful step will do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// How the bytes flow.
+    pub flow: Flow,
+    /// The size of the disk that is written, if known before it is read.
+    pub size: Option<u64>,
+    /// Threads that decode and write.
+    pub workers: usize,
+    /// Requests in flight; 0 for local sources.
+    pub readers: usize,
+    /// Buffers that go round.
+    pub buffers: usize,
+    /// Bytes of one read.
+    pub piece: u64,
+    /// Ranges this close are read as one.
+    pub gap: u64,
+    /// Bytes the tables of one window may take.
+    pub table_memory: usize,
+    /// Bytes all layers together may take.
+    pub layer_memory: u64,
+    /// What takes memory, and how much at most.
+    pub memory: Vec<(&'static str, u64)>,
+    /// The most a spool beside the target can hold; `None`: there is no spool.
+    pub spool: Option<u64>,
+    /// Whether a run that is cut short can be continued, or why not.
+    pub resume: std::result::Result<(), &'static str>,
+    /// Why, in sentences.
+    pub reasons: Vec<String>,
+}
+
+/// Bytes of the program itself and its stacks, for the account.
+const PROGRAM: u64 = 12 << 20;
+const TABLES: u64 = 8 << 20;
+
+/// Makes the plan, or refuses with what is missing.
+pub fn plan(facts: &Facts, wishes: &Wishes) -> Result<Plan> {
+    let flow = flow(facts, wishes);
+    let size = size(facts, wishes)?;
+    let room = room(facts, wishes, flow)?;
+    let mut reasons = vec![why(flow, facts, wishes)];
+    let spool = spool(facts, wishes, flow);
+    match (flow, spool) {
+        (Flow::SpoolThenOrder, Some(most)) => {
+            reasons.push(format!("the whole disk waits in a spool, at most {}", human(most)));
+        }
+        (_, Some(most)) => reasons.push(format!(
+            "clusters that arrive before their table wait in a spool beside the target: usually none, at most {}",
+            human(most)
+        )),
+        _ => {}
+    }
+    let resume = resume(facts, wishes, flow);
+    Ok(Plan {
+        flow,
+        size,
+        workers: room.workers,
+        readers: room.readers,
+        buffers: room.buffers,
+        piece: room.piece,
+        gap: if facts.source.remote { 256 << 10 } else { 64 << 10 },
+        table_memory: TABLES as usize,
+        layer_memory: room.layers,
+        memory: room.account,
+        spool,
+        resume,
+        reasons,
+    })
+}
+
+fn flow(facts: &Facts, wishes: &Wishes) -> Flow {
+    let raw = matches!(facts.format, Format::Raw | Format::Iso);
+    let seeks = facts.source.seekable && facts.layers.is_empty() && !wishes.checksum;
+    let front_to_back = facts.target == Place::Stdout || facts.output != Output::Raw;
+    let needs_size = facts.output != Output::Raw && facts.virtual_size.is_none();
+    match (seeks, front_to_back) {
+        (true, false) => Flow::Tables,
+        (true, true) => Flow::TablesInOrder,
+        (false, false) => Flow::Stream,
+        (false, true) if raw && !needs_size => Flow::StreamInOrder,
+        (false, true) => Flow::SpoolThenOrder,
+    }
+}
+
+fn why(flow: Flow, facts: &Facts, wishes: &Wishes) -> String {
+    let streamed = || match () {
+        () if !facts.layers.is_empty() => "the disk is inside a compressed stream",
+        () if wishes.checksum => "the checksum is of all bytes in order",
+        () => "the source cannot be read by offset",
+    };
+    match flow {
+        Flow::Tables => "the source can be read by offset: its tables first, then each byte once, straight to its place".into(),
+        Flow::TablesInOrder => "the source can be read by offset: its tables first, then its data front to back, as the target wants it".into(),
+        Flow::Stream => format!("{}: it is converted while it arrives", streamed()),
+        Flow::StreamInOrder => format!("{}: it is converted while it arrives, front to back", streamed()),
+        Flow::SpoolThenOrder => format!(
+            "{}, and the target is written front to back: the disk is put together first, then written",
+            streamed()
+        ),
+    }
+}
+
+/// The size of the target, checked against every bound that is known now.
+fn size(facts: &Facts, wishes: &Wishes) -> Result<Option<u64>> {
+    let name = &facts.source.name;
+    let disk = facts.virtual_size;
+    if let Some(disk) = disk.filter(|&d| d > wishes.max_size) {
+        let (size, max) = (human(disk), human(wishes.max_size));
+        return Err(Error::refused(format!(
+            "{name}: the disk is {size}, more than the limit of {max}; allow it with --max-size {disk}"
+        )));
+    }
+    if let (Some(disk), Some(wish)) = (disk, wishes.resize)
+        && wish < disk
+    {
+        let sentence = format!(
+            "--resize {} is smaller than the disk ({} bytes); shrink the file systems and the disk inside a guest first",
+            human(wish),
+            disk
+        );
+        return Err(Error::new(Kind::Usage, sentence));
+    }
+    let size = wishes.resize.or(disk);
+    if let (Place::Block(device, room), Some(size), Output::Raw) = (&facts.target, size, facts.output)
+        && size > *room
+    {
+        return Err(Error::refused(format!(
+            "{device} is too small: the disk has {size} bytes, the device {room}"
+        )));
+    }
+    Ok(size)
+}
+
+struct Room {
+    workers: usize,
+    readers: usize,
+    buffers: usize,
+    piece: u64,
+    layers: u64,
+    account: Vec<(&'static str, u64)>,
+}
+
+/// As many workers as the memory bound allows; then what is left for the layers.
+fn room(facts: &Facts, wishes: &Wishes, flow: Flow) -> Result<Room> {
+    let least: u64 = facts.layers.iter().map(|(_, need)| need.least).sum();
+    let mut workers = wishes.threads.max(1);
+    loop {
+        let (readers, buffers, piece, account) = buffers(facts, wishes, flow, workers);
+        let own: u64 = account.iter().map(|(_, bytes)| bytes).sum();
+        if own + least <= wishes.memory {
+            let layers = wishes.memory - own;
+            let wanted: u64 =
+                facts.layers.iter().map(|(_, n)| n.least + n.per_thread * wishes.threads as u64).sum();
+            let mut account = account;
+            if !facts.layers.is_empty() {
+                account.push(("decompression", wanted.min(layers)));
+            }
+            return Ok(Room { workers, readers, buffers, piece, layers, account });
+        }
+        if workers == 1 {
+            let need = own + least;
+            let what = match facts.layers.iter().max_by_key(|(_, n)| n.least) {
+                Some((layer, n)) if n.least > 8 << 20 => {
+                    format!("{} of it for the {} dictionary or window", human(n.least), layer.name())
+                }
+                _ => "for its buffers".into(),
+            };
+            return Err(Error::refused(format!(
+                "{}: this needs {} of memory ({what}), the bound is {}; allow it with --memory {}",
+                facts.source.name,
+                human(need),
+                human(wishes.memory),
+                format_args!("{}M", need.div_ceil(1 << 20)),
+            )));
+        }
+        workers /= 2;
+    }
+}
+
+type Buffers = (usize, usize, u64, Vec<(&'static str, u64)>);
+
+fn buffers(facts: &Facts, wishes: &Wishes, flow: Flow, workers: usize) -> Buffers {
+    let remote = facts.source.remote && flow.seeks();
+    let readers = if remote { wishes.connections.max(1) } else { 0 };
+    let piece: u64 = match flow {
+        Flow::Tables if remote => 2 << 20,
+        Flow::TablesInOrder | Flow::StreamInOrder => 2 << 20,
+        _ => 1 << 20,
+    };
+    let buffers = readers + 2 * workers + 1;
+    let mut account =
+        vec![("program", PROGRAM), ("buffers", buffers as u64 * piece), ("workers", workers as u64 * piece)];
+    if facts.format == Format::Qcow2 {
+        account.push(("tables", TABLES));
+    }
+    if flow.in_order() || flow == Flow::SpoolThenOrder {
+        account.push(("ordering", (buffers + workers) as u64 * piece));
+    }
+    if let Output::Qcow2 { compress: Some((codec, level)), .. } = facts.output {
+        let each = if codec == Codec::Zstd && level > 12 { 32 << 20 } else { 2 << 20 };
+        account.push(("compression", workers as u64 * each));
+    }
+    if facts.source.remote && !flow.seeks() {
+        account.push(("requests in flight", 24 << 20));
+    }
+    (readers, buffers, piece, account)
+}
+
+fn spool(facts: &Facts, wishes: &Wishes, flow: Flow) -> Option<u64> {
+    let disk = facts.virtual_size.unwrap_or(wishes.max_size);
+    match flow {
+        Flow::SpoolThenOrder => Some(disk),
+        // Data plus tables; an image with deleted snapshots can be larger, and is then told so.
+        Flow::Stream if facts.format == Format::Qcow2 => Some(disk + disk / 64 + (64 << 20)),
+        _ => None,
+    }
+}
+
+fn resume(facts: &Facts, wishes: &Wishes, flow: Flow) -> std::result::Result<(), &'static str> {
+    if !matches!(facts.target, Place::File(_)) {
+        return Err("only a file target keeps a journal");
+    }
+    if wishes.resume == Mode::Never {
+        return Err("--no-resume was given");
+    }
+    let raw = matches!(facts.format, Format::Raw | Format::Iso);
+    match flow {
+        Flow::Tables => Ok(()),
+        Flow::Stream if !facts.source.seekable => Err("the source cannot be entered again in the middle"),
+        Flow::Stream if wishes.checksum => Err("the checksum is of all bytes in order, from the first"),
+        Flow::Stream if wishes.verify => Err("--verify of a stream compares all of it, from the first byte"),
+        Flow::Stream if !raw => Err("the tables of an image inside a stream have gone by"),
+        Flow::Stream if facts.layers.len() > 1 => Err("only one layer of compression can be entered again"),
+        Flow::Stream if facts.layers.iter().any(|(l, _)| *l == Layer::Tar) => {
+            Err("an archive cannot be entered again in the middle")
+        }
+        Flow::Stream => Ok(()),
+        Flow::TablesInOrder | Flow::StreamInOrder | Flow::SpoolThenOrder => {
+            Err("a target that is written front to back is begun anew")
+        }
+    }
+}
+
+impl Plan {
+    /// The bound on memory: everything of the account.
+    pub fn memory_total(&self) -> u64 {
+        self.memory.iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// What must be equal for an earlier run to be continued.
+    pub fn fingerprint(&self, facts: &Facts) -> String {
+        format!(
+            "{} {} {:?} {:?} piece={} gap={} tables={} layers={:?}",
+            self.flow.name(),
+            facts.format,
+            self.size,
+            facts.output,
+            self.piece,
+            self.gap,
+            self.table_memory,
+            facts.layers.iter().map(|(l, _)| *l).collect::<Vec<_>>()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! The plan as a table.
+
+use super::*;
+use crate::source::Facts as SourceFacts;
+
+fn facts(seekable: bool, layers: &[Layer], format: Format, target: Place, output: Output) -> Facts {
+    let need = Need { least: 9 << 20, per_thread: 32 << 20 };
+    let source =
+        SourceFacts { name: "x".into(), size: Some(1 << 30), seekable, remote: false, identity: None };
+    let virtual_size = Some(1 << 30);
+    Facts {
+        source,
+        layers: layers.iter().map(|&l| (l, need)).collect(),
+        format,
+        virtual_size,
+        target,
+        output,
+    }
+}
+
+fn wishes() -> Wishes {
+    Wishes {
+        checksum: false,
+        verify: false,
+        preallocate: false,
+        threads: 2,
+        memory: 256 << 20,
+        max_size: 1 << 40,
+        resize: None,
+        resume: Mode::Auto,
+        connections: 8,
+    }
+}
+
+fn file() -> Place {
+    Place::File("d".into())
+}
+
+const QCOW2: Output = Output::Qcow2 { cluster_bits: 16, compress: None };
+
+#[test]
+fn the_flow_follows_from_the_facts() {
+    let table = [
+        (true, &[][..], Format::Qcow2, file(), Output::Raw, Flow::Tables),
+        (true, &[], Format::Raw, file(), Output::Raw, Flow::Tables),
+        (true, &[], Format::Qcow2, Place::Stdout, Output::Raw, Flow::TablesInOrder),
+        (true, &[], Format::Raw, file(), QCOW2, Flow::TablesInOrder),
+        (true, &[Layer::Xz], Format::Qcow2, file(), Output::Raw, Flow::Stream),
+        (false, &[], Format::Qcow2, file(), Output::Raw, Flow::Stream),
+        (false, &[], Format::Raw, Place::Stdout, Output::Raw, Flow::StreamInOrder),
+        (false, &[], Format::Raw, file(), QCOW2, Flow::StreamInOrder),
+        (false, &[], Format::Qcow2, file(), QCOW2, Flow::SpoolThenOrder),
+        (false, &[], Format::Qcow2, Place::Stdout, Output::Raw, Flow::SpoolThenOrder),
+    ];
+    for (seekable, layers, format, target, output, flow) in table {
+        let facts = facts(seekable, layers, format, target, output);
+        let plan = plan(&facts, &wishes()).unwrap();
+        assert_eq!(plan.flow, flow, "{facts:?}");
+        assert_eq!(
+            plan.spool.is_some(),
+            flow == Flow::SpoolThenOrder || (flow == Flow::Stream && format == Format::Qcow2)
+        );
+        assert!(plan.memory_total() <= 256 << 20);
+    }
+}
+
+#[test]
+fn a_raw_stream_of_unknown_size_is_spooled_for_qcow2() {
+    let mut facts = facts(false, &[Layer::Gzip], Format::Raw, file(), QCOW2);
+    facts.virtual_size = None;
+    assert_eq!(plan(&facts, &wishes()).unwrap().flow, Flow::SpoolThenOrder);
+}
+
+#[test]
+fn a_checksum_makes_a_stream_of_a_seekable_source() {
+    let facts = facts(true, &[], Format::Qcow2, file(), Output::Raw);
+    let plan = plan(&facts, &Wishes { checksum: true, ..wishes() }).unwrap();
+    assert_eq!(plan.flow, Flow::Stream);
+}
+
+#[test]
+fn two_threads_stay_under_64_mib() {
+    for (target, output) in [(file(), Output::Raw), (file(), QCOW2), (Place::Stdout, Output::Raw)] {
+        for remote in [false, true] {
+            let mut facts = facts(true, &[], Format::Qcow2, target.clone(), output);
+            facts.source.remote = remote;
+            let plan = plan(&facts, &wishes()).unwrap();
+            let in_order = plan.flow == Flow::TablesInOrder && remote;
+            assert!(plan.memory_total() <= if in_order { 96 } else { 64 } << 20, "{:?}", plan.memory);
+        }
+    }
+}
+
+#[test]
+fn little_memory_means_fewer_workers_then_a_refusal_that_names_the_need() {
+    let facts = facts(true, &[], Format::Raw, file(), Output::Raw);
+    let many = Wishes { threads: 64, memory: 64 << 20, ..wishes() };
+    let tight = plan(&facts, &many).unwrap();
+    assert!(tight.workers < 64 && tight.memory_total() <= 64 << 20);
+    let refused = plan(&facts, &Wishes { memory: 1 << 20, ..wishes() }).unwrap_err();
+    assert_eq!(refused.kind(), Kind::Refused);
+    assert!(refused.to_string().contains("--memory"), "{refused}");
+}
+
+#[test]
+fn sizes_are_checked_before_a_byte_moves() {
+    let small = facts(true, &[], Format::Raw, Place::Block("/dev/x".into(), 1 << 20), Output::Raw);
+    assert!(plan(&small, &wishes()).unwrap_err().to_string().contains("too small"));
+    let disk = facts(true, &[], Format::Raw, file(), Output::Raw);
+    let limit = plan(&disk, &Wishes { max_size: 1 << 20, ..wishes() }).unwrap_err();
+    assert_eq!(limit.kind(), Kind::Refused);
+    let shrink = plan(&disk, &Wishes { resize: Some(1 << 20), ..wishes() }).unwrap_err();
+    assert_eq!(shrink.kind(), Kind::Usage);
+    assert_eq!(plan(&disk, &Wishes { resize: Some(2 << 30), ..wishes() }).unwrap().size, Some(2 << 30));
+}

@@ -1,0 +1,259 @@
+//! The machine room: a producer cuts jobs, readers fill them, workers turn them into guest bytes, a collector puts
+//! results in order and keeps the journal.
+//!
+//! ```text
+//!  producer ──jobs──► readers (remote only) ──► workers ──outcomes──► collector (the calling thread)
+//!     ▲ buffers from a pool: the memory bound      │ Any: write here       │ Guest order: commit here
+//!     └────────────────────────────────────────────┘                      └─ marks: sync, then journal
+//! ```
+//!
+//! The first error stops all: it is kept in [`Watch`], every thread sees it at its next job, drains and ends.
+
+use super::job::{Job, Reached};
+use super::pool::Pool;
+use super::sink::{Packed, Sink};
+use super::sum::DiskSum;
+use super::watch::Watch;
+use super::watermark::Watermark;
+use super::worker::Worker;
+use crate::{Error, Result};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use disk_format::ReadAt;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// How big the machine room is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size {
+    /// Threads that decode and write.
+    pub(crate) workers: usize,
+    /// Threads that wait for a remote source; 0: workers read for themselves.
+    pub(crate) readers: usize,
+    /// Buffers that go round.
+    pub(crate) buffers: usize,
+    /// Whether guest bytes are summed for `--verify`.
+    pub(crate) sum: bool,
+}
+
+/// Makes what a row of jobs has reached durable.
+pub(crate) type Marker<'a> = &'a mut dyn FnMut(&End) -> Result<()>;
+
+/// What a run of the engine needs.
+pub(crate) struct Engine<'a> {
+    /// Where jobs read their spans from; `None` when the producer fills every job itself.
+    pub(crate) bytes: Option<&'a dyn ReadAt>,
+    pub(crate) sink: Sink<'a>,
+    pub(crate) watch: &'a Watch,
+    pub(crate) size: Size,
+    /// Called at most every `.0` with what an unbroken row of jobs has reached.
+    pub(crate) mark: Option<(Duration, Marker<'a>)>,
+}
+
+/// What the end of a row of jobs tells.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) reached: Reached,
+    pub(crate) sum: DiskSum,
+}
+
+/// What a worker made of a job.
+pub(crate) struct Outcome {
+    pub(crate) seq: u64,
+    pub(crate) end: End,
+    /// Guest order only: what is to be committed.
+    pub(crate) packed: Option<Packed>,
+}
+
+/// The producer's end: empty jobs with a buffer, and the way to send them.
+pub(crate) struct Feed<'a> {
+    pub(crate) watch: &'a Watch,
+    jobs: Sender<(Job, Option<Packed>)>,
+    buffers: Pool<Vec<u8>>,
+    packed: Option<Pool<Packed>>,
+    next: std::cell::Cell<u64>,
+}
+
+impl Feed<'_> {
+    /// The next job in the fixed order, with an empty buffer. Waits for one.
+    pub(crate) fn job(&self) -> Job {
+        let seq = self.next.replace(self.next.get() + 1);
+        let mut bytes = self.buffers.take();
+        bytes.clear();
+        Job { seq, bytes, ..Job::default() }
+    }
+
+    /// Hands a job on; an error once the run has failed.
+    pub(crate) fn send(&self, job: Job) -> Result<()> {
+        self.watch.check()?;
+        let packed = self.packed.as_ref().map(Pool::take);
+        self.jobs.send((job, packed)).map_err(|_| Error::failed("the workers have stopped"))
+    }
+}
+
+impl Engine<'_> {
+    /// Runs `produce` and all that follows it. Returns what the whole row of jobs reached.
+    pub(crate) fn run(mut self, produce: impl FnOnce(&Feed<'_>) -> Result<()> + Send) -> Result<End> {
+        let Size { workers, readers, buffers, .. } = self.size;
+        let pool = Pool::<Vec<u8>>::new(buffers);
+        let packed = matches!(self.sink, Sink::Ordered(_)).then(|| Pool::<Packed>::new(buffers + workers));
+        let (jobs, todo) = bounded::<(Job, Option<Packed>)>(buffers);
+        let (ready_in, ready) = bounded::<(Job, Option<Packed>)>(buffers);
+        let (out, outcomes) = bounded::<Outcome>(buffers + workers + readers);
+        let (watch, bytes, sink, sum) = (self.watch, self.bytes, &self.sink, self.size.sum);
+        let end = std::thread::scope(|scope| {
+            let feed = Feed {
+                watch,
+                jobs,
+                buffers: pool.clone(),
+                packed: packed.clone(),
+                next: std::cell::Cell::new(0),
+            };
+            scope.spawn(move || {
+                if let Err(e) = produce(&feed) {
+                    watch.fail(e);
+                }
+            });
+            let work = if readers > 0 { ready } else { todo.clone() };
+            for _ in 0..readers {
+                let (todo, ready_in) = (todo.clone(), ready_in.clone());
+                scope.spawn(move || read_ahead(&todo, &ready_in, bytes, watch));
+            }
+            drop((todo, ready_in));
+            for _ in 0..workers {
+                let (work, out, pool, packed) = (work.clone(), out.clone(), pool.clone(), packed.clone());
+                scope.spawn(move || {
+                    let mut worker = Worker::new(sink, watch, sum);
+                    for (mut job, to_pack) in &work {
+                        let seq = job.seq;
+                        let outcome = shielded(|| {
+                            fill(&mut job, bytes, watch)?;
+                            worker.work(&job, to_pack)
+                        });
+                        pool.give(std::mem::take(&mut job.bytes));
+                        match outcome {
+                            Ok((packed, sum)) => {
+                                let end = End { reached: job.reached, sum };
+                                // The collector outlives the workers; it never hangs up first.
+                                let _ = out.send(Outcome { seq, end, packed });
+                            }
+                            Err(e) => {
+                                watch.fail(e);
+                                packed.as_ref().inspect(|pool| pool.give(Packed::default()));
+                            }
+                        }
+                    }
+                });
+            }
+            drop((out, work));
+            collect(&outcomes, sink, watch, packed.as_ref(), self.mark.take())
+        });
+        watch.outcome()?;
+        Ok(end)
+    }
+}
+
+/// A panic in a worker (a fault of ours that an image may have found) is an error of this run, not a hang.
+fn shielded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(Error::failed("internal error: a worker panicked; please report the image that did it"))
+    })
+}
+
+/// Readers of a remote source: several requests are in flight while workers decode.
+fn read_ahead(
+    todo: &Receiver<(Job, Option<Packed>)>,
+    ready: &Sender<(Job, Option<Packed>)>,
+    bytes: Option<&dyn ReadAt>,
+    watch: &Watch,
+) {
+    for (mut job, packed) in todo {
+        if let Err(e) = fill(&mut job, bytes, watch) {
+            watch.fail(e);
+        }
+        if ready.send((job, packed)).is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads a job's spans, if nobody has yet.
+fn fill(job: &mut Job, bytes: Option<&dyn ReadAt>, watch: &Watch) -> Result<()> {
+    watch.check()?;
+    let want = job.read_len();
+    if job.bytes.len() >= want {
+        return Ok(());
+    }
+    let Some(bytes) = bytes else {
+        return Err(Error::failed("a job came without its bytes"));
+    };
+    // Growing zero-fills only once: the buffer keeps its length class as it goes round.
+    job.bytes.resize(want, 0);
+    for span in &job.spans {
+        bytes.read_exact_at(&mut job.bytes[span.at..span.at + span.len], span.file).map_err(|e| {
+            Error::io(format!("cannot read {} bytes at offset {:#x} of the source", span.len, span.file), e)
+        })?;
+    }
+    watch.count_read(want as u64);
+    Ok(())
+}
+
+/// Takes outcomes until the workers are gone: commits in order where the sink wants that, and marks.
+fn collect(
+    outcomes: &Receiver<Outcome>,
+    sink: &Sink<'_>,
+    watch: &Watch,
+    packed: Option<&Pool<Packed>>,
+    mut mark: Option<(Duration, Marker<'_>)>,
+) -> End {
+    let mut row = Watermark::<End>::new();
+    let mut early = BTreeMap::<u64, Packed>::new();
+    let mut next = 0;
+    let mut marked = (Instant::now(), None);
+    loop {
+        let wait =
+            mark.as_ref().map_or(Duration::from_secs(3600), |m| m.0.saturating_sub(marked.0.elapsed()));
+        match outcomes.recv_timeout(wait) {
+            Ok(outcome) => {
+                row.done(outcome.seq, outcome.end, |old, new| End {
+                    reached: new.reached,
+                    sum: old.unwrap_or_default().sum.join(new.sum),
+                });
+                if let (Some(p), Sink::Ordered(sink)) = (outcome.packed, sink) {
+                    early.insert(outcome.seq, p);
+                    while let Some(p) = early.remove(&next) {
+                        next += 1;
+                        if !watch.stopped() {
+                            sink.commit(&p).unwrap_or_else(|e| watch.fail(e));
+                        }
+                        if let Some(pool) = packed {
+                            pool.give(p);
+                        }
+                    }
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return row.reached().copied().unwrap_or_default(),
+        }
+        if watch.stopped() {
+            // Buffers that wait for a failed predecessor go back, so that the producer cannot hang.
+            for (_, p) in std::mem::take(&mut early) {
+                if let Some(pool) = packed {
+                    pool.give(p);
+                }
+            }
+        }
+        if let Some((every, write)) = mark.as_mut()
+            && marked.0.elapsed() >= *every
+            && !watch.stopped()
+        {
+            let end = row.reached().copied();
+            if end.map(|e| e.reached) != marked.1
+                && let Some(end) = end
+            {
+                write(&end).unwrap_or_else(|e| watch.fail(e));
+                marked.1 = Some(end.reached);
+            }
+            marked.0 = Instant::now();
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! A raw disk whose holes are known beforehand: they are not read.
+
+use disk_format::{Data, Extent, Format, Image, Window};
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+/// The ranges that may hold data, in order; asked anew when a window begins where none ended.
+pub(crate) type DataMap = Box<dyn Iterator<Item = Range<u64>> + Send>;
+
+/// Ranges of data in one window.
+const RANGES: usize = 16 << 10;
+
+/// A raw disk with its data map.
+pub(crate) struct Sparse {
+    format: Format,
+    size: u64,
+    map: Box<dyn Fn() -> DataMap + Send + Sync>,
+    /// Where the last window ended, and the rest of the map from there.
+    rest: Mutex<Option<(u64, DataMap)>>,
+}
+
+impl Sparse {
+    pub(crate) fn new(format: Format, size: u64, map: impl Fn() -> DataMap + Send + Sync + 'static) -> Self {
+        Sparse { format, size, map: Box::new(map), rest: Mutex::new(None) }
+    }
+}
+
+impl Image for Sparse {
+    fn format(&self) -> Format {
+        self.format
+    }
+
+    fn virtual_size(&self) -> u64 {
+        self.size
+    }
+
+    fn window(&self, from: u64) -> disk_format::Result<Window> {
+        let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut map = match rest.take() {
+            Some((at, map)) if at == from => map,
+            _ => (self.map)(),
+        };
+        let (mut extents, mut at) = (Vec::new(), from);
+        for range in map.by_ref().take(RANGES) {
+            let (start, end) = (range.start.max(at), range.end.min(self.size));
+            if start >= end {
+                continue;
+            }
+            if start > at {
+                extents.push(Extent { guest: at, len: start - at, data: Data::Zero });
+            }
+            extents.push(Extent { guest: start, len: end - start, data: Data::Raw { at: start } });
+            at = end;
+        }
+        if extents.len() >= RANGES {
+            *rest = Some((at, map));
+            return Ok(Window { extents, next: Some(at).filter(|&at| at < self.size) });
+        }
+        if at < self.size {
+            extents.push(Extent { guest: at, len: self.size - at, data: Data::Zero });
+        }
+        Ok(Window { extents, next: None })
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        vec![]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(image: &dyn Image) -> Vec<Extent> {
+        let (mut all, mut at) = (vec![], Some(0));
+        while let Some(from) = at {
+            let window = image.window(from).unwrap();
+            all.extend(window.extents);
+            at = window.next;
+        }
+        all
+    }
+
+    #[test]
+    fn every_byte_is_told_once_and_holes_are_zeros() {
+        for count in [0, 1, 5, RANGES as u64, 2 * RANGES as u64 + 3] {
+            let size = count * 200 + 50;
+            let image = Sparse::new(Format::Raw, size, move || {
+                Box::new((0..count).map(|i| i * 200 + 100..i * 200 + 200))
+            });
+            let mut at = 0;
+            for e in all(&image) {
+                assert_eq!(e.guest, at);
+                assert_eq!(e.data == Data::Zero, at % 200 < 100);
+                at = e.end();
+            }
+            assert_eq!(at, size);
+        }
+    }
+}

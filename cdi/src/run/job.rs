@@ -1,0 +1,164 @@
+//! One piece of work: some bytes of the image file, and what they mean. [`cut`] makes reads of a window's extents.
+
+use disk_format::{Data, Extent};
+use std::ops::Range;
+
+/// Bytes of the image file that are read in one go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// Where they lie in the file.
+    pub(crate) file: u64,
+    /// Where they lie in the job's buffer.
+    pub(crate) at: usize,
+    pub(crate) len: usize,
+}
+
+/// A piece of work. In any order it is one span with its extents; in guest order it is one stretch of the guest's
+/// disk with as many spans as that needs.
+#[derive(Debug, Default)]
+pub(crate) struct Job {
+    /// Position in the run's fixed order.
+    pub(crate) seq: u64,
+    /// The guest range it stands for (guest order only).
+    pub(crate) guest: Range<u64>,
+    pub(crate) spans: Vec<Span>,
+    pub(crate) extents: Vec<Extent>,
+    pub(crate) bytes: Vec<u8>,
+    /// What the journal may say once this job and all before it are durable.
+    pub(crate) reached: Reached,
+}
+
+/// How far the fixed order has come when a job is done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Reached {
+    /// The window of the table that is being worked on.
+    pub(crate) window: u64,
+    /// Everything of that window whose bytes lie before this offset of the file is done. For a stream: the offset
+    /// in the decoded stream.
+    pub(crate) file: u64,
+}
+
+impl Job {
+    /// The bytes of a range of the file, from the spans that were read.
+    pub(crate) fn slice(&self, file: Range<u64>) -> Option<&[u8]> {
+        let i = self.spans.partition_point(|s| s.file <= file.start).checked_sub(1)?;
+        let span = &self.spans[i];
+        let from = usize::try_from(file.start - span.file).ok()?;
+        let len = usize::try_from(file.end - file.start).ok()?;
+        if from.checked_add(len)? > span.len {
+            return None;
+        }
+        self.bytes.get(span.at + from..span.at + from + len)
+    }
+
+    /// How many bytes its spans want.
+    pub(crate) fn read_len(&self) -> usize {
+        self.spans.last().map_or(0, |s| s.at + s.len)
+    }
+}
+
+/// How reads are cut.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cut {
+    /// The size a read should not pass (one extent that is larger is still one read, unless it can be split).
+    pub(crate) piece: u64,
+    /// Two ranges this close are read as one.
+    pub(crate) gap: u64,
+}
+
+/// Cuts a window's data extents into reads in file order. Long raw extents are split; packed ones never.
+/// Yields the extents of one read with the file range that covers them.
+pub(crate) fn cut(mut extents: Vec<Extent>, how: Cut) -> impl Iterator<Item = (Range<u64>, Vec<Extent>)> {
+    let key = |e: &Extent| e.file_range().map_or(0, |r| r.start);
+    if !extents.is_sorted_by_key(key) {
+        extents.sort_unstable_by_key(key);
+    }
+    let mut rest = extents.into_iter().flat_map(move |e| split(e, how.piece)).peekable();
+    std::iter::from_fn(move || {
+        let first = rest.next()?;
+        let mut range = first.file_range()?;
+        let mut taken = vec![first];
+        while let Some(next) = rest.peek().and_then(Extent::file_range) {
+            let end = range.end.max(next.end);
+            if next.start > range.end + how.gap || end - range.start > how.piece {
+                break;
+            }
+            range.end = end;
+            taken.extend(rest.next());
+        }
+        Some((range, taken))
+    })
+}
+
+/// A raw extent in pieces whose ends lie at multiples of `piece` in the guest's disk, so that zero-scanning and
+/// verification see the same blocks whatever the window.
+pub(crate) fn split(extent: Extent, piece: u64) -> impl Iterator<Item = Extent> {
+    let mut rest = Some(extent);
+    std::iter::from_fn(move || {
+        let e = rest.take()?;
+        let first = piece - e.guest % piece;
+        if matches!(e.data, Data::Packed { .. }) || e.len <= first {
+            return Some(e);
+        }
+        let (head, tail) = halves(e, first);
+        rest = Some(tail);
+        Some(head)
+    })
+}
+
+/// An extent in two; not for packed ones.
+pub(crate) fn halves(e: Extent, len: u64) -> (Extent, Extent) {
+    let tail = match e.data {
+        Data::Raw { at } => Data::Raw { at: at + len },
+        other => other,
+    };
+    (Extent { len, ..e }, Extent { guest: e.guest + len, len: e.len - len, data: tail })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use disk_format::Codec;
+
+    fn raw(guest: u64, len: u64, at: u64) -> Extent {
+        Extent { guest, len, data: Data::Raw { at } }
+    }
+
+    #[test]
+    fn neighbours_are_read_together_and_strangers_apart() {
+        let how = Cut { piece: 1000, gap: 10 };
+        let jobs: Vec<_> = cut(vec![raw(0, 100, 500), raw(100, 100, 0), raw(200, 50, 105)], how).collect();
+        assert_eq!(jobs.len(), 2);
+        assert_eq!(jobs[0].0, 0..155);
+        assert_eq!(jobs[0].1.len(), 2);
+        assert_eq!(jobs[1].0, 500..600);
+    }
+
+    #[test]
+    fn long_raw_extents_are_split_where_the_guest_is_aligned() {
+        let how = Cut { piece: 1000, gap: 0 };
+        let jobs: Vec<_> = cut(vec![raw(300, 2000, 7)], how).collect();
+        let guests: Vec<_> = jobs.iter().flat_map(|j| &j.1).map(|e| (e.guest, e.len)).collect();
+        assert_eq!(guests, [(300, 700), (1000, 1000), (2000, 300)]);
+        assert_eq!(jobs[1].0, 707..1707);
+    }
+
+    #[test]
+    fn packed_extents_stay_whole() {
+        let data = Data::Packed { at: 3, size: 5000, codec: Codec::Deflate, unpacked: 9000 };
+        let jobs: Vec<_> =
+            cut(vec![Extent { guest: 0, len: 9000, data }], Cut { piece: 1000, gap: 0 }).collect();
+        assert_eq!(jobs.len(), 1);
+        assert_eq!(jobs[0].0, 3..5003);
+    }
+
+    #[test]
+    fn a_job_finds_its_bytes_and_nothing_else() {
+        let spans = vec![Span { file: 10, at: 0, len: 5 }, Span { file: 100, at: 5, len: 5 }];
+        let job = Job { spans, bytes: (0..10).collect(), ..Job::default() };
+        assert_eq!(job.slice(12..14), Some(&[2u8, 3][..]));
+        assert_eq!(job.slice(100..105), Some(&[5u8, 6, 7, 8, 9][..]));
+        assert_eq!(job.slice(14..16), None);
+        assert_eq!(job.slice(0..1), None);
+    }
+}

@@ -1,0 +1,29 @@
+//! Carrying a plan out: producers make jobs, the engine turns them into guest bytes, a sink takes them.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `engine.rs` | the machine room: threads, channels, order, marks |
+//! | `tables.rs`, `stream.rs` | the two producers |
+//! | `worker.rs` | a job's bytes become guest bytes |
+//! | `sink.rs`, `front.rs`, `packed_qcow2.rs` | where they go |
+//! | `holes.rs` | raw disks whose holes are known |
+//! | `scratch.rs` | a disk without a name, for targets that want another order |
+//! | `job.rs`, `pool.rs`, `watermark.rs`, `sum.rs` | the nouns |
+//! | `watch.rs` | what the outside sees |
+//!
+//! Nothing here chooses: [`crate::plan`] has.
+
+pub(crate) mod engine;
+pub(crate) mod front;
+pub(crate) mod holes;
+pub(crate) mod job;
+pub(crate) mod packed_qcow2;
+mod pool;
+pub(crate) mod scratch;
+pub(crate) mod sink;
+pub(crate) mod stream;
+pub(crate) mod sum;
+pub(crate) mod tables;
+pub mod watch;
+mod watermark;
+mod worker;

@@ -1,0 +1,92 @@
+//! A sparse raw disk without a name, for the one flow that cannot go in one pass: a stream that is not in guest
+//! order, to a target that is.
+
+use super::holes::{DataMap, Sparse};
+use crate::source::data_map;
+use crate::spool::nameless;
+use crate::target::{Finished, Order, Target};
+use crate::{Error, Result};
+use disk_format::{Format, read_at::FileAt};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The disk while it is put together.
+pub(crate) struct Scratch {
+    file: Arc<File>,
+    folder: PathBuf,
+    written: AtomicU64,
+}
+
+impl Scratch {
+    /// In `folder`, gone when it is dropped.
+    pub(crate) fn beside(folder: &Path) -> Result<Self> {
+        let file = nameless(folder)
+            .map_err(|e| Error::io(format!("cannot make a temporary file in {}", folder.display()), e))?;
+        Ok(Scratch { file: Arc::new(file), folder: folder.to_owned(), written: AtomicU64::new(0) })
+    }
+
+    /// Bytes it holds.
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Relaxed)
+    }
+
+    /// The whole disk, for reading.
+    pub(crate) fn image(&self, size: u64) -> Result<(Sparse, FileAt)> {
+        let failed = |e| Error::io("cannot use the temporary disk", e);
+        self.file.set_len(size).map_err(failed)?;
+        let bytes = FileAt::new(self.file.try_clone().map_err(failed)?, size);
+        let file = self.file.clone();
+        Ok((Sparse::new(Format::Raw, size, move || Box::new(data_map(file.clone(), size)) as DataMap), bytes))
+    }
+
+    /// Writes the first `size` bytes to a target that wants them in order.
+    pub(crate) fn copy_to(&self, size: u64, target: &dyn Target) -> Result<()> {
+        let mut piece = vec![0; 1 << 20];
+        let mut at = 0;
+        while at < size {
+            let part = &mut piece[..(1 << 20).min((size - at) as usize)];
+            self.file.read_exact_at(part, at).map_err(|e| Error::io("cannot read the temporary file", e))?;
+            target.write(at, part)?;
+            at += part.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+impl Target for Scratch {
+    fn order(&self) -> Order {
+        Order::Any
+    }
+
+    fn write(&self, guest: u64, data: &[u8]) -> Result<()> {
+        self.written.fetch_add(data.len() as u64, Relaxed);
+        self.file.write_all_at(data, guest).map_err(|e| {
+            Error::io(format!("cannot keep {} bytes of the disk in {}", data.len(), self.folder.display()), e)
+        })
+    }
+
+    fn zero(&self, _guest: u64, _len: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn set_size(&self, _size: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<Finished> {
+        Ok(Finished::default())
+    }
+}
+
+impl std::fmt::Debug for Scratch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scratch").field("folder", &self.folder).finish_non_exhaustive()
+    }
+}

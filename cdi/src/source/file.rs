@@ -1,0 +1,218 @@
+//! A file or a block device by its path: read at any offset, and where a file has holes they are known beforehand.
+//! A named pipe (`<(…)` of a shell) is read once, like standard input.
+
+use super::once::Once;
+use super::{Facts, Identity, Source};
+use crate::{Error, Kind, Result, sys};
+use disk_format::ReadAt;
+use disk_format::read_at::FileAt;
+use rustix::fs::{Advice, FileType, OFlags, SeekFrom, Stat};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Bytes of a file in which QEMU marks that it writes there, or may change the size (each bit of its permissions has
+/// a byte from 100 on: write is the second, resize the fourth).
+const QEMU_WRITES: [u64; 2] = [101, 103];
+
+/// A file, a block device or a named pipe.
+#[derive(Debug)]
+pub struct FileSource {
+    facts: Facts,
+    from: From,
+}
+
+#[derive(Debug)]
+enum From {
+    File { file: Arc<File>, bytes: Arc<FileAt> },
+    Pipe(Once),
+}
+
+impl FileSource {
+    /// Opens a path for reading.
+    pub fn open(path: &Path) -> Result<Self> {
+        let shown = path.display();
+        // A device that waits for a medium must not stop us here; a named pipe must wait for its writer.
+        let wait = std::fs::metadata(path).is_ok_and(|m| m.file_type().is_fifo());
+        let flags = if wait { OFlags::NOCTTY } else { OFlags::NOCTTY | OFlags::NONBLOCK };
+        let opened = File::options().read(true).custom_flags(flags.bits() as i32).open(path);
+        let file = opened.map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => {
+                Error::new(Kind::NotFound, format!("there is no file {shown}")).because(e)
+            }
+            io::ErrorKind::PermissionDenied => {
+                Error::failed(format!("no permission to read {shown}")).because(e)
+            }
+            _ => Error::io(format!("cannot open {shown}"), e),
+        })?;
+        FileSource::of(file.into(), shown.to_string())
+    }
+
+    /// An open descriptor, with its name for messages. Bytes before its present position do not belong to it.
+    pub(super) fn of(fd: OwnedFd, name: String) -> Result<Self> {
+        let file = File::from(fd);
+        let cannot = |e: io::Error| Error::io(format!("cannot examine {name}"), e);
+        let kind = kind(&file).map_err(cannot)?;
+        let what = match kind {
+            FileType::RegularFile | FileType::BlockDevice => return FileSource::seekable(file, name, kind),
+            FileType::Fifo | FileType::Socket => None,
+            FileType::Directory => Some("a folder; name a disk image in it"),
+            FileType::CharacterDevice => Some("a character device (or a terminal), not a disk"),
+            _ => Some("not a file"),
+        };
+        if let Some(what) = what {
+            return Err(Error::refused(format!("the source {name} is {what}")));
+        }
+        let facts = Facts { name: name.clone(), size: None, seekable: false, remote: false, identity: None };
+        Ok(FileSource { facts, from: From::Pipe(Once::new(file, name)) })
+    }
+
+    fn seekable(file: File, name: String, kind: FileType) -> Result<Self> {
+        let cannot = |e: Errno| Error::io(format!("cannot examine {name}"), e.into());
+        let at = rustix::fs::tell(&file).map_err(cannot)?;
+        if at != 0 {
+            // Somebody has read the beginning: what is left can only be streamed.
+            let facts =
+                Facts { name: name.clone(), size: None, seekable: false, remote: false, identity: None };
+            return Ok(FileSource { facts, from: From::Pipe(Once::new(file, name)) });
+        }
+        let stat = rustix::fs::fstat(&file).map_err(cannot)?;
+        let (size, identity) = if kind == FileType::BlockDevice {
+            let size = rustix::fs::seek(&file, SeekFrom::End(0)).map_err(cannot)?;
+            rustix::fs::seek(&file, SeekFrom::Start(0)).map_err(cannot)?;
+            (size, None)
+        } else {
+            for byte in QEMU_WRITES {
+                // A file system without locks answers with an error: nobody can hold one there.
+                if sys::is_locked(file.as_fd(), byte, 1).unwrap_or(false) {
+                    let what = format!("a running QEMU writes to {name}: stop it first, or read a snapshot");
+                    return Err(Error::failed(what));
+                }
+            }
+            (u64::try_from(stat.st_size).unwrap_or(0), Some(identity(&stat)))
+        };
+        // Only a hint, for more read-ahead.
+        if let Err(e) = rustix::fs::fadvise(&file, 0, None, Advice::Sequential) {
+            tracing::trace!("no read-ahead hint for {name}: {e}");
+        }
+        let copy = file.try_clone().map_err(|e| Error::io(format!("cannot use {name}"), e))?;
+        let facts = Facts { name, size: Some(size), seekable: true, remote: false, identity };
+        Ok(FileSource {
+            facts,
+            from: From::File { file: Arc::new(file), bytes: Arc::new(FileAt::new(copy, size)) },
+        })
+    }
+}
+
+impl Source for FileSource {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn read_at(&self) -> Option<Arc<dyn ReadAt>> {
+        match &self.from {
+            From::File { bytes, .. } => Some(bytes.clone()),
+            From::Pipe(_) => None,
+        }
+    }
+
+    fn stream(&self, from: u64) -> Result<Box<dyn Read + Send>> {
+        match &self.from {
+            From::File { bytes, .. } => Ok(Box::new(Sequential { bytes: bytes.clone(), at: from })),
+            From::Pipe(pipe) => pipe.stream(from),
+        }
+    }
+
+    fn unchanged(&self) -> Result<()> {
+        let (From::File { file, .. }, Some(then)) = (&self.from, &self.facts.identity) else { return Ok(()) };
+        let name = &self.facts.name;
+        let stat =
+            rustix::fs::fstat(file).map_err(|e| Error::io(format!("cannot examine {name}"), e.into()))?;
+        if identity(&stat) == *then {
+            return Ok(());
+        }
+        let was = self.facts.size.unwrap_or(0);
+        let how = match stat.st_size {
+            now if u64::try_from(now) != Ok(was) => format!("it had {was} bytes and now has {now}"),
+            _ => "its times have changed".to_owned(),
+        };
+        Err(Error::failed(format!(
+            "{name} was changed while it was read ({how}); run the same command again"
+        )))
+    }
+
+    fn data_map(&self) -> Option<Box<dyn Iterator<Item = Range<u64>> + Send>> {
+        match &self.from {
+            From::File { file, .. } => Some(Box::new(data_map(file.clone(), self.facts.size?))),
+            From::Pipe(_) => None,
+        }
+    }
+}
+
+/// The ranges of a file that may hold data, in order; between them it is known to have holes, which read as zeros.
+/// One range where the file system or the device does not tell.
+pub fn data_map(file: Arc<File>, size: u64) -> impl Iterator<Item = Range<u64>> + Send {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        if at >= size {
+            return None;
+        }
+        let start = match rustix::fs::seek(&*file, SeekFrom::Data(at)) {
+            Ok(start) => start.max(at),
+            // Nothing but a hole from here to the end.
+            Err(Errno::NXIO) => size,
+            Err(_) => at,
+        };
+        if start >= size {
+            at = size;
+            return None;
+        }
+        // An answer that makes no sense is taken as data: reading too much is never wrong.
+        let hole = rustix::fs::seek(&*file, SeekFrom::Hole(start)).ok().filter(|&hole| hole > start);
+        at = hole.unwrap_or(size).min(size);
+        Some(start..at)
+    })
+}
+
+/// Reads on from an offset, without touching the position that others may share.
+struct Sequential {
+    bytes: Arc<FileAt>,
+    at: u64,
+}
+
+impl Read for Sequential {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let left = self.bytes.size().saturating_sub(self.at);
+        let n = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
+        self.bytes.read_exact_at(&mut buf[..n], self.at)?;
+        self.at += n as u64;
+        Ok(n)
+    }
+}
+
+fn kind(file: &File) -> io::Result<FileType> {
+    Ok(FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode))
+}
+
+/// A file with the same inode, size and times holds the same bytes, short of an attack by its owner.
+fn identity(stat: &Stat) -> Identity {
+    let value = format!(
+        "file:{}:{}:{}:{}.{:09}:{}.{:09}",
+        stat.st_dev,
+        stat.st_ino,
+        stat.st_size,
+        stat.st_mtime,
+        stat.st_mtime_nsec,
+        stat.st_ctime,
+        stat.st_ctime_nsec
+    );
+    Identity { value, proof: true }
+}
+
+#[cfg(test)]
+mod tests;

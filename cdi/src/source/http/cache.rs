@@ -1,0 +1,194 @@
+//! Small reads (tables of an image, headers, signatures) come out of a few cached blocks: one fetch serves all threads
+//! that want the same block, and reads that go forward fetch further ahead each time. Large reads pass by.
+
+use super::gate::Pass;
+use super::read_at::on_this_thread;
+use super::remote::{Remote, Sink};
+use crate::Result;
+use bytes::Bytes;
+use std::collections::HashMap;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Reads up to this size are cached.
+pub(super) const SMALL: usize = 64 << 10;
+
+const BLOCK: u64 = 64 << 10;
+/// 2 MiB in all.
+const MOST_BLOCKS: usize = 32;
+/// The longest fetch: 1 MiB.
+const MOST_AHEAD: u64 = 16;
+
+/// See the head of this file.
+#[derive(Default)]
+pub(super) struct Cache {
+    state: Mutex<State>,
+    ready: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    blocks: HashMap<u64, Block>,
+    clock: u64,
+    /// Memory of blocks that were thrown out.
+    spare: Vec<Vec<u8>>,
+}
+
+struct Block {
+    /// `None` while it is on its way.
+    data: Option<Vec<u8>>,
+    used: u64,
+    /// How many blocks came in the same fetch.
+    run: u64,
+}
+
+impl Cache {
+    /// Fills `buf` from `offset`; the range lies inside the file.
+    pub(super) fn read(&self, remote: &Remote, mut buf: &mut [u8], mut offset: u64) -> Result<()> {
+        while !buf.is_empty() {
+            let index = offset / BLOCK;
+            let end = offset + buf.len() as u64;
+            let mut state = self.lock();
+            let copied = state.copy(buf, offset);
+            if copied > 0 {
+                buf = &mut buf[copied..];
+                offset += copied as u64;
+            } else if state.blocks.contains_key(&index) {
+                // Another thread is fetching it. If that fails the mark goes, and we try ourselves.
+                drop(self.ready.wait(state));
+            } else {
+                let run = state.reserve(index, end.div_ceil(BLOCK), remote.size.div_ceil(BLOCK));
+                drop(state);
+                let copied = self.fill(remote, index, run, buf, offset)?;
+                buf = &mut buf[copied..];
+                offset += copied as u64;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies what is there of the beginning of `buf`, without waiting.
+    pub(super) fn prefix(&self, buf: &mut [u8], offset: u64) -> usize {
+        let mut done = 0;
+        let mut state = self.lock();
+        while done < buf.len() {
+            match state.copy(&mut buf[done..], offset + done as u64) {
+                0 => break,
+                copied => done += copied,
+            }
+        }
+        done
+    }
+
+    /// Fetches blocks, and copies what `buf` wants of them before anyone can throw them out again.
+    fn fill(&self, remote: &Remote, index: u64, run: u64, buf: &mut [u8], offset: u64) -> Result<usize> {
+        // Whatever happens, nobody may wait for ever for blocks that will not come.
+        let unmark = Unmark { cache: self, index, run };
+        let start = index * BLOCK;
+        let end = start.saturating_add(run * BLOCK).min(remote.size);
+        let mut filled = Blocks { full: vec![], spare: std::mem::take(&mut self.lock().spare) };
+        on_this_thread(remote, start..end, &mut filled)?;
+        let mut state = self.lock();
+        state.spare.append(&mut filled.spare);
+        for (i, data) in (index..).zip(filled.full) {
+            state.clock += 1;
+            let used = state.clock;
+            state.blocks.insert(i, Block { data: Some(data), used, run });
+        }
+        let copied = state.copy(buf, offset);
+        state.evict();
+        drop(state);
+        drop(unmark);
+        Ok(copied)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // The state is whole between any two statements, so a panic elsewhere does no harm.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn copy(&mut self, buf: &mut [u8], offset: u64) -> usize {
+        self.clock += 1;
+        let now = self.clock;
+        let Some(block) = self.blocks.get_mut(&(offset / BLOCK)) else { return 0 };
+        let Some(data) = &block.data else { return 0 };
+        block.used = now;
+        let rest = data.get((offset % BLOCK) as usize..).unwrap_or_default();
+        let len = rest.len().min(buf.len());
+        buf[..len].copy_from_slice(&rest[..len]);
+        len
+    }
+
+    /// Marks the blocks that one fetch is to bring: those up to `needed`, and more when reads go forward.
+    fn reserve(&mut self, index: u64, needed: u64, file_end: u64) -> u64 {
+        let previous = index.checked_sub(1).and_then(|p| self.blocks.get(&p)).map_or(0, |block| block.run);
+        let on_their_way = self.blocks.values().filter(|block| block.data.is_none()).count();
+        let room = MOST_BLOCKS.saturating_sub(on_their_way) as u64;
+        let ahead = (previous * 2).clamp(1, MOST_AHEAD).min(room).max(needed - index);
+        let most = ahead.min(file_end - index);
+        let run = (index..index + most).take_while(|i| !self.blocks.contains_key(i)).count() as u64;
+        for i in index..index + run {
+            self.blocks.insert(i, Block { data: None, used: self.clock, run });
+        }
+        run
+    }
+
+    fn evict(&mut self) {
+        loop {
+            let there = || self.blocks.iter().filter(|(_, block)| block.data.is_some());
+            if there().count() <= MOST_BLOCKS {
+                return;
+            }
+            let Some(oldest) = there().min_by_key(|(_, block)| block.used).map(|(i, _)| *i) else { return };
+            let memory = self.blocks.remove(&oldest).and_then(|block| block.data);
+            if self.spare.len() < MOST_AHEAD as usize {
+                self.spare.extend(memory);
+            }
+        }
+    }
+}
+
+/// Cuts what comes into blocks.
+struct Blocks {
+    full: Vec<Vec<u8>>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Sink for Blocks {
+    const SOMEONE_WAITS: bool = true;
+
+    async fn take(&mut self, mut bytes: Bytes, _: &mut Option<Pass<'_>>) {
+        while !bytes.is_empty() {
+            let room = self.full.last().map_or(0, |last| BLOCK as usize - last.len());
+            if room == 0 {
+                let mut next = self.spare.pop().unwrap_or_default();
+                next.clear();
+                next.reserve_exact(BLOCK as usize);
+                self.full.push(next);
+            } else if let Some(last) = self.full.last_mut() {
+                last.extend_from_slice(&bytes.split_to(room.min(bytes.len())));
+            }
+        }
+    }
+}
+
+/// Takes the marks of a fetch away that brought nothing.
+struct Unmark<'a> {
+    cache: &'a Cache,
+    index: u64,
+    run: u64,
+}
+
+impl Drop for Unmark<'_> {
+    fn drop(&mut self) {
+        let mut state = self.cache.lock();
+        for i in self.index..self.index + self.run {
+            if state.blocks.get(&i).is_some_and(|block| block.data.is_none()) {
+                state.blocks.remove(&i);
+            }
+        }
+        drop(state);
+        self.cache.ready.notify_all();
+    }
+}

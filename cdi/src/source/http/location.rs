@@ -1,0 +1,128 @@
+//! Where a request goes, and how that is shown: no user, no password, no query (it may hold a signature or a token).
+
+use crate::{Error, Kind, Result};
+use reqwest::Url;
+
+/// An address with nothing secret in its shown form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Location {
+    url: Url,
+    shown: String,
+}
+
+/// User and password as they stood in a URL.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct UserInfo {
+    pub(super) user: String,
+    pub(super) password: String,
+}
+
+impl Location {
+    /// Reads what the user typed.
+    pub(super) fn parse(text: &str) -> Result<(Location, Option<UserInfo>)> {
+        // The text is not repeated: what does not parse may still hold a password.
+        let url = Url::parse(text).map_err(|e| Error::new(Kind::Usage, "this is not a URL").because(e))?;
+        let user_info = user_info(&url);
+        Ok((Location::new(url)?, user_info))
+    }
+
+    /// Follows a `Location` header. A user in it is not used: who we are is the user's word, not the server's.
+    pub(super) fn join(&self, target: &str) -> Result<Location> {
+        let url = self.url.join(target).map_err(|e| {
+            Error::failed(format!("{}: the server redirects to something that is not a URL", self.shown))
+                .because(e)
+        })?;
+        Location::new(url)
+            .map_err(|e| Error::failed(format!("{}: a redirect is not followed", self.shown)).because(e))
+    }
+
+    fn new(mut url: Url) -> Result<Location> {
+        if !matches!(url.scheme(), "http" | "https") {
+            let what = format!("the scheme \"{}:\" is not one of http: and https:", url.scheme());
+            return Err(Error::new(Kind::Usage, what));
+        }
+        // Both setters only fail for URLs without a host, which http never is.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        url.set_fragment(None);
+        let mut bare = url.clone();
+        bare.set_query(None);
+        let shown = if url.query().is_some() { format!("{bare}?…") } else { bare.to_string() };
+        Ok(Location { url, shown })
+    }
+
+    pub(super) fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// The name for people.
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// Whether credentials meant for `self` may be sent to `other`: same scheme, host and port.
+    pub(super) fn same_origin(&self, other: &Location) -> bool {
+        self.url.origin() == other.url.origin()
+    }
+
+    pub(super) fn is_tls(&self) -> bool {
+        self.url.scheme() == "https"
+    }
+}
+
+fn user_info(url: &Url) -> Option<UserInfo> {
+    if url.username().is_empty() && url.password().is_none() {
+        return None;
+    }
+    let password = url.password().map(percent_decode).unwrap_or_default();
+    Some(UserInfo { user: percent_decode(url.username()), password })
+}
+
+fn percent_decode(text: &str) -> String {
+    let mut rest = text.as_bytes();
+    let mut out = Vec::with_capacity(text.len());
+    while let Some((&byte, after)) = rest.split_first() {
+        let hex = after.get(..2).filter(|hex| byte == b'%' && hex.iter().all(u8::is_ascii_hexdigit));
+        let decoded = hex.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        out.push(decoded.unwrap_or(byte));
+        rest = if decoded.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Location {
+        Location::parse(text).unwrap().0
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let (location, user) =
+            Location::parse("https://me:p%40ss%2@host:8443/a/b.qcow2?sig=xyz#frag").unwrap();
+        assert_eq!(location.shown(), "https://host:8443/a/b.qcow2?…");
+        assert_eq!(location.url().as_str(), "https://host:8443/a/b.qcow2?sig=xyz");
+        let user = user.unwrap();
+        assert_eq!((user.user.as_str(), user.password.as_str()), ("me", "p@ss%2"));
+        let error = Location::parse("https://me:topsecret@ho st/").err().unwrap();
+        assert!(!format!("{error:?}").contains("topsecret"), "{error:?}");
+    }
+
+    #[test]
+    fn only_http_is_spoken() {
+        assert_eq!(Location::parse("ftp://host/x").err().unwrap().kind(), Kind::Usage);
+        assert_eq!(parse("http://h/x").join("file:///etc/passwd").unwrap_err().kind(), Kind::Failed);
+        assert_eq!(parse("http://h/x?a").join("/y?b").unwrap().url().as_str(), "http://h/y?b");
+    }
+
+    #[test]
+    fn an_origin_is_scheme_host_and_port() {
+        let here = parse("http://h/x");
+        assert!(here.same_origin(&parse("http://h:80/y")));
+        for other in ["https://h/x", "http://h:81/x", "http://i/x"] {
+            assert!(!here.same_origin(&parse(other)), "{other}");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The first request: one GET that tells the size, whether ranges work, and the version, and brings the first bytes.
+
+use super::encoding::{self, Encoding};
+use super::gate::Pass;
+use super::line::{Fault, Line, again};
+use super::remote::{Remote, Sink};
+use super::retry::Attempts;
+use super::validators::{ContentRange, Validators};
+use super::whole::{Begun, Whole};
+use crate::{Error, Result};
+use bytes::{Bytes, BytesMut};
+use reqwest::header::{self, HeaderMap};
+use reqwest::{Response, StatusCode};
+use std::sync::Arc;
+
+/// How much the first request asks for. Enough for the headers and first tables of any format, little enough to cost
+/// nothing beside the round trip.
+const HEAD: u64 = 256 << 10;
+/// What is read of a response that will be streamed later: enough to tell a web page.
+const PEEK: usize = 1 << 10;
+
+/// What was found.
+pub(super) struct Found {
+    pub(super) body: Body,
+    pub(super) encoding: Encoding,
+    pub(super) validators: Validators,
+}
+
+/// How the bytes can be had.
+pub(super) enum Body {
+    /// In ranges.
+    Ranged(Arc<Remote>),
+    /// As one response; its length, where the server says it.
+    Whole(Whole, Option<u64>),
+}
+
+/// Asks, and asks again where that may help.
+pub(super) async fn probe(line: Line) -> Result<Found> {
+    let mut attempts = line.attempts(0);
+    let mut ranges = true;
+    let (response, encoding) = loop {
+        match first_answer(&line, &mut ranges, &mut attempts).await {
+            Ok(answer) => break answer,
+            Err(fault) => attempts.pause(0, fault).await?,
+        }
+    };
+    let headers = response.headers().clone();
+    let partial = response.status() == StatusCode::PARTIAL_CONTENT;
+    let size =
+        if partial { ContentRange::of(&headers).and_then(|r| r.total) } else { response.content_length() };
+    let size = if response.status() == StatusCode::RANGE_NOT_SATISFIABLE { Some(0) } else { size };
+    if let Some(size) = size.filter(|size| i64::try_from(*size).is_err()) {
+        let what =
+            format!("{}: the server says that the file has {size} bytes, which no disk has", line.name());
+        return Err(Error::refused(what));
+    }
+    let validators = Validators::new(&headers, size);
+    let (head, body) = match size {
+        Some(size) if partial || size == 0 => {
+            let mut remote = Remote::new(line, validators.clone(), size, Bytes::new());
+            remote.head = first_bytes(&remote, response, attempts).await?;
+            (remote.head.clone(), Body::Ranged(Arc::new(remote)))
+        }
+        size => {
+            let begun = begin(&line, response, attempts).await?;
+            (begun.head.clone(), Body::Whole(Whole::new(line, validators.clone(), size, begun), size))
+        }
+    };
+    let found = Found { body, encoding, validators };
+    if is_web_page(&headers, &encoding.first_bytes(&head)) {
+        let what = "the server sent a web page, not a disk: open the link in a browser to see what it says; \
+                    check the link, or log in";
+        return Err(Error::refused(format!("{}: {what}", found.name())));
+    }
+    Ok(found)
+}
+
+impl Found {
+    fn name(&self) -> &str {
+        match &self.body {
+            Body::Ranged(remote) => remote.line.name(),
+            Body::Whole(whole, _) => whole.name(),
+        }
+    }
+}
+
+/// The first answer that can be read: 206 from byte 0 with a size, 200, or 416 of an empty file.
+async fn first_answer(
+    line: &Line,
+    ranges: &mut bool,
+    attempts: &mut Attempts,
+) -> Result<(Response, Encoding), Fault> {
+    loop {
+        let range = ranges.then_some(0..HEAD);
+        let response = line.get(range, None, &mut attempts.silence).await?;
+        let headers = response.headers();
+        let usable = match response.status() {
+            StatusCode::PARTIAL_CONTENT => {
+                ContentRange::of(headers).is_some_and(|range| range.start == 0 && range.total.is_some())
+            }
+            StatusCode::RANGE_NOT_SATISFIABLE => ContentRange::unsatisfied(headers) == Some(0),
+            _ => true,
+        };
+        if usable {
+            let encoding =
+                encoding::of(headers).map_err(|what| Error::refused(format!("{}: {what}", line.name())))?;
+            return Ok((response, encoding));
+        }
+        if !*ranges {
+            let what = format!("the server answered {} to a request for the whole file", response.status());
+            return Err(line.failed(what).into());
+        }
+        // A range of which nobody says where it lies is worth nothing.
+        *ranges = false;
+    }
+}
+
+/// The bytes that came with a 206, and what is missing of them if the connection breaks.
+async fn first_bytes(remote: &Remote, response: Response, mut attempts: Attempts) -> Result<Bytes> {
+    let promised = ContentRange::of(response.headers()).map_or(0, |range| range.end);
+    let (mut at, end) = (0, promised.min(HEAD));
+    let mut head = Gather(BytesMut::with_capacity(usize::try_from(end).unwrap_or_default()));
+    if let Err(fault) = remote.body(response, &mut at, end, &mut head, &mut attempts, &mut None).await {
+        attempts.pause(at, fault).await?;
+        remote.resume(&mut at, end, &mut head, attempts).await?;
+    }
+    Ok(head.0.freeze())
+}
+
+/// Reads a little of a whole response; if that fails, asks again.
+async fn begin(line: &Line, mut response: Response, mut attempts: Attempts) -> Result<Begun> {
+    loop {
+        match peek(line, &mut response, &mut attempts).await {
+            Ok(head) => return Ok(Begun { head, response }),
+            Err(fault) => attempts.pause(0, fault).await?,
+        }
+        response = loop {
+            match line.get(None, None, &mut attempts.silence).await {
+                Ok(response) => break response,
+                Err(fault) => attempts.pause(0, fault).await?,
+            }
+        };
+    }
+}
+
+async fn peek(line: &Line, response: &mut Response, attempts: &mut Attempts) -> Result<Bytes, Fault> {
+    let mut head = BytesMut::new();
+    while head.len() < PEEK {
+        let wanted = || "the first bytes".to_owned();
+        match line.chunk(response, &mut attempts.silence, wanted).await? {
+            Some(bytes) => head.extend_from_slice(&bytes),
+            None => break,
+        }
+    }
+    if response.status() != StatusCode::OK {
+        return Err(again(line.failed(format!("the server answered {}", response.status()))));
+    }
+    Ok(head.freeze())
+}
+
+fn is_web_page(headers: &HeaderMap, first: &[u8]) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    let page = kind.eq_ignore_ascii_case("text/html") || kind.eq_ignore_ascii_case("application/xhtml+xml");
+    let first = first.strip_prefix(b"\xef\xbb\xbf").unwrap_or(first);
+    page && first.trim_ascii_start().starts_with(b"<")
+}
+
+struct Gather(BytesMut);
+
+impl Sink for Gather {
+    const SOMEONE_WAITS: bool = true;
+
+    async fn take(&mut self, bytes: Bytes, _: &mut Option<Pass<'_>>) {
+        self.0.extend_from_slice(&bytes);
+    }
+}

@@ -1,0 +1,160 @@
+//! A remote file that can be read in ranges: every range is checked to be the bytes that were asked for, of the
+//! version that was opened; a broken one continues at the byte where it broke.
+
+use super::cache::Cache;
+use super::gate::Pass;
+use super::line::{Fault, Line, again};
+use super::retry::Attempts;
+use super::validators::{ContentRange, Validators};
+use crate::{Error, Result};
+use bytes::Bytes;
+use reqwest::header::HeaderValue;
+use reqwest::{Response, StatusCode};
+use std::ops::Range;
+use std::time::Duration;
+
+/// One version of one file.
+pub(super) struct Remote {
+    pub(super) line: Line,
+    pub(super) size: u64,
+    /// The first bytes, which came with the first answer.
+    pub(super) head: Bytes,
+    pub(super) cache: Cache,
+    validators: Validators,
+    if_range: Option<HeaderValue>,
+}
+
+/// Where the bytes of a transfer go.
+pub(super) trait Sink: Send {
+    /// Whether somebody waits from the first moment; a transfer ahead of its reader waits at the gate for nothing.
+    const SOMEONE_WAITS: bool;
+
+    /// Takes the next bytes. It may wait for room, and then gives the pass up: a transfer that nobody reads must not
+    /// keep others from the network.
+    fn take(&mut self, bytes: Bytes, pass: &mut Option<Pass<'_>>) -> impl Future<Output = ()> + Send;
+}
+
+impl Remote {
+    pub(super) fn new(line: Line, validators: Validators, size: u64, head: Bytes) -> Remote {
+        let if_range = validators.if_range();
+        Remote { line, size, head, cache: Cache::default(), validators, if_range }
+    }
+
+    /// Sends exactly the bytes of `range` (not empty, inside the file) to `sink`, in order.
+    pub(super) async fn transfer(&self, range: Range<u64>, sink: &mut impl Sink) -> Result<()> {
+        let mut at = range.start;
+        let attempts = self.line.attempts(at);
+        self.resume(&mut at, range.end, sink, attempts).await
+    }
+
+    /// The same, for a transfer that may have had failures already.
+    pub(super) async fn resume<S: Sink>(
+        &self,
+        at: &mut u64,
+        end: u64,
+        sink: &mut S,
+        mut attempts: Attempts,
+    ) -> Result<()> {
+        let (pass, waited) = self.line.gate.enter().await;
+        if S::SOMEONE_WAITS {
+            self.line.gate.hungry(waited);
+        }
+        let mut pass = Some(pass);
+        while *at < end {
+            if let Err(fault) = self.attempt(at, end, sink, &mut attempts, &mut pass).await {
+                attempts.pause(*at, fault).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn attempt(
+        &self,
+        at: &mut u64,
+        end: u64,
+        sink: &mut impl Sink,
+        attempts: &mut Attempts,
+        pass: &mut Option<Pass<'_>>,
+    ) -> Result<(), Fault> {
+        let response = self.line.get(Some(*at..end), self.if_range.as_ref(), &mut attempts.silence).await?;
+        let promised = self.check(&response, *at..end)?;
+        self.body(response, at, promised.min(end), sink, attempts, pass).await
+    }
+
+    /// Pumps a checked body into the sink up to `end`.
+    pub(super) async fn body(
+        &self,
+        mut response: Response,
+        at: &mut u64,
+        end: u64,
+        sink: &mut impl Sink,
+        attempts: &mut Attempts,
+        pass: &mut Option<Pass<'_>>,
+    ) -> Result<(), Fault> {
+        let start = *at;
+        while *at < end {
+            let here = *at;
+            let wanted = || format!("bytes {here}-{}", end - 1);
+            let Some(mut bytes) = self.line.chunk(&mut response, &mut attempts.silence, wanted).await? else {
+                let (promised, sent) = (end - start, here - start);
+                let what =
+                    format!("the server promised {promised} bytes from byte {start} and sent only {sent}");
+                return Err(again(self.line.failed(what)));
+            };
+            self.line.gate.received(bytes.len());
+            bytes.truncate(usize::try_from(end - here).unwrap_or(usize::MAX));
+            *at += bytes.len() as u64;
+            sink.take(bytes, pass).await;
+        }
+        // The end of a chunked body is a piece of its own; with it read, the connection can be used again.
+        let _ = tokio::time::timeout(Duration::from_millis(20), response.chunk()).await;
+        Ok(())
+    }
+
+    /// The end of the bytes that the answer promises, if it is what was asked for.
+    fn check(&self, response: &Response, asked: Range<u64>) -> Result<u64, Fault> {
+        let (first, last) = (asked.start, asked.end - 1);
+        let headers = response.headers();
+        let partial = response.status() == StatusCode::PARTIAL_CONTENT;
+        let range = ContentRange::of(headers);
+        let size = match response.status() {
+            StatusCode::PARTIAL_CONTENT => range.and_then(|r| r.total),
+            StatusCode::RANGE_NOT_SATISFIABLE => ContentRange::unsatisfied(headers),
+            _ => response.content_length(),
+        };
+        // A 416's own headers do not describe the file.
+        let now = if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
+            Validators::of_size(size)
+        } else {
+            Validators::new(headers, size)
+        };
+        if let Some(difference) = self.validators.difference(&now) {
+            return Err(self.changed(&difference).into());
+        }
+        match range {
+            Some(range) if partial && range.start == first => Ok(range.end),
+            _ if partial => {
+                let sent =
+                    headers.get("content-range").map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned());
+                let sent = sent.unwrap_or_else(|| "nothing".into());
+                let what = format!(
+                    "asked for bytes {first}-{last}, but the server says Content-Range: {sent}; it cannot be trusted \
+                     with ranges"
+                );
+                Err(self.line.failed(what).into())
+            }
+            _ => {
+                let status = response.status();
+                let what = format!("asked for bytes {first}-{last}, but the server answered {status}");
+                // Some caches do this for a moment; the version is the one we know, so asking again is safe.
+                Err(again(self.line.failed(what)))
+            }
+        }
+    }
+
+    fn changed(&self, difference: &str) -> Error {
+        self.line.failed(format!(
+            "the file changed while it was read ({difference}); nothing of the two versions was mixed; start again"
+        ))
+    }
+}

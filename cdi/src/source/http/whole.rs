@@ -1,0 +1,189 @@
+//! A file from a server that does not do ranges (or does not say where they lie): one response, read once in order.
+//! When it breaks, the rest is asked for all the same; a server that then sends it is believed if it can be shown to
+//! be the rest of the same file.
+
+use super::client;
+use super::gate::Pass;
+use super::line::{Fault, Line, again};
+use super::ordered::{ended_by_error, hand_out};
+use super::queue::{Filler, Next, Queue};
+use super::remote::Sink;
+use super::retry::Attempts;
+use super::validators::{ContentRange, Validators};
+use crate::{Error, Result};
+use bytes::Bytes;
+use reqwest::{Response, StatusCode};
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex};
+use tokio::task::JoinHandle;
+
+/// Bytes that may lie between the task and the reader.
+const MOST_HELD: usize = 4 << 20;
+
+/// A file that comes as one response.
+pub(super) struct Whole {
+    file: Arc<File>,
+    /// The response that `open` got. The first reader takes it; another asks again.
+    pending: Mutex<Option<Begun>>,
+}
+
+/// A response and what was read of it.
+pub(super) struct Begun {
+    pub(super) head: Bytes,
+    pub(super) response: Response,
+}
+
+struct File {
+    line: Line,
+    validators: Validators,
+    size: Option<u64>,
+}
+
+impl Whole {
+    pub(super) fn new(line: Line, validators: Validators, size: Option<u64>, begun: Begun) -> Whole {
+        Whole { file: Arc::new(File { line, validators, size }), pending: Mutex::new(Some(begun)) }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.file.line.name()
+    }
+
+    pub(super) fn stream(&self) -> Result<InOrder> {
+        let begun = self.pending.lock().ok().and_then(|mut pending| pending.take());
+        let queue = Queue::new(MOST_HELD);
+        let (file, mut filler) = (Arc::clone(&self.file), Filler(Arc::clone(&queue)));
+        let task = client::runtime()?.spawn(async move {
+            let end = file.pump(begun, &mut filler).await;
+            filler.0.close(end);
+        });
+        let name = self.name().to_owned();
+        Ok(InOrder { name, queue, task, current: Bytes::new(), state: State::Open })
+    }
+}
+
+impl File {
+    async fn pump(&self, begun: Option<Begun>, sink: &mut Filler) -> Result<()> {
+        let mut at = 0;
+        let mut attempts = self.line.attempts(at);
+        let mut next = begun;
+        loop {
+            let done = match next.take() {
+                Some(begun) => self.body(begun, &mut at, sink, &mut attempts).await,
+                None => match self.open_again(at, &mut attempts).await {
+                    Ok(begun) => self.body(begun, &mut at, sink, &mut attempts).await,
+                    Err(fault) => Err(fault),
+                },
+            };
+            match done {
+                Ok(()) => return Ok(()),
+                Err(fault) => attempts.pause(at, fault).await?,
+            }
+        }
+    }
+
+    async fn body(
+        &self,
+        begun: Begun,
+        at: &mut u64,
+        sink: &mut Filler,
+        attempts: &mut Attempts,
+    ) -> Result<(), Fault> {
+        let mut pass: Option<Pass<'_>> = None;
+        let Begun { head, mut response } = begun;
+        let mut next = Some(head);
+        while let Some(mut bytes) = next.take() {
+            if let Some(size) = self.size {
+                bytes.truncate(usize::try_from(size.saturating_sub(*at)).unwrap_or(usize::MAX));
+            }
+            *at += bytes.len() as u64;
+            if !bytes.is_empty() {
+                sink.take(bytes, &mut pass).await;
+            }
+            let here = *at;
+            let wanted = || format!("bytes from {here} on");
+            next = self.line.chunk(&mut response, &mut attempts.silence, wanted).await?;
+        }
+        match self.size {
+            Some(size) if *at < size => {
+                Err(again(self.line.failed(format!("the server promised {size} bytes and sent only {at}"))))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn open_again(&self, at: u64, attempts: &mut Attempts) -> Result<Begun, Fault> {
+        let (range, if_range) = match at {
+            0 => (None, None),
+            _ => (Some(at..self.size.unwrap_or(u64::MAX)), self.validators.if_range()),
+        };
+        let response = self.line.get(range, if_range.as_ref(), &mut attempts.silence).await?;
+        let partial = response.status() == StatusCode::PARTIAL_CONTENT;
+        let range = ContentRange::of(response.headers());
+        let size = if partial { range.and_then(|range| range.total) } else { response.content_length() };
+        let now = Validators::new(response.headers(), size);
+        if let Some(difference) = self.validators.difference(&now) {
+            let what = format!("the file changed while it was read ({difference}); start again");
+            return Err(self.line.failed(what).into());
+        }
+        let right = if partial { range.is_some_and(|range| range.start == at) } else { at == 0 };
+        let of = self.size.map(|size| format!(" of {size}")).unwrap_or_default();
+        let broke = format!("the connection broke at byte {at}{of}");
+        if !right {
+            let what = format!(
+                "{broke}, and it cannot go on there: the server does not support ranges (asked for the rest, it \
+                 answered {}); start again",
+                response.status()
+            );
+            return Err(self.line.failed(what).into());
+        }
+        if at > 0 && !self.validators.agrees(&now) {
+            let what = format!(
+                "{broke}, and nothing shows that the rest is of the same file: the server gives no ETag, no \
+                 Last-Modified and no size; start again"
+            );
+            return Err(self.line.failed(what).into());
+        }
+        Ok(Begun { head: Bytes::new(), response })
+    }
+}
+
+/// The reader of a [`Whole`].
+pub(super) struct InOrder {
+    name: String,
+    queue: Arc<Queue>,
+    task: JoinHandle<()>,
+    current: Bytes,
+    state: State,
+}
+
+enum State {
+    Open,
+    Done,
+    Failed,
+}
+
+impl Read for InOrder {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        while self.current.is_empty() && !buf.is_empty() {
+            match self.state {
+                State::Open => match self.queue.next().0 {
+                    Next::Bytes(bytes) => self.current = bytes,
+                    Next::End(Ok(())) => self.state = State::Done,
+                    Next::End(Err(e)) => {
+                        self.state = State::Failed;
+                        return Err(e.into());
+                    }
+                },
+                State::Done => return Ok(0),
+                State::Failed => return Err(Error::into(ended_by_error(&self.name))),
+            }
+        }
+        Ok(hand_out(&mut self.current, buf))
+    }
+}
+
+impl Drop for InOrder {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

@@ -1,0 +1,88 @@
+//! How a source is to be opened: one set of options for all kinds of names, each source takes what concerns it.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What a user may say about a source beside its name. `Debug` shows no secret.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Extra request headers. They count as secrets: they are never shown, and never sent to another origin.
+    pub headers: Vec<(String, String)>,
+    /// User for basic authentication; stands before a user in the URL.
+    pub user: Option<String>,
+    /// Password for basic authentication.
+    pub password: Option<String>,
+    /// Bearer token; stands before basic authentication.
+    pub bearer: Option<String>,
+    /// Files with certificates (PEM) to trust beside the system's.
+    pub ca_files: Vec<PathBuf>,
+    /// Accept any TLS certificate.
+    pub insecure_tls: bool,
+    /// No byte for this long while we want one is an error.
+    pub idle_timeout: Duration,
+    /// How long one attempt to connect may take, name lookup and TLS included.
+    pub connect_timeout: Duration,
+    /// How many times in a row a request is repeated without one new byte before we give up.
+    pub retries: u32,
+    /// The pause before the first repetition; it doubles with each further one.
+    pub first_pause: Duration,
+    /// The most requests in flight at once.
+    pub max_connections: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            headers: vec![],
+            user: None,
+            password: None,
+            bearer: None,
+            ca_files: vec![],
+            insecure_tls: false,
+            idle_timeout: Duration::from_secs(60),
+            connect_timeout: Duration::from_secs(30),
+            retries: 5,
+            first_pause: Duration::from_millis(250),
+            max_connections: 8,
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hidden = |set: bool| if set { "set" } else { "none" };
+        let headers: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
+        f.debug_struct("Options")
+            .field("headers", &headers)
+            .field("user", &hidden(self.user.is_some()))
+            .field("password", &hidden(self.password.is_some()))
+            .field("bearer", &hidden(self.bearer.is_some()))
+            .field("ca_files", &self.ca_files)
+            .field("insecure_tls", &self.insecure_tls)
+            .field("idle_timeout", &self.idle_timeout)
+            .field("connect_timeout", &self.connect_timeout)
+            .field("retries", &self.retries)
+            .field("first_pause", &self.first_pause)
+            .field("max_connections", &self.max_connections)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let options = Options {
+            headers: vec![("X-Token".into(), "s3cret-a".into())],
+            user: Some("s3cret-b".into()),
+            password: Some("s3cret-c".into()),
+            bearer: Some("s3cret-d".into()),
+            ..Options::default()
+        };
+        let shown = format!("{options:?}");
+        assert!(shown.contains("X-Token") && !shown.contains("s3cret"), "{shown}");
+    }
+}

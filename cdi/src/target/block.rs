@@ -1,0 +1,254 @@
+//! A block device: opened for us alone, written in place.
+//!
+//! Only the disk is written: what lies behind its end on a larger device stays as it is. A device has no holes, and
+//! what the last tenant wrote must not show through, so a zero range is always made zero by us:
+//!
+//! | tried first to last | what the device does |
+//! |---|---|
+//! | fallocate(PUNCH_HOLE) | gives the blocks back, and promises that they read as zeros from now on |
+//! | fallocate(ZERO_RANGE), the kernel's BLKZEROOUT | writes zeros by itself, or the kernel sends them |
+//! | pwrite | we send them |
+//!
+//! A bare discard (BLKDISCARD) promises nothing about what is read afterwards and is never used.
+//! A device has no other name to be renamed from: until [`Target::finish`] it holds a part of the disk.
+
+use super::behind::WriteBehind;
+use super::held;
+use super::{Finished, Order, Target};
+use crate::size::Human;
+use crate::{Error, Kind, Result, sys};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+/// Whole pages are zeroed by the device, what is left at the edges by a write: the kernel drops the cached pages of a
+/// range it zeroes, and a page must not be half of it.
+const PAGE: u64 = 4096;
+/// Shorter zero ranges are written: a write waits in the page cache, a zeroing call waits for the device.
+const WORTH_A_CALL: u64 = 256 << 10;
+/// udev looks at a device that was just made or closed, for a moment; a real owner stays.
+const PATIENCE: Duration = Duration::from_secs(3);
+static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
+
+/// A block device being written.
+pub struct BlockTarget {
+    file: Arc<File>,
+    path: PathBuf,
+    capacity: u64,
+    how: AtomicU8,
+    behind: WriteBehind,
+}
+
+/// Ways to zero, best first.
+const PUNCH: u8 = 0;
+const ZERO: u8 = 1;
+const WRITE: u8 = 2;
+
+impl BlockTarget {
+    /// Refuses a device that is mounted or otherwise held, is read-only, or is smaller than the disk (`size`, where it
+    /// is known). The path may be a link (`/dev/disk/by-id/…`).
+    pub fn open(path: &Path, size: Option<u64>) -> Result<Self> {
+        let shown = path.display();
+        let cannot = |e| Error::io(format!("cannot examine {shown}"), e);
+        let meta = std::fs::metadata(path).map_err(cannot)?;
+        if !meta.file_type().is_block_device() {
+            return Err(Error::refused(format!("the target {shown} is not a block device")));
+        }
+        let file = open_alone(path, meta.rdev())?;
+        if file.metadata().map_err(cannot)?.rdev() != meta.rdev() {
+            return Err(Error::failed(format!(
+                "the target {shown} became another device while it was opened"
+            )));
+        }
+        let capacity =
+            (&file).seek(SeekFrom::End(0)).map_err(|e| Error::io(format!("cannot measure {shown}"), e))?;
+        let file = Arc::new(file);
+        let behind = {
+            let file = file.clone();
+            WriteBehind::new(move || {
+                if let Err(e) = sys::start_writeback(file.as_fd()) {
+                    tracing::debug!("no write-behind: {e}");
+                }
+            })
+        };
+        let target = BlockTarget { file, path: path.to_owned(), capacity, how: AtomicU8::new(PUNCH), behind };
+        target.fits(size.unwrap_or(0))?;
+        Ok(target)
+    }
+
+    /// The size of the device.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Whether another device is this one, a partition of it, or the disk it is a partition of: a disk must not be read
+    /// from where it is written.
+    pub fn overlaps(&self, path: &Path) -> bool {
+        let Ok(meta) = std::fs::metadata(path) else { return false };
+        let Ok(own) = self.file.metadata() else { return true };
+        let within = |disk: u64, part: u64| held::with_partitions(disk).iter().any(|&(_, rdev)| rdev == part);
+        meta.file_type().is_block_device()
+            && (within(own.rdev(), meta.rdev()) || within(meta.rdev(), own.rdev()))
+    }
+
+    fn fits(&self, size: u64) -> Result<()> {
+        if size <= self.capacity {
+            return Ok(());
+        }
+        let what = format!(
+            "the device {} has {} bytes ({}), the disk needs {size} ({})",
+            self.path.display(),
+            self.capacity,
+            Human(self.capacity),
+            Human(size)
+        );
+        Err(Error::refused(what))
+    }
+
+    fn reach(&self, guest: u64, len: u64) -> Result<u64> {
+        let end = guest.saturating_add(len);
+        self.fits(end)?;
+        Ok(end)
+    }
+
+    fn write_failed(&self, guest: u64, e: io::Error) -> Error {
+        Error::io(format!("cannot write at offset {guest} of the device {}", self.path.display()), e)
+    }
+
+    /// Zeros a range that begins and ends at a page.
+    fn zero_pages(&self, from: u64, len: u64) -> io::Result<()> {
+        loop {
+            let how = self.how.load(Ordering::Relaxed);
+            let flags = match how {
+                PUNCH => FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+                ZERO => FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
+                WRITE.. => return self.write_zeros(from, len),
+            };
+            match rustix::fs::fallocate(&*self.file, flags, from, len) {
+                Ok(()) => return Ok(()),
+                // Not every device can do each, and some say so only when asked for the first time.
+                Err(e @ (Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::NODEV)) => {
+                    tracing::debug!("{} does not zero by way {how}: {e}", self.path.display());
+                    self.how.fetch_max(how + 1, Ordering::Relaxed);
+                }
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+
+    fn write_zeros(&self, from: u64, len: u64) -> io::Result<()> {
+        let (mut at, mut left) = (from, len);
+        while left > 0 {
+            let n = left.min(ZEROS.len() as u64);
+            self.file.write_all_at(&ZEROS[..n as usize], at)?;
+            self.behind.count(n);
+            at += n;
+            left -= n;
+        }
+        Ok(())
+    }
+}
+
+impl Target for BlockTarget {
+    fn order(&self) -> Order {
+        Order::Any
+    }
+
+    fn write(&self, guest: u64, data: &[u8]) -> Result<()> {
+        self.reach(guest, data.len() as u64)?;
+        self.file.write_all_at(data, guest).map_err(|e| self.write_failed(guest, e))?;
+        self.behind.count(data.len() as u64);
+        Ok(())
+    }
+
+    fn zero(&self, guest: u64, len: u64) -> Result<()> {
+        let end = self.reach(guest, len)?;
+        let (first, last) = (guest.next_multiple_of(PAGE).min(end), end - end % PAGE);
+        let done = if len < WORTH_A_CALL {
+            self.write_zeros(guest, len)
+        } else {
+            self.write_zeros(guest, first - guest)
+                .and_then(|()| self.zero_pages(first, last - first))
+                .and_then(|()| self.write_zeros(last, end - last))
+        };
+        done.map_err(|e| self.write_failed(guest, e))
+    }
+
+    fn set_size(&self, size: u64) -> Result<()> {
+        self.fits(size)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.file
+            .sync_data()
+            .map_err(|e| Error::io(format!("cannot sync the device {}", self.path.display()), e))
+    }
+
+    fn finish(self: Box<Self>) -> Result<Finished> {
+        self.sync()?;
+        Ok(Finished { allocated: self.behind.written() })
+    }
+}
+
+/// Opens a device that nobody else has: no mount, no swap, no device mapper, no QEMU.
+fn open_alone(path: &Path, rdev: u64) -> Result<File> {
+    let shown = path.display();
+    // Root may open such a device for writing all the same, and the first write fails.
+    if std::fs::read_to_string(held::sys_block(rdev).join("ro")).is_ok_and(|ro| ro.trim() == "1") {
+        return Err(Error::failed(format!("the target {shown} is a read-only device")));
+    }
+    let patience = Instant::now() + PATIENCE;
+    let in_use = || {
+        let holders = held::device_holders(rdev);
+        let by = if holders.is_empty() {
+            "another process has it open for itself".into()
+        } else {
+            holders.join(", ")
+        };
+        Error::failed(format!("the target {shown} is in use: {by}"))
+    };
+    let file = loop {
+        // For a block device O_EXCL means: fail if the kernel or another such opener holds it or a partition of it.
+        let opened =
+            OpenOptions::new().read(true).write(true).custom_flags(OFlags::EXCL.bits() as i32).open(path);
+        match opened {
+            Ok(file) => break file,
+            Err(e) if Errno::from_io_error(&e) == Some(Errno::BUSY) => {
+                // Someone with a name stays; a nameless one may be a short look of udev.
+                if Instant::now() > patience || !held::device_holders(rdev).is_empty() {
+                    return Err(in_use());
+                }
+            }
+            Err(e) => {
+                let what = match e.kind() {
+                    io::ErrorKind::PermissionDenied => format!("no permission to write the device {shown}"),
+                    _ => format!("cannot open the device {shown}"),
+                };
+                return Err(Error::new(Kind::Failed, what).because(e));
+            }
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    if !held::device_holders(rdev).is_empty() || sys::is_locked(file.as_fd(), 0, 0).unwrap_or(false) {
+        return Err(in_use());
+    }
+    // Also keeps udev from looking at half a disk.
+    while let Err(Errno::WOULDBLOCK) = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        if Instant::now() > patience {
+            return Err(in_use());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! The operations whose order decides what a power cut leaves behind, behind two small traits.
+//!
+//! The file target and the journal use nothing else to change a folder, so that a test can stand in a folder which
+//! remembers what was truly durable, and cut the power after every single operation (`crash.rs`).
+
+use crate::Result;
+use std::ffi::OsStr;
+use std::io;
+use std::path::PathBuf;
+
+/// The files of one folder.
+pub(crate) trait Folder: Send + Sync {
+    /// Opens a file for this process alone, and makes it if it is not there. Refused when another process has it.
+    fn claim(&self, name: &OsStr) -> Result<Claimed>;
+
+    /// Opens a file that may not be there.
+    fn open(&self, name: &OsStr) -> io::Result<Option<Box<dyn Handle>>>;
+
+    /// Makes an empty file, in place of one of that name.
+    fn create(&self, name: &OsStr) -> io::Result<Box<dyn Handle>>;
+
+    /// Gives a file another name, in place of whatever has that name.
+    fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()>;
+
+    /// Removes a name, if it is there. Whether it was.
+    fn remove(&self, name: &OsStr) -> io::Result<bool>;
+
+    /// Names made, changed and removed before this call stay so after a power cut.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Bytes that may still be written, as far as the file system tells.
+    fn free(&self) -> io::Result<u64>;
+
+    /// The path of a name, for messages.
+    fn path(&self, name: &OsStr) -> PathBuf;
+}
+
+/// A file that [`Folder::claim`] opened.
+pub(crate) struct Claimed {
+    pub(crate) file: Box<dyn Handle>,
+    /// It was not there before.
+    pub(crate) created: bool,
+}
+
+/// An open file.
+pub(crate) trait Handle: Send + Sync {
+    /// Writes all of `data`.
+    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Fills `buf`.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// Makes a range read as zeros; `keep`: its blocks stay reserved.
+    fn zero(&self, offset: u64, len: u64, keep: bool) -> io::Result<()>;
+
+    /// Reserves blocks for the first `len` bytes.
+    fn reserve(&self, len: u64) -> io::Result<()>;
+
+    /// Cuts or grows (with a hole).
+    fn set_len(&self, len: u64) -> io::Result<()>;
+
+    /// How long it is.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Bytes it takes on the disk.
+    fn allocated(&self) -> io::Result<u64>;
+
+    /// Gives it the mode and the owner of the file that it will replace.
+    fn take_after(&self, old: &Kept) -> io::Result<()>;
+
+    /// Lets the system begin to write out what it holds; promises nothing.
+    fn start_writeback(&self);
+
+    /// What was written before this call, and the length, survive a power cut after it.
+    fn sync(&self) -> io::Result<()>;
+
+    /// The same, with its mode and owner.
+    fn sync_all(&self) -> io::Result<()>;
+
+    /// Tells this very file from any other that ever had its name.
+    fn identity(&self) -> io::Result<String>;
+}
+
+/// What the new disk takes over from the file whose place it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub(crate) mode: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}

@@ -1,0 +1,250 @@
+//! A file: written as `NAME.partial`, under its own name only when it is whole and durable.
+//!
+//! ```text
+//!  Claim::take (claim.rs) ──► examine NAME (refuse.rs), lock NAME.partial; nothing is changed yet
+//!      │ start(job, mode): read NAME.partial.journal, may it be followed?
+//!      ├── yes ─► the .partial as it is, the mark to go on from
+//!      └── no ──► journal removed and that made durable, .partial emptied, a new journal
+//!  FileTarget ──► write, zero, sync (Journal::mark) ──► finish: length, fsync, rename, fsync of the folder, no journal
+//! ```
+//!
+//! Zeros are holes: an empty `.partial` has nothing but holes, so a zero range costs nothing; in one that is gone on
+//! with, the range is punched, because it may hold what was written after the last mark. With `preallocate` all blocks
+//! are reserved first (they read as zeros) and stay reserved. A run tells each range of a disk once, as data or as
+//! zeros.
+//!
+//! A file that is replaced keeps its mode and, where we may, its owner; access lists and extended attributes it had
+//! are not carried over. `NAME.partial`, `NAME.partial.journal` and `NAME.partial.journal~` are ours: whatever has
+//! these names is overwritten.
+
+mod claim;
+
+pub use claim::{Claim, Started, discard};
+
+use super::behind::WriteBehind;
+use super::disk::{Folder, Handle};
+use super::{Finished, Order, Target};
+use crate::journal;
+use crate::size::Human;
+use crate::{Error, Result};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
+
+/// No size is set yet. No file can be this long.
+const OPEN_END: u64 = u64::MAX;
+
+/// What is known and wanted of a file target.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FileOptions {
+    /// The disk's size, where it is known before the data; else [`Target::set_size`] tells it at the end.
+    pub size: Option<u64>,
+    /// Bytes of data the plan expects; a disk that cannot hold them is refused at once. 0: not known.
+    pub needed: u64,
+    /// Reserve blocks for the whole disk.
+    pub preallocate: bool,
+}
+
+/// A file being written.
+pub struct FileTarget {
+    folder: Arc<dyn Folder>,
+    names: Names,
+    file: Arc<dyn Handle>,
+    zeros: Zeros,
+    preallocate: bool,
+    size: AtomicU64,
+    /// The furthest byte that was written or zeroed.
+    end: AtomicU64,
+    /// Held by every write; taken alone where the file is made longer, so that this never cuts what is just written.
+    growing: RwLock<()>,
+    behind: WriteBehind,
+}
+
+struct Names {
+    target: OsString,
+    partial: OsString,
+    journal: OsString,
+}
+
+/// What a range that was never written reads as, and so what a zero range costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Zeros {
+    /// Zeros: nothing to do.
+    Free,
+    /// Perhaps data of an earlier run.
+    Made,
+}
+
+impl FileTarget {
+    /// A new file without a journal: claim and start in one step.
+    pub fn create(path: &Path, options: FileOptions) -> Result<Self> {
+        Claim::take(path)?.start_anew(options)
+    }
+
+    /// Bytes of data written by this run.
+    pub fn written(&self) -> u64 {
+        self.behind.written()
+    }
+
+    /// The `.partial` that stays behind when the run ends early, for the message that says how to go on.
+    pub fn partial(&self) -> PathBuf {
+        self.folder.path(&self.names.partial)
+    }
+
+    fn failed(&self, what: &str, e: io::Error) -> Error {
+        self.names.failed(&*self.folder, what, e)
+    }
+
+    /// Checks a range against the size, and notes how far the disk reaches.
+    fn reach(&self, guest: u64, len: u64) -> Result<()> {
+        let size = self.size.load(Ordering::Relaxed);
+        match guest.checked_add(len).filter(|&end| end <= size) {
+            Some(end) => {
+                self.end.fetch_max(end, Ordering::Relaxed);
+                Ok(())
+            }
+            None => Err(outside(guest, len, size)),
+        }
+    }
+
+    /// `doing`: "write 5 bytes at offset 7 of".
+    fn write_failed(&self, doing: &str, e: io::Error) -> Error {
+        if is_full(&e) {
+            let free = self.folder.free().unwrap_or(0);
+            let what = format!(
+                "the disk is full: {} of {} are written and {} are free in its file system; make room there and run \
+                 the same command again",
+                Human(self.written()),
+                self.partial().display(),
+                Human(free),
+            );
+            return Error::failed(what).because(e);
+        }
+        self.failed(&format!("cannot {doing}"), e)
+    }
+}
+
+impl Target for FileTarget {
+    fn order(&self) -> Order {
+        Order::Any
+    }
+
+    fn write(&self, guest: u64, data: &[u8]) -> Result<()> {
+        let len = data.len() as u64;
+        let _growing = self.growing.read();
+        self.reach(guest, len)?;
+        let written = self.file.write_at(data, guest);
+        written.map_err(|e| self.write_failed(&format!("write {len} bytes at offset {guest} of"), e))?;
+        self.behind.count(len);
+        Ok(())
+    }
+
+    fn zero(&self, guest: u64, len: u64) -> Result<()> {
+        self.reach(guest, len)?;
+        match self.zeros {
+            Zeros::Free => Ok(()),
+            Zeros::Made => {
+                let zeroed = self.file.zero(guest, len, self.preallocate);
+                zeroed.map_err(|e| self.write_failed(&format!("zero {len} bytes at offset {guest} of"), e))
+            }
+        }
+    }
+
+    fn set_size(&self, size: u64) -> Result<()> {
+        let (end, known) = (self.end.load(Ordering::Relaxed), self.size.load(Ordering::Relaxed));
+        if known != OPEN_END && known != size {
+            let what = format!("the disk was announced with {known} bytes and turned out to have {size}");
+            return Err(Error::refused(what));
+        }
+        if end > size {
+            return Err(outside(end, 0, size));
+        }
+        self.size.store(size, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        // A file that grows must reach as far as the disk does also where that ends in a hole: a run that goes on from
+        // here knows only the file.
+        if self.size.load(Ordering::Relaxed) == OPEN_END {
+            let _alone = self.growing.write();
+            let end = self.end.load(Ordering::Relaxed);
+            let grown =
+                self.file.len().and_then(|len| if len < end { self.file.set_len(end) } else { Ok(()) });
+            grown.map_err(|e| self.failed("cannot set the length of", e))?;
+        }
+        self.file.sync().map_err(|e| self.write_failed("sync", e))
+    }
+
+    fn finish(self: Box<Self>) -> Result<Finished> {
+        let size = match self.size.load(Ordering::Relaxed) {
+            OPEN_END => self.end.load(Ordering::Relaxed),
+            size => size,
+        };
+        self.file.set_len(size).map_err(|e| self.failed("cannot set the length of", e))?;
+        if self.preallocate {
+            // A size that was known before is reserved already, and this finds nothing to do.
+            reserve(&*self.file, size, &self.folder.path(&self.names.target))?;
+        }
+        self.file.sync_all().map_err(|e| self.write_failed("sync", e))?;
+        self.folder.rename(&self.names.partial, &self.names.target).map_err(|e| {
+            let target = self.folder.path(&self.names.target);
+            Error::io(
+                format!(
+                    "the disk is whole, but cannot be renamed from {} to {}",
+                    self.partial().display(),
+                    target.display()
+                ),
+                e,
+            )
+        })?;
+        self.folder.sync().map_err(|e| self.failed("cannot sync the folder of", e))?;
+        // The disk is done. A journal that stays behind speaks of a .partial that is gone, and nobody follows it.
+        if let Err(e) = journal::remove(&*self.folder, &self.names.journal) {
+            tracing::warn!("{} is left behind: {e}", self.folder.path(&self.names.journal).display());
+        }
+        Ok(Finished { allocated: self.file.allocated().unwrap_or(0) })
+    }
+}
+
+impl Names {
+    fn of(target: &OsStr) -> Self {
+        let with = |end: &str| {
+            let mut name = target.to_owned();
+            name.push(end);
+            name
+        };
+        Names { target: target.to_owned(), partial: with(".partial"), journal: with(".partial.journal") }
+    }
+
+    fn failed(&self, folder: &dyn Folder, what: &str, e: io::Error) -> Error {
+        Error::io(format!("{what} {}", folder.path(&self.partial).display()), e)
+    }
+}
+
+fn reserve(file: &dyn Handle, size: u64, path: &Path) -> Result<()> {
+    file.reserve(size).map_err(|e| {
+        let advice = if e.kind() == io::ErrorKind::Unsupported { "; leave out --preallocate" } else { "" };
+        let what = format!("cannot reserve {} ({size} bytes) for {}{advice}", Human(size), path.display());
+        Error::failed(what).because(e)
+    })
+}
+
+fn outside(guest: u64, len: u64, size: u64) -> Error {
+    let what =
+        format!("the image puts {len} bytes at offset {guest} of the disk, which has only {size} bytes");
+    Error::refused(what)
+}
+
+fn is_full(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+#[cfg(test)]
+mod crash;
+#[cfg(test)]
+mod places;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! The power is cut, or the process killed, at every operation of a run: what is left is never a half disk under the
+//! final name, never a journal that claims more than is there, and the next run comes to the same disk.
+
+use super::super::sim::{Rng, SimFolder};
+use super::*;
+use crate::journal::{Job, Mark, Mode, Position};
+use crate::source::Identity;
+
+const BLOCK: usize = 1024;
+const BLOCKS: usize = 20;
+const NAME: &str = "disk";
+
+/// A disk with holes, different for each seed.
+fn disk(seed: u64) -> Vec<u8> {
+    let mut rng = Rng(seed);
+    let mut disk = vec![0; BLOCK * BLOCKS - 100];
+    for block in disk.chunks_mut(BLOCK) {
+        if rng.below(3) > 0 {
+            block.fill_with(|| rng.below(255) as u8 + 1);
+        }
+    }
+    disk
+}
+
+fn job(seed: u64) -> Job {
+    let identity = Some(Identity { value: format!("etag:{seed}"), proof: true });
+    Job { source: "source".into(), identity, plan: "raw".into() }
+}
+
+/// How a run differs from others.
+#[derive(Clone, Copy, Debug)]
+struct Manner {
+    seed: u64,
+    size_known: bool,
+    preallocate: bool,
+    /// Blocks between marks; with 1 the journal becomes long enough to be rewritten.
+    marks: usize,
+}
+
+/// One run of a small engine: in order, with marks. Checks what it goes on from.
+fn run(folder: &SimFolder, how: Manner) -> Result<()> {
+    let disk = disk(how.seed);
+    let size = disk.len() as u64;
+    let options = FileOptions {
+        size: how.size_known.then_some(size),
+        preallocate: how.preallocate,
+        ..FileOptions::default()
+    };
+    let claim = Claim::of(Arc::new(folder.clone()), OsStr::new(NAME), None)?;
+    let started = claim.start(options, &job(how.seed), Mode::Auto)?;
+    let mut from = 0;
+    if let Some(Mark { position: Position::Linear { offset }, .. }) = started.mark {
+        from = usize::try_from(offset).unwrap();
+        let mut there = vec![0; from];
+        let long = started.target.file.len().unwrap();
+        assert!(long >= offset, "the mark {offset} is past the file's end {long}");
+        started.target.file.read_at(&mut there, 0).unwrap();
+        assert!(there == disk[..from], "the journal claims {from} bytes that are not there ({how:?})");
+    }
+    for (i, block) in disk.chunks(BLOCK).enumerate().skip(from / BLOCK) {
+        let at = (i * BLOCK) as u64;
+        if block.iter().all(|&b| b == 0) {
+            started.target.zero(at, block.len() as u64)?;
+        } else {
+            started.target.write(at, block)?;
+        }
+        if (i + 1) % how.marks == 0 {
+            let offset = at + block.len() as u64;
+            started
+                .journal
+                .mark(&started.target, &Mark { position: Position::Linear { offset }, written: offset, sum: None })?;
+        }
+    }
+    started.target.set_size(size)?;
+    (Box::new(started.target) as Box<dyn Target>).finish()?;
+    Ok(())
+}
+
+/// Nothing, or one of the whole disks that could be there.
+fn assert_whole(folder: &SimFolder, allowed: &[Option<u64>], context: &str) {
+    let there = folder.contents(NAME);
+    let whole = allowed.iter().any(|seed| there == seed.map(disk));
+    assert!(
+        whole,
+        "{context}: {:?} bytes stand under the final name and are no whole disk",
+        there.map(|d| d.len())
+    );
+}
+
+fn manners(seed: u64) -> [Manner; 3] {
+    [(true, false, 1), (false, false, 3), (true, true, 3)].map(|(size_known, preallocate, marks)| Manner {
+        seed,
+        size_known,
+        preallocate,
+        marks,
+    })
+}
+
+#[test]
+fn a_cut_at_every_step_leaves_nothing_or_all_and_the_next_run_ends_the_same() {
+    for how in manners(1) {
+        let whole = SimFolder::new();
+        run(&whole, how).unwrap();
+        let steps = whole.steps();
+        assert!(steps > 30, "only {steps} steps");
+        for stop in 0..steps {
+            for luck in 0..12 {
+                let context = format!("{how:?}, stopped at {stop} of {steps}, luck {luck}");
+                let folder = SimFolder::new();
+                folder.stop_after(stop);
+                let done = run(&folder, how);
+                // At the very last step, the removal of the journal, the disk is done already.
+                assert_eq!(done.is_ok(), stop == steps - 1, "{context}");
+                let mut rng = Rng(luck);
+                let folder = if luck == 0 { folder.after_kill() } else { folder.after_power_cut(&mut rng) };
+                let before = if done.is_ok() { Some(how.seed) } else { None };
+                assert_whole(&folder, &[before, Some(how.seed)], &context);
+                run(&folder, how).unwrap_or_else(|e| panic!("{context}: {e:?}"));
+                assert_whole(&folder, &[Some(how.seed)], &context);
+                assert_eq!(folder.names(), [NAME], "{context}");
+                // And what it finished with stays, come what may.
+                assert_whole(&folder.after_power_cut(&mut rng), &[Some(how.seed)], &context);
+            }
+        }
+    }
+}
+
+#[test]
+fn many_runs_of_several_jobs_each_cut_short() {
+    for seed in 0..4000 {
+        let mut rng = Rng(seed);
+        let mut folder = SimFolder::new();
+        let mut allowed = vec![None];
+        for round in 0..5 {
+            let job = 1 + rng.below(2) as u64;
+            let how = manners(job)[rng.below(3)];
+            let context = format!("seed {seed}, round {round}, {how:?}");
+            folder.stop_after(rng.below(80));
+            let done = run(&folder, how);
+            if done.is_ok() {
+                // Finished means durable: the older disks are gone for good.
+                allowed = vec![Some(job)];
+            } else if !allowed.contains(&Some(job)) {
+                allowed.push(Some(job));
+            }
+            folder = if rng.below(3) == 0 { folder.after_kill() } else { folder.after_power_cut(&mut rng) };
+            assert_whole(&folder, &allowed, &context);
+        }
+        run(&folder, manners(1)[0]).unwrap();
+        assert_whole(&folder, &[Some(1)], &format!("seed {seed}, at last"));
+    }
+}
+
+#[test]
+fn a_run_that_was_cut_does_not_begin_again_from_zero() {
+    let how = manners(1)[0];
+    let whole = SimFolder::new();
+    run(&whole, how).unwrap();
+    let steps = whole.steps();
+    let folder = SimFolder::new();
+    folder.stop_after(steps * 3 / 4);
+    run(&folder, how).unwrap_err();
+    let folder = folder.after_power_cut(&mut Rng(5));
+    let before = folder.steps();
+    run(&folder, how).unwrap();
+    assert!(
+        folder.steps() - before < steps / 2,
+        "{} of {steps} steps were done again",
+        folder.steps() - before
+    );
+}

@@ -1,0 +1,201 @@
+//! Who else has a file or a device: what the kernel tells, put into words for a refusal.
+
+use crate::sys;
+use rustix::fs::{FlockOperation, major, minor};
+use rustix::io::Errno;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// " (process 12)" for the process that holds a flock on a file; empty where the kernel does not tell.
+pub(super) fn flock_owner(dev: u64, ino: u64) -> String {
+    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+    flock_owner_in(&locks, &format!("{:02x}:{:02x}:{ino}", major(dev), minor(dev)))
+}
+
+fn flock_owner_in(locks: &str, file: &str) -> String {
+    // "1: FLOCK  ADVISORY  WRITE 644 00:1a:2431 0 EOF"
+    let owner = locks.lines().find_map(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let (kind, pid, which) = (words.next()?, words.nth(2)?, words.next()?);
+        (kind == "FLOCK" && which == file).then(|| pid.parse::<u32>().ok()).flatten()
+    });
+    owner.map_or(String::new(), |pid| format!(" (process {pid})"))
+}
+
+/// Why an existing file must not be replaced or written now; `None` when nobody has it.
+/// Looks for the locks that QEMU, libvirt and others take, and for loop devices.
+pub(super) fn file_in_use(file: &File, path: &Path) -> std::io::Result<Option<String>> {
+    let meta = file.metadata()?;
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => {
+            return Ok(Some(format!(
+                "it is locked by another process{}",
+                flock_owner(meta.dev(), meta.ino())
+            )));
+        }
+        // Without locks on this file system nobody can hold one.
+        _ => rustix::fs::flock(file, FlockOperation::NonBlockingUnlock).unwrap_or_default(),
+    }
+    // A file system without locks answers with an error: nobody can hold one there.
+    if sys::is_locked(file.as_fd(), 0, 0).unwrap_or(false) {
+        return Ok(Some("a running QEMU or another process has it open and locked".to_owned()));
+    }
+    Ok(loop_device_of(path).map(|name| format!("the loop device {name} is attached to it")))
+}
+
+/// The loop device whose backing file this is.
+fn loop_device_of(path: &Path) -> Option<String> {
+    let path = path.canonicalize().ok()?;
+    for entry in std::fs::read_dir("/sys/block").ok()?.flatten() {
+        let backing = std::fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
+        if Path::new(backing.trim_end_matches('\n')) == path {
+            return Some(format!("/dev/{}", entry.file_name().to_string_lossy()));
+        }
+    }
+    None
+}
+
+/// Whether something is mounted on exactly this path (a file that a container runtime bound into place).
+pub(super) fn is_mount_point(path: &Path) -> bool {
+    let Ok(path) = path.canonicalize() else { return false };
+    mounts().iter().any(|m| m.at == path)
+}
+
+/// Everything that has a block device open for itself: mounts, swap, device mapper, RAID, of it or of its partitions.
+pub(super) fn device_holders(rdev: u64) -> Vec<String> {
+    let mut found = Vec::new();
+    for (name, rdev) in with_partitions(rdev) {
+        let id = (major(rdev), minor(rdev));
+        found.extend(
+            mounts()
+                .iter()
+                .filter(|m| m.dev == id)
+                .map(|m| format!("{name} is mounted on {}", m.at.display())),
+        );
+        found.extend(swaps().into_iter().filter(|&d| d == rdev).map(|_| format!("{name} is swap space")));
+        let holders = std::fs::read_dir(sys_block(rdev).join("holders"));
+        found.extend(holders.into_iter().flatten().flatten().map(|h| {
+            let holder = h.file_name().to_string_lossy().into_owned();
+            let mapped = std::fs::read_to_string(h.path().join("dm/name")).unwrap_or_default();
+            match mapped.trim() {
+                "" => format!("{name} belongs to /dev/{holder}"),
+                mapped => format!("{name} belongs to /dev/mapper/{mapped}"),
+            }
+        }));
+    }
+    found
+}
+
+/// The folder of the kernel's facts on a block device.
+pub(super) fn sys_block(rdev: u64) -> PathBuf {
+    PathBuf::from(format!("/sys/dev/block/{}:{}", major(rdev), minor(rdev)))
+}
+
+/// A device and its partitions, with names.
+pub(super) fn with_partitions(rdev: u64) -> Vec<(String, u64)> {
+    let folder = sys_block(rdev);
+    let name = std::fs::canonicalize(&folder)
+        .ok()
+        .and_then(|f| f.file_name().map(|n| format!("/dev/{}", n.to_string_lossy())))
+        .unwrap_or_else(|| format!("device {}:{}", major(rdev), minor(rdev)));
+    let mut all = vec![(name, rdev)];
+    for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+        let number = std::fs::read_to_string(entry.path().join("dev")).ok();
+        if let (true, Some((major, minor))) =
+            (entry.path().join("partition").exists(), number.and_then(|n| pair(&n)))
+        {
+            let name = format!("/dev/{}", entry.file_name().to_string_lossy());
+            all.push((name, rustix::fs::makedev(major, minor)));
+        }
+    }
+    all
+}
+
+/// "259:3" as two numbers.
+fn pair(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.trim().split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+struct Mount {
+    dev: (u32, u32),
+    at: PathBuf,
+}
+
+fn mounts() -> Vec<Mount> {
+    parse_mounts(&std::fs::read("/proc/self/mountinfo").unwrap_or_default())
+}
+
+/// Lines like `36 35 98:0 /root /at rw,noatime shared:1 - ext3 /dev/root rw`; spaces in paths are octal.
+fn parse_mounts(text: &[u8]) -> Vec<Mount> {
+    let line = |line: &[u8]| {
+        let mut words = line.split(|&b| b == b' ').skip(2);
+        let dev = pair(std::str::from_utf8(words.next()?).ok()?)?;
+        let at = PathBuf::from(unescape(words.nth(1)?));
+        Some(Mount { dev, at })
+    };
+    text.split(|&b| b == b'\n').filter_map(line).collect()
+}
+
+fn swaps() -> Vec<u64> {
+    let text = std::fs::read("/proc/swaps").unwrap_or_default();
+    let paths = text.split(|&b| b == b'\n').skip(1).filter_map(|l| l.split(u8::is_ascii_whitespace).next());
+    paths.filter_map(|p| std::fs::metadata(PathBuf::from(unescape(p))).ok()).map(|m| m.rdev()).collect()
+}
+
+/// Undoes the kernel's `\040` for a space.
+fn unescape(text: &[u8]) -> std::ffi::OsString {
+    use std::os::unix::ffi::OsStringExt;
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&first, tail)) = rest.split_first() {
+        let octal = tail
+            .get(..3)
+            .and_then(|d| std::str::from_utf8(d).ok())
+            .and_then(|d| u8::from_str_radix(d, 8).ok());
+        match (first, octal) {
+            (b'\\', Some(byte)) => {
+                out.push(byte);
+                rest = &tail[3..];
+            }
+            _ => {
+                out.push(first);
+                rest = tail;
+            }
+        }
+    }
+    std::ffi::OsString::from_vec(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_the_kernel_writes() {
+        let text = b"36 35 98:0 / /a\\040b\\134c rw,noatime shared:1 - ext3 /dev/root rw\nnonsense\n40 1 0:5 / /dev rw - x y z\n";
+        let mounts = parse_mounts(text);
+        assert_eq!(mounts.len(), 2);
+        assert_eq!((mounts[0].dev, mounts[0].at.as_path()), ((98, 0), Path::new("/a b\\c")));
+        assert_eq!((mounts[1].dev, mounts[1].at.as_path()), ((0, 5), Path::new("/dev")));
+
+        let locks =
+            "1: POSIX  ADVISORY  WRITE 7 fe:00:12 0 EOF\n2: FLOCK  ADVISORY  WRITE 644 fe:00:12 0 EOF\n";
+        assert_eq!(flock_owner_in(locks, "fe:00:12"), " (process 644)");
+        assert_eq!(flock_owner_in(locks, "fe:00:13"), "");
+    }
+
+    #[test]
+    fn the_root_file_system_is_held() {
+        let root = std::fs::metadata("/").unwrap().dev();
+        if major(root) == 0 || !sys_block(root).exists() {
+            eprintln!("skipped: / is not on a block device here");
+            return;
+        }
+        let held = device_holders(root);
+        assert!(held.iter().any(|h| h.ends_with("is mounted on /")), "{held:?}");
+        assert!(is_mount_point(Path::new("/proc")) && !is_mount_point(Path::new("/proc/self")));
+    }
+}

@@ -1,0 +1,282 @@
+//! A folder of the file system we run on. All names are opened relative to the folder's descriptor, so a folder that
+//! is moved during a long run stays the same folder.
+
+use super::disk::{Claimed, Folder, Handle, Kept};
+use super::held;
+use crate::{Error, Kind, Result, sys};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, FlockOperation, Mode, OFlags, StatxFlags};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Files we make can be read by all and written by their owner, less the umask.
+const NEW: Mode = Mode::from_raw_mode(0o644);
+/// Zeros for file systems without holes.
+static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
+
+pub(crate) struct RealFolder {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl RealFolder {
+    /// Opens a folder; the sentence names it where that fails.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        match rustix::fs::openat(
+            CWD,
+            path,
+            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        ) {
+            Ok(fd) => Ok(RealFolder { fd, path: path.to_owned() }),
+            Err(Errno::NOENT) => {
+                let what = format!("the folder {} does not exist; make it first", path.display());
+                Err(Error::new(Kind::NotFound, what))
+            }
+            Err(Errno::NOTDIR) => Err(Error::refused(format!("{} is not a folder", path.display()))),
+            Err(e) => Err(Error::io(format!("cannot open the folder {}", path.display()), e.into())),
+        }
+    }
+
+    /// The descriptor, for questions about names in it.
+    pub(crate) fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+
+    fn openat(&self, name: &OsStr, flags: OFlags) -> rustix::io::Result<File> {
+        // Nonblocking, so that a named pipe put in our way does not stop us; regular files do not mind.
+        let flags = flags | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        rustix::fs::openat(&self.fd, name, flags, NEW).map(File::from)
+    }
+
+    /// One attempt at [`Folder::claim`]; `None` when the name changed under it.
+    fn try_claim(&self, name: &OsStr) -> Result<Option<Claimed>> {
+        let path = self.path(name);
+        let (file, created) = match self.openat(name, OFlags::CREATE | OFlags::EXCL) {
+            Ok(file) => (file, true),
+            Err(Errno::EXIST) => match self.openat(name, OFlags::empty()) {
+                Ok(file) => (file, false),
+                Err(Errno::NOENT) => return Ok(None),
+                Err(e) => return Err(cannot_make(&path, e)),
+            },
+            Err(e) => return Err(cannot_make(&path, e)),
+        };
+        let meta = file.metadata().map_err(|e| Error::io(format!("cannot examine {}", path.display()), e))?;
+        if !meta.is_file() || meta.nlink() > 1 {
+            let what =
+                format!("{} is in the way and is not a plain file with one name; remove it", path.display());
+            return Err(Error::refused(what));
+        }
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                let by = held::flock_owner(meta.dev(), meta.ino());
+                let what = format!(
+                    "{} is being written by another process{by}; wait for it or stop it",
+                    path.display()
+                );
+                return Err(Error::failed(what));
+            }
+            Err(e) => {
+                tracing::warn!("{} cannot be locked ({e}): do not write it twice at once", path.display())
+            }
+        }
+        // Between opening and locking, another process may have finished it (it is now the final disk) or removed it.
+        match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(now) if now.st_dev == meta.dev() && now.st_ino == meta.ino() => {}
+            Ok(_) | Err(Errno::NOENT) => return Ok(None),
+            Err(e) => return Err(Error::io(format!("cannot examine {}", path.display()), e.into())),
+        }
+        Ok(Some(Claimed { file: Box::new(RealFile(file)), created }))
+    }
+}
+
+impl Folder for RealFolder {
+    fn claim(&self, name: &OsStr) -> Result<Claimed> {
+        for _ in 0..100 {
+            if let Some(claimed) = self.try_claim(name)? {
+                return Ok(claimed);
+            }
+        }
+        let what = format!("{} keeps being made and removed by other processes", self.path(name).display());
+        Err(Error::failed(what))
+    }
+
+    fn open(&self, name: &OsStr) -> io::Result<Option<Box<dyn Handle>>> {
+        match self.openat(name, OFlags::empty()) {
+            Ok(file) => {
+                plain(&file)?;
+                Ok(Some(Box::new(RealFile(file))))
+            }
+            Err(Errno::NOENT) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn create(&self, name: &OsStr) -> io::Result<Box<dyn Handle>> {
+        // A new file rather than a truncated one: the old one may have other names, or belong to somebody else.
+        self.remove(name)?;
+        Ok(Box::new(RealFile(self.openat(name, OFlags::CREATE | OFlags::EXCL)?)))
+    }
+
+    fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?)
+    }
+
+    fn remove(&self, name: &OsStr) -> io::Result<bool> {
+        match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
+            Ok(()) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        match rustix::fs::fsync(&self.fd) {
+            // Some FUSE and network file systems have nothing to sync in a folder.
+            Err(Errno::INVAL | Errno::NOTSUP | Errno::NOSYS) => Ok(()),
+            other => Ok(other?),
+        }
+    }
+
+    fn free(&self) -> io::Result<u64> {
+        let fs = rustix::fs::fstatvfs(&self.fd)?;
+        Ok(fs.f_bavail.saturating_mul(fs.f_frsize))
+    }
+
+    fn path(&self, name: &OsStr) -> PathBuf {
+        if self.path == Path::new(".") { PathBuf::from(name) } else { self.path.join(name) }
+    }
+}
+
+fn plain(file: &File) -> io::Result<()> {
+    let what = FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode);
+    if what == FileType::RegularFile { Ok(()) } else { Err(io::Error::other("it is not a regular file")) }
+}
+
+fn cannot_make(path: &Path, e: Errno) -> Error {
+    let path = path.display();
+    match e {
+        Errno::ROFS => Error::failed(format!("cannot write {path}: the file system is read-only")),
+        Errno::ACCESS | Errno::PERM => {
+            Error::failed(format!("cannot write {path}: no permission to make files in that folder"))
+        }
+        Errno::LOOP => Error::refused(format!("{path} is a symbolic link and is in the way; remove it")),
+        Errno::ISDIR | Errno::NXIO => {
+            Error::refused(format!("{path} is not a file and is in the way; remove it"))
+        }
+        Errno::NAMETOOLONG => Error::new(
+            Kind::Usage,
+            format!(
+                "the name {path} is too long: choose a target name at least 16 bytes shorter than the limit"
+            ),
+        ),
+        e => return Error::io(format!("cannot make {path}"), e.into()),
+    }
+    .because(io::Error::from(e))
+}
+
+pub(crate) struct RealFile(File);
+
+impl RealFile {
+    fn write_zeros(&self, offset: u64, len: u64) -> io::Result<()> {
+        let (mut offset, mut left) = (offset, len);
+        while left > 0 {
+            let n = left.min(ZEROS.len() as u64);
+            self.0.write_all_at(&ZEROS[..n as usize], offset)?;
+            offset += n;
+            left -= n;
+        }
+        Ok(())
+    }
+}
+
+impl Handle for RealFile {
+    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(data, offset)
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.0.read_exact_at(buf, offset)
+    }
+
+    fn zero(&self, offset: u64, len: u64, keep: bool) -> io::Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        let how = if keep { FallocateFlags::ZERO_RANGE } else { FallocateFlags::PUNCH_HOLE };
+        match rustix::fs::fallocate(&self.0, how | FallocateFlags::KEEP_SIZE, offset, len) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.write_zeros(offset, len),
+            other => Ok(other?),
+        }
+    }
+
+    fn reserve(&self, len: u64) -> io::Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        Ok(rustix::fs::fallocate(&self.0, FallocateFlags::empty(), 0, len)?)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn allocated(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.blocks() * 512)
+    }
+
+    fn take_after(&self, old: &Kept) -> io::Result<()> {
+        let now = self.0.metadata()?;
+        if (now.uid(), now.gid()) != (old.uid, old.gid) {
+            // Only root may give files away; for anybody else the new disk is theirs, as any file they make.
+            if let Err(e) = std::os::unix::fs::fchown(&self.0, Some(old.uid), Some(old.gid)) {
+                tracing::warn!(
+                    "the new disk belongs to {}:{}, not {}:{}: {e}",
+                    now.uid(),
+                    now.gid(),
+                    old.uid,
+                    old.gid
+                );
+            }
+        }
+        self.0.set_permissions(std::fs::Permissions::from_mode(old.mode & 0o777))
+    }
+
+    fn start_writeback(&self) {
+        // A file system that does not know this call writes everything at the sync.
+        if let Err(e) = sys::start_writeback(self.0.as_fd()) {
+            tracing::debug!("no write-behind: {e}");
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.0.sync_all()
+    }
+
+    fn identity(&self) -> io::Result<String> {
+        let wanted = StatxFlags::INO | StatxFlags::BTIME;
+        let (ino, born) = match rustix::fs::statx(&self.0, "", AtFlags::EMPTY_PATH, wanted) {
+            Ok(s) if s.stx_mask & StatxFlags::BTIME.bits() != 0 => {
+                (s.stx_ino, format!("{}.{:09}", s.stx_btime.tv_sec, s.stx_btime.tv_nsec))
+            }
+            Ok(s) => (s.stx_ino, "unknown".to_owned()),
+            // Old container runtimes forbid the call.
+            Err(_) => (self.0.metadata()?.ino(), "unknown".to_owned()),
+        };
+        Ok(format!("inode:{ino} born:{born}"))
+    }
+}

@@ -1,0 +1,88 @@
+//! What stands under the final name now, and whether a disk may take its place. Asked before a byte is written: a
+//! rename that fails after an hour helps nobody.
+
+use super::disk::Kept;
+use super::held;
+use super::real::RealFolder;
+use crate::{Error, Result};
+use rustix::fs::{AtFlags, FileType, IFlags, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::path::Path;
+
+/// What the new disk takes over from the file it replaces; `None` when the name is free.
+pub(super) fn existing(folder: &RealFolder, name: &OsStr, path: &Path) -> Result<Option<Kept>> {
+    let shown = path.display();
+    let stat = match rustix::fs::statat(folder.fd(), name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => stat,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::NAMETOOLONG) => {
+            return Err(Error::new(
+                crate::Kind::Usage,
+                format!("the name {shown} is too long for this file system"),
+            ));
+        }
+        Err(e) => return Err(Error::io(format!("cannot examine {shown}"), e.into())),
+    };
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => None,
+        FileType::Symlink => Some("a symbolic link; name the file it points to"),
+        FileType::Directory => Some("a folder; name a file in it"),
+        FileType::Fifo => Some("a named pipe; write to - and redirect it there"),
+        FileType::CharacterDevice => Some("a character device, not a disk"),
+        FileType::BlockDevice => Some("a block device, not a file"),
+        FileType::Socket => Some("a socket, not a disk"),
+        _ => Some("not a regular file"),
+    };
+    if let Some(kind) = kind {
+        return Err(Error::refused(format!("the target {shown} is {kind}")));
+    }
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match rustix::fs::openat(folder.fd(), name, flags, Mode::empty()) {
+        Ok(fd) => File::from(fd),
+        Err(e @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) => {
+            let what =
+                format!("the target {shown} exists and may not be written; choose another name or remove it");
+            return Err(Error::failed(what).because(std::io::Error::from(e)));
+        }
+        Err(Errno::TXTBSY) => {
+            return Err(Error::failed(format!("the target {shown} is in use: it is being executed")));
+        }
+        Err(e) => return Err(Error::io(format!("cannot open {shown}"), e.into())),
+    };
+    if let Some(how) =
+        held::file_in_use(&file, path).map_err(|e| Error::io(format!("cannot examine {shown}"), e))?
+    {
+        return Err(Error::failed(format!("the target {shown} is in use: {how}")));
+    }
+    if let Ok(flags) = rustix::fs::ioctl_getflags(&file)
+        && flags.intersects(IFlags::IMMUTABLE | IFlags::APPEND)
+    {
+        let what =
+            format!("the target {shown} is marked immutable or append-only (chattr) and cannot be replaced");
+        return Err(Error::failed(what));
+    }
+    if held::is_mount_point(path) {
+        let what = format!(
+            "the target {shown} is a mount point (a file bound into place) and cannot be replaced; \
+             write to another name in that folder"
+        );
+        return Err(Error::refused(what));
+    }
+    sticky(folder, stat.st_uid, path)?;
+    Ok(Some(Kept { mode: stat.st_mode, uid: stat.st_uid, gid: stat.st_gid }))
+}
+
+/// In a folder like /tmp only the owner of a file, or of the folder, may replace it.
+fn sticky(folder: &RealFolder, owner: u32, path: &Path) -> Result<()> {
+    let me = rustix::process::geteuid().as_raw();
+    let stat = rustix::fs::fstat(folder.fd())
+        .map_err(|e| Error::io("cannot examine the target's folder", e.into()))?;
+    if stat.st_mode & Mode::SVTX.as_raw_mode() == 0 || me == 0 || me == owner || me == stat.st_uid {
+        return Ok(());
+    }
+    let what =
+        format!("the target {} belongs to another user, and only they may replace it there", path.display());
+    Err(Error::failed(what))
+}

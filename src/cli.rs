@@ -1,0 +1,27 @@
+//! The command line. Help texts are the doc comments; each verb's arguments stand in its own file.
+
+use crate::commands;
+use clap::{Parser, Subcommand};
+
+/// Virtual machine disks as container images, and the machines that boot from them
+#[derive(Debug, Parser)]
+#[command(name = "coracle", version = VERSION, max_term_width = 80, arg_required_else_help = true)]
+#[command(after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 refused input, 4 not found,\n\
+    5 authentication, 130 interrupted.")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    /// Say more (-vv: everything); RUST_LOG overrides it
+    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    pub(crate) verbose: u8,
+}
+
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("CORACLE_COMMIT"), ")");
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Convert(Box<commands::convert::Args>),
+    Completions(commands::completions::Args),
+}

@@ -1,0 +1,15 @@
+//! One file per verb: its arguments with their help, and what it does with the libraries.
+
+pub(crate) mod completions;
+pub(crate) mod convert;
+mod source;
+
+use crate::cli::Command;
+
+/// Does what was asked.
+pub(crate) fn run(command: Command) -> cdi::Result<()> {
+    match command {
+        Command::Convert(args) => convert::run(&args),
+        Command::Completions(args) => completions::run(&args),
+    }
+}

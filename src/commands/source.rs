@@ -1,0 +1,111 @@
+//! Arguments about a source, the same for every verb that reads a disk.
+
+use cdi::source::Options;
+use cdi::{Error, Kind, Result};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How a source is reached.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Source")]
+pub(crate) struct SourceArgs {
+    /// Send this header with every HTTP request: 'Name: value'
+    #[arg(long = "header", value_name = "HEADER")]
+    headers: Vec<String>,
+
+    /// Send the headers in this file, one 'Name: value' a line
+    #[arg(long, value_name = "FILE")]
+    header_file: Vec<PathBuf>,
+
+    /// User name for HTTP basic authentication; the password is read from
+    /// --password-file or CORACLE_HTTP_PASSWORD
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+
+    /// File with the password for --user
+    #[arg(long, value_name = "FILE", requires = "user")]
+    password_file: Option<PathBuf>,
+
+    /// File with a bearer token (or the variable CORACLE_HTTP_BEARER)
+    #[arg(long, value_name = "FILE", conflicts_with = "user")]
+    bearer_file: Option<PathBuf>,
+
+    /// Trust the certificate authorities in this PEM file, too
+    #[arg(long = "cacert", value_name = "FILE")]
+    ca_files: Vec<PathBuf>,
+
+    /// Do not check the server's certificate
+    #[arg(long)]
+    insecure: bool,
+
+    /// Give up when no byte arrives for this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    idle_timeout: u64,
+
+    /// Try this often again, without a byte of progress in between
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    retries: u32,
+
+    /// Requests in flight to one server, at most
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
+    connections: u16,
+}
+
+impl SourceArgs {
+    /// The options, with secrets read from where they are kept.
+    pub(crate) fn options(&self) -> Result<Options> {
+        let mut headers = Vec::new();
+        for line in &self.headers {
+            headers.push(header(line)?);
+        }
+        for path in &self.header_file {
+            let text = read(path)?;
+            for line in text.lines().filter(|l| !l.trim().is_empty()) {
+                headers.push(header(line)?);
+            }
+        }
+        let bearer = match &self.bearer_file {
+            Some(path) => Some(read(path)?.trim().to_owned()),
+            None if self.user.is_none() => std::env::var("CORACLE_HTTP_BEARER").ok(),
+            None => None,
+        };
+        Ok(Options {
+            headers,
+            user: self.user.clone(),
+            password: self.user.as_ref().map(|_| self.password()).transpose()?,
+            bearer,
+            ca_files: self.ca_files.clone(),
+            insecure_tls: self.insecure,
+            idle_timeout: Duration::from_secs(self.idle_timeout),
+            retries: self.retries,
+            max_connections: self.connections(),
+            ..Options::default()
+        })
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        usize::from(self.connections)
+    }
+
+    fn password(&self) -> Result<String> {
+        match &self.password_file {
+            Some(path) => Ok(read(path)?.trim_end_matches(['\r', '\n']).to_owned()),
+            None => std::env::var("CORACLE_HTTP_PASSWORD").map_err(|_| {
+                let what = "--user needs a password: give --password-file or set CORACLE_HTTP_PASSWORD";
+                Error::new(Kind::Usage, what)
+            }),
+        }
+    }
+}
+
+fn header(line: &str) -> Result<(String, String)> {
+    // The value may be a secret, so the message names only what stands before the colon.
+    let (name, value) = line.split_once(':').ok_or_else(|| {
+        Error::new(Kind::Usage, "a header is written 'Name: value'; one given has no colon")
+    })?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn read(path: &PathBuf) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|e| Error::io(format!("cannot read {}", path.display()), e))
+}

@@ -1,0 +1,167 @@
+//! The only place that prints: facts to standard output, everything else to standard error.
+
+use cdi::run::watch::{Phase, Watch};
+use cdi::size::human;
+use cdi::{Error, Kind, Result};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Starts logging to standard error.
+pub(crate) fn log(verbose: u8) {
+    let level = match verbose {
+        0 => "warn",
+        1 => "info",
+        _ => "debug",
+    };
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| level.into());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
+}
+
+/// Prints facts. A reader that hangs up early is no failure.
+pub(crate) fn out(text: &str) -> Result<()> {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::io("cannot write to standard output", e))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints a value as JSON.
+pub(crate) fn json(value: &impl serde::Serialize) -> Result<()> {
+    let text =
+        serde_json::to_string_pretty(value).map_err(|e| Error::failed("cannot write JSON").because(e))?;
+    out(&(text + "\n"))
+}
+
+/// Says something to a person.
+pub(crate) fn say(text: &str) {
+    // Nobody may be there to hear it.
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// Prints an error and its chain of causes, once.
+pub(crate) fn failure(e: &Error) {
+    let mut text = format!("coracle: {e}");
+    let mut cause = std::error::Error::source(e);
+    while let Some(next) = cause {
+        let said = next.to_string();
+        // Some libraries repeat their cause in their own words.
+        if !text.contains(&said) {
+            text.push_str("\n  because: ");
+            text.push_str(&said);
+        }
+        cause = next.source();
+    }
+    say(&text);
+}
+
+/// How progress is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Show {
+    /// A bar on a terminal, else a line every few seconds.
+    Auto,
+    /// Nothing.
+    Quiet,
+}
+
+/// Shows a run's progress until it is dropped.
+pub(crate) struct Progress {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Progress {
+    pub(crate) fn start(watch: Arc<Watch>, show: Show) -> Progress {
+        if show == Show::Quiet {
+            return Progress { stop: None, thread: None };
+        }
+        let (stop, stopped) = channel();
+        let bar = std::io::stderr().is_terminal();
+        let thread = std::thread::spawn(move || {
+            let wait = |time| stopped.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
+            if bar { draw(&watch, wait) } else { lines(&watch, wait) }
+        });
+        Progress { stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A bar: phase, part, bytes, rate, time left.
+fn draw(watch: &Watch, wait: impl Fn(Duration) -> bool) {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+    let mut phase = None;
+    while wait(Duration::from_millis(100)) {
+        let now = watch.phase();
+        let (done, total) = watch.progress();
+        if phase != Some(now) {
+            phase = Some(now);
+            bar.reset();
+            bar.set_message(now.name());
+            bar.set_style(style(total > 0));
+        }
+        if total > 0 {
+            bar.set_length(total);
+        }
+        bar.set_position(done);
+    }
+    bar.finish_and_clear();
+}
+
+fn style(sized: bool) -> ProgressStyle {
+    let template = if sized {
+        "{msg:10} {bar:24} {bytes:>10}/{total_bytes:10} {binary_bytes_per_sec:>12} {eta:>4}"
+    } else {
+        "{msg:10} {spinner} {bytes:>10} {binary_bytes_per_sec:>12}"
+    };
+    ProgressStyle::with_template(template)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .progress_chars("━╸─")
+}
+
+/// A plain line every few seconds, for logs.
+fn lines(watch: &Watch, wait: impl Fn(Duration) -> bool) {
+    const EVERY: Duration = Duration::from_secs(5);
+    let (mut since, mut before) = (Instant::now(), (Phase::Opening, 0));
+    while wait(EVERY) {
+        let (phase, (done, total)) = (watch.phase(), watch.progress());
+        let from = if before.0 == phase { before.1 } else { 0 };
+        let rate = done.saturating_sub(from) as f64 / since.elapsed().as_secs_f64();
+        let part = if total > 0 { format!(" of {}", human(total)) } else { String::new() };
+        let left = match total.saturating_sub(done) as f64 / rate {
+            left if total > 0 && left.is_finite() => format!(", {:.0} s left", left),
+            _ => String::new(),
+        };
+        say(&format!("{}: {}{part}, {}/s{left}", phase.name(), human(done), human(rate as u64)));
+        (since, before) = (Instant::now(), (phase, done));
+    }
+}
+
+/// Ctrl-C asks the run to stop; a second one, or a run that does not stop within two seconds, ends the program.
+/// What has been written stays as `.partial` with its journal either way.
+pub(crate) fn on_interrupt(watch: Arc<Watch>) -> Result<()> {
+    let handler = move || {
+        if watch.interrupted() {
+            std::process::exit(i32::from(crate::error::code_of(Kind::Interrupted)));
+        }
+        watch.interrupt();
+        std::thread::spawn(|| {
+            std::thread::sleep(Duration::from_secs(2));
+            say("coracle: interrupted");
+            std::process::exit(i32::from(crate::error::code_of(Kind::Interrupted)));
+        });
+    };
+    ctrlc::set_handler(handler).map_err(|e| Error::failed("cannot listen for Ctrl-C").because(e))
+}

@@ -1,0 +1,140 @@
+"""One line of the table: runs both sides in turn and keeps seconds, memory and what was written."""
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import typing
+
+# Longer than any run here; a run that takes longer is a fault.
+TOO_LONG = 900
+
+
+@dataclasses.dataclass
+class Side:
+    """One way to do the work: a name for people and a shell command that ends with the bytes on the disk."""
+
+    name: str
+    command: str
+    # The file it leaves, to be compared with the disk; None where there is none.
+    output: typing.Optional[pathlib.Path] = None
+
+
+@dataclasses.dataclass
+class Line:
+    """A line of the table."""
+
+    name: str
+    ours: Side
+    # Ways to do the same with other tools; the quickest in a trial is measured. Empty: we are measured alone.
+    others: list
+    # What the issue asks for, in words, and whether a result reaches it.
+    goal: str = "–"
+    reached: typing.Optional[typing.Callable] = None
+    # Files to have in the page cache.
+    warm: tuple = ()
+    # Measured in the same rounds because the goal speaks of it.
+    beside: tuple = ()
+    # Once is enough where seconds are not the question.
+    once: bool = False
+
+
+@dataclasses.dataclass
+class Runs:
+    side: Side
+    seconds: list = dataclasses.field(default_factory=list)
+    rss: int = 0
+    size: int = 0
+
+    @property
+    def median(self):
+        return statistics.median(self.seconds)
+
+
+@dataclasses.dataclass
+class Result:
+    line: Line
+    ours: Runs
+    other: typing.Optional[Runs]
+    beside: list
+    met: typing.Optional[bool]
+
+
+@contextlib.contextmanager
+def workplace(folder):
+    work = pathlib.Path(tempfile.mkdtemp(prefix="work.", dir=folder))
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def line(line, rounds, disk):
+    for path in line.warm:
+        with open(path, "rb") as file:
+            while file.read(1 << 24):
+                pass
+    ours, beside = Runs(line.ours), [Runs(side) for side in line.beside]
+    other = Runs(best(line.others)) if line.others else None
+    measured = [runs for runs in [ours, other, *beside] if runs]
+    for number in range(1 if line.once else rounds):
+        for runs in measured:
+            seconds, rss = once(runs.side)
+            runs.seconds.append(seconds)
+            runs.rss = max(runs.rss, rss)
+            if runs.side.output:
+                runs.size = runs.side.output.stat().st_size
+                if number == 0:
+                    same(runs.side.output, disk)
+                runs.side.output.unlink()
+    result = Result(line, ours, other, beside, None)
+    if line.reached:
+        result.met = line.reached(result)
+    return result
+
+
+def best(sides):
+    """The quickest of several ways, by one trial each after one that warms up."""
+    if len(sides) == 1:
+        return sides[0]
+    once(sides[0])
+    trials = [(once(side)[0], side) for side in sides]
+    for seconds, side in trials:
+        print(f"bench:   trial {seconds:.2f} s  {side.name}", file=sys.stderr, flush=True)
+    return min(trials, key=lambda trial: trial[0])[1]
+
+
+def once(side):
+    """Seconds and peak memory (bytes) of one run. Memory is that of the largest process."""
+    if side.output:
+        side.output.unlink(missing_ok=True)
+    # What others still have to write is not charged to us, nor ours to them.
+    os.sync()
+    with tempfile.TemporaryFile() as said, tempfile.NamedTemporaryFile("r") as told:
+        # `time` tells the memory: what the kernel says of our own child counts this interpreter too.
+        timed = ["timeout", str(TOO_LONG), "time", "--quiet", "-f", "%M", "-o", told.name]
+        start = time.perf_counter()
+        run = subprocess.run(
+            [*timed, "bash", "-euo", "pipefail", "-c", side.command],
+            stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+        )
+        seconds = time.perf_counter() - start
+        if run.returncode:
+            said.seek(0)
+            sys.exit(f"bench: exit code {run.returncode} of: {side.command}\n{said.read().decode(errors='replace')}")
+        return seconds, int(told.read()) * 1024
+
+
+def same(output, disk):
+    given = "qcow2" if output.suffix == ".qcow2" else "raw"
+    compared = subprocess.run(
+        ["qemu-img", "compare", "-q", "-f", given, "-F", "raw", output, disk], stdout=subprocess.PIPE
+    )
+    if compared.returncode:
+        sys.exit(f"bench: {output} is not the disk it was made from")

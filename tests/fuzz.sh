@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Runs every fuzz target of the workspace for so many seconds each (the first argument). A finding stops it; its input
+# is under fuzz/artifacts/ and belongs into the regression corpus that `make test` runs.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+seconds=$1
+cargo_fuzz=$(.ci/setup path cargo-fuzz)
+export RUSTUP_TOOLCHAIN=nightly
+mapfile -t folders < <(git ls-files '*fuzz/Cargo.toml' | xargs -r -n1 dirname)
+if ((${#folders[@]} == 0)); then
+    echo "no fuzz targets in this tree" >&2
+    exit 1
+fi
+for folder in "${folders[@]}"; do
+    for target in $("$cargo_fuzz" fuzz list --fuzz-dir "$folder"); do
+        echo "fuzz: $folder $target, $seconds s"
+        seeds=()
+        if [[ -d $folder/seeds/$target ]]; then seeds=("$folder/seeds/$target"); fi
+        mkdir -p "$folder/corpus/$target"
+        "$cargo_fuzz" fuzz run --fuzz-dir "$folder" "$target" "$folder/corpus/$target" "${seeds[@]}" -- \
+            -max_total_time="$seconds" -timeout=30 -rss_limit_mb=1024 -print_final_stats=1
+    done
+done

@@ -1,0 +1,64 @@
+//! The program under test, as a user runs it.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// What a run of the program gave.
+#[derive(Debug)]
+pub struct Ran {
+    /// The exit code; -1 for a signal.
+    pub code: i32,
+    /// Standard output.
+    pub out: Vec<u8>,
+    /// Standard error.
+    pub err: String,
+}
+
+impl Ran {
+    /// What it is when a program ended.
+    pub fn of(output: Output) -> Self {
+        Ran {
+            code: output.status.code().unwrap_or(-1),
+            out: output.stdout,
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// The same, if it was done.
+    #[track_caller]
+    pub fn ok(self) -> Self {
+        assert_eq!(self.code, 0, "{}", self.err);
+        self
+    }
+
+    /// The same, if it ended with this code and said this.
+    #[track_caller]
+    pub fn refused(self, code: i32, said: &str) -> Self {
+        assert_eq!(self.code, code, "{}", self.err);
+        assert!(self.err.contains(said), "{:?} is not in: {}", said, self.err);
+        assert!(!self.err.contains("panicked"), "{}", self.err);
+        self
+    }
+
+    /// Standard output as JSON.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.out).expect("it printed JSON")
+    }
+}
+
+/// The program with these arguments, in this folder, without the user's own settings.
+pub fn command(program: &str, folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(args).current_dir(folder).stdin(Stdio::null());
+    for name in
+        ["RUST_LOG", "http_proxy", "https_proxy", "all_proxy", "CORACLE_HTTP_BEARER", "CORACLE_HTTP_PASSWORD"]
+    {
+        command.env_remove(name).env_remove(name.to_uppercase());
+    }
+    command
+}
+
+/// Runs it to its end.
+pub fn run(program: &str, folder: &Path, args: &[&str]) -> Ran {
+    Ran::of(command(program, folder, args).output().expect("the program can be started"))
+}

@@ -1,0 +1,285 @@
+//! `coracle convert` as a user runs it: any disk in, any disk out, equal to what `qemu-img` makes of it.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use tempfile::TempDir;
+use tests::coracle::{self, Ran};
+use tests::disk::{qemu_convert, raw_disk, same, shell};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_coracle");
+/// Not a multiple of a cluster, nor of the pieces that move.
+const SIZE: u64 = (11 << 20) + 512 * 7;
+
+/// A folder with a raw disk `disk.raw` in it.
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new(seed: u64) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        raw_disk(&folder.path().join("disk.raw"), SIZE, seed);
+        Place { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        coracle::run(PROGRAM, self.folder.path(), args)
+    }
+
+    fn shell(&self, line: &str) -> Vec<u8> {
+        shell(self.folder.path(), line)
+    }
+
+    /// The disk as qcow2, by qemu-img with these words.
+    fn qcow2(&self, name: &str, words: &str) -> PathBuf {
+        qemu_convert(&format!("-f raw -O qcow2 {words}"), &self.path("disk.raw"), &self.path(name))
+    }
+
+    #[track_caller]
+    fn is_the_disk(&self, name: &str) {
+        assert!(same(&self.path("disk.raw"), &self.path(name)), "{name} is not the disk");
+        self.nothing_beside(name);
+    }
+
+    #[track_caller]
+    fn nothing_beside(&self, name: &str) {
+        for end in [".partial", ".partial.journal"] {
+            assert!(!self.path(&format!("{name}{end}")).exists(), "{name}{end} was left behind");
+        }
+    }
+}
+
+const QCOW2: [(&str, &str); 6] = [
+    ("plain.qcow2", ""),
+    ("zlib.qcow2", "-c"),
+    ("zstd.qcow2", "-c -o compression_type=zstd"),
+    ("small.qcow2", "-c -o cluster_size=512"),
+    ("large.qcow2", "-o cluster_size=2M,extended_l2=on"),
+    ("v2.qcow2", "-o compat=0.10"),
+];
+
+#[test]
+fn every_format_becomes_the_same_raw_disk() {
+    let place = Place::new(1);
+    place.run(&["convert", "disk.raw", "copy.img"]).ok();
+    place.is_the_disk("copy.img");
+    for (name, words) in QCOW2 {
+        place.qcow2(name, words);
+        let out = format!("{name}.img");
+        place.run(&["convert", "--verify", name, &out]).ok();
+        place.is_the_disk(&out);
+    }
+}
+
+#[test]
+fn every_layer_is_undone() {
+    let place = Place::new(2);
+    place.qcow2("disk.qcow2", "");
+    for disk in ["disk.raw", "disk.qcow2"] {
+        for (end, line) in [
+            ("gz", "gzip -1"),
+            ("xz", "xz -T2 -0 --block-size=1MiB"),
+            ("one.xz", "xz -T1 -0"),
+            ("zst", "zstd -q -1"),
+            ("tar", "tar -cO"),
+            ("tar.gz", "tar -czO"),
+            ("tar.xz", "tar -cJO"),
+        ] {
+            let packed = format!("{disk}.{end}");
+            match line.starts_with("tar") {
+                true => place.shell(&format!("{line} {disk} > {packed}")),
+                false => place.shell(&format!("{line} < {disk} > {packed}")),
+            };
+            let out = format!("{packed}.img");
+            place.run(&["convert", "--verify", &packed, &out]).ok();
+            place.is_the_disk(&out);
+        }
+    }
+}
+
+#[test]
+fn standard_input_and_output_are_disks() {
+    let place = Place::new(3);
+    for (name, words) in [("plain.qcow2", "-W -m 8"), ("zlib.qcow2", "-c")] {
+        place.qcow2(name, words);
+        place.shell(&format!("cat {name} | {PROGRAM} convert - in.img"));
+        place.is_the_disk("in.img");
+        place.shell(&format!("{PROGRAM} convert {name} - | cat > out.img"));
+        place.is_the_disk("out.img");
+        place.shell(&format!("xz -0 < {name} | {PROGRAM} convert - - | cat > both.img"));
+        place.is_the_disk("both.img");
+    }
+    place.shell(&format!("gzip -1 < disk.raw | {PROGRAM} convert - - --format qcow2 | cat > out.qcow2"));
+    place.shell("qemu-img check -q out.qcow2 && qemu-img compare -q disk.raw out.qcow2");
+}
+
+#[test]
+fn qcow2_is_written_as_qemu_likes_it_and_the_same_every_time() {
+    let place = Place::new(4);
+    place.qcow2("in.qcow2", "-c");
+    place.shell("xz -0 -k in.qcow2 && gzip -1 -k disk.raw");
+    for (i, words) in
+        ["", "-c zlib", "-c zstd:9", "-c zstd --cluster-size 4KiB", "--cluster-size 2MiB"].iter().enumerate()
+    {
+        for source in ["disk.raw", "in.qcow2", "in.qcow2.xz", "disk.raw.gz"] {
+            let mut made = Vec::new();
+            for threads in ["1", "3"] {
+                let out = format!("out-{i}-{threads}.qcow2");
+                let mut args = vec!["convert", source, &out, "--verify", "--threads", threads];
+                args.extend(words.split_whitespace());
+                place.run(&args).ok();
+                place.nothing_beside(&out);
+                place.shell(&format!("qemu-img check -q {out} && qemu-img compare -q disk.raw {out}"));
+                made.push(place.path(&out));
+            }
+            assert!(same(&made[0], &made[1]), "{source} {words}: the threads show in the bytes");
+        }
+    }
+}
+
+#[test]
+fn a_disk_can_grow_and_not_shrink() {
+    let place = Place::new(5);
+    place.qcow2("in.qcow2", "-c");
+    for source in ["in.qcow2", "disk.raw"] {
+        place.run(&["convert", source, "big.img", "--resize", "64M"]).ok();
+        place.shell("cp --sparse=always disk.raw grown && truncate -s 64M grown && cmp grown big.img");
+        place.run(&["convert", source, "big.qcow2", "--resize", "64M"]).ok();
+        place.shell("qemu-img check -q big.qcow2 && qemu-img compare -q grown big.qcow2");
+        place.run(&["convert", source, "small.img", "--resize", "1M"]).refused(2, "--resize");
+        assert!(!place.path("small.img").exists());
+    }
+}
+
+#[test]
+fn preallocated_blocks_are_there() {
+    let place = Place::new(6);
+    place.run(&["convert", "--preallocate", "disk.raw", "all.img"]).ok();
+    place.is_the_disk("all.img");
+    let blocks: u64 = String::from_utf8(place.shell("stat -c %b all.img")).unwrap().trim().parse().unwrap();
+    assert!(blocks * 512 >= SIZE, "{blocks} blocks");
+    place.run(&["convert", "disk.raw", "few.img"]).ok();
+    let sparse: u64 = String::from_utf8(place.shell("stat -c %b few.img")).unwrap().trim().parse().unwrap();
+    assert!(sparse < blocks, "{sparse} blocks are not fewer than {blocks}");
+}
+
+#[test]
+fn the_checksum_is_of_the_source_as_it_is() {
+    let place = Place::new(7);
+    place.qcow2("in.qcow2", "-c");
+    place.shell("xz -0 -k in.qcow2");
+    for name in ["disk.raw", "in.qcow2", "in.qcow2.xz"] {
+        for hash in ["sha256", "sha512"] {
+            let line = String::from_utf8(place.shell(&format!("{hash}sum {name}"))).unwrap();
+            let digest = format!("{hash}:{}", line.split_whitespace().next().unwrap());
+            place.run(&["convert", "--checksum", &digest, name, "good.img"]).ok();
+            place.is_the_disk("good.img");
+            place.shell("rm good.img");
+        }
+        let wrong = format!("sha256:{}", "0".repeat(64));
+        place.run(&["convert", "--checksum", &wrong, name, "bad.img"]).refused(3, "checksum");
+        assert!(!place.path("bad.img").exists());
+        place.nothing_beside("bad.img");
+    }
+}
+
+#[test]
+fn the_plan_is_told_and_nothing_is_touched() {
+    let place = Place::new(8);
+    place.qcow2("in.qcow2", "-c");
+    let plan = place.run(&["convert", "--plan", "in.qcow2", "out.img"]).ok();
+    let text = String::from_utf8(plan.out).unwrap();
+    assert!(text.contains("tables first") && text.contains("memory"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 200), "{text}");
+    let plan = place.run(&["convert", "--plan", "--json", "in.qcow2", "out.img"]).ok().json();
+    assert_eq!(plan["schema"], "coracle.plan/v1");
+    assert_eq!(plan["flow"], "tables");
+    assert!(!place.path("out.img").exists());
+    place.nothing_beside("out.img");
+}
+
+#[test]
+fn the_report_is_told() {
+    let place = Place::new(9);
+    place.qcow2("in.qcow2", "-c");
+    place.shell("zstd -q in.qcow2");
+    let report = place.run(&["convert", "--json", "in.qcow2.zst", "out.img"]).ok().json();
+    assert_eq!(report["schema"], "coracle.convert/v1");
+    assert_eq!(report["virtual_size"], SIZE.next_multiple_of(512));
+    assert_eq!(report["layers"], serde_json::json!(["zstd"]));
+    assert_eq!(report["source_format"], "qcow2");
+}
+
+#[test]
+fn a_block_device_holds_exactly_the_disk() {
+    let place = Place::new(10);
+    place.qcow2("in.qcow2", "-c");
+    place.shell("head -c 16M /dev/zero | tr '\\0' '\\252' > back");
+    let Some(device) = Loop::over(&place.path("back")) else { return };
+    for source in ["in.qcow2", "disk.raw"] {
+        place.run(&["convert", "--verify", source, &device.0]).ok();
+        place.shell(&format!("cmp -n {SIZE} disk.raw {}", device.0));
+    }
+    place.shell("truncate -s 40M big.raw");
+    place.run(&["convert", "big.raw", &device.0]).refused(3, "too small");
+}
+
+/// A loop device, gone when it is dropped; `None` (and a line that says so) where there can be none.
+struct Loop(String);
+
+impl Loop {
+    fn over(file: &Path) -> Option<Self> {
+        let output = std::process::Command::new("losetup").args(["--find", "--show"]).arg(file).output();
+        match output {
+            Ok(output) if output.status.success() => {
+                Some(Loop(String::from_utf8(output.stdout).unwrap().trim().to_owned()))
+            }
+            why => {
+                println!("skipped: no loop device can be had here: {why:?}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ =
+            std::process::Command::new("losetup").args(["--detach", &self.0]).stderr(Stdio::null()).status();
+    }
+}
+
+#[test]
+fn an_empty_tebibyte_takes_no_time_and_no_space() {
+    let place = Place::new(11);
+    place.shell("qemu-img create -q -f qcow2 huge.qcow2 1T");
+    place.run(&["convert", "huge.qcow2", "huge.img"]).ok();
+    assert_eq!(place.path("huge.img").metadata().unwrap().len(), 1 << 40);
+    place.run(&["convert", "huge.img", "again.qcow2"]).ok();
+    place.shell("qemu-img check -q again.qcow2 && test $(stat -c %b again.qcow2) -lt 4096");
+}
+
+#[test]
+fn exit_codes_are_those_of_the_book() {
+    let place = Place::new(12);
+    place.run(&["convert", "nothing.raw", "x.img"]).refused(4, "nothing.raw");
+    place.run(&["convert", "disk.raw", "no/such/folder/x.img"]).refused(4, "no/such/folder");
+    place.run(&["convert", "--compress", "zlib", "disk.raw", "x.img"]).refused(2, "--compress");
+    place.run(&["convert", "disk.raw"]).refused(2, "DST");
+    place.run(&["convert", "--max-size", "1M", "disk.raw", "x.img"]).refused(3, "--max-size");
+    place.shell("printf KDMV > x.vmdk; truncate -s 1M x.vmdk; ln -s disk.raw link.img");
+    place.run(&["convert", "x.vmdk", "x.img"]).refused(3, "vmdk");
+    place.run(&["convert", "disk.raw", "link.img"]).refused(3, "link");
+    place.shell("qemu-img create -q -f qcow2 -b disk.raw -F raw over.qcow2");
+    place.run(&["convert", "over.qcow2", "x.img"]).refused(3, "backing");
+    place.shell("head -c 3000000 disk.raw | gzip -1 | head -c 100000 > cut.gz");
+    place.run(&["convert", "cut.gz", "x.img"]).refused(3, "truncated");
+    assert!(!place.path("x.img").exists());
+    place.nothing_beside("x.img");
+}

@@ -1,0 +1,263 @@
+//! The rules of this repository that a compiler does not see: which crate may use which, where lints come from, that
+//! no test is forgotten, that files stay small and links lead somewhere.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Package, and the packages of ours it may use. The table of "Arrows" in ARCHITECTURE.md; the kit (`tests`) may be a
+/// dev-dependency of any.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("api", &[]),
+    ("disk-format", &[]),
+    ("container-disk", &["disk-format"]),
+    ("cdi", &["api", "disk-format", "container-disk"]),
+    ("launcher", &["api", "disk-format", "container-disk"]),
+    ("controller", &["api", "container-disk"]),
+    ("coracle", &["api", "disk-format", "container-disk", "cdi", "launcher", "controller"]),
+    ("tests", &["api", "disk-format", "container-disk", "cdi", "launcher", "controller"]),
+];
+
+/// Crates of others that a package of ours must not use itself, and why.
+const ABSENT: &[(&str, &[&str], &str)] = &[
+    ("api", &["kube", "kube-client", "tokio", "reqwest", "hyper"], "it holds types: no client, no I/O"),
+    ("disk-format", &["kube", "tokio", "reqwest", "hyper"], "it holds formats: no network, no runtime"),
+    ("container-disk", &["kube", "kube-client", "k8s-openapi"], "it knows OCI, not Kubernetes"),
+    ("cdi", &["kube", "kube-client"], "only the controller holds a Kubernetes client"),
+    ("launcher", &["kube", "kube-client"], "only the controller holds a Kubernetes client"),
+    ("coracle", &["virt", "virt-sys"], "only virt-launcher links libvirt"),
+];
+
+/// Rust files that may be longer than [`LONGEST`] lines, each with its defence.
+const LONG: &[(&str, &str)] = &[];
+const LONGEST: usize = 600;
+
+/// Folders of tests, whose files must each be part of a test target.
+const SUITES: &[&str] = &["tests/sim", "tests/local", "tests/e2e"];
+
+#[test]
+fn arrows_between_our_packages_are_those_of_the_table() {
+    let mut wrong = Vec::new();
+    for package in packages() {
+        let name = text(&package["name"]);
+        let Some((_, allowed)) = ARROWS.iter().find(|(known, _)| *known == name) else {
+            wrong.push(format!("package {name} is not in the table ARROWS"));
+            continue;
+        };
+        for dependency in list(&package["dependencies"]) {
+            let target = text(&dependency["name"]);
+            let ours = ARROWS.iter().any(|(known, _)| *known == target);
+            let is_dev = dependency["kind"] == "dev";
+            if ours && !allowed.contains(&target.as_str()) && !(is_dev && target == "tests") {
+                wrong.push(format!("{name} must not depend on {target}"));
+            }
+            if let Some((_, names, reason)) = ABSENT.iter().find(|(known, ..)| *known == name)
+                && names.contains(&target.as_str())
+                && !is_dev
+            {
+                wrong.push(format!("{name} must not use {target}: {reason}"));
+            }
+        }
+    }
+    assert_none(&wrong);
+}
+
+#[test]
+fn packages_take_lints_and_versions_from_the_workspace() {
+    let mut wrong = Vec::new();
+    for package in packages() {
+        let manifest = text(&package["manifest_path"]);
+        let content = fs::read_to_string(&manifest).unwrap();
+        if !content.contains("\n[lints]\nworkspace = true\n") {
+            wrong.push(format!("{manifest}: [lints] must say workspace = true"));
+        }
+        let mut section = "";
+        for line in content.lines() {
+            if line.starts_with('[') {
+                section = line;
+            } else if section.contains("dependencies]")
+                && section != "[workspace.dependencies]"
+                && !line.is_empty()
+                && !line.starts_with('#')
+                && !line.contains("workspace = true")
+            {
+                wrong.push(format!("{manifest}: '{line}' must take its version from the workspace"));
+            }
+        }
+    }
+    assert_none(&wrong);
+}
+
+#[test]
+fn no_test_file_is_forgotten() {
+    let mut used: Vec<PathBuf> = packages()
+        .iter()
+        .flat_map(|package| list(&package["targets"]))
+        .filter(|target| list(&target["kind"]).iter().any(|kind| kind == "test"))
+        .map(|target| PathBuf::from(text(&target["src_path"])))
+        .collect();
+    // A file is used too when a used file beside or above it declares it as a module.
+    let mut next = 0;
+    while let Some(file) = used.get(next).cloned() {
+        next += 1;
+        used.extend(modules_of(&file));
+    }
+    let mut forgotten = Vec::new();
+    for file in files().iter().filter(|file| is_rust(file)) {
+        let inside = SUITES.iter().any(|suite| file.starts_with(root().join(suite)));
+        if inside && !used.contains(file) {
+            forgotten.push(format!("{} belongs to no [[test]]", short(file)));
+        }
+    }
+    assert_none(&forgotten);
+}
+
+#[test]
+fn files_of_rust_stay_small() {
+    let mut wrong = Vec::new();
+    let mut long = BTreeMap::new();
+    for file in files().iter().filter(|file| is_rust(file)) {
+        let lines = fs::read_to_string(file).unwrap().lines().count();
+        if lines > LONGEST {
+            long.insert(short(file), lines);
+        }
+    }
+    for (file, lines) in &long {
+        if !LONG.iter().any(|(known, _)| known == file) {
+            wrong.push(format!("{file} has {lines} lines: split it by noun (or defend it in LONG)"));
+        }
+    }
+    for (file, _) in LONG {
+        if !long.contains_key(*file) {
+            wrong.push(format!("{file} is short now: take it off the list LONG"));
+        }
+    }
+    assert_none(&wrong);
+}
+
+#[test]
+fn every_dependency_comes_from_the_registry_everyone_has() {
+    let registry = "registry+https://github.com/rust-lang/crates.io-index";
+    let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap();
+    let sources = lock.lines().filter_map(|line| line.strip_prefix("source = "));
+    let other: Vec<String> =
+        sources.filter(|source| source.trim_matches('"') != registry).map(str::to_owned).collect();
+    assert_none(&other);
+}
+
+#[test]
+fn links_in_the_documents_lead_somewhere() {
+    let mut dead = Vec::new();
+    for file in files().iter().filter(|file| file.extension().is_some_and(|ending| ending == "md")) {
+        let content = fs::read_to_string(file).unwrap();
+        for link in content.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let target = link.split('#').next().unwrap_or_default();
+            let elsewhere = target.contains("://") || target.starts_with("mailto:");
+            if !target.is_empty() && !elsewhere && !file.parent().unwrap().join(target).exists() {
+                dead.push(format!("{}: {link}", short(file)));
+            }
+        }
+    }
+    assert_none(&dead);
+}
+
+#[test]
+fn scripts_can_be_run_and_stop_at_the_first_fault() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut wrong = Vec::new();
+    for file in files() {
+        let Ok(content) = fs::read_to_string(&file) else { continue };
+        if !content.starts_with("#!") {
+            continue;
+        }
+        if fs::metadata(&file).unwrap().permissions().mode() & 0o111 == 0 {
+            wrong.push(format!("{} has a #! line but may not be run", short(&file)));
+        }
+        let is_bash = content.lines().next().is_some_and(|line| line.ends_with("bash"));
+        if is_bash && !content.contains("\nset -euo pipefail\n") {
+            wrong.push(format!("{} does not say set -euo pipefail", short(&file)));
+        }
+    }
+    assert_none(&wrong);
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace above tests/").to_owned()
+}
+
+fn short(file: &Path) -> String {
+    file.strip_prefix(root()).unwrap_or(file).display().to_string()
+}
+
+fn is_rust(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ending == "rs")
+}
+
+/// The workspace as cargo sees it.
+fn packages() -> Vec<Value> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--locked", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON");
+    list(&metadata["packages"])
+}
+
+/// Every file of the tree: not git's, not what was built.
+fn files() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if path.is_dir() && !path.is_symlink() {
+                let built = [".git", ".cache", "target", "corpus", "artifacts"].contains(&name)
+                    || path.join("CACHEDIR.TAG").exists();
+                if !built {
+                    folders.push(path);
+                }
+            } else if path.is_file() {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The files that `file` declares with `mod name;`, wherever Rust lets them lie.
+fn modules_of(file: &Path) -> Vec<PathBuf> {
+    let content = fs::read_to_string(file).unwrap_or_default();
+    let folder = file.parent().expect("a file has a folder");
+    let own = folder.join(file.file_stem().expect("a file has a name"));
+    let declared = content.lines().filter_map(|line| {
+        let line = line.trim_start().trim_start_matches("pub ").trim_start_matches("pub(crate) ");
+        line.strip_prefix("mod ")?.strip_suffix(';')
+    });
+    declared
+        .flat_map(|name| {
+            [folder, &own].map(|base| [base.join(format!("{name}.rs")), base.join(name).join("mod.rs")])
+        })
+        .flatten()
+        .filter(|path| path.is_file())
+        .collect()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().expect("a string").to_owned()
+}
+
+fn list(value: &Value) -> Vec<Value> {
+    value.as_array().cloned().expect("a list")
+}
+
+#[track_caller]
+fn assert_none(faults: &[String]) {
+    assert!(faults.is_empty(), "{} faults:\n  {}", faults.len(), faults.join("\n  "));
+}
