@@ -12,7 +12,8 @@ fn main() {
 }
 
 fn described() -> Option<String> {
-    let output = Command::new("git").args(["describe", "--always", "--dirty", "--abbrev=12"]).output().ok()?;
+    let output =
+        Command::new("git").args(["describe", "--always", "--dirty", "--abbrev=12"]).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     output.status.success().then(|| text.trim().to_owned())
 }

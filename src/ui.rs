@@ -24,14 +24,17 @@ pub(crate) fn log(verbose: u8) {
 /// Prints facts. A reader that hangs up early is no failure.
 pub(crate) fn out(text: &str) -> Result<()> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::io("cannot write to standard output", e)),
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::io("cannot write to standard output", e))
+        }
         _ => Ok(()),
     }
 }
 
 /// Prints a value as JSON.
 pub(crate) fn json(value: &impl serde::Serialize) -> Result<()> {
-    let text = serde_json::to_string_pretty(value).map_err(|e| Error::failed("cannot write JSON").because(e))?;
+    let text =
+        serde_json::to_string_pretty(value).map_err(|e| Error::failed("cannot write JSON").because(e))?;
     out(&(text + "\n"))
 }
 

@@ -122,6 +122,10 @@ impl From<disk_format::Error> for Error {
         };
         let kind = if e.kind() == disk_format::Kind::Io { Kind::Failed } else { Kind::Refused };
         let error = Error::new(kind, e.to_string());
+        let error = match e.kind() {
+            disk_format::Kind::TooLarge => error.with_hint("a larger one is allowed by --max-size"),
+            _ => error,
+        };
         match cause {
             Some(cause) => error.because(cause),
             None => error,

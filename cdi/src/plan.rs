@@ -294,7 +294,7 @@ fn room(facts: &Facts, wishes: &Wishes, flow: Flow) -> Result<Room> {
                 format_args!("{}M", need.div_ceil(1 << 20)),
             )));
         }
-        workers = workers / 2;
+        workers /= 2;
     }
 }
 
@@ -309,7 +309,8 @@ fn buffers(facts: &Facts, wishes: &Wishes, flow: Flow, workers: usize) -> Buffer
         _ => 1 << 20,
     };
     let buffers = readers + 2 * workers + 1;
-    let mut account = vec![("program", PROGRAM), ("buffers", buffers as u64 * piece), ("workers", workers as u64 * piece)];
+    let mut account =
+        vec![("program", PROGRAM), ("buffers", buffers as u64 * piece), ("workers", workers as u64 * piece)];
     if facts.format == Format::Qcow2 {
         account.push(("tables", TABLES));
     }

@@ -149,7 +149,8 @@ fn convert(args: &Args, prepared: Prepared, watch: &Arc<Watch>) -> Result<()> {
 }
 
 fn request(args: &Args) -> Result<Request> {
-    let format = args.format.unwrap_or(if args.target.ends_with(".qcow2") { Written::Qcow2 } else { Written::Raw });
+    let format =
+        args.format.unwrap_or(if args.target.ends_with(".qcow2") { Written::Qcow2 } else { Written::Raw });
     let output = match (format, args.compress) {
         (Written::Raw, None) => Output::Raw,
         (Written::Raw, Some(_)) => {
@@ -159,7 +160,10 @@ fn request(args: &Args) -> Result<Request> {
         (Written::Qcow2, compress) => Output::Qcow2 { cluster_bits: args.cluster_size, compress },
     };
     if args.preallocate && output != Output::Raw {
-        return Err(Error::new(Kind::Usage, "--preallocate is for raw targets; a qcow2 grows as it is written"));
+        return Err(Error::new(
+            Kind::Usage,
+            "--preallocate is for raw targets; a qcow2 grows as it is written",
+        ));
     }
     let processors = std::thread::available_parallelism().map_or(2, usize::from);
     let resume = match (args.resume, args.no_resume) {

@@ -50,7 +50,9 @@ impl Ran {
 pub fn command(program: &str, folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(args).current_dir(folder).stdin(Stdio::null());
-    for name in ["RUST_LOG", "http_proxy", "https_proxy", "all_proxy", "CORACLE_HTTP_BEARER", "CORACLE_HTTP_PASSWORD"] {
+    for name in
+        ["RUST_LOG", "http_proxy", "https_proxy", "all_proxy", "CORACLE_HTTP_BEARER", "CORACLE_HTTP_PASSWORD"]
+    {
         command.env_remove(name).env_remove(name.to_uppercase());
     }
     command

@@ -60,7 +60,8 @@ pub fn raw_disk(path: &Path, size: u64, seed: u64) {
 }
 
 fn text(noise: &mut Noise, len: usize) -> Vec<u8> {
-    let words = ["disk", "image", "cluster", "boat", "river", "paddle", "kernel", "sector", "\n", "0123456789"];
+    let words =
+        ["disk", "image", "cluster", "boat", "river", "paddle", "kernel", "sector", "\n", "0123456789"];
     let mut text = Vec::with_capacity(len + 16);
     while text.len() < len {
         let word = words[noise.below(words.len() as u64) as usize];

@@ -1,5 +1,7 @@
 //! `coracle convert` as a user runs it: any disk in, any disk out, equal to what `qemu-img` makes of it.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use tempfile::TempDir;
@@ -122,7 +124,9 @@ fn qcow2_is_written_as_qemu_likes_it_and_the_same_every_time() {
     let place = Place::new(4);
     place.qcow2("in.qcow2", "-c");
     place.shell("xz -0 -k in.qcow2 && gzip -1 -k disk.raw");
-    for (i, words) in ["", "-c zlib", "-c zstd:9", "-c zstd --cluster-size 4KiB", "--cluster-size 2MiB"].iter().enumerate() {
+    for (i, words) in
+        ["", "-c zlib", "-c zstd:9", "-c zstd --cluster-size 4KiB", "--cluster-size 2MiB"].iter().enumerate()
+    {
         for source in ["disk.raw", "in.qcow2", "in.qcow2.xz", "disk.raw.gz"] {
             let mut made = Vec::new();
             for threads in ["1", "3"] {
@@ -246,7 +250,8 @@ impl Loop {
 
 impl Drop for Loop {
     fn drop(&mut self) {
-        let _ = std::process::Command::new("losetup").args(["--detach", &self.0]).stderr(Stdio::null()).status();
+        let _ =
+            std::process::Command::new("losetup").args(["--detach", &self.0]).stderr(Stdio::null()).status();
     }
 }
 

@@ -20,6 +20,16 @@ impl Codec {
             Codec::Zstd => "zstd",
         }
     }
+
+    /// Where compressed data ends, if that can be told without unpacking it.
+    pub(crate) fn end(self, packed: &[u8]) -> Option<usize> {
+        match self {
+            Codec::Deflate => None,
+            Codec::Zstd => {
+                zstd_safe::find_frame_compressed_size(packed).ok().filter(|&end| end <= packed.len())
+            }
+        }
+    }
 }
 
 /// Reusable decompressors. Output never passes the length the caller states, so a bomb ends where the extent ends.

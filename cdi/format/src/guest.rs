@@ -13,7 +13,7 @@ mod prefix;
 
 pub use prefix::PrefixView;
 
-use crate::{Codec, Data, Error, Extent, Format, Image, Kind, ReadAt, Result, Unpacker, Window};
+use crate::{Data, Error, Extent, Format, Image, Kind, ReadAt, Result, Unpacker, Window};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -129,9 +129,8 @@ impl ReadAt for GuestView {
                     let from = at.checked_add(skip).ok_or(io::ErrorKind::UnexpectedEof)?;
                     self.bytes.read_exact_at(now, from)?;
                 }
-                Data::Packed { at, size, codec, unpacked } => {
-                    let cluster =
-                        state.clusters.get(self.image.format(), &*self.bytes, &extent, at, size, codec, unpacked)?;
+                Data::Packed { .. } => {
+                    let cluster = state.clusters.get(self.image.format(), &*self.bytes, &extent)?;
                     let skip = skip as usize; // below LARGEST, or `get` would have refused
                     now.copy_from_slice(&cluster[skip..skip + len]);
                 }
@@ -152,22 +151,13 @@ struct Clusters {
 
 impl Clusters {
     /// The bytes of a packed extent, and what may lie past it in its cluster.
-    fn get(
-        &mut self,
-        format: Format,
-        bytes: &dyn ReadAt,
-        extent: &Extent,
-        at: u64,
-        size: u32,
-        codec: Codec,
-        unpacked: u32,
-    ) -> Result<&[u8]> {
+    fn get(&mut self, format: Format, bytes: &dyn ReadAt, extent: &Extent) -> Result<&[u8]> {
+        let Data::Packed { at, size, codec, unpacked } = extent.data else { return Ok(&[]) };
         if let Some(i) = self.kept.iter().position(|(guest, _)| *guest == extent.guest) {
             return Ok(&self.kept[i].1);
         }
         if u64::from(unpacked) > LARGEST || u64::from(size) > 2 * LARGEST {
-            let what =
-                format!("a compressed cluster of {unpacked} bytes is larger than any format allows");
+            let what = format!("a compressed cluster of {unpacked} bytes is larger than any format allows");
             return Err(Error::new(Kind::Malformed, format, what).at(at));
         }
         let mut packed = vec![0; size as usize];

@@ -15,10 +15,17 @@ fn pieces(file: &[u8], rng: &mut Rng) -> impl FnMut() -> usize + use<> {
 
 #[test]
 fn generated_images_read_as_in_qemu() {
-    each_seed(0..cases(80), |bench: &Bench, seed| {
+    each_seed(0..cases(60), |bench: &Bench, seed| {
         let story = make_image(bench, seed, "a.qcow2");
-        let theirs = bench.qemu_raw("a.qcow2").unwrap_or_else(|e| panic!("seed {seed}: {e}\n{story}"));
         let file = bench.read("a.qcow2");
+        let Ok(theirs) = bench.qemu_raw("a.qcow2") else {
+            // Few refcount bits and many compressed clusters: QEMU breaks its own image. Nobody may read it then.
+            assert!(
+                by_image(&file, Limits::default()).is_err(),
+                "seed {seed}: QEMU refuses what we read\n{story}"
+            );
+            return;
+        };
         let ours = by_image(&file, Limits::default()).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{story}"));
         same(&ours, &theirs).unwrap_or_else(|e| panic!("seed {seed}, by its tables: {e}\n{story}"));
         let mut rng = Rng(seed);

@@ -48,7 +48,9 @@ pub(super) fn carry(prepared: Prepared, watch: &Watch) -> Result<Report> {
     let run = Run { request: &request, facts: &facts, plan: &plan, watch };
     let (moved, finished) = match &facts.target {
         Place::File(name) => run.to_file(Path::new(name), &*source, way)?,
-        Place::Block(name, _) => run.through(Box::new(BlockTarget::open(Path::new(name), plan.size)?), way, None, Path::new(name))?,
+        Place::Block(name, _) => {
+            run.through(Box::new(BlockTarget::open(Path::new(name), plan.size)?), way, None, Path::new(name))?
+        }
         Place::Stdout => run.through(Box::new(StdoutTarget::new()?), way, None, Path::new(""))?,
     };
     source.unchanged()?;
@@ -94,13 +96,16 @@ impl Run<'_> {
             identity: self.facts.source.identity.clone(),
             plan: self.plan.fingerprint(self.facts),
         };
-        let Started { target, journal, mark, anew } = claim.start(options, &errand, self.request.wishes.resume)?;
+        let Started { target, journal, mark, anew } =
+            claim.start(options, &errand, self.request.wishes.resume)?;
         if let Some(why) = anew {
             tracing::warn!("{} is begun anew: {why}", path.display());
         }
         let partial = target.partial();
         let way = match &mark {
-            Some(Mark { position: Position::Stream { boundary, .. }, .. }) => Way::Stream(enter_at(self.request, self.facts, source, boundary)?),
+            Some(Mark { position: Position::Stream { boundary, .. }, .. }) => {
+                Way::Stream(enter_at(self.request, self.facts, source, boundary)?)
+            }
             _ => way,
         };
         self.through(Box::new(target), way, Some((journal, mark)), &partial)
@@ -147,7 +152,10 @@ impl Run<'_> {
                 let sum = self.in_order(target, &folder, &image, &bytes)?;
                 Ok(Moved { sum, spool_peak: moved.spool_peak + scratch.written(), ..moved })
             }
-            (flow, _) => Err(Error::failed(format!("the plan says {} and the source was opened otherwise", flow.name()))),
+            (flow, _) => Err(Error::failed(format!(
+                "the plan says {} and the source was opened otherwise",
+                flow.name()
+            ))),
         }
     }
 
@@ -163,7 +171,9 @@ impl Run<'_> {
         let (journal, mark) = journal.unzip();
         let mark = mark.flatten();
         let from = match &mark {
-            Some(Mark { position: Position::Table { window, done }, .. }) => Reached { window: *window, file: *done },
+            Some(Mark { position: Position::Table { window, done }, .. }) => {
+                Reached { window: *window, file: *done }
+            }
             _ => Reached::default(),
         };
         let before = DiskSum::parse(mark.as_ref().and_then(|m| m.sum.as_deref()));
@@ -217,7 +227,8 @@ impl Run<'_> {
         let mut no_marks = |_: &End| Ok(());
         let engine = self.engine(Some(&spooled), Sink::Any(target), &mut no_marks);
         let placed = engine.run(|feed| stream::place(feed, &mut *image, &spooled))?;
-        let disk = image.virtual_size().ok_or_else(|| Error::failed("the stream ended and its disk has no size"))?;
+        let disk =
+            image.virtual_size().ok_or_else(|| Error::failed("the stream ended and its disk has no size"))?;
         let size = self.final_size(disk)?;
         target.zero(disk, size - disk)?;
         target.set_size(size)?;
@@ -243,12 +254,19 @@ impl Run<'_> {
             Ok(())
         })?;
         self.watch.follow(None);
-        let disk = image.virtual_size().ok_or_else(|| Error::failed("the stream ended and its disk has no size"))?;
+        let disk =
+            image.virtual_size().ok_or_else(|| Error::failed("the stream ended and its disk has no size"))?;
         Ok(Moved { size: self.final_size(disk)?, sum: end.sum, ..Moved::default() })
     }
 
     /// An image whose bytes are at hand, to a target that is written front to back.
-    fn in_order(&self, target: &dyn Target, folder: &Path, image: &dyn Image, bytes: &dyn ReadAt) -> Result<DiskSum> {
+    fn in_order(
+        &self,
+        target: &dyn Target,
+        folder: &Path,
+        image: &dyn Image,
+        bytes: &dyn ReadAt,
+    ) -> Result<DiskSum> {
         let disk = image.virtual_size();
         let size = self.final_size(disk)?;
         self.watch.enter(Phase::Converting, disk);
@@ -277,7 +295,8 @@ impl Run<'_> {
         let Output::Qcow2 { cluster_bits, compress } = self.facts.output else {
             return work(&FrontToBack { target, watch: self.watch });
         };
-        let virtual_size = size.ok_or_else(|| Error::failed("a qcow2 cannot be begun without the disk's size"))?;
+        let virtual_size =
+            size.ok_or_else(|| Error::failed("a qcow2 cannot be begun without the disk's size"))?;
         let compress = compress.map(|(codec, level)| Compression { codec, level });
         let options = Options { cluster_bits, compress, ..Options::new(virtual_size) };
         let written_to = |target: &dyn Target| -> Result<u64> {

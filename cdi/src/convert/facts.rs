@@ -10,10 +10,10 @@ use crate::run::holes::Sparse;
 use crate::source::{self, FileSource, Source};
 use crate::{Error, Kind, Result};
 use disk_format::{Format, Image, Limits, ReadAt};
+use std::collections::VecDeque;
 use std::io::Read;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// An open source, ready for its plan.
@@ -63,7 +63,12 @@ impl Boundaries {
 }
 
 /// Enters a stream of one layer in the middle, where an earlier run had come to.
-pub(super) fn enter_at(request: &Request, opened: &Facts, source: &dyn Source, boundary: &Boundary) -> Result<Stream> {
+pub(super) fn enter_at(
+    request: &Request,
+    opened: &Facts,
+    source: &dyn Source,
+    boundary: &Boundary,
+) -> Result<Stream> {
     let [(layer, _)] = opened.layers[..] else {
         return Err(Error::failed("only a stream with one layer can be entered in the middle"));
     };
@@ -91,14 +96,25 @@ pub(super) fn gather(request: &Request) -> Result<Opened> {
         }
         None => by_stream(request, &*source)?,
     };
-    let facts =
-        Facts { source: source.facts().clone(), layers, format, virtual_size, target, output: request.output };
+    let facts = Facts {
+        source: source.facts().clone(),
+        layers,
+        format,
+        virtual_size,
+        target,
+        output: request.output,
+    };
     Ok(Opened { source, facts, way })
 }
 
 type Found = (Way, Vec<(filter::Layer, filter::Need)>, Format, Option<u64>);
 
-fn by_offset(request: &Request, source: &Arc<dyn Source>, bytes: Arc<dyn ReadAt>, head: &[u8]) -> Result<Found> {
+fn by_offset(
+    request: &Request,
+    source: &Arc<dyn Source>,
+    bytes: Arc<dyn ReadAt>,
+    head: &[u8],
+) -> Result<Found> {
     if !looks_raw(request) {
         refuse_unreadable(&source.facts().name, head)?;
     }
@@ -168,7 +184,9 @@ fn refuse_unreadable(name: &str, head: &[u8]) -> Result<()> {
 fn head_of(bytes: &dyn ReadAt, name: &str) -> Result<Vec<u8>> {
     let len = bytes.size().min(Format::HEAD as u64) as usize;
     let mut head = vec![0; len];
-    bytes.read_exact_at(&mut head, 0).map_err(|e| Error::io(format!("cannot read the first bytes of {name}"), e))?;
+    bytes
+        .read_exact_at(&mut head, 0)
+        .map_err(|e| Error::io(format!("cannot read the first bytes of {name}"), e))?;
     Ok(head)
 }
 
@@ -178,7 +196,9 @@ fn place(name: &str) -> Result<Place> {
         return Ok(Place::Stdout);
     }
     if let Some((scheme, _)) = name.split_once("://") {
-        let what = format!("cannot write to {name}: {scheme} names cannot be a target; give a path, a block device or -");
+        let what = format!(
+            "cannot write to {name}: {scheme} names cannot be a target; give a path, a block device or -"
+        );
         return Err(Error::new(Kind::Usage, what));
     }
     match std::fs::metadata(name) {

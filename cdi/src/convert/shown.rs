@@ -57,15 +57,31 @@ pub(super) fn text(facts: &Facts, plan: &Plan) -> String {
         let _ = writeln!(text, "{name:9} {value}");
     };
     line("source", &format!("{} ({size}, {})", facts.source.name, layers.join(" in ")));
-    line("target", &format!("{} ({}, disk of {disk})", target_name(&facts.target), output_name(facts.output)));
+    line(
+        "target",
+        &format!("{} ({}, disk of {disk})", target_name(&facts.target), output_name(facts.output)),
+    );
     line("flow", plan.flow.name());
     plan.reasons.iter().for_each(|reason| line("because", reason));
-    let readers = if plan.readers > 0 { format!(", up to {} requests in flight", plan.readers) } else { String::new() };
+    let readers =
+        if plan.readers > 0 { format!(", up to {} requests in flight", plan.readers) } else { String::new() };
     line("threads", &format!("{}{readers}", plan.workers));
-    let account: Vec<_> = plan.memory.iter().map(|(what, bytes)| format!("{what} {}", human(*bytes))).collect();
+    let account: Vec<_> =
+        plan.memory.iter().map(|(what, bytes)| format!("{what} {}", human(*bytes))).collect();
     line("memory", &format!("at most {} ({})", human(plan.memory_total()), account.join(", ")));
-    line("disk", &plan.spool.map_or("nothing beside the target".into(), |most| format!("spool of at most {}", human(most))));
-    line("resume", plan.resume.err().map_or("yes, from a journal beside the target".into(), |why| format!("no: {why}")).as_str());
+    line(
+        "disk",
+        &plan
+            .spool
+            .map_or("nothing beside the target".into(), |most| format!("spool of at most {}", human(most))),
+    );
+    line(
+        "resume",
+        plan.resume
+            .err()
+            .map_or("yes, from a journal beside the target".into(), |why| format!("no: {why}"))
+            .as_str(),
+    );
     text
 }
 

@@ -22,7 +22,8 @@ pub(super) fn compare(run: &Run<'_>, path: &Path, wrote: DiskSum, size: u64) -> 
         return Err(Error::new(Kind::Usage, "--verify cannot read standard output back; write to a file"));
     }
     let source: Arc<dyn Source> = Arc::new(FileSource::open(path)?);
-    let bytes = source.read_at().ok_or_else(|| Error::failed(format!("{} cannot be read back", path.display())))?;
+    let bytes =
+        source.read_at().ok_or_else(|| Error::failed(format!("{} cannot be read back", path.display())))?;
     let image: Box<dyn Image> = match run.facts.output {
         Output::Raw => Box::new(Sparse::new(Format::Raw, size, move || {
             source.data_map().unwrap_or_else(|| Box::new(std::iter::once(0..size))) as DataMap

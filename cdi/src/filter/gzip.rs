@@ -6,8 +6,8 @@
 
 use super::ahead::{Ahead, Shape};
 use super::marks::Marks;
-use super::{Boundary, Layer, Need, OnBoundary, Opened, refused, truncated};
-use crate::Result;
+use super::{Boundary, Budget, Layer, Need, OnBoundary, Opened, refused, too_much_memory, truncated};
+use crate::{Error, Result};
 use flate2::{Decompress, FlushDecompress, Status};
 use std::io::{self, Read};
 
@@ -27,9 +27,16 @@ const TEXT: usize = 64 << 10;
 
 pub(super) fn open(
     input: Box<dyn Read + Send>,
+    budget: Budget,
     from: &Boundary,
     on_boundary: Option<OnBoundary>,
 ) -> Result<Opened> {
+    if NEED.least > budget.memory {
+        return Err(Error::io(
+            "gzip",
+            too_much_memory(Layer::Gzip, from.input, "buffers", NEED.least, budget),
+        ));
+    }
     let marks = on_boundary.map(|f| Marks::new(f, from.output));
     let start = from.output;
     let gzip = Gzip::new(input, from, marks.clone());

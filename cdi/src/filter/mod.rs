@@ -24,7 +24,7 @@
 //! | progress | `progress.rs` | counts bytes where others can see them |
 //!
 //! Every decoder keeps three promises: a read of 0 bytes means that everything was there and every checksum in it was
-//! right; input that is broken or cut short is a `Refused` error which names the layer and the compressed offset; and
+//! right; input that is broken or cut short is a `Refused` error which names the layer and the offset in its bytes; and
 //! memory stays under the budget, by fewer units in parallel first and then by a refusal which tells the need.
 //!
 //! Only the plan and `run` call this module; it opens no file and knows no target.
@@ -171,7 +171,7 @@ fn open_growing(
 ) -> Result<Opened> {
     let from = from.unwrap_or(Boundary { input: 0, output: 0, state: Vec::new() });
     match layer {
-        Layer::Gzip => gzip::open(input, &from, on_boundary),
+        Layer::Gzip => gzip::open(input, room.budget, &from, on_boundary),
         Layer::Xz => xz::open(input, room, &from, on_boundary),
         Layer::Zstd => zstd::open(input, room, &from, on_boundary),
         Layer::Tar if from.input != 0 => {
@@ -183,7 +183,8 @@ fn open_growing(
 
 /// Input that is refused, with the place in the layer's own bytes.
 fn refused(layer: Layer, at: u64, what: impl fmt::Display) -> io::Error {
-    Error::refused(format!("{layer}: {what} (at compressed offset {at})")).into()
+    let of = if layer == Layer::Tar { "the archive" } else { "the compressed bytes" };
+    Error::refused(format!("{layer}: {what} (at offset {at} of {of})")).into()
 }
 
 /// Input that ends too early.

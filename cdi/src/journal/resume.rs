@@ -56,10 +56,8 @@ pub fn may_resume(before: &Before, now: &Job, mode: Mode) -> Resume {
         }
         (Some(a), Some(_)) if a.proof || mode == Mode::Always => {}
         (Some(_), Some(_)) => {
-            let why = format!(
-                "nothing proves that {} is unchanged; --resume takes it as it looks",
-                now.source
-            );
+            let why =
+                format!("nothing proves that {} is unchanged; --resume takes it as it looks", now.source);
             return anew(mode, why);
         }
         _ => return anew(mode, format!("nothing shows that {} is still the same", now.source)),
@@ -141,13 +139,7 @@ mod tests {
                 Err("has changed"),
             ),
             ("other plan", run(&job("a", "q", proof)), same.clone(), Mode::Auto, Err("other options")),
-            (
-                "likely",
-                run(&job("a", "p", likely)),
-                job("a", "p", likely),
-                Mode::Auto,
-                Err("--resume takes"),
-            ),
+            ("likely", run(&job("a", "p", likely)), job("a", "p", likely), Mode::Auto, Err("--resume takes")),
             ("likely, always", run(&job("a", "p", likely)), job("a", "p", likely), Mode::Always, Ok(go())),
             (
                 "likely by another name",

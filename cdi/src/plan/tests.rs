@@ -5,15 +5,17 @@ use crate::source::Facts as SourceFacts;
 
 fn facts(seekable: bool, layers: &[Layer], format: Format, target: Place, output: Output) -> Facts {
     let need = Need { least: 9 << 20, per_thread: 32 << 20 };
-    let source = SourceFacts {
-        name: "x".into(),
-        size: Some(1 << 30),
-        seekable,
-        remote: false,
-        identity: None,
-    };
+    let source =
+        SourceFacts { name: "x".into(), size: Some(1 << 30), seekable, remote: false, identity: None };
     let virtual_size = Some(1 << 30);
-    Facts { source, layers: layers.iter().map(|&l| (l, need)).collect(), format, virtual_size, target, output }
+    Facts {
+        source,
+        layers: layers.iter().map(|&l| (l, need)).collect(),
+        format,
+        virtual_size,
+        target,
+        output,
+    }
 }
 
 fn wishes() -> Wishes {
@@ -54,7 +56,10 @@ fn the_flow_follows_from_the_facts() {
         let facts = facts(seekable, layers, format, target, output);
         let plan = plan(&facts, &wishes()).unwrap();
         assert_eq!(plan.flow, flow, "{facts:?}");
-        assert_eq!(plan.spool.is_some(), flow == Flow::SpoolThenOrder || (flow == Flow::Stream && format == Format::Qcow2));
+        assert_eq!(
+            plan.spool.is_some(),
+            flow == Flow::SpoolThenOrder || (flow == Flow::Stream && format == Format::Qcow2)
+        );
         assert!(plan.memory_total() <= 256 << 20);
     }
 }

@@ -35,6 +35,9 @@ pub(crate) struct Size {
     pub(crate) sum: bool,
 }
 
+/// Makes what a row of jobs has reached durable.
+pub(crate) type Marker<'a> = &'a mut dyn FnMut(&End) -> Result<()>;
+
 /// What a run of the engine needs.
 pub(crate) struct Engine<'a> {
     /// Where jobs read their spans from; `None` when the producer fills every job itself.
@@ -43,7 +46,7 @@ pub(crate) struct Engine<'a> {
     pub(crate) watch: &'a Watch,
     pub(crate) size: Size,
     /// Called at most every `.0` with what an unbroken row of jobs has reached.
-    pub(crate) mark: Option<(Duration, &'a mut dyn FnMut(&End) -> Result<()>)>,
+    pub(crate) mark: Option<(Duration, Marker<'a>)>,
 }
 
 /// What the end of a row of jobs tells.
@@ -98,8 +101,13 @@ impl Engine<'_> {
         let (out, outcomes) = bounded::<Outcome>(buffers + workers + readers);
         let (watch, bytes, sink, sum) = (self.watch, self.bytes, &self.sink, self.size.sum);
         let end = std::thread::scope(|scope| {
-            let feed =
-                Feed { watch, jobs, buffers: pool.clone(), packed: packed.clone(), next: std::cell::Cell::new(0) };
+            let feed = Feed {
+                watch,
+                jobs,
+                buffers: pool.clone(),
+                packed: packed.clone(),
+                next: std::cell::Cell::new(0),
+            };
             scope.spawn(move || {
                 if let Err(e) = produce(&feed) {
                     watch.fail(e);
@@ -146,8 +154,9 @@ impl Engine<'_> {
 
 /// A panic in a worker (a fault of ours that an image may have found) is an error of this run, not a hang.
 fn shielded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
-        .unwrap_or_else(|_| Err(Error::failed("internal error: a worker panicked; please report the image that did it")))
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(Error::failed("internal error: a worker panicked; please report the image that did it"))
+    })
 }
 
 /// Readers of a remote source: several requests are in flight while workers decode.
@@ -180,9 +189,9 @@ fn fill(job: &mut Job, bytes: Option<&dyn ReadAt>, watch: &Watch) -> Result<()> 
     // Growing zero-fills only once: the buffer keeps its length class as it goes round.
     job.bytes.resize(want, 0);
     for span in &job.spans {
-        bytes
-            .read_exact_at(&mut job.bytes[span.at..span.at + span.len], span.file)
-            .map_err(|e| Error::io(format!("cannot read {} bytes at offset {:#x} of the source", span.len, span.file), e))?;
+        bytes.read_exact_at(&mut job.bytes[span.at..span.at + span.len], span.file).map_err(|e| {
+            Error::io(format!("cannot read {} bytes at offset {:#x} of the source", span.len, span.file), e)
+        })?;
     }
     watch.count_read(want as u64);
     Ok(())
@@ -194,14 +203,15 @@ fn collect(
     sink: &Sink<'_>,
     watch: &Watch,
     packed: Option<&Pool<Packed>>,
-    mut mark: Option<(Duration, &mut dyn FnMut(&End) -> Result<()>)>,
+    mut mark: Option<(Duration, Marker<'_>)>,
 ) -> End {
     let mut row = Watermark::<End>::new();
     let mut early = BTreeMap::<u64, Packed>::new();
     let mut next = 0;
     let mut marked = (Instant::now(), None);
     loop {
-        let wait = mark.as_ref().map_or(Duration::from_secs(3600), |m| m.0.saturating_sub(marked.0.elapsed()));
+        let wait =
+            mark.as_ref().map_or(Duration::from_secs(3600), |m| m.0.saturating_sub(marked.0.elapsed()));
         match outcomes.recv_timeout(wait) {
             Ok(outcome) => {
                 row.done(outcome.seq, outcome.end, |old, new| End {

@@ -85,7 +85,9 @@ mod tests {
     fn every_byte_is_told_once_and_holes_are_zeros() {
         for count in [0, 1, 5, RANGES as u64, 2 * RANGES as u64 + 3] {
             let size = count * 200 + 50;
-            let image = Sparse::new(Format::Raw, size, move || Box::new((0..count).map(|i| i * 200 + 100..i * 200 + 200)));
+            let image = Sparse::new(Format::Raw, size, move || {
+                Box::new((0..count).map(|i| i * 200 + 100..i * 200 + 200))
+            });
             let mut at = 0;
             for e in all(&image) {
                 assert_eq!(e.guest, at);

@@ -145,8 +145,9 @@ mod tests {
 
     #[test]
     fn packed_extents_stay_whole() {
-        let data = Data::Packed { at: 3, size: 5000, codec: Codec::Deflate };
-        let jobs: Vec<_> = cut(vec![Extent { guest: 0, len: 9000, data }], Cut { piece: 1000, gap: 0 }).collect();
+        let data = Data::Packed { at: 3, size: 5000, codec: Codec::Deflate, unpacked: 9000 };
+        let jobs: Vec<_> =
+            cut(vec![Extent { guest: 0, len: 9000, data }], Cut { piece: 1000, gap: 0 }).collect();
         assert_eq!(jobs.len(), 1);
         assert_eq!(jobs[0].0, 3..5003);
     }

@@ -13,12 +13,14 @@ pub(crate) struct PackedQcow2<'a> {
     writer: Mutex<Writer<Bytes<'a>>>,
     watch: &'a Watch,
     cluster: usize,
+    disk: u64,
 }
 
 impl<'a> PackedQcow2<'a> {
     pub(crate) fn create(target: &'a dyn Target, options: Options, watch: &'a Watch) -> Result<Self> {
+        let disk = options.virtual_size;
         let writer = Writer::create(Bytes(target), options)?;
-        Ok(PackedQcow2 { cluster: writer.cluster_size(), writer: Mutex::new(writer), watch })
+        Ok(PackedQcow2 { cluster: writer.cluster_size(), writer: Mutex::new(writer), watch, disk })
     }
 
     /// Writes the tables and the header.
@@ -30,7 +32,13 @@ impl<'a> PackedQcow2<'a> {
 impl Ordered for PackedQcow2<'_> {
     fn packer(&self) -> Box<dyn Packer + '_> {
         let packer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).packer();
-        Box::new(Clusters { packer, cluster: self.cluster, scratch: Vec::new() })
+        Box::new(Clusters {
+            packer,
+            cluster: self.cluster,
+            disk: self.disk,
+            scratch: Vec::new(),
+            padded: Vec::new(),
+        })
     }
 
     fn commit(&self, packed: &Packed) -> Result<()> {
@@ -51,12 +59,16 @@ impl Ordered for PackedQcow2<'_> {
 struct Clusters {
     packer: write::Packer,
     cluster: usize,
+    disk: u64,
     scratch: Vec<u8>,
+    padded: Vec<u8>,
 }
 
 impl Packer for Clusters {
-    fn pack(&mut self, _guest: u64, data: &[u8], out: &mut Packed) -> Result<()> {
-        for cluster in data.chunks(self.cluster) {
+    fn pack(&mut self, guest: u64, data: &[u8], out: &mut Packed) -> Result<()> {
+        for (i, cluster) in data.chunks(self.cluster).enumerate() {
+            let guest = guest + (i * self.cluster) as u64;
+            let cluster = whole(cluster, self.cluster, self.disk - guest, &mut self.padded);
             let len = cluster.len() as u64;
             let (kind, bytes) = match self.packer.pack(cluster, &mut self.scratch)? {
                 write::Packed::Zero => (PartKind::Zero, &[][..]),
@@ -75,6 +87,18 @@ impl Packer for Clusters {
         }
         Ok(())
     }
+}
+
+/// A cluster that the source's end cuts short and the (grown) disk's end does not, filled up with zeros.
+fn whole<'d>(data: &'d [u8], cluster: usize, rest_of_disk: u64, padded: &'d mut Vec<u8>) -> &'d [u8] {
+    let full = usize::try_from(rest_of_disk).unwrap_or(usize::MAX).min(cluster);
+    if data.len() >= full {
+        return data;
+    }
+    padded.clear();
+    padded.extend_from_slice(data);
+    padded.resize(full, 0);
+    padded
 }
 
 /// A target's own bytes, as the qcow2 writer wants them.

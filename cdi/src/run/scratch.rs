@@ -90,4 +90,3 @@ impl std::fmt::Debug for Scratch {
         f.debug_struct("Scratch").field("folder", &self.folder).finish_non_exhaustive()
     }
 }
-

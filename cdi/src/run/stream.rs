@@ -72,10 +72,8 @@ pub(crate) fn place(feed: &Feed<'_>, image: &mut dyn StreamImage, spool: &dyn Re
 /// Fills `buf` up to `want` bytes; true at the end of the stream.
 fn read_up_to(reader: &mut dyn Read, buf: &mut Vec<u8>, want: usize) -> Result<bool> {
     let missing = want.saturating_sub(buf.len());
-    let got = reader
-        .take(missing as u64)
-        .read_to_end(buf)
-        .map_err(|e| Error::io("cannot read the source", e))?;
+    let got =
+        reader.take(missing as u64).read_to_end(buf).map_err(|e| Error::io("cannot read the source", e))?;
     Ok(got < missing)
 }
 

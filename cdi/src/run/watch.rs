@@ -2,8 +2,8 @@
 
 use crate::filter::progress::Count;
 use crate::{Error, Kind};
-use std::sync::{Mutex, PoisonError};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 /// What a run is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,7 +129,11 @@ impl Watch {
 
     /// `Err` once the run has failed: an echo, the error itself stays for [`Watch::outcome`].
     pub(crate) fn check(&self) -> crate::Result<()> {
-        if self.stopped() { Err(Error::new(Kind::Interrupted, "stopped after an earlier error")) } else { Ok(()) }
+        if self.stopped() {
+            Err(Error::new(Kind::Interrupted, "stopped after an earlier error"))
+        } else {
+            Ok(())
+        }
     }
 
     /// The error that stopped the run, once.

@@ -33,7 +33,9 @@ pub fn open(name: &str, options: &Options) -> Result<Arc<dyn Source>> {
         Some(("http" | "https", _)) => Ok(Arc::new(http::Http::open(name, options)?)),
         Some((scheme, _)) if !Path::new(name).exists() => Err(Error::new(
             Kind::Usage,
-            format!("cannot read {name}: {scheme}:// names are not supported; give a path, http://, https:// or -"),
+            format!(
+                "cannot read {name}: {scheme}:// names are not supported; give a path, http://, https:// or -"
+            ),
         )),
         _ => Ok(Arc::new(FileSource::open(Path::new(name))?)),
     }

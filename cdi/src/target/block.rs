@@ -12,6 +12,7 @@
 //! A bare discard (BLKDISCARD) promises nothing about what is read afterwards and is never used.
 //! A device has no other name to be renamed from: until [`Target::finish`] it holds a part of the disk.
 
+use super::behind::WriteBehind;
 use super::held;
 use super::{Finished, Order, Target};
 use crate::size::Human;
@@ -23,7 +24,8 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 /// Whole pages are zeroed by the device, what is left at the edges by a write: the kernel drops the cached pages of a
@@ -33,17 +35,15 @@ const PAGE: u64 = 4096;
 const WORTH_A_CALL: u64 = 256 << 10;
 /// udev looks at a device that was just made or closed, for a moment; a real owner stays.
 const PATIENCE: Duration = Duration::from_secs(3);
-const WRITE_BEHIND: u64 = 8 << 20;
 static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 
 /// A block device being written.
-#[derive(Debug)]
 pub struct BlockTarget {
-    file: File,
+    file: Arc<File>,
     path: PathBuf,
     capacity: u64,
     how: AtomicU8,
-    written: AtomicU64,
+    behind: WriteBehind,
 }
 
 /// Ways to zero, best first.
@@ -69,13 +69,16 @@ impl BlockTarget {
         }
         let capacity =
             (&file).seek(SeekFrom::End(0)).map_err(|e| Error::io(format!("cannot measure {shown}"), e))?;
-        let target = BlockTarget {
-            file,
-            path: path.to_owned(),
-            capacity,
-            how: AtomicU8::new(PUNCH),
-            written: AtomicU64::new(0),
+        let file = Arc::new(file);
+        let behind = {
+            let file = file.clone();
+            WriteBehind::new(move || {
+                if let Err(e) = sys::start_writeback(file.as_fd()) {
+                    tracing::debug!("no write-behind: {e}");
+                }
+            })
         };
+        let target = BlockTarget { file, path: path.to_owned(), capacity, how: AtomicU8::new(PUNCH), behind };
         target.fits(size.unwrap_or(0))?;
         Ok(target)
     }
@@ -83,6 +86,16 @@ impl BlockTarget {
     /// The size of the device.
     pub fn capacity(&self) -> u64 {
         self.capacity
+    }
+
+    /// Whether another device is this one, a partition of it, or the disk it is a partition of: a disk must not be read
+    /// from where it is written.
+    pub fn overlaps(&self, path: &Path) -> bool {
+        let Ok(meta) = std::fs::metadata(path) else { return false };
+        let Ok(own) = self.file.metadata() else { return true };
+        let within = |disk: u64, part: u64| held::with_partitions(disk).iter().any(|&(_, rdev)| rdev == part);
+        meta.file_type().is_block_device()
+            && (within(own.rdev(), meta.rdev()) || within(meta.rdev(), own.rdev()))
     }
 
     fn fits(&self, size: u64) -> Result<()> {
@@ -118,7 +131,7 @@ impl BlockTarget {
                 ZERO => FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
                 WRITE.. => return self.write_zeros(from, len),
             };
-            match rustix::fs::fallocate(&self.file, flags, from, len) {
+            match rustix::fs::fallocate(&*self.file, flags, from, len) {
                 Ok(()) => return Ok(()),
                 // Not every device can do each, and some say so only when asked for the first time.
                 Err(e @ (Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::NODEV)) => {
@@ -136,20 +149,11 @@ impl BlockTarget {
         while left > 0 {
             let n = left.min(ZEROS.len() as u64);
             self.file.write_all_at(&ZEROS[..n as usize], at)?;
-            self.count(n);
+            self.behind.count(n);
             at += n;
             left -= n;
         }
         Ok(())
-    }
-
-    fn count(&self, len: u64) {
-        let before = self.written.fetch_add(len, Ordering::Relaxed);
-        if before / WRITE_BEHIND != (before + len) / WRITE_BEHIND
-            && let Err(e) = sys::start_writeback(self.file.as_fd())
-        {
-            tracing::debug!("no write-behind: {e}");
-        }
     }
 }
 
@@ -161,7 +165,7 @@ impl Target for BlockTarget {
     fn write(&self, guest: u64, data: &[u8]) -> Result<()> {
         self.reach(guest, data.len() as u64)?;
         self.file.write_all_at(data, guest).map_err(|e| self.write_failed(guest, e))?;
-        self.count(data.len() as u64);
+        self.behind.count(data.len() as u64);
         Ok(())
     }
 
@@ -190,7 +194,7 @@ impl Target for BlockTarget {
 
     fn finish(self: Box<Self>) -> Result<Finished> {
         self.sync()?;
-        Ok(Finished { allocated: self.written.load(Ordering::Relaxed) })
+        Ok(Finished { allocated: self.behind.written() })
     }
 }
 

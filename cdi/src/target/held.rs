@@ -94,7 +94,7 @@ pub(super) fn sys_block(rdev: u64) -> PathBuf {
 }
 
 /// A device and its partitions, with names.
-fn with_partitions(rdev: u64) -> Vec<(String, u64)> {
+pub(super) fn with_partitions(rdev: u64) -> Vec<(String, u64)> {
     let folder = sys_block(rdev);
     let name = std::fs::canonicalize(&folder)
         .ok()

@@ -6,11 +6,32 @@
 //! | a block device | `block.rs` | any | BLKZEROOUT, or a punched hole that zeroes |
 //! | `-` | `stdout.rs` | guest order | written |
 //! | a qcow2 file | `qcow2.rs` | guest order | no cluster |
+//!
+//! ```text
+//!  Place::of(name) ─┬─ File ───► Claim::take ─► start(job, mode) ─► FileTarget + Journal + the mark to go on from
+//!                   │            refuse.rs        journal/              │ disk.rs: Folder, Handle (real.rs; sim.rs in tests)
+//!                   ├─ Device ─► BlockTarget::open                      │ behind.rs: write-behind, on its own thread
+//!                   └─ Stdout ─► StdoutTarget::new                      ▼
+//!                                                       write, zero, mark … finish
+//! ```
+//!
+//! Only the engine calls these. A target makes no decision about formats; whoever writes a format (qcow2) into a file
+//! writes it through a `FileTarget`, whose offsets are then those of the file. `held.rs` tells who else has a file or a
+//! device, for the sentences of refusals.
+//!
+//! | refused | kind |
+//! |---|---|
+//! | a link, a folder, a pipe, a file bound into place, a device that is too small | `Refused` |
+//! | in use, no permission, read-only, too little room | `Failed`: it may work later |
+//! | the folder does not exist | `NotFound` |
+//! | no name of a file, a URL, a terminal | `Usage` |
 
+mod behind;
 mod block;
 pub(crate) mod disk;
 mod file;
 mod held;
+mod place;
 mod real;
 mod refuse;
 #[cfg(test)]
@@ -19,6 +40,7 @@ mod stdout;
 
 pub use block::BlockTarget;
 pub use file::{Claim, FileOptions, FileTarget, Started, discard};
+pub use place::Place;
 pub use stdout::StdoutTarget;
 
 use crate::Result;

@@ -79,6 +79,15 @@ fn without_validators_the_size_is_all_there_is() {
 }
 
 #[test]
+fn another_encoding_is_noticed() {
+    let claimed_encoding = Some((1, "gzip".to_owned()));
+    is_noticed(
+        Behaviour { claimed_encoding, ..Behaviour::default() },
+        &["Content-Encoding \"\" became \"gzip\""],
+    );
+}
+
+#[test]
 fn a_shorter_file_is_noticed_past_its_end() {
     let change = changed(None, None, 300_000);
     let bare = Behaviour { etag: None, last_modified: None, change, ..Behaviour::default() };

@@ -141,7 +141,7 @@ fn gzip_is_undone_and_cannot_seek() {
 
 #[test]
 fn an_encoding_that_cannot_be_undone_is_refused() {
-    let claimed = |name: &str| Behaviour { claimed_encoding: Some(name.into()), ..Behaviour::default() };
+    let claimed = |name: &str| Behaviour { claimed_encoding: Some((0, name.into())), ..Behaviour::default() };
     let server = Server::start(pattern(1000), claimed("br"));
     refusal(&server.url("/d"), &quick()).says(Kind::Refused, &["Content-Encoding: br"]);
     let server = Server::start(pattern(1000), claimed("identity"));

@@ -76,6 +76,27 @@ fn small_reads_of_many_threads_fetch_each_block_once() {
 }
 
 #[test]
+fn more_threads_than_cached_blocks_all_get_their_bytes() {
+    let disk = pattern(40_000_000);
+    let server = Server::start(disk.clone(), Behaviour::default());
+    let source = open(&server.url("/d"), &quick());
+    let at = source.read_at().unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..80usize {
+            let (at, disk) = (&at, &disk);
+            scope.spawn(move || {
+                for i in 0..5 {
+                    let offset = 300_000 + (thread * 7919 + i * 104_729) % 600 * 65_536;
+                    let mut buf = vec![0; 1000];
+                    at.read_exact_at(&mut buf, offset as u64).unwrap();
+                    assert!(buf == disk[offset..offset + 1000], "at {offset}");
+                }
+            });
+        }
+    });
+}
+
+#[test]
 fn single_small_reads_do_not_fetch_much_around_them() {
     let disk = pattern(64_000_000);
     let server = Server::start(disk.clone(), Behaviour::default());
@@ -107,6 +128,17 @@ fn a_dropped_reader_stops_asking() {
     let asked = server.requests().len();
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(server.requests().len(), asked, "nothing more is asked for");
+}
+
+#[test]
+fn a_reader_that_pauses_holds_little() {
+    let server = Server::start(pattern(80_000_000), Behaviour::default());
+    let source = open(&server.url("/d"), &quick());
+    let mut reader = source.stream(0).unwrap();
+    reader.read_exact(&mut vec![0; 1_000_000]).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    let asked = asked_for(&server, 80_000_000);
+    assert!(asked <= 24 << 20, "{asked} bytes were asked for");
 }
 
 #[test]

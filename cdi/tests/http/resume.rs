@@ -91,6 +91,25 @@ fn bytes_beyond_the_promise_are_not_taken() {
 }
 
 #[test]
+fn a_total_that_is_too_large_is_never_believed_to_the_end() {
+    let lie = |total: u64| {
+        Server::start(pattern(SIZE), Behaviour { total_lie: Some(total), ..Behaviour::default() })
+    };
+    let server = lie(u64::MAX);
+    refusal(&server.url("/d"), &quick()).says(Kind::Refused, &["18446744073709551615 bytes", "no disk"]);
+    for total in [SIZE as u64 + 1, i64::MAX as u64] {
+        let server = lie(total);
+        let source = open(&server.url("/d"), &quick());
+        assert!(read_at(&source, 1_000_000, 100_000).unwrap() == pattern(SIZE)[1_000_000..1_100_000]);
+        let words = [&*format!("its size of {total} bytes became {SIZE}")];
+        for (offset, len) in [(total - 1, 1), (total - 100_000, 100_000)] {
+            failure(read_at(&source, offset, len)).says(Kind::Failed, &words);
+        }
+        failure(read(&source, total - 1)).says(Kind::Failed, &words);
+    }
+}
+
+#[test]
 fn a_busy_server_is_waited_for() {
     let disk = pattern(SIZE);
     for skip in [0, 1] {

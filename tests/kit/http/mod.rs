@@ -45,8 +45,8 @@ pub struct Behaviour {
     pub until_close: bool,
     /// Send the file compressed with gzip, whatever was asked.
     pub gzip: bool,
-    /// A `Content-Encoding` that is only claimed.
-    pub claimed_encoding: Option<String>,
+    /// A `Content-Encoding` that is only claimed, from this request on (the first is 0).
+    pub claimed_encoding: Option<(u32, String)>,
     /// Time before each answer.
     pub latency: Duration,
     /// Bytes per second on each connection.
@@ -71,6 +71,8 @@ pub struct Behaviour {
     pub length_lie: i64,
     /// Added to both ends of the true `Content-Range`.
     pub range_lie: i64,
+    /// The total in `Content-Range`, instead of the true one.
+    pub total_lie: Option<u64>,
     /// The most bytes sent for one range.
     pub longest_range: Option<u64>,
 }
@@ -101,6 +103,7 @@ impl Default for Behaviour {
             change: None,
             length_lie: 0,
             range_lie: 0,
+            total_lie: None,
             longest_range: None,
         }
     }

@@ -27,7 +27,7 @@ pub(super) fn respond(shared: &Shared, stream: &mut dyn Stream, request: &Reques
         return short(stream, answer.0, &answer.1);
     }
     let mut answer = Answer::plan(shared, request, number);
-    answer.spoil(behaviour);
+    answer.spoil(behaviour, number);
     stream.write_all(answer.head.as_bytes())?;
     answer.body(shared, stream, counted)
 }
@@ -91,7 +91,8 @@ impl<'a> Answer<'a> {
                 status = "206 Partial Content";
                 let (first, last) =
                     (range.start as i64 + behaviour.range_lie, end as i64 - 1 + behaviour.range_lie);
-                head += &format!("Content-Range: bytes {first}-{last}/{size}\r\n");
+                let total = behaviour.total_lie.unwrap_or(size);
+                head += &format!("Content-Range: bytes {first}-{last}/{total}\r\n");
                 part = range.start as usize..end as usize;
             }
         }
@@ -102,11 +103,13 @@ impl<'a> Answer<'a> {
         Answer { bytes, range: part, head, chunked: false, keep: true }
     }
 
-    fn spoil(&mut self, behaviour: &Behaviour) {
+    fn spoil(&mut self, behaviour: &Behaviour, number: u32) {
         if behaviour.gzip {
             self.head += "Content-Encoding: gzip\r\n";
         }
-        if let Some(claimed) = &behaviour.claimed_encoding {
+        if let Some((from, claimed)) = &behaviour.claimed_encoding
+            && number >= *from
+        {
             self.head += &format!("Content-Encoding: {claimed}\r\n");
         }
         if behaviour.until_close {

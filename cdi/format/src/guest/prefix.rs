@@ -61,9 +61,9 @@ impl ReadAt for PrefixView {
                     let from = at.checked_add(skip).ok_or(io::ErrorKind::UnexpectedEof)?;
                     self.bytes.read_exact_at(now, from)?;
                 }
-                Data::Packed { at, size, codec, unpacked } => {
+                Data::Packed { .. } => {
                     let mut clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
-                    let cluster = clusters.get(self.format, &self.bytes, &extent, at, size, codec, unpacked)?;
+                    let cluster = clusters.get(self.format, &self.bytes, &extent)?;
                     let skip = skip as usize; // below the largest cluster, or `get` would have refused
                     now.copy_from_slice(&cluster[skip..skip + len]);
                 }

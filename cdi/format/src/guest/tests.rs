@@ -170,13 +170,17 @@ fn a_raw_prefix_is_itself() {
 }
 
 #[test]
-#[ignore = "needs the unpacker"]
 fn compressed_clusters_are_unpacked_once() {
     let plain: Vec<u8> = (0..CLUSTER).map(|i| (i / 100) as u8).collect();
     let mut packer = flate2::write::DeflateEncoder::new(vec![], flate2::Compression::default());
     packer.write_all(&plain).unwrap();
     let packed = packer.finish().unwrap();
-    let data = Data::Packed { at: 0, size: packed.len() as u32, codec: Codec::Deflate };
+    let data = Data::Packed {
+        at: 0,
+        size: packed.len() as u32,
+        codec: crate::Codec::Deflate,
+        unpacked: CLUSTER as u32,
+    };
     let (view, _) = view(CLUSTER, vec![Extent { guest: 0, len: CLUSTER, data }], 10, packed);
     let mut out = vec![0; 1000];
     view.read_exact_at(&mut out, 500).unwrap();

@@ -41,14 +41,14 @@ pub(super) fn walk(head: &[u8], from: usize, cluster: usize, whole: bool) -> Res
         let Some((kind, len)) = extension(head, at) else {
             return more(head, at + 8, whole);
         };
-        if kind == END {
-            break;
-        }
         let end = at + 8 + len;
         if end > cluster {
             let what =
                 format!("header extension {kind:#010x} has {len} bytes, it reaches past the first cluster");
             return Err(refuse(Kind::Malformed, at as u64 + 4, what));
+        }
+        if kind == END {
+            break;
         }
         let Some(data) = head.get(at + 8..end) else {
             return more(head, end, whole);

@@ -27,11 +27,11 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// A growing list takes twice its length for a moment, so extents may fill a quarter of the memory.
+    /// A growing list takes twice its length for a moment, and is copied once: it may fill an eighth.
     pub(super) fn new(limits: Limits) -> Self {
         let memory = limits.table_memory;
         Budget {
-            extents: (memory / 4 / size_of::<Extent>()).max(64),
+            extents: (memory / 8 / size_of::<Extent>()).max(64),
             buffer: (memory / 8).clamp(4096, 1 << 20),
             table_bytes: memory as u64 / 2,
         }

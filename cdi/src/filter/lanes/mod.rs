@@ -53,6 +53,21 @@ impl From<io::Error> for Stop {
     }
 }
 
+/// A part of the stream that can be decoded by itself.
+pub(super) struct Unit {
+    /// Where it begins in the compressed stream.
+    pub(super) at: u64,
+    /// What its codec will hold.
+    pub(super) memory: u64,
+    /// Packed bytes worth reading ahead while it is alone: to reach the next unit, if that is near enough.
+    pub(super) ahead: u64,
+    /// What a decoder must remember to enter here.
+    pub(super) boundary: Vec<u8>,
+}
+
+/// Packed bytes read ahead of a unit whose end cannot be foreseen.
+pub(super) const AHEAD: u64 = 8 << 20;
+
 /// Walks a container and cuts it into units: its half of a format.
 pub(super) trait Split: Send + 'static {
     /// Walks all of the input: `tape.begin(..)`, pass the unit's bytes, `tape.end(..)`, and so on.
@@ -71,17 +86,17 @@ pub(super) trait Codec: Send + 'static {
     fn end(&mut self, left: bool) -> io::Result<()>;
 }
 
-/// Starts the threads.
+/// Starts the threads. `extra`: what may be held besides the head's codec, however large the budget is.
 pub(super) fn open<S: Split, C: Codec>(
     name: &'static str,
     input: Box<dyn Read + Send>,
     mut splitter: S,
     codec: impl Fn() -> C + Send + Sync + 'static,
-    room: Room,
+    (room, extra): (Room, u64),
     from: &Boundary,
     on_boundary: Option<OnBoundary>,
 ) -> Result<Opened> {
-    let shared = Arc::new(Shared::new(room.at_first));
+    let shared = Arc::new(Shared::new(room.at_first, extra));
     let start_worker = {
         let shared = shared.clone();
         let codec = Arc::new(codec);

@@ -1,8 +1,10 @@
 //! What splitter, workers and reader share: the lanes, and the account of memory with its rules.
 //!
-//! Let `limit` be the bound without [`HEAD_PLAIN`] chunks, which always stay free for the head lane's output.
+//! Let `limit` be the bound without [`HEAD_PLAIN`] chunks, which always stay free for the head lane's output; and no more
+//! than `extra` above what the head's codec holds.
 //! - The splitter may take a packed chunk when the sum stays under `limit` and would also do so if the hungriest lane
-//!   that has not started ran alone; or when fewer than [`LEAST_PACKED`] exist.
+//!   that has not started ran alone; or when fewer than [`LEAST_PACKED`] exist. While the head is the only lane, it
+//!   takes no more than is worth it: reading far into a unit without end gains nothing.
 //! - A worker may start the head lane at any time: the lanes before it are gone, those behind start after it, so it
 //!   is alone with packed chunks, and the rule above left room for it. Another lane starts when the sum allows it.
 //! - A lane behind the head may take a plain chunk when the sum allows it; the head lane while fewer than
@@ -11,7 +13,7 @@
 //! So nobody waits for ever: the head's missing input is what the splitter reads next (while it is inside the head's
 //! unit no other lane exists, and the head eats packed chunks), and its output leaves with the reader.
 
-use super::{CHUNK, Stop};
+use super::{CHUNK, Stop, Unit};
 use crate::Error;
 use std::collections::VecDeque;
 use std::io;
@@ -43,6 +45,7 @@ struct State {
     /// Whether the head has been announced to the reader.
     announced: bool,
     bound: u64,
+    extra: u64,
     packed: usize,
     plain: usize,
     codecs: u64,
@@ -54,9 +57,7 @@ struct State {
 }
 
 struct Lane {
-    at: u64,
-    memory: u64,
-    boundary: Vec<u8>,
+    unit: Unit,
     packed: VecDeque<Slice>,
     /// All packed bytes are there; `false`: the splitter failed inside the unit.
     closed: Option<bool>,
@@ -84,7 +85,7 @@ pub(super) struct Job {
 }
 
 impl Shared {
-    pub(super) fn new(bound: u64) -> Self {
+    pub(super) fn new(bound: u64, extra: u64) -> Self {
         let state = State {
             lanes: VecDeque::new(),
             first: 0,
@@ -92,6 +93,7 @@ impl Shared {
             made: 0,
             announced: false,
             bound,
+            extra,
             packed: 0,
             plain: 0,
             codecs: 0,
@@ -149,7 +151,7 @@ impl Shared {
     }
 
     /// A new unit. Says whether one more worker would be of use.
-    pub(super) fn begin(&self, at: u64, memory: u64, boundary: Vec<u8>) -> Result<bool, Stop> {
+    pub(super) fn begin(&self, unit: Unit) -> Result<bool, Stop> {
         let mut state = self.lock();
         while !state.gone && state.lanes.len() >= LANES {
             state = self.wait(state);
@@ -159,7 +161,7 @@ impl Shared {
         }
         let packed = VecDeque::new();
         let plain = VecDeque::new();
-        state.lanes.push_back(Lane { at, memory, boundary, packed, closed: None, plain, done: None });
+        state.lanes.push_back(Lane { unit, packed, closed: None, plain, done: None });
         state.made += 1;
         let lanes_waiting = (state.made - state.unstarted.max(state.first)) as usize;
         let more = lanes_waiting > state.idle_workers;
@@ -222,7 +224,7 @@ impl Shared {
             if state.unstarted < state.made {
                 let lane = state.unstarted;
                 let index = (lane - state.first) as usize;
-                let (at, memory) = (state.lanes[index].at, state.lanes[index].memory);
+                let (at, memory) = (state.lanes[index].unit.at, state.lanes[index].unit.memory);
                 if index == 0 || state.sum() + memory <= state.limit() {
                     state.unstarted += 1;
                     state.codecs += memory;
@@ -314,7 +316,7 @@ impl Shared {
             let announced = state.announced;
             if let Some(lane) = state.lanes.front_mut() {
                 if !announced {
-                    let (input, boundary) = (lane.at, std::mem::take(&mut lane.boundary));
+                    let (input, boundary) = (lane.unit.at, std::mem::take(&mut lane.unit.boundary));
                     state.announced = true;
                     return Next::Unit { input, state: boundary };
                 }
@@ -358,14 +360,19 @@ impl State {
     }
 
     fn limit(&self) -> u64 {
-        self.bound.saturating_sub((HEAD_PLAIN * CHUNK) as u64)
+        let bound = self.bound.saturating_sub((HEAD_PLAIN * CHUNK) as u64);
+        let head = self.lanes.front().map_or(0, |lane| lane.unit.memory);
+        bound.min(head.saturating_add(self.extra))
     }
 
     fn may_read(&self) -> bool {
         let first = (self.unstarted - self.first.min(self.unstarted)) as usize;
-        let hungriest = self.lanes.iter().skip(first).map(|lane| lane.memory).max().unwrap_or(0);
-        let alone = ((self.packed + 1) * CHUNK) as u64 + hungriest;
-        self.sum() + CHUNK as u64 <= self.limit() && alone <= self.limit()
+        let hungriest = self.lanes.iter().skip(first).map(|lane| lane.unit.memory).max().unwrap_or(0);
+        let packed = ((self.packed + 1) * CHUNK) as u64;
+        let alone = packed + hungriest;
+        let only = self.lanes.front().filter(|lane| self.lanes.len() == 1 && lane.closed.is_none());
+        let worth_it = only.is_none_or(|lane| packed <= lane.unit.ahead);
+        worth_it && self.sum() + CHUNK as u64 <= self.limit() && alone <= self.limit()
     }
 
     fn buffer(&mut self) -> Box<[u8]> {

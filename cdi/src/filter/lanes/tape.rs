@@ -1,8 +1,8 @@
 //! The compressed stream as the splitter walks it: bytes it looks at, bytes it passes over, and of both, those that go
 //! to the unit which is open. Nothing is copied: a unit gets slices of the chunks that were read.
 
-use super::Stop;
 use super::shared::{Chunk, Shared, Slice};
+use super::{Stop, Unit};
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -99,16 +99,9 @@ impl Tape {
         Ok(true)
     }
 
-    /// From here on bytes belong to a unit, which begins at `at` of the compressed stream. What was taken of it
-    /// already is in `before`, which the codec gets first; `boundary` is what a decoder must remember to enter there.
-    pub(in super::super) fn begin(
-        &mut self,
-        at: u64,
-        memory: u64,
-        boundary: Vec<u8>,
-        before: Vec<u8>,
-    ) -> Result<(), Stop> {
-        let more = self.shared.begin(at, memory, boundary)?;
+    /// From here on bytes belong to a unit. What was taken of it already is in `before`, which the codec gets first.
+    pub(in super::super) fn begin(&mut self, unit: Unit, before: Vec<u8>) -> Result<(), Stop> {
+        let more = self.shared.begin(unit)?;
         if more && self.workers_left > 0 {
             self.workers_left -= 1;
             // The first worker exists; without this one there is only less in parallel.

@@ -1,17 +1,207 @@
+//! The one disk in an archive: GNU, PAX, ustar and v7. Size: what the entry says. Zeros: holes of sparse entries are
+//! expanded to zeros (old GNU, and PAX in its versions 0.0, 0.1 and 1.0).
+//!
+//! An own reader, because it must be strict where unpackers are lenient: an archive that two programs could read as
+//! two different disks is refused. Names are never used to open anything.
+//!
+//! ```text
+//!  Search ──first candidate──► Disk ──its last byte──► Rest ──end mark, zeros──► Ended
+//! ```
+//!
+//! The archive is a stream, so the first candidate is handed on at once. The end of the stream is an error if the rest
+//! holds a second candidate: whoever keeps a disk only after a clean end never keeps a wrong one. What counts as a
+//! candidate is told in `candidate.rs`.
+
+mod archive;
+mod candidate;
+mod header;
+mod pax;
+mod sparse;
+#[cfg(test)]
+mod tests;
+
+pub(super) use header::looks_like_tar;
+
+use super::{Layer, refused};
+use archive::{Archive, Entry, What};
+use candidate::{Worth, quoted};
+use sparse::Map;
 use std::io::{self, Read};
+
+/// Further candidates that a refusal names.
+const NAMED: usize = 5;
+
+/// The disk in an archive, as a reader.
 pub(super) struct Tar {
-    input: Box<dyn Read + Send>,
+    archive: Archive,
+    /// Names of the candidates: the first is the disk.
+    candidates: Vec<String>,
+    more: u64,
+    /// The first link, device or the like, and the first file that is no disk: for the refusal when there is no disk.
+    special: Option<String>,
+    other: Option<String>,
+    state: State,
 }
+
+enum State {
+    Search,
+    Disk(Disk),
+    Rest,
+    Ended,
+    Failed,
+}
+
+struct Disk {
+    map: Map,
+    /// The segment that `pos` is in, or that comes next.
+    segment: usize,
+    pos: u64,
+    /// First bytes of the data that were looked at.
+    looked: Vec<u8>,
+    given: usize,
+}
+
 impl Tar {
     pub(super) fn new(input: Box<dyn Read + Send>) -> Self {
-        Tar { input }
+        Tar {
+            archive: Archive::new(input),
+            candidates: Vec::new(),
+            more: 0,
+            special: None,
+            other: None,
+            state: State::Search,
+        }
+    }
+
+    fn step(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match &mut self.state {
+                State::Search | State::Rest => self.entry()?,
+                State::Disk(disk) => {
+                    let n = disk.read(&mut self.archive, out)?;
+                    if n > 0 {
+                        return Ok(n);
+                    }
+                    self.archive.finish_entry()?;
+                    self.state = State::Rest;
+                }
+                State::Ended => return Ok(0),
+                State::Failed => return Err(io::Error::other("the stream has already failed")),
+            }
+        }
+    }
+
+    fn entry(&mut self) -> io::Result<()> {
+        let Some(entry) = self.archive.next()? else {
+            self.archive.drain()?;
+            return self.end();
+        };
+        let mut looked = Vec::new();
+        match entry.what {
+            What::Folder => {}
+            What::Special(kind) => {
+                self.special.get_or_insert(format!("{} is a {kind}", quoted(&entry.name)));
+            }
+            What::File if self.is_candidate(&entry, &mut looked)? => return self.candidate(entry, looked),
+            What::File => {
+                self.other.get_or_insert(entry.name);
+            }
+        }
+        self.archive.skip_entry()
+    }
+
+    fn is_candidate(&mut self, entry: &Entry, looked: &mut Vec<u8>) -> io::Result<bool> {
+        Ok(match candidate::by_name(&entry.name, entry.map.size()) {
+            Worth::Disk => true,
+            Worth::Never => false,
+            Worth::IfItsBytesSay => {
+                *looked = self.archive.look(candidate::LOOK)?;
+                candidate::by_bytes(looked)
+            }
+        })
+    }
+
+    fn candidate(&mut self, entry: Entry, looked: Vec<u8>) -> io::Result<()> {
+        if self.candidates.len() < NAMED {
+            self.candidates.push(entry.name);
+        } else {
+            self.more += 1;
+        }
+        if matches!(self.state, State::Search) {
+            self.state = State::Disk(Disk { map: entry.map, segment: 0, pos: 0, looked, given: 0 });
+            return Ok(());
+        }
+        self.archive.skip_entry()
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        let at = self.archive.offset();
+        let what = match (self.candidates.as_slice(), &self.special, &self.other) {
+            ([_], _, _) => {
+                self.state = State::Ended;
+                return Ok(());
+            }
+            ([], Some(special), _) => {
+                format!("there is no disk in the archive; {special}, which cannot be one")
+            }
+            ([], None, Some(other)) => format!(
+                "there is no disk in the archive; {} does not look like one (under 512 bytes, or notes by its name)",
+                quoted(other)
+            ),
+            ([], None, None) => "there is no file in the archive".to_owned(),
+            (several, _, _) => {
+                let names = several.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
+                let more = if self.more > 0 { format!(" and {} more", self.more) } else { String::new() };
+                format!("several files in the archive could be the disk: {names}{more}; pack just one")
+            }
+        };
+        Err(refused(Layer::Tar, at, what))
     }
 }
+
 impl Read for Tar {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        self.input.read(out)
+        if out.is_empty() {
+            return Ok(0);
+        }
+        let result = self.step(out);
+        if result.is_err() {
+            self.state = State::Failed;
+        }
+        result
     }
 }
-pub(super) fn looks_like_tar(_head: &[u8]) -> bool {
-    false
+
+impl Disk {
+    fn read(&mut self, archive: &mut Archive, out: &mut [u8]) -> io::Result<usize> {
+        let segment = loop {
+            match self.map.segments().get(self.segment) {
+                Some(segment) if segment.end <= self.pos => self.segment += 1,
+                other => break other,
+            }
+        };
+        let (data, until) = match segment {
+            Some(segment) if segment.start <= self.pos => (true, segment.end),
+            Some(segment) => (false, segment.start),
+            None => (false, self.map.size()),
+        };
+        let most = usize::try_from(until - self.pos).unwrap_or(usize::MAX).min(out.len());
+        let out = &mut out[..most];
+        let n = match data {
+            false => {
+                out.fill(0);
+                most
+            }
+            true if self.given < self.looked.len() => {
+                let left = &self.looked[self.given..];
+                let n = left.len().min(most);
+                out[..n].copy_from_slice(&left[..n]);
+                self.given += n;
+                n
+            }
+            true => archive.data(out)?,
+        };
+        self.pos += n as u64;
+        Ok(n)
+    }
 }

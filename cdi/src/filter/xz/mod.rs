@@ -42,7 +42,7 @@ pub(super) fn open(
         input,
         split::Splitter::new(room.budget, resume),
         decode::Decoder::default,
-        room,
+        (room, u64::MAX),
         from,
         on_boundary,
     )

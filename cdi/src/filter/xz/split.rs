@@ -3,7 +3,7 @@
 use super::container::{self, BlockHeader, STREAM_HEADER, StreamFlags};
 use super::index::{self, Seen, Sums};
 use super::{CODEC, broken};
-use crate::filter::lanes::{self, Split, Stop, Tape};
+use crate::filter::lanes::{self, Split, Stop, Tape, Unit};
 use crate::filter::{Budget, Layer, too_much_memory, truncated};
 
 pub(super) struct Splitter {
@@ -49,11 +49,12 @@ impl Resume {
 
 impl Split for Splitter {
     fn split(&mut self, tape: &mut Tape) -> Result<(), Stop> {
+        let mut first = true;
         if let Some(Resume { flags, before }) = self.resume.take() {
             self.stream(tape, flags, Seen::entered(before))?;
             self.padding(tape)?;
+            first = false;
         }
-        let mut first = true;
         // A stream may follow; padding has been passed.
         while first || tape.peek()?.is_some() {
             first = false;
@@ -108,7 +109,9 @@ impl Splitter {
         if need > self.budget.memory {
             return Err(too_much_memory(Layer::Xz, start, "dictionary", need, self.budget).into());
         }
-        tape.begin(start, memory, resume.write(), before)?;
+        let near = block.packed.filter(|&packed| packed < self.budget.memory / 2);
+        let ahead = near.unwrap_or(lanes::AHEAD);
+        tape.begin(Unit { at: start, memory, ahead, boundary: resume.write() }, before)?;
         let body = tape.offset();
         let plain = lzma2(tape)?;
         let packed = tape.offset() - body;

@@ -13,13 +13,16 @@
 mod decode;
 mod frame;
 
-use super::lanes::{self, Split, Stop, Tape};
+use super::lanes::{self, Split, Stop, Tape, Unit};
 use super::{Boundary, Budget, Layer, Need, OnBoundary, Opened, Room, refused, too_much_memory, truncated};
 use crate::{Error, Result};
 use std::io::{self, Read};
 
 /// What libzstd takes for a frame besides the window: its tables, and buffers for one block.
 const CODEC: u64 = 512 << 10;
+
+/// Other frames' windows and all buffers, at most: zstd is fast enough not to need more.
+const EXTRA: u64 = 24 << 20;
 
 pub(super) fn open(
     input: Box<dyn Read + Send>,
@@ -28,7 +31,7 @@ pub(super) fn open(
     on_boundary: Option<OnBoundary>,
 ) -> Result<Opened> {
     let splitter = Splitter { budget: room.budget };
-    lanes::open("zstd", input, splitter, decode::Decoder::default, room, from, on_boundary)
+    lanes::open("zstd", input, splitter, decode::Decoder::default, (room, EXTRA), from, on_boundary)
 }
 
 /// The first frame's header tells the window.
@@ -49,9 +52,9 @@ pub(super) fn need(mut head: &[u8]) -> Result<Need> {
     let header = head.get(4..4 + frame::size(*head.get(4).ok_or_else(short)?)).ok_or_else(short)?;
     let header = frame::parse(header, 0).map_err(|e| Error::io("zstd", e))?;
     // A frame decoded beside another waits with its output, and the bytes of the one before it wait too.
-    let content = header.content.unwrap_or(header.window.saturating_mul(4));
+    let content = header.content.unwrap_or(u64::MAX);
     let per_thread = header.window.saturating_add(CODEC).saturating_add(content).saturating_add(content / 2);
-    Ok(Need { least: least(header.window), per_thread })
+    Ok(Need { least: least(header.window), per_thread: per_thread.min(EXTRA) })
 }
 
 struct Splitter {
@@ -93,7 +96,7 @@ impl Splitter {
         if need > self.budget.memory {
             return Err(too_much_memory(Layer::Zstd, at, "window", need, self.budget).into());
         }
-        tape.begin(at, memory, Vec::new(), before)?;
+        tape.begin(Unit { at, memory, ahead: lanes::AHEAD, boundary: Vec::new() }, before)?;
         let mut last = false;
         while !last {
             let mut block = [0; 3];

@@ -1,9 +1,11 @@
 //! Small reads (tables of an image, headers, signatures) come out of a few cached blocks: one fetch serves all threads
 //! that want the same block, and reads that go forward fetch further ahead each time. Large reads pass by.
 
-use super::read_at::fetch;
-use super::remote::Remote;
+use super::gate::Pass;
+use super::read_at::on_this_thread;
+use super::remote::{Remote, Sink};
 use crate::Result;
+use bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -27,11 +29,13 @@ pub(super) struct Cache {
 struct State {
     blocks: HashMap<u64, Block>,
     clock: u64,
+    /// Memory of blocks that were thrown out.
+    spare: Vec<Vec<u8>>,
 }
 
 struct Block {
     /// `None` while it is on its way.
-    data: Option<Box<[u8]>>,
+    data: Option<Vec<u8>>,
     used: u64,
     /// How many blocks came in the same fetch.
     run: u64,
@@ -54,7 +58,9 @@ impl Cache {
             } else {
                 let run = state.reserve(index, end.div_ceil(BLOCK), remote.size.div_ceil(BLOCK));
                 drop(state);
-                self.fill(remote, index, run)?;
+                let copied = self.fill(remote, index, run, buf, offset)?;
+                buf = &mut buf[copied..];
+                offset += copied as u64;
             }
         }
         Ok(())
@@ -73,23 +79,26 @@ impl Cache {
         done
     }
 
-    fn fill(&self, remote: &Remote, index: u64, run: u64) -> Result<()> {
+    /// Fetches blocks, and copies what `buf` wants of them before anyone can throw them out again.
+    fn fill(&self, remote: &Remote, index: u64, run: u64, buf: &mut [u8], offset: u64) -> Result<usize> {
         // Whatever happens, nobody may wait for ever for blocks that will not come.
         let unmark = Unmark { cache: self, index, run };
         let start = index * BLOCK;
-        let end = (start + run * BLOCK).min(remote.size);
-        let mut bytes = vec![0; usize::try_from(end - start).unwrap_or_default()];
-        fetch(remote, &mut bytes, start)?;
+        let end = start.saturating_add(run * BLOCK).min(remote.size);
+        let mut filled = Blocks { full: vec![], spare: std::mem::take(&mut self.lock().spare) };
+        on_this_thread(remote, start..end, &mut filled)?;
         let mut state = self.lock();
-        for (i, data) in (index..).zip(bytes.chunks(BLOCK as usize)) {
+        state.spare.append(&mut filled.spare);
+        for (i, data) in (index..).zip(filled.full) {
             state.clock += 1;
             let used = state.clock;
-            state.blocks.insert(i, Block { data: Some(data.into()), used, run });
+            state.blocks.insert(i, Block { data: Some(data), used, run });
         }
+        let copied = state.copy(buf, offset);
         state.evict();
         drop(state);
         drop(unmark);
-        Ok(())
+        Ok(copied)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -126,10 +135,40 @@ impl State {
     }
 
     fn evict(&mut self) {
-        while self.blocks.len() > MOST_BLOCKS {
-            let there = self.blocks.iter().filter(|(_, block)| block.data.is_some());
-            let Some(oldest) = there.min_by_key(|(_, block)| block.used).map(|(i, _)| *i) else { return };
-            self.blocks.remove(&oldest);
+        loop {
+            let there = || self.blocks.iter().filter(|(_, block)| block.data.is_some());
+            if there().count() <= MOST_BLOCKS {
+                return;
+            }
+            let Some(oldest) = there().min_by_key(|(_, block)| block.used).map(|(i, _)| *i) else { return };
+            let memory = self.blocks.remove(&oldest).and_then(|block| block.data);
+            if self.spare.len() < MOST_AHEAD as usize {
+                self.spare.extend(memory);
+            }
+        }
+    }
+}
+
+/// Cuts what comes into blocks.
+struct Blocks {
+    full: Vec<Vec<u8>>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Sink for Blocks {
+    const SOMEONE_WAITS: bool = true;
+
+    async fn take(&mut self, mut bytes: Bytes, _: &mut Option<Pass<'_>>) {
+        while !bytes.is_empty() {
+            let room = self.full.last().map_or(0, |last| BLOCK as usize - last.len());
+            if room == 0 {
+                let mut next = self.spare.pop().unwrap_or_default();
+                next.clear();
+                next.reserve_exact(BLOCK as usize);
+                self.full.push(next);
+            } else if let Some(last) = self.full.last_mut() {
+                last.extend_from_slice(&bytes.split_to(room.min(bytes.len())));
+            }
         }
     }
 }

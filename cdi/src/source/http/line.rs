@@ -91,7 +91,22 @@ impl Line {
         silence: &mut Silence,
     ) -> Result<Response, Fault> {
         let shortcut = self.resolved.read().ok().and_then(|known| known.clone());
-        let mut place = shortcut.clone().unwrap_or_else(|| self.origin.clone());
+        let answer = self.get_from(shortcut.as_ref(), range, if_range, silence).await;
+        if answer.is_err() && shortcut.is_some() {
+            // Perhaps it is only the place the redirect led to; the next try may be sent to another.
+            self.remember(None);
+        }
+        answer
+    }
+
+    async fn get_from(
+        &self,
+        shortcut: Option<&Location>,
+        range: Option<Range<u64>>,
+        if_range: Option<&HeaderValue>,
+        silence: &mut Silence,
+    ) -> Result<Response, Fault> {
+        let mut place = shortcut.unwrap_or(&self.origin).clone();
         let mut hops = 0;
         loop {
             let response = self.send(&place, range.as_ref(), if_range, silence).await?;
@@ -110,7 +125,7 @@ impl Line {
                 StatusCode::OK | StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE
             ) {
                 let redirected = (place != self.origin).then_some(place);
-                if redirected != shortcut {
+                if redirected.as_ref() != shortcut {
                     self.remember(redirected);
                 }
                 return Ok(response);

@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 
 const MIB: u64 = 1 << 20;
 /// The memory of all queues together.
-const BUDGET: u64 = 20 * MIB;
+const BUDGET: u64 = 16 * MIB;
 /// The memory of one queue.
 const MOST_HELD: u64 = 4 * MIB;
 /// A segment when it is alone.

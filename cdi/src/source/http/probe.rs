@@ -49,6 +49,11 @@ pub(super) async fn probe(line: Line) -> Result<Found> {
     let size =
         if partial { ContentRange::of(&headers).and_then(|r| r.total) } else { response.content_length() };
     let size = if response.status() == StatusCode::RANGE_NOT_SATISFIABLE { Some(0) } else { size };
+    if let Some(size) = size.filter(|size| i64::try_from(*size).is_err()) {
+        let what =
+            format!("{}: the server says that the file has {size} bytes, which no disk has", line.name());
+        return Err(Error::refused(what));
+    }
     let validators = Validators::new(&headers, size);
     let (head, body) = match size {
         Some(size) if partial || size == 0 => {

@@ -8,6 +8,7 @@ use crate::Result;
 use bytes::Bytes;
 use disk_format::ReadAt;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The file as [`ReadAt`].
@@ -40,13 +41,18 @@ impl ReadAt for RemoteAt {
     }
 }
 
-/// Fills `buf` with one request, on the calling thread.
-pub(super) fn fetch(remote: &Remote, buf: &mut [u8], offset: u64) -> Result<()> {
+/// Fills `buf` with one request.
+fn fetch(remote: &Remote, buf: &mut [u8], offset: u64) -> Result<()> {
     if buf.is_empty() {
         return Ok(());
     }
     let range = offset..offset + buf.len() as u64;
-    client::runtime()?.block_on(remote.transfer(range, &mut Fill { buf, filled: 0 }))
+    on_this_thread(remote, range, &mut Fill { buf, filled: 0 })
+}
+
+/// Runs a transfer on the calling thread.
+pub(super) fn on_this_thread(remote: &Remote, range: Range<u64>, sink: &mut impl Sink) -> Result<()> {
+    client::runtime()?.block_on(remote.transfer(range, sink))
 }
 
 /// The caller's buffer.

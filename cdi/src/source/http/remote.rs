@@ -124,7 +124,7 @@ impl Remote {
         };
         // A 416's own headers do not describe the file.
         let now = if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
-            Validators::new(&Default::default(), size)
+            Validators::of_size(size)
         } else {
             Validators::new(headers, size)
         };

@@ -26,8 +26,9 @@ pub(super) struct Attempts {
 impl Attempts {
     /// `at` is the offset of the first byte that is wanted.
     pub(super) fn new(name: &str, options: &Options, at: u64) -> Attempts {
-        let silence = Silence { idle: options.idle_timeout, spent: Duration::ZERO };
         let (retries, first_pause) = (options.retries, options.first_pause);
+        let silence =
+            Silence { idle: options.idle_timeout, spent: Duration::ZERO, may_try_another: retries > 0 };
         Attempts { name: name.to_owned(), retries, first_pause, failures: 0, at, silence }
     }
 
@@ -43,8 +44,12 @@ impl Attempts {
         }
         self.failures += 1;
         if self.failures > self.retries {
-            let times = self.failures;
-            let what = format!("{}: gave up at byte {at} after {times} failures in a row", self.name);
+            let times = if self.failures == 1 {
+                "a failure"
+            } else {
+                &format!("{} failures in a row", self.failures)
+            };
+            let what = format!("{}: gave up at byte {at} after {times}", self.name);
             return Err(Error::new(error.kind(), what).because(error));
         }
         let pause = match retry_after {
@@ -69,6 +74,7 @@ impl Attempts {
 pub(super) struct Silence {
     idle: Duration,
     spent: Duration,
+    may_try_another: bool,
 }
 
 /// What silence asks for.
@@ -90,7 +96,7 @@ impl Silence {
     /// Waits for bytes of a body. After half the time a fresh connection is tried, once.
     pub(super) async fn body<T>(&mut self, work: impl Future<Output = T>) -> Result<T, TooQuiet> {
         let half = self.idle / 2;
-        let until = if self.spent < half { half } else { self.idle };
+        let until = if self.may_try_another && self.spent < half { half } else { self.idle };
         self.wait(until.saturating_sub(self.spent), work).await
     }
 
@@ -152,6 +158,56 @@ fn below(text: &str, end: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn attempts(retries: u32) -> Attempts {
+        let idle_timeout = Duration::from_millis(40);
+        let first_pause = Duration::from_millis(100);
+        Attempts::new("http://h/d", &Options { retries, idle_timeout, first_pause, ..Options::default() }, 0)
+    }
+
+    fn fault() -> Fault {
+        Fault::Again { error: Error::failed("broken"), retry_after: Some(Duration::ZERO) }
+    }
+
+    #[tokio::test]
+    async fn only_failures_without_a_new_byte_count() {
+        let mut tries = attempts(2);
+        for at in [0, 0, 1, 1, 2, 1000] {
+            tries.pause(at, fault()).await.unwrap();
+        }
+        tries.pause(1000, fault()).await.unwrap();
+        let error = tries.pause(1000, fault()).await.unwrap_err();
+        assert_eq!(error.to_string(), "http://h/d: gave up at byte 1000 after 3 failures in a row");
+        let last = attempts(0).pause(0, Fault::Final(Error::failed("final"))).await.unwrap_err();
+        assert_eq!(last.to_string(), "final");
+    }
+
+    #[test]
+    fn pauses_double_up_to_a_bound() {
+        let mut attempts = attempts(100);
+        for (failures, most) in [(1, 100), (2, 200), (5, 1600), (8, 10_000), (100, 10_000)] {
+            attempts.failures = failures;
+            let pause = attempts.back_off();
+            let most = Duration::from_millis(most);
+            assert!(most / 2 <= pause && pause <= most, "{pause:?} after {failures}");
+        }
+    }
+
+    #[tokio::test]
+    async fn silence_is_counted_over_connections_and_a_byte_breaks_it() {
+        let (never, half, all) =
+            (std::future::pending::<()>, Duration::from_millis(20), Duration::from_millis(40));
+        let mut silence = attempts(1).silence;
+        assert_eq!(silence.body(never()).await, Err(TooQuiet::TryAnother(half)));
+        silence.broken();
+        assert_eq!(silence.body(never()).await, Err(TooQuiet::TryAnother(half)));
+        assert_eq!(silence.head(never()).await, Err(TooQuiet::Timeout(all)));
+        assert_eq!(
+            attempts(0).silence.body(never()).await,
+            Err(TooQuiet::Timeout(all)),
+            "no other may be tried"
+        );
+    }
 
     #[test]
     fn retry_after_is_seconds_or_a_date() {

@@ -9,16 +9,25 @@ pub(super) struct Validators {
     etag: Option<String>,
     modified: Option<String>,
     size: Option<u64>,
+    /// `Content-Encoding`, empty when there is none: the same file in another encoding is other bytes.
+    encoding: Option<String>,
 }
 
 impl Validators {
     /// `size` is that of the whole file.
     pub(super) fn new(headers: &HeaderMap, size: Option<u64>) -> Validators {
+        let encoding = text(headers, &header::CONTENT_ENCODING).map(|name| name.to_ascii_lowercase());
         Validators {
             etag: text(headers, &header::ETAG),
             modified: text(headers, &header::LAST_MODIFIED),
             size,
+            encoding: Some(encoding.filter(|name| name != "identity").unwrap_or_default()),
         }
+    }
+
+    /// The size alone, from an answer that does not describe the file otherwise.
+    pub(super) fn of_size(size: Option<u64>) -> Validators {
+        Validators { size, ..Validators::default() }
     }
 
     /// What `If-Range` may carry. A weak ETag may not (the server would never match it).
@@ -57,8 +66,15 @@ impl Validators {
         {
             return Some(format!("Last-Modified \"{}\" became \"{}\"", clip(a), clip(b)));
         }
-        match (self.size, now.size) {
-            (Some(a), Some(b)) if a != b => Some(format!("its size of {a} bytes became {b}")),
+        if let (Some(a), Some(b)) = (self.size, now.size)
+            && a != b
+        {
+            return Some(format!("its size of {a} bytes became {b}"));
+        }
+        match (&self.encoding, &now.encoding) {
+            (Some(a), Some(b)) if a != b => {
+                Some(format!("Content-Encoding \"{}\" became \"{}\"", clip(a), clip(b)))
+            }
             _ => None,
         }
     }

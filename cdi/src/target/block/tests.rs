@@ -41,7 +41,7 @@ impl Loop {
     }
 
     fn refusal(&self, size: u64) -> String {
-        let e = BlockTarget::open(&self.device, Some(size)).unwrap_err().to_string();
+        let e = BlockTarget::open(&self.device, Some(size)).err().unwrap().to_string();
         assert!(e.contains(self.device.to_str().unwrap()), "{e}");
         e
     }
@@ -149,7 +149,7 @@ fn many_threads_write_between_zeroed_ranges() {
 #[test]
 fn a_device_that_is_too_small_is_refused_with_both_sizes() {
     let Some(device) = Loop::new(&[]) else { return };
-    let e = BlockTarget::open(&device.device, Some(SIZE + 512)).unwrap_err();
+    let e = BlockTarget::open(&device.device, Some(SIZE + 512)).err().unwrap();
     assert_eq!(e.kind(), Kind::Refused);
     let e = e.to_string();
     assert!(e.contains("has 16777216 bytes (16.0 MiB)") && e.contains("needs 16777728"), "{e}");
@@ -192,6 +192,10 @@ fn a_device_with_a_mounted_partition_is_refused() {
     }
     let e = device.refusal(4096);
     assert!(run("umount", &[place]));
+    let target = BlockTarget::open(Path::new(&partition), Some(4096)).unwrap();
+    assert!(target.overlaps(&device.device));
+    drop(target);
+    assert!(BlockTarget::open(&device.device, Some(4096)).unwrap().overlaps(Path::new(&partition)));
     assert!(e.contains(&format!("{partition} is mounted on {place}")), "{e}");
 }
 
@@ -207,7 +211,9 @@ fn a_device_that_somebody_else_has_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let link = folder.path().join("by-id");
     std::os::unix::fs::symlink(&device.device, &link).unwrap();
-    drop(BlockTarget::open(&link, Some(4096)).unwrap());
+    let linked = BlockTarget::open(&link, Some(4096)).unwrap();
+    assert!(linked.overlaps(&device.device) && !linked.overlaps(Path::new("/dev/null")));
+    drop(linked);
 
     let name = device.device.to_str().unwrap();
     if run("mkswap", &[name]) && run("swapon", &[name]) {
@@ -221,7 +227,7 @@ fn a_device_that_somebody_else_has_is_refused() {
 
 #[test]
 fn what_is_no_writable_device_is_refused() {
-    let open = |path: &str| BlockTarget::open(Path::new(path), None).unwrap_err();
+    let open = |path: &str| BlockTarget::open(Path::new(path), None).err().unwrap();
     assert_eq!(open("/dev/null").kind(), Kind::Refused);
     assert_eq!(open("/dev/no-such-device").kind(), Kind::NotFound);
     let Some(device) = Loop::new(&["--read-only"]) else { return };

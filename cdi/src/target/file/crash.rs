@@ -3,7 +3,7 @@
 
 use super::super::sim::{Rng, SimFolder};
 use super::*;
-use crate::journal::Position;
+use crate::journal::{Job, Mark, Mode, Position};
 use crate::source::Identity;
 
 const BLOCK: usize = 1024;
@@ -68,7 +68,7 @@ fn run(folder: &SimFolder, how: Manner) -> Result<()> {
             let offset = at + block.len() as u64;
             started
                 .journal
-                .mark(&started.target, &Mark { position: Position::Linear { offset }, written: offset })?;
+                .mark(&started.target, &Mark { position: Position::Linear { offset }, written: offset, sum: None })?;
         }
     }
     started.target.set_size(size)?;

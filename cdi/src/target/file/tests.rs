@@ -1,9 +1,11 @@
 use super::*;
-use crate::journal::Position;
+use crate::Kind;
+use crate::journal::{Job, Mark, Mode, Position};
 use crate::source::Identity;
 use rustix::fs::FlockOperation;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 fn folder() -> tempfile::TempDir {
@@ -386,6 +388,18 @@ fn a_journal_stays_short() {
     again.journal.mark(&again.target, &mark(40)).unwrap();
     finish(again.target);
     assert_eq!(names(folder.path()), ["disk.img"]);
+}
+
+#[test]
+fn a_claim_that_comes_to_nothing_leaves_nothing() {
+    let folder = folder();
+    let path = folder.path().join("disk.img");
+    drop(Claim::take(&path).unwrap());
+    assert_eq!(names(folder.path()), [""; 0]);
+    // What an earlier run left is not ours to remove.
+    drop(FileTarget::create(&path, sized(4096)).unwrap());
+    drop(Claim::take(&path).unwrap());
+    assert_eq!(names(folder.path()), ["disk.img.partial"]);
 }
 
 #[test]

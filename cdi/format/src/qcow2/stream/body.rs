@@ -38,6 +38,8 @@ pub(super) struct Body {
     most_pending: usize,
     pub(super) spooled: Spooled,
     most_spooled: usize,
+    /// The end of the cluster in which raw data was told last.
+    cluster_end: u64,
     /// Too many ranges to remember: nothing more is told before the end.
     keep_all: bool,
     pub(super) ended: bool,
@@ -107,9 +109,10 @@ impl Body {
             next_block: 0,
             tables: Tables::default(),
             pending: Pending::default(),
-            most_pending: limits.table_memory / 4 / size_of::<Extent>(),
+            most_pending: limits.table_memory / 6 / size_of::<Extent>(),
             spooled: Spooled::default(),
-            most_spooled: (limits.table_memory / 16 / size_of::<Range<u64>>()).max(16),
+            most_spooled: (limits.table_memory / 8 / size_of::<Range<u64>>()).max(16),
+            cluster_end: 0,
             keep_all: false,
             ended: false,
             left_table: 0,
@@ -165,11 +168,35 @@ impl Body {
             return Ok(Step::On);
         }
         let next = [fixed, table, block, self.next_pending()].into_iter().flatten().min().unwrap_or(u64::MAX);
-        self.spool(self.at..next.min(piece.end), piece);
+        match self.unread() {
+            Some(unread) if unread.start <= self.at => self.at = unread.end.min(next).min(piece.end),
+            Some(unread) => self.unknown(self.at..unread.start.min(next).min(piece.end), piece),
+            None => self.unknown(self.at..next.min(piece.end), piece),
+        }
         Ok(Step::On)
     }
 
-    /// Keeps bytes whose meaning is not known.
+    /// Bytes here or soon that belong to a cluster of known data, but that nothing reads of it: subclusters that are
+    /// not there, and what the disk's end cuts off.
+    fn unread(&self) -> Option<Range<u64>> {
+        if self.at < self.cluster_end {
+            return Some(self.at..self.cluster_end);
+        }
+        let next = self.pending.peek().filter(|next| matches!(next.data, Data::Raw { .. }));
+        let at = next.filter(|_| !self.keep_all)?.file_range()?.start;
+        let start = at >> self.header().cluster_bits << self.header().cluster_bits;
+        (start < at).then_some(start..at)
+    }
+
+    /// Bytes that nothing names yet: kept, as long as a table may come that names them.
+    fn unknown(&mut self, range: Range<u64>, piece: &mut Piece<'_>) {
+        if self.l1.is_none() && self.tables.all_read() && !self.keep_all {
+            self.at = range.end;
+        } else {
+            self.spool(range, piece);
+        }
+    }
+
     fn spool(&mut self, range: Range<u64>, piece: &mut Piece<'_>) {
         self.at = range.end;
         self.spooled.add(range.clone());
@@ -205,7 +232,10 @@ impl Body {
             }
         };
         if let Some(extent) = told {
-            self.at = self.at.max(self.dealt_with(&extent));
+            self.at = self.at.max(self.dealt_with(&extent, piece));
+            if let Data::Raw { .. } = extent.data {
+                self.cluster_end = self.at.next_multiple_of(self.header().cluster_size());
+            }
             piece.out.extents.push(extent);
         }
         Ok(Step::On)
@@ -214,19 +244,20 @@ impl Body {
     /// Up to where the file is of no further use, now that this data is told.
     ///
     /// Compressed data ends somewhere in its last sector, and other clusters may begin in the rest of it, some of
-    /// them whole. The next pending one tells that nothing else does, if both are of one table that keeps its data
+    /// them whole. Where its end cannot be told, the next pending one tells that nothing else does, if both are of one table that keeps its data
     /// apart from that of unknown ones. Otherwise the last sector is kept.
-    fn dealt_with(&mut self, told: &Extent) -> u64 {
+    fn dealt_with(&mut self, told: &Extent, piece: &Piece<'_>) -> u64 {
         let range = told.file_range().unwrap_or_default();
-        if !matches!(told.data, Data::Packed { .. }) {
-            return range.end;
+        let Data::Packed { at, codec, .. } = told.data else { return range.end };
+        if let Some(end) = codec.end(piece.slice(range.clone())) {
+            return at + end as u64;
         }
         let table = |extent: &Extent| extent.guest >> self.map.header.table_bits();
         let nth = self.map.l1.at_or_after(table(told));
         let follows = |next: &Extent| next.file_range().is_some_and(|next| next.start <= range.end);
         let neighbour = self.pending.peek().is_some_and(|next| follows(next) && table(next) == table(told));
         let apart = neighbour && self.tables.keeps_apart(nth);
-        self.tables.told(nth);
+        self.tables.told(nth, told.guest >> self.header().cluster_bits);
         if apart { range.end } else { range.start.max((range.end - 1) / SECTOR * SECTOR) }
     }
 
@@ -293,7 +324,7 @@ impl Body {
         let l1 = l1.finish()?;
         self.map.occupied.check_l1(&l1, self.header().l1.offset)?;
         self.map.l1 = l1;
-        self.tables = Tables::new(self.map.l1.tables.len());
+        self.tables = Tables::new(self.map.l1.tables.len(), self.header().cluster_bits);
         let cluster_size = self.header().cluster_size();
         self.next_table = self.map.l1.before_cluster(self.at.div_ceil(cluster_size));
         for nth in (0..self.next_table).filter_map(|nth| self.map.l1.in_file(nth)) {

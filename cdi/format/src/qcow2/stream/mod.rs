@@ -95,7 +95,8 @@ fn misused(what: String) -> Error {
 /// Data whose bytes were told as something else, or never came.
 fn gone(extent: &Extent, at: u64) -> Error {
     let what = format!(
-        "the data of guest offset {:#x} overlaps other data or metadata of the image, whose bytes have gone by",
+        "the data of guest offset {:#x} overlaps other data or metadata of the image, whose bytes have gone by; \
+         read it from a file or a server that can seek",
         extent.guest
     );
     refuse(Kind::Malformed, at, what)

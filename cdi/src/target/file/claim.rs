@@ -1,0 +1,215 @@
+//! Taking a name for a target, and deciding with its journal where to begin. The name is taken before the first byte is
+//! fetched, so that a target that cannot be written costs nobody an hour.
+
+use super::{FileOptions, FileTarget, Names, OPEN_END, Zeros, reserve};
+use crate::journal::{self, Before, Job, Journal, Mark, Mode, Resume, may_resume};
+use crate::size::Human;
+use crate::target::behind::WriteBehind;
+use crate::target::disk::{Claimed, Folder, Handle, Kept};
+use crate::target::real::RealFolder;
+use crate::target::refuse;
+use crate::{Error, Kind, Result};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, RwLock};
+
+/// A target name that is ours: examined, and locked against a second run. Nothing has been changed.
+pub struct Claim {
+    folder: Arc<dyn Folder>,
+    names: Names,
+    tidy: Tidy,
+    file: Box<dyn Handle>,
+    kept: Option<Kept>,
+    created: bool,
+}
+
+/// A file target that is ready for data.
+pub struct Started {
+    /// Where the data goes.
+    pub target: FileTarget,
+    /// Where the marks go.
+    pub journal: Journal,
+    /// Where to go on; `None` is the beginning.
+    pub mark: Option<Mark>,
+    /// Why an earlier run was thrown away, if one was.
+    pub anew: Option<String>,
+}
+
+/// Removes an empty `.partial` that came to nothing: a claim that was dropped, a start that failed.
+struct Tidy {
+    folder: Arc<dyn Folder>,
+    partial: OsString,
+    armed: bool,
+}
+
+impl Claim {
+    /// Refuses what cannot become a disk: a link, a folder, a device, a file that is in use, a name that another run
+    /// is writing, a place without write permission.
+    pub fn take(path: &Path) -> Result<Self> {
+        let (folder, name) = split(path)?;
+        let folder = RealFolder::open(folder)?;
+        let kept = refuse::existing(&folder, name, path)?;
+        Claim::of(Arc::new(folder), name, kept)
+    }
+
+    pub(super) fn of(folder: Arc<dyn Folder>, name: &OsStr, kept: Option<Kept>) -> Result<Self> {
+        let names = Names::of(name);
+        let Claimed { file, created } = folder.claim(&names.partial)?;
+        let tidy = Tidy { folder: folder.clone(), partial: names.partial.clone(), armed: created };
+        Ok(Claim { folder, names, tidy, file, kept, created })
+    }
+
+    /// Goes on with the earlier run where that is safe and wanted, or starts anew.
+    pub fn start(self, options: FileOptions, job: &Job, mode: Mode) -> Result<Started> {
+        let partial = self.file.identity().map_err(|e| self.failed("cannot examine", e))?;
+        let before = if self.created {
+            Before::Nothing
+        } else {
+            Journal::read(&*self.folder, &self.names.journal, &partial)?
+        };
+        match may_resume(&before, job, mode) {
+            Resume::Go(mark) => {
+                let journal = Journal::reopen(self.folder.clone(), &self.names.journal, &partial)?;
+                let target = self.go_on(options)?;
+                Ok(Started { target, journal, mark: Some(mark), anew: None })
+            }
+            Resume::Anew(anew) => {
+                let target = self.start_anew(options)?;
+                let journal = Journal::create(target.folder.clone(), &target.names.journal, job, partial)?;
+                // Both names must be durable before the first mark speaks of them.
+                target
+                    .folder
+                    .sync()
+                    .map_err(|e| target.names.failed(&*target.folder, "cannot sync the folder of", e))?;
+                Ok(Started { target, journal, mark: None, anew })
+            }
+            Resume::Refuse(why) => {
+                let path = self.folder.path(&self.names.target);
+                let what =
+                    format!("cannot go on with {}: {why}; run it without --resume", path.display());
+                Err(Error::new(Kind::Usage, what))
+            }
+        }
+    }
+
+    /// Starts anew, without a journal.
+    pub fn start_anew(mut self, options: FileOptions) -> Result<FileTarget> {
+        // The old journal's marks must be gone for good before the data they speak of goes.
+        let cleared = journal::remove(&*self.folder, &self.names.journal).and_then(|was_there| {
+            if was_there {
+                self.folder.sync()?;
+            }
+            self.file.set_len(0)
+        });
+        cleared.map_err(|e| self.failed("cannot empty", e))?;
+        self.tidy.armed = true;
+        self.ready(options, Zeros::Free)
+    }
+
+    fn go_on(self, options: FileOptions) -> Result<FileTarget> {
+        self.ready(options, Zeros::Made)
+    }
+
+    fn ready(self, options: FileOptions, zeros: Zeros) -> Result<FileTarget> {
+        self.make_room(options)?;
+        if let Some(kept) = &self.kept {
+            self.file.take_after(kept).map_err(|e| self.failed("cannot set the mode of", e))?;
+        }
+        let Claim { folder, names, mut tidy, file, .. } = self;
+        let size = AtomicU64::new(options.size.unwrap_or(OPEN_END));
+        let there = file.len().map_err(|e| names.failed(&*folder, "cannot examine", e))?;
+        let file: Arc<dyn Handle> = Arc::from(file);
+        let behind = {
+            let file = file.clone();
+            WriteBehind::new(move || file.start_writeback())
+        };
+        tidy.armed = false;
+        Ok(FileTarget {
+            folder,
+            names,
+            file,
+            zeros,
+            preallocate: options.preallocate,
+            size,
+            end: AtomicU64::new(there),
+            growing: RwLock::new(()),
+            behind,
+        })
+    }
+
+    /// Checks the free space, sets the length, reserves.
+    fn make_room(&self, options: FileOptions) -> Result<()> {
+        let path = self.folder.path(&self.names.target);
+        let has = self.file.allocated().map_err(|e| self.failed("cannot examine", e))?;
+        let needed =
+            if options.preallocate { options.size.unwrap_or(0).max(options.needed) } else { options.needed };
+        let needed = needed.saturating_sub(has);
+        // Some network file systems do not tell; the write will.
+        let free = self.folder.free().unwrap_or(u64::MAX);
+        if needed > free {
+            let what = format!(
+                "the file system of {} has {} free and the disk needs {} ({needed} bytes): make room or choose \
+                 another place",
+                path.display(),
+                Human(free),
+                Human(needed),
+            );
+            return Err(Error::failed(what));
+        }
+        let Some(size) = options.size else { return Ok(()) };
+        self.file.set_len(size).map_err(|e| {
+            let what = format!(
+                "the file system of {} cannot hold a file of {} ({size} bytes)",
+                path.display(),
+                Human(size)
+            );
+            Error::failed(what).because(e)
+        })?;
+        if options.preallocate { reserve(&*self.file, size, &path) } else { Ok(()) }
+    }
+
+    fn failed(&self, what: &str, e: io::Error) -> Error {
+        self.names.failed(&*self.folder, what, e)
+    }
+}
+
+/// Removes what an ended run left beside `path`, where going on makes no sense (the input was refused). Refused while
+/// a run is writing it.
+pub fn discard(path: &Path) -> Result<()> {
+    let (folder, name) = split(path)?;
+    let folder = RealFolder::open(folder)?;
+    discard_in(Arc::new(folder), name)
+}
+
+fn discard_in(folder: Arc<dyn Folder>, name: &OsStr) -> Result<()> {
+    let claim = Claim::of(folder, name, None)?;
+    journal::remove(&*claim.folder, &claim.names.journal)
+        .map_err(|e| claim.failed("cannot remove the journal of", e))?;
+    claim.folder.remove(&claim.names.partial).map_err(|e| claim.failed("cannot remove", e))?;
+    Ok(())
+}
+
+impl Drop for Tidy {
+    fn drop(&mut self) {
+        if self.armed
+            && let Err(e) = self.folder.remove(&self.partial)
+        {
+            tracing::warn!("{} is left behind: {e}", self.folder.path(&self.partial).display());
+        }
+    }
+}
+
+/// The folder and the name in it.
+fn split(path: &Path) -> Result<(&Path, &OsStr)> {
+    use std::os::unix::ffi::OsStrExt;
+    let folder_named = path.as_os_str().as_bytes().ends_with(b"/");
+    match (path.parent(), path.file_name()) {
+        (Some(folder), Some(name)) if !folder_named => Ok((folder, name)),
+        _ => Err(Error::new(
+            Kind::Usage,
+            format!("the target {:?} does not name a file", path.display().to_string()),
+        )),
+    }
+}

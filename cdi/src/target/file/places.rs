@@ -1,0 +1,172 @@
+//! Places where a disk cannot be put. Most of them can be made by root only.
+
+use super::*;
+use crate::Kind;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+fn run(program: &str, args: &[&str]) -> bool {
+    match Command::new(program).args(args).output() {
+        Ok(output) if output.status.success() => true,
+        Ok(output) => {
+            eprintln!("skipped: {program} {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+            false
+        }
+        Err(e) => {
+            eprintln!("skipped: {program}: {e}");
+            false
+        }
+    }
+}
+
+/// A mount that goes away with the value.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn new(args: &[&str], at: &Path) -> Option<Self> {
+        let at_text = at.to_str().unwrap();
+        run("mount", &[args, &[at_text]].concat()).then(|| Mounted(at.to_owned()))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        run("umount", &[self.0.to_str().unwrap()]);
+    }
+}
+
+fn refused(path: &Path) -> String {
+    let e = FileTarget::create(path, FileOptions { size: Some(4096), ..FileOptions::default() });
+    let e = e.err().unwrap_or_else(|| panic!("{} was taken", path.display()));
+    assert_eq!(e.kind(), Kind::Failed, "{e:?}");
+    e.to_string()
+}
+
+#[test]
+fn a_disk_that_becomes_full_says_how_to_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(_mount) = Mounted::new(&["-t", "tmpfs", "-o", "size=4m", "tmpfs"], folder.path()) else {
+        return;
+    };
+    let path = folder.path().join("disk.img");
+    let target =
+        FileTarget::create(&path, FileOptions { size: Some(1 << 30), ..FileOptions::default() }).unwrap();
+    let data = [1; 64 << 10];
+    let e = (0..).find_map(|i| target.write(i * data.len() as u64, &data).err()).unwrap();
+    assert_eq!(e.kind(), Kind::Failed);
+    let text = e.to_string();
+    assert!(
+        text.contains("the disk is full: 4.0 MiB of") && text.contains("run the same command again"),
+        "{text}"
+    );
+    assert!(text.contains(" 0 bytes are free"), "{text}");
+    assert!(std::error::Error::source(&e).is_some());
+    drop(target);
+    assert!(!path.exists() && folder.path().join("disk.img.partial").exists(), "it can be gone on with");
+    discard(&path).unwrap();
+
+    // Known beforehand.
+    let options = FileOptions { size: Some(1 << 30), needed: 5 << 20, preallocate: false };
+    let e = FileTarget::create(&path, options).err().unwrap().to_string();
+    assert!(e.contains("has 4.0 MiB free and the disk needs 5.0 MiB"), "{e}");
+    FileTarget::create(&path, FileOptions { needed: 3 << 20, ..options }).unwrap();
+}
+
+#[test]
+fn a_read_only_file_system() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(_mount) = Mounted::new(&["-t", "tmpfs", "tmpfs"], folder.path()) else { return };
+    fs::write(folder.path().join("old"), "old").unwrap();
+    if !run("mount", &["-o", "remount,ro", folder.path().to_str().unwrap()]) {
+        return;
+    }
+    assert!(refused(&folder.path().join("new")).contains("the file system is read-only"));
+    assert!(refused(&folder.path().join("old")).contains("may not be written"));
+}
+
+#[test]
+fn a_file_bound_into_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let (inner, outer) = (folder.path().join("inner"), folder.path().join("outer"));
+    fs::write(&inner, "inner").unwrap();
+    fs::write(&outer, "outer").unwrap();
+    let Some(_mount) = Mounted::new(&["--bind", outer.to_str().unwrap()], &inner) else { return };
+    let e = FileTarget::create(&inner, FileOptions::default()).err().unwrap();
+    assert!(e.kind() == Kind::Refused && e.to_string().contains("mount point"), "{e}");
+}
+
+#[test]
+fn a_file_with_a_loop_device_on_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk.img");
+    fs::write(&path, vec![0; 1 << 20]).unwrap();
+    let output = Command::new("losetup").args(["--find", "--show"]).arg(&path).output();
+    let Some(output) = output.ok().filter(|o| o.status.success()) else {
+        eprintln!("skipped: no loop device");
+        return;
+    };
+    let device = String::from_utf8(output.stdout).unwrap();
+    let e = refused(&path);
+    assert!(run("losetup", &["--detach", device.trim()]));
+    assert!(e.contains(&format!("the loop device {} is attached", device.trim())), "{e}");
+}
+
+#[test]
+fn an_immutable_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk.img");
+    fs::write(&path, "old").unwrap();
+    if !run("chattr", &["+i", path.to_str().unwrap()]) {
+        return;
+    }
+    let e = refused(&path);
+    assert!(run("chattr", &["-i", path.to_str().unwrap()]));
+    assert!(e.contains("may not be written") || e.contains("immutable"), "{e}");
+    assert!(run("chattr", &["+a", path.to_str().unwrap()]));
+    let e = refused(&path);
+    assert!(run("chattr", &["-a", path.to_str().unwrap()]));
+    assert!(e.contains("may not be written") || e.contains("append-only"), "{e}");
+}
+
+#[test]
+fn what_an_ordinary_user_may_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let mode = |path: PathBuf, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    mode(folder.path().into(), 0o755);
+    fs::create_dir(at("closed")).unwrap();
+    fs::create_dir(at("open")).unwrap();
+    mode(at("open"), 0o777);
+    fs::write(at("open/roots"), "x").unwrap();
+    fs::create_dir(at("sticky")).unwrap();
+    mode(at("sticky"), 0o1777);
+    fs::write(at("sticky/roots"), "x").unwrap();
+    mode(at("sticky/roots"), 0o666);
+
+    // User and group belong to a thread, as the kernel sees it.
+    let as_nobody = || {
+        use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+        let (uid, gid) = (rustix::fs::Uid::from_raw(65534), rustix::fs::Gid::from_raw(65534));
+        let dropped = set_thread_groups(&[])
+            .and_then(|()| set_thread_res_gid(gid, gid, gid))
+            .and_then(|()| set_thread_res_uid(uid, uid, uid));
+        if let Err(e) = dropped {
+            eprintln!("skipped: not root: {e}");
+            return;
+        }
+        assert!(refused(&at("closed/new")).contains("no permission to make files in that folder"));
+        assert!(refused(&at("open/roots")).contains("exists and may not be written"));
+        assert!(refused(&at("sticky/roots")).contains("belongs to another user"));
+        for name in ["open/new", "sticky/new"] {
+            let target = FileTarget::create(&at(name), FileOptions::default()).unwrap();
+            (Box::new(target) as Box<dyn Target>).finish().unwrap();
+        }
+        // The new file is theirs, and the one it replaces was root's.
+        fs::write(at("open/mine"), "x").unwrap();
+        let target = FileTarget::create(&at("open/mine"), FileOptions::default()).unwrap();
+        (Box::new(target) as Box<dyn Target>).finish().unwrap();
+    };
+    std::thread::scope(|s| s.spawn(as_nobody).join().unwrap());
+}
