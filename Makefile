@@ -42,6 +42,7 @@ demo: build ## the main job, seen: a Debian disk over HTTP becomes a raw disk
 	tests/demo.sh "$(TARGET)/release/coracle"
 
 bench: build ## measure against the usual tools and write docs/benchmarks.md (about 40 minutes)
+	cargo build --release --locked -p coracle --example decode
 	tests/bench/run "$(TARGET)/release/coracle" $(BENCH)
 
 fuzz: ## run every fuzz target for FUZZ_SECONDS (60) each; needs a nightly Rust
