@@ -81,7 +81,10 @@ impl Codes {
         let mut litlen_lengths = [8; 288];
         litlen_lengths[144..256].fill(9);
         litlen_lengths[256..280].fill(7);
-        Codes { litlen_lengths, distance_lengths: [5; 32] }
+        // Distances over 4096 have no code here either.
+        let mut distance_lengths = [0; 32];
+        distance_lengths[..DISTANCE_SYMBOLS].fill(5);
+        Codes { litlen_lengths, distance_lengths }
     }
 
     /// How many bits the tokens and the end of the block take.

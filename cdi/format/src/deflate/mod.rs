@@ -91,3 +91,6 @@ impl Encoder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

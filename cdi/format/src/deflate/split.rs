@@ -4,8 +4,8 @@ use super::tables::{DISTANCE_SYMBOLS, LITLEN_SYMBOLS};
 use super::token::{Chunk, Histogram};
 
 /// What a block's header costs, in bits: about so much, and for each symbol that occurs.
-const HEADER: f32 = 110.0;
-const HEADER_PER_SYMBOL: f32 = 2.6;
+const HEADER: f32 = 150.0;
+const HEADER_PER_SYMBOL: f32 = 3.0;
 
 /// Joins chunks into blocks, from left to right.
 pub(super) fn join(chunks: &mut Vec<Chunk>) {

@@ -7,6 +7,8 @@ use crate::{Error, Format, Result};
 const COLLECT: usize = 1 << 20;
 /// A write of this size gains nothing from being copied first.
 const LARGE: usize = 256 << 10;
+/// Holes in files are made of these.
+const PAGE: usize = 4 << 10;
 
 pub(super) struct Output<W> {
     to: W,
@@ -50,6 +52,14 @@ impl<W: WriteAt> Output<W> {
             return Ok(());
         }
         self.to.write_all_at(bytes, at).map_err(|e| failed(what, at, e))
+    }
+
+    /// A table: its zeros at the end are left to the target, which may know that they are there.
+    pub(super) fn table(&mut self, what: &str, bytes: &[u8], at: u64) -> Result<()> {
+        let used = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |i| i + 1);
+        let used = used.next_multiple_of(PAGE).min(bytes.len());
+        self.write(what, &bytes[..used], at)?;
+        self.zero(what, (bytes.len() - used) as u64, at + used as u64)
     }
 
     pub(super) fn zero(&mut self, what: &str, len: u64, at: u64) -> Result<()> {

@@ -201,7 +201,7 @@ impl<W: WriteAt> Writer<W> {
     fn leave_region(&mut self) -> Result<()> {
         let Some(l2) = self.l2.take() else { return Ok(()) };
         let table: Vec<u8> = l2.entries.iter().flat_map(|entry| entry.to_be_bytes()).collect();
-        self.out.write("an L2 table", &table, l2.at)
+        self.out.table("an L2 table", &table, l2.at)
     }
 
     fn set_entry(&mut self, guest: u64, entry: u64) {
@@ -216,7 +216,7 @@ impl<W: WriteAt> Writer<W> {
                 Chore::Close(Gap { at, len }) => self.out.pad(len, at)?,
                 Chore::Counts { at, counts } => {
                     let block: Vec<u8> = counts.iter().flat_map(|n| n.to_be_bytes()).collect();
-                    self.out.write("a refcount block", &block, at)?;
+                    self.out.table("a refcount block", &block, at)?;
                 }
             }
         }
