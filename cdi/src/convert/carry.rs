@@ -2,7 +2,7 @@
 
 use super::facts::{Opened, Stream, Way, enter_at, limits};
 use super::report::Report;
-use super::{Prepared, Request, shown, verify};
+use super::{Prepared, Request, ends, shown, verify};
 use crate::journal::{Job as Errand, Journal, Mark, Mode, Position};
 use crate::plan::{Facts, Flow, Output, Place, Plan};
 use crate::run::engine::{End, Engine, Size};
@@ -90,7 +90,8 @@ impl Run<'_> {
             }
             let target = claim.start_anew(options)?;
             let partial = target.partial();
-            return self.through(Box::new(target), source, way, None, &partial);
+            let done = self.through(Box::new(target), source, way, None, &partial);
+            return done.map_err(|e| ends::after(e, path, self.plan.resume, self.watch));
         }
         let errand = Errand {
             source: self.facts.source.name.clone(),
@@ -109,7 +110,8 @@ impl Run<'_> {
             }
             _ => way,
         };
-        self.through(Box::new(target), source, way, Some((journal, mark)), &partial)
+        let done = self.through(Box::new(target), source, way, Some((journal, mark)), &partial);
+        done.map_err(|e| ends::after(e, path, self.plan.resume, self.watch))
     }
 
     fn to_block(&self, path: &Path, source: &dyn Source, way: Way) -> Result<(Moved, Finished)> {

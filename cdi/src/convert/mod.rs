@@ -21,7 +21,7 @@ use crate::filter::verify::Digest;
 use crate::plan::{self, Output, Plan, Wishes};
 use crate::run::watch::{Phase, Watch};
 use crate::source::Options;
-use crate::{Error, Result};
+use crate::Result;
 use disk_format::Format;
 use std::time::Duration;
 
@@ -75,12 +75,6 @@ impl Prepared {
     /// Moves the bytes. On failure nothing stands under the target's name; what was written stays where a later run
     /// can go on, unless the input itself is to blame.
     pub fn run(self, watch: &Watch) -> Result<Report> {
-        let partial = ends::Partial::of(&self);
-        carry::carry(self, watch).map_err(|e| partial.after(e, watch))
+        carry::carry(self, watch)
     }
-}
-
-/// The error that a watch keeps is the first one; what a producer or worker returned is an echo of it.
-fn first(watch: &Watch, e: Error) -> Error {
-    watch.outcome().err().unwrap_or(e)
 }

@@ -1,0 +1,59 @@
+//! `coracle inspect`.
+
+use super::source::SourceArgs;
+use crate::ui;
+use cdi::Result;
+use cdi::inspect::{InspectOptions, inspect, text};
+
+/// Tell what a disk is and what lies on it, without converting it
+///
+/// NAME is a path, a block device, http:// or https://, or '-' for standard
+/// input. Of a disk that can be read by offset only the few KiB are read that
+/// tell; of a compressed one the first MiB are decoded. An image that convert
+/// would refuse is described, too, with the reason.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    coracle inspect disk.qcow2\n  \
+    coracle inspect --json https://server/debian.iso\n  \
+    coracle inspect --usage --digest disk.img")]
+pub(crate) struct Args {
+    /// The disk
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    /// Tell how full it is: data and zeros by all tables
+    #[arg(long)]
+    usage: bool,
+
+    /// Compute the SHA-256 of the file as it is, which reads all of it
+    #[arg(long)]
+    digest: bool,
+
+    /// Print JSON (docs/reference/inspect-json.md)
+    #[arg(long)]
+    json: bool,
+
+    /// Say that a larger disk would be refused
+    #[arg(long, value_name = "SIZE", default_value = "16TiB", value_parser = cdi::size::parse)]
+    max_size: u64,
+
+    /// Bound on the memory for decompression
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = cdi::size::parse)]
+    memory: u64,
+
+    #[command(flatten)]
+    from: SourceArgs,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let source = cdi::source::open(&args.name, &args.from.options()?)?;
+    let options = InspectOptions {
+        usage: args.usage,
+        digest: args.digest,
+        max_size: args.max_size,
+        memory: args.memory,
+        ..InspectOptions::default()
+    };
+    let report = inspect(&*source, options)?;
+    if args.json { ui::json(&report) } else { ui::out(&text(&report)) }
+}
