@@ -8,6 +8,9 @@ use crate::{Data, Error, Extent, Format, Image, Kind, ReadAt, Result, StreamImag
 use std::io;
 use std::ops::Range;
 
+/// In the message of every error that no image can cause: a reader broke what it promises.
+pub const WRONG: &str = "the reader is wrong";
+
 const SECTOR: u64 = 512;
 
 /// Rebuilds the disk window by window. `most` bounds its size.
@@ -142,8 +145,8 @@ impl Canvas {
         Ok(Canvas { format, disk, told, unpacker: Unpacker::default(), packed: vec![], unpacked: vec![] })
     }
 
-    fn fault(&self, what: String) -> Error {
-        Error::new(Kind::Io, self.format, what)
+    fn fault(&self, what: impl std::fmt::Display) -> Error {
+        Error::new(Kind::Io, self.format, format!("{WRONG}: {what}"))
     }
 
     fn draw(&mut self, extent: &Extent, bytes: &dyn ReadAt) -> Result<()> {
