@@ -11,7 +11,7 @@ use disk_format::Codec;
 use disk_format::qcow2::write::{Compression, FreshFile, Options, Packed, Packer, Writer};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Mutex, atomic::AtomicU64, atomic::Ordering};
 use std::time::Instant;
 
@@ -96,10 +96,9 @@ fn convert(disk: &File, out: &str, compress: Option<Compression>) {
     let pieces = size.div_ceil(PIECE as u64);
     let next = AtomicU64::new(0);
     std::thread::scope(|scope| {
-        let (done, finished): (Vec<SyncSender<(u64, Piece)>>, Vec<Receiver<_>>) =
-            (0..1).map(|_| sync_channel(2 * threads)).unzip();
+        let (done, finished) = sync_channel(2 * threads);
         for _ in 0..threads {
-            let (done, next, mut packer) = (done[0].clone(), &next, writer.packer());
+            let (done, next, mut packer) = (done.clone(), &next, writer.packer());
             scope.spawn(move || {
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
@@ -113,7 +112,7 @@ fn convert(disk: &File, out: &str, compress: Option<Compression>) {
         drop(done);
         let mut waiting = std::collections::BTreeMap::new();
         let mut expected = 0;
-        for (index, piece) in finished[0].iter() {
+        for (index, piece) in finished {
             waiting.insert(index, piece);
             while let Some(piece) = waiting.remove(&expected) {
                 append(&mut writer, expected * PIECE as u64, &piece);

@@ -52,3 +52,32 @@ fn a_sparse_disk_over_several_l2_tables() {
         round_trip(&disk, &Options { compress, ..options(size) });
     }
 }
+
+/// Pieces of any kind at any place, every cluster size, every compressor.
+#[test]
+fn disks_of_all_sorts() {
+    for seed in 0..40 {
+        let mut numbers = Numbers(seed);
+        let size = numbers.below(40 * MIB) + 1;
+        let mut disk = Disk::new(size);
+        let mut at = 0;
+        while let Some(room) = size.checked_sub(at).filter(|&room| room > 0) {
+            let len = (numbers.below(3 * MIB) + 1).min(room) as usize;
+            let bytes = match numbers.below(3) {
+                0 => noise(len, numbers.next()),
+                1 => prose(len, numbers.next()),
+                _ => mixture(len, numbers.next()),
+            };
+            disk = disk.with(at, bytes);
+            at += len as u64 + numbers.below(4 * MIB);
+        }
+        let compress = match numbers.below(3) {
+            0 => None,
+            1 => zlib(numbers.below(9) as u8 + 1),
+            _ => zstd(numbers.below(6) as u8 + 1),
+        };
+        let cluster_bits = 9 + numbers.below(13) as u32;
+        println!("seed {seed}: {size} bytes, cluster_bits {cluster_bits}, {compress:?}");
+        round_trip(&disk, &Options { cluster_bits, compress, ..options(size) });
+    }
+}

@@ -279,8 +279,7 @@ fn no_larger_than_what_qemu_writes() {
 }
 
 #[test]
-fn a_terabyte_of_tables_needs_little_memory() {
-    // Offsets far into the file: data in the first, a middle and the last cluster of 10 TiB.
+fn data_far_apart_in_ten_tebibytes_makes_a_small_file() {
     let size = 10 * TIB;
     let disk = Disk::new(size)
         .with(0, prose(100_000, 1))

@@ -3,16 +3,9 @@
 use super::matcher::Effort;
 use super::parse::Choice;
 
-/// How the input is parsed.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Method {
-    /// Match by match, with some patience.
-    Choose(Choice),
-}
-
-/// The method of a level from 1 (fast) to 9 (small).
-pub(super) fn method(level: u8) -> Method {
-    let choose = |patience, depth, nice| Method::Choose(Choice { effort: Effort { depth, nice }, patience });
+/// How matches are chosen at a level from 1 (fast) to 9 (small).
+pub(super) fn choice(level: u8) -> Choice {
+    let choose = |patience, depth, nice| Choice { effort: Effort { depth, nice }, patience };
     match level {
         ..=1 => choose(0, 2, 16),
         2 => choose(0, 6, 24),

@@ -6,12 +6,11 @@
 //! ```
 //!
 //! Positions are kept modulo 2^16. A stale or wrapped entry names some position within the window all the same, and
-//! every candidate's bytes are compared, so it can cost time but never a wrong match. All tables fit the first level cache
-//! of today's processors, nearly.
+//! every candidate's bytes are compared, so it can cost time but never a wrong match. The tables take 48 KiB.
 
 use super::ring::Ring;
 
-/// How far back a match may reach. QEMU inflates with a window of this size.
+/// How far back a match may reach: the window of qcow2's readers.
 pub(super) const WINDOW: usize = 4096;
 
 const HASH3_BITS: u32 = 12;

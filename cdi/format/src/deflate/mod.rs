@@ -4,9 +4,10 @@
 //!   input ─Matcher─► matches ─parse─► tokens, counted in chunks ─split─► blocks ─huffman, block─► bits
 //! ```
 //!
-//! **Why our own.** QEMU inflates qcow2's "zlib" clusters with a window of 4 KiB (`inflateInit2(-12)`), so a distance
-//! over 4096 must never occur. Encoders whose window can be limited were made for streams and 32 KiB; this one has the
-//! input at hand and small tables, and is about three times as fast as zlib at its default level, with less output.
+//! **Why our own.** qcow2's "zlib" clusters are for a window of 4 KiB (QEMU: `inflateInit2(-12)`), so a distance over
+//! 4096 must never occur; no symbol for one is ever given a code. Encoders whose window can be limited were made for
+//! streams and 32 KiB; this one has the input at hand and small tables, and is nearly three times as fast as zlib at its
+//! default level, with less output (`qcow2/write/README.md` has the table).
 //! **Pure**: the output depends on the input and the level alone. Anyone in this crate may call it.
 
 mod bits;
@@ -21,14 +22,14 @@ mod tables;
 mod token;
 
 use bits::BitWriter;
-use level::Method;
 use matcher::Matcher;
+use parse::Choice;
 use ring::{Ring, SEGMENT};
 use token::Parse;
 
 /// A compressor with its tables, for one thread.
 pub(crate) struct Encoder {
-    method: Method,
+    choice: Choice,
     matcher: Matcher,
     ring: Ring,
     parse: Parse,
@@ -38,7 +39,7 @@ impl Encoder {
     /// Levels are 1 (fast) to 9 (small); others count as the nearest.
     pub(crate) fn new(level: u8) -> Self {
         Encoder {
-            method: level::method(level),
+            choice: level::choice(level),
             matcher: Matcher::new(),
             ring: Ring::new(),
             parse: Parse::new(),
@@ -66,8 +67,7 @@ impl Encoder {
             let to = (from + SEGMENT).min(input.len());
             self.ring.push(from, &input[from..to]);
             self.parse.begin(from);
-            let Method::Choose(choice) = self.method;
-            parse::parse(&mut self.matcher, choice, &self.ring, input, from, to, &mut self.parse);
+            parse::parse(&mut self.matcher, self.choice, &self.ring, input, from, to, &mut self.parse);
             split::join(&mut self.parse.chunks);
             let Parse { tokens, chunks, .. } = &self.parse;
             let mut token = 0;

@@ -70,10 +70,11 @@ impl<W: WriteAt> Output<W> {
     }
 
     pub(super) fn flush(&mut self) -> Result<()> {
-        let result = self.to.write_all_at(&self.pending, self.pending_at);
-        let at = self.pending_at;
+        let pending = std::mem::take(&mut self.pending);
+        let result = self.write("data", &pending, self.pending_at);
+        self.pending = pending;
         self.pending.clear();
-        result.map_err(|e| failed("data", at, e))
+        result
     }
 
     pub(super) fn into_inner(self) -> W {
