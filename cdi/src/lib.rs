@@ -12,6 +12,7 @@
 pub mod convert;
 pub mod error;
 pub mod filter;
+pub mod inspect;
 pub mod journal;
 pub mod plan;
 pub mod run;

@@ -131,8 +131,9 @@ impl ReadAt for GuestView {
                 }
                 Data::Packed { .. } => {
                     let cluster = state.clusters.get(self.image.format(), &*self.bytes, &extent)?;
-                    let skip = skip as usize; // below LARGEST, or `get` would have refused
-                    now.copy_from_slice(&cluster[skip..skip + len]);
+                    let skip = skip as usize; // inside the cluster, which fits memory
+                    let part = cluster.get(skip..skip + len).ok_or(io::ErrorKind::UnexpectedEof)?;
+                    now.copy_from_slice(part);
                 }
             }
             guest += len as u64;

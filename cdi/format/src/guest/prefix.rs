@@ -64,8 +64,9 @@ impl ReadAt for PrefixView {
                 Data::Packed { .. } => {
                     let mut clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
                     let cluster = clusters.get(self.format, &self.bytes, &extent)?;
-                    let skip = skip as usize; // below the largest cluster, or `get` would have refused
-                    now.copy_from_slice(&cluster[skip..skip + len]);
+                    let skip = skip as usize; // inside the cluster, which fits memory
+                    let part = cluster.get(skip..skip + len).ok_or(io::ErrorKind::UnexpectedEof)?;
+                    now.copy_from_slice(part);
                 }
             }
             guest = guest.checked_add(len as u64).ok_or(io::ErrorKind::UnexpectedEof)?;

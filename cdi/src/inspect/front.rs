@@ -1,0 +1,142 @@
+//! The first bytes of a disk inside its layers: decoded until there are enough of them.
+
+use super::InspectOptions;
+use super::blocks::Meter;
+use crate::filter::{self, Budget, Layer};
+use crate::{Error, Kind, Result};
+use disk_format::ReadAt;
+use std::io::{self, Cursor, Read};
+use std::sync::Arc;
+
+/// What the front of a disk is.
+pub(super) struct Front {
+    /// The layers around it, the outermost first.
+    pub(super) layers: Vec<Layer>,
+    /// Its first bytes.
+    pub(super) bytes: Vec<u8>,
+    /// Whether that is all of it.
+    pub(super) whole: bool,
+    /// Why a layer is refused.
+    pub(super) refused: Option<String>,
+}
+
+/// Whether the first bytes belong to a layer, or to one that is refused by name.
+pub(super) fn is_layered(head: &[u8]) -> bool {
+    filter::detect(head).is_some() || filter::refused_layer(head).is_some()
+}
+
+impl Front {
+    /// Peels `input`, whose end is the true one only if `whole`. A layer that is refused is a finding.
+    pub(super) fn decode(input: Box<dyn Read + Send>, whole: bool, options: InspectOptions) -> Result<Front> {
+        let mut front = Front { layers: vec![], bytes: vec![], whole: false, refused: None };
+        let mut reader = input;
+        loop {
+            let mut head = vec![];
+            match read_into(&mut reader, &mut head, filter::HEAD) {
+                Ok(_) => {}
+                Err(e) => front.ended(e, whole)?,
+            }
+            if let Some(why) = filter::refused_layer(&head) {
+                front.refused = Some(why.to_string());
+                return Ok(front);
+            }
+            let next = filter::detect(&head);
+            let again: Box<dyn Read + Send> = Box::new(Cursor::new(head).chain(reader));
+            let Some(layer) = next else {
+                reader = again;
+                break;
+            };
+            if front.layers.len() == filter::stack::DEPTH {
+                let most = filter::stack::DEPTH;
+                front.refused =
+                    Some(format!("the disk is wrapped in more than {most} layers; unpack it first"));
+                return Ok(front);
+            }
+            front.layers.push(layer);
+            // One unit at a time: decoding ahead would fetch what nobody looks at.
+            let budget = Budget { threads: 1, memory: options.memory, beside: 0 };
+            match filter::open(layer, again, budget, None, None) {
+                Ok(inner) => reader = inner,
+                Err(e) => {
+                    front.ended(e.into(), whole)?;
+                    return Ok(front);
+                }
+            }
+        }
+        let mut bytes = vec![];
+        match read_into(&mut reader, &mut bytes, options.front) {
+            Ok(ended) => front.whole = ended && front.refused.is_none(),
+            Err(e) => front.ended(e, whole)?,
+        }
+        front.bytes = bytes;
+        Ok(front)
+    }
+
+    /// Decoding ended early. Where the input was cut on purpose this is its end; otherwise it is a finding, or an
+    /// error when the input could not be read.
+    fn ended(&mut self, e: io::Error, whole: bool) -> Result<()> {
+        let e = Error::io("cannot decode the beginning of the disk", e);
+        match e.kind() {
+            Kind::Refused if whole && self.refused.is_none() => self.refused = Some(e.to_string()),
+            Kind::Refused => {}
+            _ => return Err(e),
+        }
+        Ok(())
+    }
+}
+
+/// Reads up to `most` bytes; whether that was the end.
+pub(super) fn read_up_to(reader: &mut dyn Read, most: usize) -> io::Result<(Vec<u8>, bool)> {
+    let mut bytes = vec![];
+    let ended = read_into(reader, &mut bytes, most)?;
+    Ok((bytes, ended))
+}
+
+/// The same; what came before an error is kept.
+fn read_into(reader: &mut dyn Read, bytes: &mut Vec<u8>, most: usize) -> io::Result<bool> {
+    let mut buf = vec![0; 64 << 10];
+    // One byte more than is wanted tells whether anything follows.
+    while bytes.len() <= most {
+        let room = (most + 1 - bytes.len()).min(buf.len());
+        match reader.read(&mut buf[..room]) {
+            Ok(0) => return Ok(true),
+            Ok(n) => bytes.extend_from_slice(&buf[..n]),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(false)
+}
+
+/// The file in order, fetched as it is asked for and no further.
+pub(super) struct Sequential {
+    bytes: Arc<Meter>,
+    at: u64,
+    buffer: Vec<u8>,
+    used: usize,
+}
+
+/// What is fetched at once.
+const PIECE: u64 = 128 << 10;
+
+impl Sequential {
+    pub(super) fn new(bytes: Arc<Meter>) -> Self {
+        Sequential { bytes, at: 0, buffer: vec![], used: 0 }
+    }
+}
+
+impl Read for Sequential {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.used == self.buffer.len() {
+            let len = self.bytes.size().saturating_sub(self.at).min(PIECE);
+            self.buffer.resize(len as usize, 0);
+            self.used = 0;
+            self.bytes.read_exact_at(&mut self.buffer, self.at)?;
+            self.at += len;
+        }
+        let n = buf.len().min(self.buffer.len() - self.used);
+        buf[..n].copy_from_slice(&self.buffer[self.used..self.used + n]);
+        self.used += n;
+        Ok(n)
+    }
+}

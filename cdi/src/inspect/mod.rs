@@ -1,0 +1,219 @@
+//! What a disk is, without converting it: format, sizes, what lies inside, what it refers to.
+//!
+//! ```text
+//!              ┌─ seekable ─► blocks (few, kept) ─► format ─► Image ─► GuestView ─┐
+//!   source ────┤                                                                  ├─► disk_format::look ─► Report
+//!              └─ compressed, or a stream ─► front: the first MiB, decoded ───────┘        text(&Report)
+//! ```
+//!
+//! **Promises**: a source that can seek is read where its tables lie and nowhere else; of a compressed one or of a
+//! stream only the front is decoded, unless a digest was asked for. What an image refers to is named and never
+//! opened. An image that `convert` refuses is reported too, with the refusal in [`Report::refused`]; an `Err` means
+//! that it could not be looked at. Nothing here prints.
+//!
+//! The JSON of a [`Report`] is described in `docs/reference/inspect-json.md`.
+
+mod blocks;
+mod digest;
+mod disk;
+mod front;
+mod report;
+mod text;
+mod usage;
+
+pub use report::*;
+pub use text::text;
+
+use crate::source::Source;
+use crate::{Error, Result};
+use blocks::{Blocks, Meter};
+use disk_format::look::{look_at, outside};
+use disk_format::{Format, GuestView, Image, Kind, Limits, PrefixView, ReadAt, qcow2};
+use front::Front;
+use std::sync::Arc;
+
+/// What to look for, and how far.
+#[derive(Debug, Clone, Copy)]
+pub struct InspectOptions {
+    /// Count data and zeros by walking all tables.
+    pub usage: bool,
+    /// Compute the SHA-256 of the file, which reads all of it.
+    pub digest: bool,
+    /// The largest virtual size that is not refused.
+    pub max_size: u64,
+    /// Memory that decoding a compressed source may take.
+    pub memory: u64,
+    /// How many bytes of a compressed source are decoded, or of a stream are read.
+    pub front: usize,
+}
+
+impl Default for InspectOptions {
+    fn default() -> Self {
+        InspectOptions {
+            usage: false,
+            digest: false,
+            max_size: Limits::default().max_size,
+            memory: 256 << 20,
+            front: 8 << 20,
+        }
+    }
+}
+
+/// How much of the file's front is read at first: enough to tell the format, layers and what a header refers to.
+const HEAD: usize = 64 << 10;
+
+/// Tables that are enough for every common image, so that a window fetches little: an L1 table of 3 TiB and more.
+const SMALL: usize = 256 << 10;
+
+/// Looks at a source.
+pub fn inspect(source: &dyn Source, options: InspectOptions) -> Result<Report> {
+    let facts = source.facts();
+    let mut report = Report::new(&facts.name, facts.size);
+    report.allocated = usage::allocated(facts);
+    match source.read_at() {
+        Some(bytes) => seekable(source, bytes, options, &mut report)?,
+        None => streamed(source, options, &mut report)?,
+    }
+    source.unchanged()?;
+    Ok(report)
+}
+
+/// A source whose bytes can be read anywhere.
+fn seekable(
+    source: &dyn Source,
+    bytes: Arc<dyn ReadAt>,
+    options: InspectOptions,
+    report: &mut Report,
+) -> Result<()> {
+    let meter = Arc::new(Meter::new(bytes));
+    let blocks: Arc<dyn ReadAt> = Arc::new(Blocks::new(meter.clone()));
+    let size = blocks.size();
+    let mut head = vec![0; size.min(HEAD as u64) as usize];
+    let cannot = |e| Error::io(format!("cannot read the beginning of {}", source.facts().name), e);
+    blocks.read_exact_at(&mut head, 0).map_err(cannot)?;
+    if front::is_layered(&head) {
+        let file = front::Sequential::new(meter.clone());
+        layered(Front::decode(Box::new(file), true, options)?, options, report);
+    } else {
+        let format = Format::probe(&head);
+        describe_header(format, &head, report);
+        let limits = Limits { max_size: options.max_size, ..Limits::default() };
+        if let Some(image) = accepted(open(format, &blocks, limits), report)? {
+            report.virtual_size = Some(image.virtual_size());
+            report.facts = image.facts().into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+            let guest = GuestView::new(image, blocks);
+            report.disk = Some((&look_at(&guest, Some(guest.size()))).into());
+            if options.usage {
+                let usage = usage::count(source, format, meter.clone(), limits);
+                report.usage = accepted(usage, report)?.flatten();
+                if report.usage.is_none() && report.refused.is_none() {
+                    report.note("a raw disk has no tables, and nothing tells its holes: usage is not known");
+                }
+            }
+        }
+    }
+    if options.digest {
+        let reader = source.stream(0)?;
+        let (digest, read) = digest::of(&[], reader, &source.facts().name)?;
+        report.digest = Some(digest);
+        meter.add(read);
+    }
+    report.read = meter.read();
+    Ok(())
+}
+
+/// A source that comes once, in order.
+fn streamed(source: &dyn Source, options: InspectOptions, report: &mut Report) -> Result<()> {
+    let name = source.facts().name.as_str();
+    let mut stream = source.stream(0)?;
+    let (head, whole) = front::read_up_to(&mut stream, options.front)
+        .map_err(|e| Error::io(format!("cannot read the beginning of {name}"), e))?;
+    let mut read = head.len() as u64;
+    if whole {
+        report.size = Some(read);
+    }
+    if options.digest {
+        let (digest, rest) = digest::of(&head, stream, name)?;
+        report.digest = Some(digest);
+        read += rest;
+        report.size = Some(read);
+    }
+    report.read = Read { requests: 1, bytes: read };
+    if front::is_layered(&head) {
+        layered(Front::decode(Box::new(std::io::Cursor::new(head)), whole, options)?, options, report);
+    } else {
+        let size = report.size;
+        let front = Front { layers: vec![], bytes: head, whole, refused: None };
+        layered(front, options, report);
+        if report.format == Format::Raw.name() || report.format == Format::Iso.name() {
+            report.virtual_size = size;
+        }
+    }
+    Ok(())
+}
+
+/// What the front of a disk tells, of which nothing more was read.
+fn layered(front: Front, options: InspectOptions, report: &mut Report) {
+    report.layers = front.layers.iter().map(|layer| layer.name()).collect();
+    report.refused = front.refused;
+    if front.bytes.is_empty() && report.refused.is_some() {
+        return;
+    }
+    let format = Format::probe(&front.bytes);
+    describe_header(format, &front.bytes, report);
+    let limits = Limits { max_size: options.max_size, ..Limits::default() };
+    let seen = front.bytes.len().min(options.front) as u64;
+    match PrefixView::new(format, front.bytes, front.whole, limits) {
+        Ok(view) => {
+            report.virtual_size = view.virtual_size();
+            report.disk = Some((&look_at(&view, view.virtual_size())).into());
+        }
+        Err(e) => report.refuse(&e),
+    }
+    if !front.whole {
+        let unpacked = if report.layers.is_empty() { "" } else { "unpacked " };
+        report.note(&format!(
+            "only the first {} of the {unpacked}disk were looked at",
+            crate::size::human(seen)
+        ));
+    }
+    if options.usage {
+        report.note("usage is not counted: the whole disk would have to be unpacked; convert it first");
+    }
+}
+
+/// What the header alone says; also of an image that is refused afterwards.
+fn describe_header(format: Format, head: &[u8], report: &mut Report) {
+    report.format = format.name();
+    report.refers_outside = outside(head).into_iter().map(Into::into).collect();
+    report.virtual_size = match (format, head.get(24..32).and_then(|b| b.try_into().ok())) {
+        (Format::Qcow2, Some(size)) => Some(u64::from_be_bytes(size)),
+        _ => None,
+    };
+}
+
+/// Opens an image so that a window fetches little; one with larger tables gets what it may have.
+fn open(format: Format, bytes: &Arc<dyn ReadAt>, limits: Limits) -> disk_format::Result<Box<dyn Image>> {
+    let small = Limits { table_memory: SMALL, ..limits };
+    match (format, disk_format::open(format, bytes.clone(), small)) {
+        (Format::Qcow2, Err(e)) if e.kind() == Kind::TooLarge => {
+            qcow2::Qcow2::open(bytes.clone(), limits).map(|image| Box::new(image) as Box<dyn Image>)
+        }
+        (_, opened) => opened,
+    }
+}
+
+/// An image that is refused is a finding; one that could not be read is an error.
+fn accepted<T>(opened: disk_format::Result<T>, report: &mut Report) -> Result<Option<T>> {
+    match opened {
+        Ok(value) => Ok(Some(value)),
+        Err(e) if e.kind() == Kind::Io => Err(e.into()),
+        Err(e) => {
+            report.refuse(&e);
+            Ok(None)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
