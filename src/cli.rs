@@ -23,5 +23,6 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("CORA
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Convert(Box<commands::convert::Args>),
+    Inspect(Box<commands::inspect::Args>),
     Completions(commands::completions::Args),
 }

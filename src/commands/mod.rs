@@ -2,6 +2,7 @@
 
 pub(crate) mod completions;
 pub(crate) mod convert;
+pub(crate) mod inspect;
 mod source;
 
 use crate::cli::Command;
@@ -10,6 +11,7 @@ use crate::cli::Command;
 pub(crate) fn run(command: Command) -> cdi::Result<()> {
     match command {
         Command::Convert(args) => convert::run(&args),
+        Command::Inspect(args) => inspect::run(&args),
         Command::Completions(args) => completions::run(&args),
     }
 }

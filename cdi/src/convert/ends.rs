@@ -8,7 +8,8 @@ use std::path::Path;
 pub(super) fn after(e: Error, path: &Path, resumable: Result<(), &'static str>, watch: &Watch) -> Error {
     let outside_cause = matches!(e.kind(), Kind::Interrupted | Kind::Failed);
     if outside_cause && resumable.is_ok() {
-        let stays = format!("{}.partial and its journal stay; the same command goes on from there", path.display());
+        let stays =
+            format!("{}.partial and its journal stay; the same command goes on from there", path.display());
         return if watch.written() > 0 { e.with_hint(stays) } else { e };
     }
     // What is there is of no use to a later run: the input was refused, or nothing can go on from it.

@@ -17,11 +17,11 @@ mod verify;
 pub use report::Report;
 pub use shown::PlanJson;
 
+use crate::Result;
 use crate::filter::verify::Digest;
 use crate::plan::{self, Output, Plan, Wishes};
 use crate::run::watch::{Phase, Watch};
 use crate::source::Options;
-use crate::Result;
 use disk_format::Format;
 use std::time::Duration;
 
