@@ -2,6 +2,7 @@
 #![no_main]
 
 #[path = "../src/qcow2.rs"]
+#[allow(dead_code, reason = "each target uses its part")]
 mod qcow2;
 #[path = "../src/sparse.rs"]
 mod sparse;

@@ -21,6 +21,9 @@ const DATA_FILE: u64 = 1 << 2;
 const COMPRESSION: u64 = 1 << 3;
 const EXTENDED_L2: u64 = 1 << 4;
 
+const BITMAPS: u64 = 1 << 0;
+const RAW_DATA_FILE: u64 = 1 << 1;
+
 /// A table of 64-bit entries somewhere in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Table {
@@ -210,7 +213,12 @@ impl Fields<'_> {
     ) -> Result<Header> {
         let v3 = version == 3;
         let incompatible = if v3 { self.u64(72) } else { 0 };
+        let autoclear = if v3 { self.u64(88) } else { 0 };
         self.refuse_features(incompatible, names)?;
+        if autoclear & RAW_DATA_FILE != 0 {
+            let what = "autoclear_features has bit 1 (raw external data) set, but the image has no data file";
+            return Err(refuse(Kind::Malformed, 88, what));
+        }
         self.refuse_outside(cluster_bits)?;
         self.refuse_encryption()?;
         let extended_l2 = incompatible & EXTENDED_L2 != 0;
@@ -236,7 +244,7 @@ impl Fields<'_> {
             extended_l2,
             dirty: incompatible & DIRTY != 0,
             lazy_refcounts: v3 && self.u64(80) & 1 != 0,
-            bitmaps: v3 && self.u64(88) & 1 != 0,
+            bitmaps: autoclear & BITMAPS != 0,
         };
         let needed = header.size.div_ceil(1 << header.table_bits());
         if u64::from(header.l1.entries) < needed {

@@ -138,6 +138,7 @@ fn features_are_refused_by_name() {
         refused(Unsupported, 72, &format!("unknown bit {bit} set"), |h| put64(h, 72, 1 << bit));
     }
     refused(Unsupported, 72, "unknown bit 63 (warp\\n) set", |h| put64(h, 72, 1 << 63));
+    refused(Malformed, 88, "no data file", |h| put64(h, 88, 2));
     refused(Malformed, 104, "bit 3", |h| put64(h, 72, 1 << 3));
     refused(Malformed, 104, "bit 3", |h| h[104] = 1);
     refused(Unsupported, 104, "compression_type is 2", |h| {
@@ -151,7 +152,7 @@ fn features_are_refused_by_name() {
     let header = with(|h| {
         put64(h, 72, 1 | 1 << 3 | 1 << 4);
         put64(h, 80, u64::MAX);
-        put64(h, 88, u64::MAX);
+        put64(h, 88, !2);
         put32(h, 36, 4);
         h[104] = 1;
     })

@@ -179,11 +179,14 @@ impl Body {
     /// Bytes here or soon that belong to a cluster of known data, but that nothing reads of it: subclusters that are
     /// not there, and what the disk's end cuts off.
     fn unread(&self) -> Option<Range<u64>> {
+        if self.keep_all {
+            return None;
+        }
         if self.at < self.cluster_end {
             return Some(self.at..self.cluster_end);
         }
         let next = self.pending.peek().filter(|next| matches!(next.data, Data::Raw { .. }));
-        let at = next.filter(|_| !self.keep_all)?.file_range()?.start;
+        let at = next?.file_range()?.start;
         let start = at >> self.header().cluster_bits << self.header().cluster_bits;
         (start < at).then_some(start..at)
     }
