@@ -2,6 +2,7 @@
 
 use super::InspectOptions;
 use super::blocks::Meter;
+use super::report::sentence;
 use crate::filter::{self, Budget, Layer};
 use crate::{Error, Kind, Result};
 use disk_format::ReadAt;
@@ -18,6 +19,8 @@ pub(super) struct Front {
     pub(super) whole: bool,
     /// Why a layer is refused.
     pub(super) refused: Option<String>,
+    /// Whether decoding ended before the end.
+    cut: bool,
 }
 
 /// Whether the first bytes belong to a layer, or to one that is refused by name.
@@ -26,15 +29,21 @@ pub(super) fn is_layered(head: &[u8]) -> bool {
 }
 
 impl Front {
+    /// A disk without layers.
+    pub(super) fn plain(bytes: Vec<u8>, whole: bool) -> Front {
+        Front { layers: vec![], bytes, whole, refused: None, cut: false }
+    }
+
     /// Peels `input`, whose end is the true one only if `whole`. A layer that is refused is a finding.
     pub(super) fn decode(input: Box<dyn Read + Send>, whole: bool, options: InspectOptions) -> Result<Front> {
-        let mut front = Front { layers: vec![], bytes: vec![], whole: false, refused: None };
+        let mut front = Front { layers: vec![], bytes: vec![], whole: false, refused: None, cut: false };
         let mut reader = input;
         loop {
             let mut head = vec![];
-            match read_into(&mut reader, &mut head, filter::HEAD) {
-                Ok(_) => {}
-                Err(e) => front.ended(e, whole)?,
+            if let Err(e) = read_into(&mut reader, &mut head, filter::HEAD) {
+                front.ended(e, whole)?;
+                // A reader that has failed is not asked again: what came before is all there is.
+                reader = Box::new(io::empty());
             }
             if let Some(why) = filter::refused_layer(&head) {
                 front.refused = Some(why.to_string());
@@ -65,7 +74,7 @@ impl Front {
         }
         let mut bytes = vec![];
         match read_into(&mut reader, &mut bytes, options.front) {
-            Ok(ended) => front.whole = ended && front.refused.is_none(),
+            Ok(ended) => front.whole = ended && !front.cut,
             Err(e) => front.ended(e, whole)?,
         }
         front.bytes = bytes;
@@ -75,9 +84,10 @@ impl Front {
     /// Decoding ended early. Where the input was cut on purpose this is its end; otherwise it is a finding, or an
     /// error when the input could not be read.
     fn ended(&mut self, e: io::Error, whole: bool) -> Result<()> {
+        self.cut = true;
         let e = Error::io("cannot decode the beginning of the disk", e);
         match e.kind() {
-            Kind::Refused if whole && self.refused.is_none() => self.refused = Some(e.to_string()),
+            Kind::Refused if whole && self.refused.is_none() => self.refused = Some(sentence(&e)),
             Kind::Refused => {}
             _ => return Err(e),
         }

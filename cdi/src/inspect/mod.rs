@@ -143,8 +143,7 @@ fn streamed(source: &dyn Source, options: InspectOptions, report: &mut Report) -
         layered(Front::decode(Box::new(std::io::Cursor::new(head)), whole, options)?, options, report);
     } else {
         let size = report.size;
-        let front = Front { layers: vec![], bytes: head, whole, refused: None };
-        layered(front, options, report);
+        layered(Front::plain(head, whole), options, report);
         if report.format == Format::Raw.name() || report.format == Format::Iso.name() {
             report.virtual_size = size;
         }
