@@ -5,11 +5,24 @@ use crate::plan::Place;
 use crate::run::watch::Watch;
 use crate::{Error, Kind, target};
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 /// What a cut-short run leaves beside the target.
 pub(super) struct Partial {
     path: Option<PathBuf>,
     resumable: Result<(), &'static str>,
+    state: Mutex<State>,
+}
+
+/// Whose the `.partial` is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// An earlier run's, if it is there at all; or another's that is going on.
+    NotOurs,
+    /// Begun by this run.
+    Ours,
+    /// Begun by an earlier run, and gone on with by this one.
+    GoneOnWith,
 }
 
 impl Partial {
@@ -18,22 +31,30 @@ impl Partial {
             Place::File(name) => Some(PathBuf::from(name)),
             _ => None,
         };
-        Partial { path, resumable: prepared.plan.resume }
+        Partial { path, resumable: prepared.plan.resume, state: Mutex::new(State::NotOurs) }
+    }
+
+    /// The target is claimed and its `.partial` is now this run's. `resumed`: it holds what an earlier run wrote.
+    pub(super) fn taken(&self, resumed: bool, watch: &Watch) {
+        let now = if resumed { State::GoneOnWith } else { State::Ours };
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        if self.resumable.is_ok() {
+            watch.keeps(self.how_to_go_on());
+        }
     }
 
     /// Cleans up where going on makes no sense, and says how to go on where it does.
     pub(super) fn after(&self, e: Error, watch: &Watch) -> Error {
         let e = first(watch, e);
         let Some(path) = &self.path else { return e };
-        let go_on = matches!(e.kind(), Kind::Interrupted | Kind::Failed) && self.resumable.is_ok();
-        if go_on && watch.written() > 0 {
-            return e.with_hint(format!(
-                "{}.partial and its journal stay; the same command goes on from there",
-                path.display()
-            ));
+        let state = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state == State::NotOurs {
+            return e;
         }
-        // A target that was never ours (it is in use, it is a link) is not touched by this: it has no .partial of
-        // this run, and one of another run is locked.
+        let go_on = matches!(e.kind(), Kind::Interrupted | Kind::Failed) && self.resumable.is_ok();
+        if go_on && (watch.written() > 0 || state == State::GoneOnWith) {
+            return e.with_hint(self.how_to_go_on());
+        }
         if let Err(left) = target::discard(path) {
             tracing::debug!("nothing to clean up beside {}: {left}", path.display());
         }
@@ -41,5 +62,10 @@ impl Partial {
             Err(why) if e.kind() == Kind::Interrupted => e.with_hint(format!("nothing is kept: {why}")),
             _ => e,
         }
+    }
+
+    fn how_to_go_on(&self) -> String {
+        let path = self.path.as_deref().unwrap_or_else(|| "the target".as_ref()).display();
+        format!("{path}.partial and its journal stay; the same command goes on from there")
     }
 }

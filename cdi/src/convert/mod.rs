@@ -76,7 +76,7 @@ impl Prepared {
     /// can go on, unless the input itself is to blame.
     pub fn run(self, watch: &Watch) -> Result<Report> {
         let partial = ends::Partial::of(&self);
-        carry::carry(self, watch).map_err(|e| partial.after(e, watch))
+        carry::carry(self, &partial, watch).map_err(|e| partial.after(e, watch))
     }
 }
 
