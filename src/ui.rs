@@ -157,9 +157,11 @@ pub(crate) fn on_interrupt(watch: Arc<Watch>) -> Result<()> {
             std::process::exit(i32::from(crate::error::code_of(Kind::Interrupted)));
         }
         watch.interrupt();
-        std::thread::spawn(|| {
+        let watch = watch.clone();
+        std::thread::spawn(move || {
             std::thread::sleep(Duration::from_secs(2));
-            say("coracle: interrupted");
+            let kept = watch.kept().map_or_else(String::new, |how| format!("; {how}"));
+            say(&format!("coracle: interrupted{kept}"));
             std::process::exit(i32::from(crate::error::code_of(Kind::Interrupted)));
         });
     };

@@ -1,8 +1,9 @@
 //! Carries a plan out: one function a flow, each a short list of steps.
 
+use super::ends::Partial;
 use super::facts::{Opened, Stream, Way, enter_at, limits};
 use super::report::Report;
-use super::{Prepared, Request, ends, shown, verify};
+use super::{Prepared, Request, shown, verify};
 use crate::journal::{Job as Errand, Journal, Mark, Mode, Position};
 use crate::plan::{Facts, Flow, Output, Place, Plan};
 use crate::run::engine::{End, Engine, Size};
@@ -29,6 +30,7 @@ pub(super) struct Run<'a> {
     pub(super) facts: &'a Facts,
     pub(super) plan: &'a Plan,
     pub(super) watch: &'a Watch,
+    pub(super) partial: &'a Partial,
 }
 
 /// What moving the bytes told.
@@ -41,11 +43,11 @@ struct Moved {
     resumed_at: Option<u64>,
 }
 
-pub(super) fn carry(prepared: Prepared, watch: &Watch) -> Result<Report> {
+pub(super) fn carry(prepared: Prepared, partial: &Partial, watch: &Watch) -> Result<Report> {
     let start = Instant::now();
     let Prepared { request, opened, plan } = prepared;
     let Opened { source, facts, way } = opened;
-    let run = Run { request: &request, facts: &facts, plan: &plan, watch };
+    let run = Run { request: &request, facts: &facts, plan: &plan, watch, partial };
     let done = match &facts.target {
         Place::File(name) => run.to_file(Path::new(name), &*source, way),
         Place::Block(name, _) => run.to_block(Path::new(name), &*source, way),
@@ -64,7 +66,7 @@ pub(super) fn carry(prepared: Prepared, watch: &Watch) -> Result<Report> {
         target_format: shown::output_name(facts.output),
         virtual_size: moved.size,
         bytes_read: watch.read(),
-        bytes_written: watch.written(),
+        bytes_written: watch.written() - moved.resumed_at.unwrap_or(0),
         bytes_allocated: (facts.target != Place::Stdout).then_some(finished.allocated),
         flow: plan.flow.name(),
         spool_peak: moved.spool_peak,
@@ -89,9 +91,9 @@ impl Run<'_> {
                 return Err(Error::new(Kind::Usage, format!("cannot go on with an earlier run: {why}")));
             }
             let target = claim.start_anew(options)?;
+            self.partial.taken(false, self.watch);
             let partial = target.partial();
-            let done = self.through(Box::new(target), source, way, None, &partial);
-            return done.map_err(|e| ends::after(e, path, self.plan.resume, self.watch));
+            return self.through(Box::new(target), source, way, None, &partial);
         }
         let errand = Errand {
             source: self.facts.source.name.clone(),
@@ -100,18 +102,22 @@ impl Run<'_> {
         };
         let Started { target, journal, mark, anew } =
             claim.start(options, &errand, self.request.wishes.resume)?;
+        self.partial.taken(mark.is_some(), self.watch);
+        // Marks count from the first run on, so that the report of the last one can tell what was not moved again.
+        self.watch.count_written(mark.as_ref().map_or(0, |m| m.written));
         if let Some(why) = anew {
             tracing::warn!("{} is begun anew: {why}", path.display());
         }
         let partial = target.partial();
         let way = match &mark {
             Some(Mark { position: Position::Stream { boundary, .. }, .. }) => {
+                // The decoder that found the facts has threads and buffers, and the source may have sent it more.
+                drop(way);
                 Way::Stream(enter_at(self.request, self.facts, source, boundary)?)
             }
             _ => way,
         };
-        let done = self.through(Box::new(target), source, way, Some((journal, mark)), &partial);
-        done.map_err(|e| ends::after(e, path, self.plan.resume, self.watch))
+        self.through(Box::new(target), source, way, Some((journal, mark)), &partial)
     }
 
     fn to_block(&self, path: &Path, source: &dyn Source, way: Way) -> Result<(Moved, Finished)> {

@@ -1,23 +1,71 @@
 //! How a run ends that did not get to its end: what stays, and what is said about it.
 
+use super::{Prepared, first};
+use crate::plan::Place;
 use crate::run::watch::Watch;
 use crate::{Error, Kind, target};
-use std::path::Path;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
-/// Cleans up beside a file target where going on makes no sense, and says how to go on where it does.
-pub(super) fn after(e: Error, path: &Path, resumable: Result<(), &'static str>, watch: &Watch) -> Error {
-    let outside_cause = matches!(e.kind(), Kind::Interrupted | Kind::Failed);
-    if outside_cause && resumable.is_ok() {
-        let stays =
-            format!("{}.partial and its journal stay; the same command goes on from there", path.display());
-        return if watch.written() > 0 { e.with_hint(stays) } else { e };
+/// What a cut-short run leaves beside the target.
+pub(super) struct Partial {
+    path: Option<PathBuf>,
+    resumable: Result<(), &'static str>,
+    state: Mutex<State>,
+}
+
+/// Whose the `.partial` is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// An earlier run's, if it is there at all; or another's that is going on.
+    NotOurs,
+    /// Begun by this run.
+    Ours,
+    /// Begun by an earlier run, and gone on with by this one.
+    GoneOnWith,
+}
+
+impl Partial {
+    pub(super) fn of(prepared: &Prepared) -> Self {
+        let path = match &prepared.opened.facts.target {
+            Place::File(name) => Some(PathBuf::from(name)),
+            _ => None,
+        };
+        Partial { path, resumable: prepared.plan.resume, state: Mutex::new(State::NotOurs) }
     }
-    // What is there is of no use to a later run: the input was refused, or nothing can go on from it.
-    if let Err(left) = target::discard(path) {
-        tracing::warn!("{}.partial is left behind: {left}", path.display());
+
+    /// The target is claimed and its `.partial` is now this run's. `resumed`: it holds what an earlier run wrote.
+    pub(super) fn taken(&self, resumed: bool, watch: &Watch) {
+        let now = if resumed { State::GoneOnWith } else { State::Ours };
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        if self.resumable.is_ok() {
+            watch.keeps(self.how_to_go_on());
+        }
     }
-    match resumable {
-        Err(why) if e.kind() == Kind::Interrupted => e.with_hint(format!("nothing is kept: {why}")),
-        _ => e,
+
+    /// Cleans up where going on makes no sense, and says how to go on where it does.
+    pub(super) fn after(&self, e: Error, watch: &Watch) -> Error {
+        let e = first(watch, e);
+        let Some(path) = &self.path else { return e };
+        let state = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state == State::NotOurs {
+            return e;
+        }
+        let go_on = matches!(e.kind(), Kind::Interrupted | Kind::Failed) && self.resumable.is_ok();
+        if go_on && (watch.written() > 0 || state == State::GoneOnWith) {
+            return e.with_hint(self.how_to_go_on());
+        }
+        if let Err(left) = target::discard(path) {
+            tracing::debug!("nothing to clean up beside {}: {left}", path.display());
+        }
+        match self.resumable {
+            Err(why) if e.kind() == Kind::Interrupted => e.with_hint(format!("nothing is kept: {why}")),
+            _ => e,
+        }
+    }
+
+    fn how_to_go_on(&self) -> String {
+        let path = self.path.as_deref().unwrap_or_else(|| "the target".as_ref()).display();
+        format!("{path}.partial and its journal stay; the same command goes on from there")
     }
 }

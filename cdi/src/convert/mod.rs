@@ -17,11 +17,11 @@ mod verify;
 pub use report::Report;
 pub use shown::PlanJson;
 
-use crate::Result;
 use crate::filter::verify::Digest;
 use crate::plan::{self, Output, Plan, Wishes};
 use crate::run::watch::{Phase, Watch};
 use crate::source::Options;
+use crate::{Error, Result};
 use disk_format::Format;
 use std::time::Duration;
 
@@ -75,6 +75,12 @@ impl Prepared {
     /// Moves the bytes. On failure nothing stands under the target's name; what was written stays where a later run
     /// can go on, unless the input itself is to blame.
     pub fn run(self, watch: &Watch) -> Result<Report> {
-        carry::carry(self, watch)
+        let partial = ends::Partial::of(&self);
+        carry::carry(self, &partial, watch).map_err(|e| partial.after(e, watch))
     }
+}
+
+/// The error that a watch keeps is the first one; what a producer or worker returned is an echo of it.
+fn first(watch: &Watch, e: Error) -> Error {
+    watch.outcome().err().unwrap_or(e)
 }

@@ -167,7 +167,7 @@ fn read_ahead(
     watch: &Watch,
 ) {
     for (mut job, packed) in todo {
-        if let Err(e) = shielded(|| fill(&mut job, bytes, watch)) {
+        if let Err(e) = fill(&mut job, bytes, watch) {
             watch.fail(e);
         }
         if ready.send((job, packed)).is_err() {
@@ -210,8 +210,8 @@ fn collect(
     let mut next = 0;
     let mut marked = (Instant::now(), None);
     loop {
-        let wait =
-            mark.as_ref().map_or(Duration::from_secs(3600), |m| m.0.saturating_sub(marked.0.elapsed()));
+        // Also woken to see that the run was stopped.
+        let wait = mark.as_ref().map_or(Duration::from_secs(3600), |m| m.0.min(Duration::from_millis(100)));
         match outcomes.recv_timeout(wait) {
             Ok(outcome) => {
                 row.done(outcome.seq, outcome.end, |old, new| End {
@@ -242,10 +242,10 @@ fn collect(
                 }
             }
         }
-        if let Some((every, write)) = mark.as_mut()
-            && marked.0.elapsed() >= *every
-            && !watch.stopped()
-        {
+        // A run that is stopped and may be continued marks at once what it has: readers that wait for the network may
+        // hold it up longer than the user waits.
+        let due = if watch.stopped() { watch.may_go_on() } else { mark_is_due(&mark, marked.0) };
+        if let (true, Some((_, write))) = (due, mark.as_mut()) {
             let end = row.reached().copied();
             if end.map(|e| e.reached) != marked.1
                 && let Some(end) = end
@@ -256,4 +256,8 @@ fn collect(
             marked.0 = Instant::now();
         }
     }
+}
+
+fn mark_is_due(mark: &Option<(Duration, Marker<'_>)>, last: Instant) -> bool {
+    mark.as_ref().is_some_and(|(every, _)| last.elapsed() >= *every)
 }

@@ -38,7 +38,11 @@ impl Image for Sparse {
         let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
         let mut map = match rest.take() {
             Some((at, map)) if at == from => map,
-            _ => (self.map)(),
+            _ => {
+                let mut map = (self.map)().peekable();
+                while map.next_if(|range| range.end <= from).is_some() {}
+                Box::new(map)
+            }
         };
         let (mut extents, mut at) = (Vec::new(), from);
         for range in map.by_ref().take(RANGES) {
@@ -79,6 +83,22 @@ mod tests {
             at = window.next;
         }
         all
+    }
+
+    #[test]
+    fn a_window_in_the_middle_is_the_same_when_it_is_asked_for_alone() {
+        let image = || {
+            let ranges = (0..3 * RANGES as u64).map(|i| i * 200 + 100..i * 200 + 200);
+            Sparse::new(Format::Raw, 600 * RANGES as u64, move || Box::new(ranges.clone()))
+        };
+        let (whole, mut at) = (image(), Some(0));
+        while let Some(from) = at {
+            let window = whole.window(from).unwrap();
+            let alone = image().window(from).unwrap();
+            assert_eq!(alone.extents, window.extents);
+            assert_eq!(alone.next, window.next);
+            at = window.next;
+        }
     }
 
     #[test]

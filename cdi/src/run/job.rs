@@ -1,6 +1,8 @@
 //! One piece of work: some bytes of the image file, and what they mean. [`cut`] makes reads of a window's extents.
 
 use disk_format::{Data, Extent};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::ops::Range;
 
 /// Bytes of the image file that are read in one go.
@@ -67,20 +69,18 @@ pub(crate) struct Cut {
 }
 
 /// Cuts a window's data extents into reads in file order. Long raw extents are split; packed ones never.
-/// Yields the extents of one read with the file range that covers them.
-pub(crate) fn cut(mut extents: Vec<Extent>, how: Cut) -> impl Iterator<Item = (Range<u64>, Vec<Extent>)> {
-    let key = |e: &Extent| e.file_range().map_or(0, |r| r.start);
-    if !extents.is_sorted_by_key(key) {
-        extents.sort_unstable_by_key(key);
-    }
-    let mut rest = extents.into_iter().flat_map(move |e| split(e, how.piece)).peekable();
+/// Yields the extents of one read with the file range that covers them. Each read ends behind the one before it, also
+/// where extents share bytes of the file: the end of a read tells which reads are done.
+pub(crate) fn cut(extents: Vec<Extent>, how: Cut) -> impl Iterator<Item = (Range<u64>, Vec<Extent>)> {
+    let mut rest = Pieces::of(extents, how.piece).peekable();
     std::iter::from_fn(move || {
         let first = rest.next()?;
         let mut range = first.file_range()?;
         let mut taken = vec![first];
         while let Some(next) = rest.peek().and_then(Extent::file_range) {
             let end = range.end.max(next.end);
-            if next.start > range.end + how.gap || end - range.start > how.piece {
+            let longer = end > range.end && end - range.start > how.piece;
+            if next.start > range.end.saturating_add(how.gap) || longer {
                 break;
             }
             range.end = end;
@@ -88,6 +88,49 @@ pub(crate) fn cut(mut extents: Vec<Extent>, how: Cut) -> impl Iterator<Item = (R
         }
         Some((range, taken))
     })
+}
+
+/// Extents in file order, long ones in pieces. An image may use the same bytes in several places, and then the pieces
+/// of one extent lie between those of another.
+struct Pieces {
+    whole: std::iter::Peekable<std::vec::IntoIter<Extent>>,
+    /// What is left of extents that have been split, by their place in the file.
+    tails: BinaryHeap<Reverse<(u64, u64, u64)>>,
+    piece: u64,
+}
+
+impl Pieces {
+    fn of(mut extents: Vec<Extent>, piece: u64) -> Self {
+        if !extents.is_sorted_by_key(place) {
+            extents.sort_unstable_by_key(place);
+        }
+        Pieces { whole: extents.into_iter().peekable(), tails: BinaryHeap::new(), piece }
+    }
+}
+
+impl Iterator for Pieces {
+    type Item = Extent;
+
+    fn next(&mut self) -> Option<Extent> {
+        let tail = self.tails.peek().map(|t| t.0.0);
+        let e = match (tail, self.whole.peek().map(place)) {
+            (Some(tail), whole) if whole.is_none_or(|whole| tail <= whole) => {
+                let Reverse((at, guest, len)) = self.tails.pop()?;
+                Extent { guest, len, data: Data::Raw { at } }
+            }
+            _ => self.whole.next()?,
+        };
+        let first = self.piece - e.guest % self.piece;
+        let Data::Raw { at } = e.data else { return Some(e) };
+        if e.len > first {
+            self.tails.push(Reverse((at + first, e.guest + first, e.len - first)));
+        }
+        Some(Extent { len: e.len.min(first), ..e })
+    }
+}
+
+fn place(e: &Extent) -> u64 {
+    e.file_range().map_or(0, |r| r.start)
 }
 
 /// A raw extent in pieces whose ends lie at multiples of `piece` in the guest's disk, so that zero-scanning and
@@ -150,6 +193,33 @@ mod tests {
             cut(vec![Extent { guest: 0, len: 9000, data }], Cut { piece: 1000, gap: 0 }).collect();
         assert_eq!(jobs.len(), 1);
         assert_eq!(jobs[0].0, 3..5003);
+    }
+
+    #[test]
+    fn bytes_that_are_used_twice_are_in_the_read_of_each_user() {
+        let packed = Data::Packed { at: 1200, size: 3000, codec: Codec::Deflate, unpacked: 9000 };
+        let extents = vec![
+            raw(0, 8000, 0),
+            raw(20_000, 700, 1500),
+            raw(30_000, 3000, 1500),
+            Extent { guest: 50_000, len: 9000, data: packed },
+        ];
+        let mut guests: Vec<_> = vec![];
+        let (mut end, mut bytes) = (0, 0);
+        for (range, extents) in cut(extents, Cut { piece: 1000, gap: 10 }) {
+            assert!(range.end > end, "{range:?} does not end behind {end}");
+            end = range.end;
+            for e in extents {
+                let of = e.file_range().unwrap();
+                assert!(range.start <= of.start && of.end <= range.end, "{of:?} is not in {range:?}");
+                guests.push(e.guest);
+                bytes += e.len;
+            }
+        }
+        assert_eq!(bytes, 8000 + 700 + 3000 + 9000);
+        guests.sort_unstable();
+        guests.dedup();
+        assert_eq!(guests.len(), 8 + 1 + 3 + 1);
     }
 
     #[test]

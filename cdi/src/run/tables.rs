@@ -111,12 +111,43 @@ impl Stretch {
         };
         let guest = first.guest..last.end();
         let extents = std::mem::take(&mut self.extents);
+        let spans = spans(&extents, self.gap);
+        feed.send(Job { guest, spans, extents, ..feed.job() })
+    }
+}
+
+/// The reads for a stretch. Ranges that are `gap` apart are read as one, unless what lies between them (small clusters,
+/// scattered far apart) came to more than the stretch itself.
+fn spans(extents: &[Extent], mut gap: u64) -> Vec<Span> {
+    loop {
         let data = extents.iter().copied().filter(|e| e.data != Data::Zero).collect();
         let mut spans: Vec<Span> = vec![];
-        for (range, _) in cut(data, Cut { piece: u64::MAX, gap: self.gap }) {
+        for (range, _) in cut(data, Cut { piece: u64::MAX, gap }) {
             let at = spans.last().map_or(0, |s| s.at + s.len);
             spans.push(Span { file: range.start, at, len: (range.end - range.start) as usize });
         }
-        feed.send(Job { guest, spans, extents, ..feed.job() })
+        if gap == 0 || spans.last().is_none_or(|s| (s.at + s.len) as u64 <= 2 * STRETCH) {
+            return spans;
+        }
+        gap /= 4;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scattered_clusters_do_not_fill_the_memory_with_what_lies_between_them() {
+        for (cluster, apart) in [(512, 64 << 10), (512, 20 << 10), (4096, 256 << 10), (65536, 70_000)] {
+            let extents: Vec<_> = (0..STRETCH / cluster)
+                .map(|i| Extent { guest: i * cluster, len: cluster, data: Data::Raw { at: i * apart } })
+                .collect();
+            let spans = spans(&extents, 256 << 10);
+            let read = spans.iter().map(|s| s.len as u64).sum::<u64>();
+            assert!((STRETCH..=2 * STRETCH).contains(&read), "{cluster} {apart}: {read}");
+        }
+        let near = [0, 200 << 10].map(|at| Extent { guest: at, len: 4096, data: Data::Raw { at } });
+        assert_eq!(spans(&near, 256 << 10).len(), 1);
     }
 }

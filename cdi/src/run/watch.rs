@@ -48,6 +48,7 @@ pub struct Watch {
     stream: Mutex<Option<Count>>,
     stopped: AtomicBool,
     error: Mutex<Option<Error>>,
+    kept: Mutex<Option<String>>,
 }
 
 impl Watch {
@@ -83,6 +84,15 @@ impl Watch {
     /// Whether [`Watch::interrupt`] was called or something failed.
     pub fn interrupted(&self) -> bool {
         self.stopped()
+    }
+
+    /// What stays behind if the program ends now, and how to go on from it; `None` when nothing does.
+    pub fn kept(&self) -> Option<String> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn keeps(&self, sentence: String) {
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(sentence);
     }
 
     pub(crate) fn enter(&self, phase: Phase, total: u64) {
@@ -121,6 +131,12 @@ impl Watch {
     /// Reading back writes nowhere.
     pub(crate) fn forget_written_since(&self, before: u64) {
         self.written.store(before, Relaxed);
+    }
+
+    /// Whether it was stopped by something that a later run may go on after.
+    pub(crate) fn may_go_on(&self) -> bool {
+        let slot = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.as_ref().is_some_and(|e| matches!(e.kind(), Kind::Interrupted | Kind::Failed))
     }
 
     pub(crate) fn stopped(&self) -> bool {
