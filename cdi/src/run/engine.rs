@@ -167,7 +167,7 @@ fn read_ahead(
     watch: &Watch,
 ) {
     for (mut job, packed) in todo {
-        if let Err(e) = fill(&mut job, bytes, watch) {
+        if let Err(e) = shielded(|| fill(&mut job, bytes, watch)) {
             watch.fail(e);
         }
         if ready.send((job, packed)).is_err() {
