@@ -50,11 +50,9 @@ impl Front {
                 return Ok(front);
             }
             let next = filter::detect(&head);
-            let again: Box<dyn Read + Send> = Box::new(Cursor::new(head).chain(reader));
-            let Some(layer) = next else {
-                reader = again;
-                break;
-            };
+            let need = next.map(|layer| filter::need(layer, &head));
+            reader = Box::new(Cursor::new(head).chain(reader));
+            let (Some(layer), Some(need)) = (next, need) else { break };
             if front.layers.len() == filter::stack::DEPTH {
                 let most = filter::stack::DEPTH;
                 front.refused =
@@ -62,9 +60,12 @@ impl Front {
                 return Ok(front);
             }
             front.layers.push(layer);
-            // One unit at a time: decoding ahead would fetch what nobody looks at.
-            let budget = Budget { threads: 1, memory: options.memory, beside: 0 };
-            match filter::open(layer, again, budget, None, None) {
+            // What it must have and no more: decoding ahead would fetch what nobody looks at.
+            let opened = need.and_then(|need| {
+                let memory = need.least.min(options.memory);
+                filter::open(layer, reader, Budget { threads: 1, memory, beside: 0 }, None, None)
+            });
+            match opened {
                 Ok(inner) => reader = inner,
                 Err(e) => {
                     front.ended(e.into(), whole)?;
@@ -122,27 +123,29 @@ fn read_into(reader: &mut dyn Read, bytes: &mut Vec<u8>, most: usize) -> io::Res
 pub(super) struct Sequential {
     bytes: Arc<Meter>,
     at: u64,
+    piece: u64,
     buffer: Vec<u8>,
     used: usize,
 }
 
-/// What is fetched at once.
-const PIECE: u64 = 128 << 10;
+/// What is fetched at once: little at first, more when more is wanted, so that round trips stay few.
+const PIECES: std::ops::RangeInclusive<u64> = 128 << 10..=1 << 20;
 
 impl Sequential {
     pub(super) fn new(bytes: Arc<Meter>) -> Self {
-        Sequential { bytes, at: 0, buffer: vec![], used: 0 }
+        Sequential { bytes, at: 0, piece: *PIECES.start(), buffer: vec![], used: 0 }
     }
 }
 
 impl Read for Sequential {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         if self.used == self.buffer.len() {
-            let len = self.bytes.size().saturating_sub(self.at).min(PIECE);
+            let len = self.bytes.size().saturating_sub(self.at).min(self.piece);
             self.buffer.resize(len as usize, 0);
             self.used = 0;
             self.bytes.read_exact_at(&mut self.buffer, self.at)?;
             self.at += len;
+            self.piece = (2 * self.piece).min(*PIECES.end());
         }
         let n = buf.len().min(self.buffer.len() - self.used);
         buf[..n].copy_from_slice(&self.buffer[self.used..self.used + n]);

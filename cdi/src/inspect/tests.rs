@@ -11,12 +11,15 @@ use std::sync::OnceLock;
 
 /// A folder with one small cloud disk in every wrapping; made once.
 fn disks() -> &'static Path {
-    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER
         .get_or_init(|| {
-            let folder = tempfile::tempdir().unwrap();
+            // Beside the test program: nothing drops a static, and what is made anew at each run does not pile up.
+            let folder = std::env::current_exe().unwrap().with_extension("inspect-disks");
+            let _ = fs::remove_dir_all(&folder);
+            fs::create_dir(&folder).unwrap();
             shell(
-                folder.path(),
+                &folder,
                 r#"
                 export PATH=$PATH:/usr/sbin:/sbin
                 mkdir -p root/etc/cloud root/usr/lib root/usr/bin
@@ -41,11 +44,14 @@ fn disks() -> &'static Path {
                 qemu-img create -q -u -f qcow2 -b /secret/base.img -F raw overlay.qcow2 1G
                 qemu-img create -q -f vmdk other.vmdk 16M
                 qemu-img create -q -f qcow2 empty.qcow2 1T
+                mkdir seed; echo '#cloud-config' >seed/user-data; echo 'instance-id: x' >seed/meta-data
+                head -c 2048 /dev/zero >seed/boot.bin
+                genisoimage -quiet -V cidata -publisher Me -r -b boot.bin -no-emul-boot -o seed.iso seed
                 "#,
             );
             folder
         })
-        .path()
+        .as_path()
 }
 
 fn open(name: &str) -> FileSource {
@@ -119,6 +125,16 @@ fn a_wrapped_disk_is_seen_by_its_front() {
             }
         }
     }
+}
+
+#[test]
+fn a_compressed_disk_is_not_fetched_further_than_it_is_looked_at() {
+    let folder = tempfile::tempdir().unwrap();
+    shell(folder.path(), "head -c 24M /dev/urandom >noise; xz -0 -T2 --block-size=1MiB noise");
+    let source = FileSource::open(&folder.path().join("noise.xz")).unwrap();
+    let report = inspect(&source, InspectOptions { front: 1 << 20, ..InspectOptions::default() }).unwrap();
+    assert_eq!(report.layers, ["xz"]);
+    assert!(report.read.bytes < 8 << 20, "{:?}", report.read);
 }
 
 #[test]
@@ -325,6 +341,21 @@ fn text_is_for_people_and_80_columns() {
         "\nsystem:        Debian GNU/Linux 12 (bookworm) (partition 2)\n",
         "\ncloud-init:    installed (partition 2)\n",
         "\nboots:         UEFI (EFI system partition 1)\n",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+}
+
+#[test]
+fn a_disc_is_described() {
+    let seed = report("seed.iso");
+    assert_eq!((seed.format, seed.virtual_size), ("iso", seed.size));
+    let text = text(&seed);
+    for part in [
+        "\nformat:        iso\n",
+        "\ndisc:          ISO 9660, Rock Ridge\nlabel:         cidata\npublisher:     Me\n",
+        "\ncloud-init:    a seed (NoCloud): user-data, meta-data\n",
+        "\nboots:         BIOS (El Torito entry for BIOS)\n",
     ] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
