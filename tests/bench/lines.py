@@ -58,28 +58,29 @@ class Lines:
 
         path = self.have["one-block.qcow2.xz"]
         decode = self.coracle.parent / "examples/decode"
+        decoding = lambda result: result.other.median  # noqa: E731
         null = [Side("our decoder > /dev/null", f"{decode} {path}")] if decode.exists() else []
         yield Line(
             "qcow2.xz of one block → raw", self.convert(path), null, "within 10 % of decoding alone",
-            (lambda result: result.ours.median <= 1.10 * result.other.median) if null else None, warm=(path,),
+            within(1.10, decoding) if null else None, warm=(path,), against=decoding if null else None,
         )
 
     def remote(self):
         """Over HTTP on loopback: the server takes part of the same two cores."""
+        alone = lambda result: result.beside[0].median  # noqa: E731
+        longer = lambda result: max(result.other.median, alone(result))  # noqa: E731
         path, url = self.have["zlib.qcow2"], f"{self.at.fast}/zlib.qcow2"
         local = self.convert(path)
         yield Line(
             "qcow2 zlib over HTTP → raw", self.convert(url), [Side("curl > /dev/null", curl(url))],
             "≤ 1.15 × the longer of local and curl",
-            lambda result: result.ours.median <= 1.15 * max(result.other.median, result.beside[0].median),
-            warm=(path,), beside=(Side("the same, local", local.command, local.output),),
+            within(1.15, longer), against=longer, warm=(path,), beside=(Side("the same, local", local.command, local.output),),
         )
         path, url = self.have["plain.qcow2"], f"{self.at.fast}/plain.qcow2"
         local = self.convert(path)
         yield Line(
             "qcow2 plain over HTTP → raw", self.convert(url), [Side("curl > /dev/null", curl(url))], "≤ 1.5 × local",
-            lambda result: result.ours.median <= 1.5 * result.beside[0].median,
-            warm=(path,), beside=(Side("the same, local", local.command, local.output),),
+            within(1.5, alone), against=alone, warm=(path,), beside=(Side("the same, local", local.command, local.output),),
         )
         path, url = self.have["zlib.qcow2"], f"{self.at.slow}/zlib.qcow2"
         yield Line(
@@ -138,6 +139,10 @@ def sync(path):
 
 def times(factor):
     return lambda result: result.other.median / result.ours.median >= factor
+
+
+def within(factor, against):
+    return lambda result: result.ours.median <= factor * against(result)
 
 
 def no_larger(result):

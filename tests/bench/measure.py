@@ -37,6 +37,8 @@ class Line:
     # What the issue asks for, in words, and whether a result reaches it.
     goal: str = "–"
     reached: typing.Optional[typing.Callable] = None
+    # Seconds that ours are set against, where that is not the other's median.
+    against: typing.Optional[typing.Callable] = None
     # Files to have in the page cache.
     warm: tuple = ()
     # Measured in the same rounds because the goal speaks of it.

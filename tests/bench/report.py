@@ -21,6 +21,8 @@ def table(results, rounds, coracle, have):
 def row(result):
     ours, other = result.ours, result.other
     ratio = f"{other.median / ours.median:.2f} ×" if other else "–"
+    if result.line.against:
+        ratio = f"takes {ours.median / result.line.against(result):.2f} × as long"
     name = result.line.name
     for runs in result.beside:
         name += f" ({runs.side.name}: {seconds(runs)})"
@@ -65,8 +67,8 @@ def machine(rounds, coracle, have):
 def first(command):
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     line = done.stdout.decode(errors="replace").strip().split("\n")[0]
-    # Versions, not how the tool was built.
-    return line.removeprefix("*** ").split(" (")[0].removesuffix("***").strip()
+    # Versions, not how the tool was built: "qemu-img version 7.2.22 (Debian …)", "*** Zstandard CLI (64-bit) v1.5.4, …".
+    return line.strip("* ").split(" (Debian")[0].split(",")[0].split(" (x86_64")[0]
 
 
 def cpu():
