@@ -67,7 +67,7 @@ fn damaged_at_random() {
                     1 => bytes[at] ^= 1 << dice.roll(8),
                     2 => drop(bytes.remove(at)),
                     3 => bytes.insert(at, dice.roll(256) as u8),
-                    _ => bytes.truncate(at.max(1)),
+                    _ => bytes.truncate(at.max(8)),
                 }
             }
             match decode(layer, &bytes, AMPLE) {

@@ -4,7 +4,8 @@
 //! than `extra` above what the head's codec holds.
 //! - The splitter may take a packed chunk when the sum stays under `limit` and would also do so if the hungriest lane
 //!   that has not started ran alone; or when fewer than [`LEAST_PACKED`] exist. While the head is the only lane, it
-//!   takes no more than is worth it: reading far into a unit without end gains nothing.
+//!   takes no more than is worth it: reading far into a unit without end gains nothing. Nor does reading on when
+//!   [`READY`] whole units wait for a worker.
 //! - A worker may start the head lane at any time: the lanes before it are gone, those behind start after it, so it
 //!   is alone with packed chunks, and the rule above left room for it. Another lane starts when the sum allows it.
 //! - A lane behind the head may take a plain chunk when the sum allows it; the head lane while fewer than
@@ -26,6 +27,8 @@ pub(super) const LEAST_PACKED: usize = 4;
 pub(super) const HEAD_PLAIN: usize = 4;
 /// Units in flight: bounds the book-keeping of very small ones.
 const LANES: usize = 64;
+/// Whole units that wait for a worker: more would only take memory.
+const READY: usize = 2;
 /// Free chunks that are kept for reuse.
 const SPARE: usize = 8;
 
@@ -371,7 +374,8 @@ impl State {
         let packed = ((self.packed + 1) * CHUNK) as u64;
         let alone = packed + hungriest;
         let only = self.lanes.front().filter(|lane| self.lanes.len() == 1 && lane.closed.is_none());
-        let worth_it = only.is_none_or(|lane| packed <= lane.unit.ahead);
+        let whole = self.lanes.iter().skip(first).filter(|lane| lane.closed.is_some()).count();
+        let worth_it = whole < READY && only.is_none_or(|lane| packed <= lane.unit.ahead);
         worth_it && self.sum() + CHUNK as u64 <= self.limit() && alone <= self.limit()
     }
 
