@@ -23,8 +23,14 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [disk] => measure_levels(&File::open(disk).unwrap()),
-        [disk, out, codec] => convert(&File::open(disk).unwrap(), out, parse(codec)),
-        _ => println!("usage: qcow2_write DISK.raw [OUT.qcow2 zlib:LEVEL|zstd:LEVEL|plain]"),
+        [disk, out, codec] => {
+            let cores = std::thread::available_parallelism().unwrap().get();
+            convert(&File::open(disk).unwrap(), out, parse(codec), cores);
+        }
+        [disk, out, codec, threads] => {
+            convert(&File::open(disk).unwrap(), out, parse(codec), threads.parse().unwrap());
+        }
+        _ => println!("usage: qcow2_write DISK.raw [OUT.qcow2 zlib:LEVEL|zstd:LEVEL|plain [THREADS]]"),
     }
 }
 
@@ -86,13 +92,12 @@ struct Piece {
     clusters: Vec<(Packed, usize)>,
 }
 
-fn convert(disk: &File, out: &str, compress: Option<Compression>) {
+fn convert(disk: &File, out: &str, compress: Option<Compression>, threads: usize) {
     let size = disk.metadata().unwrap().len();
     let start = Instant::now();
     let file = File::options().read(true).write(true).create(true).truncate(true).open(out).unwrap();
     let synced = file.try_clone().unwrap();
     let mut writer = Writer::create(FreshFile(file), Options { compress, ..Options::new(size) }).unwrap();
-    let threads = std::thread::available_parallelism().unwrap().get();
     let pieces = size.div_ceil(PIECE as u64);
     let next = AtomicU64::new(0);
     std::thread::scope(|scope| {
@@ -121,8 +126,9 @@ fn convert(disk: &File, out: &str, compress: Option<Compression>) {
         }
     });
     let written = writer.finish().unwrap();
+    let unsynced = start.elapsed().as_secs_f64();
     synced.sync_data().unwrap();
-    println!("{:.2} s, {written:?}", start.elapsed().as_secs_f64());
+    println!("{unsynced:.2} s, {:.2} s with fdatasync, {written:?}", start.elapsed().as_secs_f64());
 }
 
 fn pack_piece(disk: &File, size: u64, index: u64, packer: &mut Packer) -> Piece {

