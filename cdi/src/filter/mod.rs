@@ -104,6 +104,13 @@ pub struct Need {
     pub per_thread: u64,
 }
 
+impl Need {
+    /// Bytes that are of use to so many threads; what a budget has beyond is not taken.
+    pub fn most(&self, threads: usize) -> u64 {
+        self.least.saturating_add(self.per_thread.saturating_mul(threads as u64))
+    }
+}
+
 /// What a decoder may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {

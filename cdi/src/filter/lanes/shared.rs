@@ -29,8 +29,6 @@ pub(super) const HEAD_PLAIN: usize = 4;
 const LANES: usize = 64;
 /// Whole units that wait for a worker: more would only take memory.
 const READY: usize = 2;
-/// Free chunks that are kept for reuse.
-const SPARE: usize = 8;
 
 pub(super) struct Shared {
     state: Mutex<State>,
@@ -231,8 +229,10 @@ impl Shared {
                 if index == 0 || state.sum() + memory <= state.limit() {
                     state.unstarted += 1;
                     state.codecs += memory;
+                    let unneeded = state.trim();
                     state.idle_workers -= 1;
                     drop(state);
+                    drop(unneeded);
                     self.changed.notify_all();
                     return Some(Job { lane, at, memory });
                 }
@@ -362,6 +362,19 @@ impl State {
         self.codecs + ((self.packed + self.plain) * CHUNK) as u64
     }
 
+    /// With the free chunks, which are kept for reuse while there is room: the allocator would keep them anyway, but
+    /// in pieces.
+    fn held(&self) -> u64 {
+        self.sum() + (self.spare.len() * CHUNK) as u64
+    }
+
+    /// Takes out the free chunks for which there is no room any more.
+    fn trim(&mut self) -> Vec<Box<[u8]>> {
+        let over = self.held().saturating_sub(self.limit()).div_ceil(CHUNK as u64);
+        let keep = self.spare.len().saturating_sub(usize::try_from(over).unwrap_or(usize::MAX));
+        self.spare.split_off(keep)
+    }
+
     fn limit(&self) -> u64 {
         let bound = self.bound.saturating_sub((HEAD_PLAIN * CHUNK) as u64);
         let head = self.lanes.front().map_or(0, |lane| lane.unit.memory);
@@ -423,7 +436,7 @@ impl Drop for Chunk {
             Use::Packed => state.packed -= 1,
             Use::Plain => state.plain -= 1,
         }
-        if state.spare.len() < SPARE && !state.gone {
+        if !state.gone && state.held() + CHUNK as u64 <= state.limit() {
             state.spare.push(std::mem::take(&mut self.bytes));
         }
         drop(state);
