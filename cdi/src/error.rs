@@ -27,6 +27,8 @@ pub enum Kind {
 /// chain is printed once, at the edge.
 pub struct Error {
     kind: Kind,
+    /// What was done until now is of no use.
+    spoils: bool,
     what: String,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -34,7 +36,7 @@ pub struct Error {
 impl Error {
     /// `what` names the object (path, URL, field, offset) and what to do about it.
     pub fn new(kind: Kind, what: impl Into<String>) -> Self {
-        Error { kind, what: what.into(), source: None }
+        Error { kind, spoils: false, what: what.into(), source: None }
     }
 
     /// Something that failed for an outside reason.
@@ -59,6 +61,12 @@ impl Error {
         self
     }
 
+    /// The same error, after which nothing of this run may be gone on with: the source was replaced.
+    pub(crate) fn of_another_version(mut self) -> Self {
+        self.spoils = true;
+        self
+    }
+
     /// An I/O error on `what` ("cannot read /x/y"). An error of this crate or of `disk-format` that travelled inside
     /// `io::Error` is taken out again, so the kind and the sentence survive a chain of readers.
     pub fn io(what: impl Into<String>, e: io::Error) -> Self {
@@ -76,6 +84,12 @@ impl Error {
             _ => Kind::Failed,
         };
         Error::new(kind, what).because(e)
+    }
+
+    /// Whether a later run may go on from what this one has done: neither the input nor the wish is to blame. An
+    /// expired token is such a case, and so is a file that is gone for a while.
+    pub(crate) fn may_go_on(&self) -> bool {
+        !self.spoils && !matches!(self.kind, Kind::Refused | Kind::Usage)
     }
 
     /// What a caller may branch on.

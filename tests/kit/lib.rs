@@ -3,4 +3,5 @@
 pub mod coracle;
 pub mod disk;
 pub mod http;
+pub mod measure;
 pub mod nginx;

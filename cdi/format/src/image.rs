@@ -90,6 +90,8 @@ fn unsupported(format: Format) -> Error {
     Error::new(
         Kind::Unsupported,
         format,
-        format!("this format is recognised but cannot be read yet; convert it first: qemu-img convert -O qcow2 IN.{format} OUT.qcow2"),
+        format!(
+            "this format is recognised but cannot be read yet; convert it first: qemu-img convert -O qcow2 IN.{format} OUT.qcow2"
+        ),
     )
 }

@@ -27,7 +27,8 @@ impl Image for RawImage {
     }
     fn window(&self, from: u64) -> Result<Window> {
         let len = self.size.saturating_sub(from);
-        let extents = if len == 0 { vec![] } else { vec![Extent { guest: from, len, data: Data::Raw { at: from } }] };
+        let extents =
+            if len == 0 { vec![] } else { vec![Extent { guest: from, len, data: Data::Raw { at: from } }] };
         Ok(Window { extents, next: None })
     }
     fn facts(&self) -> Vec<(&'static str, String)> {
@@ -67,7 +68,8 @@ impl StreamImage for RawStream {
         if last {
             self.size = Some(end);
         }
-        let extents = if len == 0 { vec![] } else { vec![Extent { guest: base, len, data: Data::Raw { at: base } }] };
+        let extents =
+            if len == 0 { vec![] } else { vec![Extent { guest: base, len, data: Data::Raw { at: base } }] };
         Ok(Pushed { extents, spool: vec![], keep_from: end })
     }
     fn leftover(&mut self, _spool: &dyn ReadAt) -> Result<Option<Vec<Extent>>> {

@@ -40,7 +40,8 @@ impl ReadAt for [u8] {
         self.len() as u64
     }
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        let from = usize::try_from(offset).ok().filter(|&o| o <= self.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let from =
+            usize::try_from(offset).ok().filter(|&o| o <= self.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
         let bytes = self[from..].get(..buf.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
         buf.copy_from_slice(bytes);
         Ok(())

@@ -51,7 +51,7 @@ impl Partial {
         if state == State::NotOurs {
             return e;
         }
-        let go_on = matches!(e.kind(), Kind::Interrupted | Kind::Failed) && self.resumable.is_ok();
+        let go_on = e.may_go_on() && self.resumable.is_ok();
         if go_on && (watch.written() > 0 || state == State::GoneOnWith) {
             return e.with_hint(self.how_to_go_on());
         }

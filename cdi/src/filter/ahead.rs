@@ -273,7 +273,7 @@ mod tests {
         let mut read = |n: usize| ahead.read_exact(&mut vec![0; n]).unwrap();
         read(69_899);
         read(1);
-        assert_eq!(*seen.lock().unwrap(), Vec::<u64>::new());
+        assert!(seen.lock().unwrap().is_empty());
         read(1);
         assert_eq!(*seen.lock().unwrap(), [70_000]);
         read(80_000);

@@ -209,7 +209,8 @@ fn collect(
     let mut early = BTreeMap::<u64, Packed>::new();
     let mut next = 0;
     let mut marked = (Instant::now(), None);
-    loop {
+    let mut ended = false;
+    while !ended {
         // Also woken to see that the run was stopped.
         let wait = mark.as_ref().map_or(Duration::from_secs(3600), |m| m.0.min(Duration::from_millis(100)));
         match outcomes.recv_timeout(wait) {
@@ -232,7 +233,7 @@ fn collect(
                 }
             }
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return row.reached().copied().unwrap_or_default(),
+            Err(RecvTimeoutError::Disconnected) => ended = true,
         }
         if watch.stopped() {
             // Buffers that wait for a failed predecessor go back, so that the producer cannot hang.
@@ -256,6 +257,7 @@ fn collect(
             marked.0 = Instant::now();
         }
     }
+    row.reached().copied().unwrap_or_default()
 }
 
 fn mark_is_due(mark: &Option<(Duration, Marker<'_>)>, last: Instant) -> bool {

@@ -136,7 +136,7 @@ impl Watch {
     /// Whether it was stopped by something that a later run may go on after.
     pub(crate) fn may_go_on(&self) -> bool {
         let slot = self.error.lock().unwrap_or_else(PoisonError::into_inner);
-        slot.as_ref().is_some_and(|e| matches!(e.kind(), Kind::Interrupted | Kind::Failed))
+        slot.as_ref().is_some_and(Error::may_go_on)
     }
 
     pub(crate) fn stopped(&self) -> bool {

@@ -141,9 +141,8 @@ impl Source for FileSource {
             now if u64::try_from(now) != Ok(was) => format!("it had {was} bytes and now has {now}"),
             _ => "its times have changed".to_owned(),
         };
-        Err(Error::failed(format!(
-            "{name} was changed while it was read ({how}); run the same command again"
-        )))
+        let what = format!("{name} was changed while it was read ({how}); run the same command again");
+        Err(Error::failed(what).of_another_version())
     }
 
     fn data_map(&self) -> Option<Box<dyn Iterator<Item = Range<u64>> + Send>> {

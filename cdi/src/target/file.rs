@@ -114,8 +114,7 @@ impl FileTarget {
         if is_full(&e) {
             let free = self.folder.free().unwrap_or(0);
             let what = format!(
-                "the disk is full: {} of {} are written and {} are free in its file system; make room there and run \
-                 the same command again",
+                "the disk is full: {} of {} are written and {} are free in its file system; make room there",
                 Human(self.written()),
                 self.partial().display(),
                 Human(free),

@@ -153,8 +153,9 @@ impl Remote {
     }
 
     fn changed(&self, difference: &str) -> Error {
-        self.line.failed(format!(
+        let what = format!(
             "the file changed while it was read ({difference}); nothing of the two versions was mixed; start again"
-        ))
+        );
+        self.line.failed(what).of_another_version()
     }
 }

@@ -123,7 +123,7 @@ impl File {
         let now = Validators::new(response.headers(), size);
         if let Some(difference) = self.validators.difference(&now) {
             let what = format!("the file changed while it was read ({difference}); start again");
-            return Err(self.line.failed(what).into());
+            return Err(self.line.failed(what).of_another_version().into());
         }
         let right = if partial { range.is_some_and(|range| range.start == at) } else { at == 0 };
         let of = self.size.map(|size| format!(" of {size}")).unwrap_or_default();

@@ -1,0 +1,444 @@
+//! kill -9, Ctrl-C and reruns: the final name never holds a part of a disk, and the same command goes on to the whole
+//! of it from where the killed one had come.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tests::coracle::{self, Ran};
+use tests::disk::{Noise, qemu_convert, raw_disk, same, shell};
+use tests::http::{Behaviour, Fail, Server, Spoil};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_coracle");
+/// Not a multiple of a cluster, nor of the pieces that move.
+const SIZE: u64 = (22 << 20) + 512 * 9;
+/// Bytes per second that the slow server gives on each connection.
+const RATE: u64 = 12 << 20;
+/// Runs that are killed, all cases together.
+const KILLS: usize = 210;
+
+/// A folder with `disk.raw` and everything the cases read.
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new(seed: u64) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        raw_disk(&folder.path().join("disk.raw"), SIZE, seed);
+        Place { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn shell(&self, line: &str) -> Vec<u8> {
+        shell(self.folder.path(), line)
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        coracle::run(PROGRAM, self.folder.path(), args)
+    }
+
+    fn qcow2(&self, name: &str, words: &str) -> Vec<u8> {
+        let path =
+            qemu_convert(&format!("-f raw -O qcow2 {words}"), &self.path("disk.raw"), &self.path(name));
+        std::fs::read(path).unwrap()
+    }
+
+    /// The disk in many members, blocks or frames, so that a stream can be entered again.
+    fn packed(&self, end: &str) -> Vec<u8> {
+        let line = match end {
+            "gz" => "split -b 2M --filter='gzip -1' disk.raw > disk.raw.gz",
+            "zst" => "split -b 2M --filter='zstd -q -1' disk.raw > disk.raw.zst",
+            _ => "xz -0 -T2 --block-size=2MiB -k disk.raw",
+        };
+        self.shell(line);
+        std::fs::read(self.path(&format!("disk.raw.{end}"))).unwrap()
+    }
+
+    fn start(&self, args: &[&str]) -> Child {
+        let mut command = coracle::command(PROGRAM, self.folder.path(), args);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// The final name holds nothing, or the whole disk.
+    #[track_caller]
+    fn nothing_or_all(&self, case: &str, target: &str) -> bool {
+        let there = self.path(target).exists();
+        assert!(!there || same(&self.path("disk.raw"), &self.path(target)), "{case}: a part of a disk");
+        there
+    }
+
+    /// Starts a run and kills it once it has left a mark.
+    fn killed_behind_a_mark(&self, args: &[&str], target: &str) {
+        let mut child = self.start(&[args, &["--journal-every", "20"]].concat());
+        wait_for("a mark", || self.has_mark(target));
+        child.kill().unwrap();
+        assert_eq!(child.wait().unwrap().code(), None, "it was done before it could be killed");
+    }
+
+    #[track_caller]
+    fn is_the_disk(&self, target: &str) {
+        assert!(self.nothing_or_all("", target), "there is no {target}");
+        self.nothing_beside(target);
+    }
+
+    #[track_caller]
+    fn nothing_beside(&self, target: &str) {
+        for end in [".partial", ".partial.journal"] {
+            assert!(!self.path(&format!("{target}{end}")).exists(), "{target}{end} was left behind");
+        }
+    }
+
+    fn has_mark(&self, target: &str) -> bool {
+        let journal = std::fs::read(self.path(&format!("{target}.partial.journal"))).unwrap_or_default();
+        journal.windows(10).any(|w| w == b"\"position\"")
+    }
+}
+
+/// One way to convert the disk.
+struct Case {
+    name: &'static str,
+    source: String,
+    /// Whether a run can be continued.
+    resumes: bool,
+    words: &'static str,
+}
+
+/// What a case's storm came to.
+#[derive(Debug, Default, Clone, Copy)]
+struct Count {
+    killed: usize,
+    /// Killed runs that left a mark.
+    marked: usize,
+    /// Runs after those that went on from it.
+    resumed: usize,
+    /// Runs that were done before they could be killed.
+    quick: usize,
+}
+
+/// Kills runs of one case at random moments; after every few a run goes to its end.
+fn storm(place: &Place, case: &Case, kills: usize, seed: u64) -> Count {
+    let target = format!("{}.img", case.name);
+    // Local runs are short.
+    let every = if case.source.starts_with("http") { "20" } else { "5" };
+    let mut args = vec!["convert", "--json", "-q", "--journal-every", every, &case.source, &target];
+    args.extend(case.words.split_whitespace());
+    let since = Instant::now();
+    place.run(&args).ok();
+    let usual = since.elapsed();
+    assert!(place.nothing_or_all(case.name, &target));
+    std::fs::remove_file(place.path(&target)).unwrap();
+
+    let (mut noise, mut count) = (Noise::new(seed), Count::default());
+    while count.killed < kills {
+        for _ in 0..=noise.below(3) {
+            let mut child = place.start(&args);
+            std::thread::sleep(usual.mul_f64(noise.below(1000) as f64 / 1000.0));
+            child.kill().unwrap();
+            match child.wait().unwrap().code() {
+                None => count.killed += 1,
+                Some(0) => count.quick += 1,
+                Some(code) => {
+                    panic!("{}: exit {code}: {}", case.name, Ran::of(child.wait_with_output().unwrap()).err)
+                }
+            }
+            if place.nothing_or_all(case.name, &target) {
+                std::fs::remove_file(place.path(&target)).unwrap();
+                // Killed between its name and the end: what is left of the journal is nobody's.
+                assert!(!place.path(&format!("{target}.partial")).exists(), "{}", case.name);
+            }
+        }
+        let marked = place.path(&format!("{target}.partial")).exists() && place.has_mark(&target);
+        let ran = place.run(&args).ok();
+        let resumed = !ran.json()["resumed_at"].is_null();
+        assert_eq!(resumed, marked && case.resumes, "{}: {} {}", case.name, ran.json(), ran.err);
+        count.marked += usize::from(marked);
+        count.resumed += usize::from(resumed);
+        assert!(place.nothing_or_all(case.name, &target), "{}: no disk", case.name);
+        for end in ["", ".partial", ".partial.journal"] {
+            let path = place.path(&format!("{target}{end}"));
+            assert_eq!(path.exists(), end.is_empty(), "{}", path.display());
+        }
+        std::fs::remove_file(place.path(&target)).unwrap();
+    }
+    println!("{:12} {count:?}, a whole run takes {usual:.2?}", case.name);
+    count
+}
+
+#[test]
+fn killed_at_any_moment_the_same_command_ends_with_the_whole_disk() {
+    let place = Place::new(21);
+    let serve = |bytes: Vec<u8>| Server::start(bytes, Behaviour { rate: Some(RATE), ..Behaviour::default() });
+    let servers = [
+        serve(place.qcow2("plain.qcow2", "")),
+        serve(place.qcow2("zlib.qcow2", "-c")),
+        serve(std::fs::read(place.path("disk.raw")).unwrap()),
+        serve(place.packed("gz")),
+        serve(place.packed("xz")),
+        serve(place.packed("zst")),
+    ];
+    let url = |i: usize, name: &str| servers[i].url(name);
+    let case = |name, source: String, words| Case { name, source, resumes: true, words };
+    let cases = [
+        case("http-qcow2", url(0, "/plain.qcow2"), ""),
+        case("http-zlib", url(1, "/zlib.qcow2"), ""),
+        case("http-raw", url(2, "/disk.raw"), "--verify"),
+        case("http-gz", url(3, "/disk.raw.gz"), ""),
+        case("http-xz", url(4, "/disk.raw.xz"), ""),
+        case("http-zst", url(5, "/disk.raw.zst"), ""),
+        case("qcow2", "plain.qcow2".into(), "--threads 1"),
+        case("zlib", "zlib.qcow2".into(), "--verify"),
+        case("raw", "disk.raw".into(), "--preallocate"),
+        case("gz", "disk.raw.gz".into(), ""),
+        case("xz", "disk.raw.xz".into(), ""),
+        case("zst", "disk.raw.zst".into(), ""),
+        Case { resumes: false, ..case("checked", "plain.qcow2".into(), "--no-resume") },
+    ];
+    let kills = KILLS.div_ceil(cases.len());
+    let next = Mutex::new(cases.iter().enumerate());
+    let counts = Mutex::new(vec![]);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                loop {
+                    let Some((i, case)) = next.lock().unwrap().next() else { return };
+                    let count = storm(&place, case, kills, 100 + i as u64);
+                    counts.lock().unwrap().push((case.resumes, count));
+                }
+            });
+        }
+    });
+    let counts = counts.into_inner().unwrap();
+    assert_eq!(counts.len(), cases.len());
+    let sum = |of: fn(&Count) -> usize| counts.iter().map(|(_, c)| of(c)).sum::<usize>();
+    let (killed, resumed) = (sum(|c| c.killed), sum(|c| c.resumed));
+    println!("{killed} runs killed, {} left marks, {resumed} runs went on from them", sum(|c| c.marked));
+    assert!(killed >= 200, "{killed} runs were killed");
+    assert!(resumed * 5 >= killed, "only {resumed} runs went on after {killed} kills");
+}
+
+fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !done() {
+        assert!(Instant::now() < until, "{what} does not come");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// So slow that a test can act while it serves.
+fn slow(bytes: Vec<u8>) -> Server {
+    Server::start(bytes, Behaviour { rate: Some(3 << 20), ..Behaviour::default() })
+}
+
+fn quick(bytes: Vec<u8>) -> Server {
+    Server::start(bytes, Behaviour::default())
+}
+
+/// As Ctrl-C does.
+fn interrupt(child: &Child) {
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+}
+
+/// Ended within so many seconds.
+fn ended(mut child: Child, seconds: u64) -> Ran {
+    let until = Instant::now() + Duration::from_secs(seconds);
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > until {
+            child.kill().unwrap();
+            panic!("it did not end within {seconds} s: {}", Ran::of(child.wait_with_output().unwrap()).err);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ran::of(child.wait_with_output().unwrap())
+}
+
+#[test]
+fn ctrl_c_keeps_what_is_there_and_says_how_to_go_on() {
+    let place = Place::new(22);
+    // The second server falls silent: a reader that waits for it does not hold up the end.
+    let stall = Some(Spoil { bytes: 1 << 20, times: u32::MAX, skip: 5 });
+    let silent = Behaviour { stall_after: stall, ..Behaviour::default() };
+    let bytes = place.qcow2("plain.qcow2", "");
+    for (server, target) in [(slow(bytes.clone()), "a.img"), (Server::start(bytes.clone(), silent), "b.img")]
+    {
+        let url = server.url("/disk.qcow2");
+        let args = ["convert", "--json", &url, target];
+        let child = place.start(&args);
+        let partial = place.path(&format!("{target}.partial"));
+        wait_for("data", || {
+            std::fs::metadata(&partial).is_ok_and(|m| std::os::unix::fs::MetadataExt::blocks(&m) > 4000)
+        });
+        interrupt(&child);
+        let ran = ended(child, 10).refused(130, "interrupted");
+        assert!(ran.err.contains(&format!("{target}.partial and its journal stay")), "{}", ran.err);
+        assert!(ran.err.contains("the same command goes on"), "{}", ran.err);
+        assert!(!place.path(target).exists());
+        assert!(place.has_mark(target), "the usual time between marks has not passed, yet there is one");
+        drop(server);
+        let server = quick(bytes.clone());
+        let ran = place.run(&["convert", "--json", &server.url("/disk.qcow2"), target]).ok();
+        assert!(ran.json()["resumed_at"].as_u64() > Some(1 << 20), "{}", ran.json());
+        place.is_the_disk(target);
+        let fetched = ran.json()["bytes_read"].as_u64().unwrap();
+        assert!(fetched < bytes.len() as u64 - (1 << 19), "{fetched} bytes were fetched again");
+    }
+}
+
+#[test]
+fn ctrl_c_where_nothing_can_be_kept_leaves_nothing_and_says_why() {
+    let place = Place::new(23);
+    place.qcow2("plain.qcow2", "");
+    let line = format!("(head -c 2M plain.qcow2; sleep 5) | exec {PROGRAM} convert - out.img");
+    let mut command = Command::new("bash");
+    command.args(["-c", &line]).current_dir(place.folder.path()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    wait_for("the run", || place.path("out.img.partial").exists());
+    std::thread::sleep(Duration::from_millis(100));
+    let pid = String::from_utf8(place.shell(&format!("pgrep -n -f '{PROGRAM} convert - out.img'"))).unwrap();
+    assert!(Command::new("kill").args(["-INT", pid.trim()]).status().unwrap().success());
+    ended(child, 15).refused(130, "interrupted");
+    assert!(!place.path("out.img").exists());
+}
+
+#[test]
+fn another_version_begins_anew_and_says_why() {
+    let place = Place::new(24);
+    let bytes = place.qcow2("plain.qcow2", "");
+    let server = slow(bytes.clone());
+    place.killed_behind_a_mark(&["convert", "-q", &server.url("/disk.qcow2"), "out.img"], "out.img");
+    let other = Behaviour { etag: Some("\"v2\"".into()), ..Behaviour::default() };
+    let server = Server::start(bytes, other);
+    let ran = place.run(&["convert", "--json", &server.url("/disk.qcow2"), "out.img"]).ok();
+    assert!(ran.json()["resumed_at"].is_null(), "{}", ran.json());
+    assert!(ran.err.contains("begun anew") && ran.err.contains("has changed"), "{}", ran.err);
+    place.is_the_disk("out.img");
+    // A file that was touched is another version, too.
+    place.killed_behind_a_mark(&["convert", "-q", "--threads", "1", "plain.qcow2", "out2.img"], "out2.img");
+    place.shell("touch plain.qcow2");
+    let ran = place.run(&["convert", "--json", "plain.qcow2", "out2.img"]).ok();
+    assert!(ran.json()["resumed_at"].is_null() && ran.err.contains("has changed"), "{}", ran.err);
+    place.is_the_disk("out2.img");
+}
+
+#[test]
+fn resume_is_asked_for_and_refused() {
+    let place = Place::new(25);
+    let bytes = place.qcow2("plain.qcow2", "");
+    let server = slow(bytes.clone());
+    let url = server.url("/disk.qcow2");
+    place.run(&["convert", "--resume", "plain.qcow2", "out.img"]).refused(2, "no earlier run");
+    place.nothing_beside("out.img");
+    place.run(&["convert", "--resume", "--no-resume", "plain.qcow2", "out.img"]).refused(2, "--no-resume");
+
+    place.killed_behind_a_mark(&["convert", "-q", &url, "out.img"], "out.img");
+    // What cannot be gone on with in this way stays for the way in which it can.
+    place.run(&["convert", "--resume", "--resize", "64M", &url, "out.img"]).refused(2, "other options");
+    place.run(&["convert", "--resume", "disk.raw", "out.img"]).refused(2, "without --resume");
+    place.run(&["convert", "nothing.qcow2", "out.img"]).refused(4, "nothing.qcow2");
+    drop(server);
+    place.run(&["convert", "--retries", "0", &url, "out.img"]).refused(1, "connect");
+    assert!(place.has_mark("out.img"), "the earlier run is gone");
+    let server = quick(bytes);
+    let ran = place.run(&["convert", "--json", "--resume", &server.url("/disk.qcow2"), "out.img"]).ok();
+    assert!(ran.json()["resumed_at"].is_u64(), "{}", ran.json());
+    place.is_the_disk("out.img");
+}
+
+#[test]
+fn a_run_that_fails_before_its_first_byte_keeps_the_earlier_one() {
+    let place = Place::new(26);
+    let bytes = place.qcow2("plain.qcow2", "");
+    let server = slow(bytes.clone());
+    place.killed_behind_a_mark(&["convert", "-q", &server.url("/disk.qcow2"), "out.img"], "out.img");
+    for (status, code) in [(401, 5), (404, 4), (500, 1)] {
+        // The head can be read, then the token has expired, or the file is gone for a while.
+        let fail = Some(Fail { status, times: u32::MAX, skip: 1, retry_after: None });
+        let server = Server::start(bytes.clone(), Behaviour { fail, ..Behaviour::default() });
+        let url = server.url("/disk.qcow2");
+        let ran = place.run(&["convert", "--retries", "0", &url, "out.img"]);
+        assert_eq!(ran.code, code, "{}", ran.err);
+        assert!(place.has_mark("out.img"), "{status}: the earlier run is gone");
+    }
+    let server = quick(bytes);
+    let ran = place.run(&["convert", "--json", &server.url("/disk.qcow2"), "out.img"]).ok();
+    assert!(ran.json()["resumed_at"].is_u64(), "{}", ran.json());
+    place.is_the_disk("out.img");
+}
+
+#[test]
+fn no_resume_begins_anew() {
+    let place = Place::new(27);
+    let server = slow(place.qcow2("plain.qcow2", ""));
+    place.killed_behind_a_mark(&["convert", "-q", &server.url("/disk.qcow2"), "out.img"], "out.img");
+    let ran = place.run(&["convert", "--json", "--no-resume", "plain.qcow2", "out.img"]).ok();
+    assert!(ran.json()["resumed_at"].is_null(), "{}", ran.json());
+    place.is_the_disk("out.img");
+}
+
+#[test]
+fn a_second_run_on_the_same_target_is_refused() {
+    let place = Place::new(28);
+    let server = slow(place.qcow2("plain.qcow2", ""));
+    let url = server.url("/disk.qcow2");
+    let first = place.start(&["convert", "--json", &url, "out.img"]);
+    wait_for("the first run", || place.path("out.img.partial").exists());
+    for mode in ["--resume", "--no-resume", "-q"] {
+        let ran = place.run(&["convert", mode, "plain.qcow2", "out.img"]).refused(1, "another process");
+        assert!(ran.err.contains("out.img"), "{}", ran.err);
+    }
+    ended(first, 60).ok();
+    place.is_the_disk("out.img");
+}
+
+/// A loop device, gone when it is dropped; `None` (and a line that says so) where there can be none.
+struct Loop(String);
+
+impl Loop {
+    fn over(place: &Place, file: &str) -> Option<Self> {
+        match Command::new("losetup")
+            .args(["--find", "--show", file])
+            .current_dir(place.folder.path())
+            .output()
+        {
+            Ok(output) if output.status.success() => {
+                Some(Loop(String::from_utf8(output.stdout).unwrap().trim().to_owned()))
+            }
+            why => {
+                println!("skipped: no loop device can be had here: {why:?}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.0]).stderr(Stdio::null()).status();
+    }
+}
+
+#[test]
+fn a_device_that_was_half_written_is_written_again() {
+    let place = Place::new(29);
+    let server = quick(place.qcow2("plain.qcow2", "-c"));
+    let url = server.url("/disk.qcow2");
+    place.shell("head -c 24M /dev/zero | tr '\\0' '\\252' > back");
+    let Some(device) = Loop::over(&place, "back") else { return };
+    let mut noise = Noise::new(29);
+    for _ in 0..4 {
+        for _ in 0..3 {
+            let mut child = place.start(&["convert", "-q", &url, &device.0]);
+            std::thread::sleep(Duration::from_millis(20 + noise.below(200)));
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        place.run(&["convert", "-q", "--verify", &url, &device.0]).ok();
+        place.shell(&format!("cmp -n {SIZE} disk.raw {}", device.0));
+    }
+}

@@ -1,0 +1,623 @@
+//! Hostile and broken input, and targets that cannot be written: the right exit code, one sentence that says what and
+//! where, nothing left behind, and no more time and memory than anybody may take.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+use tests::coracle::{self, Ran};
+use tests::disk::{Noise, qemu_convert, raw_disk, same, shell};
+use tests::measure::{Measured, measure};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_coracle");
+/// Two L2 tables of 4 KiB clusters.
+const SIZE: u64 = (3 << 20) + 512 * 3;
+/// What any of it may take.
+const MEMORY: u64 = 64 << 20;
+const TIME: Duration = Duration::from_secs(60);
+
+struct Place {
+    folder: TempDir,
+}
+
+/// How a source is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum As {
+    File,
+    Pipe,
+}
+
+const BOTH: [As; 2] = [As::File, As::Pipe];
+
+impl Place {
+    fn new(seed: u64) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        raw_disk(&folder.path().join("disk.raw"), SIZE, seed);
+        Place { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn shell(&self, line: &str) -> Vec<u8> {
+        shell(self.folder.path(), line)
+    }
+
+    fn qcow2(&self, name: &str, words: &str) -> Image {
+        let path =
+            qemu_convert(&format!("-f raw -O qcow2 {words}"), &self.path("disk.raw"), &self.path(name));
+        Image(std::fs::read(path).unwrap())
+    }
+
+    /// Converts to `out.img` and checks what holds for every end.
+    #[track_caller]
+    fn convert(&self, source: &str, given: As, more: &[&str]) -> Ran {
+        let _ = std::fs::remove_file(self.path("out.img"));
+        let name = if given == As::Pipe { "-" } else { source };
+        let args = [&["convert", "-q", name, "out.img"], more].concat();
+        let mut command = coracle::command(PROGRAM, self.folder.path(), &args);
+        let mut cat: Option<Child> = None;
+        if given == As::Pipe {
+            let mut child = Command::new("cat")
+                .arg(self.path(source))
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            command.stdin(child.stdout.take().unwrap());
+            cat = Some(child);
+        }
+        let measured = measure(&mut command, TIME);
+        drop(command);
+        if let Some(mut cat) = cat {
+            cat.wait().unwrap();
+        }
+        self.ended_well(measured)
+    }
+
+    #[track_caller]
+    fn ended_well(&self, Measured { ran, peak, .. }: Measured) -> Ran {
+        assert!(peak <= MEMORY, "{peak} bytes of memory: {}", ran.err);
+        assert!(!ran.err.contains("panicked") && !ran.err.contains("internal error"), "{}", ran.err);
+        assert!([0, 1, 2, 3, 4].contains(&ran.code), "{}: {}", ran.code, ran.err);
+        assert_eq!(self.path("out.img").exists(), ran.code == 0, "{}", ran.err);
+        if ran.code != 0 {
+            let lines: Vec<_> = ran.err.lines().collect();
+            assert!(lines[0].starts_with("coracle: "), "{}", ran.err);
+            assert!(lines[1..].iter().all(|line| line.starts_with("  because: ")), "{}", ran.err);
+        }
+        if ran.code != 1 {
+            for end in [".partial", ".partial.journal"] {
+                assert!(
+                    !self.path(&format!("out.img{end}")).exists(),
+                    "out.img{end} was left behind: {}",
+                    ran.err
+                );
+            }
+        }
+        ran
+    }
+
+    /// Refused, or the very disk.
+    #[track_caller]
+    fn refused_or_right(&self, what: &str, source: &str, given: As) -> bool {
+        let ran = self.convert(source, given, &[]);
+        assert!([0, 3].contains(&ran.code), "{what} as {given:?}: {} {}", ran.code, ran.err);
+        let right = ran.code == 0;
+        assert!(
+            !right || same(&self.path("disk.raw"), &self.path("out.img")),
+            "{what} as {given:?}: another disk"
+        );
+        !right
+    }
+}
+
+/// A qcow2 whose bytes are changed.
+#[derive(Clone)]
+struct Image(Vec<u8>);
+
+impl Image {
+    fn get(&self, at: usize, len: usize) -> u64 {
+        self.0[at..at + len].iter().fold(0, |n, b| n << 8 | u64::from(*b))
+    }
+
+    fn put(&self, at: usize, len: usize, value: u64) -> Image {
+        let mut bytes = self.0.clone();
+        bytes[at..at + len].copy_from_slice(&value.to_be_bytes()[8 - len..]);
+        Image(bytes)
+    }
+
+    fn l1(&self) -> usize {
+        self.get(40, 8) as usize
+    }
+
+    /// Where the first L2 table lies, and its first entry in use.
+    fn l2(&self) -> usize {
+        let table = (self.get(self.l1(), 8) & 0x00ff_ffff_ffff_fe00) as usize;
+        (0..512).map(|i| table + i * 8).find(|&at| self.get(at, 8) > 1).unwrap()
+    }
+
+    fn write(&self, place: &Place, name: &str) {
+        std::fs::write(place.path(name), &self.0).unwrap();
+    }
+}
+
+#[test]
+fn truncated_at_any_byte() {
+    let place = Place::new(51);
+    place.qcow2("disk.qcow2", "-o cluster_size=4k");
+    place.qcow2("packed.qcow2", "-c");
+    for name in ["disk.raw", "disk.qcow2"] {
+        place.shell(&format!(
+            "split -b 1M --filter='gzip -1' {name} > {name}.gz; split -b 1M --filter='zstd -q -1' {name} > {name}.zst; \
+             xz -0 -T2 --block-size=1MiB -k {name}; tar -cf {name}.tar {name}"
+        ));
+    }
+    let names = [
+        "disk.qcow2",
+        "packed.qcow2",
+        "disk.raw.gz",
+        "disk.raw.xz",
+        "disk.raw.zst",
+        "disk.raw.tar",
+        "disk.qcow2.gz",
+        "disk.qcow2.xz",
+        "disk.qcow2.zst",
+        "disk.qcow2.tar",
+    ];
+    let mut noise = Noise::new(51);
+    let mut refused = 0;
+    for name in names {
+        let bytes = std::fs::read(place.path(name)).unwrap();
+        let len = bytes.len() as u64;
+        // Shorter than this it cannot be told from a raw disk.
+        let least = if name.ends_with("tar") { 512 } else { 12 };
+        let mut cuts =
+            vec![least, least + 1, 40, 71, 72, 103, 104, 512, 513, 4096, 65536, len / 2, len - 13, len - 1];
+        cuts.extend((0..8).map(|_| least + noise.below(len - least)));
+        cuts.retain(|&cut| cut >= least && cut < len);
+        for (i, cut) in cuts.into_iter().enumerate() {
+            std::fs::write(place.path("cut"), &bytes[..cut as usize]).unwrap();
+            for given in BOTH {
+                refused += u32::from(place.refused_or_right(&format!("{name} cut at {cut}"), "cut", given));
+            }
+            if i == 11 {
+                let said = place.convert("cut", As::File, &[]).err;
+                assert!(
+                    ["truncated", "end", "outside", "offset", "past"].iter().any(|w| said.contains(w)),
+                    "{said}"
+                );
+            }
+        }
+    }
+    println!("{refused} truncated sources were refused");
+    assert!(refused > 300, "{refused}");
+}
+
+#[test]
+fn header_fields_at_their_extremes() {
+    let place = Place::new(52);
+    let image = place.qcow2("disk.qcow2", "-o cluster_size=4k");
+    let fields = [
+        ("version", 4, 4),
+        ("backing_file_offset", 8, 8),
+        ("backing_file_size", 16, 4),
+        ("cluster_bits", 20, 4),
+        ("size", 24, 8),
+        ("crypt_method", 32, 4),
+        ("l1_size", 36, 4),
+        ("l1_table_offset", 40, 8),
+        ("refcount_table_offset", 48, 8),
+        ("refcount_table_clusters", 56, 4),
+        ("nb_snapshots", 60, 4),
+        ("snapshots_offset", 64, 8),
+        ("incompatible_features", 72, 8),
+        ("compatible_features", 80, 8),
+        ("autoclear_features", 88, 8),
+        ("refcount_order", 96, 4),
+        ("header_length", 100, 4),
+        ("compression_type", 104, 1),
+        ("first extension's type", 112, 4),
+        ("first extension's length", 116, 4),
+    ];
+    for (field, at, len) in fields {
+        let now = image.get(at, len);
+        let most = u64::MAX >> (64 - 8 * len);
+        for value in [
+            0,
+            1,
+            now.wrapping_add(1) & most,
+            now.wrapping_sub(1) & most,
+            512,
+            4096,
+            most / 2,
+            most / 2 + 1,
+            most.wrapping_sub(4095) & most,
+            most,
+        ] {
+            image.put(at, len, value).write(&place, "bad.qcow2");
+            for given in BOTH {
+                let what = format!("{field} = {value:#x} as {given:?}");
+                let ran = place.convert("bad.qcow2", given, &[]);
+                assert!([0, 3].contains(&ran.code), "{what}: {} {}", ran.code, ran.err);
+                if ran.code == 3 {
+                    assert!(
+                        ran.err.contains(|c: char| c.is_ascii_digit()),
+                        "{what} names no place: {}",
+                        ran.err
+                    );
+                } else if field != "size" {
+                    // Accepted: then it must not matter.
+                    assert!(same(&place.path("disk.raw"), &place.path("out.img")), "{what}: another disk");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn table_entries_that_lead_astray() {
+    let place = Place::new(53);
+    let image = place.qcow2("disk.qcow2", "-o cluster_size=4k");
+    let (l1, l2) = (image.l1(), image.l2());
+    let (first, second) = (image.get(l1, 8), image.get(l1 + 8, 8));
+    let data = image.get(l2, 8);
+    const COPIED: u64 = 1 << 63;
+    let cases = [
+        ("L1 outside", image.put(l1, 8, COPIED | 1 << 50)),
+        ("L1 at the end", image.put(l1, 8, COPIED | (image.0.len() as u64).next_multiple_of(4096))),
+        ("L1 misaligned", image.put(l1, 8, first + 512)),
+        ("L1 reserved bits", image.put(l1, 8, first | 1)),
+        ("L1 high reserved bits", image.put(l1, 8, first | 1 << 58)),
+        ("L1 on the L1 table", image.put(l1, 8, COPIED | l1 as u64)),
+        ("L1 twice the same", image.put(l1, 8, second)),
+        ("L1 on the refcount table", image.put(l1, 8, COPIED | image.get(48, 8))),
+        ("L2 outside", image.put(l2, 8, COPIED | 1 << 50)),
+        ("L2 misaligned", image.put(l2, 8, data + 512)),
+        ("L2 on the L1 table", image.put(l2, 8, COPIED | l1 as u64)),
+        ("L2 on an L2 table", image.put(l2, 8, first)),
+        ("L2 on the refcount table", image.put(l2, 8, COPIED | image.get(48, 8))),
+        ("L2 reserved bits", image.put(l2, 8, data | 2)),
+        ("L2 packed outside", image.put(l2, 8, 1 << 62 | 1 << 45)),
+        ("L2 packed over the end", image.put(l2, 8, 1 << 62 | (image.0.len() as u64 - 1))),
+        ("L2 packed on the L1 table", image.put(l2, 8, 1 << 62 | l1 as u64)),
+    ];
+    for (what, image) in cases {
+        image.write(&place, "bad.qcow2");
+        for given in BOTH {
+            let ran = place.convert("bad.qcow2", given, &[]);
+            assert_eq!(ran.code, 3, "{what} as {given:?}: {}", ran.err);
+            assert!(ran.err.contains("0x"), "{what} names no place: {}", ran.err);
+        }
+    }
+}
+
+#[test]
+fn clusters_that_are_used_twice_are_read_as_qemu_reads_them() {
+    let place = Place::new(54);
+    place.shell("head -c 6M /dev/urandom > disk.raw");
+    let image = place.qcow2("disk.qcow2", "-o cluster_size=4k");
+    let l1 = image.l1();
+    let table = |i: usize| (image.get(l1 + 8 * i, 8) & 0x00ff_ffff_ffff_fe00) as usize;
+    // One cluster in the middle of a long run, once more far away.
+    let twice = image.put(table(2) + 8 * 100, 8, image.get(table(0) + 8 * 17, 8));
+    let twice = twice.put(table(2) + 8 * 200, 8, image.get(table(1) + 8 * 300, 8));
+    twice.write(&place, "twice.qcow2");
+    place.shell("qemu-img convert -O raw twice.qcow2 disk.raw");
+    assert!(!place.refused_or_right("twice", "twice.qcow2", As::File), "it was refused");
+    // A stream has passed the bytes when it learns of their second use.
+    place.refused_or_right("twice", "twice.qcow2", As::Pipe);
+    place.shell(&format!("{PROGRAM} convert -q twice.qcow2 - | cmp - disk.raw"));
+}
+
+#[test]
+fn compressed_clusters_that_inflate_past_their_size() {
+    let place = Place::new(55);
+    for (words, python) in [
+        ("-c", "import zlib; c = zlib.compressobj(9, 8, -12); d = c.compress(bytes(1 << 24)) + c.flush()"),
+        (
+            "-c -o compression_type=zstd",
+            "import subprocess; d = subprocess.run(['zstd', '-q', '-19'], input=bytes(1 << 24), capture_output=True).stdout",
+        ),
+    ] {
+        let image = place.qcow2("disk.qcow2", words);
+        let at = place.shell("qemu-img map --output=json disk.qcow2 >/dev/null; echo").len();
+        assert_eq!(at, 1);
+        let entry = image.get(image.l2(), 8);
+        assert!(entry >> 62 == 1, "the first cluster is compressed");
+        let offset = entry & ((1 << 54) - 1);
+        let bomb = place.shell(&format!("python3 -c \"{python}; import sys; sys.stdout.buffer.write(d)\""));
+        assert!(bomb.len() > 100 && bomb.len() < 40_000, "{}", bomb.len());
+        std::fs::copy(place.path("disk.qcow2"), place.path("bad.qcow2")).unwrap();
+        let file = std::fs::File::options().write(true).open(place.path("bad.qcow2")).unwrap();
+        file.write_all_at(&bomb, offset).unwrap();
+        // All the sectors it needs.
+        let sectors = (bomb.len() as u64 + offset % 512) / 512;
+        let entry = 1 << 62 | sectors << 54 | offset;
+        file.write_all_at(&entry.to_be_bytes(), image.l2() as u64).unwrap();
+        for given in BOTH {
+            let ran = place.convert("bad.qcow2", given, &[]).refused(3, "does not unpack to 65536 bytes");
+            assert!(ran.err.contains(&format!("{offset:#x}")), "{}", ran.err);
+        }
+    }
+}
+
+#[test]
+fn images_that_need_more_than_themselves() {
+    let place = Place::new(56);
+    place.shell(
+        "qemu-img create -q -f qcow2 -b disk.raw -F raw backing.qcow2
+         qemu-img create -q -f qcow2 -o data_file=data.raw data.qcow2 4M
+         qemu-img create -q -f qcow2 -o data_file=data2.raw,data_file_raw=on raw.qcow2 4M
+         S='--object secret,id=s,data=abc'
+         qemu-img create -q -f qcow2 $S -o encrypt.format=luks,encrypt.key-secret=s,encrypt.iter-time=10 luks.qcow2 4M
+         qemu-img create -q -f qcow2 $S -o encrypt.format=aes,encrypt.key-secret=s aes.qcow2 4M",
+    );
+    let cases = [
+        ("backing", "backing"),
+        ("data", "another file"),
+        ("raw", "another file"),
+        ("luks", "encrypt"),
+        ("aes", "encrypt"),
+    ];
+    for (name, said) in cases {
+        for given in BOTH {
+            place.convert(&format!("{name}.qcow2"), given, &[]).refused(3, said);
+        }
+        place.shell(&format!("xz -0 -k {name}.qcow2"));
+        place.convert(&format!("{name}.qcow2.xz"), As::File, &[]).refused(3, said);
+    }
+    let image = place.qcow2("disk.qcow2", "");
+    for bit in [5, 6, 17, 31, 32, 63] {
+        image.put(72, 8, 1 << bit).write(&place, "bad.qcow2");
+        for given in BOTH {
+            let ran = place.convert("bad.qcow2", given, &[]).refused(3, "feature");
+            assert!(ran.err.contains(&format!("{bit}")), "{}", ran.err);
+        }
+    }
+}
+
+#[test]
+fn formats_that_are_known_and_not_read() {
+    let place = Place::new(57);
+    for (format, said) in [("vmdk", "vmdk"), ("vdi", "vdi"), ("vpc", "vhd"), ("vhdx", "vhdx")] {
+        qemu_convert(
+            &format!("-f raw -O {format}"),
+            &place.path("disk.raw"),
+            &place.path(&format!("x.{format}")),
+        );
+        place.shell(&format!("gzip -1 -k x.{format}"));
+        for (name, given) in [
+            (format!("x.{format}"), As::File),
+            (format!("x.{format}"), As::Pipe),
+            (format!("x.{format}.gz"), As::File),
+        ] {
+            let ran = place.convert(&name, given, &[]);
+            assert_eq!(ran.code, 3, "{name} as {given:?}: {}", ran.err);
+            assert!(ran.err.to_lowercase().contains(said), "{name} as {given:?}: {}", ran.err);
+        }
+    }
+}
+
+#[test]
+fn disks_larger_than_allowed() {
+    let place = Place::new(58);
+    place.qcow2("disk.qcow2", "-c");
+    place.shell("gzip -1 -k disk.raw; xz -0 -k disk.qcow2; qemu-img create -q -f qcow2 huge.qcow2 17T");
+    for name in ["disk.raw", "disk.qcow2", "disk.raw.gz", "disk.qcow2.xz"] {
+        for given in BOTH {
+            let ran = place.convert(name, given, &["--max-size", "2M"]);
+            assert_eq!(ran.code, 3, "{name} as {given:?}: {}", ran.err);
+            assert!(ran.err.contains("--max-size"), "{name} as {given:?}: {}", ran.err);
+        }
+    }
+    for given in BOTH {
+        place.convert("huge.qcow2", given, &[]).refused(3, "--max-size");
+    }
+}
+
+#[test]
+fn decompression_bombs() {
+    let place = Place::new(59);
+    // Each is 100 GiB of zeros; what is read of it ends at the limit.
+    for (name, pack) in [("gz", "gzip -9"), ("xz", "xz -1 -T2"), ("zst", "zstd -q -T2")] {
+        place.shell(&format!("head -c 256M /dev/zero | {pack} > piece.{name}"));
+        let line = format!("(for i in $(seq 400); do cat piece.{name}; done) 2>/dev/null");
+        let mut bomb = Command::new("bash");
+        let mut bomb =
+            bomb.args(["-c", &line]).current_dir(place.folder.path()).stdout(Stdio::piped()).spawn().unwrap();
+        let args = ["convert", "-q", "-", "out.img", "--max-size", "600M"];
+        let mut command = coracle::command(PROGRAM, place.folder.path(), &args);
+        command.stdin(bomb.stdout.take().unwrap());
+        let measured = measure(&mut command, TIME);
+        drop(command);
+        println!("{name}: {} bytes of memory, {:?}", measured.peak, measured.time);
+        place.ended_well(measured).refused(3, "--max-size");
+        bomb.wait().unwrap();
+        // A small file that is a bomb inside a bomb.
+        place.shell(&format!("(for i in 1 2 3; do cat piece.{name}; done) | {pack} > nested"));
+        place.convert("nested", As::File, &["--max-size", "600M"]).refused(3, "--max-size");
+    }
+    place.shell("cp disk.raw x; for i in 1 2 3 4 5; do gzip -1 < x > y; mv y x; done");
+    for given in BOTH {
+        place.convert("x", given, &[]).refused(3, "more than 4 layers");
+    }
+}
+
+#[test]
+fn archives_that_are_no_single_disk() {
+    let place = Place::new(60);
+    place.qcow2("disk.qcow2", "");
+    place.shell(
+        "cp disk.raw other.img
+         tar -cf two.tar disk.raw other.img
+         tar -cf mixed.tar disk.qcow2 disk.raw
+         mkdir d; echo text > d/readme; tar -cf none.tar d
+         ln -s /etc/passwd link.raw; tar -cf link.tar link.raw
+         ln disk.raw hard.raw; tar -cf hard.tar disk.raw hard.raw
+         tar -cf cut.tar disk.raw; truncate -s -200K cut.tar
+         mknod dev.raw c 1 3 2>/dev/null || mkfifo dev.raw; tar -cf dev.tar dev.raw",
+    );
+    for (name, said) in [
+        ("two", "disk"),
+        ("mixed", "disk"),
+        ("none", "disk"),
+        ("link", "link"),
+        ("dev", "disk"),
+        ("cut", "truncated"),
+    ] {
+        for given in BOTH {
+            let ran = place.convert(&format!("{name}.tar"), given, &[]);
+            assert_eq!(ran.code, 3, "{name} as {given:?}: {}", ran.err);
+            assert!(ran.err.contains(said), "{name} as {given:?}: {}", ran.err);
+        }
+    }
+    // Names do not matter to a disk that is written elsewhere; what is inside must be right, or refused.
+    place.shell(
+        "tar --transform 's,^,/abs/,' -P -cf abs.tar disk.raw
+         tar --transform 's,^,../../up/,' -P -cf up.tar disk.raw
+         cp --sparse=always disk.raw sparse.raw
+         for v in 0.0 0.1 1.0; do tar -S --format=pax --sparse-version=$v -cf pax-$v.tar sparse.raw; done
+         tar -S --format=gnu -cf gnu.tar sparse.raw",
+    );
+    for name in ["abs", "up", "pax-0.0", "pax-0.1", "pax-1.0", "gnu", "hard"] {
+        for given in BOTH {
+            place.refused_or_right(name, &format!("{name}.tar"), given);
+        }
+    }
+    assert!(!place.path("abs").exists() && !place.path("../up").exists());
+}
+
+#[test]
+fn bytes_that_were_changed_on_the_way() {
+    let place = Place::new(61);
+    place.shell("gzip -1 -k disk.raw; xz -0 -k disk.raw; zstd -q -1 --check disk.raw");
+    let mut noise = Noise::new(61);
+    for name in ["disk.raw.gz", "disk.raw.xz", "disk.raw.zst"] {
+        let bytes = std::fs::read(place.path(name)).unwrap();
+        for _ in 0..12 {
+            let mut bad = bytes.clone();
+            let at = 12 + noise.below(bytes.len() as u64 - 12) as usize;
+            bad[at] ^= 1 << noise.below(8);
+            std::fs::write(place.path("bad"), bad).unwrap();
+            place.refused_or_right(&format!("{name}, a bit at {at}"), "bad", As::File);
+        }
+    }
+}
+
+/// A small file system of its own, gone when it is dropped; `None` (and a line that says so) where there can be none.
+struct Small(PathBuf);
+
+impl Small {
+    fn new(place: &Place, options: &str) -> Option<Small> {
+        let at = place.path("small");
+        std::fs::create_dir(&at).unwrap();
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(&at).output();
+        match mounted {
+            Ok(output) if output.status.success() => Some(Small(at)),
+            why => {
+                println!("skipped: nothing can be mounted here: {why:?}");
+                None
+            }
+        }
+    }
+
+    fn remount(&self, options: &str) {
+        let status = Command::new("mount").args(["-o", &format!("remount,{options}")]).arg(&self.0).status();
+        assert!(status.unwrap().success());
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_says_so_and_goes_on_when_there_is_room() {
+    let place = Place::new(62);
+    place.shell("head -c 12M /dev/urandom > disk.raw");
+    place.qcow2("disk.qcow2", "");
+    let Some(small) = Small::new(&place, "size=4m") else { return };
+    let run = |args: &[&str]| {
+        let mut command = coracle::command(PROGRAM, place.folder.path(), args);
+        measure(&mut command, TIME).ran
+    };
+    let ran = run(&["convert", "-q", "disk.qcow2", "small/out.img"]).refused(1, "full");
+    assert!(ran.err.contains("small/out.img.partial") && ran.err.contains("make room"), "{}", ran.err);
+    assert!(!place.path("small/out.img").exists());
+    small.remount("size=32m");
+    let ran = run(&["convert", "--json", "disk.qcow2", "small/out.img"]).ok();
+    assert!(ran.json()["resumed_at"].is_u64(), "{}", ran.json());
+    assert!(same(&place.path("disk.raw"), &place.path("small/out.img")));
+    assert_eq!(std::fs::read_dir(place.path("small")).unwrap().count(), 1);
+    small.remount("size=16m");
+    run(&["convert", "-q", "--preallocate", "disk.raw", "small/more.img"]).refused(1, "free");
+    assert_eq!(std::fs::read_dir(place.path("small")).unwrap().count(), 1);
+    small.remount("ro");
+    let ran = run(&["convert", "-q", "disk.qcow2", "small/new.img"]);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(ran.err.contains("small"), "{}", ran.err);
+    run(&["convert", "-q", "disk.qcow2", "small/out.img"]).refused(1, "small");
+}
+
+#[test]
+fn targets_that_may_not_be_replaced() {
+    let place = Place::new(63);
+    place.qcow2("disk.qcow2", "");
+    place.shell(
+        "echo mine > real; ln -s real link.img; ln -s nowhere dangling.img; mkdir folder.img; mkfifo pipe.img
+         qemu-img create -q -f raw held.img 1M; qemu-img create -q -f qcow2 held.qcow2 1M; echo > locked.img",
+    );
+    let run =
+        |target: &str| coracle::run(PROGRAM, place.folder.path(), &["convert", "-q", "disk.raw", target]);
+    for (target, said) in [
+        ("link.img", "symbolic link"),
+        ("dangling.img", "symbolic link"),
+        ("folder.img", "folder"),
+        ("pipe.img", "pipe"),
+    ] {
+        run(target).refused(3, said);
+        assert!(!place.path(&format!("{target}.partial")).exists(), "{target}");
+    }
+    assert_eq!(place.shell("cat real"), b"mine\n");
+    run("/dev/null").refused(3, "device");
+
+    for file in ["held.img", "held.qcow2"] {
+        let format = if file.ends_with("img") { "raw" } else { "qcow2" };
+        let mut qemu = Command::new("qemu-io");
+        let qemu = qemu.args(["-f", format, file]).current_dir(place.folder.path());
+        let mut qemu = qemu.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        qemu.stdin.as_mut().unwrap().write_all(b"write -P 1 0 512\n").unwrap();
+        qemu.stdout.as_mut().unwrap().read_exact(&mut [0; 20]).unwrap();
+        let ran = run(file).refused(1, "in use");
+        assert!(!place.path(&format!("{file}.partial")).exists(), "{}", ran.err);
+        // Nor may it be read while it is written.
+        coracle::run(PROGRAM, place.folder.path(), &["convert", "-q", file, "out.img"]).refused(1, "QEMU");
+        drop(qemu.stdin.take());
+        qemu.wait().unwrap();
+        run(file).ok();
+    }
+    let mut holder =
+        Command::new("flock").arg(place.path("locked.img")).args(["sleep", "30"]).spawn().unwrap();
+    let until = std::time::Instant::now() + Duration::from_secs(10);
+    while Command::new("flock")
+        .arg("-n")
+        .arg(place.path("locked.img"))
+        .arg("true")
+        .status()
+        .unwrap()
+        .success()
+    {
+        assert!(std::time::Instant::now() < until);
+    }
+    run("locked.img").refused(1, "in use");
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+}
