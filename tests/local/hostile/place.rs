@@ -1,0 +1,114 @@
+//! A folder with a disk in it, and what holds for every run of the program there, however it ends.
+
+use crate::image::Image;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+use tests::coracle::{self, Ran};
+use tests::disk::{qemu_convert, raw_disk, same, shell};
+use tests::measure::{Measured, measure};
+
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_coracle");
+/// Two L2 tables of 4 KiB clusters.
+pub(crate) const SIZE: u64 = (3 << 20) + 512 * 3;
+/// What any of it may take.
+pub(crate) const MEMORY: u64 = 64 << 20;
+pub(crate) const TIME: Duration = Duration::from_secs(60);
+
+pub(crate) struct Place {
+    pub(crate) folder: TempDir,
+}
+
+/// How a source is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum As {
+    File,
+    Pipe,
+}
+
+pub(crate) const BOTH: [As; 2] = [As::File, As::Pipe];
+
+impl Place {
+    pub(crate) fn new(seed: u64) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        raw_disk(&folder.path().join("disk.raw"), SIZE, seed);
+        Place { folder }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn shell(&self, line: &str) -> Vec<u8> {
+        shell(self.folder.path(), line)
+    }
+
+    pub(crate) fn qcow2(&self, name: &str, words: &str) -> Image {
+        let path =
+            qemu_convert(&format!("-f raw -O qcow2 {words}"), &self.path("disk.raw"), &self.path(name));
+        Image(std::fs::read(path).unwrap())
+    }
+
+    /// Converts to `out.img` and checks what holds for every end.
+    #[track_caller]
+    pub(crate) fn convert(&self, source: &str, given: As, more: &[&str]) -> Ran {
+        let _ = std::fs::remove_file(self.path("out.img"));
+        let name = if given == As::Pipe { "-" } else { source };
+        let args = [&["convert", "-q", name, "out.img"], more].concat();
+        let mut command = coracle::command(PROGRAM, self.folder.path(), &args);
+        let mut cat: Option<Child> = None;
+        if given == As::Pipe {
+            let mut child = Command::new("cat")
+                .arg(self.path(source))
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            command.stdin(child.stdout.take().unwrap());
+            cat = Some(child);
+        }
+        let measured = measure(&mut command, TIME);
+        drop(command);
+        if let Some(mut cat) = cat {
+            cat.wait().unwrap();
+        }
+        self.ended_well(measured)
+    }
+
+    #[track_caller]
+    pub(crate) fn ended_well(&self, Measured { ran, peak, .. }: Measured) -> Ran {
+        assert!(peak <= MEMORY, "{peak} bytes of memory: {}", ran.err);
+        assert!(!ran.err.contains("panicked") && !ran.err.contains("internal error"), "{}", ran.err);
+        assert!([0, 1, 2, 3, 4].contains(&ran.code), "{}: {}", ran.code, ran.err);
+        assert_eq!(self.path("out.img").exists(), ran.code == 0, "{}", ran.err);
+        if ran.code != 0 {
+            let lines: Vec<_> = ran.err.lines().collect();
+            assert!(lines[0].starts_with("coracle: "), "{}", ran.err);
+            assert!(lines[1..].iter().all(|line| line.starts_with("  because: ")), "{}", ran.err);
+        }
+        if ran.code != 1 {
+            for end in [".partial", ".partial.journal"] {
+                assert!(
+                    !self.path(&format!("out.img{end}")).exists(),
+                    "out.img{end} was left behind: {}",
+                    ran.err
+                );
+            }
+        }
+        ran
+    }
+
+    /// Refused, or the very disk.
+    #[track_caller]
+    pub(crate) fn refused_or_right(&self, what: &str, source: &str, given: As) -> bool {
+        let ran = self.convert(source, given, &[]);
+        assert!([0, 3].contains(&ran.code), "{what} as {given:?}: {} {}", ran.code, ran.err);
+        let right = ran.code == 0;
+        assert!(
+            !right || same(&self.path("disk.raw"), &self.path("out.img")),
+            "{what} as {given:?}: another disk"
+        );
+        !right
+    }
+}
