@@ -67,7 +67,7 @@ fn a_disk_that_becomes_full_says_how_to_go_on() {
     // Known beforehand.
     let options = FileOptions { size: Some(1 << 30), needed: 5 << 20, preallocate: false };
     let e = FileTarget::create(&path, options).err().unwrap().to_string();
-    assert!(e.contains("has 4.0 MiB free and the disk needs 5.0 MiB"), "{e}");
+    assert!(e.contains("has 4 MiB free and the disk needs 5 MiB"), "{e}");
     FileTarget::create(&path, FileOptions { needed: 3 << 20, ..options }).unwrap();
 }
 
