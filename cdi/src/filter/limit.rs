@@ -10,12 +10,14 @@ pub struct Limited<R> {
     layer: Layer,
     limit: u64,
     left: u64,
+    /// It has been passed: the end behind the byte too many must not look like success.
+    passed: bool,
 }
 
 impl<R: Read> Limited<R> {
     /// `layer` is named in the refusal; `passed` bytes of the limit are used up already (decoding entered there).
     pub fn new(inner: R, layer: Layer, limit: u64, passed: u64) -> Self {
-        Limited { inner, layer, limit, left: limit.saturating_sub(passed) }
+        Limited { inner, layer, limit, left: limit.saturating_sub(passed), passed: false }
     }
 }
 
@@ -23,10 +25,8 @@ impl<R: Read> Read for Limited<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.left == 0 && !out.is_empty() {
             // Exactly the limit is allowed: only a further byte is too much.
-            return match self.inner.read(&mut [0])? {
-                0 => Ok(0),
-                _ => Err(self.passed()),
-            };
+            self.passed = self.passed || self.inner.read(&mut [0])? > 0;
+            return if self.passed { Err(self.refusal()) } else { Ok(0) };
         }
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(out.len());
         let n = self.inner.read(&mut out[..most])?;
@@ -36,7 +36,7 @@ impl<R: Read> Read for Limited<R> {
 }
 
 impl<R> Limited<R> {
-    fn passed(&self) -> io::Error {
+    fn refusal(&self) -> io::Error {
         let what = format!(
             "decompression ({}) passed {}, the limit; if the disk is really that large, raise it with --max-size",
             self.layer,
@@ -76,6 +76,15 @@ mod tests {
         for e in [read(4097, 4096, 0).unwrap_err(), read(97, 4096, 4000).unwrap_err()] {
             assert_eq!(e.kind(), Kind::Refused);
             assert!(e.to_string().starts_with("decompression (gzip) passed 4 KiB, the limit"), "{e}");
+        }
+    }
+
+    #[test]
+    fn what_passed_the_limit_does_not_end_well_afterwards() {
+        let mut limited = Limited::new(io::Cursor::new([7; 11]), Layer::Gzip, 10, 0);
+        assert_eq!(limited.read(&mut [0; 100]).unwrap(), 10);
+        for _ in 0..3 {
+            limited.read(&mut [0; 100]).unwrap_err();
         }
     }
 

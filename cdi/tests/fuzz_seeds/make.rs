@@ -28,16 +28,18 @@ fn make_seeds() {
 
 fn layers(at: &Path) {
     let recipes = [
-        ("gz", 0, "gzip -c disk.img && gzip -c a.qcow2"),
+        ("gz", 0, "gzip -nc disk.img && gzip -nc a.qcow2"),
         ("xz", 0, "xz -0 -c --block-size=1000 a.qcow2"),
         ("xz-sha256", 0, "xz -0 -c -C sha256 disk.img"),
         ("xz-delta", 0, "xz -c --x86 --delta=dist=4 --lzma2=dict=64KiB disk.img"),
         ("zst", 0, "zstd -q -c a.qcow2 && zstd -q -c --no-check disk.img"),
-        ("tar.gz", 0, "tar cf - disk.img | gzip -c"),
-        ("tar.xz.gz.zst", 0, "tar cf - disk.img | xz -0 -c | gzip -c | zstd -q -c"),
+        ("tar.gz", 0, "tar cf - disk.img | gzip -nc"),
+        ("tar.xz.gz.zst", 0, "tar cf - disk.img | xz -0 -c | gzip -nc | zstd -q -c"),
+        ("just-the-limit", 0, "head -c 1048576 /dev/zero | xz -0 -c"),
+        ("one-byte-over-the-limit", 0, "head -c 1048577 /dev/zero | xz -0 -c"),
         ("raw", 0x40, "cat os-release"),
-        ("qcow2-in-xz", 0b10, "cat a.qcow2 | gzip -c"),
-        ("five-layers", 0b1101_1001, "tar cf - disk.img | gzip -c"),
+        ("qcow2-in-xz", 0b10, "cat a.qcow2 | gzip -nc"),
+        ("five-layers", 0b1101_1001, "tar cf - disk.img | gzip -nc"),
     ];
     for (name, wraps, script) in recipes {
         let file = shell(at, script);
@@ -52,6 +54,15 @@ fn tar(at: &Path) {
         ("ustar", "tar cf - --format=ustar README disk.img"),
         ("v7", "tar cf - --format=v7 disk.img"),
         ("pax", "tar cf - --format=posix root disk.img"),
+        // Keywords that would clear a terminal if they were told as they stand.
+        (
+            "pax-key-steers",
+            "tar cf - --format=posix --pax-option=\"GNU.sparse.$(printf '\\033[2J'):=1\" disk.img",
+        ),
+        (
+            "pax-global-steers",
+            "tar cf - --format=posix --pax-option=\"GNU.sparse.$(printf '\\033[2J')=1\" disk.img",
+        ),
         ("long", "tar cf - --format=gnu long*"),
         ("sparse-old", "tar cf - --format=gnu --sparse sparse.img"),
         ("sparse-0.0", "tar cf - --format=posix --sparse --sparse-version=0.0 sparse.img"),
@@ -129,7 +140,9 @@ fn save(target: &str, name: &str, before: &[u8], input: &[u8]) {
 fn shell(at: &Path, script: &str) -> Vec<u8> {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
     let script = format!("set -eo pipefail; {script}");
-    let out = Command::new("bash").args(["-c", &script]).env("PATH", path).current_dir(at).output().unwrap();
+    let mut command = Command::new("bash");
+    command.args(["-c", &script]).current_dir(at).env("PATH", path);
+    let out = command.env("TAR_OPTIONS", "--mtime=@0 --owner=0 --group=0").output().unwrap();
     assert!(out.status.success(), "{script}: {}", String::from_utf8_lossy(&out.stderr));
     out.stdout
 }

@@ -50,11 +50,11 @@ impl Pax {
             };
             let (key, value) = (&record[..equals], &record[equals + 1..]);
             if global && matters(key) {
-                let key = String::from_utf8_lossy(key);
+                let key = shown(key);
                 return Err(broken(&format!("it sets {key} for all files, which is not supported")));
             }
             if self.record(key, value).is_none() {
-                let key = String::from_utf8_lossy(key);
+                let key = shown(key);
                 return Err(broken(&format!("the value of {key} is not understood")));
             }
         }
@@ -90,6 +90,12 @@ impl Pax {
 fn matters(key: &[u8]) -> bool {
     // SCHILY.realsize is star's way to say that an entry is sparse.
     matches!(key, b"path" | b"size" | b"SCHILY.realsize") || key.starts_with(b"GNU.sparse.")
+}
+
+/// A key as text without what could steer a terminal.
+fn shown(key: &[u8]) -> String {
+    let key: String = String::from_utf8_lossy(key).chars().take(100).collect();
+    key.escape_debug().to_string()
 }
 
 /// `OFFSET,LENGTH,OFFSET,LENGTH…`
