@@ -152,7 +152,7 @@ fn a_device_that_is_too_small_is_refused_with_both_sizes() {
     let e = BlockTarget::open(&device.device, Some(SIZE + 512)).err().unwrap();
     assert_eq!(e.kind(), Kind::Refused);
     let e = e.to_string();
-    assert!(e.contains("has 16777216 bytes (16.0 MiB)") && e.contains("needs 16777728"), "{e}");
+    assert!(e.contains("has 16777216 bytes (16 MiB)") && e.contains("needs 16777728"), "{e}");
     // The size comes late.
     let target = BlockTarget::open(&device.device, None).unwrap();
     target.set_size(SIZE).unwrap();
