@@ -4,7 +4,7 @@
 //! on one more thread, so that fetching and hashing overlap with the rest.
 //!
 //! Memory: each layer first gets what it needs at least; what the budget has left is given to the parallel ones when all
-//! layers are known.
+//! layers are known, as far as they can use it.
 
 use super::ahead::{Ahead, Shape};
 use super::limit::Limited;
@@ -63,7 +63,7 @@ pub fn stack(input: Box<dyn Read + Send>, options: &Options) -> Result<Stack> {
         let room = Room { budget, at_first: need.least };
         let marks = on_boundary.clone().filter(|_| layers.is_empty());
         let Opened { reader: inner, allow } = open_growing(layer, Box::new(reader), room, None, marks)?;
-        growing.extend(allow.map(|allow| (allow, need.least)));
+        growing.extend(allow.map(|allow| (allow, need)));
         spend(&mut budget, need.least);
         reader = Peeked::new(Box::new(Limited::new(inner, layer, options.limit, 0)), HEAD)?;
         layers.push(layer);
@@ -74,8 +74,8 @@ pub fn stack(input: Box<dyn Read + Send>, options: &Options) -> Result<Stack> {
         return Err(Error::refused(what));
     }
     let share = budget.memory / growing.len().max(1) as u64;
-    for (allow, least) in growing {
-        allow(least + share);
+    for (allow, need) in growing {
+        allow(need.wanted(options.budget.threads).min(need.least + share));
     }
     sole.store(layers.len() == 1, Ordering::Relaxed);
     Ok(Stack { layers, needs, reader })
