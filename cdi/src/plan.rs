@@ -270,8 +270,7 @@ fn room(facts: &Facts, wishes: &Wishes, flow: Flow) -> Result<Room> {
         let own: u64 = account.iter().map(|(_, bytes)| bytes).sum();
         if own + least <= wishes.memory {
             let layers = wishes.memory - own;
-            let wanted: u64 =
-                facts.layers.iter().map(|(_, n)| n.least + n.per_thread * wishes.threads as u64).sum();
+            let wanted: u64 = facts.layers.iter().map(|(_, n)| n.wanted(wishes.threads)).sum();
             let mut account = account;
             if !facts.layers.is_empty() {
                 account.push(("decompression", wanted.min(layers)));
@@ -302,7 +301,9 @@ type Buffers = (usize, usize, u64, Vec<(&'static str, u64)>);
 
 fn buffers(facts: &Facts, wishes: &Wishes, flow: Flow, workers: usize) -> Buffers {
     let remote = facts.source.remote && flow.seeks();
-    let readers = if remote { wishes.connections.max(1) } else { 0 };
+    // In order, what arrived waits twice: for its turn to be packed and for its turn to be written.
+    let most = if flow.in_order() { 4 } else { usize::MAX };
+    let readers = if remote { wishes.connections.clamp(1, most) } else { 0 };
     let piece: u64 = match flow {
         Flow::Tables if remote => 2 << 20,
         Flow::TablesInOrder | Flow::StreamInOrder => 2 << 20,

@@ -4,7 +4,7 @@
 //! on one more thread, so that fetching and hashing overlap with the rest.
 //!
 //! Memory: each layer first gets what it needs at least; what the budget has left is given to the parallel ones when all
-//! layers are known, as far as it is of use to them ([`Need::most`]).
+//! layers are known, as far as they can use it.
 
 use super::ahead::{Ahead, Shape};
 use super::limit::Limited;
@@ -75,7 +75,7 @@ pub fn stack(input: Box<dyn Read + Send>, options: &Options) -> Result<Stack> {
     }
     let share = budget.memory / growing.len().max(1) as u64;
     for (allow, need) in growing {
-        allow(need.most(options.budget.threads).min(need.least + share));
+        allow(need.wanted(options.budget.threads).min(need.least + share));
     }
     sole.store(layers.len() == 1, Ordering::Relaxed);
     Ok(Stack { layers, needs, reader })

@@ -163,7 +163,9 @@ fn is_web_page(headers: &HeaderMap, first: &[u8]) -> bool {
     let kind = kind.split(';').next().unwrap_or_default().trim();
     let page = kind.eq_ignore_ascii_case("text/html") || kind.eq_ignore_ascii_case("application/xhtml+xml");
     let first = first.strip_prefix(b"\xef\xbb\xbf").unwrap_or(first);
-    page && first.trim_ascii_start().starts_with(b"<")
+    let first = first.trim_ascii_start();
+    let says = |tag: &[u8]| first.get(..tag.len()).is_some_and(|start| start.eq_ignore_ascii_case(tag));
+    page && says(b"<") || says(b"<!doctype html") || says(b"<html")
 }
 
 struct Gather(BytesMut);

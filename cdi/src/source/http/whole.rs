@@ -66,6 +66,7 @@ impl File {
         let mut at = 0;
         let mut attempts = self.line.attempts(at);
         let mut next = begun;
+        let mut broke = None;
         loop {
             let done = match next.take() {
                 Some(begun) => self.body(begun, &mut at, sink, &mut attempts).await,
@@ -76,7 +77,17 @@ impl File {
             };
             match done {
                 Ok(()) => return Ok(()),
-                Err(fault) => attempts.pause(at, fault).await?,
+                Err(Fault::Again { error, retry_after }) => {
+                    broke = Some(error.to_string());
+                    attempts.pause(at, Fault::Again { error, retry_after }).await?;
+                }
+                // Why it had to be asked again is the cause.
+                Err(Fault::Final(error)) => {
+                    return Err(match broke {
+                        Some(broke) if std::error::Error::source(&error).is_none() => error.because(broke),
+                        _ => error,
+                    });
+                }
             }
         }
     }
