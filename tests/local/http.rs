@@ -279,6 +279,9 @@ fn redirects_are_followed_and_credentials_stay_where_they_belong() {
     }
 }
 
+/// What a server wants, and the arguments and variables that give it.
+type Case<'a> = (&'a Behaviour, &'a [&'a str], &'a [(&'a str, &'a str)]);
+
 #[test]
 fn secrets_are_sent_and_never_shown() {
     const SECRET: &str = "s3cr3t-p4ss";
@@ -293,7 +296,7 @@ fn secrets_are_sent_and_never_shown() {
     let bearer = wants("authorization", &format!("Bearer {SECRET}"));
     let token = wants("x-token", SECRET);
     let header = format!("X-Token: {SECRET}");
-    let cases: [(&Behaviour, &[&str], &[(&str, &str)]); 7] = [
+    let cases: [Case<'_>; 7] = [
         (&basic, &["--user", "me", "--password-file", "password"], &[]),
         (&basic, &["--user", "me"], &[("CORACLE_HTTP_PASSWORD", SECRET)]),
         (&bearer, &[], &[("CORACLE_HTTP_BEARER", SECRET)]),
