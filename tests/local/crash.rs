@@ -74,19 +74,20 @@ impl Place {
         there
     }
 
-    /// Starts a run and kills it once it has left a mark. A run of a local file may be done before it is caught; then
-    /// another is started.
+    /// Starts a run and kills it once it has left a mark. One that is done before gets another try.
+    #[track_caller]
     fn killed_behind_a_mark(&self, args: &[&str], target: &str) {
-        for _ in 0..100 {
-            let mut child = self.start(&[args, &["--journal-every", "1"]].concat());
-            wait_for("a mark or an end", || self.has_mark(target) || child.try_wait().unwrap().is_some());
+        for _ in 0..50 {
+            let mut child = self.start(&[args, &["--journal-every", "2"]].concat());
+            wait_for("a mark", || self.has_mark(target) || self.path(target).exists());
             child.kill().unwrap();
-            if child.wait().unwrap().code().is_none() && self.has_mark(target) {
+            child.wait().unwrap();
+            if !self.path(target).exists() && self.has_mark(target) {
                 return;
             }
             let _ = std::fs::remove_file(self.path(target));
         }
-        panic!("none of 100 runs could be killed behind a mark");
+        panic!("no run can be killed behind a mark");
     }
 
     #[track_caller]
@@ -293,9 +294,7 @@ fn ctrl_c_keeps_what_is_there_and_says_how_to_go_on() {
         assert!(ran.json()["resumed_at"].as_u64() > Some(1 << 20), "{}", ran.json());
         place.is_the_disk(target);
         let fetched = ran.json()["bytes_read"].as_u64().unwrap();
-        // How much was already in place before the earliest request that was still open differs from run to run; that
-        // a good part usually is, the storm of kills counts.
-        assert!(fetched <= bytes.len() as u64, "{fetched} bytes were fetched again");
+        assert!(fetched < bytes.len() as u64, "{fetched} bytes were fetched again");
     }
 }
 

@@ -106,7 +106,7 @@ pub struct Need {
 
 impl Need {
     /// What the layer is given where the bound allows it: one unit more than there are threads, since one waits to be
-    /// read while all work, and no less than [`AHEAD`].
+    /// read while all work, and no less than 96 MiB.
     pub fn wanted(&self, threads: usize) -> u64 {
         if self.per_thread == 0 {
             return self.least;
