@@ -62,9 +62,6 @@ impl Target for Nowhere {
     fn zero(&self, _guest: u64, _len: u64) -> Result<()> {
         Ok(())
     }
-    fn set_size(&self, _size: u64) -> Result<()> {
-        Ok(())
-    }
     fn sync(&self) -> Result<()> {
         Ok(())
     }

@@ -72,10 +72,6 @@ impl Target for Scratch {
         Ok(())
     }
 
-    fn set_size(&self, _size: u64) -> Result<()> {
-        Ok(())
-    }
-
     fn sync(&self) -> Result<()> {
         Ok(())
     }
