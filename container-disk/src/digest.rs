@@ -1,0 +1,257 @@
+//! Digests of blobs: `sha256:HEX` and `sha512:HEX`, and readers and writers that compute them as bytes pass.
+
+use crate::{Error, Result};
+use sha2::Digest as _;
+use sha2::{Sha256, Sha512};
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::str::FromStr;
+
+/// What bytes hash to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Digest {
+    /// SHA-256.
+    Sha256([u8; 32]),
+    /// SHA-512.
+    Sha512([u8; 64]),
+}
+
+impl Digest {
+    /// The SHA-256 of bytes in memory.
+    pub fn of(bytes: &[u8]) -> Digest {
+        Digest::Sha256(Sha256::digest(bytes).into())
+    }
+
+    /// The name of the algorithm.
+    pub fn algorithm(&self) -> &'static str {
+        match self {
+            Digest::Sha256(_) => "sha256",
+            Digest::Sha512(_) => "sha512",
+        }
+    }
+
+    /// The hex digits alone.
+    pub fn hex(&self) -> String {
+        let bytes: &[u8] = match self {
+            Digest::Sha256(bytes) => bytes,
+            Digest::Sha512(bytes) => bytes,
+        };
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl FromStr for Digest {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (algorithm, hex) = text.split_once(':').unwrap_or(("", text));
+        let digest = match (algorithm, hex.len()) {
+            ("sha256", 64) => bytes(hex).map(Digest::Sha256),
+            ("sha512", 128) => bytes(hex).map(Digest::Sha512),
+            _ => None,
+        };
+        digest.ok_or_else(|| {
+            let what = "is neither sha256: with 64 nor sha512: with 128 lower-case hex digits";
+            Error::refused(format!("the digest {text:?} {what}"))
+        })
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.algorithm(), self.hex())
+    }
+}
+
+fn bytes<const N: usize>(hex: &str) -> Option<[u8; N]> {
+    let mut out = [0; N];
+    for (byte, pair) in out.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
+        let digit = |d: u8| if d.is_ascii_uppercase() { None } else { char::from(d).to_digit(16) };
+        *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
+    }
+    Some(out)
+}
+
+/// A hash under way, of the algorithm that a digest wants.
+#[derive(Clone)]
+pub enum Hasher {
+    /// SHA-256.
+    Sha256(Sha256),
+    /// SHA-512.
+    Sha512(Box<Sha512>),
+}
+
+impl Hasher {
+    /// SHA-256, what new blobs are named by.
+    pub fn new() -> Hasher {
+        Hasher::Sha256(Sha256::new())
+    }
+
+    /// The algorithm of `digest`.
+    pub fn like(digest: &Digest) -> Hasher {
+        match digest {
+            Digest::Sha256(_) => Hasher::new(),
+            Digest::Sha512(_) => Hasher::Sha512(Box::default()),
+        }
+    }
+
+    /// More bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Hasher::Sha256(hash) => hash.update(bytes),
+            Hasher::Sha512(hash) => hash.update(bytes),
+        }
+    }
+
+    /// What all of them hash to.
+    pub fn finish(self) -> Digest {
+        match self {
+            Hasher::Sha256(hash) => Digest::Sha256(hash.finalize().into()),
+            Hasher::Sha512(hash) => Digest::Sha512(hash.finalize().into()),
+        }
+    }
+}
+
+impl Default for Hasher {
+    fn default() -> Self {
+        Hasher::new()
+    }
+}
+
+/// A reader that ends with a refusal unless its bytes have exactly the promised size and digest. It never passes on
+/// more bytes than were promised.
+pub struct Checked<R> {
+    inner: R,
+    name: String,
+    expected: Digest,
+    left: u64,
+    size: u64,
+    hash: Option<Hasher>,
+}
+
+impl<R: Read> Checked<R> {
+    /// `name` is for the message: "layer 1 of docker://h/r:t".
+    pub fn new(inner: R, name: impl Into<String>, expected: Digest, size: u64) -> Self {
+        let hash = Some(Hasher::like(&expected));
+        Checked { inner, name: name.into(), expected, left: size, size, hash }
+    }
+
+    fn end(&mut self) -> io::Result<usize> {
+        let Some(hash) = self.hash.take() else { return Ok(0) };
+        let mut more = [0];
+        if self.inner.read(&mut more)? > 0 {
+            let what = format!("{} is longer than the {} bytes its manifest promises", self.name, self.size);
+            return Err(Error::refused(what).into());
+        }
+        let actual = hash.finish();
+        if actual != self.expected {
+            let what = format!("{} has the digest {actual}, not {}", self.name, self.expected);
+            return Err(Error::refused(what).into());
+        }
+        Ok(0)
+    }
+}
+
+impl<R: Read> Read for Checked<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if out.is_empty() {
+            return Ok(0);
+        }
+        if self.left == 0 {
+            return self.end();
+        }
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(out.len());
+        let n = self.inner.read(&mut out[..most])?;
+        if n == 0 {
+            let (got, size) = (self.size - self.left, self.size);
+            let what = format!("{} ends after {got} of the {size} bytes its manifest promises", self.name);
+            return Err(Error::refused(what).into());
+        }
+        self.left -= n as u64;
+        if let Some(hash) = &mut self.hash {
+            hash.update(&out[..n]);
+        }
+        Ok(n)
+    }
+}
+
+/// A writer that counts and hashes what passes.
+pub struct Counted<W> {
+    inner: W,
+    hash: Hasher,
+    size: u64,
+}
+
+impl<W: Write> Counted<W> {
+    /// Hashes with SHA-256.
+    pub fn new(inner: W) -> Self {
+        Counted { inner, hash: Hasher::new(), size: 0 }
+    }
+
+    /// The writer below, and the digest and size of what passed.
+    pub fn finish(self) -> (W, Digest, u64) {
+        (self.inner, self.hash.finish(), self.size)
+    }
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let n = self.inner.write(data)?;
+        self.hash.update(&data[..n]);
+        self.size += n as u64;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+
+    const ABC: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+    fn check(bytes: &[u8], digest: &str, size: u64) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        let mut checked = Checked::new(bytes, "the blob", digest.parse()?, size);
+        checked.read_to_end(&mut out).map_err(|e| Error::io("reading", e))?;
+        Ok(out)
+    }
+
+    #[test]
+    fn digests_are_read_as_they_are_written_and_nothing_else() {
+        assert_eq!(ABC.parse::<Digest>().unwrap(), Digest::of(b"abc"));
+        assert_eq!(Digest::of(b"abc").to_string(), ABC);
+        let long = format!("sha512:{}", "0a".repeat(64));
+        assert_eq!(long.parse::<Digest>().unwrap().to_string(), long);
+        for bad in
+            [&ABC[7..], &ABC.to_uppercase(), &ABC[..70], "sha256:", "md5:0123", "", &ABC.replace('b', "g")]
+        {
+            assert_eq!(bad.parse::<Digest>().unwrap_err().kind(), Kind::Refused, "{bad}");
+        }
+    }
+
+    #[test]
+    fn only_the_promised_bytes_pass_to_the_end() {
+        assert_eq!(check(b"abc", ABC, 3).unwrap(), b"abc");
+        for (bytes, size, why) in [
+            (&b"abd"[..], 3, "has the digest"),
+            (b"ab", 3, "ends after 2 of the 3"),
+            (b"abcd", 3, "longer than the 3"),
+        ] {
+            let e = check(bytes, ABC, size).unwrap_err();
+            assert_eq!(e.kind(), Kind::Refused);
+            assert!(e.to_string().contains(why), "{e}");
+        }
+    }
+
+    #[test]
+    fn a_writer_tells_digest_and_size() {
+        let mut counted = Counted::new(Vec::new());
+        counted.write_all(b"abc").unwrap();
+        assert_eq!(counted.finish(), (b"abc".to_vec(), Digest::of(b"abc"), 3));
+    }
+}

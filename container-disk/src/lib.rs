@@ -1,0 +1,30 @@
+//! A disk inside an OCI image.
+//!
+//! ```text
+//!  name ("docker://h/r:t", "oci:DIR", "store:N", …)  reference.rs
+//!    │ open
+//!    ▼
+//!  a Place ── manifest(), blob() ──► bytes           place.rs; each place is one module:
+//!    ├── store/      the user's own store: an OCI layout with locks, tags, prune
+//!    ├── archive/    oci-archive:, docker-archive:
+//!    └── registry/   docker://, with mirrors, tokens, fail-over in the middle of a blob
+//!
+//!  disk ──pack──► layer ──► a Sink (the same places)   pack/: tar, compression, digests, all as it streams
+//!  image ──locate──► the one disk in it                locate/
+//!  image ──verify──► each claim, passed or failed      verify/
+//! ```
+//!
+//! **Owns** what an image is and where it is kept. **Knows nothing of** Kubernetes, virtual machines, terminals; what a
+//! disk's own bytes mean is `disk-format`'s. Everything here is for plain threads: calls block. What comes out of a
+//! registry or an archive is an attack until proven otherwise: documents are bounded before they are parsed, every
+//! blob's size and digest are checked as it streams, and nothing has a final name before it is whole and durable.
+
+pub mod digest;
+pub mod error;
+pub mod manifest;
+pub mod place;
+pub mod reference;
+
+pub use digest::Digest;
+pub use error::{Error, Kind, Result};
+pub use reference::Name;

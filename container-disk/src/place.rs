@@ -1,0 +1,60 @@
+//! A place that keeps images: the two small traits that stores, archives and registries share.
+
+use crate::manifest::{Descriptor, Document};
+use crate::{Digest, Result};
+use disk_format::ReadAt;
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+/// Which document of a repository.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Which {
+    /// By a name that may move.
+    Tag(String),
+    /// By what it is.
+    Digest(Digest),
+}
+
+/// Images can be read from here.
+pub trait Place: Send + Sync {
+    /// What a person calls it: `docker://h/r`, `oci:DIR`.
+    fn name(&self) -> &str;
+
+    /// A manifest or an index. One asked for by digest has that digest.
+    fn document(&self, which: &Which) -> Result<Document>;
+
+    /// A blob (a config or a layer) that a manifest of this place promises.
+    fn blob(&self, descriptor: &Descriptor) -> Result<Arc<dyn Blob>>;
+}
+
+/// A blob that exists and may be read.
+pub trait Blob: Send + Sync {
+    /// Its size, as its descriptor promises.
+    fn size(&self) -> u64;
+
+    /// Its bytes from an offset on; from 0, size and digest are checked, and a reader of all bytes sees a refusal at
+    /// their end where they differ. What breaks inside is gone on with at the byte, from another mirror if need be.
+    fn stream(&self, from: u64) -> Result<Box<dyn Read + Send>>;
+
+    /// Its bytes at any offset, where the place can do that. No digest is checked.
+    fn read_at(&self) -> Option<Arc<dyn ReadAt>>;
+}
+
+/// Images can be written here.
+pub trait Sink: Send + Sync {
+    /// Whether it has a blob of this digest and size already. May also bring it here cheaply (a mount from another
+    /// repository of the same registry).
+    fn has(&self, descriptor: &Descriptor) -> Result<bool>;
+
+    /// Begins a blob whose digest is known (`Some`: a copy) or only at its end (`None`: a build).
+    fn begin(&self, promised: Option<&Descriptor>) -> Result<Box<dyn BlobWriter + '_>>;
+
+    /// Stores a document, whose blobs are all here, and gives it a tag.
+    fn put(&self, document: &Document, tag: Option<&str>) -> Result<()>;
+}
+
+/// A blob on its way. Dropped without [`BlobWriter::finish`], nothing of it remains.
+pub trait BlobWriter: Write + Send {
+    /// All bytes are written: checks what was promised, makes the blob durable under its digest.
+    fn finish(self: Box<Self>) -> Result<(Digest, u64)>;
+}

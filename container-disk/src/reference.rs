@@ -1,0 +1,261 @@
+//! Names of images.
+//!
+//! | name | what |
+//! |---|---|
+//! | `docker://HOST[:PORT]/REPO[:TAG][@DIGEST]` | a registry |
+//! | `oci:DIR[:TAG]` | an OCI image layout in a folder |
+//! | `oci-archive:FILE[:TAG]` | the same in a tar file |
+//! | `docker-archive:FILE[:TAG]` | what `docker save` writes |
+//! | `store:NAME[:TAG]` | the user's own store |
+//!
+//! A verb on images takes a name without scheme for the store; a verb on disks takes an existing path first (see
+//! [`Name::of_image`], [`Name::with_scheme`]).
+
+use crate::place::Which;
+use crate::{Digest, Error, Result};
+use std::fmt;
+use std::path::PathBuf;
+
+/// Where an image is, and which one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Name {
+    /// In a registry.
+    Registry(Remote),
+    /// In an OCI layout: a folder.
+    Layout(PathBuf, Option<String>),
+    /// In an OCI layout inside a tar file.
+    OciArchive(PathBuf, Option<String>),
+    /// In a file that `docker save` writes.
+    DockerArchive(PathBuf, Option<String>),
+    /// In the user's store.
+    Store(Local),
+}
+
+/// A repository of a registry, and which image of it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Remote {
+    /// `host` or `host:port`, lower case.
+    pub host: String,
+    /// `group/name`.
+    pub repository: String,
+    /// The tag; `latest` where neither tag nor digest is given.
+    pub tag: Option<String>,
+    /// Where both are given, the digest decides.
+    pub digest: Option<Digest>,
+}
+
+/// A name in the store.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Local {
+    /// `group/name`.
+    pub name: String,
+    /// `latest` where none is given.
+    pub tag: String,
+}
+
+impl Name {
+    /// A name with one of the schemes; `None` when it has none of them.
+    pub fn with_scheme(text: &str) -> Option<Result<Name>> {
+        let (scheme, rest) = text.split_once(':')?;
+        Some(match scheme {
+            "docker" => match rest.strip_prefix("//") {
+                Some(rest) => Remote::parse(rest).map(Name::Registry),
+                None => Err(Error::usage(format!("{text:?}: write docker://HOST/REPO"))),
+            },
+            "store" => Local::parse(rest).map(Name::Store),
+            "oci" => path_and_tag(text, rest).map(|(path, tag)| Name::Layout(path, tag)),
+            "oci-archive" => path_and_tag(text, rest).map(|(path, tag)| Name::OciArchive(path, tag)),
+            "docker-archive" => path_and_tag(text, rest).map(|(path, tag)| Name::DockerArchive(path, tag)),
+            _ => return None,
+        })
+    }
+
+    /// What a verb on images means: without a scheme, the store.
+    pub fn of_image(text: &str) -> Result<Name> {
+        Name::with_scheme(text).unwrap_or_else(|| Local::parse(text).map(Name::Store))
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, path, tag) = match self {
+            Name::Registry(remote) => return write!(f, "docker://{remote}"),
+            Name::Store(local) => return write!(f, "store:{local}"),
+            Name::Layout(path, tag) => ("oci", path, tag),
+            Name::OciArchive(path, tag) => ("oci-archive", path, tag),
+            Name::DockerArchive(path, tag) => ("docker-archive", path, tag),
+        };
+        write!(f, "{scheme}:{}", path.display())?;
+        tag.as_ref().map_or(Ok(()), |tag| write!(f, ":{tag}"))
+    }
+}
+
+impl Remote {
+    /// `HOST[:PORT]/REPO[:TAG][@DIGEST]`, as after `docker://`. A host is always named: nothing is guessed.
+    pub fn parse(text: &str) -> Result<Remote> {
+        let bad = |why: &str| Error::usage(format!("docker://{text}: {why}"));
+        let (host, rest) = text.split_once('/').ok_or_else(|| bad("write docker://HOST/REPO[:TAG]"))?;
+        let host = host.to_ascii_lowercase();
+        if !is_host(&host) {
+            return Err(bad(&format!("{host:?} is not a host name with an optional port")));
+        }
+        let (rest, digest) = match rest.split_once('@') {
+            Some((rest, digest)) => (rest, Some(digest.parse().map_err(|e: Error| bad(&e.to_string()))?)),
+            None => (rest, None),
+        };
+        let (repository, tag) = match rest.split_once(':') {
+            Some((repository, tag)) => (repository, Some(tag.to_owned())),
+            None => (rest, digest.is_none().then(|| "latest".to_owned())),
+        };
+        check_repository(repository).map_err(|why| bad(&why))?;
+        if let Some(tag) = &tag {
+            check_tag(tag).map_err(|why| bad(&why))?;
+        }
+        Ok(Remote { host, repository: repository.to_owned(), tag, digest })
+    }
+
+    /// What to ask the registry for.
+    pub fn which(&self) -> Which {
+        match (self.digest, &self.tag) {
+            (Some(digest), _) => Which::Digest(digest),
+            (None, Some(tag)) => Which::Tag(tag.clone()),
+            (None, None) => Which::Tag("latest".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.host, self.repository)?;
+        if let Some(tag) = &self.tag {
+            write!(f, ":{tag}")?;
+        }
+        self.digest.map_or(Ok(()), |digest| write!(f, "@{digest}"))
+    }
+}
+
+impl Local {
+    /// `NAME[:TAG]`.
+    pub fn parse(text: &str) -> Result<Local> {
+        let bad = |why: &str| Error::usage(format!("store:{text}: {why}"));
+        let (name, tag) = text.split_once(':').unwrap_or((text, "latest"));
+        check_repository(name).map_err(|why| bad(&why))?;
+        check_tag(tag).map_err(|why| bad(&why))?;
+        Ok(Local { name: name.to_owned(), tag: tag.to_owned() })
+    }
+}
+
+impl fmt::Display for Local {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.name, self.tag)
+    }
+}
+
+/// A path may hold colons; what follows the last one is a tag if it can be one and holds no slash.
+fn path_and_tag(text: &str, rest: &str) -> Result<(PathBuf, Option<String>)> {
+    let (path, tag) = match rest.rsplit_once(':') {
+        Some((path, tag)) if check_tag(tag).is_ok() => (path, Some(tag.to_owned())),
+        _ => (rest, None),
+    };
+    if path.is_empty() {
+        Err(Error::usage(format!("{text:?} names no file")))
+    } else {
+        Ok((path.into(), tag))
+    }
+}
+
+fn is_host(host: &str) -> bool {
+    let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((v6, port)) => return v6.parse::<std::net::Ipv6Addr>().is_ok() && is_port(port),
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
+    };
+    let label = |label: &str| {
+        !label.is_empty()
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+    };
+    name.len() <= 253 && name.split('.').all(label) && is_port(port)
+}
+
+/// Nothing, or `:` and a number.
+fn is_port(text: &str) -> bool {
+    text.is_empty() || text.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())
+}
+
+fn check_repository(name: &str) -> Result<(), String> {
+    let part = |part: &str| {
+        let edge = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+        let bytes = part.as_bytes();
+        edge(bytes.first())
+            && edge(bytes.last())
+            && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._-".contains(b))
+            && !part.contains("..")
+    };
+    if name.len() <= 255 && name.split('/').all(part) {
+        return Ok(());
+    }
+    Err(format!(
+        "{name:?} is not a repository: lower-case letters, digits, '.', '_', '-', parts joined by '/'"
+    ))
+}
+
+fn check_tag(tag: &str) -> Result<(), String> {
+    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    let ok = tag.bytes().next().is_some_and(word)
+        && tag.len() <= 128
+        && tag.bytes().all(|b| word(b) || b == b'.' || b == b'-');
+    if ok {
+        Ok(())
+    } else {
+        Err(format!("{tag:?} is not a tag: letters, digits, '.', '_', '-', at most 128"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_and_shown_alike() {
+        let hex = "0a".repeat(32);
+        for (text, shown) in [
+            ("docker://h/r", "docker://h/r:latest"),
+            ("docker://H.example:5000/a/b-c:v1", "docker://h.example:5000/a/b-c:v1"),
+            (&format!("docker://h/r@sha256:{hex}"), &format!("docker://h/r@sha256:{hex}")),
+            (&format!("docker://h/r:t@sha256:{hex}"), &format!("docker://h/r:t@sha256:{hex}")),
+            ("docker://[::1]:5000/r:t", "docker://[::1]:5000/r:t"),
+            ("oci:dir", "oci:dir"),
+            ("oci:/a/b:c/d:1.0", "oci:/a/b:c/d:1.0"),
+            ("oci-archive:x.tar:1", "oci-archive:x.tar:1"),
+            ("docker-archive:x.tar", "docker-archive:x.tar"),
+            ("store:os", "store:os:latest"),
+            ("os:1", "store:os:1"),
+            ("group/os", "store:group/os:latest"),
+        ] {
+            assert_eq!(Name::of_image(text).unwrap().to_string(), shown, "{text}");
+        }
+    }
+
+    #[test]
+    fn bad_names_are_refused_with_the_reason() {
+        for (text, why) in [
+            ("docker:h/r", "docker://HOST/REPO"),
+            ("docker://r", "docker://HOST/REPO"),
+            ("docker://h/UP", "not a repository"),
+            ("docker://h/../x", "not a repository"),
+            ("docker://h/r:", "not a tag"),
+            ("docker://h:99999/r", "not a host"),
+            ("docker://u:p@h/r", "not a host"),
+            ("docker://h/r@sha256:00", "digest"),
+            ("oci:", "names no file"),
+            ("store:", "not a repository"),
+            ("./os", "not a repository"),
+        ] {
+            let e = Name::of_image(text).unwrap_err();
+            assert!(e.to_string().contains(why), "{text}: {e}");
+        }
+        assert!(Name::with_scheme("disk.img").is_none());
+        assert!(Name::with_scheme("http://x/y").is_none());
+    }
+}
