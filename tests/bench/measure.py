@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import mmap
 import os
 import pathlib
 import shutil
@@ -14,6 +15,8 @@ import typing
 
 # Longer than any run here; a run that takes longer is a fault.
 TOO_LONG = 900
+# More than any run here writes.
+TOUCHED = 5 << 29
 
 
 @dataclasses.dataclass
@@ -78,16 +81,12 @@ def workplace(folder):
 
 
 def line(line, rounds, disk):
-    for path in line.warm:
-        with open(path, "rb") as file:
-            while file.read(1 << 24):
-                pass
     ours, beside = Runs(line.ours), [Runs(side) for side in line.beside]
-    other = Runs(best(line.others)) if line.others else None
+    other = Runs(best(line.others, line.warm)) if line.others else None
     measured = [runs for runs in [ours, other, *beside] if runs]
     for number in range(1 if line.once else rounds):
         for runs in measured:
-            seconds, rss = once(runs.side)
+            seconds, rss = once(runs.side, line.warm)
             runs.seconds.append(seconds)
             runs.rss = max(runs.rss, rss)
             if runs.side.output:
@@ -101,24 +100,38 @@ def line(line, rounds, disk):
     return result
 
 
-def best(sides):
+def best(sides, warm):
     """The quickest of several ways, by the better of two trials each; of long ones, one tells enough."""
     if len(sides) == 1:
         return sides[0]
-    first = [once(side)[0] for side in sides]
-    second = first if min(first) > 20 else [once(side)[0] for side in sides]
+    first = [once(side, warm)[0] for side in sides]
+    second = first if min(first) > 20 else [once(side, warm)[0] for side in sides]
     trials = list(zip(map(min, first, second), sides))
     for seconds, side in trials:
         print(f"bench:   trial {seconds:.2f} s  {side.name}", file=sys.stderr, flush=True)
     return min(trials, key=lambda trial: trial[0])[1]
 
 
-def once(side):
+def make_ready(warm):
+    """The same start for every run: nothing left to write, the input in the page cache, and memory at hand. A virtual
+    machine may hand idle memory back to its host, and whoever touches it first then waits for the host."""
+    # What others still have to write is not charged to us, nor ours to them.
+    os.sync()
+    for path in warm:
+        with open(path, "rb") as file:
+            while file.read(1 << 24):
+                pass
+    zeros = bytes(1 << 24)
+    with mmap.mmap(-1, TOUCHED) as memory:
+        for at in range(0, TOUCHED, len(zeros)):
+            memory[at : at + len(zeros)] = zeros
+
+
+def once(side, warm):
     """Seconds and peak memory (bytes) of one run. Memory is that of the largest process."""
     if side.output:
         side.output.unlink(missing_ok=True)
-    # What others still have to write is not charged to us, nor ours to them.
-    os.sync()
+    make_ready(warm)
     with tempfile.TemporaryFile() as said, tempfile.NamedTemporaryFile("r") as told:
         # `time` tells the memory: what the kernel says of our own child counts this interpreter too.
         timed = ["timeout", str(TOO_LONG), "time", "--quiet", "-f", "%M", "-o", told.name]

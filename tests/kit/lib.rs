@@ -5,3 +5,4 @@ pub mod disk;
 pub mod http;
 pub mod measure;
 pub mod nginx;
+pub mod place;

@@ -2,57 +2,17 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
-use tempfile::TempDir;
-use tests::coracle::{self, Ran};
-use tests::disk::{qemu_convert, raw_disk, same, shell};
+use tests::disk::same;
+use tests::place::Place;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_coracle");
 /// Not a multiple of a cluster, nor of the pieces that move.
 const SIZE: u64 = (11 << 20) + 512 * 7;
 
-/// A folder with a raw disk `disk.raw` in it.
-struct Place {
-    folder: TempDir,
-}
-
-impl Place {
-    fn new(seed: u64) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        raw_disk(&folder.path().join("disk.raw"), SIZE, seed);
-        Place { folder }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn run(&self, args: &[&str]) -> Ran {
-        coracle::run(PROGRAM, self.folder.path(), args)
-    }
-
-    fn shell(&self, line: &str) -> Vec<u8> {
-        shell(self.folder.path(), line)
-    }
-
-    /// The disk as qcow2, by qemu-img with these words.
-    fn qcow2(&self, name: &str, words: &str) -> PathBuf {
-        qemu_convert(&format!("-f raw -O qcow2 {words}"), &self.path("disk.raw"), &self.path(name))
-    }
-
-    #[track_caller]
-    fn is_the_disk(&self, name: &str) {
-        assert!(same(&self.path("disk.raw"), &self.path(name)), "{name} is not the disk");
-        self.nothing_beside(name);
-    }
-
-    #[track_caller]
-    fn nothing_beside(&self, name: &str) {
-        for end in [".partial", ".partial.journal"] {
-            assert!(!self.path(&format!("{name}{end}")).exists(), "{name}{end} was left behind");
-        }
-    }
+fn place(seed: u64) -> Place {
+    Place::with_disk(PROGRAM, SIZE, seed)
 }
 
 const QCOW2: [(&str, &str); 6] = [
@@ -66,7 +26,7 @@ const QCOW2: [(&str, &str); 6] = [
 
 #[test]
 fn every_format_becomes_the_same_raw_disk() {
-    let place = Place::new(1);
+    let place = place(1);
     place.run(&["convert", "disk.raw", "copy.img"]).ok();
     place.is_the_disk("copy.img");
     for (name, words) in QCOW2 {
@@ -79,7 +39,7 @@ fn every_format_becomes_the_same_raw_disk() {
 
 #[test]
 fn every_layer_is_undone() {
-    let place = Place::new(2);
+    let place = place(2);
     place.qcow2("disk.qcow2", "");
     for disk in ["disk.raw", "disk.qcow2"] {
         for (end, line) in [
@@ -105,7 +65,7 @@ fn every_layer_is_undone() {
 
 #[test]
 fn standard_input_and_output_are_disks() {
-    let place = Place::new(3);
+    let place = place(3);
     for (name, words) in [("plain.qcow2", "-W -m 8"), ("zlib.qcow2", "-c")] {
         place.qcow2(name, words);
         place.shell(&format!("cat {name} | {PROGRAM} convert - in.img"));
@@ -121,7 +81,7 @@ fn standard_input_and_output_are_disks() {
 
 #[test]
 fn qcow2_is_written_as_qemu_likes_it_and_the_same_every_time() {
-    let place = Place::new(4);
+    let place = place(4);
     place.qcow2("in.qcow2", "-c");
     place.shell("xz -0 -k in.qcow2 && gzip -1 -k disk.raw");
     for (i, words) in
@@ -145,7 +105,7 @@ fn qcow2_is_written_as_qemu_likes_it_and_the_same_every_time() {
 
 #[test]
 fn a_disk_can_grow_and_not_shrink() {
-    let place = Place::new(5);
+    let place = place(5);
     place.qcow2("in.qcow2", "-c");
     for source in ["in.qcow2", "disk.raw"] {
         place.run(&["convert", source, "big.img", "--resize", "64M"]).ok();
@@ -159,7 +119,7 @@ fn a_disk_can_grow_and_not_shrink() {
 
 #[test]
 fn preallocated_blocks_are_there() {
-    let place = Place::new(6);
+    let place = place(6);
     place.run(&["convert", "--preallocate", "disk.raw", "all.img"]).ok();
     place.is_the_disk("all.img");
     let blocks: u64 = String::from_utf8(place.shell("stat -c %b all.img")).unwrap().trim().parse().unwrap();
@@ -171,7 +131,7 @@ fn preallocated_blocks_are_there() {
 
 #[test]
 fn the_checksum_is_of_the_source_as_it_is() {
-    let place = Place::new(7);
+    let place = place(7);
     place.qcow2("in.qcow2", "-c");
     place.shell("xz -0 -k in.qcow2");
     for name in ["disk.raw", "in.qcow2", "in.qcow2.xz"] {
@@ -191,7 +151,7 @@ fn the_checksum_is_of_the_source_as_it_is() {
 
 #[test]
 fn the_plan_is_told_and_nothing_is_touched() {
-    let place = Place::new(8);
+    let place = place(8);
     place.qcow2("in.qcow2", "-c");
     let plan = place.run(&["convert", "--plan", "in.qcow2", "out.img"]).ok();
     let text = String::from_utf8(plan.out).unwrap();
@@ -206,7 +166,7 @@ fn the_plan_is_told_and_nothing_is_touched() {
 
 #[test]
 fn the_report_is_told() {
-    let place = Place::new(9);
+    let place = place(9);
     place.qcow2("in.qcow2", "-c");
     place.shell("zstd -q in.qcow2");
     let report = place.run(&["convert", "--json", "in.qcow2.zst", "out.img"]).ok().json();
@@ -218,7 +178,7 @@ fn the_report_is_told() {
 
 #[test]
 fn a_block_device_holds_exactly_the_disk() {
-    let place = Place::new(10);
+    let place = place(10);
     place.qcow2("in.qcow2", "-c");
     place.shell("head -c 16M /dev/zero | tr '\\0' '\\252' > back");
     let Some(device) = Loop::over(&place.path("back")) else { return };
@@ -257,7 +217,7 @@ impl Drop for Loop {
 
 #[test]
 fn an_empty_tebibyte_takes_no_time_and_no_space() {
-    let place = Place::new(11);
+    let place = place(11);
     place.shell("qemu-img create -q -f qcow2 huge.qcow2 1T");
     place.run(&["convert", "huge.qcow2", "huge.img"]).ok();
     assert_eq!(place.path("huge.img").metadata().unwrap().len(), 1 << 40);
@@ -267,7 +227,7 @@ fn an_empty_tebibyte_takes_no_time_and_no_space() {
 
 #[test]
 fn exit_codes_are_those_of_the_book() {
-    let place = Place::new(12);
+    let place = place(12);
     place.run(&["convert", "nothing.raw", "x.img"]).refused(4, "nothing.raw");
     place.run(&["convert", "disk.raw", "no/such/folder/x.img"]).refused(4, "no/such/folder");
     place.run(&["convert", "--compress", "zlib", "disk.raw", "x.img"]).refused(2, "--compress");

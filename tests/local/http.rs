@@ -2,11 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
-use tests::coracle::{self, Ran};
-use tests::disk::{qemu_convert, raw_disk, same, shell};
+use tests::coracle::Ran;
 use tests::http::{Authority, Behaviour, Change, Fail, Server, Spoil};
 use tests::nginx::{Nginx, Serve};
 
@@ -15,26 +12,22 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_coracle");
 const SIZE: u64 = (9 << 20) + 512 * 5;
 
 /// A folder with the disk, and the disk as each kind of file that is served.
-struct Place {
-    folder: TempDir,
+struct Place(tests::place::Place);
+
+impl std::ops::Deref for Place {
+    type Target = tests::place::Place;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
 impl Place {
     fn new(seed: u64) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let place = Place { folder };
-        raw_disk(&place.path("disk.raw"), SIZE, seed);
-        qemu_convert("-f raw -O qcow2", &place.path("disk.raw"), &place.path("disk.qcow2"));
-        shell(place.folder.path(), "xz -0 -T2 --block-size=1MiB -k disk.qcow2");
-        place
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn bytes(&self, name: &str) -> Vec<u8> {
-        std::fs::read(self.path(name)).unwrap()
+        let place = tests::place::Place::with_disk(PROGRAM, SIZE, seed);
+        place.qcow2("disk.qcow2", "");
+        place.shell("xz -0 -T2 --block-size=1MiB -k disk.qcow2");
+        Place(place)
     }
 
     /// Converts what is at `url`, with more arguments; time is bounded.
@@ -48,22 +41,14 @@ impl Place {
         }
         let args = [&["convert", "-q", url, "out.img"], more].concat();
         let since = Instant::now();
-        let mut command = coracle::command(PROGRAM, self.folder.path(), &args);
+        let mut command = self.command(&args);
         let ran = Ran::of(command.envs(variables.iter().copied()).output().unwrap());
         assert!(since.elapsed() < Duration::from_secs(60), "{:?}: {}", since.elapsed(), ran.err);
         assert!(!ran.err.contains("panicked"), "{}", ran.err);
         let there = self.path("out.img").exists();
         assert_eq!(there, ran.code == 0, "{}", ran.err);
-        assert!(!there || same(&self.path("disk.raw"), &self.path("out.img")), "the disk is another one");
+        assert!(!there || self.same("out.img"), "the disk is another one");
         ran
-    }
-
-    /// Nothing that makes no sense is left.
-    #[track_caller]
-    fn nothing_beside(&self) {
-        for end in [".partial", ".partial.journal"] {
-            assert!(!self.path(&format!("out.img{end}")).exists(), "out.img{end} was left behind");
-        }
     }
 }
 
@@ -171,7 +156,7 @@ fn a_file_that_changes_midway_is_never_mixed() {
             let server = Server::start(bytes, behaviour);
             let ran = place.convert(&server.url("/disk"), &[]).refused(1, "changed while it was read");
             assert!(!ran.err.contains("goes on from there"), "{}", ran.err);
-            place.nothing_beside();
+            place.nothing_beside("out.img");
         }
     }
 }
@@ -225,7 +210,7 @@ fn answers_that_are_no_disk_have_their_exit_codes() {
         let server = Server::start(page.clone(), Behaviour { content_type: content_type.into(), ..good() });
         for url in [server.url("/disk.qcow2"), server.url("/disk.raw.gz")] {
             place.convert(&url, &[]).refused(3, "web page");
-            place.nothing_beside();
+            place.nothing_beside("out.img");
         }
     }
     for (status, code, said) in [
@@ -241,7 +226,7 @@ fn answers_that_are_no_disk_have_their_exit_codes() {
         let server = Server::start(page.clone(), Behaviour { fail, ..good() });
         let ran = place.convert(&server.url("/disk"), &["--retries", "1"]).refused(code, said);
         assert!(ran.err.contains("/disk"), "{}", ran.err);
-        place.nothing_beside();
+        place.nothing_beside("out.img");
     }
     let server = Server::start(page, good());
     let url = server.url("/disk");

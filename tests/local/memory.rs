@@ -2,12 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use tempfile::TempDir;
-use tests::coracle;
-use tests::disk::{qemu_convert, shell};
+use tests::disk::qemu_convert;
 use tests::measure::measure;
 use tests::nginx::{Nginx, Serve};
 
@@ -15,21 +12,19 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_coracle");
 /// The bound, for any of it.
 const MOST: u64 = 64 << 20;
 
-struct Place {
-    folder: TempDir,
+struct Place(tests::place::Place);
+
+impl std::ops::Deref for Place {
+    type Target = tests::place::Place;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
 impl Place {
     fn new() -> Self {
-        Place { folder: tempfile::tempdir().unwrap() }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn shell(&self, line: &str) -> Vec<u8> {
-        shell(self.folder.path(), line)
+        Place(tests::place::Place::empty(PROGRAM))
     }
 
     /// Converts within the bound; `pipe` is a line of shell whose output is the source.
@@ -40,10 +35,10 @@ impl Place {
 
     #[track_caller]
     fn convert_within(&self, most: u64, args: &[&str], pipe: Option<&str>) {
-        let mut command = coracle::command(PROGRAM, self.folder.path(), &[&["convert", "-q"], args].concat());
+        let mut command = self.command(&[&["convert", "-q"], args].concat());
         let feeder = pipe.map(|line| {
             let mut bash = Command::new("bash");
-            let bash = bash.args(["-c", line]).current_dir(self.folder.path());
+            let bash = bash.args(["-c", line]).current_dir(self.folder());
             let mut child = bash.stdout(Stdio::piped()).spawn().unwrap();
             command.stdin(child.stdout.take().unwrap());
             child

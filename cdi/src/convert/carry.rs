@@ -6,7 +6,7 @@ use super::report::Report;
 use super::{Prepared, Request, shown, verify};
 use crate::journal::{Job as Errand, Journal, Mark, Mode, Position};
 use crate::plan::{Facts, Flow, Output, Place, Plan};
-use crate::run::engine::{End, Engine, Size};
+use crate::run::engine::{End, Engine, Marker, Size};
 use crate::run::front::FrontToBack;
 use crate::run::job::{Cut, Reached};
 use crate::run::packed_qcow2::PackedQcow2;
@@ -207,7 +207,7 @@ impl Run<'_> {
                 journal.mark(target, &self.mark(position, end.sum.join(before)))
             }
         };
-        let engine = self.engine(Some(bytes), Sink::Any(target), &mut write);
+        let engine = self.engine(Some(bytes), Sink::Any(target), Some(&mut write));
         let end = engine.run(|feed| tables::any_order(feed, image, cut, from))?;
         target.zero(image.virtual_size(), size - image.virtual_size())?;
         target.set_size(size)?;
@@ -236,7 +236,7 @@ impl Run<'_> {
             _ => Ok(()),
         };
         let mut arrived = stream::Arrived::default();
-        let engine = self.engine(None, Sink::Any(target), &mut write);
+        let engine = self.engine(None, Sink::Any(target), Some(&mut write));
         let end = engine.run(|feed| {
             arrived = stream::arrive(feed, &mut *image, &mut *reader, from, stream::PIECE, &spool)?;
             Ok(())
@@ -245,9 +245,9 @@ impl Run<'_> {
         self.watch.follow(None);
         self.watch.enter(Phase::Placing, spool.peak());
         let spooled = spool.of_size(arrived.file_size);
-        let mut no_marks = |_: &End| Ok(());
-        let engine = self.engine(Some(&spooled), Sink::Any(target), &mut no_marks);
-        let placed = engine.run(|feed| stream::place(feed, &mut *image, &spooled))?;
+        let placed = self
+            .engine(Some(&spooled), Sink::Any(target), None)
+            .run(|feed| stream::place(feed, &mut *image, &spooled))?;
         let disk =
             image.virtual_size().ok_or_else(|| Error::failed("the stream ended and its disk has no size"))?;
         let size = self.final_size(disk)?;
@@ -265,10 +265,8 @@ impl Run<'_> {
         let spool = Spool::beside(folder, 0)?;
         let mut end = End::default();
         self.ordered(target, folder, self.plan.size, |sink| {
-            let mut no_marks = |_: &End| Ok(());
-            let engine = self.engine(None, Sink::Ordered(sink), &mut no_marks);
             let piece = tables::STRETCH as usize;
-            end = engine.run(|feed| {
+            end = self.engine(None, Sink::Ordered(sink), None).run(|feed| {
                 let end = stream::arrive(feed, &mut *image, &mut *reader, 0, piece, &spool)?.file_size;
                 tables::grow(feed, end, self.final_size(end)?)
             })?;
@@ -293,9 +291,7 @@ impl Run<'_> {
         self.watch.enter(Phase::Converting, disk);
         let mut end = End::default();
         self.ordered(target, folder, Some(size), |sink| {
-            let mut no_marks = |_: &End| Ok(());
-            let engine = self.engine(Some(bytes), Sink::Ordered(sink), &mut no_marks);
-            end = engine.run(|feed| {
+            end = self.engine(Some(bytes), Sink::Ordered(sink), None).run(|feed| {
                 tables::guest_order(feed, image, self.plan.gap)?;
                 tables::grow(feed, disk, size)
             })?;
@@ -338,7 +334,7 @@ impl Run<'_> {
         &self,
         bytes: Option<&'e dyn ReadAt>,
         sink: Sink<'e>,
-        mark: &'e mut dyn FnMut(&End) -> Result<()>,
+        mark: Option<Marker<'e>>,
     ) -> Engine<'e>
     where
         Self: 'e,
@@ -349,7 +345,13 @@ impl Run<'_> {
             buffers: self.plan.buffers,
             sum: self.request.wishes.verify,
         };
-        Engine { bytes, sink, watch: self.watch, size, mark: Some((self.request.journal_every, mark)) }
+        Engine {
+            bytes,
+            sink,
+            watch: self.watch,
+            size,
+            mark: mark.map(|mark| (self.request.journal_every, mark)),
+        }
     }
 
     fn mark(&self, position: Position, sum: DiskSum) -> Mark {

@@ -206,42 +206,24 @@ fn collect(
     mut mark: Option<(Duration, Marker<'_>)>,
 ) -> End {
     let mut row = Watermark::<End>::new();
-    let mut early = BTreeMap::<u64, Packed>::new();
-    let mut next = 0;
+    let mut line = Line { sink, watch, packed, early: BTreeMap::new(), next: 0 };
     let mut marked = (Instant::now(), None);
     let mut ended = false;
     while !ended {
-        // Also woken to see that the run was stopped.
-        let wait = mark.as_ref().map_or(Duration::from_secs(3600), |m| m.0.min(Duration::from_millis(100)));
+        let wait = mark.as_ref().map_or(LOOK, |m| m.0.min(LOOK));
         match outcomes.recv_timeout(wait) {
             Ok(outcome) => {
                 row.done(outcome.seq, outcome.end, |old, new| End {
                     reached: new.reached,
                     sum: old.unwrap_or_default().sum.join(new.sum),
                 });
-                if let (Some(p), Sink::Ordered(sink)) = (outcome.packed, sink) {
-                    early.insert(outcome.seq, p);
-                    while let Some(p) = early.remove(&next) {
-                        next += 1;
-                        if !watch.stopped() {
-                            sink.commit(&p).unwrap_or_else(|e| watch.fail(e));
-                        }
-                        if let Some(pool) = packed {
-                            pool.give(p);
-                        }
-                    }
-                }
+                line.commit(outcome.seq, outcome.packed);
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => ended = true,
         }
         if watch.stopped() {
-            // Buffers that wait for a failed predecessor go back, so that the producer cannot hang.
-            for (_, p) in std::mem::take(&mut early) {
-                if let Some(pool) = packed {
-                    pool.give(p);
-                }
-            }
+            line.give_up();
         }
         // A run that is stopped and may be continued marks at once what it has: readers that wait for the network may
         // hold it up longer than the user waits.
@@ -258,6 +240,45 @@ fn collect(
         }
     }
     row.reached().copied().unwrap_or_default()
+}
+
+/// How often the collector looks whether the run was stopped, also when nothing arrives.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What waits for its turn to be committed. Nothing ever does where the target takes any order.
+struct Line<'a> {
+    sink: &'a Sink<'a>,
+    watch: &'a Watch,
+    packed: Option<&'a Pool<Packed>>,
+    early: BTreeMap<u64, Packed>,
+    next: u64,
+}
+
+impl Line<'_> {
+    fn commit(&mut self, seq: u64, packed: Option<Packed>) {
+        let (Some(packed), Sink::Ordered(sink)) = (packed, self.sink) else { return };
+        self.early.insert(seq, packed);
+        while let Some(first) = self.early.remove(&self.next) {
+            self.next += 1;
+            if !self.watch.stopped() {
+                sink.commit(&first).unwrap_or_else(|e| self.watch.fail(e));
+            }
+            self.give_back(first);
+        }
+    }
+
+    /// Buffers that wait for a failed predecessor go back, so that the producer cannot hang.
+    fn give_up(&mut self) {
+        for (_, packed) in std::mem::take(&mut self.early) {
+            self.give_back(packed);
+        }
+    }
+
+    fn give_back(&self, packed: Packed) {
+        if let Some(pool) = self.packed {
+            pool.give(packed);
+        }
+    }
 }
 
 fn mark_is_due(mark: &Option<(Duration, Marker<'_>)>, last: Instant) -> bool {

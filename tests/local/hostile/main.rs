@@ -10,7 +10,6 @@ mod targets;
 use place::{As, BOTH, PROGRAM, Place, TIME};
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
-use tests::coracle;
 use tests::disk::{Noise, qemu_convert, same};
 use tests::measure::measure;
 
@@ -69,7 +68,7 @@ fn truncated_at_any_byte() {
 #[test]
 fn header_fields_at_their_extremes() {
     let place = Place::new(52);
-    let image = place.qcow2("disk.qcow2", "-o cluster_size=4k");
+    let image = place.image("disk.qcow2", "-o cluster_size=4k");
     let fields = [
         ("version", 4, 4),
         ("backing_file_offset", 8, 8),
@@ -130,7 +129,7 @@ fn header_fields_at_their_extremes() {
 #[test]
 fn table_entries_that_lead_astray() {
     let place = Place::new(53);
-    let image = place.qcow2("disk.qcow2", "-o cluster_size=4k");
+    let image = place.image("disk.qcow2", "-o cluster_size=4k");
     let (l1, l2) = (image.l1(), image.l2());
     let (first, second) = (image.get(l1, 8), image.get(l1 + 8, 8));
     let data = image.get(l2, 8);
@@ -168,7 +167,7 @@ fn table_entries_that_lead_astray() {
 fn clusters_that_are_used_twice_are_read_as_qemu_reads_them() {
     let place = Place::new(54);
     place.shell("head -c 6M /dev/urandom > disk.raw");
-    let image = place.qcow2("disk.qcow2", "-o cluster_size=4k");
+    let image = place.image("disk.qcow2", "-o cluster_size=4k");
     let l1 = image.l1();
     let table = |i: usize| (image.get(l1 + 8 * i, 8) & 0x00ff_ffff_ffff_fe00) as usize;
     // One cluster in the middle of a long run, once more far away.
@@ -192,7 +191,7 @@ fn compressed_clusters_that_inflate_past_their_size() {
             "import subprocess; d = subprocess.run(['zstd', '-q', '-19'], input=bytes(1 << 24), capture_output=True).stdout",
         ),
     ] {
-        let image = place.qcow2("disk.qcow2", words);
+        let image = place.image("disk.qcow2", words);
         let at = place.shell("qemu-img map --output=json disk.qcow2 >/dev/null; echo").len();
         assert_eq!(at, 1);
         let entry = image.get(image.l2(), 8);
@@ -239,7 +238,7 @@ fn images_that_need_more_than_themselves() {
         place.shell(&format!("xz -0 -k {name}.qcow2"));
         place.convert(&format!("{name}.qcow2.xz"), As::File, &[]).refused(3, said);
     }
-    let image = place.qcow2("disk.qcow2", "");
+    let image = place.image("disk.qcow2", "");
     for bit in [5, 6, 17, 31, 32, 63] {
         image.put(72, 8, 1 << bit).write(&place, "bad.qcow2");
         for given in BOTH {
@@ -297,9 +296,9 @@ fn decompression_bombs() {
         let line = format!("(for i in $(seq 400); do cat piece.{name}; done) 2>/dev/null");
         let mut bomb = Command::new("bash");
         let mut bomb =
-            bomb.args(["-c", &line]).current_dir(place.folder.path()).stdout(Stdio::piped()).spawn().unwrap();
+            bomb.args(["-c", &line]).current_dir(place.folder()).stdout(Stdio::piped()).spawn().unwrap();
         let args = ["convert", "-q", "-", "out.img", "--max-size", "600M"];
-        let mut command = coracle::command(PROGRAM, place.folder.path(), &args);
+        let mut command = place.command(&args);
         command.stdin(bomb.stdout.take().unwrap());
         let measured = measure(&mut command, TIME);
         drop(command);

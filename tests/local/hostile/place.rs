@@ -1,12 +1,9 @@
 //! A folder with a disk in it, and what holds for every run of the program there, however it ends.
 
 use crate::image::Image;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use tempfile::TempDir;
-use tests::coracle::{self, Ran};
-use tests::disk::{qemu_convert, raw_disk, same, shell};
+use tests::coracle::Ran;
 use tests::measure::{Measured, measure};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_coracle");
@@ -16,8 +13,14 @@ pub(crate) const SIZE: u64 = (3 << 20) + 512 * 3;
 pub(crate) const MEMORY: u64 = 64 << 20;
 pub(crate) const TIME: Duration = Duration::from_secs(60);
 
-pub(crate) struct Place {
-    pub(crate) folder: TempDir,
+pub(crate) struct Place(tests::place::Place);
+
+impl std::ops::Deref for Place {
+    type Target = tests::place::Place;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
 /// How a source is given.
@@ -31,23 +34,13 @@ pub(crate) const BOTH: [As; 2] = [As::File, As::Pipe];
 
 impl Place {
     pub(crate) fn new(seed: u64) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        raw_disk(&folder.path().join("disk.raw"), SIZE, seed);
-        Place { folder }
+        Place(tests::place::Place::with_disk(PROGRAM, SIZE, seed))
     }
 
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    pub(crate) fn shell(&self, line: &str) -> Vec<u8> {
-        shell(self.folder.path(), line)
-    }
-
-    pub(crate) fn qcow2(&self, name: &str, words: &str) -> Image {
-        let path =
-            qemu_convert(&format!("-f raw -O qcow2 {words}"), &self.path("disk.raw"), &self.path(name));
-        Image(std::fs::read(path).unwrap())
+    /// The disk as qcow2, to be changed.
+    pub(crate) fn image(&self, name: &str, words: &str) -> Image {
+        self.qcow2(name, words);
+        Image(self.bytes(name))
     }
 
     /// Converts to `out.img` and checks what holds for every end.
@@ -56,7 +49,7 @@ impl Place {
         let _ = std::fs::remove_file(self.path("out.img"));
         let name = if given == As::Pipe { "-" } else { source };
         let args = [&["convert", "-q", name, "out.img"], more].concat();
-        let mut command = coracle::command(PROGRAM, self.folder.path(), &args);
+        let mut command = self.command(&args);
         let mut cat: Option<Child> = None;
         if given == As::Pipe {
             let mut child = Command::new("cat")
@@ -88,13 +81,7 @@ impl Place {
             assert!(lines[1..].iter().all(|line| line.starts_with("  because: ")), "{}", ran.err);
         }
         if ran.code != 1 {
-            for end in [".partial", ".partial.journal"] {
-                assert!(
-                    !self.path(&format!("out.img{end}")).exists(),
-                    "out.img{end} was left behind: {}",
-                    ran.err
-                );
-            }
+            self.nothing_beside("out.img");
         }
         ran
     }
@@ -105,10 +92,7 @@ impl Place {
         let ran = self.convert(source, given, &[]);
         assert!([0, 3].contains(&ran.code), "{what} as {given:?}: {} {}", ran.code, ran.err);
         let right = ran.code == 0;
-        assert!(
-            !right || same(&self.path("disk.raw"), &self.path("out.img")),
-            "{what} as {given:?}: another disk"
-        );
+        assert!(!right || self.same("out.img"), "{what} as {given:?}: another disk");
         !right
     }
 }

@@ -1,11 +1,10 @@
 //! Targets that cannot be written, or not to their end.
 
-use crate::place::{PROGRAM, Place, TIME};
+use crate::place::{Place, TIME};
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use tests::coracle;
 use tests::disk::same;
 use tests::measure::measure;
 
@@ -45,7 +44,7 @@ fn a_full_disk_says_so_and_goes_on_when_there_is_room() {
     place.qcow2("disk.qcow2", "");
     let Some(small) = Small::new(&place, "size=4m") else { return };
     let run = |args: &[&str]| {
-        let mut command = coracle::command(PROGRAM, place.folder.path(), args);
+        let mut command = place.command(args);
         measure(&mut command, TIME).ran
     };
     let ran = run(&["convert", "-q", "disk.qcow2", "small/out.img"]).refused(1, "full");
@@ -74,8 +73,7 @@ fn targets_that_may_not_be_replaced() {
         "echo mine > real; ln -s real link.img; ln -s nowhere dangling.img; mkdir folder.img; mkfifo pipe.img
          qemu-img create -q -f raw held.img 1M; qemu-img create -q -f qcow2 held.qcow2 1M; echo > locked.img",
     );
-    let run =
-        |target: &str| coracle::run(PROGRAM, place.folder.path(), &["convert", "-q", "disk.raw", target]);
+    let run = |target: &str| place.run(&["convert", "-q", "disk.raw", target]);
     for (target, said) in [
         ("link.img", "symbolic link"),
         ("dangling.img", "symbolic link"),
@@ -91,14 +89,14 @@ fn targets_that_may_not_be_replaced() {
     for file in ["held.img", "held.qcow2"] {
         let format = if file.ends_with("img") { "raw" } else { "qcow2" };
         let mut qemu = Command::new("qemu-io");
-        let qemu = qemu.args(["-f", format, file]).current_dir(place.folder.path());
+        let qemu = qemu.args(["-f", format, file]).current_dir(place.folder());
         let mut qemu = qemu.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         qemu.stdin.as_mut().unwrap().write_all(b"write -P 1 0 512\n").unwrap();
         qemu.stdout.as_mut().unwrap().read_exact(&mut [0; 20]).unwrap();
         let ran = run(file).refused(1, "in use");
         assert!(!place.path(&format!("{file}.partial")).exists(), "{}", ran.err);
         // Nor may it be read while it is written.
-        coracle::run(PROGRAM, place.folder.path(), &["convert", "-q", file, "out.img"]).refused(1, "QEMU");
+        place.run(&["convert", "-q", file, "out.img"]).refused(1, "QEMU");
         drop(qemu.stdin.take());
         qemu.wait().unwrap();
         run(file).ok();
