@@ -2,6 +2,9 @@
 
 pub mod coracle;
 pub mod disk;
+pub mod faults;
 pub mod http;
 pub mod measure;
 pub mod nginx;
+pub mod registry;
+pub mod token;

@@ -97,7 +97,10 @@ impl Ordered {
                     self.fill()?;
                 }
                 None => {
-                    return Err(Error::failed(format!("{}: the work on it ended too soon", self.source.name)));
+                    return Err(Error::failed(format!(
+                        "{}: the work on it ended too soon",
+                        self.source.name
+                    )));
                 }
                 Some(Err(_)) if !self.whole && self.source.no_ranges.load(Relaxed) => {
                     // Somebody does not know ranges, and nobody else could help: all in one answer, from here.
