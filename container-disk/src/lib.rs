@@ -24,6 +24,7 @@ pub mod error;
 pub mod manifest;
 pub mod place;
 pub mod reference;
+pub mod registry;
 
 pub use digest::Digest;
 pub use error::{Error, Kind, Result};

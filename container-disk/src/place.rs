@@ -38,6 +38,11 @@ pub trait Blob: Send + Sync {
 
     /// Its bytes at any offset, where the place can do that. No digest is checked.
     fn read_at(&self) -> Option<Arc<dyn ReadAt>>;
+
+    /// After a refusal of its bytes: whether another reading would bring them from elsewhere.
+    fn is_elsewhere(&self) -> bool {
+        false
+    }
 }
 
 /// Images can be written here.
@@ -55,6 +60,17 @@ pub trait Sink: Send + Sync {
 
 /// A blob on its way. Dropped without [`BlobWriter::finish`], nothing of it remains.
 pub trait BlobWriter: Write + Send {
+    /// All bytes are written: waits until they have arrived. What fails here may still be gone on with.
+    fn arrive(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// After an error, the byte from which it may be gone on with, if whoever writes can give the bytes again from
+    /// there; `None` when it is over. What is written next begins at that byte.
+    fn resume(&mut self) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// All bytes are written: checks what was promised, makes the blob durable under its digest.
     fn finish(self: Box<Self>) -> Result<(Digest, u64)>;
 }

@@ -164,7 +164,7 @@ fn path_and_tag(text: &str, rest: &str) -> Result<(PathBuf, Option<String>)> {
     }
 }
 
-fn is_host(host: &str) -> bool {
+pub(crate) fn is_host(host: &str) -> bool {
     let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((v6, port)) => return v6.parse::<std::net::Ipv6Addr>().is_ok() && is_port(port),
         None => host.split_at(host.find(':').unwrap_or(host.len())),

@@ -2,7 +2,10 @@
 
 pub mod coracle;
 pub mod disk;
+pub mod faults;
 pub mod http;
 pub mod measure;
 pub mod nginx;
 pub mod place;
+pub mod registry;
+pub mod token;

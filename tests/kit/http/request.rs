@@ -31,7 +31,7 @@ impl Request {
     }
 
     /// Reads up to the empty line; `None` when the client has closed the connection. Bodies are not expected.
-    pub(super) fn read(stream: &mut impl Read, connection: u32) -> io::Result<Option<Request>> {
+    pub(crate) fn read(stream: &mut impl Read, connection: u32) -> io::Result<Option<Request>> {
         let mut head = vec![];
         let mut byte = [0];
         while !head.ends_with(b"\r\n\r\n") {

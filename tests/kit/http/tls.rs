@@ -1,6 +1,6 @@
 //! An authority of our own, made anew for each test.
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::sync::Arc;
 
@@ -26,10 +26,21 @@ impl Authority {
         &self.pem
     }
 
-    pub(super) fn server_config(&self) -> Arc<rustls::ServerConfig> {
+    /// A new certificate for this machine, and its key, for a server that wants them as files.
+    pub fn certificate_pem(&self) -> (String, String) {
+        let (certificate, key) = self.certificate();
+        (certificate.pem(), key.serialize_pem())
+    }
+
+    /// A new certificate for this machine, and its key.
+    pub(crate) fn certificate(&self) -> (Certificate, KeyPair) {
         let key = KeyPair::generate().expect("a key");
         let params = CertificateParams::new(vec!["localhost".into(), "127.0.0.1".into()]).expect("two names");
-        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
+        (params.signed_by(&key, &self.issuer).expect("a certificate"), key)
+    }
+
+    pub(super) fn server_config(&self) -> Arc<rustls::ServerConfig> {
+        let (certificate, key) = self.certificate();
         let chain: Vec<CertificateDer<'static>> = vec![certificate.der().clone()];
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let provider = Arc::new(rustls::crypto::ring::default_provider());

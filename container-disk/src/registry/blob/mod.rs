@@ -1,0 +1,111 @@
+//! Reading a blob, wherever it is to be had, and going on elsewhere in the middle of it.
+//!
+//! ```text
+//!   Blob ── up to 4 MiB ──► whole, digest checked, then handed out                       small()
+//!     ├── stream(from) ──► Ordered: pieces of 2 MiB, several under way, in order         ordered.rs, pipe.rs
+//!     │                      └─ from 0: size and digest are checked at the end
+//!     └── read_at() ─────► RemoteAt: ranges, and a small cache                           read_at.rs
+//!                               │
+//!                               ▼
+//!                    Source::range: exactly these bytes, from one mirror after another   source.rs
+//! ```
+//!
+//! **Guarantees.** Bytes come in order, each once. What one mirror has given is not asked for again: the next one is
+//! asked from that byte on. A large blob whose digest is wrong ends in a refusal that names who gave it, never in a
+//! clean end; what was handed out cannot be taken back, so the reader must drop it, and may read anew: who is to blame
+//! is asked last, or not at all (`doubt.rs`).
+
+mod ordered;
+mod pipe;
+mod read_at;
+mod source;
+
+use super::client::runtime;
+use super::repository::Repository;
+use crate::digest::Checked;
+use crate::manifest::{self, Descriptor};
+use crate::place::Blob;
+use crate::{Digest, Kind, Result};
+use disk_format::ReadAt;
+use ordered::Ordered;
+use source::Source;
+use std::io::{self, Cursor, Read};
+use std::sync::Arc;
+
+/// Up to this size a blob is held until its digest is known to be right.
+const SMALL: u64 = 4 << 20;
+
+/// A blob of a repository.
+pub(super) struct RemoteBlob(Arc<Source>);
+
+impl RemoteBlob {
+    pub(super) fn new(repository: &Arc<Repository>, descriptor: &Descriptor) -> Result<RemoteBlob> {
+        let digest: Digest = descriptor.digest.parse()?;
+        let size = manifest::size(&repository.name, descriptor.size)?;
+        Ok(RemoteBlob(Arc::new(Source::new(repository, digest, size))))
+    }
+}
+
+impl Blob for RemoteBlob {
+    fn size(&self) -> u64 {
+        self.0.size
+    }
+
+    fn stream(&self, from: u64) -> Result<Box<dyn Read + Send>> {
+        let source = &self.0;
+        if from > source.size {
+            let what = format!("{} has {} bytes; there is no byte {from}", source.name, source.size);
+            return Err(crate::Error::usage(what));
+        }
+        if source.size <= SMALL {
+            let mut bytes = Cursor::new(runtime()?.block_on(source.small())?);
+            bytes.set_position(from);
+            return Ok(Box::new(bytes));
+        }
+        // Each reading has its own list of who gave what.
+        let source = Arc::new(Source::new(&source.repository, source.digest, source.size));
+        let ordered = Ordered::new(Arc::clone(&source), from)?;
+        if from > 0 {
+            return Ok(Box::new(ordered));
+        }
+        let checked = Checked::new(ordered, source.name.clone(), source.digest, source.size);
+        Ok(Box::new(Whole { checked, source, read: 0 }))
+    }
+
+    fn read_at(&self) -> Option<Arc<dyn ReadAt>> {
+        if self.0.size <= SMALL {
+            // What is wrong with it shows when it is read as a stream; here it is only not to be had.
+            return Some(Arc::new(runtime().ok()?.block_on(self.0.small()).ok()?));
+        }
+        let at = read_at::RemoteAt::new(Arc::clone(&self.0));
+        at.knows_ranges().then(|| Arc::new(at) as Arc<dyn ReadAt>)
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        let doubts = self.0.repository.doubts.about(&self.0.digest);
+        doubts.iter().filter(|(_, reason)| reason.is_some()).count() < self.0.repository.mirrors.len()
+    }
+}
+
+/// All bytes of a blob. If they are not the right ones, whoever gave them is remembered.
+struct Whole {
+    checked: Checked<Ordered>,
+    source: Arc<Source>,
+    read: u64,
+}
+
+impl Read for Whole {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let e = match self.checked.read(out) {
+            Ok(n) => {
+                self.read += n as u64;
+                return Ok(n);
+            }
+            Err(e) => crate::Error::io(format!("cannot read {}", self.source.name), e),
+        };
+        if self.read < self.source.size || e.kind() != Kind::Refused {
+            return Err(e.into());
+        }
+        Err(self.source.blame(&e.to_string()).into())
+    }
+}

@@ -1,0 +1,70 @@
+//! `certs.d/HOST[:PORT]/`, as docker and podman read it: `*.crt` are authorities, `NAME.cert` with `NAME.key` is who we
+//! are.
+
+use super::places;
+use crate::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// What a folder holds.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) ca: Vec<PathBuf>,
+    pub(super) client: Option<(PathBuf, PathBuf)>,
+}
+
+/// Looks into the first of `folders` that knows the address.
+pub(super) fn find(folders: &[PathBuf], address: &str) -> Result<Found> {
+    let folder = folders.iter().map(|folder| folder.join(address)).find(|folder| folder.is_dir());
+    folder.map_or(Ok(Found::default()), |folder| {
+        sort(&folder, places::list(&folder, &[".crt", ".cert", ".key"]))
+    })
+}
+
+fn sort(folder: &Path, files: Vec<PathBuf>) -> Result<Found> {
+    let has = |path: &PathBuf, end: &str| path.extension().is_some_and(|e| e == end);
+    let certs: Vec<&PathBuf> = files.iter().filter(|path| has(path, "cert")).collect();
+    let keys: Vec<&PathBuf> = files.iter().filter(|path| has(path, "key")).collect();
+    let alone = |cert: &&&PathBuf| !keys.contains(&&cert.with_extension("key"));
+    if let Some(cert) = certs.iter().find(alone) {
+        return Err(Error::usage(format!("{} has no key beside it; add it or take it away", cert.display())));
+    }
+    if let Some(key) = keys.iter().find(|key| !certs.contains(&&key.with_extension("cert"))) {
+        return Err(Error::usage(format!("{} has no .cert beside it; docker wants both", key.display())));
+    }
+    if certs.len() > 1 {
+        tracing::warn!(folder = %folder.display(), "several client certificates; the first one is used");
+    }
+    let client = certs.first().map(|cert| (cert.to_path_buf(), cert.with_extension("key")));
+    Ok(Found { client, ca: files.into_iter().filter(|path| has(path, "crt")).collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sorted(names: &[&str]) -> Result<Found> {
+        sort(Path::new("/d"), names.iter().map(|name| Path::new("/d").join(name)).collect())
+    }
+
+    #[test]
+    fn authorities_and_our_own_certificate_are_told_apart() {
+        let found = sorted(&["a.crt", "b.crt", "me.cert", "me.key"]).unwrap();
+        assert_eq!(found.ca, [Path::new("/d/a.crt"), Path::new("/d/b.crt")]);
+        assert_eq!(found.client, Some(("/d/me.cert".into(), "/d/me.key".into())));
+        assert_eq!(sorted(&[]).unwrap(), Found::default());
+        assert!(sorted(&["me.cert"]).unwrap_err().to_string().contains("no key"));
+        assert!(sorted(&["me.key"]).unwrap_err().to_string().contains("no .cert"));
+    }
+
+    #[test]
+    fn the_first_folder_that_knows_the_address_counts() {
+        let [near, far] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let folders = [near.path().to_owned(), far.path().to_owned()];
+        std::fs::create_dir(far.path().join("h:5000")).unwrap();
+        std::fs::write(far.path().join("h:5000/ca.crt"), "").unwrap();
+        assert_eq!(find(&folders, "h:5000").unwrap().ca, [far.path().join("h:5000/ca.crt")]);
+        std::fs::create_dir(near.path().join("h:5000")).unwrap();
+        assert_eq!(find(&folders, "h:5000").unwrap(), Found::default());
+        assert_eq!(find(&folders, "other").unwrap(), Found::default());
+    }
+}

@@ -1,0 +1,276 @@
+//! Which registries are asked for a name, in which order, and how.
+//!
+//! ```text
+//!  registries.toml  (/etc/coracle, the user's folder, --registries)      file.rs ──┐
+//!  registries.conf and its .d folders, of podman and skopeo               conf.rs ──┤─► Config ─ route(host, repo) ─► Route:
+//!  certs.d folders, of docker and podman                                certs_d.rs ─┘                       endpoints in order
+//! ```
+//!
+//! Ours is read strictly: an unknown key is an error that names the file and the key. What belongs to others is read as
+//! far as we know it, and the rest is a warning. A host that has a table in a later file of ours replaces the table of
+//! an earlier one; a host that only `registries.conf` knows is asked as that says.
+//!
+//! **Without any file** a host is asked itself, over TLS. One at a loopback address (`localhost`, `127.0.0.0/8`, `::1`)
+//! is asked in plain where it does not speak TLS, as docker does: such bytes never leave the machine. Everybody else
+//! needs `plain-http = true`.
+
+mod certs_d;
+mod conf;
+mod file;
+mod places;
+mod units;
+
+pub(crate) use file::LARGEST_CHUNK;
+pub use places::Places;
+pub(crate) use places::read as read_file;
+
+use crate::{Error, Result};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Every setting about registries.
+#[derive(Debug, Clone, Default)]
+pub struct Config {
+    hosts: BTreeMap<String, Host>,
+    theirs: conf::Conf,
+    certs_d: Vec<PathBuf>,
+}
+
+/// What is set for one host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Host {
+    mirrors: Vec<Mirror>,
+    fallback: bool,
+    own: Access,
+    terms: Terms,
+}
+
+/// A place that has what a host has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Mirror {
+    address: String,
+    priority: i64,
+    rewrite: Rewrite,
+    asks: Asks,
+    access: Access,
+}
+
+/// A repository that begins with `from` is found under `to` instead.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Rewrite {
+    from: String,
+    to: String,
+}
+
+/// How one server is reached.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Access {
+    pub(crate) scheme: Scheme,
+    pub(crate) insecure: bool,
+    pub(crate) ca: Vec<PathBuf>,
+    pub(crate) client: Option<(PathBuf, PathBuf)>,
+    pub(crate) credentials: Source,
+}
+
+/// What is spoken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Scheme {
+    /// TLS; at a loopback address plain HTTP where the server does not know TLS.
+    #[default]
+    Usual,
+    /// Plain HTTP.
+    Plain,
+    /// TLS, or plain HTTP where the server does not know it.
+    Either,
+}
+
+/// Where user and password come from.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Source {
+    /// The files of docker and podman that people already have.
+    #[default]
+    Usual,
+    /// Nowhere.
+    Nothing,
+    /// A file in the form of docker's `config.json`.
+    File(PathBuf),
+    /// The program `docker-credential-NAME`.
+    Helper(String),
+}
+
+/// What a mirror is asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Asks {
+    /// Everything.
+    #[default]
+    All,
+    /// Documents by digest, and blobs.
+    Digests,
+    /// Documents by tag, and what they lead to.
+    Tags,
+}
+
+/// What is expected of whoever is asked, and how blobs are sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Terms {
+    /// Bytes per second under which a mirror is left, where another one is there.
+    pub(crate) min_rate: u64,
+    /// For how long it may be under that.
+    pub(crate) patience: Duration,
+    /// How long nothing at all may come.
+    pub(crate) idle: Duration,
+    /// How blobs go up.
+    pub(crate) upload: Manner,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        let (patience, idle) = (Duration::from_secs(30), Duration::from_secs(60));
+        Terms { min_rate: 64 << 10, patience, idle, upload: Manner::Stream }
+    }
+}
+
+/// How a blob is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// One request with all bytes as they are made, then the digest. A registry that does not take it is sent chunks.
+    Stream,
+    /// Requests of so many bytes, or of the least that the registry takes.
+    Chunks(u64),
+    /// One request with digest and bytes.
+    Whole,
+}
+
+/// Who is asked for a repository, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Route {
+    pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) terms: Terms,
+}
+
+/// A repository of one server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Endpoint {
+    pub(crate) address: String,
+    pub(crate) repository: String,
+    pub(crate) access: Access,
+    pub(crate) asks: Asks,
+    /// The host itself, whom pushes go to.
+    pub(crate) origin: bool,
+}
+
+impl Config {
+    /// Reads the files of this machine and user, and then `file`, which must exist.
+    pub fn load(file: Option<&std::path::Path>) -> Result<Config> {
+        Config::read(&Places::of_user(&|name| std::env::var_os(name)), file)
+    }
+
+    /// Reads the files at `places`, as far as they exist, and then `file`, which must.
+    pub fn read(places: &Places, file: Option<&std::path::Path>) -> Result<Config> {
+        let mut hosts = BTreeMap::new();
+        for path in &places.ours {
+            if let Some(text) = places::read(path)? {
+                hosts.extend(file::parse(path, &text)?);
+            }
+        }
+        if let Some(path) = file {
+            let text = places::read(path)?.ok_or_else(|| {
+                Error::usage(format!(
+                    "{}: there is no such file; it was given for registries",
+                    path.display()
+                ))
+            })?;
+            hosts.extend(file::parse(path, &text)?);
+        }
+        Ok(Config { hosts, theirs: conf::Conf::read(places)?, certs_d: places.certs_d.clone() })
+    }
+
+    /// Who is asked for `repository` of `host`.
+    pub(crate) fn route(&self, host: &str, repository: &str) -> Result<Route> {
+        let mut route = match (self.hosts.get(host), self.theirs.find(host, repository)) {
+            (Some(ours), _) => ours.route(host, repository),
+            (None, Some(theirs)) => theirs.route(host, repository)?,
+            (None, None) => Host::default().route(host, repository),
+        };
+        for endpoint in &mut route.endpoints {
+            endpoint.at_docker_hub();
+            if endpoint.access.ca.is_empty() && endpoint.access.client.is_none() {
+                let found = certs_d::find(&self.certs_d, &endpoint.address)?;
+                (endpoint.access.ca, endpoint.access.client) = (found.ca, found.client);
+            }
+        }
+        if route.endpoints.is_empty() {
+            let what = "no mirror has this repository and fallback is false; see registries.toml";
+            return Err(Error::usage(format!("docker://{host}/{repository}: {what}")));
+        }
+        Ok(route)
+    }
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Host { mirrors: vec![], fallback: true, own: Access::default(), terms: Terms::default() }
+    }
+}
+
+impl Host {
+    fn route(&self, host: &str, repository: &str) -> Route {
+        let mut mirrors: Vec<&Mirror> = self.mirrors.iter().collect();
+        mirrors.sort_by_key(|mirror| mirror.priority);
+        let mut endpoints: Vec<Endpoint> = mirrors.iter().filter_map(|m| m.endpoint(repository)).collect();
+        if self.fallback {
+            endpoints.push(Endpoint::origin(host, repository, self.own.clone()));
+        }
+        Route { endpoints, terms: self.terms.clone() }
+    }
+}
+
+impl Mirror {
+    /// Where it has the repository; `None` when its rewriting is not for this one.
+    fn endpoint(&self, repository: &str) -> Option<Endpoint> {
+        let rest = repository.strip_prefix(self.rewrite.from.as_str())?;
+        Some(Endpoint {
+            address: self.address.clone(),
+            repository: format!("{}{rest}", self.rewrite.to),
+            access: self.access.clone(),
+            asks: self.asks,
+            origin: false,
+        })
+    }
+}
+
+impl Endpoint {
+    fn origin(host: &str, repository: &str, access: Access) -> Endpoint {
+        let (address, repository) = (host.to_owned(), repository.to_owned());
+        Endpoint { address, repository, access, asks: Asks::All, origin: true }
+    }
+
+    /// What everybody calls `docker.io` is another host, and its images without a group are in `library`.
+    fn at_docker_hub(&mut self) {
+        if matches!(self.address.as_str(), "docker.io" | "index.docker.io") {
+            self.address = "registry-1.docker.io".into();
+            if !self.repository.contains('/') {
+                self.repository.insert_str(0, "library/");
+            }
+        }
+    }
+}
+
+/// Whether bytes for this address stay on this machine.
+pub(crate) fn is_loopback(address: &str) -> bool {
+    let name = host_of(address);
+    name == "localhost" || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// The host of `host:port`, without the brackets of an IPv6 address.
+pub(crate) fn host_of(address: &str) -> &str {
+    match address.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((v6, _)) => v6,
+        None => address.split_once(':').map_or(address, |(host, _)| host),
+    }
+}
+
+#[cfg(test)]
+mod tests;

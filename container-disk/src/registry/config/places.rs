@@ -1,0 +1,116 @@
+//! Where the files are.
+
+use crate::{Error, Result};
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// A file of settings is no larger than this.
+const MOST: u64 = 1 << 20;
+
+/// The files and folders that are looked into, the strongest last.
+#[derive(Debug, Clone, Default)]
+pub struct Places {
+    /// `registries.toml` of the machine and of the user.
+    pub ours: Vec<PathBuf>,
+    /// `registries.conf`: the last one that exists counts.
+    pub conf: Vec<PathBuf>,
+    /// Folders of further `.conf` files, each of which counts.
+    pub conf_d: Vec<PathBuf>,
+    /// `certs.d` folders: the first that knows a host counts.
+    pub certs_d: Vec<PathBuf>,
+}
+
+impl Places {
+    /// The usual ones; `environment` gives variables.
+    pub fn of_user(environment: &dyn Fn(&str) -> Option<OsString>) -> Places {
+        let set = |name| environment(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let home = set("HOME");
+        let settings = set("XDG_CONFIG_HOME").or_else(|| home.as_ref().map(|home| home.join(".config")));
+        // The tools of containers look into the home folder alone for these two.
+        let containers = home.as_ref().map(|home| home.join(".config/containers"));
+        let mut places = Places {
+            ours: vec!["/etc/coracle/registries.toml".into()],
+            conf: vec!["/etc/containers/registries.conf".into()],
+            conf_d: vec!["/etc/containers/registries.conf.d".into()],
+            certs_d: vec![],
+        };
+        places.ours.extend(settings.map(|settings| settings.join("coracle/registries.toml")));
+        if let Some(containers) = containers {
+            places.conf.push(containers.join("registries.conf"));
+            places.conf_d.push(containers.join("registries.conf.d"));
+            places.certs_d.push(containers.join("certs.d"));
+        }
+        places.conf.extend(set("CONTAINERS_REGISTRIES_CONF"));
+        places.certs_d.extend(["/etc/containers/certs.d".into(), "/etc/docker/certs.d".into()]);
+        places
+    }
+}
+
+/// The text of a file; `None` when there is none.
+pub(crate) fn read(path: &Path) -> Result<Option<String>> {
+    let shown = path.display();
+    let cannot = |e: io::Error| Error::failed(format!("cannot read {shown}")).because(e);
+    let file = match fs::File::open(path) {
+        Ok(file) => file,
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(e) => return Err(cannot(e)),
+    };
+    let mut text = String::new();
+    file.take(MOST + 1).read_to_string(&mut text).map_err(cannot)?;
+    if text.len() as u64 > MOST {
+        return Err(Error::usage(format!(
+            "{shown} is larger than {} MiB: these are no settings",
+            MOST >> 20
+        )));
+    }
+    Ok(Some(text))
+}
+
+/// The files of a folder whose names end so, in order of their names; none where the folder is not there or is not ours
+/// to read.
+pub(super) fn list(folder: &Path, ends: &[&str]) -> Vec<PathBuf> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return vec![],
+        Err(e) => {
+            tracing::warn!(folder = %folder.display(), error = %e, "a folder of settings cannot be read");
+            return vec![];
+        }
+    };
+    let named = |path: &Path| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        ends.iter().any(|end| name.ends_with(end) && name.len() > end.len())
+    };
+    let mut found: Vec<PathBuf> =
+        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| named(path)).collect();
+    found.sort();
+    found
+}
+
+/// The line of a byte, from 1.
+pub(super) fn line(text: &str, at: usize) -> usize {
+    text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_users_files_come_after_the_machines() {
+        let environment = |set: &'static [(&str, &str)]| {
+            move |name: &str| set.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(v))
+        };
+        let places = Places::of_user(&environment(&[("HOME", "/h"), ("XDG_CONFIG_HOME", "/c")]));
+        assert_eq!(places.ours.last().unwrap(), Path::new("/c/coracle/registries.toml"));
+        assert_eq!(places.certs_d[0], Path::new("/h/.config/containers/certs.d"));
+        let places = Places::of_user(&environment(&[("HOME", "/h"), ("CONTAINERS_REGISTRIES_CONF", "/r")]));
+        assert_eq!(places.ours.last().unwrap(), Path::new("/h/.config/coracle/registries.toml"));
+        assert_eq!(places.conf.last().unwrap(), Path::new("/r"));
+        assert_eq!(Places::of_user(&|_| None).ours.len(), 1);
+    }
+}

@@ -1,0 +1,286 @@
+//! An image from one place to another, byte for byte, without landing anywhere between.
+//!
+//! ```text
+//!   tag ─► document ── an index: its manifests, or the one for `arch`
+//!              │        a manifest: itself
+//!              ▼
+//!   blobs, each once, several at a time:  to.has? ─► skip, mount │ from.blob ─► to.begin ─► finish
+//!              │                                                     ▲ an upload that breaks goes on at its byte,
+//!              ▼                                                     └ wrong bytes are fetched again from elsewhere
+//!   documents, leaves first, the tag last
+//! ```
+//!
+//! Documents keep their bytes, so they keep their digests. The tag is moved last: whoever stops us half way leaves
+//! blobs that nobody sees.
+
+use crate::manifest::{self, Content, Descriptor, Document};
+use crate::place::{Blob, BlobWriter, Place, Sink, Which};
+use crate::{Digest, Error, Kind, Result};
+use std::collections::{BTreeMap, HashSet};
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+/// An index may hold indexes, but not for ever.
+const DEEPEST: u32 = 3;
+const MOST_DOCUMENTS: usize = 256;
+
+/// What is copied, and how.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Only the image for this architecture; without, everything that is there.
+    pub arch: Option<String>,
+    /// How many blobs are on their way at once.
+    pub parallel: usize,
+}
+
+/// How far it is.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Bytes of all blobs.
+    pub total: AtomicU64,
+    /// Bytes that are done, or were there.
+    pub done: AtomicU64,
+}
+
+/// What it came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copied {
+    /// What the tag stands for now.
+    pub digest: Digest,
+    /// Blobs that were moved.
+    pub moved: usize,
+    /// Blobs that were there already, or could be mounted.
+    pub there: usize,
+    /// Bytes that were moved.
+    pub bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { arch: None, parallel: 3 }
+    }
+}
+
+/// Copies an image, or all images of an index, and gives it a tag.
+pub fn copy(
+    from: &dyn Place,
+    which: &Which,
+    to: &dyn Sink,
+    tag: Option<&str>,
+    options: &Options,
+    progress: &Progress,
+) -> Result<Copied> {
+    let top = choose(from, from.document(which)?, options.arch.as_deref())?;
+    let mut found = Found::default();
+    found.add(from, top, 0)?;
+    let work = Work { from, to, progress, counts: Counts::default() };
+    let blobs: Vec<Descriptor> = found.blobs.into_values().collect();
+    let sizes = blobs.iter().filter_map(|blob| u64::try_from(blob.size).ok());
+    progress.total.store(sizes.fold(0, u64::saturating_add), Relaxed);
+    work.blobs(&blobs, options.parallel)?;
+    let Some((top, leaves)) = found.documents.split_last() else {
+        return Err(Error::refused(format!("{} gave no document", from.name())));
+    };
+    for document in leaves {
+        to.put(document, None)?;
+    }
+    to.put(top, tag)?;
+    let Counts { moved, there, bytes } = work.counts;
+    let (moved, there, bytes) = (moved.into_inner(), there.into_inner(), bytes.into_inner());
+    Ok(Copied { digest: top.digest, moved, there, bytes })
+}
+
+/// The document for an architecture.
+fn choose(from: &dyn Place, document: Document, arch: Option<&str>) -> Result<Document> {
+    let (Some(arch), Content::Index(index)) = (arch, &document.content) else { return Ok(document) };
+    let of = |entry: &&oci_distribution::manifest::ImageIndexEntry| {
+        entry.platform.as_ref().is_some_and(|platform| platform.architecture.to_string() == arch)
+    };
+    let Some(entry) = index.manifests.iter().find(of) else {
+        let known = index
+            .manifests
+            .iter()
+            .filter_map(|entry| Some(entry.platform.as_ref()?.architecture.to_string()));
+        let known: Vec<String> = known.collect();
+        let what = format!("{} has no image for {arch}; it has {}", from.name(), known.join(", "));
+        return Err(Error::new(Kind::NotFound, what));
+    };
+    from.document(&Which::Digest(entry.digest.parse()?))
+}
+
+/// Everything under a document: the documents, leaves first, and the blobs.
+#[derive(Default)]
+struct Found {
+    documents: Vec<Document>,
+    blobs: BTreeMap<Digest, Descriptor>,
+    seen: HashSet<Digest>,
+}
+
+impl Found {
+    fn add(&mut self, from: &dyn Place, document: Document, depth: u32) -> Result<()> {
+        let name = from.name();
+        if !self.seen.insert(document.digest) {
+            return Ok(());
+        }
+        if depth > DEEPEST || self.seen.len() > MOST_DOCUMENTS {
+            let what =
+                format!("{name}: its indexes hold more than {MOST_DOCUMENTS} documents, or go deeper than");
+            return Err(Error::refused(format!("{what} {DEEPEST}; that is refused")));
+        }
+        match &document.content {
+            Content::Manifest(manifest) => {
+                for blob in std::iter::once(&manifest.config).chain(&manifest.layers) {
+                    let digest: Digest = blob.digest.parse()?;
+                    let known = self.blobs.entry(digest).or_insert_with(|| blob.clone());
+                    if known.size != blob.size {
+                        let (a, b) = (known.size, blob.size);
+                        let what = format!("{name} promises {a} and {b} bytes for the blob {digest}");
+                        return Err(Error::refused(what));
+                    }
+                }
+            }
+            Content::Index(index) => {
+                for entry in &index.manifests {
+                    let digest: Digest = entry.digest.parse()?;
+                    let inner = from.document(&Which::Digest(digest))?;
+                    if inner.bytes.len() as u64 != manifest::size(name, entry.size)? {
+                        let (is, said) = (inner.bytes.len(), entry.size);
+                        let what =
+                            format!("{name}: the manifest {digest} has {is} bytes, and {said} are promised");
+                        return Err(Error::refused(what));
+                    }
+                    self.add(from, inner, depth + 1)?;
+                }
+            }
+        }
+        self.documents.push(document);
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct Counts {
+    moved: AtomicUsize,
+    there: AtomicUsize,
+    bytes: AtomicU64,
+}
+
+struct Work<'a> {
+    from: &'a dyn Place,
+    to: &'a dyn Sink,
+    progress: &'a Progress,
+    counts: Counts,
+}
+
+impl Work<'_> {
+    /// Brings all blobs over. The first that fails stops the others at their next piece.
+    fn blobs(&self, blobs: &[Descriptor], parallel: usize) -> Result<()> {
+        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let failed: Mutex<Option<Error>> = Mutex::new(None);
+        let run = || {
+            while let Some(blob) = blobs.get(next.fetch_add(1, Relaxed)).filter(|_| !stop.load(Relaxed)) {
+                if let Err(e) = self.blob(blob, &stop) {
+                    stop.store(true, Relaxed);
+                    failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..parallel.clamp(1, blobs.len().max(1)) {
+                scope.spawn(run);
+            }
+            run();
+        });
+        failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    }
+
+    fn blob(&self, descriptor: &Descriptor, stop: &AtomicBool) -> Result<()> {
+        if self.to.has(descriptor)? {
+            let size = manifest::size(self.from.name(), descriptor.size)?;
+            self.progress.done.fetch_add(size, Relaxed);
+            self.counts.there.fetch_add(1, Relaxed);
+            return Ok(());
+        }
+        let blob = self.from.blob(descriptor)?;
+        loop {
+            let mut moved = 0;
+            match self.once(&*blob, descriptor, stop, &mut moved) {
+                Ok(()) => {
+                    self.counts.moved.fetch_add(1, Relaxed);
+                    self.counts.bytes.fetch_add(blob.size(), Relaxed);
+                    return Ok(());
+                }
+                // Wrong bytes: the source remembers who gave them, and another may have the right ones.
+                Err(Broken::Reading(e)) if e.kind() == Kind::Refused && blob.is_elsewhere() => {
+                    tracing::warn!(blob = descriptor.digest, error = %e, "a blob is fetched again");
+                    self.progress.done.fetch_sub(moved, Relaxed);
+                }
+                Err(Broken::Reading(e) | Broken::Writing(e)) => return Err(e),
+            }
+        }
+    }
+
+    fn once(
+        &self,
+        blob: &dyn Blob,
+        descriptor: &Descriptor,
+        stop: &AtomicBool,
+        moved: &mut u64,
+    ) -> Result<(), Broken> {
+        let mut reader = blob.stream(0).map_err(Broken::Reading)?;
+        let mut writer = self.to.begin(Some(descriptor)).map_err(Broken::Writing)?;
+        let mut buf = vec![0; 256 << 10];
+        let mut furthest = 0;
+        let mut at = 0;
+        loop {
+            if stop.load(Relaxed) {
+                return Err(Broken::Writing(Error::failed("stopped, because another blob failed")));
+            }
+            let name = || format!("cannot read the blob {}", descriptor.digest);
+            let n = reader.read(&mut buf).map_err(|e| Broken::Reading(Error::io(name(), e)))?;
+            let written = match n {
+                0 => writer.arrive(),
+                n => write(&mut *writer, &buf[..n]),
+            };
+            match written {
+                Ok(()) if n == 0 => break,
+                Ok(()) => {}
+                Err(e) => {
+                    at = again(&mut *writer, e)?;
+                    reader = blob.stream(at).map_err(Broken::Reading)?;
+                    continue;
+                }
+            }
+            at += n as u64;
+            if at > furthest {
+                self.progress.done.fetch_add(at - furthest, Relaxed);
+                *moved += at - furthest;
+                furthest = at;
+            }
+        }
+        writer.finish().map(drop).map_err(Broken::Writing)
+    }
+}
+
+enum Broken {
+    Reading(Error),
+    Writing(Error),
+}
+
+fn write(writer: &mut dyn BlobWriter, data: &[u8]) -> Result<()> {
+    writer.write_all(data).map_err(|e| Error::io("cannot write a blob", e))
+}
+
+/// The byte to go on from, or the error itself.
+fn again(writer: &mut dyn BlobWriter, e: Error) -> Result<u64, Broken> {
+    match writer.resume() {
+        Ok(Some(at)) => {
+            tracing::warn!(at, error = %e, "a blob is sent again from there");
+            Ok(at)
+        }
+        Ok(None) => Err(Broken::Writing(e)),
+        Err(e) => Err(Broken::Writing(e)),
+    }
+}

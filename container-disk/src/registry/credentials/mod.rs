@@ -1,0 +1,119 @@
+//! Who we are to a registry: what `docker login` and `podman login` have left behind.
+//!
+//! ```text
+//!  $REGISTRY_AUTH_FILE, $DOCKER_CONFIG/config.json               named by the user: first
+//!  ~/.docker/config.json                                         docker's
+//!  $XDG_RUNTIME_DIR/containers/auth.json, ~/.config/containers/auth.json    podman's
+//!        │ the first with an entry for the host counts
+//!        ├── credHelpers.HOST, credsStore ──► docker-credential-NAME get          helper.rs
+//!        └── auths.HOST[/GROUP]           ──► user and password, or an identity token
+//! ```
+//!
+//! Nothing of it is in a log, in an error or in the `Debug` of anything.
+
+mod file;
+mod helper;
+
+use super::config::Source;
+use super::secret::Secret;
+use crate::{Error, Result};
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Who we are.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Credential {
+    /// A user and a password.
+    Basic(String, Secret),
+    /// A token that stands for the user, of an OAuth login.
+    Identity(Secret),
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Credential::Basic(..) => "user and password …",
+            Credential::Identity(_) => "identity token …",
+        })
+    }
+}
+
+/// The credential for a repository of a server. It may start a program: call it where one may block.
+pub(crate) fn find(source: &Source, address: &str, repository: &str) -> Result<Option<Credential>> {
+    match source {
+        Source::Nothing => Ok(None),
+        Source::Helper(name) => helper::ask(name, server_name(address)),
+        Source::File(path) => match read(path)? {
+            Some(file) => file.find(address, repository),
+            None => Err(Error::usage(format!("{}: there is no such file of credentials", path.display()))),
+        },
+        Source::Usual => {
+            for path in usual_files(&|name| std::env::var_os(name)) {
+                if let Some(file) = read(&path)?
+                    && let Some(credential) = file.find(address, repository)?
+                {
+                    return Ok(Some(credential));
+                }
+            }
+            Ok(None)
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Option<file::File>> {
+    let text = super::config::read_file(path)?;
+    text.map(|text| file::File::parse(path, &text)).transpose()
+}
+
+fn usual_files(environment: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let set = |name| environment(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = |rest: &str| set("HOME").map(|home| home.join(rest));
+    let files = [
+        set("REGISTRY_AUTH_FILE"),
+        set("DOCKER_CONFIG").map(|folder| folder.join("config.json")),
+        home(".docker/config.json"),
+        set("XDG_RUNTIME_DIR").map(|folder| folder.join("containers/auth.json")),
+        home(".config/containers/auth.json"),
+    ];
+    files.into_iter().flatten().collect()
+}
+
+/// What a login to this address is filed under.
+fn server_name(address: &str) -> &str {
+    if address == "registry-1.docker.io" { "https://index.docker.io/v1/" } else { address }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_the_user_names_come_first() {
+        let files = usual_files(&|name| Some(format!("/{name}").into()));
+        let names: Vec<_> = files.iter().map(|path| path.to_str().unwrap()).collect();
+        assert_eq!(
+            names,
+            [
+                "/REGISTRY_AUTH_FILE",
+                "/DOCKER_CONFIG/config.json",
+                "/HOME/.docker/config.json",
+                "/XDG_RUNTIME_DIR/containers/auth.json",
+                "/HOME/.config/containers/auth.json"
+            ]
+        );
+        assert!(usual_files(&|_| Some("".into())).is_empty(), "an empty variable is none");
+    }
+
+    #[test]
+    fn nothing_shows_a_secret() {
+        let secret = Secret::new("topsecret");
+        for shown in [
+            format!("{secret:?}"),
+            format!("{:?}", Credential::Basic("me".into(), secret.clone())),
+            format!("{:?}", Credential::Identity(secret)),
+        ] {
+            assert!(!shown.contains("topsecret") && !shown.contains("me"), "{shown}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Manifests and indexes: fetched whole, checked, and only then believed. A wrong one is the next mirror's turn.
+
+use super::config::Asks;
+use super::fault::{Fault, Why};
+use super::journey::Journey;
+use super::line::{Ask, Where};
+use super::repository::{Mirror, Repository};
+use super::retry;
+use super::token::Scopes;
+use crate::manifest::{
+    DOCUMENT_MAX, Document, IMAGE_MANIFEST_LIST_MEDIA_TYPE, IMAGE_MANIFEST_MEDIA_TYPE,
+    OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE,
+};
+use crate::place::Which;
+use crate::{Digest, Error, Result};
+use reqwest::Method;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName};
+use std::sync::{Arc, PoisonError};
+
+const KINDS: [&str; 4] = [
+    OCI_IMAGE_MEDIA_TYPE,
+    OCI_IMAGE_INDEX_MEDIA_TYPE,
+    IMAGE_MANIFEST_MEDIA_TYPE,
+    IMAGE_MANIFEST_LIST_MEDIA_TYPE,
+];
+
+/// What a registry says the digest is.
+pub(super) const DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
+
+/// Fetches a document. A tag is looked up once: from then on, it is what it was.
+pub(super) async fn get(repository: &Arc<Repository>, which: &Which) -> Result<Document> {
+    let known = match which {
+        Which::Digest(_) => None,
+        Which::Tag(tag) => repository.tags.lock().unwrap_or_else(PoisonError::into_inner).get(tag).copied(),
+    };
+    let by = known.map_or_else(|| which.clone(), Which::Digest);
+    let name = name(repository, which);
+    let mut journey = Journey::new(repository, name.clone(), None).only(|mirror| {
+        let asks = repository.mirrors.get(mirror).map(|mirror| mirror.asks);
+        !matches!((asks, &by), (Some(Asks::Digests), Which::Tag(_)) | (Some(Asks::Tags), Which::Digest(_)))
+    });
+    let mut at = journey.start().await?;
+    loop {
+        let Some(mirror) = repository.mirrors.get(at) else { return Err(Error::failed(name)) };
+        match once(repository, mirror, &by, &name).await {
+            Ok(document) => {
+                journey.well_done();
+                if let Which::Tag(tag) = which {
+                    let mut tags = repository.tags.lock().unwrap_or_else(PoisonError::into_inner);
+                    tags.entry(tag.clone()).or_insert(document.digest);
+                }
+                return Ok(document);
+            }
+            Err(fault) => at = journey.failed(fault, 0, 0).await?,
+        }
+    }
+}
+
+/// `docker://h/r:t`, `docker://h/r@sha256:…`.
+pub(super) fn name(repository: &Repository, which: &Which) -> String {
+    match which {
+        Which::Tag(tag) => format!("{}:{tag}", repository.name),
+        Which::Digest(digest) => format!("{}@{digest}", repository.name),
+    }
+}
+
+async fn once(repository: &Repository, mirror: &Mirror, by: &Which, name: &str) -> Result<Document, Fault> {
+    let idle = repository.terms.idle;
+    let reference = match by {
+        Which::Tag(tag) => tag.clone(),
+        Which::Digest(digest) => digest.to_string(),
+    };
+    let (path, scopes) = (mirror.path(&format!("manifests/{reference}")), Scopes::pull(&mirror.repository));
+    let ask =
+        Ask::new(Method::GET, Where::Path(&path), &scopes, &[200], idle).header(ACCEPT, &KINDS.join(", "))?;
+    let mut answer = mirror.line.request(ask).await?;
+    let from = format!("{name} from {}", mirror.line.address);
+    let body = retry::body(&mut answer.response, DOCUMENT_MAX as usize, idle, &from).await?;
+    let header =
+        |name: &HeaderName| answer.response.headers().get(name).and_then(|value| value.to_str().ok());
+    let wrong = |digest: &Digest, what: &str| {
+        Fault::because(Why::Wrong, format!("{from} has the digest {digest}, not {what}"))
+    };
+    let document =
+        Document::parse(&from, body, header(&CONTENT_TYPE)).map_err(|e| Fault::new(Why::Wrong, e))?;
+    if let Which::Digest(wanted) = by
+        && !matches(wanted, &document)
+    {
+        return Err(wrong(&document.digest, &wanted.to_string()));
+    }
+    // What the registry claims beside it must be true as well, where it is a digest that we know.
+    match header(&DIGEST).and_then(|said| said.parse::<Digest>().ok()) {
+        Some(said) if !matches(&said, &document) => {
+            Err(wrong(&document.digest, &format!("{said}, as it is told")))
+        }
+        _ => Ok(document),
+    }
+}
+
+fn matches(wanted: &Digest, document: &Document) -> bool {
+    let mut hash = crate::digest::Hasher::like(wanted);
+    hash.update(&document.bytes);
+    hash.finish() == *wanted
+}

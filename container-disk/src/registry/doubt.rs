@@ -1,0 +1,86 @@
+//! Who gave wrong bytes of which blob.
+//!
+//! That a blob has another digest is known at its end only, when its bytes have been handed out and cannot be taken
+//! back: that reading is lost, and says so. What it leaves behind is kept here, so that the next reading of the same
+//! blob begins elsewhere.
+
+use crate::{Digest, Error};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
+
+/// What is held against mirrors.
+#[derive(Debug, Default)]
+pub(super) struct Doubts(Mutex<HashMap<Digest, BTreeMap<usize, Doubt>>>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Doubt {
+    /// Some of the wrong bytes, or some of the right ones.
+    Perhaps,
+    /// For this reason.
+    Proven(String),
+}
+
+impl Doubts {
+    /// Mirrors to be asked last (`None`), or not at all, for a reason.
+    pub(super) fn about(&self, digest: &Digest) -> Vec<(usize, Option<Error>)> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let doubts = all.get(digest).into_iter().flatten();
+        let told = doubts.map(|(mirror, doubt)| match doubt {
+            Doubt::Perhaps => (*mirror, None),
+            Doubt::Proven(reason) => (*mirror, Some(Error::refused(reason.clone()))),
+        });
+        told.collect()
+    }
+
+    /// These gave a blob together, in this order, and it was wrong. One that gave all of it is to blame. Of several,
+    /// the first is asked last from now on; if that was so already, it is taken for the one.
+    pub(super) fn blame(&self, digest: &Digest, givers: &[usize], reason: &str) {
+        let Some((first, others)) = givers.split_first() else { return };
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let doubts = all.entry(*digest).or_default();
+        if others.is_empty() {
+            doubts.retain(|_, doubt| *doubt != Doubt::Perhaps);
+        } else if !doubts.contains_key(first) {
+            doubts.insert(*first, Doubt::Perhaps);
+            return;
+        }
+        doubts.insert(*first, Doubt::Proven(reason.to_owned()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(doubts: &Doubts) -> Vec<(usize, bool)> {
+        let about = doubts.about(&Digest::of(b"x"));
+        about.into_iter().map(|(mirror, reason)| (mirror, reason.is_some())).collect()
+    }
+
+    #[test]
+    fn who_gave_all_is_to_blame_and_of_several_the_first_is_asked_last() {
+        let doubts = Doubts::default();
+        let digest = Digest::of(b"x");
+        doubts.blame(&digest, &[0, 1], "bad");
+        assert_eq!(state(&doubts), [(0, false)]);
+        doubts.blame(&digest, &[1], "bad");
+        assert_eq!(state(&doubts), [(1, true)], "the other one is free again");
+        assert!(doubts.about(&Digest::of(b"y")).is_empty());
+        doubts.blame(&digest, &[], "bad");
+    }
+
+    #[test]
+    fn it_ends_also_where_they_always_give_it_together() {
+        let doubts = Doubts::default();
+        let digest = Digest::of(b"x");
+        for (givers, then) in [
+            (&[0, 1][..], &[(0, false)][..]),
+            (&[1, 0], &[(0, false), (1, false)]),
+            (&[0, 1], &[(0, true), (1, false)]),
+            (&[1], &[(0, true), (1, true)]),
+        ] {
+            doubts.blame(&digest, givers, "bad");
+            assert_eq!(state(&doubts), then);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Events in, decisions out.
+
+use super::*;
+
+const ZERO: Duration = Duration::ZERO;
+
+fn fault(why: Why) -> Fault {
+    Fault::because(why, format!("m: {why:?}"))
+}
+
+fn busy(seconds: u64) -> Fault {
+    Fault { retry_after: Some(Duration::from_secs(seconds)), ..fault(Why::Busy) }
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// A walk that has begun.
+fn begun(well: &[bool]) -> Walk {
+    let mut walk = Walk::new(well.len());
+    walk.start(well);
+    walk
+}
+
+#[test]
+fn the_first_that_is_well_is_asked_and_those_that_are_down_after_them() {
+    for (well, first) in
+        [(&[true, true][..], 0), (&[false, true], 1), (&[false, false], 0), (&[false, true, true], 1)]
+    {
+        assert_eq!(Walk::new(well.len()).start(well), Step::Ask(first, ZERO), "{well:?}");
+    }
+    assert_eq!(Walk::new(0).start(&[]), Step::GiveUp);
+    let mut walk = Walk::new(2);
+    walk.last(0);
+    assert_eq!(
+        walk.start(&[true, false]),
+        Step::Ask(1, ZERO),
+        "one that gave bad bytes comes after one that is down"
+    );
+}
+
+#[test]
+fn each_fault_of_the_first_leads_to_the_second_at_once() {
+    for why in [
+        Why::Unreachable,
+        Why::Silent,
+        Why::Tls,
+        Why::Broken,
+        Why::Cut,
+        Why::Missing,
+        Why::Denied,
+        Why::Wrong,
+        Why::Slow,
+        Why::NoRanges,
+        Why::Odd,
+    ] {
+        let mut walk = begun(&[true, true]);
+        assert_eq!(walk.failed(fault(why), false, &[true, true]), Step::Ask(1, ZERO), "{why:?}");
+        assert_eq!(walk.at(), Some(1));
+    }
+}
+
+#[test]
+fn what_may_pass_is_tried_again_in_rounds_with_longer_pauses_and_what_may_not_is_over() {
+    let mut walk = begun(&[true]);
+    for pause in [500, 1000, 2000, 4000] {
+        assert_eq!(walk.failed(fault(Why::Broken), false, &[true]), Step::Ask(0, ms(pause)));
+    }
+    assert_eq!(walk.failed(fault(Why::Broken), false, &[true]), Step::GiveUp);
+    for why in [Why::Tls, Why::Missing, Why::Denied, Why::Wrong, Why::Odd, Why::NoRanges] {
+        assert_eq!(begun(&[true]).failed(fault(why), false, &[true]), Step::GiveUp, "{why:?}");
+    }
+    // Of two, only the one that may recover is in the second round.
+    let well = [true, true];
+    let mut walk = begun(&well);
+    assert_eq!(walk.failed(fault(Why::Missing), false, &well), Step::Ask(1, ZERO));
+    assert_eq!(walk.failed(fault(Why::Unreachable), false, &well), Step::Ask(1, ms(500)));
+}
+
+#[test]
+fn a_connection_that_breaks_after_good_progress_is_opened_again_once() {
+    let well = [true, true];
+    let mut walk = begun(&well);
+    assert_eq!(walk.failed(fault(Why::Cut), true, &well), Step::Ask(0, ZERO));
+    assert_eq!(walk.failed(fault(Why::Cut), true, &well), Step::Ask(1, ZERO));
+    assert_eq!(walk.failed(fault(Why::Cut), true, &well), Step::Ask(1, ZERO));
+    assert_eq!(walk.failed(fault(Why::Cut), true, &well), Step::Ask(0, ZERO), "and back");
+    let mut alone = begun(&[true]);
+    for _ in 0..100 {
+        assert_eq!(
+            alone.failed(fault(Why::Cut), true, &[true]),
+            Step::Ask(0, ZERO),
+            "progress is no failure"
+        );
+    }
+}
+
+#[test]
+fn retry_after_is_obeyed() {
+    let well = [true, true];
+    // A short one is waited for, then the next is asked; a long one is not waited for where another is well.
+    let mut walk = begun(&well);
+    assert_eq!(walk.failed(busy(3), false, &well), Step::Ask(0, ms(3000)));
+    assert_eq!(walk.failed(busy(3), false, &well), Step::Ask(1, ZERO));
+    assert_eq!(begun(&well).failed(busy(30), false, &well), Step::Ask(1, ZERO));
+    // Alone, a minute is waited for, in every round; more is not.
+    let mut alone = begun(&[true]);
+    assert_eq!(alone.failed(busy(30), false, &[true]), Step::Ask(0, ms(30_000)));
+    assert_eq!(alone.failed(busy(30), false, &[true]), Step::Ask(0, ms(30_000)), "not after half a second");
+    assert_eq!(begun(&[true]).failed(busy(61), false, &[true]), Step::GiveUp);
+    assert_eq!(begun(&[true]).failed(fault(Why::Busy), false, &[true]), Step::Ask(0, ms(1000)));
+}
+
+#[test]
+fn a_slow_one_is_left_only_for_somebody_else() {
+    let well = [true, true];
+    let mut walk = begun(&well);
+    assert!(walk.has_others(&well));
+    assert!(!walk.has_others(&[true, false]), "not for one that is down");
+    assert_eq!(walk.failed(fault(Why::Slow), true, &well), Step::Ask(1, ZERO));
+    assert!(!walk.has_others(&well), "not back to the first");
+    assert!(!begun(&[true]).has_others(&[true]));
+}
+
+#[test]
+fn one_that_failed_rests_longer_each_time_and_then_one_may_try_it() {
+    let now = Instant::now();
+    let mut state = State::default();
+    assert!(state.is_well(now));
+    for rest in [10, 20, 40, 80, 160, 300, 300] {
+        state.failed(&fault(Why::Broken), now);
+        assert!(!state.is_well(now + Duration::from_secs(rest) - ms(1)), "{rest}");
+        assert!(state.is_well(now + Duration::from_secs(rest)), "{rest}");
+    }
+    let later = now + Duration::from_secs(300);
+    state.chosen(later);
+    assert!(!state.is_well(later), "half open: one tries, the others do not");
+    assert!(state.is_well(later + FIRST_REST), "whoever tried has never come back");
+    state.well();
+    assert!(state.is_well(later));
+    state.failed(&busy(100), now);
+    assert!(!state.is_well(now + Duration::from_secs(99)), "its own word");
+    let mut other = State::default();
+    for why in [Why::Missing, Why::Denied, Why::Odd, Why::Cut, Why::NoRanges] {
+        other.failed(&fault(why), now);
+        assert!(other.is_well(now), "{why:?} says nothing of other blobs");
+    }
+}
+
+#[test]
+fn if_all_fail_each_is_listed_and_the_strongest_kind_wins() {
+    for (whys, kind) in [
+        (&[Why::Unreachable, Why::Broken][..], Kind::Failed),
+        (&[Why::Wrong, Why::Broken], Kind::Refused),
+        (&[Why::Missing, Why::Wrong], Kind::NotFound),
+        (&[Why::Missing, Why::Denied, Why::Tls], Kind::Auth),
+    ] {
+        let well = vec![true; whys.len()];
+        let mut walk = begun(&well);
+        for why in whys {
+            walk.failed(fault(*why), false, &well);
+        }
+        let e = walk.verdict("docker://h/r:t");
+        assert_eq!(e.kind(), kind, "{whys:?}");
+        for why in whys {
+            assert!(e.to_string().contains(&format!("m: {why:?}")), "{e}");
+        }
+    }
+    let mut alone = begun(&[true]);
+    alone.failed(fault(Why::Missing), false, &[true]);
+    assert_eq!(alone.verdict("x").to_string(), "m: Missing", "one reason is the error itself");
+}

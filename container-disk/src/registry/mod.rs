@@ -1,0 +1,153 @@
+//! Registries: `docker://HOST/REPO`.
+//!
+//! ```text
+//!   Registries: settings, lines, counters                                     config/, counters.rs
+//!      │ open("h/r:t")
+//!      ▼
+//!   Registry (a Place and a Sink) ── documents ─────────────────┐             document.rs
+//!      ├── blob() ─► pieces in order, ranges, small ones whole ─┤             blob/, rate.rs, doubt.rs
+//!      └── begin() ─► stream, chunks or whole; mounts ──────────┤             push/
+//!                                                               ▼
+//!                          Journey: asks one mirror, then what Walk decides   journey.rs, mirror.rs (pure)
+//!                                                               ▼
+//!                          Line: one request to one server                    line.rs, retry.rs, fault.rs
+//!                             ├── who we are                                  token.rs, challenge.rs, credentials/
+//!                             ├── where it may send us                        location.rs
+//!                             └── TLS, the one runtime                        client.rs
+//!   copy(Place, Sink): whole images, from anywhere to anywhere                copy.rs
+//! ```
+//!
+//! **Guarantees.** A tag is looked up once; every later mirror is asked by its digest. A transfer that breaks goes on at
+//! the byte, elsewhere if need be, and each such switch is one warning in the log and one in [`Counters`]. Credentials
+//! go to the server they are for and to its token server, never on to another origin, and are shown nowhere. Nothing
+//! gets its name at a registry before its digest was checked here.
+//!
+//! **Absent.** No state is kept on disk: what a killed program had fetched is the store's to know. No deleting, no
+//! listing of what a registry has. Names are not looked up to see whether they lead inside.
+//!
+//! Everything is for plain threads: calls block, and panic inside an async task.
+
+mod blob;
+mod challenge;
+mod client;
+pub mod config;
+pub mod copy;
+mod counters;
+mod credentials;
+mod document;
+mod doubt;
+mod fault;
+mod journey;
+mod line;
+mod location;
+mod mirror;
+mod push;
+mod rate;
+mod repository;
+mod retry;
+mod secret;
+mod token;
+
+pub use config::Config;
+pub use counters::{Counted, Counters};
+
+use crate::Result;
+use crate::manifest::{Descriptor, Document};
+use crate::place::{Blob, BlobWriter, Place, Sink, Which};
+use crate::reference::Remote;
+use client::runtime;
+use config::Access;
+use line::Line;
+use repository::{Mirror, Repository};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// All registries, with what is known of each.
+pub struct Registries {
+    config: Config,
+    counters: Arc<Counters>,
+    lines: Mutex<HashMap<(String, Access), Arc<Line>>>,
+}
+
+/// One repository of one registry, wherever it is to be had.
+pub struct Registry(Arc<Repository>);
+
+impl Registries {
+    /// Nobody is asked for anything yet.
+    pub fn new(config: Config) -> Registries {
+        Registries { config, counters: Arc::default(), lines: Mutex::default() }
+    }
+
+    /// What all transfers have come to.
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// The repository of a name. Nobody is asked yet.
+    pub fn open(&self, remote: &Remote) -> Result<Registry> {
+        let route = self.config.route(&remote.host, &remote.repository)?;
+        let mirrors = route.endpoints.into_iter().map(|endpoint| Mirror {
+            line: self.line(&endpoint.address, &endpoint.access),
+            repository: endpoint.repository,
+            asks: endpoint.asks,
+            origin: endpoint.origin,
+        });
+        Ok(Registry(Arc::new(Repository {
+            name: format!("docker://{}/{}", remote.host, remote.repository),
+            host: remote.host.clone(),
+            mirrors: mirrors.collect(),
+            manner: Mutex::new(route.terms.upload),
+            terms: route.terms,
+            counters: Arc::clone(&self.counters),
+            doubts: doubt::Doubts::default(),
+            tags: Mutex::default(),
+            siblings: Mutex::default(),
+        })))
+    }
+
+    /// One server has one line, however many repositories are asked for: what is known of it is known to all.
+    fn line(&self, address: &str, access: &Access) -> Arc<Line> {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (address.to_owned(), access.clone());
+        Arc::clone(lines.entry(key).or_insert_with(|| Arc::new(Line::new(address, access))))
+    }
+}
+
+impl Registry {
+    /// Blobs may be mounted from this other repository, if it is of the same host.
+    pub fn mount_from(&self, other: &Remote) {
+        let mut siblings = self.0.siblings.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = siblings.contains(&other.repository) || self.0.name.ends_with(&format!("/{other}"));
+        if other.host == self.0.host && !known {
+            siblings.push(other.repository.clone());
+        }
+    }
+}
+
+impl Place for Registry {
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn document(&self, which: &Which) -> Result<Document> {
+        runtime()?.block_on(document::get(&self.0, which))
+    }
+
+    fn blob(&self, descriptor: &Descriptor) -> Result<Arc<dyn Blob>> {
+        Ok(Arc::new(blob::RemoteBlob::new(&self.0, descriptor)?))
+    }
+}
+
+impl Sink for Registry {
+    fn has(&self, descriptor: &Descriptor) -> Result<bool> {
+        runtime()?.block_on(push::has(&self.0, descriptor))
+    }
+
+    fn begin(&self, promised: Option<&Descriptor>) -> Result<Box<dyn BlobWriter + '_>> {
+        Ok(Box::new(push::Upload::begin(&self.0, promised)?))
+    }
+
+    fn put(&self, document: &Document, tag: Option<&str>) -> Result<()> {
+        runtime()?.block_on(push::put(&self.0, document, tag))
+    }
+}

@@ -1,0 +1,56 @@
+//! The body of a request that a plain thread writes while it is sent.
+//!
+//! It ends well only if whoever writes says so. One that is dropped breaks the request: a registry must not take half
+//! a blob for a whole one.
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+/// So many blocks are on their way to the socket.
+const BLOCKS: usize = 8;
+
+/// A body, and the end where it is filled: with `None` as the last word. `size` is sent as the length, if it is known.
+pub(super) fn feed(size: Option<u64>) -> (Sender<Option<Bytes>>, Feed) {
+    let (tx, rx) = channel(BLOCKS);
+    (tx, Feed { rx, left: size, ended: false })
+}
+
+pub(super) struct Feed {
+    rx: Receiver<Option<Bytes>>,
+    left: Option<u64>,
+    ended: bool,
+}
+
+impl Body for Feed {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        self.rx.poll_recv(cx).map(|item| match item {
+            Some(Some(bytes)) => {
+                self.left = self.left.map(|left| left.saturating_sub(bytes.len() as u64));
+                Some(Ok(Frame::data(bytes)))
+            }
+            Some(None) => {
+                self.ended = true;
+                None
+            }
+            None => Some(Err(io::Error::other("the upload was given up"))),
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ended
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}

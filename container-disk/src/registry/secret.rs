@@ -1,0 +1,24 @@
+//! Text that is never shown.
+
+use std::fmt;
+
+/// A password or a token. It has no `Display`, and its `Debug` shows nothing of it.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Secret(String);
+
+impl Secret {
+    pub(crate) fn new(text: impl Into<String>) -> Secret {
+        Secret(text.into())
+    }
+
+    /// For the one place that puts it into a request.
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}

@@ -1,0 +1,367 @@
+//! Who we are, said to one server: with each request (basic), or by a token that its token server gives.
+//!
+//! ```text
+//!  request ─► 401, WWW-Authenticate ─► challenge.rs
+//!                                       ├─ basic:  user and password with each request from now on
+//!                                       └─ bearer: GET realm?service&scope      with user and password, or as nobody
+//!                                                  POST realm, refresh_token    with an identity token
+//!                                                  └─► a token for these scopes, used until shortly before its end
+//! ```
+//!
+//! A token is for a set of scopes: pulling, pushing, and pulling from where a blob is mounted are asked for together.
+//! The realm is the server's word, so it is believed only as far as it can do no harm: it must speak TLS, or be as near
+//! as a registry that is itself spoken to in plain.
+
+use super::challenge::{self, Bearer, Challenge};
+use super::client::Clients;
+use super::config::{Access, Source};
+use super::credentials::{self, Credential};
+use super::fault::{Fault, Why};
+use super::location::Location;
+use super::retry::{self, within};
+use super::secret::Secret;
+use crate::Error;
+use base64::Engine;
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{RequestBuilder, StatusCode};
+use serde::Deserialize;
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+/// A token is not longer than this.
+const MOST: usize = 1 << 20;
+
+/// How long a token lives whose server does not say, as the specification has it.
+const USUAL_LIFE: Duration = Duration::from_secs(60);
+const LONGEST_LIFE: Duration = Duration::from_secs(86_400);
+
+/// What a request needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Scopes {
+    /// Whose credentials are used.
+    pub(super) repository: String,
+    list: Vec<String>,
+}
+
+impl Scopes {
+    pub(super) fn pull(repository: &str) -> Scopes {
+        Scopes { repository: repository.into(), list: vec![format!("repository:{repository}:pull")] }
+    }
+
+    pub(super) fn push(repository: &str) -> Scopes {
+        Scopes { repository: repository.into(), list: vec![format!("repository:{repository}:pull,push")] }
+    }
+
+    /// And to read `from`, which a blob is mounted from.
+    pub(super) fn mount(repository: &str, from: &str) -> Scopes {
+        let mut scopes = Scopes::push(repository);
+        scopes.list.push(format!("repository:{from}:pull"));
+        scopes
+    }
+
+    /// With those that the registry itself names: it may know the repository by another name. One entry for each
+    /// resource, as some token servers look at the first one only.
+    fn with(&self, named: &[String]) -> Vec<String> {
+        let mut actions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (resource, more) in self.list.iter().chain(named).filter_map(|scope| scope.rsplit_once(':')) {
+            let known = actions.entry(resource).or_default();
+            known.extend(more.split(','));
+            known.sort_unstable();
+            known.dedup();
+        }
+        actions.into_iter().map(|(resource, actions)| format!("{resource}:{}", actions.join(","))).collect()
+    }
+}
+
+/// Who we are to one server.
+pub(super) struct Auth {
+    address: String,
+    source: Source,
+    state: tokio::sync::Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    credentials: HashMap<String, Option<Credential>>,
+    challenge: Option<Challenge>,
+    tokens: HashMap<String, Token>,
+}
+
+struct Token {
+    header: HeaderValue,
+    until: Instant,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    token: Option<String>,
+    access_token: Option<String>,
+    expires_in: Option<u64>,
+}
+
+impl Auth {
+    pub(super) fn new(address: &str, access: &Access) -> Auth {
+        Auth { address: address.into(), source: access.credentials.clone(), state: Default::default() }
+    }
+
+    /// What goes with a request, as far as the server's manner is known. A token near its end is replaced.
+    pub(super) async fn header(&self, to: &To<'_>, scopes: &Scopes) -> Result<Option<HeaderValue>, Fault> {
+        let mut state = self.state.lock().await;
+        match state.challenge.clone() {
+            None => Ok(None),
+            Some(challenge) => self.answer(&mut state, challenge, to, scopes).await.map(Some),
+        }
+    }
+
+    /// The server answered 401 to `used`: what is to go with the next try.
+    pub(super) async fn challenged(
+        &self,
+        to: &To<'_>,
+        headers: &HeaderMap,
+        used: Option<&HeaderValue>,
+        scopes: &Scopes,
+    ) -> Result<HeaderValue, Fault> {
+        let Some(challenge) = challenge::best(headers) else {
+            return Err(
+                self.denied("wants a login of a kind that is not known here (neither Basic nor Bearer)")
+            );
+        };
+        let mut state = self.state.lock().await;
+        if matches!(challenge, Challenge::Basic)
+            && used.is_some()
+            && state.challenge == Some(challenge.clone())
+        {
+            return Err(self.denied("does not accept the user and password"));
+        }
+        state.challenge = Some(challenge.clone());
+        // Somebody else may have brought a newer one while we waited.
+        state.tokens.retain(|_, token| Some(&token.header) != used);
+        self.answer(&mut state, challenge, to, scopes).await
+    }
+
+    async fn answer(
+        &self,
+        state: &mut State,
+        challenge: Challenge,
+        to: &To<'_>,
+        scopes: &Scopes,
+    ) -> Result<HeaderValue, Fault> {
+        let bearer = match challenge {
+            Challenge::Bearer(bearer) => bearer,
+            Challenge::Basic => {
+                let credential = self.credential(state, &scopes.repository).await?;
+                return match credential {
+                    Some(Credential::Basic(user, password)) => basic(&user, &password),
+                    Some(Credential::Identity(_)) => {
+                        Err(self.denied("wants a user and a password, and an identity token is known"))
+                    }
+                    None => Err(self.denied("wants a user and a password")),
+                };
+            }
+        };
+        let wanted = scopes.with(&bearer.scopes);
+        let key = wanted.join(" ");
+        if let Some(token) = state.tokens.get(&key).filter(|token| Instant::now() < token.until) {
+            return Ok(token.header.clone());
+        }
+        let credential = self.credential(state, &scopes.repository).await?;
+        let token = self.fetch(to, &bearer, &wanted, credential.as_ref()).await?;
+        let header = token.header.clone();
+        state.tokens.insert(key, token);
+        Ok(header)
+    }
+
+    async fn credential(&self, state: &mut State, repository: &str) -> Result<Option<Credential>, Fault> {
+        if let Some(known) = state.credentials.get(repository) {
+            return Ok(known.clone());
+        }
+        let (source, address, name) = (self.source.clone(), self.address.clone(), repository.to_owned());
+        let found = tokio::task::spawn_blocking(move || credentials::find(&source, &address, &name)).await;
+        let found = found
+            .unwrap_or_else(|e| Err(Error::failed("the search for credentials did not end well").because(e)))
+            .map_err(|e| Fault::new(Why::Denied, e))?;
+        state.credentials.insert(repository.to_owned(), found.clone());
+        Ok(found)
+    }
+
+    async fn fetch(
+        &self,
+        to: &To<'_>,
+        bearer: &Bearer,
+        scopes: &[String],
+        credential: Option<&Credential>,
+    ) -> Result<Token, Fault> {
+        let realm = realm(&bearer.realm, to.base).ok_or_else(|| {
+            let what = "names a token server that is not asked: it must speak TLS, as the registry does";
+            Fault::new(Why::Denied, Error::refused(format!("{} {what}", self.address)))
+        })?;
+        let request = self.request(to, &realm, bearer, scopes, credential)?;
+        let asked = Instant::now();
+        let sent = within(to.idle, request.send()).await;
+        let name = realm.shown();
+        let mut response = match sent {
+            Some(Ok(response)) => response,
+            Some(Err(e)) => {
+                let what = format!("{}: its token server {name} cannot be reached", self.address);
+                return Err(retry::unreachable(what, e));
+            }
+            None => return Err(retry::silent(name, "a token", to.idle)),
+        };
+        let status = response.status();
+        if !status.is_success() {
+            return Err(self.no_token(name, status, retry::after(response.headers()), credential.is_some()));
+        }
+        let body = retry::body(&mut response, MOST, to.idle, name).await?;
+        let bad = |why: &str| Fault::because(Why::Odd, format!("{name}: {why}; a token was expected"));
+        // The parser's message would repeat a part of it.
+        let answer: Answer =
+            serde_json::from_slice(&body).map_err(|_| bad("answered with no JSON object"))?;
+        let token = answer.token.or(answer.access_token).filter(|token| !token.is_empty());
+        let token = Secret::new(token.ok_or_else(|| bad("answered without a token"))?);
+        let life = answer.expires_in.map_or(USUAL_LIFE, Duration::from_secs).min(LONGEST_LIFE);
+        // A request that begins shortly before the end would arrive after it.
+        let until = asked + life.mul_f64(0.8);
+        Ok(Token { header: secret(&format!("Bearer {}", token.reveal()), "the token")?, until })
+    }
+
+    fn request(
+        &self,
+        to: &To<'_>,
+        realm: &Location,
+        bearer: &Bearer,
+        scopes: &[String],
+        credential: Option<&Credential>,
+    ) -> Result<RequestBuilder, Fault> {
+        let own = to.base.is_tls() == realm.is_tls() && to.base.host() == realm.host();
+        let client = to.clients.get(realm.is_tls(), own).map_err(|e| Fault::new(Why::Odd, e))?;
+        let service = bearer.service.iter().map(|service| ("service", service.clone()));
+        if let Some(Credential::Identity(token)) = credential {
+            let fields = [
+                ("grant_type", "refresh_token".to_owned()),
+                ("client_id", "coracle".to_owned()),
+                ("refresh_token", token.reveal().to_owned()),
+                ("scope", scopes.join(" ")),
+            ];
+            let form = form(fields.into_iter().chain(service));
+            let form = client.post(realm.url().clone()).body(form).header(ACCEPT, "application/json");
+            return Ok(form.header(CONTENT_TYPE, "application/x-www-form-urlencoded"));
+        }
+        let scopes = scopes.iter().map(|scope| ("scope", scope.clone()));
+        let mut url = realm.url().clone();
+        for (name, value) in service.chain(scopes) {
+            url.query_pairs_mut().append_pair(name, &value);
+        }
+        let request = client.get(url).header(ACCEPT, "application/json");
+        Ok(match credential {
+            Some(Credential::Basic(user, password)) => request.header(AUTHORIZATION, basic(user, password)?),
+            _ => request,
+        })
+    }
+
+    fn no_token(&self, realm: &str, status: StatusCode, after: Option<Duration>, known: bool) -> Fault {
+        let what = format!("{realm} answered {status} when asked for a token for {}", self.address);
+        let mut fault = match status {
+            StatusCode::TOO_MANY_REQUESTS => Fault::because(Why::Busy, what),
+            _ if status.is_server_error() => Fault::because(Why::Broken, what),
+            _ if known => Fault::because(Why::Denied, format!("{what}; log in to {} again", self.address)),
+            _ => Fault::because(Why::Denied, format!("{what}; log in to {}", self.address)),
+        };
+        fault.retry_after = after;
+        fault
+    }
+
+    fn denied(&self, what: &str) -> Fault {
+        let address = &self.address;
+        Fault::because(Why::Denied, format!("{address} {what}; log in, as with: docker login {address}"))
+    }
+}
+
+/// The server that a token is for, and the ways to it.
+pub(super) struct To<'a> {
+    pub(super) base: &'a Location,
+    pub(super) clients: &'a Clients,
+    pub(super) idle: Duration,
+}
+
+/// The token server, if it may be told who we are.
+fn realm(text: &str, registry: &Location) -> Option<Location> {
+    let url = reqwest::Url::parse(text).ok()?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return None;
+    }
+    let realm = Location::base(url.scheme(), url.host_str().map(|host| with_port(host, &url)).as_deref()?)?;
+    let path = url.query().map_or(url.path().to_owned(), |query| format!("{}?{query}", url.path()));
+    let near = realm.host() == registry.host() || realm.is_loopback() && registry.is_loopback();
+    (realm.is_tls() || !registry.is_tls() && near).then(|| realm.at(&path))
+}
+
+fn with_port(host: &str, url: &reqwest::Url) -> String {
+    url.port().map_or(host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+fn basic(user: &str, password: &Secret) -> Result<HeaderValue, Fault> {
+    let plain = format!("{user}:{}", password.reveal());
+    let coded = base64::engine::general_purpose::STANDARD.encode(plain);
+    secret(&format!("Basic {coded}"), "the user and password")
+}
+
+fn secret(value: &str, what: &str) -> Result<HeaderValue, Fault> {
+    let bad = |_| Fault::because(Why::Denied, format!("{what} holds a character that no header may carry"));
+    let mut value = HeaderValue::try_from(value).map_err(bad)?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// `a=1&b=2`, escaped.
+fn form(fields: impl Iterator<Item = (&'static str, String)>) -> String {
+    let Ok(mut url) = reqwest::Url::parse("http://form/") else { return String::new() };
+    url.query_pairs_mut().extend_pairs(fields);
+    url.query().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_realm_is_asked_only_where_that_does_no_harm() {
+        for (registry, realm_text, asked) in [
+            ("https://h", "https://auth.example/token?x=1", true),
+            ("https://h", "http://h/token", false),
+            ("https://h", "http://127.0.0.1/token", false),
+            ("http://h", "https://auth.example/token", true),
+            ("http://h:5000", "http://h:5001/token", true),
+            ("http://h", "http://elsewhere/token", false),
+            ("http://h", "http://127.0.0.1/token", false),
+            ("http://127.0.0.1:1", "http://localhost:2/token", true),
+            ("https://h", "https://u:p@auth/token", false),
+            ("http://h", "ftp://h/token", false),
+            ("http://h", "/token", false),
+        ] {
+            let registry =
+                Location::base(registry.split("://").next().unwrap(), registry.split("://").nth(1).unwrap());
+            let found = realm(realm_text, &registry.unwrap());
+            assert_eq!(found.as_ref().map(|l| l.url().as_str()), asked.then_some(realm_text));
+        }
+    }
+
+    #[test]
+    fn scopes_of_one_resource_are_one_scope() {
+        let named = ["repository:a/b:pull".to_owned(), "registry:catalog:*".to_owned()];
+        let mounted = Scopes::mount("a/b", "c");
+        assert_eq!(
+            mounted.with(&named),
+            ["registry:catalog:*", "repository:a/b:pull,push", "repository:c:pull"]
+        );
+        assert_eq!(Scopes::pull("a").with(&[]), ["repository:a:pull"]);
+        assert_eq!(Scopes::mount("a", "a").with(&[]), ["repository:a:pull,push"]);
+    }
+
+    #[test]
+    fn forms_are_escaped() {
+        assert_eq!(
+            form([("a", "x y&z".to_owned()), ("b", "é=".into())].into_iter()),
+            "a=x+y%26z&b=%C3%A9%3D"
+        );
+    }
+}

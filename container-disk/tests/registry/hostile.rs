@@ -1,0 +1,156 @@
+//! Registries that lie.
+
+use crate::work::{Image, LARGE, descriptor, example, fetch, index, mirrored, open, part, tag};
+use container_disk::Kind;
+use container_disk::manifest::{
+    Document, IMAGE_CONFIG_MEDIA_TYPE, IMAGE_LAYER_MEDIA_TYPE, OCI_IMAGE_INDEX_MEDIA_TYPE,
+    OCI_IMAGE_MEDIA_TYPE,
+};
+use container_disk::place::{Place, Sink, Which};
+use container_disk::registry::copy::{Options, Progress, copy};
+use serde_json::{Value, json};
+use tests::faults::{Fault, Proxy, What};
+use tests::registry::Registry;
+
+fn answer(media_type: &str, body: impl Into<Vec<u8>>) -> What {
+    What::Answer(200, format!("Content-Type: {media_type}\r\n"), body.into())
+}
+
+fn manifest(change: impl FnOnce(&mut Value)) -> String {
+    let mut value = json!({
+        "schemaVersion": 2,
+        "mediaType": OCI_IMAGE_MEDIA_TYPE,
+        "config": part(IMAGE_CONFIG_MEDIA_TYPE, b"{}"),
+        "layers": [part(IMAGE_LAYER_MEDIA_TYPE, b"layer")],
+    });
+    change(&mut value);
+    value.to_string()
+}
+
+#[test]
+fn documents_that_lie_are_refused_with_the_reason() {
+    let huge = manifest(|m| m["annotations"] = json!({ "x": "y".repeat(5 << 20) }));
+    let digest = container_disk::Digest::of(b"something else");
+    for (name, what, says) in [
+        ("larger than any", answer(OCI_IMAGE_MEDIA_TYPE, huge), "longer than 4096 KiB"),
+        ("not JSON", answer(OCI_IMAGE_MEDIA_TYPE, "<html>"), "is not a manifest"),
+        ("nothing", answer(OCI_IMAGE_MEDIA_TYPE, ""), "is not a manifest"),
+        ("another media type", answer(OCI_IMAGE_INDEX_MEDIA_TYPE, manifest(|_| ())), "is served as"),
+        ("an old kind", answer("x/y", r#"{"schemaVersion":1,"mediaType":"x/y"}"#), "not an image"),
+        (
+            "a negative size",
+            answer(OCI_IMAGE_MEDIA_TYPE, manifest(|m| m["layers"][0]["size"] = json!(-1))),
+            "-1 bytes",
+        ),
+        (
+            "a foreign layer",
+            answer(OCI_IMAGE_MEDIA_TYPE, manifest(|m| m["layers"][0]["urls"] = json!(["http://x/"]))),
+            "never followed",
+        ),
+        (
+            "a digest that is none",
+            answer(OCI_IMAGE_MEDIA_TYPE, manifest(|m| m["layers"][0]["digest"] = json!("sha256:../../x"))),
+            "the digest",
+        ),
+        (
+            "another digest beside it",
+            What::Answer(200, format!("Docker-Content-Digest: {digest}\r\n"), manifest(|_| ()).into()),
+            "as it is told",
+        ),
+    ] {
+        let proxy = Proxy::start("127.0.0.1:1", vec![Fault::always(what)]);
+        let e = example(&mirrored(&[proxy.address()], "")).document(&tag("1")).unwrap_err();
+        assert_eq!(e.kind(), Kind::Refused, "{name}: {e:?}");
+        assert!(format!("{e:?}").contains(says), "{name}: {e:?}");
+        assert!(e.to_string().contains(&proxy.address()), "{name}: {e}");
+    }
+    let proxy =
+        Proxy::start("127.0.0.1:1", vec![Fault::always(answer(OCI_IMAGE_MEDIA_TYPE, manifest(|_| ())))]);
+    let e = example(&mirrored(&[proxy.address()], "")).document(&Which::Digest(digest)).unwrap_err();
+    assert!(e.kind() == Kind::Refused && e.to_string().contains("has the digest"), "{e}");
+}
+
+#[test]
+fn blobs_of_another_size_are_refused() {
+    let server = Registry::start();
+    let image = Image::new(LARGE, 1);
+    image.push(&open(&server.address(), "r"), "1").unwrap();
+    let from = open(&server.address(), "r");
+    for (part, by) in [
+        (image.layer_part(), 1),
+        (image.layer_part(), -1),
+        (image.config_part(), 1),
+        (image.config_part(), -1),
+    ] {
+        let mut part = part;
+        part.size += by;
+        let e = fetch(&from, &part).unwrap_err();
+        assert_eq!(e.kind(), Kind::Refused, "{e:?}");
+        assert!(e.to_string().contains("promised"), "{e}");
+    }
+    // An answer without a length goes on for ever; no more of it is read than was promised.
+    let small = descriptor(IMAGE_CONFIG_MEDIA_TYPE, b"{}");
+    let endless = What::Answer(200, "Content-Type: x/y\r\n".into(), vec![b'{'; 100_000]);
+    let proxy = Proxy::start("127.0.0.1:1", vec![Fault::always(endless)]);
+    let e = fetch(&example(&mirrored(&[proxy.address()], "")), &small).unwrap_err();
+    assert_eq!(e.kind(), Kind::Refused, "{e:?}");
+}
+
+#[test]
+fn a_registry_that_leads_around_is_not_followed_for_ever() {
+    let to = |target: &str| What::Answer(302, format!("Location: {target}\r\n"), vec![]);
+    let image = Image::new(LARGE, 2);
+    for (target, says) in [
+        ("/v2/again", "more than 10 redirects"),
+        ("file:///etc/passwd", "the scheme \"file\""),
+        ("http://me:pw@127.0.0.1/x", "with a user of its own"),
+        ("https://[x", "no URL"),
+    ] {
+        let proxy = Proxy::start("127.0.0.1:1", vec![Fault::always(to(target))]);
+        let from = example(&mirrored(&[proxy.address()], ""));
+        for e in [from.document(&tag("1")).unwrap_err(), fetch(&from, &image.layer_part()).unwrap_err()] {
+            assert!(e.to_string().contains(says), "{target}: {e}");
+            assert!(!e.to_string().contains("me:pw"), "{e}");
+        }
+    }
+    let mute = Proxy::start("127.0.0.1:1", vec![Fault::always(What::Answer(302, String::new(), vec![]))]);
+    let e = example(&mirrored(&[mute.address()], "")).document(&tag("1")).unwrap_err();
+    assert!(e.to_string().contains("without saying where"), "{e}");
+}
+
+#[test]
+fn indexes_that_go_round_or_too_deep_are_refused() {
+    let (server, target) = (Registry::start(), Registry::start());
+    let image = Image::new(1000, 3);
+    let from = open(&server.address(), "r");
+    image.push(&from, "1").unwrap();
+    // A true digest cannot lead back to itself, so the deepest there is goes deeper and deeper.
+    let mut top = index(&[("amd64", &image)]);
+    for level in 0..6 {
+        from.put(&top, Some(&format!("level{level}"))).unwrap();
+        let entry = part(OCI_IMAGE_INDEX_MEDIA_TYPE, &top.bytes);
+        let next =
+            json!({ "schemaVersion": 2, "mediaType": OCI_IMAGE_INDEX_MEDIA_TYPE, "manifests": [entry] });
+        top = Document::parse("deeper", next.to_string().into_bytes(), None).unwrap();
+    }
+    let to = open(&target.address(), "r");
+    let (options, progress) = (Options::default(), Progress::default());
+    copy(&from, &tag("level2"), &to, Some("1"), &options, &progress).unwrap();
+    let e = copy(&from, &tag("level5"), &to, Some("2"), &options, &progress).unwrap_err();
+    assert_eq!(e.kind(), Kind::Refused);
+    assert!(e.to_string().contains("go deeper than 3"), "{e}");
+    assert_eq!(to.document(&tag("2")).unwrap_err().kind(), Kind::NotFound, "nothing is tagged");
+    // One that lies about its digest to lead back is found out at once.
+    let loops = json!({
+        "schemaVersion": 2,
+        "mediaType": OCI_IMAGE_INDEX_MEDIA_TYPE,
+        "manifests": [part(OCI_IMAGE_INDEX_MEDIA_TYPE, b"itself")],
+    });
+    let liar = Proxy::start(
+        "127.0.0.1:1",
+        vec![Fault::always(answer(OCI_IMAGE_INDEX_MEDIA_TYPE, loops.to_string()))],
+    );
+    let from = example(&mirrored(&[liar.address()], ""));
+    let e = copy(&from, &tag("1"), &to, Some("3"), &options, &progress).unwrap_err();
+    assert!(e.kind() == Kind::Refused && e.to_string().contains("has the digest"), "{e}");
+}

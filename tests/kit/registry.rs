@@ -1,0 +1,168 @@
+//! The ordinary registry: Debian's docker-registry on a free loopback port, with storage of its own, stopped on drop.
+
+use crate::http::Authority;
+use std::fs;
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How the registry is to serve.
+#[derive(Default)]
+pub struct Serve<'a> {
+    /// Over TLS, with a certificate for `localhost` from this authority.
+    pub tls: Option<&'a Authority>,
+    /// The one user, and the password.
+    pub basic: Option<(&'a str, &'a str)>,
+    /// Wants tokens from a server that this is the configuration of (see [`crate::token`]).
+    pub token: Option<String>,
+}
+
+/// A running registry.
+pub struct Registry {
+    process: Option<Child>,
+    port: u16,
+    tls: bool,
+    folder: tempfile::TempDir,
+}
+
+impl Registry {
+    /// Plain HTTP, for everybody.
+    pub fn start() -> Registry {
+        Registry::serve(&Serve::default())
+    }
+
+    /// Starts it and waits until it listens.
+    pub fn serve(serve: &Serve<'_>) -> Registry {
+        let folder = tempfile::Builder::new().prefix("registry-").tempdir().expect("a temporary folder");
+        // Between choosing a port and the registry taking it somebody else may be quicker; then another one will do.
+        for _ in 0..10 {
+            let port = free_port();
+            fs::write(folder.path().join("config.yml"), config(serve, folder.path(), port))
+                .expect("config.yml");
+            let mut process = spawn(folder.path());
+            if listens(&mut process, port) {
+                return Registry { process: Some(process), port, tls: serve.tls.is_some(), folder };
+            }
+        }
+        let log = fs::read_to_string(folder.path().join("log")).unwrap_or_default();
+        panic!("docker-registry does not start: {log}");
+    }
+
+    /// `host:port`, as it stands in names.
+    pub fn address(&self) -> String {
+        // The certificate is for both; a name shows that names are checked.
+        let host = if self.tls { "localhost" } else { "127.0.0.1" };
+        format!("{host}:{}", self.port)
+    }
+
+    /// Stops it, as a machine does that loses power: its storage stays.
+    pub fn stop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+
+    /// Starts it again, at the same place.
+    pub fn start_again(&mut self) {
+        self.stop();
+        let mut process = spawn(self.folder.path());
+        assert!(listens(&mut process, self.port), "docker-registry does not start again");
+        self.process = Some(process);
+    }
+
+    /// The file of a blob, if it has it; the digest with its algorithm.
+    pub fn blob(&self, digest: &str) -> Option<PathBuf> {
+        let hex = digest.strip_prefix("sha256:")?;
+        let blobs = self.folder.path().join("data/docker/registry/v2/blobs/sha256");
+        Some(blobs.join(hex.get(..2)?).join(hex).join("data")).filter(|path| path.exists())
+    }
+
+    /// How many uploads have begun in a repository, and neither ended nor been given up.
+    pub fn uploads(&self, repository: &str) -> usize {
+        let uploads =
+            self.folder.path().join("data/docker/registry/v2/repositories").join(repository).join("_uploads");
+        fs::read_dir(uploads).map_or(0, |entries| entries.filter(Result::is_ok).count())
+    }
+
+    /// The requests so far, one line each, as the registry logs them.
+    pub fn access_log(&self) -> Vec<String> {
+        let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+        log.lines().filter(|line| line.contains("HTTP/1.1\"")).map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn spawn(folder: &Path) -> Child {
+    let log = fs::OpenOptions::new().create(true).append(true).open(folder.join("log")).expect("a log");
+    let errors: io::Result<fs::File> = log.try_clone();
+    Command::new("docker-registry")
+        .arg("serve")
+        .arg(folder.join("config.yml"))
+        .stdin(Stdio::null())
+        .stdout(log)
+        .stderr(errors.expect("a second handle"))
+        .spawn()
+        .expect("docker-registry is installed (make setup)")
+}
+
+fn listens(process: &mut Child, port: u16) -> bool {
+    let until = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < until {
+        if !matches!(process.try_wait(), Ok(None)) {
+            return false;
+        }
+        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            return true;
+        }
+        sleep(Duration::from_millis(5));
+    }
+    false
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a loopback port");
+    listener.local_addr().expect("its address").port()
+}
+
+fn config(serve: &Serve<'_>, folder: &Path, port: u16) -> String {
+    let at = folder.display();
+    let mut tls = String::new();
+    if let Some(authority) = serve.tls {
+        let (certificate, key) = authority.certificate_pem();
+        fs::write(folder.join("tls.pem"), certificate).expect("a certificate");
+        fs::write(folder.join("tls.key"), key).expect("a key");
+        tls = format!("  tls: {{certificate: {at}/tls.pem, key: {at}/tls.key}}\n");
+    }
+    let mut auth = serve.token.clone().unwrap_or_default();
+    if let Some((user, password)) = serve.basic {
+        fs::write(folder.join("users"), users(user, password)).expect("users");
+        auth = format!("auth:\n  htpasswd: {{realm: disks, path: {at}/users}}\n");
+    }
+    format!(
+        "version: 0.1
+log: {{level: info}}
+storage:
+  filesystem: {{rootdirectory: {at}/data}}
+  delete: {{enabled: true}}
+  maintenance: {{uploadpurging: {{enabled: false}}}}
+http:
+  addr: 127.0.0.1:{port}
+  secret: not-secret
+{tls}{auth}"
+    )
+}
+
+/// The registry takes bcrypt alone, and Debian's tool for it is apache's.
+fn users(user: &str, password: &str) -> Vec<u8> {
+    let made = Command::new("htpasswd").args(["-nbB", "-C", "4", user, password]).output();
+    made.expect("htpasswd is installed (make setup)").stdout
+}
