@@ -5,7 +5,8 @@
 //!    │ open
 //!    ▼
 //!  a Place ── manifest(), blob() ──► bytes           place.rs; each place is one module:
-//!    ├── store/      the user's own store: an OCI layout with locks, tags, prune
+//!    ├── layout/     oci:, an OCI image layout in a folder
+//!    ├── store/      the user's own store: a layout with locks, partial blobs, prune
 //!    ├── archive/    oci-archive:, docker-archive:
 //!    └── registry/   docker://, with mirrors, tokens, fail-over in the middle of a blob
 //!
@@ -19,12 +20,24 @@
 //! registry or an archive is an attack until proven otherwise: documents are bounded before they are parsed, every
 //! blob's size and digest are checked as it streams, and nothing has a final name before it is whole and durable.
 
+mod ahead;
+pub mod archive;
+mod aside;
 pub mod digest;
 pub mod error;
+pub mod image;
+pub mod layout;
+pub mod locate;
 pub mod manifest;
+pub mod pack;
+mod peel;
 pub mod place;
 pub mod reference;
+mod section;
+mod tar;
 pub mod registry;
+pub mod store;
+pub mod verify;
 
 pub use digest::Digest;
 pub use error::{Error, Kind, Result};

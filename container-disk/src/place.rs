@@ -54,8 +54,19 @@ pub trait Sink: Send + Sync {
     /// Begins a blob whose digest is known (`Some`: a copy) or only at its end (`None`: a build).
     fn begin(&self, promised: Option<&Descriptor>) -> Result<Box<dyn BlobWriter + '_>>;
 
+    /// The same for a blob whose digest is known, going on where an earlier attempt was cut short: how many of its
+    /// bytes are here already, and a writer for the rest. A place that keeps no half blobs begins at 0.
+    fn resume(&self, promised: &Descriptor) -> Result<(u64, Box<dyn BlobWriter + '_>)> {
+        Ok((0, self.begin(Some(promised))?))
+    }
+
     /// Stores a document, whose blobs are all here, and gives it a tag.
     fn put(&self, document: &Document, tag: Option<&str>) -> Result<()>;
+
+    /// All images are put. Where the whole is one file, only now it gets its name; elsewhere nothing is left to do.
+    fn close(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// A blob on its way. Dropped without [`BlobWriter::finish`], nothing of it remains.

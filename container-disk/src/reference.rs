@@ -143,6 +143,11 @@ impl Local {
         check_tag(tag).map_err(|why| bad(&why))?;
         Ok(Local { name: name.to_owned(), tag: tag.to_owned() })
     }
+
+    /// What to ask the store for.
+    pub fn which(&self) -> Which {
+        Which::Tag(self.to_string())
+    }
 }
 
 impl fmt::Display for Local {

@@ -1,0 +1,203 @@
+//! `docker-archive:FILE`, to read. Such an archive has no manifest: one is made from `manifest.json`, the config and
+//! the layers, so that what is read from it looks like any other image.
+//!
+//! The digest of a layer that is not compressed is its diff-id, which the config tells and every reader checks. One
+//! that is compressed (some tools write such) is read once to learn its digest.
+
+use super::contents::Contents;
+use crate::aside::Aside;
+use crate::digest::Hasher;
+use crate::image::Config;
+use crate::layout::blobs::Held;
+use crate::manifest::{self, Descriptor, Document, IMAGE_CONFIG_MEDIA_TYPE, Manifest, OCI_IMAGE_MEDIA_TYPE};
+use crate::pack::Compression;
+use crate::place::{Blob, Place, Which};
+use crate::section::Cursor;
+use crate::tar::{BLOCK, quoted};
+use crate::{Digest, Error, Kind, Result, peel};
+use disk_format::ReadAt;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The list of images in it.
+pub(super) const MANIFEST: &str = "manifest.json";
+
+/// One image in that list.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Item {
+    pub(super) config: String,
+    #[serde(default)]
+    pub(super) repo_tags: Option<Vec<String>>,
+    #[serde(default)]
+    pub(super) layers: Option<Vec<String>>,
+}
+
+/// What `docker save` writes.
+pub struct DockerArchive {
+    name: String,
+    images: Vec<Image>,
+    blobs: BTreeMap<Digest, Arc<dyn ReadAt>>,
+}
+
+struct Image {
+    tags: Vec<String>,
+    document: Document,
+}
+
+impl DockerArchive {
+    /// Reads the archive's headers, its list, and the configs.
+    pub fn open(path: &Path) -> Result<DockerArchive> {
+        DockerArchive::of(&Contents::open("docker-archive", path)?)
+    }
+
+    pub(super) fn of(contents: &Contents) -> Result<DockerArchive> {
+        let name = contents.name.clone();
+        let list = contents.document(MANIFEST).map_err(|e| match e.kind() {
+            Kind::NotFound => {
+                Error::refused(format!("{name} is no docker archive: it has no {MANIFEST}")).because(e)
+            }
+            _ => e,
+        })?;
+        let items: Vec<Item> = serde_json::from_slice(&list)
+            .map_err(|e| Error::refused(format!("{MANIFEST} of {name} cannot be read")).because(e))?;
+        let mut archive = DockerArchive { name, images: vec![], blobs: BTreeMap::new() };
+        for item in items {
+            let document = archive.image(contents, &item)?;
+            archive.images.push(Image { tags: item.repo_tags.unwrap_or_default(), document });
+        }
+        Ok(archive)
+    }
+
+    /// What a person means who names a tag (`NAME:TAG`, or `TAG` alone), or none where there is but one image.
+    pub fn which(&self, tag: Option<&str>) -> Result<Which> {
+        match (tag, self.images.as_slice()) {
+            (Some(tag), _) => Ok(Which::Tag(tag.to_owned())),
+            (None, [one]) => Ok(Which::Digest(one.document.digest)),
+            (None, []) => Err(Error::new(Kind::NotFound, format!("{} holds no image", self.name))),
+            (None, _) => {
+                Err(Error::usage(format!("{} holds several images; say which: {}", self.name, self.known())))
+            }
+        }
+    }
+
+    fn image(&mut self, contents: &Contents, item: &Item) -> Result<Document> {
+        let bytes = contents.document(&item.config)?;
+        let config = Config::parse(&format!("{} of {}", quoted(&item.config), self.name), &bytes)?;
+        let files = item.layers.as_deref().unwrap_or_default();
+        if files.len() != config.rootfs.diff_ids.len() {
+            let what = format!(
+                "{} lists {} layers, and their config tells {}",
+                self.name,
+                files.len(),
+                config.rootfs.diff_ids.len()
+            );
+            return Err(Error::refused(what));
+        }
+        let mut layers = vec![];
+        for (at, file) in files.iter().enumerate() {
+            layers.push(self.layer(contents, file, config.diff_id(at)?)?);
+        }
+        let digest = Digest::of(&bytes);
+        let manifest = Manifest {
+            media_type: Some(OCI_IMAGE_MEDIA_TYPE.to_owned()),
+            config: descriptor(IMAGE_CONFIG_MEDIA_TYPE, &digest, bytes.len() as u64)?,
+            layers,
+            ..Manifest::default()
+        };
+        self.blobs.insert(digest, Arc::new(bytes));
+        let text = serde_json::to_vec(&manifest).expect("text keys and values can be written");
+        Document::parse(&format!("the manifest of {}", self.name), text, None)
+    }
+
+    fn layer(&mut self, contents: &Contents, file: &str, diff_id: Digest) -> Result<Descriptor> {
+        let name = format!("layer {} of {}", quoted(file), self.name);
+        let Some(bytes) = contents.file(file)? else {
+            return Err(Error::refused(format!(
+                "{} lists a layer {}, which it lacks",
+                self.name,
+                quoted(file)
+            )));
+        };
+        let cannot = |e| Error::io(format!("cannot read {name}"), e);
+        let mut head = vec![0; bytes.size().min(BLOCK as u64) as usize];
+        bytes.read_exact_at(&mut head, 0).map_err(cannot)?;
+        let compression = peel::seen(&name, &head)?;
+        let digest = match compression {
+            Compression::None => diff_id,
+            _ => {
+                let mut hash = Aside::new(Hasher::new());
+                let mut cursor = Cursor::new(Arc::clone(&bytes), 0);
+                let mut piece = vec![0; 256 << 10];
+                loop {
+                    match cursor.read(&mut piece).map_err(cannot)? {
+                        0 => break hash.finish()?,
+                        n => hash.update(&piece[..n])?,
+                    }
+                }
+            }
+        };
+        let size = bytes.size();
+        self.blobs.insert(digest, bytes);
+        descriptor(compression.media_type(), &digest, size)
+    }
+
+    fn known(&self) -> String {
+        let tags: Vec<&str> = self.images.iter().flat_map(|i| &i.tags).map(String::as_str).take(8).collect();
+        if tags.is_empty() { "no names".to_owned() } else { tags.join(", ") }
+    }
+}
+
+impl Place for DockerArchive {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn document(&self, which: &Which) -> Result<Document> {
+        let fits = |image: &&Image| match which {
+            Which::Digest(digest) => image.document.digest == *digest,
+            Which::Tag(tag) => {
+                image.tags.iter().any(|t| t == tag || t.rsplit_once(':').is_some_and(|t| t.1 == tag))
+            }
+        };
+        let mut found = self.images.iter().filter(fits);
+        let Some(image) = found.next() else {
+            let what = format!("{} has no such image; it has {}", self.name, self.known());
+            return Err(Error::new(Kind::NotFound, what));
+        };
+        if found.any(|other| other.document.digest != image.document.digest) {
+            return Err(Error::usage(format!("{} has several such images: {}", self.name, self.known())));
+        }
+        Ok(image.document.clone())
+    }
+
+    fn blob(&self, descriptor: &Descriptor) -> Result<Arc<dyn Blob>> {
+        let digest: Digest = descriptor.digest.parse()?;
+        let Some(bytes) = self.blobs.get(&digest) else {
+            return Err(Error::new(Kind::NotFound, format!("{} has no blob {digest}", self.name)));
+        };
+        let name = format!("the blob {digest} of {}", self.name);
+        if bytes.size() != manifest::size(&name, descriptor.size)? {
+            return Err(Error::refused(format!(
+                "{name} has {} bytes, not {}",
+                bytes.size(),
+                descriptor.size
+            )));
+        }
+        Ok(Arc::new(Held { name, digest, bytes: Arc::clone(bytes) }))
+    }
+}
+
+fn descriptor(media_type: &str, digest: &Digest, size: u64) -> Result<Descriptor> {
+    let size =
+        i64::try_from(size).map_err(|_| Error::refused(format!("{digest} is too large to be named")))?;
+    Ok(Descriptor {
+        media_type: media_type.to_owned(),
+        digest: digest.to_string(),
+        size,
+        ..Descriptor::default()
+    })
+}

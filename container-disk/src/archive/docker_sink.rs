@@ -1,0 +1,294 @@
+//! `docker-archive:FILE`, to write: `manifest.json`, configs, and layers that are not compressed, as `docker load`
+//! and every other reader of such files takes them. A layer that comes compressed is unpacked on its way.
+
+use super::docker::{Item, MANIFEST};
+use super::growing::{Growing, Growth};
+use super::oci_sink::Promise;
+use crate::aside::Aside;
+use crate::digest::Hasher;
+use crate::image::Config;
+use crate::manifest::{self, Content, Descriptor, Document, Manifest};
+use crate::pack::Compression;
+use crate::place::{BlobWriter, Sink};
+use crate::tar::{BLOCK, looks_like_tar};
+use crate::{Digest, Error, Result, peel};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A new file of the kind that `docker load` reads. An older file of that name is replaced when this one is closed.
+pub struct DockerArchiveSink {
+    name: String,
+    file: Growing,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// By the digest they came with.
+    blobs: BTreeMap<Digest, Stored>,
+    /// By their names in the archive, whatever they came with.
+    names: BTreeSet<String>,
+    items: Vec<Item>,
+}
+
+#[derive(Clone)]
+struct Stored {
+    /// Bytes as they came.
+    size: u64,
+    name: String,
+    /// Of a layer.
+    diff_id: Digest,
+    /// Of a config.
+    config: Option<Vec<u8>>,
+}
+
+impl DockerArchiveSink {
+    /// Begins `FILE.partial`.
+    pub fn create(file: &Path) -> Result<DockerArchiveSink> {
+        let name = format!("docker-archive:{}", file.display());
+        Ok(DockerArchiveSink { name, file: Growing::create(file)?, known: Mutex::default() })
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn item(&self, manifest: &Manifest) -> Result<Item> {
+        let known = self.known();
+        let find = |d: &Descriptor| -> Result<Stored> {
+            let stored = known.blobs.get(&d.digest.parse()?).cloned();
+            stored.ok_or_else(|| {
+                Error::failed(format!("the image needs {}, which {} lacks", d.digest, self.name))
+            })
+        };
+        let stored = find(&manifest.config)?;
+        let config = stored.config.ok_or_else(|| {
+            Error::refused(format!("the config {} of the image is a layer", manifest.config.digest))
+        })?;
+        let config = Config::parse(&format!("the config {}", manifest.config.digest), &config)?;
+        let mut layers = vec![];
+        for (at, d) in manifest.layers.iter().enumerate() {
+            let layer = find(d)?;
+            if config.diff_id(at)? != layer.diff_id {
+                let what =
+                    format!("layer {} has the diff-id {}, not what its config tells", at + 1, layer.diff_id);
+                return Err(Error::refused(what));
+            }
+            layers.push(layer.name);
+        }
+        Ok(Item { config: stored.name, repo_tags: None, layers: Some(layers) })
+    }
+}
+
+impl Sink for DockerArchiveSink {
+    fn has(&self, descriptor: &Descriptor) -> Result<bool> {
+        let size = manifest::size(&self.name, descriptor.size)?;
+        Ok(self.known().blobs.get(&descriptor.digest.parse()?).is_some_and(|stored| stored.size == size))
+    }
+
+    fn begin(&self, promised: Option<&Descriptor>) -> Result<Box<dyn BlobWriter + '_>> {
+        let promised = promised.map(|d| Promise::of(&self.name, d)).transpose()?;
+        Ok(Box::new(Blob {
+            sink: self,
+            promised,
+            size: 0,
+            hash: Aside::new(Hasher::new()),
+            head: vec![],
+            body: Body::Undecided,
+        }))
+    }
+
+    /// `tag` is `NAME:TAG`, or `TAG` alone: then the image is called after the file.
+    fn put(&self, document: &Document, tag: Option<&str>) -> Result<()> {
+        let Content::Manifest(manifest) = &document.content else {
+            let what = format!("{} cannot hold several architectures; choose one by --arch", self.name);
+            return Err(Error::usage(what));
+        };
+        let item = self.item(manifest)?;
+        let mut known = self.known();
+        let at =
+            known.items.iter().position(|other| other.config == item.config && other.layers == item.layers);
+        let at = at.unwrap_or_else(|| {
+            known.items.push(item);
+            known.items.len() - 1
+        });
+        if let Some(tag) = tag {
+            let tag = full_name(&self.name, tag);
+            for item in &mut known.items {
+                item.repo_tags.iter_mut().for_each(|tags| tags.retain(|other| *other != tag));
+            }
+            known.items[at].repo_tags.get_or_insert_default().push(tag);
+        }
+        Ok(())
+    }
+
+    fn close(&self) -> Result<()> {
+        let list = serde_json::to_vec(&self.known().items).expect("text keys and values can be written");
+        self.file.close(&[(MANIFEST, &list)])
+    }
+}
+
+/// Docker knows no tag without a name.
+fn full_name(archive: &str, tag: &str) -> String {
+    if tag.contains(':') {
+        return tag.to_owned();
+    }
+    let file = archive.rsplit(['/', ':']).next().unwrap_or_default();
+    let stem = file.split('.').next().unwrap_or_default().to_ascii_lowercase();
+    let stem: String = stem.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+    let stem = stem.trim_matches('-');
+    format!("localhost/{}:{tag}", if stem.is_empty() { "image" } else { stem })
+}
+
+/// A blob on its way. What it is, its first bytes tell.
+struct Blob<'a> {
+    sink: &'a DockerArchiveSink,
+    promised: Option<Promise>,
+    size: u64,
+    /// Of the bytes as they come.
+    hash: Aside,
+    head: Vec<u8>,
+    body: Body<'a>,
+}
+
+enum Body<'a> {
+    Undecided,
+    /// Kept in memory, within the bound of documents.
+    Config(Vec<u8>),
+    Plain(Layer<'a>),
+    Gzip(flate2::write::MultiGzDecoder<Layer<'a>>),
+    Zstd(zstd::stream::write::Decoder<'static, Layer<'a>>),
+}
+
+impl<'a> Blob<'a> {
+    fn decide(&mut self) -> Result<()> {
+        let head = std::mem::take(&mut self.head);
+        let is_tar = looks_like_tar(&head);
+        let compression = if is_tar { None } else { peel::seen("the blob", &head).ok() };
+        let layer = || -> Result<Layer<'a>> {
+            Ok(Layer { growth: self.sink.file.begin()?, hash: Aside::new(Hasher::new()) })
+        };
+        self.body = match compression {
+            _ if is_tar => Body::Plain(layer()?),
+            Some(Compression::Gzip) => Body::Gzip(flate2::write::MultiGzDecoder::new(layer()?)),
+            Some(Compression::Zstd) => {
+                let decoder = zstd::stream::write::Decoder::new(layer()?);
+                Body::Zstd(decoder.map_err(|e| Error::io("cannot begin to decode zstd", e))?)
+            }
+            _ => Body::Config(vec![]),
+        };
+        self.pass(&head)
+    }
+
+    fn pass(&mut self, bytes: &[u8]) -> Result<()> {
+        let written = match &mut self.body {
+            Body::Undecided => return Ok(()),
+            Body::Config(config) => {
+                if (config.len() + bytes.len()) as u64 > manifest::DOCUMENT_MAX {
+                    return Err(Error::refused("a blob is neither a layer nor a config"));
+                }
+                config.extend_from_slice(bytes);
+                return Ok(());
+            }
+            Body::Plain(layer) => layer.write_all(bytes),
+            Body::Gzip(decoder) => decoder.write_all(bytes),
+            Body::Zstd(decoder) => decoder.write_all(bytes),
+        };
+        written.map_err(broken)
+    }
+}
+
+impl Write for Blob<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.size = self.size.saturating_add(bytes.len() as u64);
+        if let Some(promised) = &self.promised {
+            promised.allow(self.size)?;
+        }
+        self.hash.update(bytes)?;
+        if let Body::Undecided = self.body {
+            self.head.extend_from_slice(bytes);
+            if self.head.len() >= BLOCK {
+                self.decide()?;
+            }
+        } else {
+            self.pass(bytes)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl BlobWriter for Blob<'_> {
+    fn finish(mut self: Box<Self>) -> Result<(Digest, u64)> {
+        if let Body::Undecided = self.body {
+            self.decide()?;
+        }
+        let Blob { sink, promised, size, hash, body, .. } = *self;
+        let digest = hash.finish()?;
+        if let Some(promised) = &promised {
+            promised.check(&digest, size)?;
+        }
+        let layer = match body {
+            Body::Undecided => return Ok((digest, size)),
+            Body::Config(config) => {
+                let name = format!("{}.json", digest.hex());
+                if sink.is_new(&name) {
+                    sink.file.add(&name, &config)?;
+                }
+                let stored = Stored { size, name, diff_id: digest, config: Some(config) };
+                sink.known().blobs.insert(digest, stored);
+                return Ok((digest, size));
+            }
+            Body::Plain(layer) => layer,
+            Body::Gzip(decoder) => decoder.finish().map_err(broken)?,
+            Body::Zstd(mut decoder) => {
+                decoder.flush().map_err(broken)?;
+                decoder.into_inner()
+            }
+        };
+        let diff_id = layer.hash.finish()?;
+        let name = format!("{}.tar", diff_id.hex());
+        if sink.is_new(&name) {
+            layer.growth.finish(&name)?;
+        }
+        sink.known().blobs.insert(digest, Stored { size, name, diff_id, config: None });
+        Ok((digest, size))
+    }
+}
+
+impl DockerArchiveSink {
+    /// Whether nothing of that name is in the archive; from now on there is.
+    fn is_new(&self, name: &str) -> bool {
+        self.known().names.insert(name.to_owned())
+    }
+}
+
+/// The layer's tar.
+struct Layer<'a> {
+    growth: Growth<'a>,
+    hash: Aside,
+}
+
+impl Write for Layer<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.growth.write(bytes)?;
+        self.hash.update(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn broken(e: io::Error) -> Error {
+    match e.downcast::<Error>() {
+        Ok(ours) => ours,
+        Err(e) => Error::refused("a compressed layer is broken or cut short").because(e),
+    }
+}

@@ -1,0 +1,244 @@
+//! An archive that is being written: `FILE.partial`, then `FILE`.
+//!
+//! A member is begun with room for its header, and the header is filled in at its end. While one member grows at the
+//! end of the file, others are written into files without a name and wait there for their turn.
+
+use crate::layout::folder::Folder;
+use crate::tar::{BLOCK, END, Item, head, patched, rest};
+use crate::{Error, Result};
+use std::fs::{File, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The archive.
+pub(super) struct Growing {
+    folder: Folder,
+    name: String,
+    file: File,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Where the next member begins.
+    end: u64,
+    /// One grows there.
+    busy: bool,
+    waiting: Vec<Waiting>,
+    closed: bool,
+}
+
+struct Waiting {
+    name: String,
+    file: File,
+    size: u64,
+}
+
+/// A member on its way. Dropped before it has a name, it was never there.
+pub(super) struct Growth<'a> {
+    archive: &'a Growing,
+    size: u64,
+    /// Where it grows in the archive, or the file it waits in.
+    at: Result<u64, File>,
+    done: bool,
+}
+
+impl Growing {
+    pub(super) fn create(path: &Path) -> Result<Growing> {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let folder = Folder::open(parent.unwrap_or(Path::new(".")))?;
+        let name = path.file_name().and_then(|name| name.to_str());
+        let name =
+            name.ok_or_else(|| Error::usage(format!("{} is not the name of a file", path.display())))?;
+        if path.is_dir() {
+            return Err(Error::usage(format!("{} is a folder; name a file", path.display())));
+        }
+        let file = folder.make_file(&partial(name))?;
+        let cannot = |e| Error::io(format!("cannot write {}.partial", path.display()), e);
+        match file.try_lock() {
+            Ok(()) => file.set_len(0).map_err(cannot)?,
+            Err(TryLockError::WouldBlock) => {
+                let what =
+                    format!("another process is writing {}.partial; wait for it to end", path.display());
+                return Err(Error::failed(what));
+            }
+            Err(TryLockError::Error(e)) => return Err(cannot(e)),
+        }
+        let state = Mutex::new(State { end: 0, busy: false, waiting: vec![], closed: false });
+        Ok(Growing { folder, name: name.to_owned(), file, state })
+    }
+
+    /// Begins a member.
+    pub(super) fn begin(&self) -> Result<Growth<'_>> {
+        let mut state = self.state();
+        if state.closed {
+            return Err(Error::failed(format!("{} is closed already", self.name)));
+        }
+        let at = if state.busy {
+            Err(self.nameless()?)
+        } else {
+            state.busy = true;
+            Ok(state.end)
+        };
+        Ok(Growth { archive: self, size: 0, at, done: false })
+    }
+
+    /// A whole small member; a name with a slash at its end is a folder.
+    pub(super) fn add(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        if name.ends_with('/') {
+            let mut state = self.state();
+            let head = head(&item(name, 0, 0o755));
+            self.write(&head, state.end)?;
+            state.end += head.len() as u64;
+            return Ok(());
+        }
+        let mut growth = self.begin()?;
+        growth.write(bytes)?;
+        growth.finish(name)
+    }
+
+    /// Ends the archive with some last members, and gives it its name.
+    pub(super) fn close(&self, last: &[(&str, &[u8])]) -> Result<()> {
+        let mut state = self.state();
+        if state.closed {
+            return Ok(());
+        }
+        if state.busy {
+            return Err(Error::failed(format!(
+                "{} cannot be closed while a blob is written to it",
+                self.name
+            )));
+        }
+        self.settle(&mut state)?;
+        for (name, bytes) in last {
+            self.write(bytes, state.end + BLOCK as u64)?;
+            self.seal(&mut state, name, bytes.len() as u64)?;
+        }
+        self.write(&END, state.end)?;
+        let cannot = |e| Error::io(format!("cannot make {} durable", self.shown()), e);
+        self.file.set_len(state.end + END.len() as u64).map_err(cannot)?;
+        self.file.sync_all().map_err(cannot)?;
+        self.folder.rename(&partial(&self.name), &self.folder, &self.name)?;
+        state.closed = true;
+        Ok(())
+    }
+
+    /// Appends what has waited, if nothing grows at the end.
+    fn settle(&self, state: &mut State) -> Result<()> {
+        while !state.busy
+            && let Some(Waiting { name, file, size }) = state.waiting.pop()
+        {
+            let mut piece = vec![0; 1 << 20];
+            let mut at = 0;
+            while at < size {
+                let n = usize::try_from(size - at).unwrap_or(usize::MAX).min(piece.len());
+                let cannot = |e| Error::io(format!("cannot read back a part of {}", self.shown()), e);
+                file.read_exact_at(&mut piece[..n], at).map_err(cannot)?;
+                self.write(&piece[..n], state.end + BLOCK as u64 + at)?;
+                at += n as u64;
+            }
+            self.seal(state, &name, size)?;
+        }
+        Ok(())
+    }
+
+    /// The member at the end has all its bytes: header, padding.
+    fn seal(&self, state: &mut State, name: &str, size: u64) -> Result<()> {
+        let data = state.end + BLOCK as u64;
+        let end = data.checked_add(size).ok_or_else(|| Error::usage("an archive cannot be that large"))?;
+        self.write(&END[..rest(size)], end)?;
+        self.write(&patched(&item(name, size, 0o644)), state.end)?;
+        state.end = end + rest(size) as u64;
+        Ok(())
+    }
+
+    /// A file that goes with its last holder.
+    fn nameless(&self) -> Result<File> {
+        for n in 0..10_000 {
+            let name = format!("{}.{n}", partial(&self.name));
+            if let Some(file) = self.folder.new_file(&name)? {
+                self.folder.remove(&name)?;
+                return Ok(file);
+            }
+        }
+        Err(Error::failed(format!("cannot make a file beside {}", self.shown())))
+    }
+
+    fn write(&self, bytes: &[u8], at: u64) -> Result<()> {
+        let written = self.file.write_all_at(bytes, at);
+        written.map_err(|e| Error::io(format!("cannot write {}", self.shown()), e))
+    }
+
+    fn shown(&self) -> String {
+        self.folder.path().join(partial(&self.name)).display().to_string()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Growing {
+    fn drop(&mut self) {
+        if !self.state().closed
+            && let Err(e) = self.folder.remove(&partial(&self.name))
+        {
+            tracing::warn!("{e}");
+        }
+    }
+}
+
+impl Growth<'_> {
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        match &self.at {
+            Ok(begin) => {
+                let at = begin.checked_add(BLOCK as u64).and_then(|data| data.checked_add(self.size));
+                let at = at.ok_or_else(|| Error::usage("an archive cannot be that large"))?;
+                self.archive.write(bytes, at)?;
+            }
+            Err(file) => {
+                let cannot =
+                    |e: io::Error| Error::io(format!("cannot write beside {}", self.archive.shown()), e);
+                file.write_all_at(bytes, self.size).map_err(cannot)?;
+            }
+        }
+        self.size += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// All bytes are here: this is its name.
+    pub(super) fn finish(mut self, name: &str) -> Result<()> {
+        let mut state = self.archive.state();
+        match std::mem::replace(&mut self.at, Ok(0)) {
+            Ok(_) => {
+                self.archive.seal(&mut state, name, self.size)?;
+                state.busy = false;
+            }
+            Err(file) => state.waiting.push(Waiting { name: name.to_owned(), file, size: self.size }),
+        }
+        self.done = true;
+        self.archive.settle(&mut state)
+    }
+}
+
+impl Drop for Growth<'_> {
+    fn drop(&mut self) {
+        // What it wrote is written over by the next.
+        if !self.done && self.at.is_ok() {
+            self.archive.state().busy = false;
+        }
+    }
+}
+
+fn item(name: &str, size: u64, mode: u32) -> Item<'_> {
+    Item { name, size, mode, mtime: 0, owner: (0, "root") }
+}
+
+fn partial(name: &str) -> String {
+    format!("{name}.partial")
+}

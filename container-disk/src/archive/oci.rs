@@ -1,0 +1,86 @@
+//! `oci-archive:FILE[:TAG]`, to read.
+
+use super::contents::Contents;
+use crate::layout::blobs::Held;
+use crate::layout::index::{INDEX, Index};
+use crate::layout::{OCI_LAYOUT, check_version, checked};
+use crate::manifest::{self, Descriptor, Document};
+use crate::place::{Blob, Place, Which};
+use crate::tar::quoted;
+use crate::{Digest, Error, Kind, Result};
+use std::path::Path;
+use std::sync::Arc;
+
+/// An image layout in a tar file.
+pub struct OciArchive {
+    contents: Contents,
+    index: Index,
+}
+
+impl OciArchive {
+    /// Reads the archive's headers and its index.
+    pub fn open(path: &Path) -> Result<OciArchive> {
+        OciArchive::of(Contents::open("oci-archive", path)?)
+    }
+
+    pub(super) fn of(contents: Contents) -> Result<OciArchive> {
+        let name = &contents.name;
+        let said = contents.document(OCI_LAYOUT).map_err(|e| no_archive(name, e))?;
+        check_version(name, &said)?;
+        let index = contents.document(INDEX).map_err(|e| no_archive(name, e))?;
+        let index = Index::parse(&format!("{INDEX} of {name}"), &index)?;
+        Ok(OciArchive { contents, index })
+    }
+
+    /// What a person means who names a tag, or none where there is but one image.
+    pub fn which(&self, tag: Option<&str>) -> Result<Which> {
+        self.index.which(self.name(), tag)
+    }
+}
+
+impl Place for OciArchive {
+    fn name(&self) -> &str {
+        &self.contents.name
+    }
+
+    fn document(&self, which: &Which) -> Result<Document> {
+        let (digest, said) = match which {
+            Which::Digest(digest) => (*digest, None),
+            Which::Tag(tag) => {
+                let entry = self.index.find(self.name(), tag)?;
+                (entry.digest.parse()?, entry.media_type.as_deref())
+            }
+        };
+        let bytes = self.contents.document(&path(&digest))?;
+        checked(&format!("{digest} of {}", self.name()), &digest, bytes, said)
+    }
+
+    fn blob(&self, descriptor: &Descriptor) -> Result<Arc<dyn Blob>> {
+        let digest: Digest = descriptor.digest.parse()?;
+        let name = format!("the blob {digest} of {}", self.name());
+        let Some(bytes) = self.contents.file(&path(&digest))? else {
+            return Err(Error::new(Kind::NotFound, format!("{} has no blob {digest}", self.name())));
+        };
+        let promised = manifest::size(&name, descriptor.size)?;
+        if bytes.size() != promised {
+            let what = format!("{name} has {} bytes, not the {promised} its manifest promises", bytes.size());
+            return Err(Error::refused(what));
+        }
+        Ok(Arc::new(Held { name, digest, bytes }))
+    }
+}
+
+/// Where a blob is in the archive.
+pub(super) fn path(digest: &Digest) -> String {
+    format!("blobs/{}/{}", digest.algorithm(), digest.hex())
+}
+
+fn no_archive(name: &str, e: Error) -> Error {
+    match e.kind() {
+        Kind::NotFound => {
+            let what = format!("{name} is no OCI archive ({} is missing)", quoted(OCI_LAYOUT));
+            Error::refused(what).because(e)
+        }
+        _ => e,
+    }
+}

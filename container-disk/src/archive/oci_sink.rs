@@ -1,0 +1,156 @@
+//! `oci-archive:FILE[:TAG]`, to write.
+
+use super::growing::{Growing, Growth};
+use super::oci::path;
+use crate::aside::Aside;
+use crate::digest::Hasher;
+use crate::layout::index::{INDEX, Index};
+use crate::layout::{LAYOUT_VERSION, OCI_LAYOUT, needs};
+use crate::manifest::{self, Descriptor, Document};
+use crate::place::{BlobWriter, Sink};
+use crate::{Digest, Error, Result};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A new image layout in a tar file. An older file of that name is replaced when this one is closed.
+pub struct OciArchiveSink {
+    name: String,
+    file: Growing,
+    known: Mutex<Known>,
+}
+
+struct Known {
+    blobs: BTreeMap<Digest, u64>,
+    index: Index,
+}
+
+impl OciArchiveSink {
+    /// Begins `FILE.partial`.
+    pub fn create(file: &Path) -> Result<OciArchiveSink> {
+        let known = Mutex::new(Known { blobs: BTreeMap::new(), index: Index::new() });
+        let name = format!("oci-archive:{}", file.display());
+        let file = Growing::create(file)?;
+        file.add("blobs/", b"")?;
+        file.add("blobs/sha256/", b"")?;
+        Ok(OciArchiveSink { name, file, known })
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sink for OciArchiveSink {
+    fn has(&self, descriptor: &Descriptor) -> Result<bool> {
+        let size = manifest::size(&self.name, descriptor.size)?;
+        Ok(self.known().blobs.get(&descriptor.digest.parse()?) == Some(&size))
+    }
+
+    fn begin(&self, promised: Option<&Descriptor>) -> Result<Box<dyn BlobWriter + '_>> {
+        let promised = promised.map(|d| Promise::of(&self.name, d)).transpose()?;
+        let hash = promised.as_ref().map_or_else(Hasher::new, |p| Hasher::like(&p.digest));
+        Ok(Box::new(Blob { sink: self, growth: self.file.begin()?, hash: Aside::new(hash), promised }))
+    }
+
+    fn put(&self, document: &Document, tag: Option<&str>) -> Result<()> {
+        let is_here = {
+            let known = self.known();
+            for (digest, size) in needs(document) {
+                let here = known.blobs.get(&digest.parse()?);
+                if here.is_none_or(|here| i64::try_from(*here) != Ok(size)) {
+                    let what =
+                        format!("{} needs {digest}, which {} does not hold", document.digest, self.name);
+                    return Err(Error::failed(what));
+                }
+            }
+            known.blobs.contains_key(&document.digest)
+        };
+        if !is_here {
+            let mut blob = self.begin(None)?;
+            blob.write_all(&document.bytes)
+                .map_err(|e| Error::io(format!("cannot write {}", self.name), e))?;
+            blob.finish()?;
+        }
+        if let Some(tag) = tag {
+            self.known().index.set(tag, document);
+        }
+        Ok(())
+    }
+
+    fn close(&self) -> Result<()> {
+        let index = self.known().index.bytes();
+        self.file.close(&[(INDEX, &index), (OCI_LAYOUT, LAYOUT_VERSION)])
+    }
+}
+
+/// A blob on its way into the archive.
+struct Blob<'a> {
+    sink: &'a OciArchiveSink,
+    growth: Growth<'a>,
+    hash: Aside,
+    promised: Option<Promise>,
+}
+
+impl Write for Blob<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(promised) = &self.promised {
+            promised.allow(self.growth.size().saturating_add(bytes.len() as u64))?;
+        }
+        self.growth.write(bytes)?;
+        self.hash.update(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl BlobWriter for Blob<'_> {
+    fn finish(self: Box<Self>) -> Result<(Digest, u64)> {
+        let Blob { sink, growth, hash, promised } = *self;
+        let (digest, size) = (hash.finish()?, growth.size());
+        if let Some(promised) = &promised {
+            promised.check(&digest, size)?;
+        }
+        // Twice the same blob is written once.
+        if sink.known().blobs.insert(digest, size).is_none() {
+            growth.finish(&path(&digest))?;
+        }
+        Ok((digest, size))
+    }
+}
+
+/// What a blob has to be.
+pub(super) struct Promise {
+    digest: Digest,
+    size: u64,
+}
+
+impl Promise {
+    pub(super) fn of(name: &str, descriptor: &Descriptor) -> Result<Promise> {
+        Ok(Promise { digest: descriptor.digest.parse()?, size: manifest::size(name, descriptor.size)? })
+    }
+
+    /// Not longer than promised.
+    pub(super) fn allow(&self, size: u64) -> Result<()> {
+        if size <= self.size {
+            return Ok(());
+        }
+        Err(Error::refused(format!("the blob {} is longer than its {} bytes", self.digest, self.size)))
+    }
+
+    pub(super) fn check(&self, digest: &Digest, size: u64) -> Result<()> {
+        if size != self.size {
+            let what = format!("the blob {} ends after {size} of its {} bytes", self.digest, self.size);
+            return Err(Error::refused(what));
+        }
+        if *digest != self.digest {
+            let what = format!("the bytes of the blob {} have the digest {digest}", self.digest);
+            return Err(Error::refused(what));
+        }
+        Ok(())
+    }
+}

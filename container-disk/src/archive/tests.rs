@@ -1,0 +1,252 @@
+//! Archives: written and read again, several blobs at once, and as an attacker would make them.
+
+use super::contents::Contents;
+use super::*;
+use crate::image::{self, Recipe};
+use crate::layout::tests::{descriptor, image_of, store};
+use crate::locate;
+use crate::manifest::{Content, Document, IMAGE_LAYER_GZIP_MEDIA_TYPE, Manifest};
+use crate::pack::{Compression, LayerWriter, Options};
+use crate::place::{Place, Sink, Which};
+use crate::tar::tests::Tarball;
+use crate::{Error, Kind, Result};
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+const DISK: &[u8] = b"the bytes of a disk";
+
+fn build(sink: &dyn Sink, compression: Compression, tag: &str) -> Document {
+    let options = Options { compression, threads: 1, ..Options::default() };
+    let mut layer = LayerWriter::disk(sink, &options, DISK.len() as u64).unwrap();
+    layer.write_all(DISK).unwrap();
+    image::write(sink, &Recipe::new("amd64", vec![layer.finish().unwrap()]), &[tag]).unwrap()
+}
+
+fn disk(place: &dyn Place, which: &Which) -> Result<Vec<u8>> {
+    let Content::Manifest(manifest) = place.document(which)?.content else { panic!("an index") };
+    let mut bytes = vec![];
+    let mut located = locate::disk(place, &manifest, &locate::Options::default())?;
+    located.stream()?.read_to_end(&mut bytes).map_err(|e| Error::io("reading", e))?;
+    Ok(bytes)
+}
+
+fn names(folder: &tempfile::TempDir) -> Vec<String> {
+    let entries = fs::read_dir(folder.path()).unwrap();
+    entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+fn room() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.tar");
+    (folder, path)
+}
+
+#[test]
+fn an_oci_archive_is_read_as_it_was_written_and_is_the_same_each_time() {
+    let (folder, path) = room();
+    let mut files = vec![];
+    for _ in 0..2 {
+        let sink = OciArchiveSink::create(&path).unwrap();
+        let one = build(&sink, Compression::Gzip, "1");
+        build(&sink, Compression::Zstd, "2");
+        assert_eq!(names(&folder).contains(&"x.tar.partial".to_owned()), true);
+        sink.close().unwrap();
+        drop(sink);
+        assert_eq!(names(&folder), ["x.tar"]);
+        let archive = OciArchive::open(&path).unwrap();
+        assert_eq!(archive.document(&archive.which(Some("1")).unwrap()).unwrap().digest, one.digest);
+        assert_eq!(archive.which(None).unwrap_err().kind(), Kind::Usage);
+        for tag in ["1", "2"] {
+            assert_eq!(disk(&archive, &Which::Tag(tag.into())).unwrap(), DISK);
+        }
+        files.push(fs::read(&path).unwrap());
+    }
+    assert!(files[0] == files[1]);
+}
+
+#[test]
+fn a_docker_archive_holds_plain_layers_whatever_came() {
+    let (_folder, path) = room();
+    let sink = DockerArchiveSink::create(&path).unwrap();
+    for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
+        build(&sink, compression, "os:1");
+    }
+    sink.close().unwrap();
+    let archive = DockerArchive::open(&path).unwrap();
+    for which in [archive.which(None).unwrap(), Which::Tag("1".into()), Which::Tag("os:1".into())] {
+        assert_eq!(disk(&archive, &which).unwrap(), DISK);
+    }
+    assert_eq!(archive.document(&Which::Tag("2".into())).unwrap_err().kind(), Kind::NotFound);
+    let contents = Contents::open("x", &path).unwrap();
+    let list = String::from_utf8(contents.document("manifest.json").unwrap()).unwrap();
+    assert_eq!(list.matches(".tar").count(), 1, "{list}");
+    assert!(list.contains(r#""RepoTags":["os:1"]"#), "{list}");
+}
+
+#[test]
+fn nothing_is_left_of_an_archive_that_is_not_closed_and_an_old_one_stays() {
+    let (folder, path) = room();
+    fs::write(&path, "old").unwrap();
+    let sink = OciArchiveSink::create(&path).unwrap();
+    build(&sink, Compression::None, "1");
+    let second = OciArchiveSink::create(&path).err().unwrap();
+    assert!(second.to_string().contains("another process is writing"), "{second}");
+    drop(sink);
+    assert_eq!(names(&folder), ["x.tar"]);
+    assert_eq!(fs::read(&path).unwrap(), b"old");
+    fs::write(folder.path().join("x.tar.partial"), vec![1; 100_000]).unwrap();
+    let sink = OciArchiveSink::create(&path).unwrap();
+    build(&sink, Compression::None, "1");
+    sink.close().unwrap();
+    assert_eq!(disk(&OciArchive::open(&path).unwrap(), &Which::Tag("1".into())).unwrap(), DISK);
+}
+
+#[test]
+fn blobs_may_be_written_at_once_and_given_up() {
+    let (folder, path) = room();
+    let sink = OciArchiveSink::create(&path).unwrap();
+    let bytes: Vec<Vec<u8>> = (0..5u8).map(|n| vec![n; 1000 + usize::from(n) * 333]).collect();
+    let mut writers: Vec<_> = bytes.iter().map(|_| sink.begin(None).unwrap()).collect();
+    for (writer, bytes) in writers.iter_mut().zip(&bytes) {
+        writer.write_all(bytes).unwrap();
+    }
+    assert!(sink.close().unwrap_err().to_string().contains("while a blob is written"));
+    let mut given_up = writers.remove(0);
+    given_up.write_all(&[9; 9000]).unwrap();
+    writers.pop().unwrap().finish().unwrap();
+    drop(given_up);
+    for writer in writers {
+        writer.finish().unwrap();
+    }
+    image_of(&sink, &[("application/vnd.oci.image.layer.v1.tar", &bytes[4])]);
+    sink.close().unwrap();
+    assert_eq!(names(&folder), ["x.tar"]);
+    let archive = OciArchive::open(&path).unwrap();
+    for bytes in &bytes[1..] {
+        let mut read = vec![];
+        let blob = archive.blob(&descriptor("x", bytes)).unwrap();
+        blob.stream(0).unwrap().read_to_end(&mut read).unwrap();
+        assert!(read == *bytes);
+    }
+    assert_eq!(archive.blob(&descriptor("x", &bytes[0])).err().unwrap().kind(), Kind::NotFound);
+}
+
+#[test]
+fn what_is_not_as_promised_is_no_part_of_an_archive() {
+    let (_folder, path) = room();
+    for sink in [
+        Box::new(OciArchiveSink::create(&path).unwrap()) as Box<dyn Sink>,
+        Box::new(DockerArchiveSink::create(&path.with_extension("2")).unwrap()),
+    ] {
+        let promised = descriptor("x", b"abc");
+        for wrong in [&b"abd"[..], b"ab", b"abcd"] {
+            let mut blob = sink.begin(Some(&promised)).unwrap();
+            let e = blob.write_all(wrong).map_err(|e| Error::io("writing", e)).and_then(|()| blob.finish());
+            assert_eq!(e.unwrap_err().kind(), Kind::Refused);
+        }
+        assert!(!sink.has(&promised).unwrap());
+        let config = store(&*sink, "x", br#"{"rootfs":{"diff_ids":["sha256:00"]}}"#);
+        let layer = descriptor("x", b"lost");
+        let manifest = Manifest { config, layers: vec![layer], ..Default::default() };
+        let document = Document::parse("x", serde_json::to_vec(&manifest).unwrap(), None).unwrap();
+        assert!(sink.put(&document, Some("a:1")).is_err());
+    }
+}
+
+#[test]
+fn a_docker_archive_refuses_an_index_and_a_layer_that_its_config_does_not_know() {
+    let (_folder, path) = room();
+    let sink = DockerArchiveSink::create(&path).unwrap();
+    let one = build(&sink, Compression::Zstd, "os:1");
+    let index = image::index(&one, "amd64", None).unwrap();
+    assert!(sink.put(&index, None).unwrap_err().to_string().contains("--arch"));
+    let Content::Manifest(mut manifest) = one.content else { panic!() };
+    manifest.config =
+        store(&sink, "x", format!(r#"{{"rootfs":{{"diff_ids":["{}"]}}}}"#, one.digest).as_bytes());
+    let document = Document::parse("x", serde_json::to_vec(&manifest).unwrap(), None).unwrap();
+    assert!(sink.put(&document, None).unwrap_err().to_string().contains("diff-id"));
+}
+
+fn contents(tar: Vec<u8>) -> Result<Contents> {
+    Contents::index("docker-archive:x".into(), Arc::new(tar))
+}
+
+/// What the Go library behind crane writes: compressed layers; and what old Docker wrote: links to layers.
+#[test]
+fn docker_archives_of_others_are_read() {
+    let layer = Tarball::default().with("disk/disk.img", DISK).end();
+    let mut packed = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
+    packed.write_all(&layer).unwrap();
+    let diff_id = crate::Digest::of(&layer);
+    let config = format!(r#"{{"rootfs":{{"type":"layers","diff_ids":["{diff_id}","{diff_id}"]}}}}"#);
+    let list = br#"[{"Config":"c.json","RepoTags":null,"Layers":["l.tar.gz","old/layer.tar"]}]"#;
+    let tar = Tarball::default()
+        .with("c.json", config.as_bytes())
+        .with("l.tar.gz", &packed.finish().unwrap())
+        .raw(b'2', b"old/layer.tar", b"../real/layer.tar", 0, b"")
+        .with("real/layer.tar", &layer)
+        .with("manifest.json", list);
+    let archive = DockerArchive::of(&contents(tar.end()).unwrap()).unwrap();
+    let which = archive.which(None).unwrap();
+    assert_eq!(disk(&archive, &which).unwrap(), DISK);
+    let Content::Manifest(manifest) = archive.document(&which).unwrap().content else { panic!() };
+    assert_eq!(manifest.layers[0].media_type, IMAGE_LAYER_GZIP_MEDIA_TYPE);
+    assert_eq!(manifest.layers[1].digest, diff_id.to_string());
+}
+
+#[test]
+fn hostile_archives_are_refused_with_the_reason() {
+    let t = Tarball::default;
+    let config = br#"{"rootfs":{"diff_ids":["sha256:00"]}}"#;
+    let with = |list: &[u8]| t().with("c.json", config).with("manifest.json", list).end();
+    let docker =
+        |tar: Vec<u8>| contents(tar).and_then(|contents| DockerArchive::of(&contents)).err().unwrap();
+    let oci = |tar: Vec<u8>| contents(tar).and_then(OciArchive::of).err().unwrap();
+    let layout = |index: &[u8]| {
+        t().with("oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#).with("index.json", index).end()
+    };
+    for (why, e) in [
+        ("no docker archive", docker(t().end())),
+        ("cannot be read", docker(with(b"{}"))),
+        ("has no file \"d.json\"", docker(with(br#"[{"Config":"d.json"}]"#))),
+        ("lists 0 layers", docker(with(br#"[{"Config":"c.json","Layers":[]}]"#))),
+        ("digest", docker(with(br#"[{"Config":"c.json","Layers":["c.json"]}]"#))),
+        ("larger than the 4 MiB", docker(t().with("manifest.json", &vec![b' '; 5 << 20]).end())),
+        ("twice", docker(t().with("a", b"").with("a", b"").end())),
+        ("a hard link", docker(t().raw(b'1', b"a", b"b", 0, b"").end())),
+        ("a block device", docker(t().raw(b'4', b"a", b"", 0, b"").end())),
+        ("leads out", docker(t().raw(b'2', b"a", b"../b", 0, b"").end())),
+        ("leads out", docker(t().raw(b'2', b"a", b"/etc/passwd", 0, b"").end())),
+        (
+            "link to a link",
+            docker(
+                t().raw(b'2', b"manifest.json", b"b", 0, b"").raw(b'2', b"b", b"manifest.json", 0, b"").end(),
+            ),
+        ),
+        ("unpack it first: gunzip", docker(vec![0x1f, 0x8b, 8, 0])),
+        ("no OCI archive", oci(t().end())),
+        ("no OCI archive", oci(t().with("oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#).end())),
+        ("version", oci(t().with("oci-layout", br#"{"imageLayoutVersion":"9"}"#).end())),
+        ("not the index", oci(layout(b"[]"))),
+        ("digest", oci(layout(br#"{"schemaVersion":2,"manifests":[{"digest":"../../etc","size":1}]}"#))),
+        ("ends too early", oci(layout(b"{}")[..1000].to_vec())),
+    ] {
+        assert!(e.to_string().contains(why), "{why}: {e}");
+    }
+}
+
+#[test]
+fn an_oci_archive_whose_blob_was_changed_is_refused() {
+    let (_folder, path) = room();
+    let sink = OciArchiveSink::create(&path).unwrap();
+    build(&sink, Compression::None, "1");
+    sink.close().unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    let at = bytes.windows(DISK.len()).position(|window| window == DISK).unwrap();
+    bytes[at] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let e = disk(&OciArchive::open(&path).unwrap(), &Which::Tag("1".into())).unwrap_err();
+    assert!(e.to_string().contains("has the digest"), "{e}");
+}

@@ -1,0 +1,56 @@
+//! One image out of an index.
+
+use crate::manifest::{Content, Document, Index, IndexEntry};
+use crate::place::{Place, Which};
+use crate::{Error, Kind, Result};
+
+/// How deep an index may lie in another.
+const DEPTH: usize = 4;
+
+/// The manifest of an image for an architecture (`amd64`, or `arm64/v8`). A name that leads to one image leads to it
+/// whatever its architecture; of an index, the one that fits is taken.
+pub fn manifest(place: &dyn Place, which: &Which, architecture: &str) -> Result<Document> {
+    let mut document = place.document(which)?;
+    for _ in 0..DEPTH {
+        let Content::Index(index) = &document.content else { return Ok(document) };
+        let entry = fitting(place.name(), index, architecture)?;
+        let next = place.document(&Which::Digest(entry.digest.parse()?))?;
+        if next.bytes.len() as u64 != crate::manifest::size(place.name(), entry.size)? {
+            let what =
+                format!("an index of {} promises {} bytes for {}", place.name(), entry.size, entry.digest);
+            return Err(Error::refused(what));
+        }
+        document = next;
+    }
+    Err(Error::refused(format!("{} has indexes in indexes, more than {DEPTH} deep", place.name())))
+}
+
+/// The first entry for that architecture; entries without a platform count for any, after those with one.
+fn fitting<'a>(name: &str, index: &'a Index, architecture: &str) -> Result<&'a IndexEntry> {
+    let (wanted, variant) = match architecture.split_once('/') {
+        Some((wanted, variant)) => (wanted, Some(variant)),
+        None => (architecture, None),
+    };
+    let fits = |entry: &&IndexEntry| {
+        entry.platform.as_ref().is_some_and(|p| {
+            p.os.to_string() == "linux"
+                && p.architecture.to_string() == wanted
+                && variant.is_none_or(|v| p.variant.as_deref() == Some(v))
+        })
+    };
+    let found = index.manifests.iter().find(fits);
+    let found = found.or_else(|| index.manifests.iter().find(|entry| entry.platform.is_none()));
+    found.ok_or_else(|| {
+        let known: Vec<String> = index.manifests.iter().filter_map(platform).take(16).collect();
+        let what = format!("{name} has no image for {architecture}; it has {}", known.join(", "));
+        Error::new(Kind::NotFound, what)
+    })
+}
+
+fn platform(entry: &IndexEntry) -> Option<String> {
+    let p = entry.platform.as_ref()?;
+    Some(match &p.variant {
+        Some(variant) => format!("{}/{variant}", p.architecture),
+        None => p.architecture.to_string(),
+    })
+}

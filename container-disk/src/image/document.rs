@@ -1,0 +1,147 @@
+//! Manifests and indexes.
+
+use super::{Config, Recipe};
+use crate::manifest::{
+    Content, Descriptor, Document, IMAGE_CONFIG_MEDIA_TYPE, IMAGE_DOCKER_CONFIG_MEDIA_TYPE,
+    IMAGE_DOCKER_LAYER_GZIP_MEDIA_TYPE, IMAGE_MANIFEST_LIST_MEDIA_TYPE, IMAGE_MANIFEST_MEDIA_TYPE, Index,
+    Manifest, OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE, Platform,
+};
+use crate::pack::Compression;
+use crate::{Digest, Error, Result};
+
+/// Whose documents. Containers read both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// The Open Container Initiative's.
+    Oci,
+    /// Docker's schema 2. It knows neither zstd nor annotations.
+    Docker,
+}
+
+/// The type of a layer in Docker's manifests: as an uncompressed one is called there is not agreed upon, this is what
+/// clients read.
+const DOCKER_LAYER: &str = "application/vnd.docker.image.rootfs.diff.tar";
+
+/// The config and the manifest of a recipe.
+pub fn manifest(recipe: &Recipe) -> Result<(Vec<u8>, Document)> {
+    let (own, config_type) = match recipe.kind {
+        Kind::Oci => (OCI_IMAGE_MEDIA_TYPE, IMAGE_CONFIG_MEDIA_TYPE),
+        Kind::Docker => (IMAGE_MANIFEST_MEDIA_TYPE, IMAGE_DOCKER_CONFIG_MEDIA_TYPE),
+    };
+    if recipe.kind == Kind::Docker && !recipe.annotations.is_empty() {
+        return Err(Error::usage("a Docker manifest has no annotations; use labels, or an OCI manifest"));
+    }
+    let config = Config::of(recipe).bytes();
+    let mut layers = vec![];
+    for layer in &recipe.layers {
+        let media_type = layer_type(recipe.kind, layer.compression)?;
+        layers.push(descriptor(media_type, &layer.digest, layer.size)?);
+    }
+    let manifest = Manifest {
+        media_type: Some(own.to_owned()),
+        config: descriptor(config_type, &Digest::of(&config), config.len() as u64)?,
+        layers,
+        annotations: (!recipe.annotations.is_empty()).then(|| recipe.annotations.clone()),
+        ..Manifest::default()
+    };
+    Ok((config, document(&manifest)?))
+}
+
+/// An index of one image.
+pub fn index(manifest: &Document, architecture: &str, variant: Option<&str>) -> Result<Document> {
+    let media_type = match manifest.media_type.as_str() {
+        IMAGE_MANIFEST_MEDIA_TYPE => IMAGE_MANIFEST_LIST_MEDIA_TYPE,
+        _ => OCI_IMAGE_INDEX_MEDIA_TYPE,
+    };
+    let empty = Index {
+        schema_version: 2,
+        media_type: Some(media_type.to_owned()),
+        manifests: vec![],
+        artifact_type: None,
+        annotations: None,
+    };
+    joined(empty, manifest, architecture, variant)
+}
+
+/// The index with this image in it, in place of the one it had for that architecture and variant. Entries are sorted,
+/// so the order of joining does not change the digest.
+pub fn join(
+    index: &Document,
+    manifest: &Document,
+    architecture: &str,
+    variant: Option<&str>,
+) -> Result<Document> {
+    match &index.content {
+        Content::Index(index) => joined((**index).clone(), manifest, architecture, variant),
+        Content::Manifest(_) => {
+            let what = format!("{} is one image, not an index that others could join", index.digest);
+            Err(Error::usage(what))
+        }
+    }
+}
+
+fn joined(
+    mut index: Index,
+    manifest: &Document,
+    architecture: &str,
+    variant: Option<&str>,
+) -> Result<Document> {
+    if !matches!(manifest.content, Content::Manifest(_)) {
+        return Err(Error::usage(format!("{} is an index; only an image can join another", manifest.digest)));
+    }
+    let d = descriptor(&manifest.media_type, &manifest.digest, manifest.bytes.len() as u64)?;
+    let platform = Platform {
+        architecture: architecture.into(),
+        os: "linux".into(),
+        os_version: None,
+        os_features: None,
+        variant: variant.map(str::to_owned),
+        features: None,
+    };
+    let same = |p: &Platform| {
+        p.os.to_string() == "linux"
+            && p.architecture == platform.architecture
+            && p.variant == platform.variant
+    };
+    index.manifests.retain(|entry| !entry.platform.as_ref().is_some_and(same));
+    index.manifests.push(crate::manifest::IndexEntry {
+        media_type: d.media_type,
+        digest: d.digest,
+        size: d.size,
+        platform: Some(platform),
+        annotations: None,
+        artifact_type: None,
+    });
+    index.manifests.sort_by_key(|entry| {
+        let platform = entry.platform.as_ref();
+        let text = platform.map(|p| (p.os.to_string(), p.architecture.to_string(), p.variant.clone()));
+        (text, entry.digest.clone())
+    });
+    document(&index)
+}
+
+fn layer_type(kind: Kind, compression: Compression) -> Result<&'static str> {
+    match (kind, compression) {
+        (Kind::Oci, compression) => Ok(compression.media_type()),
+        (Kind::Docker, Compression::None) => Ok(DOCKER_LAYER),
+        (Kind::Docker, Compression::Gzip) => Ok(IMAGE_DOCKER_LAYER_GZIP_MEDIA_TYPE),
+        (Kind::Docker, Compression::Zstd) => {
+            Err(Error::usage("a Docker manifest cannot name a zstd layer; use gzip, or an OCI manifest"))
+        }
+    }
+}
+
+fn descriptor(media_type: &str, digest: &Digest, size: u64) -> Result<Descriptor> {
+    let size = i64::try_from(size).map_err(|_| Error::usage(format!("{digest} is too large to be named")))?;
+    Ok(Descriptor {
+        media_type: media_type.to_owned(),
+        digest: digest.to_string(),
+        size,
+        ..Descriptor::default()
+    })
+}
+
+fn document(value: &impl serde::Serialize) -> Result<Document> {
+    let bytes = serde_json::to_vec(value).expect("text keys and values can be written");
+    Document::parse("what we have just written", bytes, None)
+}

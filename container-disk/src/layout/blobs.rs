@@ -1,0 +1,174 @@
+//! `blobs/ALGORITHM/HEX`: read by their digest, written under it once they are whole.
+
+use super::folder::Folder;
+use super::ingest::{PART, Temp};
+use crate::aside::Aside;
+use crate::digest::{Checked, Hasher};
+use crate::manifest::{self, Descriptor};
+use crate::place::{Blob, BlobWriter};
+use crate::section::Cursor;
+use crate::{Digest, Error, Kind, Result};
+use disk_format::ReadAt;
+use disk_format::read_at::FileAt;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+
+pub(crate) const BLOBS: &str = "blobs";
+
+/// The folder of the blobs of one algorithm.
+pub(crate) fn folder(top: &Folder, algorithm: &str) -> Result<Option<Folder>> {
+    top.sub(BLOBS)?.map_or(Ok(None), |blobs| blobs.sub(algorithm))
+}
+
+/// A blob's file and size.
+pub(crate) fn open(top: &Folder, digest: &Digest) -> Result<Option<(File, u64)>> {
+    folder(top, digest.algorithm())?.map_or(Ok(None), |folder| folder.file(&digest.hex()))
+}
+
+/// A blob that a descriptor promises.
+pub(crate) fn blob(top: &Folder, name: &str, descriptor: &Descriptor) -> Result<Arc<dyn Blob>> {
+    let digest: Digest = descriptor.digest.parse()?;
+    let promised = manifest::size(name, descriptor.size)?;
+    let Some((file, size)) = open(top, &digest)? else {
+        return Err(Error::new(Kind::NotFound, format!("{name} has no blob {digest}")));
+    };
+    if size != promised {
+        let what =
+            format!("the blob {digest} of {name} has {size} bytes, not the {promised} its manifest promises");
+        return Err(Error::refused(what));
+    }
+    let name = format!("the blob {digest} of {name}");
+    Ok(Arc::new(Held { name, digest, bytes: Arc::new(FileAt::new(file, size)) }))
+}
+
+/// A blob held open, in whatever holds it.
+pub(crate) struct Held {
+    pub(crate) name: String,
+    pub(crate) digest: Digest,
+    pub(crate) bytes: Arc<dyn ReadAt>,
+}
+
+impl Blob for Held {
+    fn size(&self) -> u64 {
+        self.bytes.size()
+    }
+
+    fn stream(&self, from: u64) -> Result<Box<dyn Read + Send>> {
+        let bytes = Cursor::new(Arc::clone(&self.bytes), from);
+        Ok(match from {
+            0 => Box::new(Checked::new(bytes, self.name.clone(), self.digest, self.size())),
+            _ => Box::new(bytes),
+        })
+    }
+
+    fn read_at(&self) -> Option<Arc<dyn ReadAt>> {
+        Some(Arc::clone(&self.bytes))
+    }
+}
+
+/// A blob on its way into a layout.
+pub(crate) struct Writer<'a> {
+    top: &'a Folder,
+    temp: Temp,
+    hash: Aside,
+    size: u64,
+    promised: Option<(Digest, u64)>,
+}
+
+impl<'a> Writer<'a> {
+    /// A new one.
+    pub(crate) fn new(top: &'a Folder, promised: Option<&Descriptor>) -> Result<Writer<'a>> {
+        let promised = promised.map(|d| promise(top, d)).transpose()?;
+        let hash = promised.map_or_else(Hasher::new, |(digest, _)| Hasher::like(&digest));
+        Ok(Writer { top, temp: Temp::new(top)?, hash: Aside::new(hash), size: 0, promised })
+    }
+
+    /// One that goes on where an earlier attempt was cut short, and how many bytes that had; begun anew while another
+    /// process is at it.
+    pub(crate) fn resume(top: &'a Folder, promised: &Descriptor) -> Result<(u64, Writer<'a>)> {
+        let (digest, size) = promise(top, promised)?;
+        let Some(temp) = Temp::half(top, half_name(&digest))? else {
+            return Ok((0, Writer::new(top, Some(promised))?));
+        };
+        let mut hash = Aside::new(Hasher::like(&digest));
+        let cannot = |e| Error::io(format!("cannot go on with {}", temp.path()), e);
+        let mut have = temp.file.metadata().map_err(cannot)?.len();
+        if have > size {
+            temp.file.set_len(0).map_err(cannot)?;
+            have = 0;
+        }
+        let mut piece = vec![0; 256 << 10];
+        let mut at = 0;
+        while at < have {
+            let n = usize::try_from(have - at).unwrap_or(usize::MAX).min(piece.len());
+            temp.file.read_exact_at(&mut piece[..n], at).map_err(cannot)?;
+            hash.update(&piece[..n])?;
+            at += n as u64;
+        }
+        Ok((have, Writer { top, temp, hash, size: have, promised: Some((digest, size)) }))
+    }
+
+    /// Compares with what was promised.
+    fn check(&self, digest: &Digest) -> Result<()> {
+        match self.promised {
+            Some((_, size)) if size != self.size => {
+                let what = format!("the blob {digest} ends after {} of its {size} bytes", self.size);
+                Err(Error::refused(what))
+            }
+            Some((promised, _)) if promised != *digest => {
+                Err(Error::refused(format!("the bytes of the blob {promised} have the digest {digest}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Write for Writer<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let after = self.size.checked_add(bytes.len() as u64).ok_or(io::ErrorKind::FileTooLarge)?;
+        if let Some((digest, size)) = self.promised
+            && after > size
+        {
+            self.temp.spoil();
+            return Err(Error::refused(format!("the blob {digest} is longer than its {size} bytes")).into());
+        }
+        let written = self.temp.file.write_all_at(bytes, self.size);
+        written.map_err(|e| Error::io(format!("cannot write {}", self.temp.path()), e))?;
+        self.hash.update(bytes)?;
+        self.size = after;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl BlobWriter for Writer<'_> {
+    fn finish(mut self: Box<Self>) -> Result<(Digest, u64)> {
+        let like = self.promised.map_or_else(Hasher::new, |(digest, _)| Hasher::like(&digest));
+        let digest = std::mem::replace(&mut self.hash, Aside::new(like)).finish()?;
+        if let Err(e) = self.check(&digest) {
+            // A half blob may be gone on with; one that is whole and wrong may not.
+            if self.promised.is_some_and(|(_, size)| size == self.size) {
+                self.temp.spoil();
+            }
+            return Err(e);
+        }
+        let to = self.top.make_sub(BLOBS)?.make_sub(digest.algorithm())?;
+        self.temp.rename(&to, &digest.hex())?;
+        Ok((digest, self.size))
+    }
+}
+
+/// What a half blob is called.
+pub(crate) fn half_name(digest: &Digest) -> String {
+    format!("{PART}{}-{}", digest.algorithm(), digest.hex())
+}
+
+fn promise(top: &Folder, descriptor: &Descriptor) -> Result<(Digest, u64)> {
+    let size = manifest::size(&top.path().display().to_string(), descriptor.size)?;
+    Ok((descriptor.digest.parse()?, size))
+}

@@ -1,0 +1,170 @@
+//! A folder held open: everything in it is opened by its own name below it, and no link is followed on the way, so
+//! nothing that somebody put into an image layout leads out of it.
+
+use crate::{Error, Result};
+use rustix::fs::{AtFlags, CWD, Dir, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// An open folder.
+pub(crate) struct Folder {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// Does not wait for the other end, should it be a pipe.
+const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
+
+impl Folder {
+    /// The folder a person named; here alone links are followed.
+    pub(crate) fn open(path: &Path) -> Result<Folder> {
+        let fd = rustix::fs::openat(CWD, path, FOLDER, Mode::empty());
+        Ok(Folder { fd: fd.map_err(|e| cannot("open the folder", path, e))?, path: path.to_owned() })
+    }
+
+    /// The same; made where it does not exist, with the folders on the way.
+    pub(crate) fn create(path: &Path) -> Result<Folder> {
+        std::fs::create_dir_all(path)
+            .map_err(|e| Error::io(format!("cannot make the folder {}", path.display()), e))?;
+        Folder::open(path)
+    }
+
+    /// Where it is, for messages.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A folder in it.
+    pub(crate) fn sub(&self, name: &str) -> Result<Option<Folder>> {
+        let path = self.path.join(name);
+        match rustix::fs::openat(&self.fd, name, FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
+            Ok(fd) => Ok(Some(Folder { fd, path })),
+            Err(Errno::NOENT) => Ok(None),
+            Err(Errno::LOOP | Errno::NOTDIR) => {
+                let what =
+                    format!("{} is not a folder; links in an image layout are not followed", path.display());
+                Err(Error::refused(what))
+            }
+            Err(e) => Err(cannot("open the folder", &path, e)),
+        }
+    }
+
+    /// A folder in it, made where it does not exist.
+    pub(crate) fn make_sub(&self, name: &str) -> Result<Folder> {
+        // Somebody else may remove an empty one between the two calls.
+        for _ in 0..8 {
+            if let Some(sub) = self.sub(name)? {
+                return Ok(sub);
+            }
+            match rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(0o777)) {
+                Ok(()) => self.sync()?,
+                Err(Errno::EXIST) => {}
+                Err(e) => return Err(cannot("make the folder", &self.path.join(name), e)),
+            }
+        }
+        Err(Error::failed(format!("the folder {} vanishes again and again", self.path.join(name).display())))
+    }
+
+    /// A regular file in it, and its size.
+    pub(crate) fn file(&self, name: &str) -> Result<Option<(File, u64)>> {
+        let path = self.path.join(name);
+        match rustix::fs::openat(&self.fd, name, FILE | OFlags::RDONLY, Mode::empty()) {
+            Ok(fd) => {
+                let file = File::from(fd);
+                let size = regular(&file, &path)?;
+                Ok(Some((file, size)))
+            }
+            Err(Errno::NOENT) => Ok(None),
+            Err(Errno::LOOP) => {
+                let what = format!("{} is a link; links in an image layout are not followed", path.display());
+                Err(Error::refused(what))
+            }
+            Err(e) => Err(cannot("open", &path, e)),
+        }
+    }
+
+    /// A regular file in it to write to, made where it does not exist.
+    pub(crate) fn make_file(&self, name: &str) -> Result<File> {
+        let path = self.path.join(name);
+        let flags = FILE | OFlags::RDWR | OFlags::CREATE;
+        let fd = rustix::fs::openat(&self.fd, name, flags, Mode::from_raw_mode(0o666));
+        let file = File::from(fd.map_err(|e| cannot("write", &path, e))?);
+        regular(&file, &path)?;
+        Ok(file)
+    }
+
+    /// A file that must not exist yet; `None` if it does.
+    pub(crate) fn new_file(&self, name: &str) -> Result<Option<File>> {
+        let flags = FILE | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+        match rustix::fs::openat(&self.fd, name, flags, Mode::from_raw_mode(0o666)) {
+            Ok(fd) => Ok(Some(fd.into())),
+            Err(Errno::EXIST) => Ok(None),
+            Err(e) => Err(cannot("write", &self.path.join(name), e)),
+        }
+    }
+
+    /// Gives a file of this folder another name, in `to`, and makes that durable.
+    pub(crate) fn rename(&self, from: &str, to: &Folder, name: &str) -> Result<()> {
+        let moved = rustix::fs::renameat(&self.fd, from, &to.fd, name);
+        moved.map_err(|e| cannot("rename a whole file to", &to.path.join(name), e))?;
+        to.sync()
+    }
+
+    /// Removes a file; whether it was there.
+    pub(crate) fn remove(&self, name: &str) -> Result<bool> {
+        match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
+            Ok(()) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(e) => Err(cannot("remove", &self.path.join(name), e)),
+        }
+    }
+
+    /// Removes a folder of it if that is empty.
+    pub(crate) fn remove_empty(&self, name: &str) {
+        let _ = rustix::fs::unlinkat(&self.fd, name, AtFlags::REMOVEDIR);
+    }
+
+    /// The names in it that are text, sorted.
+    pub(crate) fn names(&self) -> Result<Vec<String>> {
+        let listed = Dir::read_from(&self.fd).and_then(Iterator::collect::<rustix::io::Result<Vec<_>>>);
+        let listed = listed.map_err(|e| cannot("list", &self.path, e))?;
+        let names = listed.iter().filter_map(|entry| entry.file_name().to_str().ok());
+        let mut names: Vec<String> = names.filter(|n| *n != "." && *n != "..").map(str::to_owned).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Makes the names in it durable.
+    pub(crate) fn sync(&self) -> Result<()> {
+        rustix::fs::fsync(&self.fd).map_err(|e| cannot("make durable the folder", &self.path, e))
+    }
+
+    /// Excludes every other holder until the result is dropped. Waits.
+    pub(crate) fn lock(&self) -> Result<OwnedFd> {
+        let again = Folder::sub(self, ".")?.map(|folder| folder.fd);
+        let fd = again.ok_or_else(|| cannot("open the folder", &self.path, Errno::NOENT))?;
+        if rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive).is_err() {
+            tracing::info!("waiting for another process that changes {}", self.path.display());
+            rustix::fs::flock(&fd, FlockOperation::LockExclusive)
+                .map_err(|e| cannot("lock", &self.path, e))?;
+        }
+        Ok(fd)
+    }
+}
+
+fn regular(file: &File, path: &Path) -> Result<u64> {
+    let facts = file.metadata().map_err(|e| Error::io(format!("cannot read {}", path.display()), e))?;
+    if facts.is_file() {
+        Ok(facts.len())
+    } else {
+        Err(Error::refused(format!("{} is not a regular file", path.display())))
+    }
+}
+
+fn cannot(what: &str, path: &Path, e: Errno) -> Error {
+    Error::io(format!("cannot {what} {}", path.display()), io::Error::from(e))
+}

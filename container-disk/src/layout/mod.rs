@@ -1,0 +1,226 @@
+//! `oci:DIR[:TAG]`: an OCI image layout in a folder.
+//!
+//! ```text
+//!  DIR/oci-layout                        {"imageLayoutVersion":"1.0.0"}
+//!  DIR/index.json                        documents, and their names            index.rs
+//!  DIR/blobs/sha256/HEX                  documents, configs, layers            blobs.rs
+//!  DIR/ingest/…                          on their way; gone when nobody writes ingest.rs
+//! ```
+//!
+//! A blob is written into the ingest folder, synced, renamed; only then a document that needs it may be put, and only
+//! then the index names that document. So a cut at any moment leaves blobs that nobody needs, never a name that leads
+//! nowhere. Two processes may write at once: the index is changed under a lock of the folder.
+//!
+//! A layout that others made is read with care: documents are bounded and have the digest they are asked for by, a
+//! blob's digest is checked as it streams, and no link inside the folder is followed (`folder.rs`).
+
+pub(crate) mod blobs;
+pub(crate) mod folder;
+pub(crate) mod index;
+pub(crate) mod ingest;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use crate::digest::Hasher;
+use crate::manifest::{self, Content, Descriptor, Document};
+use crate::place::{Blob, BlobWriter, Place, Sink, Which};
+use crate::{Digest, Error, Kind, Result};
+use folder::Folder;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+pub(crate) const OCI_LAYOUT: &str = "oci-layout";
+pub(crate) const LAYOUT_VERSION: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
+
+/// A layout, to read and to write.
+pub struct Layout {
+    pub(crate) top: Folder,
+    name: String,
+    /// Whether the ingest folder belongs to it for good.
+    is_store: bool,
+}
+
+impl Layout {
+    /// One that exists.
+    pub fn open(path: &Path) -> Result<Layout> {
+        let top = Folder::open(path)?;
+        let name = format!("oci:{}", path.display());
+        let Some((file, _)) = top.file(OCI_LAYOUT)? else {
+            let what = format!("{} is not an image layout: it has no file {OCI_LAYOUT}", path.display());
+            return Err(Error::refused(what));
+        };
+        let said = manifest::read_bounded(&name, file)?;
+        check_version(&name, &said)?;
+        Ok(Layout { top, name, is_store: false })
+    }
+
+    /// One that exists, or a new one in a folder that is empty or does not exist.
+    pub fn create(path: &Path) -> Result<Layout> {
+        Layout::create_as(path, format!("oci:{}", path.display()), false)
+    }
+
+    pub(crate) fn create_as(path: &Path, name: String, is_store: bool) -> Result<Layout> {
+        let top = Folder::create(path)?;
+        if top.file(OCI_LAYOUT)?.is_none() {
+            let known = [index::INDEX, blobs::BLOBS, ingest::INGEST, "lock"];
+            if let Some(other) = top.names()?.iter().find(|n| !known.contains(&n.as_str())) {
+                let what = format!(
+                    "{} holds {other:?} and is no image layout; name an empty folder",
+                    path.display()
+                );
+                return Err(Error::usage(what));
+            }
+            top.make_sub(blobs::BLOBS)?.make_sub("sha256")?;
+            index::change(&top, |_| Ok(()))?;
+            index::write(&top, OCI_LAYOUT, LAYOUT_VERSION)?;
+        }
+        ingest::clear(&top, false)?;
+        let layout = Layout { top, name, is_store };
+        index::read(&layout.top)?;
+        Ok(layout)
+    }
+
+    /// What a person means who names a tag, or none where there is but one image.
+    pub fn which(&self, tag: Option<&str>) -> Result<Which> {
+        index::read(&self.top)?.which(&self.name, tag)
+    }
+
+    /// Its names, in the order of the index.
+    pub fn tags(&self) -> Result<Vec<String>> {
+        let index = index::read(&self.top)?;
+        Ok(index.manifests.iter().filter_map(|entry| entry.tag().map(str::to_owned)).collect())
+    }
+
+    /// A document by digest; `said` is the media type its index told.
+    fn by_digest(&self, digest: &Digest, said: Option<&str>) -> Result<Document> {
+        let name = format!("{digest} of {}", self.name);
+        let Some((file, _)) = blobs::open(&self.top, digest)? else {
+            return Err(Error::new(Kind::NotFound, format!("{} has no document {digest}", self.name)));
+        };
+        let bytes = manifest::read_bounded(&name, file)?;
+        checked(&name, digest, bytes, said)
+    }
+
+    /// Everything a document needs is here.
+    fn check_whole(&self, document: &Document) -> Result<()> {
+        for (digest, size) in needs(document) {
+            let here = blobs::open(&self.top, &digest.parse()?)?;
+            if here.is_none_or(|(_, here)| i64::try_from(here) != Ok(size)) {
+                let what = format!("{} needs {digest}, which {} does not hold", document.digest, self.name);
+                return Err(Error::failed(what));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Place for Layout {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn document(&self, which: &Which) -> Result<Document> {
+        match which {
+            Which::Digest(digest) => self.by_digest(digest, None),
+            Which::Tag(tag) => {
+                let index = index::read(&self.top)?;
+                let entry = index.find(&self.name, tag)?;
+                let document = self.by_digest(&entry.digest.parse()?, entry.media_type.as_deref())?;
+                if document.bytes.len() as u64 != entry.size {
+                    let what = format!(
+                        "the index of {} promises {} bytes for {}",
+                        self.name, entry.size, entry.digest
+                    );
+                    return Err(Error::refused(what));
+                }
+                Ok(document)
+            }
+        }
+    }
+
+    fn blob(&self, descriptor: &Descriptor) -> Result<Arc<dyn Blob>> {
+        blobs::blob(&self.top, &self.name, descriptor)
+    }
+}
+
+impl Sink for Layout {
+    fn has(&self, descriptor: &Descriptor) -> Result<bool> {
+        let promised = manifest::size(&self.name, descriptor.size)?;
+        Ok(blobs::open(&self.top, &descriptor.digest.parse()?)?.is_some_and(|(_, size)| size == promised))
+    }
+
+    fn begin(&self, promised: Option<&Descriptor>) -> Result<Box<dyn BlobWriter + '_>> {
+        Ok(Box::new(blobs::Writer::new(&self.top, promised)?))
+    }
+
+    fn resume(&self, promised: &Descriptor) -> Result<(u64, Box<dyn BlobWriter + '_>)> {
+        if !self.is_store {
+            return Ok((0, self.begin(Some(promised))?));
+        }
+        let (have, writer) = blobs::Writer::resume(&self.top, promised)?;
+        Ok((have, Box::new(writer)))
+    }
+
+    fn put(&self, document: &Document, tag: Option<&str>) -> Result<()> {
+        self.check_whole(document)?;
+        if blobs::open(&self.top, &document.digest)?.is_none_or(|(_, n)| n != document.bytes.len() as u64) {
+            let mut blob: Box<dyn BlobWriter> = Box::new(blobs::Writer::new(&self.top, None)?);
+            let written = blob.write_all(&document.bytes);
+            written.map_err(|e| Error::io(format!("cannot write to {}", self.name), e))?;
+            blob.finish()?;
+        }
+        match tag {
+            Some(tag) => index::change(&self.top, |index| {
+                index.set(tag, document);
+                Ok(())
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Layout {
+    fn drop(&mut self) {
+        if !self.is_store {
+            self.top.remove_empty(ingest::INGEST);
+        }
+    }
+}
+
+/// A document that has the digest it was asked for by.
+pub(crate) fn checked(name: &str, digest: &Digest, bytes: Vec<u8>, said: Option<&str>) -> Result<Document> {
+    let mut hash = Hasher::like(digest);
+    hash.update(&bytes);
+    let actual = hash.finish();
+    if actual != *digest {
+        return Err(Error::refused(format!("the document {name} has the digest {actual}: it was changed")));
+    }
+    Document::parse(name, bytes, said)
+}
+
+/// The documents and blobs that a document needs, with the sizes it promises.
+pub(crate) fn needs(document: &Document) -> Vec<(&str, i64)> {
+    match &document.content {
+        Content::Manifest(m) => {
+            std::iter::once(&m.config).chain(&m.layers).map(|d| (d.digest.as_str(), d.size)).collect()
+        }
+        Content::Index(i) => i.manifests.iter().map(|m| (m.digest.as_str(), m.size)).collect(),
+    }
+}
+
+/// Version 1 of the layout is all there is.
+pub(crate) fn check_version(name: &str, oci_layout: &[u8]) -> Result<()> {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Said {
+        image_layout_version: String,
+    }
+    let said: Said = serde_json::from_slice(oci_layout)
+        .map_err(|e| Error::refused(format!("the file {OCI_LAYOUT} of {name} cannot be read")).because(e))?;
+    if said.image_layout_version.starts_with("1.") {
+        return Ok(());
+    }
+    let version = said.image_layout_version;
+    Err(Error::refused(format!("{name} is an image layout of version {version:?}; only 1.0.0 is known")))
+}

@@ -1,0 +1,256 @@
+//! The one disk in an image.
+//!
+//! ```text
+//!  layers, lowest first ──scan──► changes of each ──merge──► tree ──rules──► the disk ──► its bytes
+//!                         scan.rs                   tree.rs        rules.rs       stream.rs
+//! ```
+//!
+//! | layer | is read |
+//! |---|---|
+//! | not compressed, where the place reads at any offset | headers only |
+//! | any other | as a stream, to its end |
+//! | the largest of these, with [`Options::one_pass`] | up to the disk; the rest while the disk is read |
+//!
+//! With `one_pass` nothing is read twice: what would refuse the image after the disk's last byte (another disk, a wrong
+//! digest) is the error that ends the disk's stream. Whoever keeps a disk only after a clean end never keeps a wrong
+//! one.
+//!
+//! **Rules**, those of the readers that images are made for: a path that is asked for; else the one file in `/disk`;
+//! else, where there is no `/disk`, the one file at the root and nothing beside it. Upper layers replace and delete
+//! what is below. Links and devices are never taken for a disk, and no name may lead out of the image.
+
+mod boot;
+mod rules;
+mod scan;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+pub use boot::{Boot, boot};
+
+use crate::manifest::{Descriptor, Manifest};
+use crate::pack::Compression;
+use crate::peel;
+use crate::place::{Blob, Place};
+use crate::section::Section;
+use crate::tar::{BLOCK, Members, Seekable, Streamed};
+use crate::{Digest, Error, Result};
+use disk_format::ReadAt;
+use scan::{Changes, Interest};
+use std::io::Read;
+use std::sync::Arc;
+use stream::{Rest, Stream};
+use tree::Tree;
+
+/// What to look for, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The file, where it is not for the rules to decide.
+    pub path: Option<String>,
+    /// Whether what follows the disk in its layer may be judged while the disk is read.
+    pub one_pass: bool,
+    /// Bytes that a layer may unpack to.
+    pub limit: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { path: None, one_pass: false, limit: 16 << 40 }
+    }
+}
+
+/// Where the disk is.
+pub struct Located {
+    /// Which layer, counted from 0, the lowest.
+    pub layer: usize,
+    /// Of that layer.
+    pub digest: Digest,
+    /// Of that layer.
+    pub compression: Compression,
+    /// `disk/disk.img`.
+    pub path: String,
+    /// Bytes of the disk's file.
+    pub size: u64,
+    /// Owner.
+    pub uid: u64,
+    /// Group.
+    pub gid: u64,
+    /// Permissions.
+    pub mode: u64,
+    /// Where the file begins in the layer's tar.
+    pub offset: u64,
+    source: Source,
+    image: Arc<Image>,
+    /// The scan as it stands at the disk's first byte.
+    paused: Option<Stream>,
+}
+
+/// Finds the disk of an image.
+pub fn disk(place: &dyn Place, manifest: &Manifest, options: &Options) -> Result<Located> {
+    let interest = Interest::new(options.path.as_deref())?;
+    let sources = manifest.layers.iter().enumerate();
+    let sources =
+        sources.map(|(at, d)| Source::open(place, at, d, options.limit)).collect::<Result<Vec<_>>>()?;
+    // The layer that is worth reading but once, and so is read last.
+    let carrier = (0..sources.len())
+        .filter(|&at| options.one_pass && !sources[at].is_seekable())
+        .max_by_key(|&at| sources[at].blob.size());
+    let mut layers = vec![];
+    for (at, source) in sources.iter().enumerate() {
+        layers.push(if Some(at) == carrier { None } else { Some(source.scan(&interest, at)?) });
+    }
+    let name = place.name().to_owned();
+    let mut image = Image { name, interest, layers };
+    if let Some(at) = carrier {
+        let source = &sources[at];
+        match Stream::search(source.members()?, at, &image)? {
+            Rest::Paused(stream, path) => {
+                let entry = stream.entry().clone();
+                return Ok(located(source.clone(), at, path, &entry, Arc::new(image), Some(stream)));
+            }
+            Rest::Scanned(changes) => image.layers[at] = Some(changes),
+        }
+    }
+    let (path, entry) = image.judge()?;
+    let source = sources[entry.layer].clone();
+    Ok(located(source, entry.layer, path, &entry, Arc::new(image), None))
+}
+
+impl Located {
+    /// Whether the whole image has been looked at. If not, an error at the end of the stream may tell that this is not
+    /// its one disk.
+    pub fn is_settled(&self) -> bool {
+        self.image.layers[self.layer].is_some()
+    }
+
+    /// The disk's bytes, in order. Its end tells that the layer has the size and the digest the manifest promises, and
+    /// that nothing in it speaks against this disk.
+    pub fn stream(&mut self) -> Result<Box<dyn Read + Send>> {
+        let mut stream = match self.paused.take() {
+            Some(stream) => stream,
+            None => Stream::again(self.source.in_order()?, self.layer, &self.image, &self.path)?,
+        };
+        if stream.entry().at != self.offset || stream.entry().size != self.size {
+            return Err(Error::refused(format!(
+                "{} is not what it was when it was first read",
+                self.source.name
+            )));
+        }
+        stream.settle_by(Arc::clone(&self.image));
+        Ok(Box::new(stream))
+    }
+
+    /// The disk's bytes at any offset, where its layer is not compressed and its place can do that. **No digest is
+    /// checked**: only for places whose blobs were checked when they came (the store), or together with `verify`.
+    pub fn read_at(&self) -> Option<Result<Arc<dyn ReadAt>>> {
+        let bytes = self.source.seekable.clone()?;
+        let section = Section::new(&self.path, bytes, self.offset, self.size);
+        Some(section.map(|section| Arc::new(section) as Arc<dyn ReadAt>))
+    }
+}
+
+fn located(
+    source: Source,
+    layer: usize,
+    path: String,
+    entry: &tree::Entry,
+    image: Arc<Image>,
+    paused: Option<Stream>,
+) -> Located {
+    let (digest, compression) = (source.digest, source.compression);
+    let tree::Entry { size, uid, gid, mode, at: offset, .. } = *entry;
+    Located { layer, digest, compression, path, size, uid, gid, mode, offset, source, image, paused }
+}
+
+/// What is known of an image's layers. One that has not been read to its end is missing.
+struct Image {
+    name: String,
+    interest: Interest,
+    layers: Vec<Option<Changes>>,
+}
+
+impl Image {
+    /// The disk, by all that is known.
+    fn judge(&self) -> Result<(String, tree::Entry)> {
+        self.judge_with(None)
+    }
+
+    /// The same, with another idea of one layer.
+    fn judge_with(&self, other: Option<(usize, &Changes)>) -> Result<(String, tree::Entry)> {
+        let mut tree = Tree::default();
+        for (at, known) in self.layers.iter().enumerate() {
+            let changes = match other {
+                Some((layer, changes)) if layer == at => Some(changes),
+                _ => known.as_ref(),
+            };
+            if let Some(changes) = changes {
+                tree.apply(&self.name, at, changes)?;
+            }
+        }
+        rules::choose(&self.name, &tree, self.interest.path())
+    }
+}
+
+/// A layer, and the ways to read it.
+#[derive(Clone)]
+struct Source {
+    /// "layer 2 of docker://h/r".
+    name: String,
+    descriptor: Descriptor,
+    digest: Digest,
+    compression: Compression,
+    blob: Arc<dyn Blob>,
+    /// Its tar at any offset.
+    seekable: Option<Arc<dyn ReadAt>>,
+    limit: u64,
+}
+
+impl Source {
+    fn open(place: &dyn Place, at: usize, descriptor: &Descriptor, limit: u64) -> Result<Source> {
+        let name = format!("layer {} of {}", at + 1, place.name());
+        let blob = place.blob(descriptor)?;
+        let mut source = Source {
+            digest: descriptor.digest.parse()?,
+            descriptor: descriptor.clone(),
+            compression: Compression::None,
+            seekable: None,
+            name,
+            blob,
+            limit,
+        };
+        match source.blob.read_at() {
+            Some(bytes) => {
+                let mut head = vec![0; bytes.size().min(BLOCK as u64) as usize];
+                let read = bytes.read_exact_at(&mut head, 0);
+                read.map_err(|e| Error::io(format!("cannot read {}", source.name), e))?;
+                source.compression = peel::compression(&source.name, &descriptor.media_type, &head)?;
+                source.seekable = (source.compression == Compression::None).then_some(bytes);
+            }
+            None => source.compression = peel::told(&source.name, &descriptor.media_type)?,
+        }
+        Ok(source)
+    }
+
+    fn is_seekable(&self) -> bool {
+        self.seekable.is_some()
+    }
+
+    fn scan(&self, interest: &Interest, at: usize) -> Result<Changes> {
+        scan::all(self.members()?, interest, at)
+    }
+
+    /// Its members in the cheapest way.
+    fn members(&self) -> Result<Members> {
+        match &self.seekable {
+            Some(bytes) => Ok(Members::new(self.name.clone(), Seekable::new(Arc::clone(bytes)))),
+            None => self.in_order(),
+        }
+    }
+
+    /// Its members with all checks.
+    fn in_order(&self) -> Result<Members> {
+        let tar = peel::open(&self.name, &self.descriptor, &*self.blob, self.limit)?;
+        Ok(Members::new(self.name.clone(), Streamed::new(tar)))
+    }
+}

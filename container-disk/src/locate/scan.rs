@@ -1,0 +1,144 @@
+//! What one layer changes, as far as it matters.
+
+use super::tree::{Entry, Kind};
+use crate::tar::{Member, Members, What, quoted};
+use crate::{Error, Result};
+use std::collections::BTreeMap;
+
+/// A name that begins so says something about another.
+const WHITEOUT: &str = ".wh.";
+/// What it says then: nothing below is to be seen through this folder.
+const OPAQUE: &str = ".wh..wh..opq";
+/// Names that are kept of one layer. A disk needs two.
+const KEPT: usize = 1 << 16;
+/// Members of one layer; the largest operating systems have a few hundred thousand.
+const MEMBERS: u64 = 4 << 20;
+/// Bytes of a layer beside the largest file that could be the disk.
+const BESIDE: u64 = 64 << 30;
+
+/// What matters.
+pub(super) struct Interest {
+    path: Option<String>,
+}
+
+impl Interest {
+    pub(super) fn new(path: Option<&str>) -> Result<Interest> {
+        let Some(path) = path else { return Ok(Interest { path: None }) };
+        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+        if parts.is_empty() || parts.contains(&"..") {
+            return Err(Error::usage(format!("{path:?} names no file of an image; write /disk/NAME")));
+        }
+        Ok(Interest { path: Some(parts.join("/")) })
+    }
+
+    pub(super) fn path(&self) -> Option<&str> {
+        self.path.as_deref()
+    }
+
+    /// Whether it could be the disk, by its name alone.
+    pub(super) fn could_be_the_disk(&self, name: &str) -> bool {
+        match &self.path {
+            Some(path) => name == path,
+            None => name.strip_prefix("disk/").is_some_and(|name| !name.contains('/')),
+        }
+    }
+
+    fn keeps(&self, name: &str) -> bool {
+        let on_the_way =
+            |path: &str| path == name || path.strip_prefix(name).is_some_and(|r| r.starts_with('/'));
+        !name.contains('/') || name.starts_with("disk/") || self.path().is_some_and(on_the_way)
+    }
+}
+
+/// What one layer changes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Changes {
+    pub(super) entries: BTreeMap<String, Entry>,
+    /// Paths of layers below that are gone.
+    pub(super) deleted: Vec<String>,
+    /// Folders through which layers below are not seen.
+    pub(super) opaque: Vec<String>,
+    members: u64,
+    /// Bytes of all files, and of the largest that could be the disk.
+    bytes: u64,
+    largest: u64,
+}
+
+impl Changes {
+    /// One more member.
+    pub(super) fn take(&mut self, interest: &Interest, layer: usize, member: &Member) -> Result<()> {
+        self.count(interest, layer, member)?;
+        let (folder, name) = member.name.rsplit_once('/').unwrap_or(("", &member.name));
+        if name == OPAQUE {
+            if folder.is_empty() || interest.keeps(folder) {
+                self.opaque.push(folder.to_owned());
+            }
+        } else if let Some(name) = name.strip_prefix(WHITEOUT) {
+            let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+            if interest.keeps(&path) {
+                self.deleted.push(path);
+            }
+        } else if !member.name.is_empty() && interest.keeps(&member.name) {
+            self.keep(layer, member)?;
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, layer: usize, member: &Member) -> Result<()> {
+        let kind = match &member.what {
+            What::File => Kind::File,
+            What::Folder => Kind::Folder,
+            What::HardLink(to) => Kind::Other(format!("a hard link to {}", quoted(to))),
+            What::Symlink(to) => Kind::Other(format!("a link to {}", quoted(to))),
+            What::Special(kind) => Kind::Other(format!("a {kind}")),
+        };
+        let &Member { size, at, uid, gid, mode, .. } = member;
+        let both_folders = |old: &Entry| old.kind == Kind::Folder && kind == Kind::Folder;
+        if self.entries.get(&member.name).is_some_and(|old| !both_folders(old)) {
+            let what = format!("layer {} holds {} twice", layer + 1, quoted(&member.name));
+            return Err(Error::refused(what));
+        }
+        self.entries.insert(member.name.clone(), Entry { kind, layer, at, size, uid, gid, mode });
+        Ok(())
+    }
+
+    fn count(&mut self, interest: &Interest, layer: usize, member: &Member) -> Result<()> {
+        self.members += 1;
+        self.bytes = self.bytes.saturating_add(member.size);
+        if member.what == What::File
+            && (!member.name.contains('/') || interest.could_be_the_disk(&member.name))
+        {
+            self.largest = self.largest.max(member.size);
+        }
+        let beside = self.bytes - self.largest.min(self.bytes);
+        let many = self.members > MEMBERS
+            || beside > BESIDE
+            || self.entries.len() + self.deleted.len() + self.opaque.len() > KEPT;
+        if many {
+            let what =
+                format!("layer {} holds far more than a disk: {} files so far", layer + 1, self.members);
+            return Err(Error::refused(what));
+        }
+        Ok(())
+    }
+}
+
+/// Reads a layer to its end.
+pub(super) fn all(mut members: Members, interest: &Interest, layer: usize) -> Result<Changes> {
+    let mut changes = Changes::default();
+    rest(&mut members, &mut changes, interest, layer)?;
+    Ok(changes)
+}
+
+/// The same from where it stands.
+pub(super) fn rest(
+    members: &mut Members,
+    changes: &mut Changes,
+    interest: &Interest,
+    layer: usize,
+) -> Result<()> {
+    while let Some(member) = members.next()? {
+        changes.take(interest, layer, &member)?;
+    }
+    members.drain()
+}

@@ -1,0 +1,101 @@
+//! The layers merged, as far as they matter: what is at the root, under `/disk`, and on the way to a path.
+
+use super::scan::Changes;
+use crate::tar::quoted;
+use crate::{Error, Result};
+use std::collections::BTreeMap;
+
+/// Something in the image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) kind: Kind,
+    pub(super) layer: usize,
+    /// Where its bytes begin in the layer's tar.
+    pub(super) at: u64,
+    pub(super) size: u64,
+    pub(super) uid: u64,
+    pub(super) gid: u64,
+    pub(super) mode: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Kind {
+    File,
+    Folder,
+    /// "a link to x", "a block device".
+    Other(String),
+}
+
+/// The merged layers.
+#[derive(Default)]
+pub(super) struct Tree {
+    pub(super) entries: BTreeMap<String, Entry>,
+    /// Files that an upper layer deletes, and which layer that is.
+    pub(super) deleted: Vec<(String, usize)>,
+}
+
+impl Tree {
+    /// Puts a layer on top.
+    pub(super) fn apply(&mut self, image: &str, layer: usize, changes: &Changes) -> Result<()> {
+        for folder in &changes.opaque {
+            self.remove_below(folder, layer);
+        }
+        for path in &changes.deleted {
+            self.remove_below(path, layer);
+            if let Some(gone) = self.entries.remove(path) {
+                self.note(path, &gone, layer);
+            }
+        }
+        for (path, entry) in &changes.entries {
+            if let Some(over) = parents(path).find(|p| self.kind(p).is_some_and(|kind| *kind != Kind::Folder))
+            {
+                let what = format!(
+                    "{image} has {} below {}, which is no folder: programs differ in what they make of that",
+                    quoted(path),
+                    quoted(over)
+                );
+                return Err(Error::refused(what));
+            }
+            if entry.kind != Kind::Folder {
+                self.remove_below(path, layer);
+            }
+            self.entries.insert(path.clone(), entry.clone());
+        }
+        Ok(())
+    }
+
+    pub(super) fn kind(&self, path: &str) -> Option<&Kind> {
+        self.entries.get(path).map(|entry| &entry.kind)
+    }
+
+    /// What lies in a folder, at any depth.
+    pub(super) fn below<'a>(&'a self, folder: &str) -> impl Iterator<Item = (&'a String, &'a Entry)> {
+        let prefix = prefix(folder);
+        let from = self.entries.range(prefix.clone()..);
+        from.take_while(move |(path, _)| path.starts_with(&prefix))
+    }
+
+    fn remove_below(&mut self, folder: &str, layer: usize) {
+        let paths: Vec<String> = self.below(folder).map(|(path, _)| path.clone()).collect();
+        for path in paths {
+            if let Some(gone) = self.entries.remove(&path) {
+                self.note(&path, &gone, layer);
+            }
+        }
+    }
+
+    fn note(&mut self, path: &str, gone: &Entry, layer: usize) {
+        if gone.kind == Kind::File {
+            self.deleted.push((path.to_owned(), layer));
+        }
+    }
+}
+
+/// The folders that a path lies in.
+pub(super) fn parents(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').map(|(at, _)| &path[..at])
+}
+
+fn prefix(folder: &str) -> String {
+    if folder.is_empty() { String::new() } else { format!("{folder}/") }
+}

@@ -1,0 +1,230 @@
+//! A layer on its way into a sink.
+
+use super::lanes::{DEPTH, Lanes, Piece};
+use super::packer::{Compression, PIECE};
+use super::{BOOT, DISK, OWNER, OWNER_NAME, Options};
+use crate::aside::Aside;
+use crate::digest::Hasher;
+use crate::place::{BlobWriter, Sink};
+use crate::tar::{END, Item, head, rest};
+use crate::{Digest, Error, Result};
+use std::io::{self, Write};
+
+/// A finished layer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layer {
+    /// Of the blob.
+    pub digest: Digest,
+    /// Bytes of the blob.
+    pub size: u64,
+    /// The digest of the tar inside.
+    pub diff_id: Digest,
+    /// Bytes of the tar inside.
+    pub tar_size: u64,
+    /// How the blob is compressed.
+    pub compression: Compression,
+}
+
+/// Makes a layer: begin a file, write exactly the bytes it was begun with, begin the next, finish. Dropped before, it
+/// leaves nothing in the sink.
+pub struct LayerWriter<'a> {
+    tar: Tar<'a>,
+    created: u64,
+    /// The file that is being written.
+    name: String,
+    size: u64,
+    left: u64,
+}
+
+impl<'a> LayerWriter<'a> {
+    /// An empty layer.
+    pub fn new(sink: &'a dyn Sink, options: &Options) -> Result<LayerWriter<'a>> {
+        let tar = Tar::new(sink.begin(None)?, options)?;
+        Ok(LayerWriter { tar, created: options.created, name: String::new(), size: 0, left: 0 })
+    }
+
+    /// A layer of one disk: write its `size` bytes, then finish.
+    pub fn disk(sink: &'a dyn Sink, options: &Options, size: u64) -> Result<LayerWriter<'a>> {
+        let mut layer = LayerWriter::new(sink, options)?;
+        layer.folder("disk")?;
+        layer.file(DISK, size)?;
+        Ok(layer)
+    }
+
+    /// Begins the folder that kernels are in. [`LayerWriter::boot_file`] comes next.
+    pub fn boot(sink: &'a dyn Sink, options: &Options) -> Result<LayerWriter<'a>> {
+        let mut layer = LayerWriter::new(sink, options)?;
+        layer.folder(BOOT)?;
+        Ok(layer)
+    }
+
+    /// Begins a kernel or an initrd; where a machine finds it is returned.
+    pub fn boot_file(&mut self, name: &str, size: u64) -> Result<String> {
+        let ok = !name.is_empty()
+            && !name.contains('/')
+            && name != "."
+            && name != ".."
+            && !name.starts_with(".wh.");
+        if !ok {
+            return Err(Error::usage(format!("{name:?} cannot be the name of a file in /{BOOT}")));
+        }
+        let path = format!("{BOOT}/{name}");
+        self.file(&path, size)?;
+        Ok(format!("/{path}"))
+    }
+
+    /// A folder that all may read and none may write.
+    pub fn folder(&mut self, name: &str) -> Result<()> {
+        self.end_file()?;
+        self.head(&format!("{name}/"), 0, 0o555)
+    }
+
+    /// Begins a file that all may read and none may write.
+    pub fn file(&mut self, name: &str, size: u64) -> Result<()> {
+        self.end_file()?;
+        self.head(name, size, 0o444)?;
+        name.clone_into(&mut self.name);
+        (self.size, self.left) = (size, size);
+        Ok(())
+    }
+
+    /// All files are written.
+    pub fn finish(mut self) -> Result<Layer> {
+        self.end_file()?;
+        self.tar.write(&END)?;
+        self.tar.finish()
+    }
+
+    fn head(&mut self, name: &str, size: u64, mode: u32) -> Result<()> {
+        let item = Item { name, size, mode, mtime: self.created, owner: (OWNER, OWNER_NAME) };
+        self.tar.write(&head(&item))
+    }
+
+    fn end_file(&mut self) -> Result<()> {
+        if self.left > 0 {
+            let what =
+                format!("{} ends after {} of its {} bytes", self.name, self.size - self.left, self.size);
+            return Err(Error::failed(what));
+        }
+        let padding = rest(self.size);
+        self.size = 0;
+        self.tar.write(&END[..padding])
+    }
+}
+
+impl Write for LayerWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() as u64 > self.left {
+            let what = format!("{} is longer than the {} bytes it was begun with", self.name, self.size);
+            return Err(Error::failed(what).into());
+        }
+        self.tar.write(bytes)?;
+        self.left -= bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The tar's bytes on their way through the hash, the lanes, and into the blob.
+struct Tar<'a> {
+    blob: Box<dyn BlobWriter + 'a>,
+    compression: Compression,
+    /// Where nothing is compressed, the tar is the blob, and the blob's digest is all there is.
+    packing: Option<Packing>,
+    size: u64,
+}
+
+struct Packing {
+    diff_id: Aside,
+    lanes: Lanes,
+    piece: Piece,
+    spare: Vec<Piece>,
+}
+
+impl<'a> Tar<'a> {
+    fn new(blob: Box<dyn BlobWriter + 'a>, options: &Options) -> Result<Tar<'a>> {
+        let packing = match options.compression {
+            Compression::None => None,
+            how => {
+                let lanes = Lanes::new(how, lane_count(how, options))?;
+                let piece = Piece::default();
+                Some(Packing { diff_id: Aside::new(Hasher::new()), lanes, piece, spare: vec![] })
+            }
+        };
+        Ok(Tar { blob, compression: options.compression, packing, size: 0 })
+    }
+
+    fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
+        let size = self.size.checked_add(bytes.len() as u64);
+        self.size = size.ok_or_else(|| Error::usage("a layer cannot be that large"))?;
+        let Some(packing) = &mut self.packing else {
+            return self.blob.write_all(bytes).map_err(cannot_store);
+        };
+        packing.diff_id.update(bytes)?;
+        while !bytes.is_empty() {
+            let plain = &mut packing.piece.plain;
+            let n = bytes.len().min(PIECE - plain.len());
+            plain.reserve_exact(PIECE - plain.len());
+            plain.extend_from_slice(&bytes[..n]);
+            bytes = &bytes[n..];
+            if plain.len() == PIECE {
+                packing.hand_over(&mut *self.blob)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Layer> {
+        let diff_id = match self.packing.take() {
+            None => None,
+            Some(mut packing) => {
+                if !packing.piece.plain.is_empty() {
+                    packing.hand_over(&mut *self.blob)?;
+                }
+                while packing.take(&mut *self.blob)? {}
+                Some(packing.diff_id.finish()?)
+            }
+        };
+        let (digest, size) = self.blob.finish()?;
+        let diff_id = diff_id.unwrap_or(digest);
+        Ok(Layer { digest, size, diff_id, tar_size: self.size, compression: self.compression })
+    }
+}
+
+impl Packing {
+    /// The piece is full (or the last).
+    fn hand_over(&mut self, blob: &mut dyn BlobWriter) -> Result<()> {
+        if self.lanes.is_full() {
+            self.take(blob)?;
+        }
+        let next = self.spare.pop().unwrap_or_default();
+        self.lanes.bring(std::mem::replace(&mut self.piece, next))
+    }
+
+    /// Stores the next packed piece; whether there was one.
+    fn take(&mut self, blob: &mut dyn BlobWriter) -> Result<bool> {
+        let Some(mut piece) = self.lanes.take()? else { return Ok(false) };
+        blob.write_all(&piece.packed).map_err(cannot_store)?;
+        piece.plain.clear();
+        self.spare.push(piece);
+        Ok(true)
+    }
+}
+
+/// As many as threads are wanted and memory allows.
+fn lane_count(how: Compression, options: &Options) -> usize {
+    let compressor = if how == Compression::Zstd { 5 } else { 1 } * PIECE;
+    let each = DEPTH * 2 * PIECE + compressor;
+    let threads = match options.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    };
+    threads.min(options.memory / each).max(1)
+}
+
+fn cannot_store(e: io::Error) -> Error {
+    Error::io("cannot store the layer", e)
+}

@@ -1,0 +1,104 @@
+//! One piece, compressed for itself.
+
+use crate::manifest::{IMAGE_LAYER_GZIP_MEDIA_TYPE, IMAGE_LAYER_MEDIA_TYPE, IMAGE_LAYER_ZSTD_MEDIA_TYPE};
+use libdeflater::{CompressionLvl, Compressor};
+use std::io;
+
+/// How a layer is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// What every client reads.
+    Gzip,
+    /// Smaller and several times faster; clients since about 2021 read it.
+    Zstd,
+}
+
+impl Compression {
+    /// What people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Compression::None => "none",
+            Compression::Gzip => "gzip",
+            Compression::Zstd => "zstd",
+        }
+    }
+
+    /// The media type of such a layer in an OCI manifest.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Compression::None => IMAGE_LAYER_MEDIA_TYPE,
+            Compression::Gzip => IMAGE_LAYER_GZIP_MEDIA_TYPE,
+            Compression::Zstd => IMAGE_LAYER_ZSTD_MEDIA_TYPE,
+        }
+    }
+}
+
+/// Bytes of tar that are compressed together. Changing it changes the digest of everything we make.
+pub(super) const PIECE: usize = 1 << 20;
+const GZIP_LEVEL: i32 = 6;
+const ZSTD_LEVEL: i32 = 3;
+
+/// Compresses pieces.
+pub(super) struct Packer {
+    how: How,
+    /// A whole piece of zeros, which disks are full of.
+    zeros: Vec<u8>,
+}
+
+enum How {
+    None,
+    Gzip(Compressor),
+    Zstd(Option<zstd::bulk::Compressor<'static>>),
+}
+
+impl Packer {
+    pub(super) fn new(compression: Compression) -> Packer {
+        let how = match compression {
+            Compression::None => How::None,
+            Compression::Gzip => {
+                How::Gzip(Compressor::new(CompressionLvl::new(GZIP_LEVEL).unwrap_or_default()))
+            }
+            Compression::Zstd => How::Zstd(None),
+        };
+        Packer { how, zeros: Vec::new() }
+    }
+
+    pub(super) fn pack(&mut self, plain: &[u8], packed: &mut Vec<u8>) -> io::Result<()> {
+        if plain.len() != PIECE || plain.iter().any(|&b| b != 0) {
+            return self.how.pack(plain, packed);
+        }
+        if self.zeros.is_empty() {
+            self.how.pack(plain, &mut self.zeros)?;
+        }
+        packed.clone_from(&self.zeros);
+        Ok(())
+    }
+}
+
+impl How {
+    fn pack(&mut self, plain: &[u8], packed: &mut Vec<u8>) -> io::Result<()> {
+        match self {
+            How::None => {
+                packed.clear();
+                packed.extend_from_slice(plain);
+            }
+            How::Gzip(compressor) => {
+                packed.resize(compressor.gzip_compress_bound(plain.len()), 0);
+                let n = compressor.gzip_compress(plain, packed).map_err(io::Error::other)?;
+                packed.truncate(n);
+            }
+            How::Zstd(compressor) => {
+                let compressor = match compressor {
+                    Some(compressor) => compressor,
+                    None => compressor.insert(zstd::bulk::Compressor::new(ZSTD_LEVEL)?),
+                };
+                packed.clear();
+                packed.reserve(zstd::zstd_safe::compress_bound(plain.len()));
+                compressor.compress_to_buffer(plain, packed)?;
+            }
+        }
+        Ok(())
+    }
+}

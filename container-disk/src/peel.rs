@@ -1,0 +1,207 @@
+//! The tar inside a layer's blob. How it is compressed is told twice, by the media type and by its first bytes; where
+//! they differ, the image is refused, since two readers would see two different things.
+//!
+//! ```text
+//!  blob.stream(0) ──► reading thread ──► decoder ──► limit ──► the tar
+//!  (size, digest)     ahead.rs                       ends a bomb
+//! ```
+//!
+//! Who reads to the end has had the blob's size and digest checked, and the decoder's own sums.
+
+use crate::ahead::Ahead;
+use crate::manifest::{
+    Descriptor, IMAGE_DOCKER_LAYER_GZIP_MEDIA_TYPE, IMAGE_DOCKER_LAYER_TAR_MEDIA_TYPE,
+    IMAGE_LAYER_GZIP_MEDIA_TYPE, IMAGE_LAYER_MEDIA_TYPE, IMAGE_LAYER_ZSTD_MEDIA_TYPE,
+};
+use crate::pack::Compression;
+use crate::place::Blob;
+use crate::tar::{BLOCK, looks_like_tar};
+use crate::{Error, Result};
+use std::io::{self, Cursor, Read};
+
+/// The largest zstd window that is decoded, as for all tools by default: 128 MiB.
+const WINDOW_LOG: u32 = 27;
+
+/// A layer's tar in order. `limit`: bytes of tar after which it counts as a bomb.
+pub(crate) fn open(
+    name: &str,
+    descriptor: &Descriptor,
+    blob: &dyn Blob,
+    limit: u64,
+) -> Result<Box<dyn Read + Send>> {
+    let stream = blob.stream(0)?;
+    let mut bytes: Box<dyn Read + Send> =
+        Box::new(Ahead::new(Named { inner: stream, name: name.to_owned() })?);
+    let head = front(name, &mut bytes)?;
+    let compression = compression(name, &descriptor.media_type, &head)?;
+    let whole = Cursor::new(head).chain(bytes);
+    let tar = Limited { inner: decode(name, compression, whole)?, name: name.to_owned(), left: limit, limit };
+    Ok(Box::new(tar))
+}
+
+/// How a layer that begins with `head` is compressed, if its media type says the same.
+pub(crate) fn compression(name: &str, media_type: &str, head: &[u8]) -> Result<Compression> {
+    let told = told(name, media_type)?;
+    let seen = seen(name, head)?;
+    if told == seen {
+        return Ok(seen);
+    }
+    let what = format!("{name} calls itself {media_type}, and its bytes are {}", said(seen));
+    Err(Error::refused(what))
+}
+
+/// How bytes that begin with `head` are compressed; no tar at all is refused.
+pub(crate) fn seen(name: &str, head: &[u8]) -> Result<Compression> {
+    match head {
+        [0x1f, 0x8b, ..] => Ok(Compression::Gzip),
+        // A frame, or one that is to be skipped.
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Ok(Compression::Zstd),
+        head if looks_like_tar(head) => Ok(Compression::None),
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Err(unsupported(name, "xz")),
+        [b'B', b'Z', b'h', ..] => Err(unsupported(name, "bzip2")),
+        _ => Err(Error::refused(format!("{name} is no tar, neither plain nor compressed with gzip or zstd"))),
+    }
+}
+
+/// Takes a compression off.
+pub(crate) fn decode(
+    name: &str,
+    compression: Compression,
+    bytes: impl Read + Send + 'static,
+) -> Result<Box<dyn Read + Send>> {
+    let decoder: Box<dyn Read + Send> = match compression {
+        Compression::None => return Ok(Box::new(bytes)),
+        Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(bytes)),
+        Compression::Zstd => {
+            let cannot = |e| Error::io("cannot begin to decode zstd", e);
+            let mut decoder = zstd::Decoder::new(bytes).map_err(cannot)?;
+            decoder.window_log_max(WINDOW_LOG).map_err(cannot)?;
+            Box::new(decoder)
+        }
+    };
+    Ok(Box::new(Decoded { inner: decoder, name: name.to_owned(), compression }))
+}
+
+/// What a media type says.
+pub(crate) fn told(name: &str, media_type: &str) -> Result<Compression> {
+    // Which layers may be passed on does not change what is in them.
+    let plain = media_type.replace("layer.nondistributable.", "layer.").replace("rootfs.foreign.", "rootfs.");
+    match plain.as_str() {
+        IMAGE_LAYER_MEDIA_TYPE | IMAGE_DOCKER_LAYER_TAR_MEDIA_TYPE => Ok(Compression::None),
+        IMAGE_LAYER_GZIP_MEDIA_TYPE | IMAGE_DOCKER_LAYER_GZIP_MEDIA_TYPE => Ok(Compression::Gzip),
+        IMAGE_LAYER_ZSTD_MEDIA_TYPE => Ok(Compression::Zstd),
+        "application/vnd.docker.image.rootfs.diff.tar.zstd" => Ok(Compression::Zstd),
+        _ => Err(Error::refused(format!("{name} is a {media_type}, not a layer of a root file system"))),
+    }
+}
+
+/// As many bytes as tell how a layer is compressed, or all there are.
+fn front(name: &str, bytes: &mut impl Read) -> Result<Vec<u8>> {
+    let mut head = Vec::with_capacity(BLOCK);
+    let read = bytes.take(BLOCK as u64).read_to_end(&mut head);
+    read.map_err(|e| Error::io(format!("cannot read {name}"), e))?;
+    Ok(head)
+}
+
+fn said(compression: Compression) -> &'static str {
+    match compression {
+        Compression::None => "not compressed",
+        Compression::Gzip => "gzip",
+        Compression::Zstd => "zstd",
+    }
+}
+
+fn unsupported(name: &str, what: &str) -> Error {
+    Error::refused(format!(
+        "{name} is compressed with {what}, which no container runtime reads; use gzip or zstd"
+    ))
+}
+
+/// Errors below the decoder: the blob could not be read.
+struct Named<R> {
+    inner: R,
+    name: String,
+}
+
+impl<R: Read> Read for Named<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        self.inner.read(out).map_err(|e| Error::io(format!("cannot read {}", self.name), e).into())
+    }
+}
+
+/// Errors of the decoder: what it was given is broken.
+struct Decoded {
+    inner: Box<dyn Read + Send>,
+    name: String,
+    compression: Compression,
+}
+
+impl Read for Decoded {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        self.inner.read(out).map_err(|e| match e.downcast::<Error>() {
+            Ok(ours) => ours.into(),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => e,
+            Err(e) => {
+                let what = format!("the {} of {} is broken or cut short", self.compression.name(), self.name);
+                Error::refused(what).because(e).into()
+            }
+        })
+    }
+}
+
+/// Ends a bomb.
+struct Limited {
+    inner: Box<dyn Read + Send>,
+    name: String,
+    left: u64,
+    limit: u64,
+}
+
+impl Read for Limited {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(out)?;
+        match self.left.checked_sub(n as u64) {
+            Some(left) => self.left = left,
+            None => {
+                let what =
+                    format!("{} unpacks to more than the {} bytes that are allowed", self.name, self.limit);
+                return Err(Error::refused(what).into());
+            }
+        }
+        Ok(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GZIP: &[u8] = &[0x1f, 0x8b, 8, 0];
+    const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+
+    #[test]
+    fn bytes_and_media_type_must_agree() {
+        let empty = [0; BLOCK];
+        for (media_type, head, want) in [
+            (IMAGE_LAYER_MEDIA_TYPE, &empty[..], Ok(Compression::None)),
+            (IMAGE_LAYER_GZIP_MEDIA_TYPE, GZIP, Ok(Compression::Gzip)),
+            (IMAGE_DOCKER_LAYER_GZIP_MEDIA_TYPE, GZIP, Ok(Compression::Gzip)),
+            ("application/vnd.docker.image.rootfs.foreign.diff.tar.gzip", GZIP, Ok(Compression::Gzip)),
+            (IMAGE_LAYER_ZSTD_MEDIA_TYPE, ZSTD, Ok(Compression::Zstd)),
+            (IMAGE_LAYER_MEDIA_TYPE, GZIP, Err("its bytes are gzip")),
+            (IMAGE_LAYER_GZIP_MEDIA_TYPE, ZSTD, Err("its bytes are zstd")),
+            (IMAGE_LAYER_ZSTD_MEDIA_TYPE, &empty, Err("not compressed")),
+            (IMAGE_LAYER_MEDIA_TYPE, b"\xfd7zXZ\0", Err("xz")),
+            (IMAGE_LAYER_MEDIA_TYPE, b"BZh9", Err("bzip2")),
+            (IMAGE_LAYER_MEDIA_TYPE, b"QFI\xfb", Err("no tar")),
+            (IMAGE_LAYER_MEDIA_TYPE, b"", Err("no tar")),
+            ("application/vnd.wasm.content.layer.v1+wasm", GZIP, Err("not a layer")),
+        ] {
+            match (compression("layer 1", media_type, head), want) {
+                (Ok(got), Ok(want)) => assert_eq!(got, want, "{media_type}"),
+                (Err(e), Err(why)) => assert!(e.to_string().contains(why), "{media_type}: {e}"),
+                (got, want) => panic!("{media_type}: {got:?}, not {want:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! `store:NAME[:TAG]`: the user's own images, shared by all verbs and all processes of that user.
+//!
+//! ```text
+//!  STORE/                an OCI image layout (layout/); a name in its index is NAME:TAG
+//!  STORE/ingest/PID-N    on its way                    removed by the next open, if its process is gone
+//!  STORE/ingest/part-…   half a blob                   gone on with by the next pull, or removed by prune
+//!  STORE/lock            shared: reads and writes      exclusive: prune
+//! ```
+//!
+//! | who | holds | so that |
+//! |---|---|---|
+//! | an open [`Store`] | the lock, shared | no blob that it has found or brought vanishes under it |
+//! | [`prune()`] | the lock, exclusive | it sees every blob that somebody is about to name |
+//! | a change of the index | the folder's own lock, for a moment | two changes do not lose one another |
+//! | a file on its way | its own lock | another process can tell it from one left behind |
+//!
+//! All of these locks end with their process. So a kill at any moment, a cut of the power included, leaves whole
+//! images under their names, and at most files that the next open or prune removes.
+
+mod home;
+mod list;
+mod prune;
+#[cfg(test)]
+mod tests;
+
+pub use home::folder;
+pub use list::{Facts, Listed};
+pub use prune::{Pruned, prune};
+
+use crate::layout::folder::Folder;
+use crate::layout::{Layout, index};
+use crate::manifest::{Descriptor, Document};
+use crate::place::{Blob, BlobWriter, Place, Sink, Which};
+use crate::reference::Local;
+use crate::{Digest, Error, Kind, Result};
+use std::fs::{File, TryLockError};
+use std::path::Path;
+use std::sync::Arc;
+
+const LOCK: &str = "lock";
+
+/// The store, open. As a place, and as a sink, its tags are `NAME:TAG` (see [`Local::which`]).
+pub struct Store {
+    layout: Layout,
+    /// Given up when dropped.
+    _shared: File,
+}
+
+impl Store {
+    /// Opens the store in a folder; makes it where it does not exist. Waits while another process prunes.
+    pub fn open(path: &Path) -> Result<Store> {
+        let shared = lock_file(path)?;
+        if let Err(e) = shared.try_lock_shared() {
+            if let TryLockError::Error(e) = e {
+                return Err(Error::io(format!("cannot lock the store {}", path.display()), e));
+            }
+            tracing::info!("waiting for another process that prunes the store {}", path.display());
+            shared
+                .lock_shared()
+                .map_err(|e| Error::io(format!("cannot lock the store {}", path.display()), e))?;
+        }
+        let layout = Layout::create_as(path, "the store".to_owned(), true)?;
+        Ok(Store { layout, _shared: shared })
+    }
+
+    /// What has a name, sorted by name.
+    pub fn list(&self) -> Result<Vec<Listed>> {
+        list::list(&self.layout)
+    }
+
+    /// Gives what is called `from` the further name `to`.
+    pub fn tag(&self, from: &Local, to: &Local) -> Result<()> {
+        index::change(&self.layout.top, |index| index.copy(self.name(), &from.to_string(), &to.to_string()))
+    }
+
+    /// Takes a name away. The bytes go with the next prune, if no other name needs them.
+    pub fn untag(&self, name: &Local) -> Result<()> {
+        let tag = name.to_string();
+        if index::change(&self.layout.top, |index| Ok(index.remove(&tag)))? {
+            return Ok(());
+        }
+        Err(Error::new(Kind::NotFound, format!("the store has no image {tag:?}; `images` lists what it has")))
+    }
+
+    /// How many bytes of a blob are here: all, or those of a half one, which [`Sink::resume`] goes on with.
+    pub fn partial(&self, digest: &Digest) -> Result<u64> {
+        use crate::layout::{blobs, ingest};
+        let whole = blobs::open(&self.layout.top, digest)?;
+        if let Some((_, size)) = whole {
+            return Ok(size);
+        }
+        let Some(folder) = self.layout.top.sub(ingest::INGEST)? else { return Ok(0) };
+        Ok(folder.file(&blobs::half_name(digest))?.map_or(0, |(_, size)| size))
+    }
+}
+
+impl Place for Store {
+    fn name(&self) -> &str {
+        self.layout.name()
+    }
+
+    fn document(&self, which: &Which) -> Result<Document> {
+        self.layout.document(which)
+    }
+
+    fn blob(&self, descriptor: &Descriptor) -> Result<Arc<dyn Blob>> {
+        self.layout.blob(descriptor)
+    }
+}
+
+impl Sink for Store {
+    fn has(&self, descriptor: &Descriptor) -> Result<bool> {
+        self.layout.has(descriptor)
+    }
+
+    fn begin(&self, promised: Option<&Descriptor>) -> Result<Box<dyn BlobWriter + '_>> {
+        self.layout.begin(promised)
+    }
+
+    fn resume(&self, promised: &Descriptor) -> Result<(u64, Box<dyn BlobWriter + '_>)> {
+        self.layout.resume(promised)
+    }
+
+    fn put(&self, document: &Document, tag: Option<&str>) -> Result<()> {
+        self.layout.put(document, tag)
+    }
+}
+
+fn lock_file(path: &Path) -> Result<File> {
+    Folder::create(path)?.make_file(LOCK)
+}

@@ -1,0 +1,219 @@
+//! The store's own verbs. That it survives a kill is shown in `tests/crash.rs`.
+
+use super::*;
+use crate::image::{Recipe, write};
+use crate::layout::tests::{descriptor, image_of, store};
+use crate::manifest::{IMAGE_LAYER_MEDIA_TYPE, Manifest};
+use crate::pack::{Compression, LayerWriter, Options};
+use std::io::Write as _;
+use std::{fs, thread};
+use tempfile::TempDir;
+
+fn new() -> (TempDir, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(&folder.path().join("store")).unwrap();
+    (folder, store)
+}
+
+fn path(folder: &TempDir) -> std::path::PathBuf {
+    folder.path().join("store")
+}
+
+fn local(text: &str) -> Local {
+    Local::parse(text).unwrap()
+}
+
+fn build(store: &Store, name: &str, disk: &[u8]) -> Document {
+    let options = Options { compression: Compression::None, ..Options::default() };
+    let mut layer = LayerWriter::disk(store, &options, disk.len() as u64).unwrap();
+    layer.write_all(disk).unwrap();
+    let mut recipe = Recipe::new("arm64", vec![layer.finish().unwrap()]);
+    recipe.created = Some(86_400);
+    write(store, &recipe, &[&local(name).to_string()]).unwrap()
+}
+
+fn names(store: &Store) -> Vec<String> {
+    store.list().unwrap().into_iter().map(|listed| listed.name).collect()
+}
+
+fn blobs(folder: &TempDir) -> usize {
+    fs::read_dir(path(folder).join("blobs/sha256")).unwrap().count()
+}
+
+#[test]
+fn a_list_tells_name_digest_size_architecture_and_date() {
+    let (_folder, store) = new();
+    let document = build(&store, "os:1", &[1; 1000]);
+    let [listed] = store.list().unwrap().try_into().unwrap();
+    assert_eq!((listed.name.as_str(), listed.digest), ("os:1", document.digest));
+    let facts = listed.facts.unwrap();
+    let crate::manifest::Content::Manifest(manifest) = &document.content else { panic!() };
+    let tar = 512 + 512 + 1024 + 1024;
+    assert_eq!(manifest.layers[0].size, tar);
+    assert_eq!(facts.size, tar as u64 + manifest.config.size as u64 + document.bytes.len() as u64);
+    assert_eq!(
+        (facts.architectures, facts.created.unwrap().as_str()),
+        (vec!["arm64".to_owned()], "1970-01-02T00:00:00Z")
+    );
+}
+
+#[test]
+fn names_are_given_and_taken_and_prune_removes_what_has_none() {
+    let (folder, store) = new();
+    build(&store, "os:1", &[1; 1000]);
+    build(&store, "os:2", &[2; 5000]);
+    store.tag(&local("os:1"), &local("group/other")).unwrap();
+    assert_eq!(names(&store), ["group/other:latest", "os:1", "os:2"]);
+    assert_eq!(store.tag(&local("none"), &local("x")).unwrap_err().kind(), Kind::NotFound);
+    store.untag(&local("os:2")).unwrap();
+    assert_eq!(store.untag(&local("os:2")).unwrap_err().kind(), Kind::NotFound);
+    store.untag(&local("os:1")).unwrap();
+    let e = prune(&path(&folder)).unwrap_err();
+    assert!(e.to_string().contains("in use"), "{e}");
+    drop(store);
+    let pruned = prune(&path(&folder)).unwrap();
+    assert_eq!(pruned.blobs, 3);
+    assert!(pruned.freed > 5000 && pruned.freed < 9000, "{pruned:?}");
+    assert_eq!(prune(&path(&folder)).unwrap(), Pruned::default());
+    let store = Store::open(&path(&folder)).unwrap();
+    assert_eq!((names(&store), blobs(&folder)), (vec!["group/other:latest".to_owned()], 3));
+    assert!(store.list().unwrap()[0].facts.is_ok());
+}
+
+#[test]
+fn prune_goes_through_indexes_and_stops_at_what_it_cannot_read() {
+    let (folder, store) = new();
+    let image = build(&store, "os:1", &[1; 1000]);
+    let index = crate::image::index(&image, "arm64", None).unwrap();
+    store.put(&index, Some("many:1")).unwrap();
+    store.untag(&local("os:1")).unwrap();
+    assert_eq!(store.list().unwrap()[0].facts.as_ref().unwrap().architectures, ["arm64"]);
+    drop(store);
+    assert_eq!(prune(&path(&folder)).unwrap(), Pruned::default());
+    fs::write(path(&folder).join("blobs/sha256").join(image.digest.hex()), "{}").unwrap();
+    let e = prune(&path(&folder)).unwrap_err();
+    assert!(e.to_string().starts_with("many:1 cannot be read, so nothing is removed"), "{e}");
+    assert_eq!(blobs(&folder), 4);
+    let store = Store::open(&path(&folder)).unwrap();
+    assert!(store.list().unwrap()[0].facts.is_err());
+    store.untag(&local("many:1")).unwrap();
+    drop(store);
+    assert_eq!(prune(&path(&folder)).unwrap().blobs, 4);
+}
+
+#[test]
+fn a_half_blob_is_gone_on_with() {
+    let (folder, store) = new();
+    let bytes: Vec<u8> = (0..2_000_000u32).map(|i| (i ^ (i >> 9)) as u8).collect();
+    let promised = descriptor(IMAGE_LAYER_MEDIA_TYPE, &bytes);
+    let digest: Digest = promised.digest.parse().unwrap();
+    let mut have = 0;
+    for until in [700_000, 700_001, 2_000_000] {
+        assert_eq!(store.partial(&digest).unwrap(), have);
+        let (from, mut blob) = store.resume(&promised).unwrap();
+        assert_eq!(from, have);
+        blob.write_all(&bytes[have as usize..until]).unwrap();
+        have = until as u64;
+        if until == bytes.len() {
+            blob.finish().unwrap();
+        }
+    }
+    assert_eq!(store.partial(&digest).unwrap(), 2_000_000);
+    assert!(store.has(&promised).unwrap());
+    assert_eq!(fs::read_dir(path(&folder).join("ingest")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_half_blob_that_cannot_become_right_is_begun_anew() {
+    let (_folder, store) = new();
+    let promised = descriptor(IMAGE_LAYER_MEDIA_TYPE, b"right");
+    for (wrong, kept) in [("wrong", 0), ("longer than it", 0), ("wr", 2)] {
+        let (from, mut blob) = store.resume(&promised).unwrap();
+        assert_eq!(from, 0, "{wrong}");
+        let written = blob.write_all(wrong.as_bytes());
+        assert!(written.is_err() || blob.finish().is_err());
+        assert_eq!(store.partial(&promised.digest.parse().unwrap()).unwrap(), kept, "{wrong}");
+    }
+    let (from, mut blob) = store.resume(&promised).unwrap();
+    assert_eq!(from, 2);
+    blob.write_all(b"ght").unwrap();
+    assert_eq!(blob.finish().unwrap_err().kind(), Kind::Refused);
+    assert_eq!(store.partial(&promised.digest.parse().unwrap()).unwrap(), 0);
+}
+
+#[test]
+fn two_that_pull_the_same_blob_both_end_well() {
+    let (_folder, store) = new();
+    let promised = descriptor(IMAGE_LAYER_MEDIA_TYPE, b"bytes");
+    let (_, mut first) = store.resume(&promised).unwrap();
+    first.write_all(b"by").unwrap();
+    let (from, mut second) = store.resume(&promised).unwrap();
+    assert_eq!(from, 0, "the half blob is another's");
+    second.write_all(b"bytes").unwrap();
+    second.finish().unwrap();
+    first.write_all(b"tes").unwrap();
+    first.finish().unwrap();
+    assert!(store.has(&promised).unwrap());
+}
+
+#[test]
+fn what_a_dead_process_left_goes_with_the_next_open_and_half_blobs_with_prune() {
+    let (folder, store) = new();
+    drop(store);
+    let ingest = path(&folder).join("ingest");
+    fs::write(ingest.join("1-1"), [0; 100]).unwrap();
+    fs::write(ingest.join("part-sha256-00"), [0; 50]).unwrap();
+    let store = Store::open(&path(&folder)).unwrap();
+    assert_eq!(fs::read_dir(&ingest).unwrap().count(), 1);
+    let alive = store.begin(None).unwrap();
+    drop(Store::open(&path(&folder)).unwrap());
+    assert_eq!(fs::read_dir(&ingest).unwrap().count(), 2, "what is being written stays");
+    drop(alive);
+    drop(store);
+    assert_eq!(prune(&path(&folder)).unwrap(), Pruned { blobs: 0, freed: 50 });
+}
+
+#[test]
+fn many_threads_open_write_name_and_prune_at_once() {
+    let (folder, store) = new();
+    build(&store, "kept", &[9; 3000]);
+    drop(store);
+    thread::scope(|scope| {
+        for n in 0..4u8 {
+            let folder = &folder;
+            scope.spawn(move || {
+                for i in 0..10u8 {
+                    let store = Store::open(&path(folder)).unwrap();
+                    let name = format!("os-{n}:{i}");
+                    build(&store, &name, &[n * 16 + i; 2000]);
+                    if i % 2 == 0 {
+                        store.untag(&local(&name)).unwrap();
+                    }
+                    drop(store);
+                    let _ = prune(&path(folder));
+                }
+            });
+        }
+    });
+    prune(&path(&folder)).unwrap();
+    let store = Store::open(&path(&folder)).unwrap();
+    let listed = store.list().unwrap();
+    assert_eq!(listed.len(), 21);
+    assert!(listed.iter().all(|listed| listed.facts.is_ok()));
+    assert_eq!(blobs(&folder), 63);
+}
+
+#[test]
+fn an_image_of_others_is_listed_with_what_it_lacks() {
+    let (_folder, store_) = new();
+    image_of(&store_, &[]);
+    let config = store(&store_, "application/x", b"no JSON");
+    let manifest = Manifest { config, ..Default::default() };
+    let document = Document::parse("x", serde_json::to_vec(&manifest).unwrap(), None).unwrap();
+    store_.put(&document, Some("odd")).unwrap();
+    let listed = store_.list().unwrap();
+    assert_eq!(
+        listed.iter().map(|l| (l.name.as_str(), l.facts.is_ok())).collect::<Vec<_>>(),
+        [("odd", false), ("t", true)]
+    );
+}

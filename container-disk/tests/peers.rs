@@ -1,0 +1,330 @@
+//! The programs that people use beside us: what we build, they inspect, copy and unpack; what they build, we read.
+//! A tool that is missing is a failure with its name: `make setup` installs it.
+
+use container_disk::archive::{DockerArchive, DockerArchiveSink, OciArchive, OciArchiveSink};
+use container_disk::image::{self, Recipe};
+use container_disk::layout::Layout;
+use container_disk::locate::{self, Located};
+use container_disk::manifest::{Content, Document, Manifest};
+use container_disk::pack::{Compression, LayerWriter, Options};
+use container_disk::place::{Place, Sink, Which};
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+const ALL: [Compression; 3] = [Compression::None, Compression::Gzip, Compression::Zstd];
+
+/// A folder that peers may fill, and their state beside it.
+struct Room {
+    folder: TempDir,
+}
+
+impl Room {
+    fn new() -> Room {
+        let room = Room { folder: tempfile::tempdir().unwrap() };
+        // What is pulled here is ours: nothing is signed, and nothing of the machine's own state is touched.
+        fs::write(room.at("policy.json"), r#"{"default":[{"type":"insecureAcceptAnything"}]}"#).unwrap();
+        fs::write(
+            room.at("storage.conf"),
+            format!(
+                "[storage]\ndriver = \"vfs\"\ngraphroot = {:?}\nrunroot = {:?}\n",
+                room.at("graph"),
+                room.at("run")
+            ),
+        )
+        .unwrap();
+        room
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn layout(&self, name: &str) -> Layout {
+        Layout::create(&self.at(name)).unwrap()
+    }
+
+    /// Runs a peer in the folder, which must succeed, and returns what it prints.
+    fn run(&self, program: &str, args: &[&str]) -> String {
+        let out = Command::new(program)
+            .args(args)
+            .current_dir(self.folder.path())
+            .env("CONTAINERS_STORAGE_CONF", self.at("storage.conf"))
+            .env("HOME", self.at("home"))
+            .env("TMPDIR", self.folder.path())
+            .output()
+            .unwrap_or_else(|e| panic!("{program} cannot be run ({e}); `make setup` installs it"));
+        let said = String::from_utf8_lossy(&out.stdout).into_owned();
+        let complained = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{program} {args:?}: {}\n{said}{complained}", out.status);
+        said
+    }
+
+    fn skopeo(&self, args: &[&str]) -> String {
+        let policy = self.at("policy.json");
+        let policy = policy.to_str().unwrap();
+        self.run("skopeo", &[&["--policy", policy], args].concat())
+    }
+}
+
+/// Zeros, text and noise: 3.5 MB, so several pieces.
+fn disk() -> Vec<u8> {
+    let mut disk = vec![0; 1 << 20];
+    disk.extend((0..1_500_000u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8));
+    disk.extend(b"a disk ".iter().cycle().take(1_000_000));
+    disk
+}
+
+fn build(sink: &dyn Sink, compression: Compression, kind: image::Kind, tags: &[&str]) -> Document {
+    let options = Options { compression, created: 1_700_000_000, ..Options::default() };
+    let disk = disk();
+    let mut layer = LayerWriter::disk(sink, &options, disk.len() as u64).unwrap();
+    layer.write_all(&disk).unwrap();
+    let mut recipe = Recipe::new("amd64", vec![layer.finish().unwrap()]);
+    recipe.kind = kind;
+    recipe.created = Some(1_700_000_000);
+    recipe.labels.insert("shasum".into(), "abc".into());
+    image::write(sink, &recipe, tags).unwrap()
+}
+
+fn manifest(document: &Document) -> &Manifest {
+    match &document.content {
+        Content::Manifest(manifest) => manifest,
+        Content::Index(_) => panic!("an index, not a manifest"),
+    }
+}
+
+fn located(place: &dyn Place, tag: &str) -> Located {
+    let document = image::choose::manifest(place, &Which::Tag(tag.into()), "amd64").unwrap();
+    locate::disk(place, manifest(&document), &locate::Options::default()).unwrap()
+}
+
+fn bytes(mut located: Located) -> Vec<u8> {
+    let mut bytes = vec![];
+    located.stream().unwrap().read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let mut names: Vec<_> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[test]
+fn skopeo_inspects_what_we_build() {
+    let room = Room::new();
+    let layout = room.layout("image");
+    for compression in ALL {
+        let tag = compression.name();
+        let document = build(&layout, compression, image::Kind::Oci, &[tag]);
+        let shown: serde_json::Value =
+            serde_json::from_str(&room.skopeo(&["inspect", &format!("oci:image:{tag}")])).unwrap();
+        assert_eq!(shown["Digest"], document.digest.to_string());
+        assert_eq!(shown["Architecture"], "amd64");
+        assert_eq!(shown["Os"], "linux");
+        assert_eq!(shown["Created"], "2023-11-14T22:13:20Z");
+        assert_eq!(shown["Labels"]["shasum"], "abc");
+    }
+}
+
+#[test]
+fn skopeo_copies_what_we_build_and_checks_every_digest() {
+    let room = Room::new();
+    let layout = room.layout("image");
+    // It does not put zstd into a docker-archive.
+    for compression in [Compression::None, Compression::Gzip] {
+        let tag = compression.name();
+        build(&layout, compression, image::Kind::Oci, &[tag]);
+        // Into a docker-archive it unpacks the layer, and compares it with the diff-id.
+        let (from, to) = (format!("oci:image:{tag}"), format!("docker-archive:{tag}.tar:os:1"));
+        room.skopeo(&["copy", "-q", &from, &to]);
+    }
+}
+
+#[test]
+fn an_index_of_ours_is_copied_whole() {
+    let room = Room::new();
+    let layout = room.layout("image");
+    let one = build(&layout, Compression::Zstd, image::Kind::Oci, &[]);
+    let index = image::join(&image::index(&one, "amd64", None).unwrap(), &one, "arm64", Some("v8")).unwrap();
+    image::put(&layout, &index, &["many"]).unwrap();
+    room.skopeo(&["copy", "-q", "--all", "oci:image:many", "oci:copy:many"]);
+    let copy = Layout::open(&room.at("copy")).unwrap();
+    assert_eq!(copy.document(&Which::Tag("many".into())).unwrap().digest, index.digest);
+    assert!(bytes(located(&copy, "many")) == disk());
+}
+
+#[test]
+fn umoci_unpacks_what_we_build() {
+    let room = Room::new();
+    let layout = room.layout("image");
+    for compression in [Compression::None, Compression::Gzip] {
+        let tag = compression.name();
+        build(&layout, compression, image::Kind::Oci, &[tag]);
+        let (image, into) = (format!("image:{tag}"), format!("unpacked-{tag}"));
+        let mut args = vec!["unpack", "--image", &image];
+        if !is_root() {
+            args.push("--rootless");
+        }
+        args.push(&into);
+        room.run("umoci", &args);
+        let root = room.at(&into).join("rootfs");
+        check_unpacked(&root);
+    }
+}
+
+fn check_unpacked(root: &Path) {
+    let file = root.join("disk/disk.img");
+    assert_eq!(names(&root.join("disk")), ["disk.img"]);
+    assert!(fs::read(&file).unwrap() == disk());
+    let facts = fs::metadata(&file).unwrap();
+    assert_eq!((facts.mode() & 0o7777, facts.mtime()), (0o444, 1_700_000_000));
+    if is_root() {
+        assert_eq!((facts.uid(), facts.gid()), (107, 107));
+        assert_eq!(fs::metadata(root.join("disk")).unwrap().mode() & 0o7777, 0o555);
+    }
+}
+
+#[test]
+fn buildah_takes_and_mounts_what_we_build() {
+    let room = Room::new();
+    let layout = room.layout("image");
+    let policy = room.at("policy.json");
+    let policy = policy.to_str().unwrap();
+    for compression in ALL {
+        let tag = compression.name();
+        build(&layout, compression, image::Kind::Oci, &[tag]);
+        let name = format!("oci:image:{tag}");
+        let container = room.run("buildah", &["from", "--signature-policy", policy, &name]);
+        let root = room.run("buildah", &["mount", container.trim()]);
+        check_unpacked(Path::new(root.trim()));
+        room.run("buildah", &["rm", container.trim()]);
+    }
+}
+
+#[test]
+fn podman_takes_docker_s_form_too() {
+    let room = Room::new();
+    let layout = room.layout("image");
+    let policy = room.at("policy.json");
+    for (kind, tag) in [(image::Kind::Oci, "oci"), (image::Kind::Docker, "docker")] {
+        build(&layout, Compression::Gzip, kind, &[tag]);
+        let name = format!("oci:image:{tag}");
+        let id = room.run("podman", &["pull", "-q", "--signature-policy", policy.to_str().unwrap(), &name]);
+        let shown = room.run(
+            "podman",
+            &["image", "inspect", id.trim(), "--format", "{{.Architecture}} {{.Labels.shasum}}"],
+        );
+        assert_eq!(shown.trim(), "amd64 abc");
+    }
+}
+
+/// What people do today: a Containerfile that copies the disk.
+#[test]
+fn an_image_that_buildah_built_from_a_containerfile_is_read() {
+    let room = Room::new();
+    fs::write(room.at("os.qcow2"), disk()).unwrap();
+    fs::write(room.at("Containerfile"), "FROM scratch\nADD --chown=107:107 os.qcow2 /disk/\n").unwrap();
+    let policy = room.at("policy.json");
+    let policy = policy.to_str().unwrap();
+    room.run("buildah", &["bud", "--signature-policy", policy, "-t", "os", "-f", "Containerfile", "."]);
+    for format in ["gzip", "zstd"] {
+        let to = format!("oci:{}:{format}", room.at("built").display());
+        let how = ["push", "--signature-policy", policy, "--compression-format", format, "os", &to];
+        room.run("buildah", &how);
+        let layout = Layout::open(&room.at("built")).unwrap();
+        let found = located(&layout, format);
+        assert_eq!((found.path.as_str(), found.uid, found.gid), ("disk/os.qcow2", 107, 107));
+        assert_eq!(found.compression.name(), format);
+        assert!(bytes(found) == disk());
+    }
+}
+
+#[test]
+fn a_layer_over_another_made_by_umoci_is_merged() {
+    let room = Room::new();
+    let layout = room.layout("image");
+    build(&layout, Compression::Gzip, image::Kind::Oci, &["one"]);
+    drop(layout);
+    let mut args = vec!["unpack", "--image", "image:one"];
+    if !is_root() {
+        args.push("--rootless");
+    }
+    room.run("umoci", &[args.as_slice(), &["bundle"]].concat());
+    let disk = room.at("bundle/rootfs/disk");
+    // The folder is not writable for those who are not root.
+    let writable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&disk, writable).unwrap();
+    fs::remove_file(disk.join("disk.img")).unwrap();
+    fs::write(disk.join("new.img"), b"another disk").unwrap();
+    room.run("umoci", &["repack", "--image", "image:two", "bundle"]);
+    let layout = Layout::open(&room.at("image")).unwrap();
+    let found = located(&layout, "two");
+    assert_eq!((found.path.as_str(), found.layer), ("disk/new.img", 1));
+    assert_eq!(bytes(found), b"another disk");
+}
+
+#[test]
+fn nothing_of_ours_is_left_in_a_layout_beside_the_image() {
+    let room = Room::new();
+    build(&room.layout("image"), Compression::Zstd, image::Kind::Oci, &["one"]);
+    assert_eq!(names(&room.at("image")), ["blobs", "index.json", "oci-layout"]);
+}
+
+#[test]
+fn skopeo_reads_the_archives_we_write() {
+    let room = Room::new();
+    for compression in ALL {
+        let sink = OciArchiveSink::create(&room.at("oci.tar")).unwrap();
+        let document = build(&sink, compression, image::Kind::Oci, &["one"]);
+        sink.close().unwrap();
+        let shown: serde_json::Value =
+            serde_json::from_str(&room.skopeo(&["inspect", "oci-archive:oci.tar:one"])).unwrap();
+        assert_eq!(shown["Digest"], document.digest.to_string());
+
+        let sink = DockerArchiveSink::create(&room.at("docker.tar")).unwrap();
+        build(&sink, compression, image::Kind::Oci, &["os:1"]);
+        sink.close().unwrap();
+        // It unpacks and checks the layers on the way.
+        let to = format!("oci:from-docker:{}", compression.name());
+        room.skopeo(&["copy", "-q", "docker-archive:docker.tar:os:1", &to]);
+        let layout = Layout::open(&room.at("from-docker")).unwrap();
+        assert!(bytes(located(&layout, compression.name())) == disk());
+    }
+}
+
+#[test]
+fn podman_loads_the_docker_archive_we_write() {
+    let room = Room::new();
+    let sink = DockerArchiveSink::create(&room.at("docker.tar")).unwrap();
+    build(&sink, Compression::Zstd, image::Kind::Oci, &["os:1"]);
+    sink.close().unwrap();
+    let file = room.at("docker.tar");
+    let policy = room.at("policy.json");
+    let args = ["load", "--signature-policy", policy.to_str().unwrap(), "-i", file.to_str().unwrap()];
+    let said = room.run("podman", &args);
+    assert!(said.contains("os:1"), "{said}");
+}
+
+#[test]
+fn archives_that_skopeo_writes_are_read() {
+    let room = Room::new();
+    let layout = room.layout("image");
+    build(&layout, Compression::Gzip, image::Kind::Oci, &["one"]);
+    room.skopeo(&["copy", "-q", "oci:image:one", "docker-archive:docker.tar:os:1"]);
+    room.skopeo(&["copy", "-q", "oci:image:one", "oci-archive:oci.tar:one"]);
+    let archive = DockerArchive::open(&room.at("docker.tar")).unwrap();
+    assert!(bytes(located(&archive, "1")) == disk());
+    let archive = OciArchive::open(&room.at("oci.tar")).unwrap();
+    assert!(bytes(located(&archive, "one")) == disk());
+}
