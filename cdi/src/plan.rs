@@ -25,6 +25,8 @@ pub struct Facts {
     pub layers: Vec<(Layer, Need)>,
     /// The disk's format.
     pub format: Format,
+    /// The format of an image file that is kept as it is; `format` is then raw.
+    pub kept: Option<Format>,
     /// The size the guest sees, if a header told it.
     pub virtual_size: Option<u64>,
     /// The target.
@@ -42,6 +44,8 @@ pub enum Place {
     Block(String, u64),
     /// Standard output.
     Stdout,
+    /// A layer of an image with this name.
+    Image(String),
 }
 
 /// The format that is written.
@@ -192,7 +196,7 @@ pub fn plan(facts: &Facts, wishes: &Wishes) -> Result<Plan> {
 fn flow(facts: &Facts, wishes: &Wishes) -> Flow {
     let raw = matches!(facts.format, Format::Raw | Format::Iso);
     let seeks = facts.source.seekable && facts.layers.is_empty() && !wishes.checksum;
-    let front_to_back = facts.target == Place::Stdout || facts.output != Output::Raw;
+    let front_to_back = matches!(facts.target, Place::Stdout | Place::Image(_)) || facts.output != Output::Raw;
     let needs_size = facts.output != Output::Raw && facts.virtual_size.is_none();
     match (seeks, front_to_back) {
         (true, false) => Flow::Tables,

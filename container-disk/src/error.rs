@@ -70,6 +70,11 @@ impl Error {
         Error::new(kind, what).because(e)
     }
 
+    /// The sentence and the cause, for a caller with an error of its own.
+    pub fn into_parts(self) -> (String, Option<Box<dyn std::error::Error + Send + Sync>>) {
+        (self.what, self.source)
+    }
+
     /// What a caller may branch on.
     pub fn kind(&self) -> Kind {
         self.kind

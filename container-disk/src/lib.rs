@@ -29,6 +29,7 @@ pub mod image;
 pub mod layout;
 pub mod locate;
 pub mod manifest;
+pub mod open;
 pub mod pack;
 mod peel;
 pub mod place;
@@ -37,6 +38,7 @@ mod section;
 mod tar;
 pub mod registry;
 pub mod store;
+pub mod tee;
 pub mod verify;
 
 pub use digest::Digest;

@@ -2,7 +2,7 @@
 
 use super::source::SourceArgs;
 use crate::ui;
-use cdi::convert::{Prepared, Request, prepare};
+use cdi::convert::{Keep, Prepared, Request, prepare};
 use cdi::filter::verify::Digest;
 use cdi::journal::Mode;
 use cdi::plan::{Output, Wishes};
@@ -178,6 +178,7 @@ fn request(args: &Args) -> Result<Request> {
             Read::Raw => Format::Raw,
             Read::Qcow2 => Format::Qcow2,
         }),
+        keep: Keep::No,
         options: args.from.options()?,
         output,
         checksum: args.checksum,

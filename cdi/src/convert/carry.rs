@@ -43,15 +43,25 @@ struct Moved {
     resumed_at: Option<u64>,
 }
 
-pub(super) fn carry(prepared: Prepared, partial: &Partial, watch: &Watch) -> Result<Report> {
+/// `layer`: the target and the folder for its spool, where the plan's place is an image.
+pub(super) fn carry(
+    prepared: Prepared,
+    layer: Option<(Box<dyn Target + '_>, &Path)>,
+    partial: &Partial,
+    watch: &Watch,
+) -> Result<Report> {
     let start = Instant::now();
     let Prepared { request, opened, plan } = prepared;
     let Opened { source, facts, way } = opened;
     let run = Run { request: &request, facts: &facts, plan: &plan, watch, partial };
-    let done = match &facts.target {
-        Place::File(name) => run.to_file(Path::new(name), &*source, way),
-        Place::Block(name, _) => run.to_block(Path::new(name), &*source, way),
-        Place::Stdout => {
+    let done = match (&facts.target, layer) {
+        (Place::Image(_), Some((target, folder))) => {
+            run.through(target, &*source, way, None, &folder.join("layer"))
+        }
+        (Place::Image(name), None) => Err(Error::failed(format!("nothing was made ready to write {name}"))),
+        (Place::File(name), _) => run.to_file(Path::new(name), &*source, way),
+        (Place::Block(name, _), _) => run.to_block(Path::new(name), &*source, way),
+        (Place::Stdout, _) => {
             StdoutTarget::new().and_then(|out| run.through(Box::new(out), &*source, way, None, Path::new("")))
         }
     };
@@ -62,8 +72,8 @@ pub(super) fn carry(prepared: Prepared, partial: &Partial, watch: &Watch) -> Res
         source: facts.source.name.clone(),
         target: shown::target_name(&facts.target),
         layers: facts.layers.iter().map(|(l, _)| l.name()).collect(),
-        source_format: facts.format.name(),
-        target_format: shown::output_name(facts.output),
+        source_format: facts.kept.unwrap_or(facts.format).name(),
+        target_format: shown::output_name(facts),
         virtual_size: moved.size,
         bytes_read: watch.read(),
         bytes_written: watch.written() - moved.resumed_at.unwrap_or(0),
@@ -134,7 +144,7 @@ impl Run<'_> {
     /// Moves the bytes, compares, finishes. `written_to` is where the target can be read back.
     fn through(
         &self,
-        target: Box<dyn Target>,
+        target: Box<dyn Target + '_>,
         source: &dyn Source,
         way: Way,
         journal: Option<(Journal, Option<Mark>)>,
@@ -310,6 +320,7 @@ impl Run<'_> {
         work: impl FnOnce(&dyn Ordered) -> Result<()>,
     ) -> Result<()> {
         let Output::Qcow2 { cluster_bits, compress } = self.facts.output else {
+            size.map_or(Ok(()), |size| target.announce(size))?;
             return work(&FrontToBack { target, watch: self.watch });
         };
         let virtual_size =

@@ -1,6 +1,6 @@
 //! Finds out what the plan is made from: opens the source, peels what is around the disk, reads the first header.
 
-use super::Request;
+use super::{Keep, Request};
 use crate::filter::progress::{Count, Counted};
 use crate::filter::stack::{self, Stack};
 use crate::filter::verify::Verify;
@@ -78,8 +78,7 @@ pub(super) fn enter_at(
     Ok(Stream { reader, counted, boundaries, from: boundary.output })
 }
 
-pub(super) fn gather(request: &Request) -> Result<Opened> {
-    let target = place(&request.target)?;
+pub(super) fn gather(request: &Request, target: Place) -> Result<Opened> {
     let source = source::open(&request.source, &request.options)?;
     let name = source.facts().name.clone();
     let seek = source.read_at().filter(|_| request.checksum.is_none());
@@ -94,14 +93,14 @@ pub(super) fn gather(request: &Request) -> Result<Opened> {
         }
         None => by_stream(request, &*source)?,
     };
-    let facts = Facts {
-        source: source.facts().clone(),
-        layers,
-        format,
-        virtual_size,
-        target,
-        output: request.output,
+    let kept = Some(format).filter(|&format| is_kept(request, format));
+    let output = match request.keep {
+        Keep::UnlessRaw(output) if format == Format::Raw => output,
+        _ => request.output,
     };
+    let format = if kept.is_some() { Format::Raw } else { format };
+    let facts =
+        Facts { source: source.facts().clone(), layers, format, kept, virtual_size, target, output };
     Ok(Opened { source, facts, way })
 }
 
@@ -118,6 +117,10 @@ fn by_offset(
     }
     let format = request.source_format.unwrap_or_else(|| Format::probe(head));
     let mut image = disk_format::open(format, bytes.clone(), limits(request))?;
+    if is_kept(request, format) {
+        // It opened, so its tables are where they say and it refers to nothing outside; now it is only bytes.
+        image = disk_format::open(Format::Raw, bytes.clone(), limits(request))?;
+    }
     if matches!(format, Format::Raw | Format::Iso) && source.data_map().is_some() {
         let (source, size) = (source.clone(), bytes.size());
         image = Box::new(Sparse::new(format, size, move || {
@@ -147,7 +150,7 @@ fn by_stream(request: &Request, source: &dyn Source) -> Result<Found> {
         _ => {
             let mut image = disk_format::stream(format, limits(request))?;
             image.push(0, head, false)?;
-            image.virtual_size()
+            image.virtual_size().filter(|_| !is_kept(request, format))
         }
     };
     Ok((Way::Stream(Stream { reader: Box::new(reader), counted, boundaries, from: 0 }), layers, format, size))
@@ -166,6 +169,11 @@ fn peeling(request: &Request, boundaries: &Boundaries) -> stack::Options {
 /// What a reader must refuse.
 pub(super) fn limits(request: &Request) -> Limits {
     Limits { max_size: request.wishes.max_size, ..Limits::default() }
+}
+
+/// Whether a file of this format goes through as it is.
+fn is_kept(request: &Request, format: Format) -> bool {
+    request.keep != Keep::No && !matches!(format, Format::Raw | Format::Iso)
 }
 
 fn looks_raw(request: &Request) -> bool {
@@ -189,7 +197,7 @@ fn head_of(bytes: &dyn ReadAt, name: &str) -> Result<Vec<u8>> {
 }
 
 /// What the target's name stands for, for the plan.
-fn place(name: &str) -> Result<Place> {
+pub(super) fn place(name: &str) -> Result<Place> {
     Ok(match target::Place::of(name.as_ref())? {
         target::Place::Stdout => Place::Stdout,
         target::Place::Device(path) => {

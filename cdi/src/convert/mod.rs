@@ -21,8 +21,10 @@ use crate::filter::verify::Digest;
 use crate::plan::{self, Output, Plan, Wishes};
 use crate::run::watch::{Phase, Watch};
 use crate::source::Options;
+use crate::target::Target;
 use crate::{Error, Result};
 use disk_format::Format;
+use std::path::Path;
 use std::time::Duration;
 
 /// What is to be done.
@@ -34,6 +36,8 @@ pub struct Request {
     pub target: String,
     /// The source's format where the user said it; a disk said to be raw is not looked into.
     pub source_format: Option<Format>,
+    /// Whether the image file inside its layers stays as it is.
+    pub keep: Keep,
     /// How the source is reached.
     pub options: Options,
     /// What is written.
@@ -46,6 +50,17 @@ pub struct Request {
     pub journal_every: Duration,
 }
 
+/// Whether an image file stays as it is: its header is checked, and it is not taken apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Its disk is converted.
+    No,
+    /// It stays, whatever its format.
+    Yes,
+    /// A raw disk becomes this; anything else (also an ISO) stays.
+    UnlessRaw(Output),
+}
+
 /// A conversion that has been planned.
 pub struct Prepared {
     request: Request,
@@ -55,8 +70,18 @@ pub struct Prepared {
 
 /// Opens the source, finds out what it is and plans. The target is looked at, not touched.
 pub fn prepare(request: Request, watch: &Watch) -> Result<Prepared> {
+    let target = facts::place(&request.target)?;
+    prepare_for(request, target, watch)
+}
+
+/// The same for a layer of the image `name`; [`Prepared::run_into`] is given its target.
+pub fn prepare_layer(request: Request, name: &str, watch: &Watch) -> Result<Prepared> {
+    prepare_for(request, plan::Place::Image(name.to_owned()), watch)
+}
+
+fn prepare_for(request: Request, target: plan::Place, watch: &Watch) -> Result<Prepared> {
     watch.enter(Phase::Opening, 0);
-    let opened = facts::gather(&request)?;
+    let opened = facts::gather(&request, target)?;
     let plan = plan::plan(&opened.facts, &request.wishes)?;
     Ok(Prepared { request, opened, plan })
 }
@@ -72,11 +97,22 @@ impl Prepared {
         shown::json(&self.opened.facts, &self.plan)
     }
 
+    /// What is known of the source.
+    pub fn facts(&self) -> &plan::Facts {
+        &self.opened.facts
+    }
+
+    /// Moves the bytes into a layer of an image; what must wait does so in `folder`.
+    pub fn run_into(self, layer: Box<dyn Target + '_>, folder: &Path, watch: &Watch) -> Result<Report> {
+        let partial = ends::Partial::of(&self);
+        carry::carry(self, Some((layer, folder)), &partial, watch).map_err(|e| partial.after(e, watch))
+    }
+
     /// Moves the bytes. On failure nothing stands under the target's name; what was written stays where a later run
     /// can go on, unless the input itself is to blame.
     pub fn run(self, watch: &Watch) -> Result<Report> {
         let partial = ends::Partial::of(&self);
-        carry::carry(self, &partial, watch).map_err(|e| partial.after(e, watch))
+        carry::carry(self, None, &partial, watch).map_err(|e| partial.after(e, watch))
     }
 }
 

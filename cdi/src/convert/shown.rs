@@ -30,9 +30,9 @@ pub(super) fn json(facts: &Facts, plan: &Plan) -> PlanJson {
         schema: "coracle.plan/v1",
         source: facts.source.name.clone(),
         layers: facts.layers.iter().map(|(l, _)| l.name()).collect(),
-        source_format: facts.format.name(),
+        source_format: facts.kept.unwrap_or(facts.format).name(),
         target: target_name(&facts.target),
-        target_format: output_name(facts.output),
+        target_format: output_name(facts),
         virtual_size: plan.size,
         flow: plan.flow.name(),
         threads: plan.workers,
@@ -47,7 +47,7 @@ pub(super) fn json(facts: &Facts, plan: &Plan) -> PlanJson {
 
 pub(super) fn text(facts: &Facts, plan: &Plan) -> String {
     let mut layers: Vec<_> = facts.layers.iter().map(|(l, _)| l.name()).collect();
-    layers.push(facts.format.name());
+    layers.push(facts.kept.unwrap_or(facts.format).name());
     layers.reverse();
     let size = facts.source.size.map_or("size unknown".into(), human);
     let disk = plan.size.map_or("size known at the end".into(), human);
@@ -59,7 +59,7 @@ pub(super) fn text(facts: &Facts, plan: &Plan) -> String {
     line("source", &format!("{} ({size}, {})", facts.source.name, layers.join(" in ")));
     line(
         "target",
-        &format!("{} ({}, disk of {disk})", target_name(&facts.target), output_name(facts.output)),
+        &format!("{} ({}, disk of {disk})", target_name(&facts.target), output_name(facts)),
     );
     line("flow", plan.flow.name());
     plan.reasons.iter().for_each(|reason| line("because", reason));
@@ -87,14 +87,15 @@ pub(super) fn text(facts: &Facts, plan: &Plan) -> String {
 
 pub(super) fn target_name(place: &Place) -> String {
     match place {
-        Place::File(name) | Place::Block(name, _) => name.clone(),
+        Place::File(name) | Place::Block(name, _) | Place::Image(name) => name.clone(),
         Place::Stdout => "standard output".into(),
     }
 }
 
-pub(super) fn output_name(output: Output) -> &'static str {
-    match output {
-        Output::Raw => "raw",
-        Output::Qcow2 { .. } => "qcow2",
+pub(super) fn output_name(facts: &Facts) -> &'static str {
+    match (facts.output, facts.kept) {
+        (Output::Raw, Some(kept)) => kept.name(),
+        (Output::Raw, None) => "raw",
+        (Output::Qcow2 { .. }, _) => "qcow2",
     }
 }

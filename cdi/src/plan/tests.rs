@@ -12,6 +12,7 @@ fn facts(seekable: bool, layers: &[Layer], format: Format, target: Place, output
         source,
         layers: layers.iter().map(|&l| (l, need)).collect(),
         format,
+        kept: None,
         virtual_size,
         target,
         output,

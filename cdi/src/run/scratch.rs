@@ -44,12 +44,21 @@ impl Scratch {
 
     /// Writes the first `size` bytes to a target that wants them in order.
     pub(crate) fn copy_to(&self, size: u64, target: &dyn Target) -> Result<()> {
+        target.announce(size)?;
+        self.copy_with(size, |at, part| target.write(at, part))
+    }
+
+    /// Gives the first `size` bytes in order, with their offsets.
+    pub(crate) fn copy_with(&self, size: u64, mut take: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
+        let failed = |e| Error::io("cannot use the temporary file", e);
+        // A hole at its end is part of it.
+        self.file.set_len(size).map_err(failed)?;
         let mut piece = vec![0; 1 << 20];
         let mut at = 0;
         while at < size {
             let part = &mut piece[..(1 << 20).min((size - at) as usize)];
             self.file.read_exact_at(part, at).map_err(|e| Error::io("cannot read the temporary file", e))?;
-            target.write(at, part)?;
+            take(at, part)?;
             at += part.len() as u64;
         }
         Ok(())

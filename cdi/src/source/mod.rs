@@ -6,11 +6,13 @@
 //! | a block device | `file.rs` | yes | no |
 //! | `-` | `stdin.rs` | no (a redirected file: yes) | no (a redirected file: as a path) |
 //! | `http://`, `https://` | `http/` | with ranges | strong ETag, or Last-Modified and size |
+//! | `docker://`, `oci:`, `store:`, archives | `image.rs` | from the store, in a layer that is not compressed | digest |
 //!
 //! [`open`] is the one place where a name becomes a source; a new kind of name plugs in there.
 
 mod file;
 pub mod http;
+pub mod image;
 mod once;
 pub mod options;
 mod stdin;
@@ -20,25 +22,54 @@ pub use options::Options;
 pub use stdin::StdinSource;
 
 use crate::{Error, Kind, Result};
+use container_disk::Name;
+use container_disk::reference::Local;
 use disk_format::ReadAt;
 use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens a source by its name.
+/// Opens a source by its name. A name without a scheme is a path if there is one, else an image of the store.
 pub fn open(name: &str, options: &Options) -> Result<Arc<dyn Source>> {
+    if let Some(image) = Name::with_scheme(name) {
+        return image_disk(&image?, options);
+    }
+    let path = Path::new(name);
     match name.split_once("://") {
         _ if name == "-" => Ok(Arc::new(StdinSource::open()?)),
         Some(("http" | "https", _)) => Ok(Arc::new(http::Http::open(name, options)?)),
-        Some((scheme, _)) if !Path::new(name).exists() => Err(Error::new(
+        Some((scheme, _)) if !path.exists() => Err(Error::new(
             Kind::Usage,
             format!(
-                "cannot read {name}: {scheme}:// names are not supported; give a path, http://, https:// or -"
+                "cannot read {name}: {scheme}:// names are not supported; give a path, http://, https://, \
+                 docker:// or -"
             ),
         )),
-        _ => Ok(Arc::new(FileSource::open(Path::new(name))?)),
+        _ => match in_store(name, options)? {
+            Some(_) if path.exists() => {
+                let what = format!("{name} is a file and an image of the store; write ./{name} or store:{name}");
+                Err(Error::new(Kind::Usage, what))
+            }
+            Some(image) => image_disk(&image, options),
+            None => Ok(Arc::new(FileSource::open(path)?)),
+        },
     }
+}
+
+/// The store's image of that name, if it has one. A store that does not exist is not made for the question.
+fn in_store(name: &str, options: &Options) -> Result<Option<Name>> {
+    let Ok(local) = Local::parse(name) else { return Ok(None) };
+    if !options.places.store_folder().is_ok_and(|folder| folder.is_dir()) {
+        return Ok(None);
+    }
+    let wanted = local.to_string();
+    let there = options.places.store()?.has_name(&wanted)?;
+    Ok(there.then_some(Name::Store(local)))
+}
+
+fn image_disk(name: &Name, options: &Options) -> Result<Arc<dyn Source>> {
+    Ok(Arc::new(image::ImageDisk::open(&options.places, name, &options.image)?))
 }
 
 /// A source that has been opened: it exists, we may read it, and its first facts are known.

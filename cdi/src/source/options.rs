@@ -1,11 +1,14 @@
 //! How a source is to be opened: one set of options for all kinds of names, each source takes what concerns it.
 
+use container_disk::open::Places;
+use container_disk::registry::Config;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a user may say about a source beside its name. `Debug` shows no secret.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Options {
     /// Extra request headers. They count as secrets: they are never shown, and never sent to another origin.
     pub headers: Vec<(String, String)>,
@@ -29,6 +32,10 @@ pub struct Options {
     pub first_pause: Duration,
     /// The most requests in flight at once.
     pub max_connections: usize,
+    /// Where images are.
+    pub places: Arc<Places>,
+    /// Which image of several, and which file in it.
+    pub image: super::image::Options,
 }
 
 impl Default for Options {
@@ -45,6 +52,8 @@ impl Default for Options {
             retries: 5,
             first_pause: Duration::from_millis(250),
             max_connections: 8,
+            places: Arc::new(Places::new(Config::default())),
+            image: super::image::Options::default(),
         }
     }
 }
@@ -65,7 +74,8 @@ impl fmt::Debug for Options {
             .field("retries", &self.retries)
             .field("first_pause", &self.first_pause)
             .field("max_connections", &self.max_connections)
-            .finish()
+            .field("image", &self.image)
+            .finish_non_exhaustive()
     }
 }
 

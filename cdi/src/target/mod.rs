@@ -5,7 +5,7 @@
 //! | a path | `file.rs` | any | holes of a fresh `NAME.partial` |
 //! | a block device | `block.rs` | any | BLKZEROOUT, or a punched hole that zeroes |
 //! | `-` | `stdout.rs` | guest order | written |
-//! | a qcow2 file | `qcow2.rs` | guest order | no cluster |
+//! | a layer of an image | `layer.rs` | guest order | written, and packed |
 //!
 //! ```text
 //!  Place::of(name) ─┬─ File ───► Claim::take ─► start(job, mode) ─► FileTarget + Journal + the mark to go on from
@@ -31,6 +31,7 @@ mod block;
 pub(crate) mod disk;
 mod file;
 mod held;
+mod layer;
 mod place;
 mod real;
 mod refuse;
@@ -40,6 +41,7 @@ mod stdout;
 
 pub use block::BlockTarget;
 pub use file::{Claim, FileOptions, FileTarget, Started, discard};
+pub use layer::{LayerTarget, Made};
 pub use place::Place;
 pub use stdout::StdoutTarget;
 
@@ -49,6 +51,11 @@ use crate::Result;
 pub trait Target: Send + Sync {
     /// Whether ranges may be written in any order.
     fn order(&self) -> Order;
+
+    /// The size of what will be written, where that is known before the first byte. For targets that want it first.
+    fn announce(&self, _size: u64) -> Result<()> {
+        Ok(())
+    }
 
     /// Writes guest bytes. The caller has already looked for zeros: `data` is worth writing.
     fn write(&self, guest: u64, data: &[u8]) -> Result<()>;

@@ -68,6 +68,11 @@ impl Store {
         list::list(&self.layout)
     }
 
+    /// Whether something is called so (`NAME:TAG`).
+    pub fn has_name(&self, tag: &str) -> Result<bool> {
+        Ok(self.layout.tags()?.iter().any(|known| known == tag))
+    }
+
     /// Gives what is called `from` the further name `to`.
     pub fn tag(&self, from: &Local, to: &Local) -> Result<()> {
         index::change(&self.layout.top, |index| index.copy(self.name(), &from.to_string(), &to.to_string()))

@@ -1,0 +1,53 @@
+//! A kernel, perhaps with an initrd, in a layer of its own, and the labels that say where.
+
+use crate::{Error, Result};
+use container_disk::image;
+use container_disk::pack::{Layer, LayerWriter, Options};
+use container_disk::place::Sink;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::PathBuf;
+
+/// What a machine boots without a boot loader.
+#[derive(Debug, Clone)]
+pub struct BootFiles {
+    /// The kernel.
+    pub kernel: PathBuf,
+    /// What it starts with.
+    pub initrd: Option<PathBuf>,
+    /// Its command line.
+    pub cmdline: String,
+}
+
+impl BootFiles {
+    /// Writes the layer and adds the labels.
+    pub(super) fn layer(
+        &self,
+        sink: &dyn Sink,
+        options: &Options,
+        labels: &mut BTreeMap<String, String>,
+    ) -> Result<Layer> {
+        let mut layer = LayerWriter::boot(sink, options)?;
+        let files = [(image::KERNEL, Some(&self.kernel)), (image::INITRD, self.initrd.as_ref())];
+        for (label, path) in files {
+            let Some(path) = path else { continue };
+            let cannot = |e| Error::io(format!("cannot read {}", path.display()), e);
+            let file = File::open(path).map_err(cannot)?;
+            let size = file.metadata().map_err(cannot)?.len();
+            let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
+                Error::new(crate::Kind::Usage, format!("{} has no name that an image can keep", path.display()))
+            })?;
+            let inside = layer.boot_file(name, size)?;
+            // A file that grows meanwhile gives what it had.
+            copy(file.take(size), &mut layer).map_err(cannot)?;
+            labels.insert(label.to_owned(), inside);
+        }
+        labels.insert(image::CMDLINE.to_owned(), self.cmdline.clone());
+        Ok(layer.finish()?)
+    }
+}
+
+fn copy(mut from: impl Read, to: &mut impl Write) -> std::io::Result<()> {
+    std::io::copy(&mut from, to).map(|_| ())
+}

@@ -1,0 +1,191 @@
+//! A disk, or a kernel, becomes a container image.
+//!
+//! ```text
+//!   Order ──prepare──► the engine's plan, its target a layer
+//!                         │ run
+//!                         ▼
+//!   source ─► engine ─► LayerTarget ─► Tee ─► store, registry, folder, archive     one pass for all of them
+//!                         │ layer's digests
+//!                         ▼
+//!   config ─► manifest ─► under each name; or joined into the index that has the name
+//! ```
+//!
+//! The same disk and the same order give the same bytes, whatever the machine and the threads.
+
+mod boot;
+
+pub use boot::BootFiles;
+
+use crate::convert::{Prepared, Request, prepare_layer};
+use crate::run::watch::Watch;
+use crate::target::LayerTarget;
+use crate::{Error, Result};
+use container_disk::image::{self, Recipe};
+use container_disk::manifest::{Content, Document};
+use container_disk::open::{Goal, Places};
+use container_disk::pack;
+use container_disk::place::{Place, Sink};
+use container_disk::tee::Tee;
+use container_disk::{Digest, Kind, Name};
+use serde::Serialize;
+use std::sync::Arc;
+
+/// What is to be built.
+pub struct Order {
+    /// The disk and how it is read and written; its target's name is not used. `None`: an image of a kernel alone.
+    pub disk: Option<Request>,
+    /// A kernel to boot.
+    pub boot: Option<BootFiles>,
+    /// What the image is to say of itself; its layers are filled in.
+    pub recipe: Recipe,
+    /// How the layers are made.
+    pub pack: pack::Options,
+    /// The names it gets.
+    pub names: Vec<Name>,
+    /// Join it to the index that has the name, in place of the image of its architecture there.
+    pub append: bool,
+}
+
+/// What was built.
+#[derive(Debug, Serialize)]
+pub struct Built {
+    /// The shape of this JSON.
+    pub schema: &'static str,
+    /// The names it has.
+    pub names: Vec<String>,
+    /// The image's manifest.
+    pub digest: String,
+    /// The index it was joined to, where it was.
+    pub index: Option<String>,
+    /// Its layers, lowest first.
+    pub layers: Vec<BuiltLayer>,
+    /// How the disk came.
+    pub disk: Option<crate::convert::Report>,
+}
+
+/// A layer that was made.
+#[derive(Debug, Serialize)]
+pub struct BuiltLayer {
+    /// Of the blob.
+    pub digest: String,
+    /// Bytes of the blob.
+    pub size: u64,
+    /// The digest of the tar inside.
+    pub diff_id: String,
+    /// `none`, `gzip`, `zstd`.
+    pub compression: &'static str,
+}
+
+/// A build that has been planned.
+pub struct Ready {
+    order: Order,
+    disk: Option<Prepared>,
+}
+
+/// Opens the disk and plans. Nothing is written.
+pub fn prepare(mut order: Order, watch: &Watch) -> Result<Ready> {
+    let Some(first) = order.names.first() else {
+        return Err(Error::new(crate::Kind::Usage, "an image without a name would be lost; give one with -t"));
+    };
+    let disk = match order.disk.take() {
+        Some(request) => Some(prepare_layer(request, &first.to_string(), watch)?),
+        None => None,
+    };
+    Ok(Ready { order, disk })
+}
+
+impl Ready {
+    /// The plan of the disk's way, for people; nothing is planned for a kernel.
+    pub fn plan_text(&self) -> String {
+        self.disk.as_ref().map(Prepared::plan_text).unwrap_or_default()
+    }
+
+    /// Builds.
+    pub fn run(self, places: &Places, watch: &Watch) -> Result<Built> {
+        let Ready { mut order, disk } = self;
+        let goals = order.names.iter().map(|name| Ok(places.goal(name)?)).collect::<Result<Vec<_>>>()?;
+        let sink = Tee::new(goals.iter().map(|goal| goal.sink.clone()).collect());
+        let mut report = None;
+        if let Some(prepared) = disk {
+            let (layer, told) = disk_layer(prepared, &sink, &order.pack, places, watch)?;
+            order.recipe.layers.push(layer);
+            report = Some(told);
+        }
+        if let Some(boot) = &order.boot {
+            order.recipe.layers.push(boot.layer(&sink, &order.pack, &mut order.recipe.labels)?);
+        }
+        let document = image::write(&sink, &order.recipe, &[])?;
+        let mut index = None;
+        for (goal, name) in goals.iter().zip(&order.names) {
+            let named = if order.append { joined(places, name, &document, &order.recipe)? } else { document.clone() };
+            goal.sink.put(&named, goal.tag.as_deref())?;
+            goal.sink.close()?;
+            index = order.append.then_some(named.digest);
+        }
+        Ok(Built {
+            schema: "coracle.build/v1",
+            names: order.names.iter().map(Name::to_string).collect(),
+            digest: document.digest.to_string(),
+            index: index.as_ref().map(Digest::to_string),
+            layers: order.recipe.layers.iter().map(BuiltLayer::of).collect(),
+            disk: report,
+        })
+    }
+}
+
+impl Built {
+    /// For people, one line.
+    pub fn sentence(&self) -> String {
+        let size = self.layers.iter().map(|layer| layer.size).sum();
+        let size = crate::size::human(size);
+        format!("{}: {} in {} layer(s), {size}", self.names.join(", "), self.digest, self.layers.len())
+    }
+}
+
+impl BuiltLayer {
+    fn of(layer: &pack::Layer) -> BuiltLayer {
+        BuiltLayer {
+            digest: layer.digest.to_string(),
+            size: layer.size,
+            diff_id: layer.diff_id.to_string(),
+            compression: layer.compression.name(),
+        }
+    }
+}
+
+fn disk_layer(
+    prepared: Prepared,
+    sink: &Tee,
+    options: &pack::Options,
+    places: &Places,
+    watch: &Watch,
+) -> Result<(pack::Layer, crate::convert::Report)> {
+    let folder = places.store_folder()?;
+    std::fs::create_dir_all(&folder)
+        .map_err(|e| Error::io(format!("cannot make the store's folder {}", folder.display()), e))?;
+    let target = LayerTarget::new(sink, *options, folder.clone());
+    let made = target.made();
+    let report = prepared.run_into(Box::new(target), &folder, watch)?;
+    let layer = made.get().cloned().ok_or_else(|| Error::failed("the disk is written and has no layer"))?;
+    Ok((layer, report))
+}
+
+/// The index of that name with the image in it; a new one where there is none.
+fn joined(places: &Places, name: &Name, document: &Document, recipe: &Recipe) -> Result<Document> {
+    let (arch, variant) = (recipe.architecture.as_str(), recipe.variant.as_deref());
+    let there = places.find(name).and_then(|found| found.place.document(&found.which));
+    match there {
+        Ok(there) => match &there.content {
+            Content::Index(_) => Ok(image::join(&there, document, arch, variant)?),
+            // One image of another architecture: both become an index.
+            Content::Manifest(manifest) => {
+                let found = places.find(name)?;
+                let config = image::Config::read(&*found.place, manifest)?;
+                let first = image::index(&there, &config.architecture, config.variant.as_deref())?;
+                Ok(image::join(&first, document, arch, variant)?)
+            }
+        },
+        Err(e) if e.kind() == Kind::NotFound => Ok(image::index(document, arch, variant)?),
+        Err(e) => Err(e.into()),
+    }
+}

@@ -1,0 +1,127 @@
+//! The disk inside a container image: `docker://…`, `oci:…`, `store:…` and the archives.
+//!
+//! ```text
+//!   Name ─► place ─► the manifest for this machine ─► locate: the one disk in its layers
+//!     layer not compressed, of a place that was checked ─► ReadAt: tables first, as of any file
+//!     any other                                         ─► Stream: unpacked and checked while it is read
+//! ```
+//!
+//! A registry is never read by offset here: no digest could be checked, so a mirror could give bytes that nobody signed.
+
+use super::{Facts, Identity, Source};
+use crate::{Error, Kind, Result};
+use container_disk::locate::{self, Located};
+use container_disk::manifest::{Content, Document};
+use container_disk::open::{Found, Places};
+use container_disk::{Name, image};
+use disk_format::ReadAt;
+use std::io::Read;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Which image of several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The architecture, as Go calls it.
+    pub arch: String,
+    /// The file inside the image, where it is not for the rules to decide.
+    pub path: Option<String>,
+    /// Bytes a layer may unpack to.
+    pub limit: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { arch: architecture().to_owned(), path: None, limit: 16 << 40 }
+    }
+}
+
+/// What Go calls this machine's architecture.
+pub fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "powerpc64" => "ppc64le",
+        other => other,
+    }
+}
+
+/// A disk in an image.
+pub struct ImageDisk {
+    facts: Facts,
+    /// Gives its stream once without a second reading; afterwards it is found again.
+    located: Mutex<Option<Located>>,
+    bytes: Option<Arc<dyn ReadAt>>,
+    found: Found,
+    document: Document,
+    options: Options,
+}
+
+impl ImageDisk {
+    /// Finds the disk. Of a compressed layer only what lies before the disk is read.
+    pub fn open(places: &Places, name: &Name, options: &Options) -> Result<ImageDisk> {
+        let found = places.find(name)?;
+        let document = image::choose::manifest(&*found.place, &found.which, &options.arch)?;
+        let located = locate(&found, &document, options)?;
+        // Only what was checked when it came may be read without a check.
+        let checked = matches!(name, Name::Store(_));
+        let bytes = if checked { located.read_at().transpose()? } else { None };
+        let facts = Facts {
+            name: name.to_string(),
+            size: Some(located.size),
+            seekable: bytes.is_some(),
+            remote: false,
+            identity: Some(Identity { value: format!("{}#{}", located.digest, located.path), proof: true }),
+        };
+        let located = Mutex::new(Some(located));
+        Ok(ImageDisk { facts, located, bytes, found, document, options: options.clone() })
+    }
+}
+
+impl Source for ImageDisk {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn read_at(&self) -> Option<Arc<dyn ReadAt>> {
+        self.bytes.clone()
+    }
+
+    fn stream(&self, from: u64) -> Result<Box<dyn Read + Send>> {
+        let waiting = self.located.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut located = match waiting {
+            Some(located) => located,
+            None => locate(&self.found, &self.document, &self.options)?,
+        };
+        let mut stream = located.stream()?;
+        let skipped = std::io::copy(&mut stream.by_ref().take(from), &mut std::io::sink());
+        skipped.map_err(|e| Error::io(format!("cannot read {}", self.facts.name), e))?;
+        Ok(stream)
+    }
+}
+
+fn locate(found: &Found, document: &Document, options: &Options) -> Result<Located> {
+    let Content::Manifest(manifest) = &document.content else {
+        return Err(Error::refused(format!("{} is an index where an image was expected", found.place.name())));
+    };
+    let how = locate::Options { path: options.path.clone(), one_pass: true, limit: options.limit };
+    Ok(locate::disk(&*found.place, manifest, &how)?)
+}
+
+impl From<container_disk::Error> for Error {
+    fn from(e: container_disk::Error) -> Error {
+        use container_disk::Kind as Theirs;
+        let kind = match e.kind() {
+            Theirs::Failed => Kind::Failed,
+            Theirs::Usage => Kind::Usage,
+            Theirs::Refused => Kind::Refused,
+            Theirs::NotFound => Kind::NotFound,
+            Theirs::Auth => Kind::Auth,
+        };
+        let (what, cause) = e.into_parts();
+        let error = Error::new(kind, what);
+        match cause {
+            Some(cause) => error.because(cause),
+            None => error,
+        }
+    }
+}

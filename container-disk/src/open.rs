@@ -1,0 +1,104 @@
+//! The one place where a [`Name`] becomes a place to read images from, or a sink to write them to.
+
+use crate::archive::{DockerArchive, DockerArchiveSink, OciArchive, OciArchiveSink};
+use crate::layout::Layout;
+use crate::place::{Place, Sink, Which};
+use crate::registry::{Config, Registries, Registry};
+use crate::store::{self, Store};
+use crate::{Error, Name, Result};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// All places that this user can name.
+pub struct Places {
+    store: Option<PathBuf>,
+    registries: Registries,
+}
+
+/// An image to be read.
+pub struct Found {
+    /// Where it is.
+    pub place: Arc<dyn Place>,
+    /// Which one of those that are there.
+    pub which: Which,
+}
+
+/// A name to be written.
+pub struct Goal {
+    /// Where it goes.
+    pub sink: Arc<dyn Sink>,
+    /// The tag it gets there.
+    pub tag: Option<String>,
+    /// The registry, where it is one: blobs may be mounted there.
+    pub registry: Option<Arc<Registry>>,
+}
+
+impl Places {
+    /// Registries as `config` says, and the user's own store.
+    pub fn new(config: Config) -> Places {
+        Places { store: None, registries: Registries::new(config) }
+    }
+
+    /// Another folder for the store.
+    pub fn with_store(mut self, folder: PathBuf) -> Places {
+        self.store = Some(folder);
+        self
+    }
+
+    /// The registries, for what they counted.
+    pub fn registries(&self) -> &Registries {
+        &self.registries
+    }
+
+    /// The folder of the store.
+    pub fn store_folder(&self) -> Result<PathBuf> {
+        self.store.clone().map_or_else(store::folder, Ok)
+    }
+
+    /// The store, made where it does not exist.
+    pub fn store(&self) -> Result<Store> {
+        Store::open(&self.store_folder()?)
+    }
+
+    /// An image that exists by this name. Registries are not asked before a document is wanted.
+    pub fn find(&self, name: &Name) -> Result<Found> {
+        let found = |place: Arc<dyn Place>, which| Ok(Found { place, which });
+        match name {
+            Name::Registry(remote) => found(Arc::new(self.registries.open(remote)?), remote.which()),
+            Name::Store(local) => found(Arc::new(self.store()?), local.which()),
+            Name::Layout(path, tag) => {
+                let layout = Layout::open(path)?;
+                let which = layout.which(tag.as_deref())?;
+                found(Arc::new(layout), which)
+            }
+            Name::OciArchive(path, tag) => {
+                let archive = OciArchive::open(path)?;
+                let which = archive.which(tag.as_deref())?;
+                found(Arc::new(archive), which)
+            }
+            Name::DockerArchive(path, tag) => {
+                let archive = DockerArchive::open(path)?;
+                let which = archive.which(tag.as_deref())?;
+                found(Arc::new(archive), which)
+            }
+        }
+    }
+
+    /// A sink for this name.
+    pub fn goal(&self, name: &Name) -> Result<Goal> {
+        let goal = |sink: Arc<dyn Sink>, tag| Ok(Goal { sink, tag, registry: None });
+        match name {
+            Name::Registry(remote) if remote.digest.is_some() => {
+                Err(Error::usage(format!("{name}: a digest cannot be chosen; give a tag")))
+            }
+            Name::Registry(remote) => {
+                let registry = Arc::new(self.registries.open(remote)?);
+                Ok(Goal { sink: registry.clone(), tag: remote.tag.clone(), registry: Some(registry) })
+            }
+            Name::Store(local) => goal(Arc::new(self.store()?), Some(local.to_string())),
+            Name::Layout(path, tag) => goal(Arc::new(Layout::create(path)?), tag.clone()),
+            Name::OciArchive(path, tag) => goal(Arc::new(OciArchiveSink::create(path)?), tag.clone()),
+            Name::DockerArchive(path, tag) => goal(Arc::new(DockerArchiveSink::create(path)?), tag.clone()),
+        }
+    }
+}
