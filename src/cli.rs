@@ -22,7 +22,15 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("CORA
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Build(Box<commands::build::Args>),
     Convert(Box<commands::convert::Args>),
     Inspect(Box<commands::inspect::Args>),
+    Push(commands::push::Args),
+    Pull(commands::pull::Args),
+    Copy(commands::copy::Args),
+    Tag(commands::store::TagArgs),
+    Images(commands::store::ImagesArgs),
+    Rmi(commands::store::RmiArgs),
+    Prune(commands::store::PruneArgs),
     Completions(commands::completions::Args),
 }

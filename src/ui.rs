@@ -1,6 +1,6 @@
 //! The only place that prints: facts to standard output, everything else to standard error.
 
-use cdi::run::watch::{Phase, Watch};
+use cdi::run::watch::Watch;
 use cdi::size::human;
 use cdi::{Error, Kind, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -75,8 +75,33 @@ pub(crate) struct Progress {
     thread: Option<JoinHandle<()>>,
 }
 
+/// How far a piece of work is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// One word.
+    pub(crate) phase: &'static str,
+    /// Bytes.
+    pub(crate) done: u64,
+    /// Bytes; 0 where it is not known.
+    pub(crate) total: u64,
+}
+
+impl Step {
+    fn of(watch: &Watch) -> Step {
+        let (done, total) = watch.progress();
+        Step { phase: watch.phase().name(), done, total }
+    }
+}
+
 impl Progress {
-    pub(crate) fn start(watch: Arc<Watch>, show: Show) -> Progress {
+    /// Shows a run of the engine.
+    pub(crate) fn of(watch: &Arc<Watch>, show: Show) -> Progress {
+        let watch = watch.clone();
+        Progress::start(show, move || Step::of(&watch))
+    }
+
+    /// Shows whatever tells how far it is.
+    pub(crate) fn start(show: Show, step: impl Fn() -> Step + Send + 'static) -> Progress {
         if show == Show::Quiet {
             return Progress { stop: None, thread: None };
         }
@@ -84,7 +109,7 @@ impl Progress {
         let bar = std::io::stderr().is_terminal();
         let thread = std::thread::spawn(move || {
             let wait = |time| stopped.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
-            if bar { draw(&watch, wait) } else { lines(&watch, wait) }
+            if bar { draw(step, wait) } else { lines(step, wait) }
         });
         Progress { stop: Some(stop), thread: Some(thread) }
     }
@@ -100,16 +125,15 @@ impl Drop for Progress {
 }
 
 /// A bar: phase, part, bytes, rate, time left.
-fn draw(watch: &Watch, wait: impl Fn(Duration) -> bool) {
+fn draw(step: impl Fn() -> Step, wait: impl Fn(Duration) -> bool) {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
     let mut phase = None;
     while wait(Duration::from_millis(100)) {
-        let now = watch.phase();
-        let (done, total) = watch.progress();
+        let Step { phase: now, done, total } = step();
         if phase != Some(now) {
             phase = Some(now);
             bar.reset();
-            bar.set_message(now.name());
+            bar.set_message(now);
             bar.set_style(style(total > 0));
         }
         if total > 0 {
@@ -132,11 +156,11 @@ fn style(sized: bool) -> ProgressStyle {
 }
 
 /// A plain line every few seconds, for logs.
-fn lines(watch: &Watch, wait: impl Fn(Duration) -> bool) {
+fn lines(step: impl Fn() -> Step, wait: impl Fn(Duration) -> bool) {
     const EVERY: Duration = Duration::from_secs(5);
-    let (mut since, mut before) = (Instant::now(), (Phase::Opening, 0));
+    let (mut since, mut before) = (Instant::now(), ("", 0));
     while wait(EVERY) {
-        let (phase, (done, total)) = (watch.phase(), watch.progress());
+        let Step { phase, done, total } = step();
         let from = if before.0 == phase { before.1 } else { 0 };
         let rate = done.saturating_sub(from) as f64 / since.elapsed().as_secs_f64();
         let part = if total > 0 { format!(" of {}", human(total)) } else { String::new() };
@@ -144,9 +168,18 @@ fn lines(watch: &Watch, wait: impl Fn(Duration) -> bool) {
             left if total > 0 && left.is_finite() => format!(", {:.0} s left", left),
             _ => String::new(),
         };
-        say(&format!("{}: {}{part}, {}/s{left}", phase.name(), human(done), human(rate as u64)));
+        say(&format!("{}: {}{part}, {}/s{left}", phase, human(done), human(rate as u64)));
         (since, before) = (Instant::now(), (phase, done));
     }
+}
+
+/// Ctrl-C ends a transfer at once: what has come whole stays, and the same command goes on after it.
+pub(crate) fn on_interrupt_go_on() -> Result<()> {
+    let handler = || {
+        say("coracle: interrupted; the same command goes on");
+        std::process::exit(i32::from(crate::error::code_of(Kind::Interrupted)));
+    };
+    ctrlc::set_handler(handler).map_err(|e| Error::failed("cannot listen for Ctrl-C").because(e))
 }
 
 /// Ctrl-C asks the run to stop; a second one, or a run that does not stop within two seconds, ends the program.

@@ -169,6 +169,11 @@ pub fn plan(facts: &Facts, wishes: &Wishes) -> Result<Plan> {
         (Flow::SpoolThenOrder, Some(most)) => {
             reasons.push(format!("the whole disk waits in a spool, at most {}", human(most)));
         }
+        (_, Some(most)) if layer_waits(facts) => reasons.push(format!(
+            "a layer tells the size of its file first, and only the end of this one tells it: it waits in a spool in \
+             the store's folder, at most {}",
+            human(most)
+        )),
         (_, Some(most)) => reasons.push(format!(
             "clusters that arrive before their table wait in a spool beside the target: usually none, at most {}",
             human(most)
@@ -336,10 +341,17 @@ fn spool(facts: &Facts, wishes: &Wishes, flow: Flow) -> Option<u64> {
     let disk = facts.virtual_size.unwrap_or(wishes.max_size);
     match flow {
         Flow::SpoolThenOrder => Some(disk),
+        // Data and tables of what is written.
+        _ if layer_waits(facts) => Some(disk + disk / 64 + (64 << 20)),
         // Data plus tables; an image with deleted snapshots can be larger, and is then told so.
         Flow::Stream if facts.format == Format::Qcow2 => Some(disk + disk / 64 + (64 << 20)),
         _ => None,
     }
+}
+
+/// Whether the file in a layer waits until all of it is there: only then its size is known.
+fn layer_waits(facts: &Facts) -> bool {
+    matches!(facts.target, Place::Image(_)) && (facts.output != Output::Raw || facts.virtual_size.is_none())
 }
 
 fn resume(facts: &Facts, wishes: &Wishes, flow: Flow) -> std::result::Result<(), &'static str> {

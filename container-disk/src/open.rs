@@ -3,16 +3,17 @@
 use crate::archive::{DockerArchive, DockerArchiveSink, OciArchive, OciArchiveSink};
 use crate::layout::Layout;
 use crate::place::{Place, Sink, Which};
-use crate::registry::{Config, Registries, Registry};
+use crate::registry::{Config, Counted, Registries, Registry};
 use crate::store::{self, Store};
 use crate::{Error, Name, Result};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// All places that this user can name.
 pub struct Places {
     store: Option<PathBuf>,
-    registries: Registries,
+    config: Option<PathBuf>,
+    registries: OnceLock<Registries>,
 }
 
 /// An image to be read.
@@ -34,9 +35,10 @@ pub struct Goal {
 }
 
 impl Places {
-    /// Registries as `config` says, and the user's own store.
-    pub fn new(config: Config) -> Places {
-        Places { store: None, registries: Registries::new(config) }
+    /// Registries as this file says, or else the user's and the system's, and the user's own store. None of these is
+    /// looked at before a name needs it.
+    pub fn new(config: Option<PathBuf>) -> Places {
+        Places { store: None, config, registries: OnceLock::new() }
     }
 
     /// Another folder for the store.
@@ -45,9 +47,18 @@ impl Places {
         self
     }
 
-    /// The registries, for what they counted.
-    pub fn registries(&self) -> &Registries {
-        &self.registries
+    /// The registries.
+    pub fn registries(&self) -> Result<&Registries> {
+        if let Some(registries) = self.registries.get() {
+            return Ok(registries);
+        }
+        let config = Config::load(self.config.as_deref())?;
+        Ok(self.registries.get_or_init(|| Registries::new(config)))
+    }
+
+    /// What all transfers with registries came to.
+    pub fn counted(&self) -> Counted {
+        self.registries.get().map(|registries| registries.counters().now()).unwrap_or_default()
     }
 
     /// The folder of the store.
@@ -64,7 +75,7 @@ impl Places {
     pub fn find(&self, name: &Name) -> Result<Found> {
         let found = |place: Arc<dyn Place>, which| Ok(Found { place, which });
         match name {
-            Name::Registry(remote) => found(Arc::new(self.registries.open(remote)?), remote.which()),
+            Name::Registry(remote) => found(Arc::new(self.registries()?.open(remote)?), remote.which()),
             Name::Store(local) => found(Arc::new(self.store()?), local.which()),
             Name::Layout(path, tag) => {
                 let layout = Layout::open(path)?;
@@ -92,7 +103,7 @@ impl Places {
                 Err(Error::usage(format!("{name}: a digest cannot be chosen; give a tag")))
             }
             Name::Registry(remote) => {
-                let registry = Arc::new(self.registries.open(remote)?);
+                let registry = Arc::new(self.registries()?.open(remote)?);
                 Ok(Goal { sink: registry.clone(), tag: remote.tag.clone(), registry: Some(registry) })
             }
             Name::Store(local) => goal(Arc::new(self.store()?), Some(local.to_string())),

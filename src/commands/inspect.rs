@@ -3,18 +3,21 @@
 use super::source::SourceArgs;
 use crate::ui;
 use cdi::Result;
-use cdi::inspect::{InspectOptions, inspect, text};
+use cdi::inspect::{InspectOptions, inspect, inspect_image, text};
 
 /// Tell what a disk is and what lies on it, without converting it
 ///
-/// NAME is a path, a block device, http:// or https://, or '-' for standard
-/// input. Of a disk that can be read by offset only the few KiB are read that
+/// NAME is a path, a block device, http:// or https://, '-' for standard
+/// input, or an image: docker://HOST/REPO:TAG, oci:DIR, oci-archive:FILE,
+/// docker-archive:FILE, or the name of one in the store. Of an image the
+/// documents and the front of the disk are read. Of a disk that can be read by offset only the few KiB are read that
 /// tell; of a compressed one the first MiB are decoded. An image that convert
 /// would refuse is described, too, with the reason.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     coracle inspect disk.qcow2\n  \
     coracle inspect --json https://server/debian.iso\n  \
+    coracle inspect docker://registry.example/os:12\n  \
     coracle inspect --usage --digest disk.img")]
 pub(crate) struct Args {
     /// The disk
@@ -46,7 +49,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let source = cdi::source::open(&args.name, &args.from.options()?)?;
+    let source = args.from.options()?;
     let options = InspectOptions {
         usage: args.usage,
         digest: args.digest,
@@ -54,6 +57,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         memory: args.memory,
         ..InspectOptions::default()
     };
-    let report = inspect(&*source, options)?;
+    let report = match cdi::source::image_name(&args.name, &source)? {
+        Some(image) => inspect_image(&image, &source, options)?,
+        None => inspect(&*cdi::source::open(&args.name, &source)?, options)?,
+    };
     if args.json { ui::json(&report) } else { ui::out(&text(&report)) }
 }

@@ -1,6 +1,7 @@
 //! Arguments about a source, the same for every verb that reads a disk.
 
-use cdi::source::Options;
+use super::places::PlaceArgs;
+use cdi::source::{Options, image};
 use cdi::{Error, Kind, Result};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -49,6 +50,17 @@ pub(crate) struct SourceArgs {
     /// Requests in flight to one server, at most
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
     connections: u16,
+
+    /// Which image of several: amd64, arm64 [default: this machine's]
+    #[arg(long, value_name = "ARCH")]
+    arch: Option<String>,
+
+    /// The disk's file in an image, where it is not the one in /disk
+    #[arg(long, value_name = "PATH")]
+    path: Option<String>,
+
+    #[command(flatten)]
+    places: PlaceArgs,
 }
 
 impl SourceArgs {
@@ -79,8 +91,16 @@ impl SourceArgs {
             idle_timeout: Duration::from_secs(self.idle_timeout),
             retries: self.retries,
             max_connections: self.connections(),
+            places: self.places.open(),
+            image: self.image(),
             ..Options::default()
         })
+    }
+
+    /// Which image, and which file in it.
+    pub(crate) fn image(&self) -> image::Options {
+        let default = image::Options::default();
+        image::Options { arch: self.arch.clone().unwrap_or(default.arch), path: self.path.clone(), ..default }
     }
 
     pub(crate) fn connections(&self) -> usize {

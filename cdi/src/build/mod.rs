@@ -22,13 +22,11 @@ use crate::target::LayerTarget;
 use crate::{Error, Result};
 use container_disk::image::{self, Recipe};
 use container_disk::manifest::{Content, Document};
-use container_disk::open::{Goal, Places};
+use container_disk::open::Places;
 use container_disk::pack;
-use container_disk::place::{Place, Sink};
 use container_disk::tee::Tee;
 use container_disk::{Digest, Kind, Name};
 use serde::Serialize;
-use std::sync::Arc;
 
 /// What is to be built.
 pub struct Order {

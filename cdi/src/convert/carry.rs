@@ -73,7 +73,7 @@ pub(super) fn carry(
         target: shown::target_name(&facts.target),
         layers: facts.layers.iter().map(|(l, _)| l.name()).collect(),
         source_format: facts.kept.unwrap_or(facts.format).name(),
-        target_format: shown::output_name(facts),
+        target_format: shown::output_name(&facts),
         virtual_size: moved.size,
         bytes_read: watch.read(),
         bytes_written: watch.written() - moved.resumed_at.unwrap_or(0),

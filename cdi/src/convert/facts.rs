@@ -144,7 +144,6 @@ fn by_stream(request: &Request, source: &dyn Source) -> Result<Found> {
     let head = reader.head();
     let format = request.source_format.unwrap_or_else(|| Format::probe(head));
     let size = match format {
-        Format::Raw | Format::Iso if layers.is_empty() => source.facts().size,
         Format::Raw | Format::Iso => None,
         // A reader of its own looks at the head only.
         _ => {
@@ -153,6 +152,8 @@ fn by_stream(request: &Request, source: &dyn Source) -> Result<Found> {
             image.virtual_size().filter(|_| !is_kept(request, format))
         }
     };
+    // Bytes that go through as they are.
+    let size = size.or_else(|| source.facts().size.filter(|_| layers.is_empty() && is_as_it_is(request, format)));
     Ok((Way::Stream(Stream { reader: Box::new(reader), counted, boundaries, from: 0 }), layers, format, size))
 }
 
@@ -174,6 +175,10 @@ pub(super) fn limits(request: &Request) -> Limits {
 /// Whether a file of this format goes through as it is.
 fn is_kept(request: &Request, format: Format) -> bool {
     request.keep != Keep::No && !matches!(format, Format::Raw | Format::Iso)
+}
+
+fn is_as_it_is(request: &Request, format: Format) -> bool {
+    matches!(format, Format::Raw | Format::Iso) || is_kept(request, format)
 }
 
 fn looks_raw(request: &Request) -> bool {

@@ -17,10 +17,12 @@ mod blocks;
 mod digest;
 mod disk;
 mod front;
+mod image;
 mod report;
 mod text;
 mod usage;
 
+pub use image::inspect_image;
 pub use report::*;
 pub use text::text;
 

@@ -1,6 +1,7 @@
 //! The report and its JSON: the schema `coracle.inspect/v1`. A field that is not known is left out; a list is always
 //! there. A new field may come under the same name of the schema; none changes its meaning or goes.
 
+use crate::source::image::ImageFile;
 use serde::{Serialize, Serializer};
 use std::error::Error;
 
@@ -35,6 +36,9 @@ pub struct Report {
     /// Why `convert` would refuse it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
+    /// The container image it lies in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<ContainerImage>,
     /// What lies inside.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<Disk>,
@@ -63,6 +67,7 @@ impl Report {
             facts: vec![],
             refers_outside: vec![],
             refused: None,
+            image: None,
             disk: None,
             usage: None,
             digest: None,
@@ -88,6 +93,20 @@ pub(super) fn sentence(e: &dyn Error) -> String {
         cause = e.source();
     }
     text
+}
+
+/// A container image.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ContainerImage {
+    /// What it says of itself.
+    #[serde(flatten)]
+    pub facts: container_disk::describe::Facts,
+    /// Where the disk is in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<ImageFile>,
+    /// What the transfers with registries came to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub registries: Option<container_disk::registry::Counted>,
 }
 
 /// Something outside the image file.

@@ -1,7 +1,7 @@
 //! A report for people: lines of `name: value`, at most 80 columns where words allow it.
 
 use super::report::{
-    Content, Disk, Filesystem, Optical, Partition, PartitionTable, Reference, Report, Seed, System, Usage,
+    ContainerImage, Content, Disk, Filesystem, Optical, Partition, PartitionTable, Reference, Report, Seed, System, Usage,
 };
 use crate::size::human;
 use std::fmt::Write;
@@ -14,7 +14,12 @@ const VALUE: usize = 15;
 pub fn text(report: &Report) -> String {
     let mut page = Page::default();
     page.line("name", &report.name);
-    page.line("format", &format(report));
+    if let Some(image) = &report.image {
+        page.image(image);
+    }
+    if report.format != "unknown" || report.image.is_none() {
+        page.line("format", &format(report));
+    }
     if let Some(size) = report.virtual_size {
         page.line("virtual size", &bytes(size));
     }
@@ -112,8 +117,41 @@ impl Page {
     }
 
     fn push(&mut self, line: &str) {
+        // What an image says of itself is shown and not obeyed.
+        let line: String = line.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect();
         self.text.push_str(line.trim_end());
         self.text.push('\n');
+    }
+
+    fn image(&mut self, image: &ContainerImage) {
+        self.line("image", &image.facts.digest);
+        self.line("architecture", &image.facts.architectures.join(", "));
+        if let Some(chosen) = &image.facts.chosen {
+            if chosen.manifest != image.facts.digest {
+                self.line("chosen", &format!("{} ({})", chosen.manifest, chosen.architecture));
+            }
+            if let Some(created) = &chosen.created {
+                self.line("created", created);
+            }
+            for layer in &chosen.layers {
+                self.line("layer", &format!("{} {}", layer.digest, human(layer.size)));
+            }
+            for (name, value) in &chosen.labels {
+                self.line("label", &format!("{name}={value}"));
+            }
+            if let Some(boot) = &chosen.boot {
+                let initrd = boot.initrd.as_ref().map(|initrd| format!(", initrd {initrd}")).unwrap_or_default();
+                self.line("kernel", &format!("{}{initrd}, {:?}", boot.kernel, boot.cmdline));
+            }
+        }
+        if let Some(file) = &image.file {
+            let (owner, group) = (file.uid, file.gid);
+            let what = format!("{}, of {owner}:{group}, mode {}, layer {}", file.path, file.mode, file.compression);
+            self.line("disk file", &what);
+        }
+        if let Some(all) = &image.registries {
+            self.line("received", &format!("{} of blobs from the registry", human(all.received)));
+        }
     }
 
     fn disk(&mut self, disk: &Disk) {

@@ -54,6 +54,27 @@ pub struct ImageDisk {
     found: Found,
     document: Document,
     options: Options,
+    /// Where in the image it is.
+    file: ImageFile,
+}
+
+/// The file in an image that is its disk.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct ImageFile {
+    /// `disk/disk.img`.
+    pub path: String,
+    /// Which layer, counted from 0, the lowest.
+    pub layer: usize,
+    /// How that is compressed.
+    pub compression: &'static str,
+    /// Bytes of the file.
+    pub size: u64,
+    /// Its owner.
+    pub uid: u64,
+    /// Its group.
+    pub gid: u64,
+    /// Its permissions, in octal.
+    pub mode: String,
 }
 
 impl ImageDisk {
@@ -72,8 +93,22 @@ impl ImageDisk {
             remote: false,
             identity: Some(Identity { value: format!("{}#{}", located.digest, located.path), proof: true }),
         };
+        let file = ImageFile {
+            path: located.path.clone(),
+            layer: located.layer,
+            compression: located.compression.name(),
+            size: located.size,
+            uid: located.uid,
+            gid: located.gid,
+            mode: format!("{:04o}", located.mode),
+        };
         let located = Mutex::new(Some(located));
-        Ok(ImageDisk { facts, located, bytes, found, document, options: options.clone() })
+        Ok(ImageDisk { facts, located, bytes, found, document, options: options.clone(), file })
+    }
+
+    /// Where in the image it is.
+    pub fn file(&self) -> &ImageFile {
+        &self.file
     }
 }
 

@@ -32,29 +32,35 @@ use std::sync::Arc;
 
 /// Opens a source by its name. A name without a scheme is a path if there is one, else an image of the store.
 pub fn open(name: &str, options: &Options) -> Result<Arc<dyn Source>> {
-    if let Some(image) = Name::with_scheme(name) {
-        return image_disk(&image?, options);
+    if let Some(image) = image_name(name, options)? {
+        return Ok(Arc::new(image::ImageDisk::open(&options.places, &image, &options.image)?));
     }
-    let path = Path::new(name);
     match name.split_once("://") {
         _ if name == "-" => Ok(Arc::new(StdinSource::open()?)),
         Some(("http" | "https", _)) => Ok(Arc::new(http::Http::open(name, options)?)),
-        Some((scheme, _)) if !path.exists() => Err(Error::new(
+        Some((scheme, _)) if !Path::new(name).exists() => Err(Error::new(
             Kind::Usage,
             format!(
                 "cannot read {name}: {scheme}:// names are not supported; give a path, http://, https://, \
                  docker:// or -"
             ),
         )),
-        _ => match in_store(name, options)? {
-            Some(_) if path.exists() => {
-                let what = format!("{name} is a file and an image of the store; write ./{name} or store:{name}");
-                Err(Error::new(Kind::Usage, what))
-            }
-            Some(image) => image_disk(&image, options),
-            None => Ok(Arc::new(FileSource::open(path)?)),
-        },
+        _ => Ok(Arc::new(FileSource::open(Path::new(name))?)),
     }
+}
+
+/// The image that a verb on disks means, where the name is that of an image. One that is a file's name and an image's
+/// is refused.
+pub fn image_name(name: &str, options: &Options) -> Result<Option<Name>> {
+    if let Some(image) = Name::with_scheme(name) {
+        return Ok(Some(image?));
+    }
+    let image = in_store(name, options)?;
+    if image.is_some() && Path::new(name).exists() {
+        let what = format!("{name} is a file and an image of the store; write ./{name} or store:{name}");
+        return Err(Error::new(Kind::Usage, what));
+    }
+    Ok(image)
 }
 
 /// The store's image of that name, if it has one. A store that does not exist is not made for the question.
@@ -66,10 +72,6 @@ fn in_store(name: &str, options: &Options) -> Result<Option<Name>> {
     let wanted = local.to_string();
     let there = options.places.store()?.has_name(&wanted)?;
     Ok(there.then_some(Name::Store(local)))
-}
-
-fn image_disk(name: &Name, options: &Options) -> Result<Arc<dyn Source>> {
-    Ok(Arc::new(image::ImageDisk::open(&options.places, name, &options.image)?))
 }
 
 /// A source that has been opened: it exists, we may read it, and its first facts are known.

@@ -1,7 +1,6 @@
 //! How a source is to be opened: one set of options for all kinds of names, each source takes what concerns it.
 
 use container_disk::open::Places;
-use container_disk::registry::Config;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,7 +51,7 @@ impl Default for Options {
             retries: 5,
             first_pause: Duration::from_millis(250),
             max_connections: 8,
-            places: Arc::new(Places::new(Config::default())),
+            places: Arc::new(Places::new(None)),
             image: super::image::Options::default(),
         }
     }

@@ -47,7 +47,8 @@ fn fitting<'a>(name: &str, index: &'a Index, architecture: &str) -> Result<&'a I
     })
 }
 
-fn platform(entry: &IndexEntry) -> Option<String> {
+/// The platform of an entry, as people write it.
+pub(crate) fn platform(entry: &IndexEntry) -> Option<String> {
     let p = entry.platform.as_ref()?;
     Some(match &p.variant {
         Some(variant) => format!("{}/{variant}", p.architecture),

@@ -3,7 +3,7 @@
 use crate::image::{CMDLINE, Config, INITRD, KERNEL};
 
 /// What a kernel-boot image says.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Boot {
     /// The kernel's path in the image, for [`super::Options::path`].
     pub kernel: String,

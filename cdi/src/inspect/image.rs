@@ -1,0 +1,33 @@
+//! A disk in a container image: what the image says, and what the disk is.
+
+use super::report::{ContainerImage, Report, sentence};
+use super::{InspectOptions, inspect};
+use crate::source::Options;
+use crate::source::image::ImageDisk;
+use crate::{Kind, Result};
+use container_disk::Name;
+use container_disk::describe::describe;
+
+/// Looks at an image: its documents and the front of its disk. An image without a disk is described, too, with the
+/// reason.
+pub fn inspect_image(name: &Name, source: &Options, options: InspectOptions) -> Result<Report> {
+    let found = source.places.find(name)?;
+    let facts = describe(&found, &source.image.arch)?;
+    let mut file = None;
+    let looked = ImageDisk::open(&source.places, name, &source.image).and_then(|disk| {
+        file = Some(disk.file().clone());
+        inspect(&disk, options)
+    });
+    let mut report = match looked {
+        Ok(report) => report,
+        Err(e) if matches!(e.kind(), Kind::Refused | Kind::NotFound) => {
+            let mut report = Report::new(&name.to_string(), None);
+            report.refused = Some(sentence(&e));
+            report
+        }
+        Err(e) => return Err(e),
+    };
+    let registries = matches!(name, Name::Registry(_)).then(|| source.places.counted());
+    report.image = Some(ContainerImage { facts, file, registries });
+    Ok(report)
+}

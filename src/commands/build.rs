@@ -1,0 +1,291 @@
+//! `coracle build`.
+
+use super::disk::{DiskArgs, compression};
+use super::pull::local_name;
+use super::source::SourceArgs;
+use crate::ui;
+use cdi::build::{BootFiles, Order, prepare};
+use cdi::convert::{Keep, Request};
+use cdi::plan::Output;
+use cdi::run::watch::Watch;
+use cdi::{Error, Kind, Result};
+use container_disk::image::{Kind as Documents, Recipe, hint, time};
+use container_disk::{Name, pack};
+use disk_format::Codec;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Memory that packing a layer may take; a quarter of --memory, but no more than this.
+const PACKING: u64 = 48 << 20;
+/// Where a kernel of ours talks.
+const SERIAL: &str = "console=ttyS0";
+/// Labels of this kind are told to importers through the environment, too.
+const HINTS: &str = "kubevirt.io/";
+
+/// Make a container image of a disk, or of a kernel
+///
+/// DISK is whatever convert reads: a path, a URL, '-', an ISO, a qcow2, a raw
+/// disk, any of them inside gzip, xz, zstd or tar, or another image. In one
+/// pass it becomes a containerDisk: one file under /disk, of 107:107, mode
+/// 0444. The same disk and options give the same digest on any machine.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    coracle build -t os:12 debian.qcow2\n  \
+    coracle build -t docker://registry.example/os:12 https://server/os.raw.xz\n  \
+    coracle build -t docker://registry.example/os:12 --push os.qcow2\n  \
+    coracle build -t os:12 --arch arm64 --append-arch os-arm64.qcow2\n  \
+    coracle build -t boot:1 --kernel vmlinuz --initrd initrd.img")]
+pub(crate) struct Args {
+    /// The disk; not needed for a kernel alone
+    #[arg(value_name = "DISK", required_unless_present = "kernel")]
+    disk: Option<String>,
+
+    /// Name of the image; may be given several times. Without a scheme it is
+    /// a name in the store; docker://, oci:, oci-archive:, docker-archive:
+    /// write there and nowhere else
+    #[arg(short = 't', long = "tag", value_name = "NAME", required = true)]
+    names: Vec<String>,
+
+    /// Keep the image in the store, too, under its repository and tag
+    #[arg(long)]
+    push: bool,
+
+    /// The disk's format in the image [default: a qcow2 stays as it is, an ISO
+    /// stays raw, any other raw disk becomes a qcow2, so that holes cost
+    /// nothing]
+    #[arg(long, value_enum)]
+    format: Option<Inside>,
+
+    /// Compress the clusters of a qcow2 that is written: zlib or zstd, with a
+    /// level if wanted (zstd:9); the layer is compressed anyway
+    #[arg(long, value_name = "CODEC[:LEVEL]", value_parser = compression)]
+    compress: Option<(Codec, u8)>,
+
+    /// Compression of the layer
+    #[arg(long, value_enum, default_value_t = Layer::Zstd)]
+    layer: Layer,
+
+    /// Whose documents describe it; docker knows neither zstd nor annotations
+    #[arg(long, value_enum, default_value_t = Manifest::Oci)]
+    manifest: Manifest,
+
+    /// A label
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = pair)]
+    labels: Vec<(String, String)>,
+
+    /// An annotation of the manifest
+    #[arg(long = "annotation", value_name = "NAME=VALUE", value_parser = pair)]
+    annotations: Vec<(String, String)>,
+
+    /// The instance type that machines of this disk get by default
+    #[arg(long, value_name = "NAME")]
+    instancetype: Option<String>,
+
+    /// The preference that machines of this disk get by default
+    #[arg(long, value_name = "NAME")]
+    preference: Option<String>,
+
+    /// When it was made: 2026-01-31T12:00:00Z, or seconds since 1970
+    /// [default: not told, so that the same disk gives the same digest]
+    #[arg(long, value_name = "TIME", env = "SOURCE_DATE_EPOCH", value_parser = date)]
+    created: Option<u64>,
+
+    /// Join the image to those of other architectures that have the name, in
+    /// place of the one for --arch
+    #[arg(long)]
+    append_arch: bool,
+
+    /// A kernel, for machines that boot without a boot loader
+    #[arg(long, value_name = "FILE")]
+    kernel: Option<PathBuf>,
+
+    /// What the kernel starts with
+    #[arg(long, value_name = "FILE", requires = "kernel")]
+    initrd: Option<PathBuf>,
+
+    /// The kernel's command line
+    #[arg(long, value_name = "TEXT", requires = "kernel", default_value = SERIAL)]
+    cmdline: String,
+
+    #[command(flatten)]
+    work: DiskArgs,
+
+    #[command(flatten)]
+    from: SourceArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Inside {
+    /// As it is
+    Keep,
+    /// The bytes that the guest sees
+    Raw,
+    /// A plain qcow2
+    Qcow2,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Layer {
+    None,
+    Gzip,
+    Zstd,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Manifest {
+    Oci,
+    Docker,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let watch = Arc::new(Watch::default());
+    if !args.work.plan {
+        ui::on_interrupt(watch.clone())?;
+    }
+    let options = args.from.options()?;
+    let places = options.places.clone();
+    let packing = PACKING.min(args.work.memory / 4);
+    let disk = args.disk.as_ref().map(|disk| request(args, disk, options, packing)).transpose()?;
+    let order = Order {
+        disk,
+        boot: args.kernel.as_ref().map(|kernel| BootFiles {
+            kernel: kernel.clone(),
+            initrd: args.initrd.clone(),
+            cmdline: args.cmdline.clone(),
+        }),
+        recipe: recipe(args)?,
+        pack: pack::Options {
+            compression: args.layer.into(),
+            created: args.created.unwrap_or(0),
+            threads: args.work.threads(),
+            memory: packing as usize,
+        },
+        names: names(args)?,
+        append: args.append_arch,
+    };
+    let ready = prepare(order, &watch)?;
+    if args.work.plan {
+        return ui::out(&ready.plan_text());
+    }
+    let progress = ui::Progress::of(&watch, args.work.show());
+    let built = ready.run(&places, &watch);
+    drop(progress);
+    let built = built?;
+    if args.work.json {
+        return ui::json(&built);
+    }
+    if !args.work.quiet {
+        ui::say(&built.sentence());
+    }
+    Ok(())
+}
+
+fn request(args: &Args, disk: &str, options: cdi::source::Options, packing: u64) -> Result<Request> {
+    let cluster_bits = 16;
+    let qcow2 = Output::Qcow2 { cluster_bits, compress: args.compress };
+    let (keep, output) = match args.format {
+        None => (Keep::UnlessRaw(qcow2), Output::Raw),
+        Some(Inside::Keep) => (Keep::Yes, Output::Raw),
+        Some(Inside::Raw) => (Keep::No, Output::Raw),
+        Some(Inside::Qcow2) => (Keep::No, qcow2),
+    };
+    if args.compress.is_some() && matches!(args.format, Some(Inside::Keep | Inside::Raw)) {
+        let what = "--compress is for a qcow2 that is written; drop it, or give --format qcow2";
+        return Err(Error::new(Kind::Usage, what));
+    }
+    let mut wishes = args.work.wishes(&args.from);
+    wishes.memory -= packing;
+    Ok(Request {
+        source: disk.to_owned(),
+        target: String::new(),
+        source_format: args.work.source_format(),
+        keep,
+        options,
+        output,
+        checksum: args.work.checksum,
+        wishes,
+        journal_every: std::time::Duration::from_secs(5),
+    })
+}
+
+fn recipe(args: &Args) -> Result<Recipe> {
+    let arch = args.from.image().arch;
+    let (arch, variant) = match arch.split_once('/') {
+        Some((arch, variant)) => (arch, Some(variant.to_owned())),
+        None => (arch.as_str(), None),
+    };
+    let named = |name: &str, value: &Option<String>| {
+        value.clone().map(|value| (format!("instancetype.{HINTS}{name}"), value))
+    };
+    let mut labels: BTreeMap<String, String> = args.labels.iter().cloned().collect();
+    labels.extend(named("default-instancetype", &args.instancetype));
+    labels.extend(named("default-preference", &args.preference));
+    let env = labels.iter().filter(|(name, _)| name.contains(HINTS));
+    let env = env.map(|(name, value)| (hint(name), value.clone())).collect();
+    if args.layer == Layer::Zstd && args.manifest == Manifest::Docker {
+        let what = "a Docker manifest knows no zstd; add --layer gzip, or drop --manifest docker";
+        return Err(Error::new(Kind::Usage, what));
+    }
+    Ok(Recipe {
+        kind: args.manifest.into(),
+        variant,
+        created: args.created,
+        labels,
+        env,
+        annotations: args.annotations.iter().cloned().collect(),
+        ..Recipe::new(arch, vec![])
+    })
+}
+
+/// The names as they were given, and with --push those in the store.
+fn names(args: &Args) -> Result<Vec<Name>> {
+    let mut names: Vec<Name> = vec![];
+    for text in &args.names {
+        let name = Name::of_image(text)?;
+        let kept = if args.push { Some(Name::Store(local_name(&name)?)) } else { None };
+        for name in kept.into_iter().chain([name]) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    if args.push && !names.iter().any(|name| matches!(name, Name::Registry(_))) {
+        let what = "--push needs the name of a registry: -t docker://HOST/REPO:TAG";
+        return Err(Error::new(Kind::Usage, what));
+    }
+    Ok(names)
+}
+
+fn pair(text: &str) -> Result<(String, String)> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(Error::new(Kind::Usage, format!("{text:?} is not NAME=VALUE"))),
+    }
+}
+
+fn date(text: &str) -> Result<u64> {
+    text.parse().ok().or_else(|| time::seconds(text)).ok_or_else(|| {
+        let what = format!("{text:?} is no time; write 2026-01-31T12:00:00Z or seconds since 1970");
+        Error::new(Kind::Usage, what)
+    })
+}
+
+impl From<Layer> for pack::Compression {
+    fn from(layer: Layer) -> pack::Compression {
+        match layer {
+            Layer::None => pack::Compression::None,
+            Layer::Gzip => pack::Compression::Gzip,
+            Layer::Zstd => pack::Compression::Zstd,
+        }
+    }
+}
+
+impl From<Manifest> for Documents {
+    fn from(manifest: Manifest) -> Documents {
+        match manifest {
+            Manifest::Oci => Documents::Oci,
+            Manifest::Docker => Documents::Docker,
+        }
+    }
+}

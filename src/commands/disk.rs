@@ -1,0 +1,110 @@
+//! Arguments about how a disk is read and worked on, the same for every verb that reads a whole disk.
+
+use super::source::SourceArgs;
+use crate::ui::Show;
+use cdi::filter::verify::Digest;
+use cdi::journal::Mode;
+use cdi::plan::Wishes;
+use cdi::{Error, Kind, Result};
+use disk_format::{Codec, Format};
+
+/// How a whole disk is read.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DiskArgs {
+    /// Format of the source; a disk said to be raw is not looked into
+    #[arg(short = 'f', long, value_enum, value_name = "FORMAT")]
+    source_format: Option<Read>,
+
+    /// Refuse the source unless its bytes, as they are before any
+    /// decompression, have this digest: sha256:HEX or sha512:HEX
+    #[arg(long, value_name = "DIGEST", value_parser = clap::value_parser!(Digest))]
+    pub(crate) checksum: Option<Digest>,
+
+    /// Threads that decode and write [default: one a processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
+    threads: Option<u16>,
+
+    /// Bound on the memory of all buffers together
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size)]
+    pub(crate) memory: u64,
+
+    /// Refuse a disk larger than this
+    #[arg(long, value_name = "SIZE", default_value = "16TiB", value_parser = size)]
+    max_size: u64,
+
+    /// Print how the bytes would flow, and why; write nothing
+    #[arg(long)]
+    pub(crate) plan: bool,
+
+    /// Print the plan or the report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Show no progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Read {
+    Raw,
+    Qcow2,
+}
+
+impl DiskArgs {
+    /// The format, where the user said it.
+    pub(crate) fn source_format(&self) -> Option<Format> {
+        self.source_format.map(|format| match format {
+            Read::Raw => Format::Raw,
+            Read::Qcow2 => Format::Qcow2,
+        })
+    }
+
+    /// As many as were asked for, or one a processor.
+    pub(crate) fn threads(&self) -> usize {
+        let processors = std::thread::available_parallelism().map_or(2, usize::from);
+        self.threads.map_or(processors, usize::from)
+    }
+
+    /// What is wished of any verb; the rest is convert's own.
+    pub(crate) fn wishes(&self, from: &SourceArgs) -> Wishes {
+        Wishes {
+            checksum: self.checksum.is_some(),
+            verify: false,
+            preallocate: false,
+            threads: self.threads(),
+            memory: self.memory,
+            max_size: self.max_size,
+            resize: None,
+            resume: Mode::Auto,
+            connections: from.connections(),
+        }
+    }
+
+    /// How progress is shown.
+    pub(crate) fn show(&self) -> Show {
+        if self.quiet { Show::Quiet } else { Show::Auto }
+    }
+}
+
+/// A size.
+pub(crate) fn size(text: &str) -> Result<u64> {
+    cdi::size::parse(text)
+}
+
+/// `zlib`, `zstd:9`.
+pub(crate) fn compression(text: &str) -> Result<(Codec, u8)> {
+    let (name, level) = text.split_once(':').map_or((text, None), |(name, level)| (name, Some(level)));
+    let (codec, default, levels) = match name {
+        "zlib" => (Codec::Deflate, 6, 1..=9),
+        "zstd" => (Codec::Zstd, 3, 1..=19),
+        _ => return Err(Error::new(Kind::Usage, format!("{name:?} is neither zlib nor zstd"))),
+    };
+    match level.map_or(Ok(default), str::parse) {
+        Ok(level) if levels.contains(&level) => Ok((codec, level)),
+        _ => {
+            let what = format!("the level of {name} is a number from {} to {}", levels.start(), levels.end());
+            Err(Error::new(Kind::Usage, what))
+        }
+    }
+}

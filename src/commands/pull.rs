@@ -1,0 +1,83 @@
+//! `coracle pull`.
+
+use super::transfer::TransferArgs;
+use cdi::Result;
+use cdi::source::image::architecture;
+use container_disk::Name;
+use container_disk::reference::Local;
+
+/// Bring an image into the store
+///
+/// After an interruption the same command goes on where it stopped; when a
+/// registry fails, its mirrors carry on. To get the disk itself, convert the
+/// image: it is pulled and unpacked in one pass.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    coracle pull docker://registry.example/os:12\n  \
+    coracle pull docker://registry.example/os:12 mine:1\n  \
+    coracle convert docker://registry.example/os:12 disk.img")]
+pub(crate) struct Args {
+    /// The image: docker://HOST/REPO[:TAG][@DIGEST], or any other
+    #[arg(value_name = "IMAGE")]
+    image: String,
+
+    /// Its name in the store [default: its repository and tag]
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+
+    /// The image for this architecture [default: this machine's]
+    #[arg(long, value_name = "ARCH", conflicts_with = "all")]
+    arch: Option<String>,
+
+    /// The images for all architectures
+    #[arg(long)]
+    all: bool,
+
+    #[command(flatten)]
+    transfer: TransferArgs,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let image = Name::of_image(&args.image)?;
+    let name = match &args.name {
+        Some(name) => Name::of_image(name)?,
+        None => Name::Store(local_name(&image)?),
+    };
+    let arch = (!args.all).then(|| args.arch.clone().unwrap_or_else(|| architecture().to_owned()));
+    args.transfer.run(&image, &name, arch)
+}
+
+/// What an image is called in the store where nobody says it: `docker://h/group/os:1` is `group/os:1`, and
+/// `oci:some/os` is `os:latest`.
+pub(super) fn local_name(image: &Name) -> Result<Local> {
+    let text = match image {
+        Name::Store(local) => return Ok(local.clone()),
+        Name::Registry(remote) => {
+            let tag = remote.tag.as_deref().unwrap_or("latest");
+            format!("{}:{tag}", remote.repository)
+        }
+        Name::Layout(path, tag) | Name::OciArchive(path, tag) | Name::DockerArchive(path, tag) => {
+            let stem = path.file_stem().map(|stem| stem.to_string_lossy().to_lowercase()).unwrap_or_default();
+            format!("{stem}:{}", tag.as_deref().unwrap_or("latest"))
+        }
+    };
+    Ok(Local::parse(&text)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_keeps_its_repository_and_its_tag() {
+        for (image, name) in [
+            ("docker://h:5000/group/os:1", "group/os:1"),
+            ("docker://h/os", "os:latest"),
+            ("oci:some/Disk:2", "disk:2"),
+            ("docker-archive:x/win.tar", "win:latest"),
+            ("mine:3", "mine:3"),
+        ] {
+            assert_eq!(local_name(&Name::of_image(image).unwrap()).unwrap().to_string(), name);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! `coracle push`.
+
+use super::transfer::TransferArgs;
+use cdi::{Error, Kind, Result};
+use container_disk::Name;
+
+/// Send an image to a registry
+///
+/// IMAGE is a name in the store, or any other image. Blobs that the registry
+/// has are not sent again; after an interruption the same command goes on.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    coracle push os:12 docker://registry.example/os:12\n  \
+    coracle push oci:layout docker://registry.example/os:12")]
+pub(crate) struct Args {
+    /// The image
+    #[arg(value_name = "IMAGE")]
+    image: String,
+
+    /// Where it goes: docker://HOST/REPO[:TAG]
+    #[arg(value_name = "DST")]
+    target: String,
+
+    /// Only the image for this architecture [default: all there are]
+    #[arg(long, value_name = "ARCH")]
+    arch: Option<String>,
+
+    #[command(flatten)]
+    transfer: TransferArgs,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let target = Name::of_image(&args.target)?;
+    if !matches!(target, Name::Registry(_)) {
+        let what = format!("{target} is not in a registry; write docker://HOST/REPO, or use coracle copy");
+        return Err(Error::new(Kind::Usage, what));
+    }
+    args.transfer.run(&Name::of_image(&args.image)?, &target, args.arch.clone())
+}

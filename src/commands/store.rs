@@ -1,0 +1,159 @@
+//! The verbs on the store: `tag`, `images`, `rmi`, `prune`.
+
+use crate::ui;
+use cdi::size::human;
+use cdi::{Error, Kind, Result};
+use container_disk::Name;
+use container_disk::reference::Local;
+use container_disk::store::{self, Facts, Listed, Store};
+use serde::Serialize;
+use std::fmt::Write;
+
+/// Give an image of the store another name
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  coracle tag os:12 os:latest")]
+pub(crate) struct TagArgs {
+    /// The image
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    /// The other name; an image that has it loses it
+    #[arg(value_name = "NEW")]
+    new: String,
+}
+
+/// List the images of the store
+///
+/// The store is $CORACLE_STORE, or coracle/store in the user's data folder.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ImagesArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Print only names
+    #[arg(short, long, conflicts_with = "json")]
+    quiet: bool,
+}
+
+/// Remove names from the store; 'coracle prune' frees the room
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  coracle rmi os:12 os:latest")]
+pub(crate) struct RmiArgs {
+    /// The names
+    #[arg(value_name = "NAME", required = true)]
+    names: Vec<String>,
+}
+
+/// Remove from the store what no name needs
+#[derive(Debug, clap::Args)]
+pub(crate) struct PruneArgs {
+    /// Print what was removed as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn tag(args: &TagArgs) -> Result<()> {
+    Ok(open()?.tag(&local(&args.name)?, &local(&args.new)?)?)
+}
+
+pub(crate) fn images(args: &ImagesArgs) -> Result<()> {
+    let listed = if store::folder()?.is_dir() { open()?.list()? } else { vec![] };
+    if args.json {
+        let images = listed.iter().map(Image::of).collect();
+        return ui::json(&Images { schema: "coracle.images/v1", store: store::folder()?.display().to_string(), images });
+    }
+    if args.quiet {
+        return ui::out(&listed.iter().map(|image| format!("{}\n", image.name)).collect::<String>());
+    }
+    ui::out(&table(&listed))
+}
+
+pub(crate) fn rmi(args: &RmiArgs) -> Result<()> {
+    let names = args.names.iter().map(|name| local(name)).collect::<Result<Vec<_>>>()?;
+    let store = open()?;
+    names.iter().try_for_each(|name| Ok(store.untag(name)?))
+}
+
+pub(crate) fn prune(args: &PruneArgs) -> Result<()> {
+    let folder = store::folder()?;
+    let pruned = if folder.is_dir() { store::prune(&folder)? } else { store::Pruned::default() };
+    if args.json {
+        return ui::json(&Freed { schema: "coracle.prune/v1", blobs: pruned.blobs, freed: pruned.freed });
+    }
+    ui::out(&format!("{} blobs removed, {} freed\n", pruned.blobs, human(pruned.freed)))
+}
+
+fn open() -> Result<Store> {
+    Ok(Store::open(&store::folder()?)?)
+}
+
+/// A name in the store.
+fn local(name: &str) -> Result<Local> {
+    match Name::of_image(name)? {
+        Name::Store(local) => Ok(local),
+        other => Err(Error::new(Kind::Usage, format!("{other} is not in the store; use coracle copy"))),
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Images {
+    schema: &'static str,
+    store: String,
+    images: Vec<Image>,
+}
+
+#[derive(Debug, Serialize)]
+struct Image {
+    name: String,
+    digest: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<u64>,
+    architectures: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    broken: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Freed {
+    schema: &'static str,
+    blobs: u64,
+    freed: u64,
+}
+
+impl Image {
+    fn of(listed: &Listed) -> Image {
+        let facts = listed.facts.as_ref().ok();
+        Image {
+            name: listed.name.clone(),
+            digest: listed.digest.to_string(),
+            size: facts.map(|facts| facts.size),
+            architectures: facts.map(|facts| facts.architectures.clone()).unwrap_or_default(),
+            created: facts.and_then(|facts| facts.created.clone()),
+            broken: listed.facts.as_ref().err().map(ToString::to_string),
+        }
+    }
+}
+
+fn table(listed: &[Listed]) -> String {
+    let widest = listed.iter().map(|image| image.name.len()).max().unwrap_or(0).max(4);
+    let mut text = format!("{:widest$}  {:12}  {:>9}  {:20}  ARCH\n", "NAME", "DIGEST", "SIZE", "CREATED");
+    for image in listed {
+        let hex = image.digest.hex();
+        let short = hex.get(..12).unwrap_or(&hex);
+        let _ = match &image.facts {
+            Ok(Facts { size, architectures, created }) => writeln!(
+                text,
+                "{:widest$}  {short:12}  {:>9}  {:20}  {}",
+                image.name,
+                human(*size),
+                created.as_deref().unwrap_or("-"),
+                architectures.join(",")
+            ),
+            Err(e) => writeln!(text, "{:widest$}  {short:12}  broken: {e}", image.name),
+        };
+    }
+    text
+}

@@ -1,0 +1,109 @@
+//! From one place to another: what push, pull and copy have in common.
+
+use super::places::PlaceArgs;
+use crate::ui;
+use cdi::Result;
+use cdi::size::human;
+use container_disk::Name;
+use container_disk::open::Places;
+use container_disk::registry::Counted;
+use container_disk::registry::copy::{Copied, Options, Progress, copy};
+use serde::Serialize;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// How a transfer is shown, and where images are.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TransferArgs {
+    /// Blobs on their way at once
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=16))]
+    parallel: u16,
+
+    /// Print what was done as JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Show no progress
+    #[arg(short, long)]
+    quiet: bool,
+
+    #[command(flatten)]
+    places: PlaceArgs,
+}
+
+/// What a transfer came to.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    source: &'a str,
+    target: &'a str,
+    digest: String,
+    moved: usize,
+    there: usize,
+    bytes: u64,
+    registries: Counted,
+}
+
+impl TransferArgs {
+    /// Brings `from` to `to`: the image for `arch`, or everything that the name stands for.
+    pub(crate) fn run(&self, from: &Name, to: &Name, arch: Option<String>) -> Result<()> {
+        ui::on_interrupt_go_on()?;
+        let places = self.places.open();
+        let found = places.find(from)?;
+        let goal = places.goal(to)?;
+        if let (Name::Registry(from), Some(registry)) = (from, &goal.registry) {
+            registry.mount_from(from);
+        }
+        let options = Options { arch, parallel: usize::from(self.parallel) };
+        let progress = Arc::new(Progress::default());
+        let bar = self.show(&progress);
+        let done = copy(&*found.place, &found.which, &*goal.sink, goal.tag.as_deref(), &options, &progress)
+            .and_then(|copied| goal.sink.close().map(|()| copied));
+        drop(bar);
+        self.report(from, to, &done?, &places)
+    }
+
+    fn show(&self, progress: &Arc<Progress>) -> ui::Progress {
+        let show = if self.quiet { ui::Show::Quiet } else { ui::Show::Auto };
+        let progress = progress.clone();
+        ui::Progress::start(show, move || ui::Step {
+            phase: "copying",
+            done: progress.done.load(Relaxed),
+            total: progress.total.load(Relaxed),
+        })
+    }
+
+    fn report(&self, from: &Name, to: &Name, copied: &Copied, places: &Places) -> Result<()> {
+        let (source, target) = (from.to_string(), to.to_string());
+        let registries = places.counted();
+        if !self.json {
+            if !self.quiet {
+                ui::say(&sentence(&source, &target, copied, &registries));
+            }
+            return Ok(());
+        }
+        ui::json(&Report {
+            schema: "coracle.copy/v1",
+            source: &source,
+            target: &target,
+            digest: copied.digest.to_string(),
+            moved: copied.moved,
+            there: copied.there,
+            bytes: copied.bytes,
+            registries,
+        })
+    }
+}
+
+fn sentence(source: &str, target: &str, copied: &Copied, registries: &Counted) -> String {
+    let there = match copied.there {
+        0 => String::new(),
+        n => format!(", {n} of its blobs were there already"),
+    };
+    let switches = match registries.switches {
+        0 => String::new(),
+        1 => ", another registry carried on once".to_owned(),
+        n => format!(", another registry carried on {n} times"),
+    };
+    format!("{source} → {target}: {}, {} moved{there}{switches}", copied.digest, human(copied.bytes))
+}
