@@ -21,11 +21,11 @@
 
 mod boot;
 mod rules;
-mod scan;
+pub(crate) mod scan;
 mod stream;
 #[cfg(test)]
 mod tests;
-mod tree;
+pub(crate) mod tree;
 
 pub use boot::{Boot, boot};
 
@@ -163,21 +163,35 @@ fn located(
     Located { layer, digest, compression, path, size, uid, gid, mode, offset, source, image, paused }
 }
 
+/// Whether that is where all readers look for a disk.
+pub(crate) fn is_disk_path(path: &str) -> bool {
+    path.strip_prefix("disk/").is_some_and(|name| !name.contains('/'))
+}
+
 /// What is known of an image's layers. One that has not been read to its end is missing.
-struct Image {
-    name: String,
-    interest: Interest,
-    layers: Vec<Option<Changes>>,
+pub(crate) struct Image {
+    pub(crate) name: String,
+    pub(crate) interest: Interest,
+    pub(crate) layers: Vec<Option<Changes>>,
 }
 
 impl Image {
     /// The disk, by all that is known.
-    fn judge(&self) -> Result<(String, tree::Entry)> {
+    pub(crate) fn judge(&self) -> Result<(String, tree::Entry)> {
         self.judge_with(None)
     }
 
     /// The same, with another idea of one layer.
     fn judge_with(&self, other: Option<(usize, &Changes)>) -> Result<(String, tree::Entry)> {
+        rules::choose(&self.name, &self.tree_with(other)?, self.interest.path())
+    }
+
+    /// The layers merged.
+    pub(crate) fn tree(&self) -> Result<Tree> {
+        self.tree_with(None)
+    }
+
+    fn tree_with(&self, other: Option<(usize, &Changes)>) -> Result<Tree> {
         let mut tree = Tree::default();
         for (at, known) in self.layers.iter().enumerate() {
             let changes = match other {
@@ -188,7 +202,7 @@ impl Image {
                 tree.apply(&self.name, at, changes)?;
             }
         }
-        rules::choose(&self.name, &tree, self.interest.path())
+        Ok(tree)
     }
 }
 

@@ -279,7 +279,11 @@ fn a_wrong_digest_ends_the_stream_too() {
     let folder = tempfile::tempdir().unwrap();
     let layout = Layout::create(folder.path()).unwrap();
     // Noise is stored as it is, so that a changed byte is a changed disk and nothing but the digest tells.
-    let noise: Vec<u8> = (0..5000u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 53) as u8).collect();
+    let noise: Vec<u8> = (0..200u32).flat_map(|i| Digest::of(&i.to_be_bytes()).hex().into_bytes()).collect();
+    let noise: Vec<u8> = noise
+        .chunks(2)
+        .map(|two| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16).unwrap())
+        .collect();
     let tar = t().with("disk/a", &noise).end();
     for (media_type, mut bytes) in
         [(IMAGE_LAYER_MEDIA_TYPE, tar.clone()), (IMAGE_LAYER_ZSTD_MEDIA_TYPE, zstd(&tar))]
