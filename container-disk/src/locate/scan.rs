@@ -20,16 +20,23 @@ const BESIDE: u64 = 64 << 30;
 /// What matters.
 pub(crate) struct Interest {
     path: Option<String>,
+    /// Files that are to be found beside the disk.
+    beside: Vec<String>,
 }
 
 impl Interest {
     pub(crate) fn new(path: Option<&str>) -> Result<Interest> {
-        let Some(path) = path else { return Ok(Interest { path: None }) };
-        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
-        if parts.is_empty() || parts.contains(&"..") {
-            return Err(Error::usage(format!("{path:?} names no file of an image; write /disk/NAME")));
-        }
-        Ok(Interest { path: Some(parts.join("/")) })
+        let clean = |path: &str| {
+            clean(path)
+                .ok_or_else(|| Error::usage(format!("{path:?} names no file of an image; write /disk/NAME")))
+        };
+        Ok(Interest { path: path.map(clean).transpose()?, beside: vec![] })
+    }
+
+    /// Kernels.
+    pub(crate) fn and(mut self, path: Option<String>) -> Interest {
+        self.beside.extend(path);
+        self
     }
 
     pub(crate) fn path(&self) -> Option<&str> {
@@ -47,8 +54,17 @@ impl Interest {
     fn keeps(&self, name: &str) -> bool {
         let on_the_way =
             |path: &str| path == name || path.strip_prefix(name).is_some_and(|r| r.starts_with('/'));
-        !name.contains('/') || name.starts_with("disk/") || self.path().is_some_and(on_the_way)
+        !name.contains('/')
+            || name.starts_with("disk/")
+            || self.path().is_some_and(on_the_way)
+            || self.beside.iter().any(|path| on_the_way(path))
     }
+}
+
+/// A path as names in a tar are; `None` for one that leads out of the image, or nowhere.
+pub(crate) fn clean(path: &str) -> Option<String> {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    (!parts.is_empty() && !parts.contains(&"..")).then(|| parts.join("/"))
 }
 
 /// What one layer changes.

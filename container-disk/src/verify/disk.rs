@@ -3,9 +3,8 @@
 use super::format::Verdict;
 use super::layer::Found;
 use super::{Checks, Outcome, expect};
-use crate::image::Config;
 use crate::locate::tree::{Entry, Kind, Tree};
-use crate::locate::{Image, boot, is_disk_path};
+use crate::locate::{Boot, Image, is_disk_path, scan};
 use crate::pack::OWNER;
 use crate::{Result, tar::quoted};
 
@@ -13,7 +12,7 @@ const ONE: &str = "one disk in its place";
 
 pub(super) fn check(
     image: &Image,
-    config: Option<&Config>,
+    boot: Option<&Boot>,
     formats: &[Found],
     checks: &mut Checks,
 ) -> Result<()> {
@@ -22,12 +21,11 @@ pub(super) fn check(
         checks.add(ONE, Outcome::NotChecked(why.to_owned()));
         return Ok(());
     }
-    let boot = config.and_then(boot);
-    if let Some(boot) = &boot {
+    if let Some(boot) = boot {
         let tree = image.tree()?;
-        checks.of("the kernel is there", is_file(&tree, &boot.kernel))?;
+        checks.of("kernel", is_file(&tree, &boot.kernel))?;
         if let Some(initrd) = &boot.initrd {
-            checks.of("the initrd is there", is_file(&tree, initrd))?;
+            checks.of("initrd", is_file(&tree, initrd))?;
         }
         // Such an image need not have a disk beside them.
         if image.interest.path().is_none() && tree.below("disk").next().is_none() {
@@ -53,8 +51,9 @@ fn placed(image: &Image) -> Result<(String, Entry)> {
 }
 
 fn is_file(tree: &Tree, path: &str) -> Result<()> {
-    let is_file = tree.kind(path.trim_start_matches('/')).is_some_and(|kind| *kind == Kind::File);
-    expect(is_file, || format!("{} is no file of the image", quoted(path)))
+    let clean = scan::clean(path);
+    let kind = clean.and_then(|path| tree.kind(&path));
+    expect(kind == Some(&Kind::File), || format!("{} is no file of the image", quoted(path)))
 }
 
 fn owner(entry: &Entry) -> Result<()> {
@@ -67,9 +66,6 @@ fn owner(entry: &Entry) -> Result<()> {
 fn mode(image: &Image, path: &str, entry: &Entry) -> Result<()> {
     expect(allows(entry, 0o4), || {
         format!("mode {:04o} does not let user {OWNER} read it", entry.mode & 0o7777)
-    })?;
-    expect(entry.mode & 0o022 == 0, || {
-        format!("mode {:04o} lets others than its owner write to it", entry.mode & 0o7777)
     })?;
     let tree = image.tree()?;
     for folder in crate::locate::tree::parents(path) {

@@ -21,7 +21,7 @@ pub(super) enum Verdict {
     Outside(String),
 }
 
-/// Longer than what any format asks for again.
+/// Longer than what any format asks for again: two clusters of a qcow2, of 2 MiB at most.
 const PIECE: usize = 8 << 20;
 const KEPT: usize = 32 << 20;
 

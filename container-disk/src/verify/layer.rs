@@ -2,16 +2,21 @@
 //! that could be the disk, as it passes.
 
 use super::format::{Verdict, judge};
-use super::{Checks, Outcome, expect};
+use super::{Checks, Outcome, expect, reason};
 use crate::aside::Aside;
 use crate::digest::Hasher;
 use crate::locate::scan::{Changes, Interest};
 use crate::manifest::Descriptor;
 use crate::place::{Blob, Place};
 use crate::tar::{Members, Streamed, What};
-use crate::{Digest, Error, Result, peel};
+use crate::{Digest, Error, Kind, Result, peel};
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
+
+const BLOB: &str = "blob";
+const MEDIA_TYPE: &str = "media type";
+const TAR: &str = "tar";
+const DIFF_ID: &str = "diff-id";
 
 /// A layer to check.
 pub(super) struct Layer<'a> {
@@ -49,36 +54,33 @@ impl Layer<'_> {
         diff_id: Option<Result<Digest>>,
         checks: &mut Checks,
     ) -> Result<Option<(Changes, Vec<Found>)>> {
-        const BLOB: &str = "size and digest";
-        let Some(blob) = checks.of("the blob is there", self.place.blob(self.descriptor))? else {
-            return Ok(None);
-        };
+        let Some(blob) = checks.part_of(BLOB, self.place.blob(self.descriptor))? else { return Ok(None) };
         let name = format!("layer {} of {}", self.at + 1, self.place.name());
-        let tar = checks.of("media type", peel::open(&name, self.descriptor, &*blob, self.limit))?;
-        let Some(tar) = tar else {
-            checks.of(BLOB, whole(&name, &*blob))?;
-            return Ok(None);
+        let told = diff_id.as_ref().and_then(|told| told.as_ref().ok());
+        let hash = Arc::new(Mutex::new(Some(Aside::new(told.map_or_else(Hasher::new, Hasher::like)))));
+        let read = match peel::open(&name, self.descriptor, &*blob, self.limit) {
+            Ok(tar) => {
+                let tar = Hashing { inner: tar, hash: Arc::clone(&hash) };
+                let members = Members::new(name.clone(), Streamed::new(tar));
+                self.scan(members, interest).map_err(|e| (TAR, e))
+            }
+            Err(e) => Err((MEDIA_TYPE, e)),
         };
-        let hash = Arc::new(Mutex::new(Some(Aside::new(Hasher::new()))));
-        let members =
-            Members::new(name.clone(), Streamed::new(Hashing { inner: tar, hash: Arc::clone(&hash) }));
-        match self.scan(members, interest) {
+        match read {
             Ok(found) => {
-                checks.add(BLOB, Outcome::Passed);
-                checks.add("a sound tar", Outcome::Passed);
+                [BLOB, MEDIA_TYPE, TAR].into_iter().for_each(|name| checks.add(name, Outcome::Passed));
                 let hash = hash.lock().unwrap_or_else(PoisonError::into_inner).take();
                 let actual = hash.map(Aside::finish).transpose()?;
-                checks.of("diff-id", compare(actual, diff_id))?;
+                match diff_id {
+                    Some(told) => {
+                        checks.of(DIFF_ID, compare(actual, told))?;
+                    }
+                    None => checks.add(DIFF_ID, Outcome::NotChecked("no config tells it".to_owned())),
+                }
                 Ok(Some(found))
             }
-            // Whose fault it is, the blob's own bytes tell.
-            Err(e) => {
-                if checks.of(BLOB, whole(&name, &*blob))?.is_some() {
-                    checks.of::<()>("a sound tar", Err(e))?;
-                }
-                checks.add("diff-id", Outcome::NotChecked("the layer cannot be read to its end".to_owned()));
-                Ok(None)
-            }
+            Err((_, e)) if e.kind() != Kind::Refused => Err(e),
+            Err((stage, e)) => blame(&name, &*blob, stage, &e, checks).map(|()| None),
         }
     }
 
@@ -98,8 +100,29 @@ impl Layer<'_> {
     }
 }
 
-fn compare(actual: Option<Digest>, told: Option<Result<Digest>>) -> Result<()> {
-    let told = told.ok_or_else(|| Error::refused("there is no config that could tell it"))??;
+/// Whose fault it is that a layer cannot be read, the blob's own bytes tell.
+fn blame(name: &str, blob: &dyn Blob, stage: &'static str, e: &Error, checks: &mut Checks) -> Result<()> {
+    let sound = checks.of(BLOB, whole(name, blob))?.is_some();
+    let not_checked = |checks: &mut Checks, names: &[&str], why: &str| {
+        for name in names {
+            checks.add(name, Outcome::NotChecked(why.to_owned()));
+        }
+    };
+    if !sound {
+        not_checked(checks, &[MEDIA_TYPE, TAR, DIFF_ID], "the blob is not what the manifest promises");
+    } else if stage == MEDIA_TYPE {
+        checks.failed(MEDIA_TYPE, reason(e));
+        not_checked(checks, &[TAR, DIFF_ID], "it is not known what the blob is");
+    } else {
+        checks.add(MEDIA_TYPE, Outcome::Passed);
+        checks.failed(TAR, reason(e));
+        not_checked(checks, &[DIFF_ID], "the tar cannot be read to its end");
+    }
+    Ok(())
+}
+
+fn compare(actual: Option<Digest>, told: Result<Digest>) -> Result<()> {
+    let told = told?;
     expect(actual == Some(told), || {
         let actual = actual.map_or_else(String::new, |digest| digest.to_string());
         format!("the tar has the digest {actual}, and the config says {told}")
