@@ -32,6 +32,7 @@ pub mod manifest;
 pub mod pack;
 mod peel;
 pub mod place;
+mod promise;
 pub mod reference;
 mod section;
 pub mod store;

@@ -1,6 +1,8 @@
 //! The programs that people use beside us: what we build, they inspect, copy and unpack; what they build, we read.
 //! A tool that is missing is a failure with its name: `make setup` installs it.
 
+#![allow(clippy::unwrap_used)]
+
 use container_disk::archive::{DockerArchive, DockerArchiveSink, OciArchive, OciArchiveSink};
 use container_disk::image::{self, Recipe};
 use container_disk::layout::Layout;

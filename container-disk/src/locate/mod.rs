@@ -83,7 +83,7 @@ pub struct Located {
     source: Source,
     image: Arc<Image>,
     /// The scan as it stands at the disk's first byte.
-    paused: Option<Stream>,
+    paused: Option<Box<Stream>>,
 }
 
 /// Finds the disk of an image.
@@ -129,7 +129,10 @@ impl Located {
     pub fn stream(&mut self) -> Result<Box<dyn Read + Send>> {
         let mut stream = match self.paused.take() {
             Some(stream) => stream,
-            None => Stream::again(self.source.in_order()?, self.layer, &self.image, &self.path)?,
+            None => {
+                let members = self.source.in_order()?;
+                Box::new(Stream::again(members, self.layer, &self.image, &self.path)?)
+            }
         };
         if stream.entry().at != self.offset || stream.entry().size != self.size {
             return Err(Error::refused(format!(
@@ -138,7 +141,7 @@ impl Located {
             )));
         }
         stream.settle_by(Arc::clone(&self.image));
-        Ok(Box::new(stream))
+        Ok(stream)
     }
 
     /// The disk's bytes at any offset, where its layer is not compressed and its place can do that. **No digest is
@@ -156,7 +159,7 @@ fn located(
     path: String,
     entry: &tree::Entry,
     image: Arc<Image>,
-    paused: Option<Stream>,
+    paused: Option<Box<Stream>>,
 ) -> Located {
     let (digest, compression) = (source.digest, source.compression);
     let tree::Entry { size, uid, gid, mode, at: offset, .. } = *entry;

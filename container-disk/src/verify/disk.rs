@@ -1,8 +1,8 @@
 //! The claims of a containerDisk: one disk, where machines look for it, that qemu may read and can.
 
+use super::check::{Checks, Outcome, expect};
 use super::format::Verdict;
 use super::layer::Found;
-use super::{Checks, Outcome, expect};
 use crate::locate::tree::{Entry, Kind, Tree};
 use crate::locate::{Boot, Image, is_disk_path, scan};
 use crate::pack::OWNER;

@@ -1,8 +1,8 @@
 //! One layer, read once: size and digest of the blob, media type, the tar, its diff-id; and the format of each file
 //! that could be the disk, as it passes.
 
+use super::check::{Checks, Outcome, expect, reason};
 use super::format::{Verdict, judge};
-use super::{Checks, Outcome, expect, reason};
 use crate::aside::Aside;
 use crate::digest::Hasher;
 use crate::locate::scan::{Changes, Interest};

@@ -26,11 +26,14 @@
 //! | owner, mode | the disk | it is not qemu's, or qemu cannot get at it |
 //! | format, no outside references | the disk | no machine starts from it, or it needs another file |
 
+mod check;
 mod disk;
 mod format;
 mod layer;
 #[cfg(test)]
 mod tests;
+
+pub use check::{Check, Outcome};
 
 use crate::image::{Config, choose};
 use crate::locate::scan::{self, Interest};
@@ -40,35 +43,9 @@ use crate::manifest::{
     Manifest, Platform,
 };
 use crate::place::{Place, Which};
-use crate::{Error, Kind, Result};
+use crate::{Kind, Result};
+use check::{Checks, expect};
 use layer::Layer;
-
-/// One claim.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Check {
-    /// "amd64: layer 1: blob".
-    pub name: String,
-    /// What came of it.
-    pub outcome: Outcome,
-}
-
-/// What came of a claim.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is true.
-    Passed,
-    /// It is not, because.
-    Failed(String),
-    /// Nobody knows, because.
-    NotChecked(String),
-}
-
-impl Check {
-    /// Whether it is true. What was not checked is not.
-    pub fn passed(&self) -> bool {
-        self.outcome == Outcome::Passed
-    }
-}
 
 /// What to verify.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -244,60 +221,4 @@ fn platform(config: &Config, said: Option<&Platform>) -> Result<()> {
             name(&said.architecture.to_string(), &said.variant)
         )
     })
-}
-
-/// A claim that can be told by looking.
-fn expect(is_true: bool, why: impl FnOnce() -> String) -> Result<()> {
-    if is_true { Ok(()) } else { Err(Error::refused(why())) }
-}
-
-/// The checks so far.
-#[derive(Default)]
-struct Checks {
-    prefix: String,
-    list: Vec<Check>,
-    /// Documents that indexes led to.
-    documents: usize,
-}
-
-impl Checks {
-    /// One more. The value is there if it passed; an error that is not the image's fault ends all.
-    fn of<T>(&mut self, name: &str, result: Result<T>) -> Result<Option<T>> {
-        let value = self.part_of(name, result)?;
-        if value.is_some() {
-            self.add(name, Outcome::Passed);
-        }
-        Ok(value)
-    }
-
-    /// The same of a claim that has not passed with this alone.
-    fn part_of<T>(&mut self, name: &str, result: Result<T>) -> Result<Option<T>> {
-        match result {
-            Ok(value) => Ok(Some(value)),
-            Err(e) if matches!(e.kind(), Kind::Refused | Kind::NotFound) => {
-                self.failed(name, reason(&e));
-                Ok(None)
-            }
-            Err(e) => Err(e),
-        }
-    }
-
-    fn failed(&mut self, name: &str, why: String) {
-        self.add(name, Outcome::Failed(why));
-    }
-
-    fn add(&mut self, name: &str, outcome: Outcome) {
-        self.list.push(Check { name: format!("{}{name}", self.prefix), outcome });
-    }
-}
-
-/// An error with its causes, in one line.
-fn reason(e: &Error) -> String {
-    let mut text = e.to_string();
-    let mut cause = std::error::Error::source(e);
-    while let Some(e) = cause {
-        text.push_str(&format!(": {e}"));
-        cause = e.source();
-    }
-    text
 }

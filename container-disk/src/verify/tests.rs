@@ -10,7 +10,7 @@ use crate::manifest::{
 use crate::pack::{Compression, LayerWriter};
 use crate::place::{Blob, Sink as _};
 use crate::tar::tests::Tarball;
-use crate::{Digest, pack};
+use crate::{Digest, Error, pack};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Write as _;
