@@ -34,6 +34,7 @@ pub mod open;
 pub mod pack;
 mod peel;
 pub mod place;
+mod promise;
 pub mod reference;
 mod section;
 mod tar;

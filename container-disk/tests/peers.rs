@@ -1,6 +1,8 @@
 //! The programs that people use beside us: what we build, they inspect, copy and unpack; what they build, we read.
 //! A tool that is missing is a failure with its name: `make setup` installs it.
 
+#![allow(clippy::unwrap_used)]
+
 use container_disk::archive::{DockerArchive, DockerArchiveSink, OciArchive, OciArchiveSink};
 use container_disk::image::{self, Recipe};
 use container_disk::layout::Layout;
@@ -212,19 +214,27 @@ fn buildah_takes_and_mounts_what_we_build() {
     }
 }
 
+/// A layout holds no manifest of Docker's, so podman gets it as a folder of blobs.
 #[test]
 fn podman_takes_docker_s_form_too() {
     let room = Room::new();
     let layout = room.layout("image");
     let policy = room.at("policy.json");
-    for (kind, tag) in [(image::Kind::Oci, "oci"), (image::Kind::Docker, "docker")] {
-        build(&layout, Compression::Gzip, kind, &[tag]);
-        let name = format!("oci:image:{tag}");
+    for compression in [Compression::None, Compression::Gzip] {
+        let document = build(&layout, compression, image::Kind::Docker, &["docker"]);
+        let folder = room.at(&format!("folder-{}", compression.name()));
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("version"), "Directory Transport Version: 1.1\n").unwrap();
+        fs::write(folder.join("manifest.json"), &document.bytes).unwrap();
+        let manifest = manifest(&document);
+        for descriptor in std::iter::once(&manifest.config).chain(&manifest.layers) {
+            let hex = descriptor.digest.strip_prefix("sha256:").unwrap();
+            fs::copy(room.at("image/blobs/sha256").join(hex), folder.join(hex)).unwrap();
+        }
+        let name = format!("dir:{}", folder.file_name().unwrap().display());
         let id = room.run("podman", &["pull", "-q", "--signature-policy", policy.to_str().unwrap(), &name]);
-        let shown = room.run(
-            "podman",
-            &["image", "inspect", id.trim(), "--format", "{{.Architecture}} {{.Labels.shasum}}"],
-        );
+        let format = "{{.Architecture}} {{.Labels.shasum}}";
+        let shown = room.run("podman", &["image", "inspect", id.trim(), "--format", format]);
         assert_eq!(shown.trim(), "amd64 abc");
     }
 }

@@ -3,13 +3,13 @@
 
 use super::docker::{Item, MANIFEST};
 use super::growing::{Growing, Growth};
-use super::oci_sink::Promise;
 use crate::aside::Aside;
 use crate::digest::Hasher;
 use crate::image::Config;
 use crate::manifest::{self, Content, Descriptor, Document, Manifest};
 use crate::pack::Compression;
 use crate::place::{BlobWriter, Sink};
+use crate::promise::Promise;
 use crate::tar::{BLOCK, looks_like_tar};
 use crate::{Digest, Error, Result, peel};
 use std::collections::{BTreeMap, BTreeSet};
@@ -92,9 +92,9 @@ impl Sink for DockerArchiveSink {
         let promised = promised.map(|d| Promise::of(&self.name, d)).transpose()?;
         Ok(Box::new(Blob {
             sink: self,
-            promised,
             size: 0,
-            hash: Aside::new(Hasher::new()),
+            hash: Aside::new(Promise::hasher(promised.as_ref())),
+            promised,
             head: vec![],
             body: Body::Undecided,
         }))
@@ -157,9 +157,9 @@ enum Body<'a> {
     Undecided,
     /// Kept in memory, within the bound of documents.
     Config(Vec<u8>),
-    Plain(Layer<'a>),
-    Gzip(flate2::write::MultiGzDecoder<Layer<'a>>),
-    Zstd(zstd::stream::write::Decoder<'static, Layer<'a>>),
+    Plain(Box<Layer<'a>>),
+    Gzip(Box<flate2::write::MultiGzDecoder<Layer<'a>>>),
+    Zstd(Box<zstd::stream::write::Decoder<'static, Layer<'a>>>),
 }
 
 impl<'a> Blob<'a> {
@@ -171,11 +171,11 @@ impl<'a> Blob<'a> {
             Ok(Layer { growth: self.sink.file.begin()?, hash: Aside::new(Hasher::new()) })
         };
         self.body = match compression {
-            _ if is_tar => Body::Plain(layer()?),
-            Some(Compression::Gzip) => Body::Gzip(flate2::write::MultiGzDecoder::new(layer()?)),
+            _ if is_tar => Body::Plain(Box::new(layer()?)),
+            Some(Compression::Gzip) => Body::Gzip(Box::new(flate2::write::MultiGzDecoder::new(layer()?))),
             Some(Compression::Zstd) => {
                 let decoder = zstd::stream::write::Decoder::new(layer()?);
-                Body::Zstd(decoder.map_err(|e| Error::io("cannot begin to decode zstd", e))?)
+                Body::Zstd(Box::new(decoder.map_err(|e| Error::io("cannot begin to decode zstd", e))?))
             }
             _ => Body::Config(vec![]),
         };
@@ -244,7 +244,7 @@ impl BlobWriter for Blob<'_> {
                 sink.known().blobs.insert(digest, stored);
                 return Ok((digest, size));
             }
-            Body::Plain(layer) => layer,
+            Body::Plain(layer) => *layer,
             Body::Gzip(decoder) => decoder.finish().map_err(broken)?,
             Body::Zstd(mut decoder) => {
                 decoder.flush().map_err(broken)?;

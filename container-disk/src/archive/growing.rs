@@ -4,9 +4,10 @@
 //! end of the file, others are written into files without a name and wait there for their turn.
 
 use crate::layout::folder::Folder;
+use crate::layout::lock::{Keeps, Locked};
 use crate::tar::{BLOCK, END, Item, head, patched, rest};
 use crate::{Error, Result};
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -16,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(super) struct Growing {
     folder: Folder,
     name: String,
-    file: File,
+    file: Locked,
     state: Mutex<State>,
 }
 
@@ -54,17 +55,7 @@ impl Growing {
         if path.is_dir() {
             return Err(Error::usage(format!("{} is a folder; name a file", path.display())));
         }
-        let file = folder.make_file(&partial(name))?;
-        let cannot = |e| Error::io(format!("cannot write {}.partial", path.display()), e);
-        match file.try_lock() {
-            Ok(()) => file.set_len(0).map_err(cannot)?,
-            Err(TryLockError::WouldBlock) => {
-                let what =
-                    format!("another process is writing {}.partial; wait for it to end", path.display());
-                return Err(Error::failed(what));
-            }
-            Err(TryLockError::Error(e)) => return Err(cannot(e)),
-        }
+        let file = begun(&folder, &partial(name))?;
         let state = Mutex::new(State { end: 0, busy: false, waiting: vec![], closed: false });
         Ok(Growing { folder, name: name.to_owned(), file, state })
     }
@@ -171,7 +162,7 @@ impl Growing {
     }
 
     fn shown(&self) -> String {
-        self.folder.path().join(partial(&self.name)).display().to_string()
+        self.folder.shown(&partial(&self.name))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -233,6 +224,23 @@ impl Drop for Growth<'_> {
             self.archive.state().busy = false;
         }
     }
+}
+
+/// The file to write to, empty and ours alone.
+fn begun(folder: &Folder, partial: &str) -> Result<Locked> {
+    let cannot = |e| Error::io(format!("cannot write {}", folder.shown(partial)), e);
+    for _ in 0..100 {
+        let Some(file) = Locked::at_once(folder.make_file(partial)?, Keeps::All).map_err(cannot)? else {
+            let what = format!("another process is writing {}; wait for it to end", folder.shown(partial));
+            return Err(Error::failed(what));
+        };
+        // Whoever held it until now may have given it its final name.
+        if folder.leads_to(partial, &file)? {
+            file.set_len(0).map_err(cannot)?;
+            return Ok(file);
+        }
+    }
+    Err(Error::failed(format!("others write {} again and again", folder.shown(partial))))
 }
 
 fn item(name: &str, size: u64, mode: u32) -> Item<'_> {

@@ -3,11 +3,11 @@
 use super::growing::{Growing, Growth};
 use super::oci::path;
 use crate::aside::Aside;
-use crate::digest::Hasher;
 use crate::layout::index::{INDEX, Index};
 use crate::layout::{LAYOUT_VERSION, OCI_LAYOUT, needs};
 use crate::manifest::{self, Descriptor, Document};
 use crate::place::{BlobWriter, Sink};
+use crate::promise::Promise;
 use crate::{Digest, Error, Result};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -50,8 +50,8 @@ impl Sink for OciArchiveSink {
 
     fn begin(&self, promised: Option<&Descriptor>) -> Result<Box<dyn BlobWriter + '_>> {
         let promised = promised.map(|d| Promise::of(&self.name, d)).transpose()?;
-        let hash = promised.as_ref().map_or_else(Hasher::new, |p| Hasher::like(&p.digest));
-        Ok(Box::new(Blob { sink: self, growth: self.file.begin()?, hash: Aside::new(hash), promised }))
+        let hash = Aside::new(Promise::hasher(promised.as_ref()));
+        Ok(Box::new(Blob { sink: self, growth: self.file.begin()?, hash, promised }))
     }
 
     fn put(&self, document: &Document, tag: Option<&str>) -> Result<()> {
@@ -120,37 +120,5 @@ impl BlobWriter for Blob<'_> {
             growth.finish(&path(&digest))?;
         }
         Ok((digest, size))
-    }
-}
-
-/// What a blob has to be.
-pub(super) struct Promise {
-    digest: Digest,
-    size: u64,
-}
-
-impl Promise {
-    pub(super) fn of(name: &str, descriptor: &Descriptor) -> Result<Promise> {
-        Ok(Promise { digest: descriptor.digest.parse()?, size: manifest::size(name, descriptor.size)? })
-    }
-
-    /// Not longer than promised.
-    pub(super) fn allow(&self, size: u64) -> Result<()> {
-        if size <= self.size {
-            return Ok(());
-        }
-        Err(Error::refused(format!("the blob {} is longer than its {} bytes", self.digest, self.size)))
-    }
-
-    pub(super) fn check(&self, digest: &Digest, size: u64) -> Result<()> {
-        if size != self.size {
-            let what = format!("the blob {} ends after {size} of its {} bytes", self.digest, self.size);
-            return Err(Error::refused(what));
-        }
-        if *digest != self.digest {
-            let what = format!("the bytes of the blob {} have the digest {digest}", self.digest);
-            return Err(Error::refused(what));
-        }
-        Ok(())
     }
 }

@@ -51,7 +51,7 @@ fn an_oci_archive_is_read_as_it_was_written_and_is_the_same_each_time() {
         let sink = OciArchiveSink::create(&path).unwrap();
         let one = build(&sink, Compression::Gzip, "1");
         build(&sink, Compression::Zstd, "2");
-        assert_eq!(names(&folder).contains(&"x.tar.partial".to_owned()), true);
+        assert!(names(&folder).contains(&"x.tar.partial".to_owned()));
         sink.close().unwrap();
         drop(sink);
         assert_eq!(names(&folder), ["x.tar"]);

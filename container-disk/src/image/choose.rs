@@ -26,7 +26,7 @@ pub fn manifest(place: &dyn Place, which: &Which, architecture: &str) -> Result<
 }
 
 /// The first entry for that architecture; entries without a platform count for any, after those with one.
-fn fitting<'a>(name: &str, index: &'a Index, architecture: &str) -> Result<&'a IndexEntry> {
+pub(crate) fn fitting<'a>(name: &str, index: &'a Index, architecture: &str) -> Result<&'a IndexEntry> {
     let (wanted, variant) = match architecture.split_once('/') {
         Some((wanted, variant)) => (wanted, Some(variant)),
         None => (architecture, None),
@@ -47,7 +47,7 @@ fn fitting<'a>(name: &str, index: &'a Index, architecture: &str) -> Result<&'a I
     })
 }
 
-/// The platform of an entry, as people write it.
+/// `arm64/v8`, if it tells.
 pub(crate) fn platform(entry: &IndexEntry) -> Option<String> {
     let p = entry.platform.as_ref()?;
     Some(match &p.variant {

@@ -3,9 +3,10 @@
 use super::folder::Folder;
 use super::ingest::{PART, Temp};
 use crate::aside::Aside;
-use crate::digest::{Checked, Hasher};
+use crate::digest::Checked;
 use crate::manifest::{self, Descriptor};
 use crate::place::{Blob, BlobWriter};
+use crate::promise::Promise;
 use crate::section::Cursor;
 use crate::{Digest, Error, Kind, Result};
 use disk_format::ReadAt;
@@ -74,28 +75,28 @@ pub(crate) struct Writer<'a> {
     temp: Temp,
     hash: Aside,
     size: u64,
-    promised: Option<(Digest, u64)>,
+    promised: Option<Promise>,
 }
 
 impl<'a> Writer<'a> {
     /// A new one.
     pub(crate) fn new(top: &'a Folder, promised: Option<&Descriptor>) -> Result<Writer<'a>> {
         let promised = promised.map(|d| promise(top, d)).transpose()?;
-        let hash = promised.map_or_else(Hasher::new, |(digest, _)| Hasher::like(&digest));
-        Ok(Writer { top, temp: Temp::new(top)?, hash: Aside::new(hash), size: 0, promised })
+        let hash = Aside::new(Promise::hasher(promised.as_ref()));
+        Ok(Writer { top, temp: Temp::new(top)?, hash, size: 0, promised })
     }
 
     /// One that goes on where an earlier attempt was cut short, and how many bytes that had; begun anew while another
     /// process is at it.
     pub(crate) fn resume(top: &'a Folder, promised: &Descriptor) -> Result<(u64, Writer<'a>)> {
-        let (digest, size) = promise(top, promised)?;
-        let Some(temp) = Temp::half(top, half_name(&digest))? else {
+        let promise = promise(top, promised)?;
+        let Some(temp) = Temp::half(top, half_name(&promise.digest))? else {
             return Ok((0, Writer::new(top, Some(promised))?));
         };
-        let mut hash = Aside::new(Hasher::like(&digest));
+        let mut hash = Aside::new(Promise::hasher(Some(&promise)));
         let cannot = |e| Error::io(format!("cannot go on with {}", temp.path()), e);
         let mut have = temp.file.metadata().map_err(cannot)?.len();
-        if have > size {
+        if have > promise.size {
             temp.file.set_len(0).map_err(cannot)?;
             have = 0;
         }
@@ -107,32 +108,16 @@ impl<'a> Writer<'a> {
             hash.update(&piece[..n])?;
             at += n as u64;
         }
-        Ok((have, Writer { top, temp, hash, size: have, promised: Some((digest, size)) }))
-    }
-
-    /// Compares with what was promised.
-    fn check(&self, digest: &Digest) -> Result<()> {
-        match self.promised {
-            Some((_, size)) if size != self.size => {
-                let what = format!("the blob {digest} ends after {} of its {size} bytes", self.size);
-                Err(Error::refused(what))
-            }
-            Some((promised, _)) if promised != *digest => {
-                Err(Error::refused(format!("the bytes of the blob {promised} have the digest {digest}")))
-            }
-            _ => Ok(()),
-        }
+        Ok((have, Writer { top, temp, hash, size: have, promised: Some(promise) }))
     }
 }
 
 impl Write for Writer<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let after = self.size.checked_add(bytes.len() as u64).ok_or(io::ErrorKind::FileTooLarge)?;
-        if let Some((digest, size)) = self.promised
-            && after > size
-        {
+        if let Some(Err(e)) = self.promised.map(|promised| promised.allow(after)) {
             self.temp.spoil();
-            return Err(Error::refused(format!("the blob {digest} is longer than its {size} bytes")).into());
+            return Err(e.into());
         }
         let written = self.temp.file.write_all_at(bytes, self.size);
         written.map_err(|e| Error::io(format!("cannot write {}", self.temp.path()), e))?;
@@ -147,19 +132,21 @@ impl Write for Writer<'_> {
 }
 
 impl BlobWriter for Writer<'_> {
-    fn finish(mut self: Box<Self>) -> Result<(Digest, u64)> {
-        let like = self.promised.map_or_else(Hasher::new, |(digest, _)| Hasher::like(&digest));
-        let digest = std::mem::replace(&mut self.hash, Aside::new(like)).finish()?;
-        if let Err(e) = self.check(&digest) {
+    fn finish(self: Box<Self>) -> Result<(Digest, u64)> {
+        let Writer { top, mut temp, hash, size, promised } = *self;
+        let digest = hash.finish()?;
+        if let Some(promised) = promised
+            && let Err(e) = promised.check(&digest, size)
+        {
             // A half blob may be gone on with; one that is whole and wrong may not.
-            if self.promised.is_some_and(|(_, size)| size == self.size) {
-                self.temp.spoil();
+            if promised.size == size {
+                temp.spoil();
             }
             return Err(e);
         }
-        let to = self.top.make_sub(BLOBS)?.make_sub(digest.algorithm())?;
-        self.temp.rename(&to, &digest.hex())?;
-        Ok((digest, self.size))
+        let to = top.make_sub(BLOBS)?.make_sub(digest.algorithm())?;
+        temp.rename(&to, &digest.hex())?;
+        Ok((digest, size))
     }
 }
 
@@ -168,7 +155,6 @@ pub(crate) fn half_name(digest: &Digest) -> String {
     format!("{PART}{}-{}", digest.algorithm(), digest.hex())
 }
 
-fn promise(top: &Folder, descriptor: &Descriptor) -> Result<(Digest, u64)> {
-    let size = manifest::size(&top.path().display().to_string(), descriptor.size)?;
-    Ok((descriptor.digest.parse()?, size))
+fn promise(top: &Folder, descriptor: &Descriptor) -> Result<Promise> {
+    Promise::of(&top.path().display().to_string(), descriptor)
 }

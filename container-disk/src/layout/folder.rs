@@ -1,12 +1,14 @@
 //! A folder held open: everything in it is opened by its own name below it, and no link is followed on the way, so
 //! nothing that somebody put into an image layout leads out of it.
 
+use super::lock::{Keeps, Locked};
 use crate::{Error, Result};
-use rustix::fs::{AtFlags, CWD, Dir, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// An open folder.
@@ -143,16 +145,31 @@ impl Folder {
         rustix::fs::fsync(&self.fd).map_err(|e| cannot("make durable the folder", &self.path, e))
     }
 
-    /// Excludes every other holder until the result is dropped. Waits.
-    pub(crate) fn lock(&self) -> Result<OwnedFd> {
-        let again = Folder::sub(self, ".")?.map(|folder| folder.fd);
-        let fd = again.ok_or_else(|| cannot("open the folder", &self.path, Errno::NOENT))?;
-        if rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive).is_err() {
-            tracing::info!("waiting for another process that changes {}", self.path.display());
-            rustix::fs::flock(&fd, FlockOperation::LockExclusive)
-                .map_err(|e| cannot("lock", &self.path, e))?;
+    /// Whether that name leads to this very file: it may have been renamed, removed or replaced since it was opened.
+    pub(crate) fn leads_to(&self, name: &str, file: &File) -> Result<bool> {
+        let id = |file: &File| -> Result<(u64, u64)> {
+            let facts = file.metadata();
+            let facts = facts.map_err(|e| Error::io(format!("cannot read {}", self.shown(name)), e))?;
+            Ok((facts.dev(), facts.ino()))
+        };
+        match self.file(name)? {
+            Some((there, _)) => Ok(id(&there)? == id(file)?),
+            None => Ok(false),
         }
-        Ok(fd)
+    }
+
+    /// Excludes every other holder until the result is dropped. Waits.
+    pub(crate) fn lock(&self) -> Result<Locked> {
+        let again = self.sub(".")?.map(|folder| File::from(folder.fd));
+        let again = again.ok_or_else(|| cannot("open the folder", &self.path, Errno::NOENT))?;
+        let who = format!("changes {}", self.path.display());
+        Locked::wait(again, Keeps::All, &who)
+            .map_err(|e| Error::io(format!("cannot lock {}", self.path.display()), e))
+    }
+
+    /// A name in it, for messages.
+    pub(crate) fn shown(&self, name: &str) -> String {
+        self.path.join(name).display().to_string()
     }
 }
 

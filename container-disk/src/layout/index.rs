@@ -175,8 +175,8 @@ pub(crate) fn change<T>(top: &Folder, change: impl FnOnce(&mut Index) -> Result<
 
 /// Replaces a small file of a layout as a whole.
 pub(crate) fn write(top: &Folder, name: &str, bytes: &[u8]) -> Result<()> {
-    let mut temp = Temp::new(top)?;
-    let written = temp.file.write_all(bytes);
+    let temp = Temp::new(top)?;
+    let written = (&*temp.file).write_all(bytes);
     written.map_err(|e| Error::io(format!("cannot write {}", temp.path()), e))?;
     temp.rename(top, name)
 }

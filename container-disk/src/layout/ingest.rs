@@ -9,8 +9,8 @@
 //! process left that was killed: [`clear`] removes it.
 
 use super::folder::Folder;
+use super::lock::{Keeps, Locked};
 use crate::{Error, Kind, Result};
-use std::fs::{File, TryLockError};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,7 +23,7 @@ pub(crate) const PART: &str = "part-";
 pub(crate) struct Temp {
     folder: Folder,
     name: String,
-    pub(crate) file: File,
+    pub(crate) file: Locked,
     keep: bool,
 }
 
@@ -41,7 +41,8 @@ impl Temp {
                 Err(e) if e.kind() == Kind::NotFound => continue,
                 Err(e) => return Err(e),
             };
-            file.lock().map_err(|e| cannot_lock(&folder, &name, e))?;
+            let file = Locked::wait(file, Keeps::All, "clears up here")
+                .map_err(|e| cannot_lock(&folder, &name, e))?;
             let mut temp = Temp { folder, name, file, keep: true };
             // Between the two calls another process may have taken it for one that nobody holds.
             if temp.is_there()? {
@@ -55,19 +56,15 @@ impl Temp {
     /// The half file of that name, or a new one; `None` while another process is at it.
     pub(crate) fn half(top: &Folder, name: String) -> Result<Option<Temp>> {
         let folder = top.make_sub(INGEST)?;
-        let file = folder.make_file(&name)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(e)) => return Err(cannot_lock(&folder, &name, e)),
-        }
+        let locked = Locked::at_once(folder.make_file(&name)?, Keeps::All);
+        let Some(file) = locked.map_err(|e| cannot_lock(&folder, &name, e))? else { return Ok(None) };
         let temp = Temp { folder, name, file, keep: true };
         Ok(temp.is_there()?.then_some(temp))
     }
 
     /// For messages.
     pub(crate) fn path(&self) -> String {
-        self.folder.path().join(&self.name).display().to_string()
+        self.folder.shown(&self.name)
     }
 
     /// It is not to be kept.
@@ -86,16 +83,7 @@ impl Temp {
 
     /// Whether its name still leads to it.
     fn is_there(&self) -> Result<bool> {
-        let id = |file: &File| -> Result<(u64, u64)> {
-            use std::os::unix::fs::MetadataExt as _;
-            let facts = file.metadata();
-            let facts = facts.map_err(|e| Error::io(format!("cannot read {}", self.path()), e))?;
-            Ok((facts.dev(), facts.ino()))
-        };
-        match self.folder.file(&self.name)? {
-            Some((file, _)) => Ok(id(&file)? == id(&self.file)?),
-            None => Ok(false),
-        }
+        self.folder.leads_to(&self.name, &self.file)
     }
 }
 
@@ -118,7 +106,11 @@ pub(crate) fn clear(top: &Folder, half_blobs_too: bool) -> Result<u64> {
             continue;
         }
         let Some((file, size)) = folder.file(&name)? else { continue };
-        if file.try_lock().is_ok() && folder.remove(&name)? {
+        let locked = Locked::at_once(file, Keeps::All).map_err(|e| cannot_lock(&folder, &name, e))?;
+        if let Some(file) = locked
+            && folder.leads_to(&name, &file)?
+            && folder.remove(&name)?
+        {
             freed += size;
         }
     }
@@ -126,5 +118,5 @@ pub(crate) fn clear(top: &Folder, half_blobs_too: bool) -> Result<u64> {
 }
 
 fn cannot_lock(folder: &Folder, name: &str, e: io::Error) -> Error {
-    Error::io(format!("cannot lock {}", folder.path().join(name).display()), e)
+    Error::io(format!("cannot lock {}", folder.shown(name)), e)
 }

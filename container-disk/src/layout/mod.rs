@@ -18,6 +18,7 @@ pub(crate) mod blobs;
 pub(crate) mod folder;
 pub(crate) mod index;
 pub(crate) mod ingest;
+pub(crate) mod lock;
 #[cfg(test)]
 pub(crate) mod tests;
 

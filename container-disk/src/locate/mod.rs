@@ -21,11 +21,11 @@
 
 mod boot;
 mod rules;
-mod scan;
+pub(crate) mod scan;
 mod stream;
 #[cfg(test)]
 mod tests;
-mod tree;
+pub(crate) mod tree;
 
 pub use boot::{Boot, boot};
 
@@ -83,7 +83,7 @@ pub struct Located {
     source: Source,
     image: Arc<Image>,
     /// The scan as it stands at the disk's first byte.
-    paused: Option<Stream>,
+    paused: Option<Box<Stream>>,
 }
 
 /// Finds the disk of an image.
@@ -129,7 +129,10 @@ impl Located {
     pub fn stream(&mut self) -> Result<Box<dyn Read + Send>> {
         let mut stream = match self.paused.take() {
             Some(stream) => stream,
-            None => Stream::again(self.source.in_order()?, self.layer, &self.image, &self.path)?,
+            None => {
+                let members = self.source.in_order()?;
+                Box::new(Stream::again(members, self.layer, &self.image, &self.path)?)
+            }
         };
         if stream.entry().at != self.offset || stream.entry().size != self.size {
             return Err(Error::refused(format!(
@@ -138,7 +141,7 @@ impl Located {
             )));
         }
         stream.settle_by(Arc::clone(&self.image));
-        Ok(Box::new(stream))
+        Ok(stream)
     }
 
     /// The disk's bytes at any offset, where its layer is not compressed and its place can do that. **No digest is
@@ -156,28 +159,42 @@ fn located(
     path: String,
     entry: &tree::Entry,
     image: Arc<Image>,
-    paused: Option<Stream>,
+    paused: Option<Box<Stream>>,
 ) -> Located {
     let (digest, compression) = (source.digest, source.compression);
     let tree::Entry { size, uid, gid, mode, at: offset, .. } = *entry;
     Located { layer, digest, compression, path, size, uid, gid, mode, offset, source, image, paused }
 }
 
+/// Whether that is where all readers look for a disk.
+pub(crate) fn is_disk_path(path: &str) -> bool {
+    path.strip_prefix("disk/").is_some_and(|name| !name.contains('/'))
+}
+
 /// What is known of an image's layers. One that has not been read to its end is missing.
-struct Image {
-    name: String,
-    interest: Interest,
-    layers: Vec<Option<Changes>>,
+pub(crate) struct Image {
+    pub(crate) name: String,
+    pub(crate) interest: Interest,
+    pub(crate) layers: Vec<Option<Changes>>,
 }
 
 impl Image {
     /// The disk, by all that is known.
-    fn judge(&self) -> Result<(String, tree::Entry)> {
+    pub(crate) fn judge(&self) -> Result<(String, tree::Entry)> {
         self.judge_with(None)
     }
 
     /// The same, with another idea of one layer.
     fn judge_with(&self, other: Option<(usize, &Changes)>) -> Result<(String, tree::Entry)> {
+        rules::choose(&self.name, &self.tree_with(other)?, self.interest.path())
+    }
+
+    /// The layers merged.
+    pub(crate) fn tree(&self) -> Result<Tree> {
+        self.tree_with(None)
+    }
+
+    fn tree_with(&self, other: Option<(usize, &Changes)>) -> Result<Tree> {
         let mut tree = Tree::default();
         for (at, known) in self.layers.iter().enumerate() {
             let changes = match other {
@@ -188,7 +205,7 @@ impl Image {
                 tree.apply(&self.name, at, changes)?;
             }
         }
-        rules::choose(&self.name, &tree, self.interest.path())
+        Ok(tree)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What one layer changes, as far as it matters.
 
+use super::is_disk_path;
 use super::tree::{Entry, Kind};
 use crate::tar::{Member, Members, What, quoted};
 use crate::{Error, Result};
@@ -17,47 +18,63 @@ const MEMBERS: u64 = 4 << 20;
 const BESIDE: u64 = 64 << 30;
 
 /// What matters.
-pub(super) struct Interest {
+pub(crate) struct Interest {
     path: Option<String>,
+    /// Files that are to be found beside the disk.
+    beside: Vec<String>,
 }
 
 impl Interest {
-    pub(super) fn new(path: Option<&str>) -> Result<Interest> {
-        let Some(path) = path else { return Ok(Interest { path: None }) };
-        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
-        if parts.is_empty() || parts.contains(&"..") {
-            return Err(Error::usage(format!("{path:?} names no file of an image; write /disk/NAME")));
-        }
-        Ok(Interest { path: Some(parts.join("/")) })
+    pub(crate) fn new(path: Option<&str>) -> Result<Interest> {
+        let clean = |path: &str| {
+            clean(path)
+                .ok_or_else(|| Error::usage(format!("{path:?} names no file of an image; write /disk/NAME")))
+        };
+        Ok(Interest { path: path.map(clean).transpose()?, beside: vec![] })
     }
 
-    pub(super) fn path(&self) -> Option<&str> {
+    /// Kernels.
+    pub(crate) fn and(mut self, path: Option<String>) -> Interest {
+        self.beside.extend(path);
+        self
+    }
+
+    pub(crate) fn path(&self) -> Option<&str> {
         self.path.as_deref()
     }
 
     /// Whether it could be the disk, by its name alone.
-    pub(super) fn could_be_the_disk(&self, name: &str) -> bool {
+    pub(crate) fn could_be_the_disk(&self, name: &str) -> bool {
         match &self.path {
             Some(path) => name == path,
-            None => name.strip_prefix("disk/").is_some_and(|name| !name.contains('/')),
+            None => is_disk_path(name),
         }
     }
 
     fn keeps(&self, name: &str) -> bool {
         let on_the_way =
             |path: &str| path == name || path.strip_prefix(name).is_some_and(|r| r.starts_with('/'));
-        !name.contains('/') || name.starts_with("disk/") || self.path().is_some_and(on_the_way)
+        !name.contains('/')
+            || name.starts_with("disk/")
+            || self.path().is_some_and(on_the_way)
+            || self.beside.iter().any(|path| on_the_way(path))
     }
+}
+
+/// A path as names in a tar are; `None` for one that leads out of the image, or nowhere.
+pub(crate) fn clean(path: &str) -> Option<String> {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    (!parts.is_empty() && !parts.contains(&"..")).then(|| parts.join("/"))
 }
 
 /// What one layer changes.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Changes {
-    pub(super) entries: BTreeMap<String, Entry>,
+pub(crate) struct Changes {
+    pub(crate) entries: BTreeMap<String, Entry>,
     /// Paths of layers below that are gone.
-    pub(super) deleted: Vec<String>,
+    pub(crate) deleted: Vec<String>,
     /// Folders through which layers below are not seen.
-    pub(super) opaque: Vec<String>,
+    pub(crate) opaque: Vec<String>,
     members: u64,
     /// Bytes of all files, and of the largest that could be the disk.
     bytes: u64,
@@ -66,7 +83,7 @@ pub(super) struct Changes {
 
 impl Changes {
     /// One more member.
-    pub(super) fn take(&mut self, interest: &Interest, layer: usize, member: &Member) -> Result<()> {
+    pub(crate) fn take(&mut self, interest: &Interest, layer: usize, member: &Member) -> Result<()> {
         self.count(interest, layer, member)?;
         let (folder, name) = member.name.rsplit_once('/').unwrap_or(("", &member.name));
         if name == OPAQUE {
@@ -124,14 +141,14 @@ impl Changes {
 }
 
 /// Reads a layer to its end.
-pub(super) fn all(mut members: Members, interest: &Interest, layer: usize) -> Result<Changes> {
+pub(crate) fn all(mut members: Members, interest: &Interest, layer: usize) -> Result<Changes> {
     let mut changes = Changes::default();
     rest(&mut members, &mut changes, interest, layer)?;
     Ok(changes)
 }
 
 /// The same from where it stands.
-pub(super) fn rest(
+pub(crate) fn rest(
     members: &mut Members,
     changes: &mut Changes,
     interest: &Interest,

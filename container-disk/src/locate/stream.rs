@@ -23,7 +23,7 @@ pub(super) struct Stream {
 /// Where a search ends.
 pub(super) enum Rest {
     /// At the first byte of what is the disk, if nothing that follows speaks against it.
-    Paused(Stream, String),
+    Paused(Box<Stream>, String),
     /// At the end of the layer.
     Scanned(Changes),
 }
@@ -41,7 +41,7 @@ impl Stream {
             let Ok((path, entry)) = image.judge_with(Some((layer, &changes))) else { continue };
             if entry.layer == layer && path == member.name {
                 let stream = Stream { members, layer, changes, path: path.clone(), entry, image: None };
-                return Ok(Rest::Paused(stream, path));
+                return Ok(Rest::Paused(Box::new(stream), path));
             }
         }
         members.drain()?;

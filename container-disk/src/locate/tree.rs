@@ -7,19 +7,19 @@ use std::collections::BTreeMap;
 
 /// Something in the image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) kind: Kind,
-    pub(super) layer: usize,
+pub(crate) struct Entry {
+    pub(crate) kind: Kind,
+    pub(crate) layer: usize,
     /// Where its bytes begin in the layer's tar.
-    pub(super) at: u64,
-    pub(super) size: u64,
-    pub(super) uid: u64,
-    pub(super) gid: u64,
-    pub(super) mode: u64,
+    pub(crate) at: u64,
+    pub(crate) size: u64,
+    pub(crate) uid: u64,
+    pub(crate) gid: u64,
+    pub(crate) mode: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     File,
     Folder,
     /// "a link to x", "a block device".
@@ -28,15 +28,15 @@ pub(super) enum Kind {
 
 /// The merged layers.
 #[derive(Default)]
-pub(super) struct Tree {
-    pub(super) entries: BTreeMap<String, Entry>,
+pub(crate) struct Tree {
+    pub(crate) entries: BTreeMap<String, Entry>,
     /// Files that an upper layer deletes, and which layer that is.
-    pub(super) deleted: Vec<(String, usize)>,
+    pub(crate) deleted: Vec<(String, usize)>,
 }
 
 impl Tree {
     /// Puts a layer on top.
-    pub(super) fn apply(&mut self, image: &str, layer: usize, changes: &Changes) -> Result<()> {
+    pub(crate) fn apply(&mut self, image: &str, layer: usize, changes: &Changes) -> Result<()> {
         for folder in &changes.opaque {
             self.remove_below(folder, layer);
         }
@@ -64,12 +64,12 @@ impl Tree {
         Ok(())
     }
 
-    pub(super) fn kind(&self, path: &str) -> Option<&Kind> {
+    pub(crate) fn kind(&self, path: &str) -> Option<&Kind> {
         self.entries.get(path).map(|entry| &entry.kind)
     }
 
     /// What lies in a folder, at any depth.
-    pub(super) fn below<'a>(&'a self, folder: &str) -> impl Iterator<Item = (&'a String, &'a Entry)> {
+    pub(crate) fn below<'a>(&'a self, folder: &str) -> impl Iterator<Item = (&'a String, &'a Entry)> {
         let prefix = prefix(folder);
         let from = self.entries.range(prefix.clone()..);
         from.take_while(move |(path, _)| path.starts_with(&prefix))
@@ -92,7 +92,7 @@ impl Tree {
 }
 
 /// The folders that a path lies in.
-pub(super) fn parents(path: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn parents(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').map(|(at, _)| &path[..at])
 }
 

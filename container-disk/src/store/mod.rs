@@ -28,12 +28,13 @@ pub use list::{Facts, Listed};
 pub use prune::{Pruned, prune};
 
 use crate::layout::folder::Folder;
+use crate::layout::lock::{Keeps, Locked};
 use crate::layout::{Layout, index};
 use crate::manifest::{Descriptor, Document};
 use crate::place::{Blob, BlobWriter, Place, Sink, Which};
 use crate::reference::Local;
 use crate::{Digest, Error, Kind, Result};
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -43,22 +44,15 @@ const LOCK: &str = "lock";
 pub struct Store {
     layout: Layout,
     /// Given up when dropped.
-    _shared: File,
+    _shared: Locked,
 }
 
 impl Store {
     /// Opens the store in a folder; makes it where it does not exist. Waits while another process prunes.
     pub fn open(path: &Path) -> Result<Store> {
-        let shared = lock_file(path)?;
-        if let Err(e) = shared.try_lock_shared() {
-            if let TryLockError::Error(e) = e {
-                return Err(Error::io(format!("cannot lock the store {}", path.display()), e));
-            }
-            tracing::info!("waiting for another process that prunes the store {}", path.display());
-            shared
-                .lock_shared()
-                .map_err(|e| Error::io(format!("cannot lock the store {}", path.display()), e))?;
-        }
+        let who = format!("prunes the store {}", path.display());
+        let shared = Locked::wait(lock_file(path)?, Keeps::Exclusive, &who)
+            .map_err(|e| Error::io(format!("cannot lock the store {}", path.display()), e))?;
         let layout = Layout::create_as(path, "the store".to_owned(), true)?;
         Ok(Store { layout, _shared: shared })
     }

@@ -2,12 +2,12 @@
 //! stops: a document that cannot be read might need anything.
 
 use super::{LOCK, lock_file};
+use crate::layout::lock::{Keeps, Locked};
 use crate::layout::{Layout, blobs, index, ingest};
 use crate::manifest::Content;
 use crate::place::{Place as _, Which};
 use crate::{Digest, Error, Kind, Result};
 use std::collections::BTreeSet;
-use std::fs::TryLockError;
 use std::path::Path;
 
 /// What a prune did.
@@ -21,16 +21,11 @@ pub struct Pruned {
 
 /// Prunes the store in a folder. Refused while any process has it open, this one included.
 pub fn prune(path: &Path) -> Result<Pruned> {
-    let alone = lock_file(path)?;
-    match alone.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let what = format!("the store {} is in use; prune it when nothing else uses it", path.display());
-            return Err(Error::failed(what));
-        }
-        Err(TryLockError::Error(e)) => {
-            return Err(Error::io(format!("cannot lock {}", path.join(LOCK).display()), e));
-        }
+    let alone = Locked::at_once(lock_file(path)?, Keeps::All)
+        .map_err(|e| Error::io(format!("cannot lock {}", path.join(LOCK).display()), e))?;
+    if alone.is_none() {
+        let what = format!("the store {} is in use; prune it when nothing else uses it", path.display());
+        return Err(Error::failed(what));
     }
     let layout = Layout::create_as(path, "the store".to_owned(), true)?;
     let needed = mark(&layout)?;

@@ -12,9 +12,14 @@ pub(crate) struct Tarball(Vec<u8>);
 
 impl Tarball {
     /// A file of qemu's, or a folder if the name ends with a slash.
-    pub(crate) fn with(mut self, name: &str, bytes: &[u8]) -> Self {
+    pub(crate) fn with(self, name: &str, bytes: &[u8]) -> Self {
         let mode = if name.ends_with('/') { 0o555 } else { 0o444 };
-        let item = Item { name, size: bytes.len() as u64, mode, mtime: 0, owner: (107, "qemu") };
+        self.owned(name, 107, mode, bytes)
+    }
+
+    /// The same of anybody.
+    pub(crate) fn owned(mut self, name: &str, owner: u32, mode: u32, bytes: &[u8]) -> Self {
+        let item = Item { name, size: bytes.len() as u64, mode, mtime: 0, owner: (owner, "somebody") };
         self.0.extend_from_slice(&head(&item));
         self.data(bytes)
     }

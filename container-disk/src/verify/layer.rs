@@ -1,0 +1,153 @@
+//! One layer, read once: size and digest of the blob, media type, the tar, its diff-id; and the format of each file
+//! that could be the disk, as it passes.
+
+use super::check::{Checks, Outcome, expect, reason};
+use super::format::{Verdict, judge};
+use crate::aside::Aside;
+use crate::digest::Hasher;
+use crate::locate::scan::{Changes, Interest};
+use crate::manifest::Descriptor;
+use crate::place::{Blob, Place};
+use crate::tar::{Members, Streamed, What};
+use crate::{Digest, Error, Kind, Result, peel};
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex, PoisonError};
+
+const BLOB: &str = "blob";
+const MEDIA_TYPE: &str = "media type";
+const TAR: &str = "tar";
+const DIFF_ID: &str = "diff-id";
+
+/// A layer to check.
+pub(super) struct Layer<'a> {
+    pub(super) place: &'a dyn Place,
+    pub(super) at: usize,
+    pub(super) descriptor: &'a Descriptor,
+    pub(super) limit: u64,
+}
+
+/// What a file of a layer is.
+pub(super) struct Found {
+    pub(super) layer: usize,
+    pub(super) path: String,
+    pub(super) verdict: Verdict,
+}
+
+impl Layer<'_> {
+    /// What it changes, and what its files are; `None` if it could not be read to its end.
+    pub(super) fn check(
+        &self,
+        interest: &Interest,
+        diff_id: Option<Result<Digest>>,
+        checks: &mut Checks,
+    ) -> Result<Option<(Changes, Vec<Found>)>> {
+        let outer = checks.prefix.clone();
+        checks.prefix = format!("{outer}layer {}: ", self.at + 1);
+        let result = self.check_named(interest, diff_id, checks);
+        checks.prefix = outer;
+        result
+    }
+
+    fn check_named(
+        &self,
+        interest: &Interest,
+        diff_id: Option<Result<Digest>>,
+        checks: &mut Checks,
+    ) -> Result<Option<(Changes, Vec<Found>)>> {
+        let Some(blob) = checks.part_of(BLOB, self.place.blob(self.descriptor))? else { return Ok(None) };
+        let name = format!("layer {} of {}", self.at + 1, self.place.name());
+        let told = diff_id.as_ref().and_then(|told| told.as_ref().ok());
+        let hash = Arc::new(Mutex::new(Some(Aside::new(told.map_or_else(Hasher::new, Hasher::like)))));
+        let read = match peel::open(&name, self.descriptor, &*blob, self.limit) {
+            Ok(tar) => {
+                let tar = Hashing { inner: tar, hash: Arc::clone(&hash) };
+                let members = Members::new(name.clone(), Streamed::new(tar));
+                self.scan(members, interest).map_err(|e| (TAR, e))
+            }
+            Err(e) => Err((MEDIA_TYPE, e)),
+        };
+        match read {
+            Ok(found) => {
+                [BLOB, MEDIA_TYPE, TAR].into_iter().for_each(|name| checks.add(name, Outcome::Passed));
+                let hash = hash.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let actual = hash.map(Aside::finish).transpose()?;
+                match diff_id {
+                    Some(told) => {
+                        checks.of(DIFF_ID, compare(actual, told))?;
+                    }
+                    None => checks.add(DIFF_ID, Outcome::NotChecked("no config tells it".to_owned())),
+                }
+                Ok(Some(found))
+            }
+            Err((_, e)) if e.kind() != Kind::Refused => Err(e),
+            Err((stage, e)) => blame(&name, &*blob, stage, &e, checks).map(|()| None),
+        }
+    }
+
+    fn scan(&self, mut members: Members, interest: &Interest) -> Result<(Changes, Vec<Found>)> {
+        let mut changes = Changes::default();
+        let mut found = vec![];
+        while let Some(member) = members.next()? {
+            changes.take(interest, self.at, &member)?;
+            let at_root = !member.name.contains('/');
+            if member.what == What::File && (at_root || interest.could_be_the_disk(&member.name)) {
+                let verdict = judge(&mut members)?;
+                found.push(Found { layer: self.at, path: member.name, verdict });
+            }
+        }
+        members.drain()?;
+        Ok((changes, found))
+    }
+}
+
+/// Whose fault it is that a layer cannot be read, the blob's own bytes tell.
+fn blame(name: &str, blob: &dyn Blob, stage: &'static str, e: &Error, checks: &mut Checks) -> Result<()> {
+    let sound = checks.of(BLOB, whole(name, blob))?.is_some();
+    let not_checked = |checks: &mut Checks, names: &[&str], why: &str| {
+        for name in names {
+            checks.add(name, Outcome::NotChecked(why.to_owned()));
+        }
+    };
+    if !sound {
+        not_checked(checks, &[MEDIA_TYPE, TAR, DIFF_ID], "the blob is not what the manifest promises");
+    } else if stage == MEDIA_TYPE {
+        checks.failed(MEDIA_TYPE, reason(e));
+        not_checked(checks, &[TAR, DIFF_ID], "it is not known what the blob is");
+    } else {
+        checks.add(MEDIA_TYPE, Outcome::Passed);
+        checks.failed(TAR, reason(e));
+        not_checked(checks, &[DIFF_ID], "the tar cannot be read to its end");
+    }
+    Ok(())
+}
+
+fn compare(actual: Option<Digest>, told: Result<Digest>) -> Result<()> {
+    let told = told?;
+    expect(actual == Some(told), || {
+        let actual = actual.map_or_else(String::new, |digest| digest.to_string());
+        format!("the tar has the digest {actual}, and the config says {told}")
+    })
+}
+
+/// Reads a blob to its end, where size and digest are checked.
+fn whole(name: &str, blob: &dyn Blob) -> Result<()> {
+    let mut stream = blob.stream(0)?;
+    io::copy(&mut stream, &mut io::sink()).map_err(|e| Error::io(format!("cannot read {name}"), e))?;
+    Ok(())
+}
+
+/// Hashes what is read.
+struct Hashing {
+    inner: Box<dyn Read + Send>,
+    hash: Arc<Mutex<Option<Aside>>>,
+}
+
+impl Read for Hashing {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(out)?;
+        if let Some(hash) = &mut *self.hash.lock().unwrap_or_else(PoisonError::into_inner) {
+            hash.update(&out[..n])?;
+        }
+        Ok(n)
+    }
+}
