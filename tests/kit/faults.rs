@@ -11,6 +11,7 @@
 //! asked for, so trouble in the middle of a blob is there however it is fetched.
 
 use crate::http::Request;
+use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -50,6 +51,9 @@ pub enum What {
     Throttle(u64),
     /// Only so many bytes of the request's body are passed on; then both connections are closed.
     CutRequest(u64),
+    /// The same, but what was passed on is ended well, so that the server has it. It has told where the upload goes on:
+    /// whoever asks at the old place is led there, as by a server that takes what comes.
+    EndRequest(u64),
     /// Another answer: status, further headers (each with its line end), body.
     Answer(u16, String, Vec<u8>),
     /// The server never sees that a range was asked for.
@@ -101,6 +105,8 @@ struct Shared {
     server: String,
     faults: Mutex<Vec<Fault>>,
     requests: Mutex<Vec<Request>>,
+    /// Where uploads go on whose requests were ended.
+    moved: Mutex<HashMap<String, String>>,
     stop: AtomicBool,
     sockets: Mutex<Vec<TcpStream>>,
 }
@@ -114,6 +120,7 @@ impl Proxy {
             server: server.to_owned(),
             faults: Mutex::new(faults),
             requests: Mutex::default(),
+            moved: Mutex::default(),
             stop: AtomicBool::new(false),
             sockets: Mutex::default(),
         });
@@ -194,10 +201,28 @@ impl Shared {
             }
             _ => {}
         }
+        let mut request = request;
+        if let Some(path) = lock(&self.moved).get(&request.path) {
+            request.path.clone_from(path);
+        }
         let server = TcpStream::connect(&self.server)?;
         lock(&self.sockets).push(server.try_clone()?);
         (&server).write_all(head(&request, matches!(fault, Some(What::NoRanges))).as_bytes())?;
-        let most = if let Some(What::CutRequest(most)) = fault { most } else { u64::MAX };
+        let most = match fault {
+            Some(What::CutRequest(most) | What::EndRequest(most)) => most,
+            _ => u64::MAX,
+        };
+        if matches!(fault, Some(What::EndRequest(_))) {
+            pass_body(client, &server, &request, most)?;
+            (&server).write_all(b"0\r\n\r\n")?;
+            let answer = read_head(&mut &server)?.map(|(head, _)| head).unwrap_or_default();
+            let location = answer.lines().find_map(|line| line.strip_prefix("Location: "));
+            let path = location
+                .and_then(|to| to.split_once("://")?.1.split_once('/'))
+                .map(|(_, path)| format!("/{path}"));
+            lock(&self.moved).extend(path.map(|path| (request.path, path)));
+            return Ok(());
+        }
         let (from, to, asked) = (client.try_clone()?, server.try_clone()?, request.clone());
         let body = thread::spawn(move || {
             let whole = pass_body(&from, &to, &asked, most);

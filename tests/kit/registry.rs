@@ -81,11 +81,12 @@ impl Registry {
         Some(blobs.join(hex.get(..2)?).join(hex).join("data")).filter(|path| path.exists())
     }
 
-    /// How many uploads have begun in a repository, and neither ended nor been given up.
+    /// How many uploads hold bytes in a repository: begun, and neither ended nor given up. (One that was given up
+    /// leaves a few empty folders there.)
     pub fn uploads(&self, repository: &str) -> usize {
-        let uploads =
-            self.folder.path().join("data/docker/registry/v2/repositories").join(repository).join("_uploads");
-        fs::read_dir(uploads).map_or(0, |entries| entries.filter(Result::is_ok).count())
+        let repositories = self.folder.path().join("data/docker/registry/v2/repositories");
+        let entries = fs::read_dir(repositories.join(repository).join("_uploads")).into_iter().flatten();
+        entries.filter(|entry| entry.as_ref().is_ok_and(|entry| entry.path().join("data").exists())).count()
     }
 
     /// The requests so far, one line each, as the registry logs them.

@@ -263,7 +263,7 @@ impl Line {
                 Fault::because(Why::Denied, format!("{says}; {address} sent us there, without credentials"))
             }
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                let hint = if said { "these credentials are not enough" } else { "log in" };
+                let hint = if said { "the credentials are wrong, or not enough; log in" } else { "log in" };
                 Fault::because(Why::Denied, format!("{says}; {hint}, as with: docker login {address}"))
             }
             StatusCode::NOT_FOUND | StatusCode::GONE => Fault::because(Why::Missing, says),
