@@ -145,7 +145,7 @@ fn host(folder: &Path, table: HostTable) -> Result<Host, String> {
         min_rate: table.min_rate.map_or(usual.min_rate, |size| size.0),
         patience: table.patience.map_or(usual.patience, |time| time.0),
         idle: table.idle.map_or(usual.idle, |time| time.0),
-        upload: table.upload.map_or(Ok(usual.upload), manner)?,
+        upload: table.upload.as_ref().map_or(Ok(usual.upload), manner)?,
     };
     let mut own = access(folder, table.ca, table.client_cert, table.client_key, table.credentials)?;
     (own.insecure, own.scheme) = (table.insecure, scheme(table.plain_http));
@@ -200,7 +200,7 @@ fn scheme(plain: bool) -> Scheme {
     if plain { Scheme::Plain } else { Scheme::Usual }
 }
 
-fn manner(upload: Upload) -> Result<Manner, String> {
+fn manner(upload: &Upload) -> Result<Manner, String> {
     let size = match upload {
         Upload::Word(UploadWord::Stream) => return Ok(Manner::Stream),
         Upload::Word(UploadWord::Whole) => return Ok(Manner::Whole),
