@@ -14,7 +14,7 @@ use crate::http::Request;
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
@@ -60,6 +60,8 @@ pub enum What {
     NoRanges,
     /// One more header in the answer, with its line end.
     Header(String),
+    /// Answered when so many such requests have come, so only to somebody who makes them at the same time.
+    Together(usize),
 }
 
 impl Fault {
@@ -107,6 +109,8 @@ struct Shared {
     requests: Mutex<Vec<Request>>,
     /// Where uploads go on whose requests were ended.
     moved: Mutex<HashMap<String, String>>,
+    /// Requests that wait for each other.
+    together: AtomicUsize,
     stop: AtomicBool,
     sockets: Mutex<Vec<TcpStream>>,
 }
@@ -121,6 +125,7 @@ impl Proxy {
             faults: Mutex::new(faults),
             requests: Mutex::default(),
             moved: Mutex::default(),
+            together: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
             sockets: Mutex::default(),
         });
@@ -136,6 +141,7 @@ impl Proxy {
 
     /// From now on, this trouble and no other.
     pub fn set(&self, faults: Vec<Fault>) {
+        self.shared.together.store(0, SeqCst);
         *lock(&self.shared.faults) = faults;
     }
 
@@ -189,6 +195,12 @@ impl Shared {
         match &fault {
             Some(What::Close) => return Ok(()),
             Some(What::Mute) => return self.wait(),
+            Some(What::Together(number)) => {
+                self.together.fetch_add(1, SeqCst);
+                while self.together.load(SeqCst) < *number && !self.stop.load(SeqCst) {
+                    sleep(Duration::from_millis(1));
+                }
+            }
             Some(What::Answer(status, headers, body)) => {
                 let head = format!("HTTP/1.1 {status} Told\r\nConnection: close\r\n{headers}");
                 write!(client, "{head}Content-Length: {}\r\n\r\n", body.len())?;

@@ -124,6 +124,30 @@ fn a_token_that_ends_during_a_long_upload_is_replaced() {
     assert!(tokens.asked().len() >= 2, "the upload outlives its first token");
 }
 
+#[test]
+fn a_token_that_is_refused_in_the_middle_of_an_upload_is_replaced() {
+    let tokens = TokenServer::start();
+    let server = Registry::serve(&Serve { token: Some(tokens.config()), ..Serve::default() });
+    let proxy = Proxy::start(&server.address(), vec![]);
+    let (all, _kept) = with(&proxy.address(), &basic(USER.0, USER.1), "plain-http = true");
+    let to = all.open(&remote(&proxy.address(), "os")).unwrap();
+    // Its clock is ahead of ours: it takes no token for longer than the first request.
+    let head = format!("WWW-Authenticate: Bearer realm=\"{}\",service=\"disks\"\r\n", tokens.realm());
+    for method in ["PATCH", "PUT"] {
+        proxy.set(vec![Fault::always(What::Answer(401, head.clone(), vec![])).method(method).times(1)]);
+        let before = tokens.asked().len();
+        let bytes = [method.as_bytes(), &[7; 3_000_000]].concat();
+        let (digest, _) = send(&to, None, &bytes).unwrap();
+        same(&std::fs::read(server.blob(&digest.to_string()).unwrap()).unwrap(), &bytes);
+        assert!(tokens.asked().len() > before, "{method}: a new one is asked for");
+    }
+    // If it takes none at all, that is said, and not tried for ever.
+    proxy.set(vec![Fault::always(What::Answer(401, head, vec![])).method("PATCH")]);
+    let e = send(&to, None, b"x").unwrap_err();
+    assert_eq!(e.kind(), Kind::Auth);
+    assert!(e.to_string().contains("takes the token no longer"), "{e}");
+}
+
 /// A registry that only asks who we are, in its own way.
 fn asking(challenge: &str) -> Proxy {
     let head = format!("WWW-Authenticate: {challenge}\r\n");

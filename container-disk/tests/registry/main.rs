@@ -6,6 +6,8 @@ mod auth;
 mod copy;
 mod failover;
 mod hostile;
+mod log;
 mod pull;
 mod push;
+mod settings;
 mod work;
