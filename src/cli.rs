@@ -28,6 +28,7 @@ pub(crate) enum Command {
     Push(commands::push::Args),
     Pull(commands::pull::Args),
     Copy(commands::copy::Args),
+    Verify(Box<commands::verify::Args>),
     Tag(commands::store::TagArgs),
     Images(commands::store::ImagesArgs),
     Rmi(commands::store::RmiArgs),

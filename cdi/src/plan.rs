@@ -46,6 +46,8 @@ pub enum Place {
     Stdout,
     /// A layer of an image with this name.
     Image(String),
+    /// Nowhere: the disk is read to be checked.
+    Nowhere,
 }
 
 /// The format that is written.

@@ -30,7 +30,7 @@ pub(crate) struct DiskArgs {
 
     /// Refuse a disk larger than this
     #[arg(long, value_name = "SIZE", default_value = "16TiB", value_parser = size)]
-    max_size: u64,
+    pub(crate) max_size: u64,
 
     /// Print how the bytes would flow, and why; write nothing
     #[arg(long)]

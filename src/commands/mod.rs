@@ -12,6 +12,7 @@ pub(crate) mod push;
 mod source;
 pub(crate) mod store;
 mod transfer;
+pub(crate) mod verify;
 
 use crate::cli::Command;
 
@@ -24,6 +25,7 @@ pub(crate) fn run(command: Command) -> cdi::Result<()> {
         Command::Push(args) => push::run(&args),
         Command::Pull(args) => pull::run(&args),
         Command::Copy(args) => copy::run(&args),
+        Command::Verify(args) => verify::run(&args),
         Command::Tag(args) => store::tag(&args),
         Command::Images(args) => store::images(&args),
         Command::Rmi(args) => store::rmi(&args),

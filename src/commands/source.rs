@@ -97,6 +97,11 @@ impl SourceArgs {
         })
     }
 
+    /// The architecture, where it was said.
+    pub(crate) fn arch(&self) -> Option<String> {
+        self.arch.clone()
+    }
+
     /// Which image, and which file in it.
     pub(crate) fn image(&self) -> image::Options {
         let default = image::Options::default();

@@ -11,9 +11,10 @@
 //! asked for, so trouble in the middle of a blob is there however it is fetched.
 
 use crate::http::Request;
+use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
@@ -50,12 +51,17 @@ pub enum What {
     Throttle(u64),
     /// Only so many bytes of the request's body are passed on; then both connections are closed.
     CutRequest(u64),
+    /// The same, but what was passed on is ended well, so that the server has it. It has told where the upload goes on:
+    /// whoever asks at the old place is led there, as by a server that takes what comes.
+    EndRequest(u64),
     /// Another answer: status, further headers (each with its line end), body.
     Answer(u16, String, Vec<u8>),
     /// The server never sees that a range was asked for.
     NoRanges,
     /// One more header in the answer, with its line end.
     Header(String),
+    /// Answered when so many such requests have come, so only to somebody who makes them at the same time.
+    Together(usize),
 }
 
 impl Fault {
@@ -101,6 +107,10 @@ struct Shared {
     server: String,
     faults: Mutex<Vec<Fault>>,
     requests: Mutex<Vec<Request>>,
+    /// Where uploads go on whose requests were ended.
+    moved: Mutex<HashMap<String, String>>,
+    /// Requests that wait for each other.
+    together: AtomicUsize,
     stop: AtomicBool,
     sockets: Mutex<Vec<TcpStream>>,
 }
@@ -114,6 +124,8 @@ impl Proxy {
             server: server.to_owned(),
             faults: Mutex::new(faults),
             requests: Mutex::default(),
+            moved: Mutex::default(),
+            together: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
             sockets: Mutex::default(),
         });
@@ -129,6 +141,7 @@ impl Proxy {
 
     /// From now on, this trouble and no other.
     pub fn set(&self, faults: Vec<Fault>) {
+        self.shared.together.store(0, SeqCst);
         *lock(&self.shared.faults) = faults;
     }
 
@@ -182,6 +195,12 @@ impl Shared {
         match &fault {
             Some(What::Close) => return Ok(()),
             Some(What::Mute) => return self.wait(),
+            Some(What::Together(number)) => {
+                self.together.fetch_add(1, SeqCst);
+                while self.together.load(SeqCst) < *number && !self.stop.load(SeqCst) {
+                    sleep(Duration::from_millis(1));
+                }
+            }
             Some(What::Answer(status, headers, body)) => {
                 let head = format!("HTTP/1.1 {status} Told\r\nConnection: close\r\n{headers}");
                 write!(client, "{head}Content-Length: {}\r\n\r\n", body.len())?;
@@ -194,10 +213,28 @@ impl Shared {
             }
             _ => {}
         }
+        let mut request = request;
+        if let Some(path) = lock(&self.moved).get(&request.path) {
+            request.path.clone_from(path);
+        }
         let server = TcpStream::connect(&self.server)?;
         lock(&self.sockets).push(server.try_clone()?);
         (&server).write_all(head(&request, matches!(fault, Some(What::NoRanges))).as_bytes())?;
-        let most = if let Some(What::CutRequest(most)) = fault { most } else { u64::MAX };
+        let most = match fault {
+            Some(What::CutRequest(most) | What::EndRequest(most)) => most,
+            _ => u64::MAX,
+        };
+        if matches!(fault, Some(What::EndRequest(_))) {
+            pass_body(client, &server, &request, most)?;
+            (&server).write_all(b"0\r\n\r\n")?;
+            let answer = read_head(&mut &server)?.map(|(head, _)| head).unwrap_or_default();
+            let location = answer.lines().find_map(|line| line.strip_prefix("Location: "));
+            let path = location
+                .and_then(|to| to.split_once("://")?.1.split_once('/'))
+                .map(|(_, path)| format!("/{path}"));
+            lock(&self.moved).extend(path.map(|path| (request.path, path)));
+            return Ok(());
+        }
         let (from, to, asked) = (client.try_clone()?, server.try_clone()?, request.clone());
         let body = thread::spawn(move || {
             let whole = pass_body(&from, &to, &asked, most);

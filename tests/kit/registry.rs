@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 pub struct Serve<'a> {
     /// Over TLS, with a certificate for `localhost` from this authority.
     pub tls: Option<&'a Authority>,
+    /// And only for clients with a certificate from this one.
+    pub clients: Option<&'a Authority>,
     /// The one user, and the password.
     pub basic: Option<(&'a str, &'a str)>,
     /// Wants tokens from a server that this is the configuration of (see [`crate::token`]).
@@ -69,9 +71,16 @@ impl Registry {
     /// Starts it again, at the same place.
     pub fn start_again(&mut self) {
         self.stop();
-        let mut process = spawn(self.folder.path());
-        assert!(listens(&mut process, self.port), "docker-registry does not start again");
-        self.process = Some(process);
+        // Somebody's outgoing connection may have the port for a moment.
+        for _ in 0..50 {
+            let mut process = spawn(self.folder.path());
+            if listens(&mut process, self.port) {
+                self.process = Some(process);
+                return;
+            }
+            sleep(Duration::from_millis(100));
+        }
+        panic!("docker-registry does not start again");
     }
 
     /// The file of a blob, if it has it; the digest with its algorithm.
@@ -81,17 +90,12 @@ impl Registry {
         Some(blobs.join(hex.get(..2)?).join(hex).join("data")).filter(|path| path.exists())
     }
 
-    /// How many uploads have begun in a repository, and neither ended nor been given up.
+    /// How many uploads hold bytes in a repository: begun, and neither ended nor given up. (One that was given up
+    /// leaves a few empty folders there.)
     pub fn uploads(&self, repository: &str) -> usize {
-        let uploads =
-            self.folder.path().join("data/docker/registry/v2/repositories").join(repository).join("_uploads");
-        fs::read_dir(uploads).map_or(0, |entries| entries.filter(Result::is_ok).count())
-    }
-
-    /// The requests so far, one line each, as the registry logs them.
-    pub fn access_log(&self) -> Vec<String> {
-        let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
-        log.lines().filter(|line| line.contains("HTTP/1.1\"")).map(str::to_owned).collect()
+        let repositories = self.folder.path().join("data/docker/registry/v2/repositories");
+        let entries = fs::read_dir(repositories.join(repository).join("_uploads")).into_iter().flatten();
+        entries.filter(|entry| entry.as_ref().is_ok_and(|entry| entry.path().join("data").exists())).count()
     }
 }
 
@@ -140,7 +144,12 @@ fn config(serve: &Serve<'_>, folder: &Path, port: u16) -> String {
         let (certificate, key) = authority.certificate_pem();
         fs::write(folder.join("tls.pem"), certificate).expect("a certificate");
         fs::write(folder.join("tls.key"), key).expect("a key");
-        tls = format!("  tls: {{certificate: {at}/tls.pem, key: {at}/tls.key}}\n");
+        let mut clients = String::new();
+        if let Some(authority) = serve.clients {
+            fs::write(folder.join("clients.pem"), authority.pem()).expect("an authority");
+            clients = format!(", clientcas: [{at}/clients.pem]");
+        }
+        tls = format!("  tls: {{certificate: {at}/tls.pem, key: {at}/tls.key{clients}}}\n");
     }
     let mut auth = serve.token.clone().unwrap_or_default();
     if let Some((user, password)) = serve.basic {

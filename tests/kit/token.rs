@@ -62,10 +62,15 @@ impl TokenServer {
         TokenServer { shared, address, folder, listener: Some(listener) }
     }
 
+    /// Where it is asked.
+    pub fn realm(&self) -> String {
+        format!("http://{}/token", self.address)
+    }
+
     /// What a registry's configuration says to believe it.
     pub fn config(&self) -> String {
         let roots = self.folder.path().join("roots.pem");
-        let (realm, roots) = (format!("http://{}/token", self.address), roots.display());
+        let (realm, roots) = (self.realm(), roots.display());
         format!(
             "auth:\n  token: {{realm: \"{realm}\", service: disks, issuer: kit, rootcertbundle: {roots}}}\n"
         )

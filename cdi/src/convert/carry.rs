@@ -17,7 +17,7 @@ use crate::run::watch::{Phase, Watch};
 use crate::run::{stream, tables};
 use crate::source::Source;
 use crate::spool::Spool;
-use crate::target::{BlockTarget, Claim, FileOptions, Finished, Order, Started, StdoutTarget, Target};
+use crate::target::{BlockTarget, Claim, FileOptions, Finished, Order, Started, Nowhere, StdoutTarget, Target};
 use crate::{Error, Kind, Result};
 use disk_format::qcow2::write::{Compression, Options};
 use disk_format::{Image, ReadAt};
@@ -61,6 +61,9 @@ pub(super) fn carry(
         (Place::Image(name), None) => Err(Error::failed(format!("nothing was made ready to write {name}"))),
         (Place::File(name), _) => run.to_file(Path::new(name), &*source, way),
         (Place::Block(name, _), _) => run.to_block(Path::new(name), &*source, way),
+        (Place::Nowhere, _) => {
+            run.through(Box::new(Nowhere), &*source, way, None, &std::env::temp_dir().join("disk"))
+        }
         (Place::Stdout, _) => {
             StdoutTarget::new().and_then(|out| run.through(Box::new(out), &*source, way, None, Path::new("")))
         }

@@ -79,6 +79,11 @@ pub fn prepare_layer(request: Request, name: &str, watch: &Watch) -> Result<Prep
     prepare_for(request, plan::Place::Image(name.to_owned()), watch)
 }
 
+/// The same for a disk that is only read, every byte of it.
+pub fn prepare_check(request: Request, watch: &Watch) -> Result<Prepared> {
+    prepare_for(request, plan::Place::Nowhere, watch)
+}
+
 fn prepare_for(request: Request, target: plan::Place, watch: &Watch) -> Result<Prepared> {
     watch.enter(Phase::Opening, 0);
     let opened = facts::gather(&request, target)?;

@@ -89,6 +89,7 @@ pub(super) fn target_name(place: &Place) -> String {
     match place {
         Place::File(name) | Place::Block(name, _) | Place::Image(name) => name.clone(),
         Place::Stdout => "standard output".into(),
+        Place::Nowhere => "nowhere".into(),
     }
 }
 

@@ -6,6 +6,7 @@
 //! | a block device | `block.rs` | any | BLKZEROOUT, or a punched hole that zeroes |
 //! | `-` | `stdout.rs` | guest order | written |
 //! | a layer of an image | `layer.rs` | guest order | written, and packed |
+//! | nowhere, to check a disk | `nowhere.rs` | any | forgotten |
 //!
 //! ```text
 //!  Place::of(name) ─┬─ File ───► Claim::take ─► start(job, mode) ─► FileTarget + Journal + the mark to go on from
@@ -32,6 +33,7 @@ pub(crate) mod disk;
 mod file;
 mod held;
 mod layer;
+mod nowhere;
 mod place;
 mod real;
 mod refuse;
@@ -42,6 +44,7 @@ mod stdout;
 pub use block::BlockTarget;
 pub use file::{Claim, FileOptions, FileTarget, Started, discard};
 pub use layer::{LayerTarget, Made};
+pub use nowhere::Nowhere;
 pub use place::Place;
 pub use stdout::StdoutTarget;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// What went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
-    /// No connection: refused, no route, no such host.
+    /// No connection, or one that is closed without an answer.
     Unreachable,
     /// Nothing came for the idle time.
     Silent,
@@ -18,7 +18,7 @@ pub(super) enum Why {
     Broken,
     /// 429.
     Busy,
-    /// The connection ended before the bytes did.
+    /// The connection ended before the bytes of the answer did.
     Cut,
     /// 404.
     Missing,

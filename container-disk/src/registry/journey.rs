@@ -15,6 +15,8 @@ pub(super) struct Journey {
     walk: Walk,
     /// What is on its way, for people.
     what: String,
+    /// Since when the one is asked that is asked now.
+    since: Instant,
 }
 
 impl Journey {
@@ -27,7 +29,7 @@ impl Journey {
                 None => walk.last(mirror),
             }
         }
-        Journey { repository: Arc::clone(repository), walk, what }
+        Journey { repository: Arc::clone(repository), walk, what, since: Instant::now() }
     }
 
     /// Leaves out those that are not asked for such things.
@@ -76,7 +78,7 @@ impl Journey {
     /// A byte came from the one that is asked.
     pub(super) fn well_done(&self) {
         if let Some(mirror) = self.walk.at().and_then(|at| self.repository.mirrors.get(at)) {
-            mirror.line.state(super::mirror::State::well);
+            mirror.line.state(|state| state.well(self.since));
         }
     }
 
@@ -91,6 +93,7 @@ impl Journey {
                 if pause > Duration::ZERO {
                     tokio::time::sleep(jitter(pause)).await;
                 }
+                self.since = Instant::now();
                 if let Some(mirror) = self.repository.mirrors.get(next) {
                     mirror.line.state(|state| state.chosen(Instant::now()));
                 }

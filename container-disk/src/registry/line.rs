@@ -1,7 +1,7 @@
 //! The line to one server: one request, with who we are, redirects followed, and the answer sorted.
 //!
-//! Nothing is repeated here but what a challenge asks for; whether and where a request is made again is decided by
-//! `mirror.rs`.
+//! Nothing is repeated here but what a challenge asks for, and that only where it can be sent again; whether and where a
+//! request is made again is decided by `mirror.rs`.
 
 use super::client::Clients;
 use super::config::{Access, Scheme, is_loopback};
@@ -144,9 +144,14 @@ impl Line {
             if ask.fine.contains(&status.as_u16()) {
                 return Ok(Answer { response, location: place, redirected: hops > 0 });
             }
-            let again = !matches!(ask.payload, Payload::Once(_));
-            if status == StatusCode::UNAUTHORIZED && own && again && !challenged {
+            if status == StatusCode::UNAUTHORIZED && own && !challenged {
                 let header = self.auth.challenged(&to, response.headers(), said, ask.scopes).await?;
+                if matches!(ask.payload, Payload::Once(_)) {
+                    // Like a connection that broke: the upload goes on, with the new one.
+                    let what = "the server takes the token no longer, in the middle of an upload";
+                    let error = Error::new(Kind::Auth, format!("{}: {what}", place.shown()));
+                    return Err(Fault::new(Why::Cut, error));
+                }
                 (authorization, challenged) = (Some(header), true);
             } else if leads_on(status) && matches!(ask.method, Method::GET | Method::HEAD) {
                 hops += 1;
@@ -263,7 +268,7 @@ impl Line {
                 Fault::because(Why::Denied, format!("{says}; {address} sent us there, without credentials"))
             }
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                let hint = if said { "these credentials are not enough" } else { "log in" };
+                let hint = if said { "the credentials are wrong, or not enough; log in" } else { "log in" };
                 Fault::because(Why::Denied, format!("{says}; {hint}, as with: docker login {address}"))
             }
             StatusCode::NOT_FOUND | StatusCode::GONE => Fault::because(Why::Missing, says),

@@ -37,6 +37,7 @@ pub(super) struct State {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Down {
+    since: Instant,
     until: Instant,
     times: u32,
     /// Somebody is trying it, until then.
@@ -52,12 +53,14 @@ impl State {
         let times = self.down.as_ref().map_or(0, |down| down.times);
         let rest = FIRST_REST.saturating_mul(1 << times.min(10)).min(LONGEST_REST);
         let rest = fault.retry_after.map_or(rest, |asked| asked.clamp(rest.min(asked), LONGEST_REST));
-        self.down = Some(Down { until: now + rest, times: times + 1, trial: None });
+        self.down = Some(Down { since: now, until: now + rest, times: times + 1, trial: None });
     }
 
-    /// It has given a byte.
-    pub(super) fn well(&mut self) {
-        self.down = None;
+    /// It has given a byte, to a request that began then. One that began before it went down says nothing.
+    pub(super) fn well(&mut self, began: Instant) {
+        if self.down.as_ref().is_some_and(|down| down.since <= began) {
+            self.down = None;
+        }
     }
 
     /// Whether it is asked before those that are down. One that was down long enough is half open.

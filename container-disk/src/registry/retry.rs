@@ -25,8 +25,7 @@ pub(super) fn unreachable(what: String, e: reqwest::Error) -> Fault {
     let e = e.without_url();
     let why = match find::<rustls::Error>(&e) {
         Some(_) => Why::Tls,
-        None if e.is_connect() || e.is_timeout() => Why::Unreachable,
-        None => Why::Cut,
+        None => Why::Unreachable,
     };
     Fault::new(why, Error::failed(what).because(e))
 }

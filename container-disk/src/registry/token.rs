@@ -84,6 +84,8 @@ pub(super) struct Auth {
 struct State {
     credentials: HashMap<String, Option<Credential>>,
     challenge: Option<Challenge>,
+    /// What the registry itself calls what we want, by what we call it.
+    named: HashMap<Vec<String>, Vec<String>>,
     tokens: HashMap<String, Token>,
 }
 
@@ -121,17 +123,14 @@ impl Auth {
         used: Option<&HeaderValue>,
         scopes: &Scopes,
     ) -> Result<HeaderValue, Fault> {
-        let Some(challenge) = challenge::best(headers) else {
+        let Some(mut challenge) = challenge::best(headers) else {
             return Err(
                 self.denied("wants a login of a kind that is not known here (neither Basic nor Bearer)")
             );
         };
         let mut state = self.state.lock().await;
-        if matches!(challenge, Challenge::Basic)
-            && used.is_some()
-            && state.challenge == Some(challenge.clone())
-        {
-            return Err(self.denied("does not accept the user and password"));
+        if let Challenge::Bearer(bearer) = &mut challenge {
+            state.named.insert(scopes.list.clone(), std::mem::take(&mut bearer.scopes));
         }
         state.challenge = Some(challenge.clone());
         // Somebody else may have brought a newer one while we waited.
@@ -159,7 +158,7 @@ impl Auth {
                 };
             }
         };
-        let wanted = scopes.with(&bearer.scopes);
+        let wanted = scopes.with(state.named.get(&scopes.list).map_or(&[], Vec::as_slice));
         let key = wanted.join(" ");
         if let Some(token) = state.tokens.get(&key).filter(|token| Instant::now() < token.until) {
             return Ok(token.header.clone());

@@ -47,7 +47,7 @@ fn user_and_password_over_tls() {
     image.push(&place, "1").unwrap();
     same(&fetch(&place, &image.layer_part()).unwrap(), &image.layer);
     for (entry, says) in
-        [(basic("me", "wrong"), "does not accept the user and password"), (json!({}), "wants a user")]
+        [(basic("me", "wrong"), "the credentials are wrong, or not enough"), (json!({}), "wants a user")]
     {
         let (all, _kept) = with(&address, &entry, &ca);
         let e = all.open(&remote(&address, "os")).unwrap().document(&tag("1")).unwrap_err();
@@ -122,6 +122,30 @@ fn a_token_that_ends_during_a_long_upload_is_replaced() {
     let (digest, _) = writer.finish().unwrap();
     assert!(server.blob(&digest.to_string()).is_some());
     assert!(tokens.asked().len() >= 2, "the upload outlives its first token");
+}
+
+#[test]
+fn a_token_that_is_refused_in_the_middle_of_an_upload_is_replaced() {
+    let tokens = TokenServer::start();
+    let server = Registry::serve(&Serve { token: Some(tokens.config()), ..Serve::default() });
+    let proxy = Proxy::start(&server.address(), vec![]);
+    let (all, _kept) = with(&proxy.address(), &basic(USER.0, USER.1), "plain-http = true");
+    let to = all.open(&remote(&proxy.address(), "os")).unwrap();
+    // Its clock is ahead of ours: it takes no token for longer than the first request.
+    let head = format!("WWW-Authenticate: Bearer realm=\"{}\",service=\"disks\"\r\n", tokens.realm());
+    for method in ["PATCH", "PUT"] {
+        proxy.set(vec![Fault::always(What::Answer(401, head.clone(), vec![])).method(method).times(1)]);
+        let before = tokens.asked().len();
+        let bytes = [method.as_bytes(), &[7; 3_000_000]].concat();
+        let (digest, _) = send(&to, None, &bytes).unwrap();
+        same(&std::fs::read(server.blob(&digest.to_string()).unwrap()).unwrap(), &bytes);
+        assert!(tokens.asked().len() > before, "{method}: a new one is asked for");
+    }
+    // If it takes none at all, that is said, and not tried for ever.
+    proxy.set(vec![Fault::always(What::Answer(401, head, vec![])).method("PATCH")]);
+    let e = send(&to, None, b"x").unwrap_err();
+    assert_eq!(e.kind(), Kind::Auth);
+    assert!(e.to_string().contains("takes the token no longer"), "{e}");
 }
 
 /// A registry that only asks who we are, in its own way.

@@ -82,7 +82,21 @@ fn trouble_on_both_sides_is_overcome() {
     assert_eq!(copied.digest, image.manifest.digest);
     same(&std::fs::read(target.blob(&image.layer_part().digest).unwrap()).unwrap(), &image.layer);
     assert_eq!(progress.done.load(Relaxed), progress.total.load(Relaxed));
-    assert_eq!(target.uploads("r"), 0);
+    // A request that is broken in the middle may leave an upload that this registry itself cannot find any more.
+    assert!(target.uploads("r") <= 1);
+}
+
+#[test]
+fn blobs_are_on_their_way_at_the_same_time() {
+    let (server, target) = (Registry::start(), Registry::start());
+    let image = Image::new(1000, 6);
+    image.push(&open(&server.address(), "r"), "1").unwrap();
+    // The config is answered when the layer is asked for as well.
+    let proxy = Proxy::start(&server.address(), vec![Fault::blobs(What::Together(2))]);
+    let from = example(&mirrored(&[proxy.address()], ""));
+    let to = open(&target.address(), "r");
+    copy(&from, &tag("1"), &to, Some("1"), &Options::default(), &Progress::default()).unwrap();
+    assert_eq!(proxy.count("GET", "/blobs/"), 2, "neither was asked for twice");
 }
 
 #[test]

@@ -1,18 +1,23 @@
 //! When a registry fails, another one carries on: in the middle of the blob, at the byte.
 
+use crate::log::logged;
 use crate::work::{Image, LARGE, example, fetch, mirrored, open, same, tag};
 use container_disk::Kind;
 use container_disk::place::{Place, Which};
 use std::io::Read;
+use std::ops::Range;
 use tests::faults::{Fault, Proxy, What};
-use tests::http::Authority;
+use tests::http::{Authority, Behaviour, Server};
 use tests::registry::{Registry, Serve};
 
 /// Somewhere in the third piece.
 const MIDDLE: u64 = 5_000_000;
 
-/// Short enough for a test, long enough for a machine that is busy.
-const QUICK: &str = "idle = \"2s\"\npatience = \"1s\"\nmin-rate = \"1MiB\"";
+/// Where the second piece begins.
+const SECOND: u64 = 2 << 20;
+
+/// For those who never answer: short enough for a test, long enough for a machine that is busy.
+const SILENCE: &str = "idle = \"3s\"";
 
 /// Two registries with the same image, the first behind trouble.
 struct Two {
@@ -25,8 +30,12 @@ struct Two {
 
 impl Two {
     fn new(seed: u8) -> Two {
+        Two::of(LARGE, seed)
+    }
+
+    fn of(size: usize, seed: u8) -> Two {
         let (first, second) = (Registry::start(), Registry::start());
-        let image = Image::new(LARGE, seed);
+        let image = Image::new(size, seed);
         image.push(&open(&first.address(), "r"), "1").unwrap();
         image.push(&open(&second.address(), "r"), "1").unwrap();
         let proxy = Proxy::start(&first.address(), vec![]);
@@ -38,55 +47,60 @@ impl Two {
         vec![self.proxy.address(), self.log.address()]
     }
 
-    /// How much was asked of the second.
-    fn asked_of_second(&self) -> u64 {
+    /// The ranges of blobs that the second was asked for.
+    fn asked_of_second(&self) -> Vec<Range<u64>> {
         let requests = self.log.requests().into_iter().filter(|request| request.path.contains("/blobs/"));
-        requests
-            .map(|request| request.range(LARGE as u64).map_or(LARGE as u64, |range| range.end - range.start))
-            .sum()
+        requests.map(|request| request.range(LARGE as u64).unwrap_or(0..LARGE as u64)).collect()
     }
 }
 
 #[test]
 fn each_kind_of_trouble_leads_to_the_other_registry_at_the_same_byte() {
     let two = Two::new(1);
+    let authority = Authority::new();
+    let unknown = Server::start_tls(b"x", Behaviour::default(), &authority);
     let told = |status: u16, more: &str| What::Answer(status, more.into(), vec![]);
-    for (name, what) in [
-        ("a connection that is cut", What::Cut(MIDDLE)),
-        ("silence", What::Stall(MIDDLE)),
-        ("a low rate", What::Throttle(200_000)),
-        ("500", told(500, "")),
-        ("503 with Retry-After", told(503, "Retry-After: 100\r\n")),
-        ("429 with a long Retry-After", told(429, "Retry-After: 100\r\n")),
-        ("429 again after a short one", told(429, "Retry-After: 0\r\n")),
-        ("401", told(401, "")),
-        ("403", told(403, "")),
-        ("404", told(404, "")),
-        ("no answer", What::Mute),
-        ("a closed connection", What::Close),
-        ("a range of another file", told(206, "Content-Range: bytes 4194304-4194304/77\r\n")),
-        ("another range", told(206, "Content-Range: bytes 0-0/9437184\r\n")),
-        ("a redirect to nowhere", told(307, "Location: ftp://x/\r\n")),
+    let sent = |to: &str| told(307, &format!("Location: {to}\r\n"));
+    // Trouble at a byte strikes whoever gets there; other trouble strikes the second piece and all after it.
+    let later = |what| (Fault::blobs(what).skip(1), SECOND);
+    let low = "patience = \"3s\"\nmin-rate = \"1MiB\"";
+    for (name, (fault, at), terms) in [
+        ("a connection that is cut", (Fault::blobs(What::Cut(MIDDLE)), MIDDLE), ""),
+        ("silence", (Fault::blobs(What::Stall(MIDDLE)), MIDDLE), SILENCE),
+        ("a low rate", (Fault::blobs(What::Throttle(100_000)), 0), low),
+        ("no answer", later(What::Mute), SILENCE),
+        ("a closed connection", later(What::Close), ""),
+        ("a refused connection", later(sent("http://127.0.0.1:1/x")), ""),
+        ("a certificate that nobody trusts", later(sent(&unknown.url("/x"))), ""),
+        ("500", later(told(500, "")), ""),
+        ("503 with Retry-After", later(told(503, "Retry-After: 100\r\n")), ""),
+        ("429 with a long Retry-After", later(told(429, "Retry-After: 100\r\n")), ""),
+        ("429 again after a short one", later(told(429, "Retry-After: 0\r\n")), ""),
+        ("401", later(told(401, "")), ""),
+        ("403", later(told(403, "")), ""),
+        ("404", later(told(404, "")), ""),
+        ("a range of another file", later(told(206, "Content-Range: bytes 4194304-4194304/77\r\n")), ""),
+        ("another range", later(told(206, "Content-Range: bytes 0-0/9437184\r\n")), ""),
+        ("a redirect to nowhere", later(sent("ftp://x/")), ""),
     ] {
-        // The first two pieces come well.
-        let fault = Fault::blobs(what);
-        two.proxy.set(vec![
-            if name.starts_with("a low") || name.starts_with("a conn") || name == "silence" {
-                fault
-            } else {
-                fault.skip(2)
-            },
-        ]);
-        two.log.set(vec![]);
-        let before = two.asked_of_second();
-        let all = mirrored(&two.addresses(), QUICK);
+        two.proxy.set(vec![fault]);
+        let asked_before = two.asked_of_second().len();
+        let logged_before = logged(&[&two.proxy.address()]);
+        let all = mirrored(&two.addresses(), terms);
         let bytes =
             fetch(&example(&all), &two.image.layer_part()).unwrap_or_else(|e| panic!("{name}: {e:?}"));
         same(&bytes, &two.image.layer);
+        let asked = two.asked_of_second().split_off(asked_before);
+        let starts = asked.iter().map(|range| range.start);
+        match at {
+            // Where it had come to when it was found too slow.
+            0 => assert!(starts.clone().any(|start| start % SECOND != 0), "{name}: {asked:?}"),
+            at => assert_eq!(starts.clone().min(), Some(at), "{name}: nothing is asked for twice"),
+        }
         let counted = all.counters().now();
         assert!(counted.switches > 0, "{name}: {counted:?}");
-        let asked = two.asked_of_second() - before;
-        assert!(0 < asked && asked < LARGE as u64, "{name}: {asked} were asked of the second, not all of it");
+        let lines = logged(&[&two.proxy.address()]) - logged_before;
+        assert_eq!(lines as u64, counted.switches, "{name}: a line for each switch");
     }
 }
 
@@ -95,15 +109,16 @@ fn it_goes_on_at_the_byte_also_where_ranges_are_not_known_to_the_first() {
     let two = Two::new(2);
     // All in one answer, which breaks twice; the second registry is asked for the rest alone.
     two.proxy.set(vec![Fault::blobs(What::NoRanges).times(1), Fault::blobs(What::Cut(MIDDLE))]);
-    let all = mirrored(&two.addresses(), QUICK);
+    let all = mirrored(&two.addresses(), "");
     same(&fetch(&example(&all), &two.image.layer_part()).unwrap(), &two.image.layer);
     assert!(all.counters().now().switches > 0);
 }
 
 #[test]
-fn a_registry_that_goes_away_in_the_middle_is_left_and_comes_back_later() {
-    let mut two = Two::new(3);
-    let all = mirrored(&[two.first.address(), two.second.address()], QUICK);
+fn a_registry_that_is_killed_in_the_middle_is_left_and_asked_again_when_the_other_one_is_gone() {
+    // Larger than all that can be on its way when the first one goes.
+    let mut two = Two::of(24 << 20, 3);
+    let all = mirrored(&[two.first.address(), two.second.address()], "");
     let from = example(&all);
     let mut stream = from.blob(&two.image.layer_part()).unwrap().stream(0).unwrap();
     let mut bytes = vec![0; 3_000_000];
@@ -112,13 +127,32 @@ fn a_registry_that_goes_away_in_the_middle_is_left_and_comes_back_later() {
     stream.read_to_end(&mut bytes).unwrap();
     same(&bytes, &two.image.layer);
     assert!(all.counters().now().switches > 0);
-    // Everybody knows that it is down: the next blob does not even ask.
-    let switches = all.counters().now().switches;
-    same(&fetch(&example(&all), &two.image.layer_part()).unwrap(), &two.image.layer);
-    assert_eq!(all.counters().now().switches, switches);
     two.second.stop();
     two.first.start_again();
     same(&fetch(&example(&all), &two.image.layer_part()).unwrap(), &two.image.layer);
+}
+
+#[test]
+fn one_that_failed_is_skipped_for_a_while_and_then_tried_again() {
+    let two = Two::new(12);
+    let all = mirrored(&two.addresses(), "");
+    let get = || same(&fetch(&example(&all), &two.image.config_part()).unwrap(), &two.image.config);
+    let asked = || two.proxy.count("GET", "/blobs/");
+    let failing = |after: u32| {
+        let head = format!("Retry-After: {after}\r\n");
+        vec![Fault::blobs(What::Answer(503, head, vec![])).times(1)]
+    };
+    // Down for no time at all: half open at once, and the next one tries it.
+    two.proxy.set(failing(0));
+    get();
+    get();
+    assert_eq!((asked(), all.counters().now().switches), (2, 1));
+    // Down for minutes: nobody asks, also not for another blob.
+    two.proxy.set(failing(300));
+    get();
+    get();
+    same(&fetch(&example(&all), &two.image.layer_part()).unwrap(), &two.image.layer);
+    assert_eq!((asked(), all.counters().now().switches), (3, 2));
 }
 
 #[test]
@@ -138,7 +172,7 @@ fn a_tag_is_resolved_once_and_later_mirrors_are_asked_by_the_digest() {
     let two = Two::new(5);
     let newer = Image::new(1000, 6);
     newer.push(&open(&two.second.address(), "r"), "1").unwrap();
-    let all = mirrored(&two.addresses(), QUICK);
+    let all = mirrored(&two.addresses(), "");
     let from = example(&all);
     let first = from.document(&tag("1")).unwrap().digest;
     assert_eq!(first, two.image.manifest.digest);
@@ -196,6 +230,8 @@ fn a_slow_registry_is_not_left_where_nobody_else_is() {
     let proxy = Proxy::start(&server.address(), vec![Fault::blobs(What::Throttle(2_000_000))]);
     let all = mirrored(&[proxy.address()], "patience = \"100ms\"\nmin-rate = \"100MiB\"");
     same(&fetch(&example(&all), &image.layer_part()).unwrap(), &image.layer);
+    let counted = all.counters().now();
+    assert_eq!((counted.switches, counted.retries), (0, 0));
 }
 
 #[test]

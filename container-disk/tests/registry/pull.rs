@@ -64,6 +64,18 @@ fn a_large_blob_is_fetched_in_pieces_and_where_that_cannot_be_in_one() {
 }
 
 #[test]
+fn ranges_of_one_blob_are_on_their_way_at_the_same_time() {
+    let server = Registry::start();
+    let image = Image::new(LARGE, 8);
+    image.push(&open(&server.address(), "r"), "1").unwrap();
+    // The first shows whether ranges are known; the second is answered when the third has been asked for.
+    let proxy = Proxy::start(&server.address(), vec![Fault::blobs(What::Together(2)).skip(1)]);
+    let from = mirrored(&[proxy.address()], "");
+    same(&fetch(&example(&from), &image.layer_part()).unwrap(), &image.layer);
+    assert_eq!(proxy.count("GET", "/blobs/"), LARGE.div_ceil(2 << 20), "none was asked for twice");
+}
+
+#[test]
 fn a_tag_is_looked_up_once() {
     let server = Registry::start();
     let (old, new) = (Image::new(1000, 4), Image::new(1000, 5));

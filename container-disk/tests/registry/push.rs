@@ -70,29 +70,31 @@ fn wrong_bytes_get_no_name_and_leave_nothing() {
     let part = descriptor(IMAGE_LAYER_MEDIA_TYPE, &good);
     let mut bad = good.clone();
     bad[5_000_000] ^= 1;
-    for (bytes, says) in [
-        (&bad[..], "has the digest"),
-        (&good[..LARGE - 1], "ends after"),
-        (&[&good[..], b"x"].concat()[..], "is longer than"),
+    // A request that is broken in the middle leaves an upload that this registry itself cannot find any more.
+    for (bytes, says, left) in [
+        (&bad[..], "has the digest", 0),
+        (&[&good[..], b"x"].concat()[..], "is longer than", 0),
+        (&good[..LARGE - 1], "ends after", 1),
     ] {
         let e = send(&to, Some(&part), bytes).unwrap_err();
         assert_eq!(e.kind(), Kind::Refused);
         assert!(e.to_string().contains(says), "{e}");
-        assert_eq!(server.uploads("os"), 0, "{says}");
+        assert!(server.uploads("os") <= left, "{says}");
         assert!(server.blob(&part.digest).is_none());
     }
+    let to = open(&server.address(), "other");
     let mut dropped = to.begin(None).unwrap();
     dropped.write_all(&good).unwrap();
     drop(dropped);
-    assert_eq!(server.uploads("os"), 0);
+    assert_eq!(server.uploads("other"), 0);
     assert!(server.blob(&part.digest).is_none(), "half a blob is no blob");
 }
 
 #[test]
-fn an_upload_that_breaks_goes_on_at_the_byte() {
+fn an_upload_that_breaks_goes_on_at_the_byte_that_the_registry_reports() {
     let server = Registry::start();
-    let cut = Fault::always(What::CutRequest(3_000_000)).method("PATCH");
-    let proxy = Proxy::start(&server.address(), vec![cut.times(2)]);
+    let end = Fault::always(What::EndRequest(3_000_000)).method("PATCH");
+    let proxy = Proxy::start(&server.address(), vec![end.times(2)]);
     let all = plain(&proxy.address(), "");
     let to = all.open(&remote(&proxy.address(), "os")).unwrap();
     let bytes = pattern(LARGE);
@@ -101,6 +103,20 @@ fn an_upload_that_breaks_goes_on_at_the_byte() {
     assert_eq!(all.counters().now().resumed, 2);
     assert_eq!(proxy.count("POST", PATCH), 1, "it is the same upload");
     assert_eq!(proxy.count("PATCH", PATCH), 3);
+}
+
+#[test]
+fn an_upload_that_the_registry_forgets_begins_anew_with_what_is_kept() {
+    let server = Registry::start();
+    // This one forgets an upload whose request breaks.
+    let cut = Fault::always(What::CutRequest(3_000_000)).method("PATCH");
+    let proxy = Proxy::start(&server.address(), vec![cut.times(2)]);
+    let all = plain(&proxy.address(), "");
+    let to = all.open(&remote(&proxy.address(), "os")).unwrap();
+    let bytes = pattern(7 << 20);
+    let (digest, _) = send(&to, None, &bytes).unwrap();
+    same(&std::fs::read(server.blob(&digest.to_string()).unwrap()).unwrap(), &bytes);
+    assert_eq!((all.counters().now().resumed, proxy.count("POST", PATCH)), (2, 3));
 }
 
 #[test]
@@ -162,7 +178,7 @@ fn a_registry_that_takes_only_whole_blobs_wants_the_digest_first() {
     let bytes = pattern(LARGE);
     let part = descriptor(IMAGE_LAYER_MEDIA_TYPE, &bytes);
     proxy.set(vec![Fault::always(What::CutRequest(1_000_000)).method("PUT").times(1)]);
-    send(&to, Some(&part), &bytes).unwrap_err();
+    send(&to, Some(&part), &bytes).unwrap();
     let mut writer = to.begin(Some(&part)).unwrap();
     writer.write_all(&bytes).unwrap();
     assert_eq!(writer.finish().unwrap().0, Digest::of(&bytes));

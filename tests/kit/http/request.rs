@@ -39,6 +39,10 @@ impl Request {
                 return Ok(None);
             }
             head.push(byte[0]);
+            // A greeting of TLS, for whom nobody is here: waiting for the rest of a head would be for ever.
+            if !head[0].is_ascii_uppercase() {
+                return Ok(None);
+            }
         }
         let head = String::from_utf8_lossy(&head);
         let mut lines = head.lines();

@@ -7,7 +7,7 @@
 //!     └── read_at() ─────► RemoteAt: ranges, and a small cache                           read_at.rs
 //!                               │
 //!                               ▼
-//!                    Source::range: exactly these bytes, from one mirror after another   source.rs
+//!                    bring(range): exactly these bytes, from one mirror after another    transfer.rs, source.rs
 //! ```
 //!
 //! **Guarantees.** Bytes come in order, each once. What one mirror has given is not asked for again: the next one is
@@ -19,6 +19,7 @@ mod ordered;
 mod pipe;
 mod read_at;
 mod source;
+mod transfer;
 
 use super::client::runtime;
 use super::repository::Repository;
@@ -58,7 +59,7 @@ impl Blob for RemoteBlob {
             return Err(crate::Error::usage(what));
         }
         if source.size <= SMALL {
-            let mut bytes = Cursor::new(runtime()?.block_on(source.small())?);
+            let mut bytes = Cursor::new(runtime()?.block_on(transfer::small(source))?);
             bytes.set_position(from);
             return Ok(Box::new(bytes));
         }
@@ -75,7 +76,7 @@ impl Blob for RemoteBlob {
     fn read_at(&self) -> Option<Arc<dyn ReadAt>> {
         if self.0.size <= SMALL {
             // What is wrong with it shows when it is read as a stream; here it is only not to be had.
-            return Some(Arc::new(runtime().ok()?.block_on(self.0.small()).ok()?));
+            return Some(Arc::new(runtime().ok()?.block_on(transfer::small(&self.0)).ok()?));
         }
         let at = read_at::RemoteAt::new(Arc::clone(&self.0));
         at.knows_ranges().then(|| Arc::new(at) as Arc<dyn ReadAt>)

@@ -4,7 +4,8 @@
 //! to six. A server that does not know ranges sends everything in one answer instead.
 
 use super::pipe::{Outlet, pipe};
-use super::source::{Expect, Source};
+use super::source::Source;
+use super::transfer::{Expect, bring};
 use crate::registry::client::runtime;
 use crate::{Error, Result};
 use bytes::{Buf, Bytes};
@@ -64,7 +65,7 @@ impl Ordered {
         let (source, range, share) = (Arc::clone(&self.source), self.next..end, self.window as u64);
         let share = if expect == Expect::Anything { 1 } else { share };
         let task = runtime()?.spawn(async move {
-            if let Err(e) = source.range(range, expect, share, &mut inlet).await {
+            if let Err(e) = bring(&source, range, expect, share, &mut inlet).await {
                 inlet.fail(e);
             }
         });

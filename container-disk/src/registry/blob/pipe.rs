@@ -1,6 +1,6 @@
 //! From the runtime to a plain thread: bytes in order, no more of them on the way than the pipe may hold.
 
-use super::source::Sink;
+use super::transfer::Sink;
 use crate::Error;
 use bytes::Bytes;
 use std::sync::Arc;

@@ -3,7 +3,8 @@
 //! A long read is one request. A short one brings the block around it, and a few blocks are kept: headers and tables
 //! are read in many small steps.
 
-use super::source::{Expect, Sink, Source};
+use super::source::Source;
+use super::transfer::{Expect, Sink, bring};
 use crate::Result;
 use crate::registry::client::runtime;
 use bytes::Bytes;
@@ -33,7 +34,7 @@ impl RemoteAt {
         let mut byte = [0];
         let mut fill = Fill { buf: &mut byte, filled: 0 };
         let probed =
-            runtime().map(|runtime| runtime.block_on(self.source.range(0..1, Expect::Probe, 1, &mut fill)));
+            runtime().map(|runtime| runtime.block_on(bring(&self.source, 0..1, Expect::Probe, 1, &mut fill)));
         !(matches!(probed, Ok(Err(_))) && self.source.no_ranges.load(Relaxed))
     }
 
@@ -66,7 +67,7 @@ impl RemoteAt {
     fn fetch(&self, buf: &mut [u8], start: u64) -> Result<()> {
         let range = start..start + buf.len() as u64;
         let mut fill = Fill { buf, filled: 0 };
-        runtime()?.block_on(self.source.range(range, Expect::Piece, 1, &mut fill))
+        runtime()?.block_on(bring(&self.source, range, Expect::Piece, 1, &mut fill))
     }
 }
 

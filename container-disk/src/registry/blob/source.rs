@@ -1,23 +1,20 @@
-//! Exactly the bytes of a range, from one mirror after another.
+//! One reading of a blob: what was learned of the mirrors on the way, and the requests to them.
 
-use crate::registry::counters::add;
+use super::transfer::Expect;
 use crate::registry::fault::{Fault, Why};
 use crate::registry::journey::Journey;
 use crate::registry::line::{Answer, Ask, Where};
 use crate::registry::location::Location;
-use crate::registry::rate::Rate;
 use crate::registry::repository::{Mirror, Repository};
-use crate::registry::retry::{self, seconds, within};
 use crate::registry::token::Scopes;
-use crate::{Digest, Error, Result};
-use bytes::Bytes;
+use crate::{Digest, Error};
 use reqwest::header::{CONTENT_RANGE, RANGE};
 use reqwest::{Method, StatusCode};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// One reading of a blob.
 pub(super) struct Source {
@@ -36,23 +33,6 @@ pub(super) struct Source {
     pub(super) no_ranges: AtomicBool,
 }
 
-/// What is expected of a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Expect {
-    /// Just this range, or an end at once if it sends everything.
-    Probe,
-    /// Just this range. Who sends everything instead is not the one.
-    Piece,
-    /// If it sends everything, what comes before is passed over.
-    Anything,
-}
-
-/// Takes bytes as they come.
-pub(super) trait Sink: Send {
-    /// Takes some; false when nobody wants more.
-    fn take(&mut self, bytes: Bytes) -> impl Future<Output = bool> + Send;
-}
-
 impl Source {
     pub(super) fn new(repository: &Arc<Repository>, digest: Digest, size: u64) -> Source {
         Source {
@@ -67,86 +47,38 @@ impl Source {
         }
     }
 
-    /// Brings `range`. `share` is how many such are under way at once, and share the rate.
-    pub(super) async fn range(
-        &self,
-        range: Range<u64>,
-        expect: Expect,
-        share: u64,
-        sink: &mut impl Sink,
-    ) -> Result<()> {
-        let mut journey = self.journey();
-        let mut mirror = journey.start().await?;
-        let mut at = range.start;
-        loop {
-            let before = at;
-            let Err(fault) = self.once(mirror, &mut at, range.end, expect, share, sink, &journey).await
-            else {
-                return Ok(());
-            };
-            if fault.why == Why::NoRanges && expect == Expect::Probe {
-                return Err(fault.error);
-            }
-            if fault.why == Why::Slow {
-                self.slow.lock().unwrap_or_else(PoisonError::into_inner).push(mirror);
-            }
-            mirror = journey.failed(fault, at, at - before).await?;
-        }
-    }
-
-    /// All of a small blob, whose digest is right.
-    pub(super) async fn small(&self) -> Result<Vec<u8>> {
-        let mut journey = self.journey();
-        let mut mirror = journey.start().await?;
-        loop {
-            let mut all = Collect(Vec::new());
-            let end = self.size;
-            let mut fault =
-                match self.once(mirror, &mut 0, end, Expect::Anything, 1, &mut all, &journey).await {
-                    Ok(()) => None,
-                    Err(fault) => Some(fault),
-                };
-            if fault.is_none() {
-                let mut hash = crate::digest::Hasher::like(&self.digest);
-                hash.update(&all.0);
-                let actual = hash.finish();
-                if actual == self.digest {
-                    return Ok(all.0);
-                }
-                let address = self.mirror(mirror).map_or("", |mirror| &mirror.line.address);
-                let what = format!("{} has the digest {actual} at {address}", self.name);
-                self.repository.doubts.blame(&self.digest, &[mirror], &what);
-                fault = Some(Fault::because(Why::Wrong, what));
-            }
-            if let Some(fault) = fault {
-                mirror = journey.failed(fault, 0, 0).await?;
-            }
-        }
-    }
-
     /// All bytes have come, and they are not those that were promised: notes who gave them, and says so.
     pub(super) fn blame(&self, why: &str) -> Error {
         let givers = self.givers.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut by_place: Vec<(u64, usize)> =
-            givers.iter().map(|(mirror, first)| (*first, *mirror)).collect();
-        by_place.sort_unstable();
-        let list: Vec<String> = by_place
-            .iter()
-            .filter_map(|(first, mirror)| {
-                Some(format!("{} (from byte {first})", self.mirror(*mirror)?.line.address))
-            })
-            .collect();
-        let what = format!("{why}; it came from {}", list.join(" and "));
-        let mirrors: Vec<usize> = by_place.iter().map(|(_, mirror)| *mirror).collect();
+        let mut givers: Vec<(u64, usize)> = givers.iter().map(|(mirror, first)| (*first, *mirror)).collect();
+        givers.sort_unstable();
+        let list =
+            givers.iter().map(|(first, mirror)| format!("{} (from byte {first})", self.address(*mirror)));
+        let what = format!("{why}; it came from {}", list.collect::<Vec<_>>().join(" and "));
+        let mirrors: Vec<usize> = givers.iter().map(|(_, mirror)| *mirror).collect();
         self.repository.doubts.blame(&self.digest, &mirrors, &what);
-        for mirror in mirrors.iter().filter_map(|mirror| self.mirror(*mirror)) {
+        if let [alone] = mirrors[..]
+            && let Some(mirror) = self.repository.mirrors.get(alone)
+        {
             let fault = Fault::because(Why::Wrong, what.clone());
             mirror.line.state(|state| state.failed(&fault, Instant::now()));
         }
         Error::refused(format!("{what}; what was read of it is of no use, another try asks others first"))
     }
 
-    fn journey(&self) -> Journey {
+    /// This mirror has given bytes, the first of them at `at`.
+    pub(super) fn gives(&self, mirror: usize, at: u64) {
+        let mut givers = self.givers.lock().unwrap_or_else(PoisonError::into_inner);
+        givers.entry(mirror).and_modify(|first| *first = (*first).min(at)).or_insert(at);
+    }
+
+    /// This mirror was left because of its rate.
+    pub(super) fn is_slow(&self, mirror: usize) {
+        self.slow.lock().unwrap_or_else(PoisonError::into_inner).push(mirror);
+    }
+
+    /// A way over the mirrors.
+    pub(super) fn journey(&self) -> Journey {
         let mut journey = Journey::new(&self.repository, self.name.clone(), Some(&self.digest));
         for mirror in self.slow.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             journey.last(*mirror);
@@ -154,94 +86,15 @@ impl Source {
         journey
     }
 
-    fn mirror(&self, mirror: usize) -> Option<&Mirror> {
-        self.repository.mirrors.get(mirror)
-    }
-
-    /// One request to one mirror. `at` moves with the bytes.
-    #[expect(clippy::too_many_arguments, reason = "all of it is one request")]
-    async fn once(
-        &self,
-        index: usize,
-        at: &mut u64,
-        end: u64,
-        expect: Expect,
-        share: u64,
-        sink: &mut impl Sink,
-        journey: &Journey,
-    ) -> Result<(), Fault> {
-        let Some(mirror) = self.mirror(index) else { return Err(Fault::because(Why::Odd, "no such mirror")) };
-        let ranged = expect != Expect::Anything || *at > 0;
-        let mut answer = self.ask(index, mirror, ranged.then_some(*at..end)).await?;
-        let name = format!("{} from {}", self.name, mirror.line.address);
-        let mut skip = self.check_head(&answer, *at, end, expect, &name)?;
-        let (idle, mut silent) = (self.repository.terms.idle, Duration::ZERO);
-        let mut rate =
-            Rate::new(self.repository.terms.min_rate / share.max(1), self.repository.terms.patience);
-        let mut first = true;
-        loop {
-            let since = Instant::now();
-            let patient = idle.min(self.repository.terms.patience);
-            let (new, slow) = match within(patient, answer.response.chunk()).await {
-                Some(Ok(Some(mut bytes))) => {
-                    silent = Duration::ZERO;
-                    let slow = rate.add(since.elapsed(), bytes.len() as u64);
-                    let passed = skip.min(bytes.len() as u64);
-                    skip -= passed;
-                    bytes.advance_by(passed);
-                    (Some(bytes), slow)
-                }
-                Some(Ok(None)) if *at == end => return Ok(()),
-                Some(Ok(None)) => {
-                    return Err(Fault::because(
-                        Why::Cut,
-                        format!("{name}: it ended at byte {at}, before {end}"),
-                    ));
-                }
-                Some(Err(e)) => {
-                    let what = format!("{name}: the connection broke at byte {at}");
-                    return Err(Fault::new(Why::Cut, Error::failed(what).because(e.without_url())));
-                }
-                None => {
-                    silent += patient;
-                    if silent >= idle {
-                        return Err(retry::silent(&name, &format!("byte {at}"), idle));
-                    }
-                    (None, rate.add(patient, 0))
-                }
-            };
-            if let Some(bytes) = new.filter(|bytes| !bytes.is_empty()) {
-                let after = at.checked_add(bytes.len() as u64).filter(|after| *after <= end);
-                let Some(after) = after else {
-                    return Err(Fault::because(
-                        Why::Wrong,
-                        format!("{name} is longer than the {end} bytes promised"),
-                    ));
-                };
-                if std::mem::take(&mut first) {
-                    journey.well_done();
-                    let mut givers = self.givers.lock().unwrap_or_else(PoisonError::into_inner);
-                    givers.entry(index).and_modify(|first| *first = (*first).min(*at)).or_insert(*at);
-                }
-                add(&self.repository.counters.received, bytes.len() as u64);
-                *at = after;
-                if !sink.take(bytes).await {
-                    return Ok(());
-                }
-            }
-            if let Some(rate) = slow.filter(|_| *at < end && journey.may_leave()) {
-                let (least, patience) = (self.repository.terms.min_rate, self.repository.terms.patience);
-                let what = format!(
-                    "{name}: {rate} bytes per second for {} s, under the {least} of min-rate",
-                    seconds(patience)
-                );
-                return Err(Fault::because(Why::Slow, what));
-            }
-        }
+    /// What a mirror is called.
+    pub(super) fn address(&self, mirror: usize) -> &str {
+        self.repository.mirrors.get(mirror).map_or("", |mirror| &mirror.line.address)
     }
 
     /// Asks where the last redirect led, or the mirror itself.
-    async fn ask(&self, index: usize, mirror: &Mirror, range: Option<Range<u64>>) -> Result<Answer, Fault> {
+    pub(super) async fn ask(&self, index: usize, range: Option<Range<u64>>) -> Result<Answer, Fault> {
+        let mirror = self.repository.mirrors.get(index);
+        let mirror = mirror.ok_or_else(|| Fault::because(Why::Odd, "there is no such mirror"))?;
         let known = self.resolved.lock().unwrap_or_else(PoisonError::into_inner).get(&index).cloned();
         if let Some(location) = known {
             let answer = self.send(mirror, Where::Known(&location), range.as_ref()).await;
@@ -275,68 +128,41 @@ impl Source {
     }
 
     /// Whether the body is what was asked for, and how much of it comes before.
-    fn check_head(
+    pub(super) fn check_head(
         &self,
         answer: &Answer,
-        at: u64,
-        end: u64,
+        range: Range<u64>,
         expect: Expect,
         name: &str,
     ) -> Result<u64, Fault> {
-        let wrong = |what: String| {
-            Fault::because(Why::Wrong, format!("{name} {what}, not the {} promised", self.size))
-        };
+        let size = self.size;
+        let wrong =
+            |what: &str| Fault::because(Why::Wrong, format!("{name} {what}, not the {size} promised"));
+        let odd = |what: &str| Fault::because(Why::Odd, format!("{name}: {what}"));
         let response = &answer.response;
+        if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
+            return Err(wrong(&format!("has no byte {}", range.start)));
+        }
         if response.status() == StatusCode::PARTIAL_CONTENT {
             let header = response.headers().get(CONTENT_RANGE).and_then(|value| value.to_str().ok());
-            let (start, total) = header.and_then(content_range).ok_or_else(|| {
-                Fault::because(Why::Odd, format!("{name}: the answer does not say which range it is"))
-            })?;
-            if start != at {
-                return Err(Fault::because(
-                    Why::Odd,
-                    format!("{name}: byte {at} was asked for, byte {start} came"),
-                ));
-            }
+            let (start, total) = header
+                .and_then(content_range)
+                .ok_or_else(|| odd("the answer does not say which range it is"))?;
             return match total {
-                Some(total) if total != self.size => Err(wrong(format!("has {total} bytes"))),
+                _ if start != range.start => Err(odd(&format!("not byte {} came, but {start}", range.start))),
+                Some(total) if total != size => Err(wrong(&format!("has {total} bytes"))),
                 _ => Ok(0),
             };
         }
-        if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
-            return Err(wrong(format!("has no byte {at}")));
-        }
         match response.content_length() {
-            Some(length) if length != self.size => return Err(wrong(format!("has {length} bytes"))),
-            _ => {}
+            Some(length) if length != size => Err(wrong(&format!("has {length} bytes"))),
+            _ if expect == Expect::Anything || range == (0..size) => Ok(range.start),
+            _ => {
+                self.no_ranges.store(true, Relaxed);
+                let what = "the server does not support ranges";
+                Err(Fault::because(Why::NoRanges, format!("{name}: {what}")))
+            }
         }
-        if expect != Expect::Anything && (at > 0 || end < self.size) {
-            self.no_ranges.store(true, Relaxed);
-            return Err(Fault::because(Why::NoRanges, format!("{name}: the server does not support ranges")));
-        }
-        Ok(at)
-    }
-}
-
-/// Cuts off the front.
-trait AdvanceBy {
-    fn advance_by(&mut self, n: u64);
-}
-
-impl AdvanceBy for Bytes {
-    fn advance_by(&mut self, n: u64) {
-        let n = usize::try_from(n).unwrap_or(usize::MAX).min(self.len());
-        drop(self.split_to(n));
-    }
-}
-
-/// Everything in memory; `once` gives no more than was promised.
-struct Collect(Vec<u8>);
-
-impl Sink for Collect {
-    async fn take(&mut self, bytes: Bytes) -> bool {
-        self.0.extend_from_slice(&bytes);
-        true
     }
 }
 

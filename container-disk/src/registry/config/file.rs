@@ -1,25 +1,8 @@
-//! `registries.toml`, ours.
+//! `registries.toml`, ours. Every key of it, with its default, is in `docs/registries.md`.
 //!
-//! ```toml
-//! [host."registry.example"]           # what stands in docker://registry.example/…
-//! ca = "registry.pem"                 # beside the system's; a path is relative to this file
-//! client-cert = "me.pem"
-//! client-key = "me.key"
-//! insecure = false                    # true: certificates are not checked
-//! plain-http = false                  # true: no TLS at all
-//! credentials = "usual"               # or "none", { file = "auth.json" }, { helper = "ecr-login" }
-//! fallback = true                     # false: only the mirrors are asked
-//! min-rate = "64KiB"                  # per second; a mirror that gives less for as long as
-//! patience = "30s"                    #   this is left, where another one is there
-//! idle = "60s"                        # how long nothing at all may come
-//! upload = "stream"                   # or "chunks", { chunks = "16MiB" }, "whole"
-//!
-//! [[host."registry.example".mirror]]
-//! host = "mirror.local:5000"
-//! priority = 10                       # the lowest is asked first; without, the order of the file
-//! rewrite = { from = "team/", to = "cache/team/" }
-//! for = "all"                         # or "digests", "tags"
-//! # ca, client-cert, client-key, insecure, plain-http, credentials as above
+//! ```text
+//!  [host."NAME"]            what stands in docker://NAME/…: terms, ways to it, manner of uploads    HostTable
+//!  [[host."NAME".mirror]]   who else has it: address, priority, rewriting, ways to it              MirrorTable
 //! ```
 
 use super::units::{Size, Time};
@@ -145,7 +128,7 @@ fn host(folder: &Path, table: HostTable) -> Result<Host, String> {
         min_rate: table.min_rate.map_or(usual.min_rate, |size| size.0),
         patience: table.patience.map_or(usual.patience, |time| time.0),
         idle: table.idle.map_or(usual.idle, |time| time.0),
-        upload: table.upload.map_or(Ok(usual.upload), manner)?,
+        upload: table.upload.as_ref().map_or(Ok(usual.upload), manner)?,
     };
     let mut own = access(folder, table.ca, table.client_cert, table.client_key, table.credentials)?;
     (own.insecure, own.scheme) = (table.insecure, scheme(table.plain_http));
@@ -200,7 +183,7 @@ fn scheme(plain: bool) -> Scheme {
     if plain { Scheme::Plain } else { Scheme::Usual }
 }
 
-fn manner(upload: Upload) -> Result<Manner, String> {
+fn manner(upload: &Upload) -> Result<Manner, String> {
     let size = match upload {
         Upload::Word(UploadWord::Stream) => return Ok(Manner::Stream),
         Upload::Word(UploadWord::Whole) => return Ok(Manner::Whole),

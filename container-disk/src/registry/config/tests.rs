@@ -191,3 +191,48 @@ fn loopback_is_told_from_elsewhere() {
         assert_eq!(is_loopback(address), is, "{address}");
     }
 }
+
+const DOCUMENT: &str = include_str!("../../../../docs/registries.md");
+
+#[test]
+fn the_examples_of_the_document_are_read() {
+    let blocks: Vec<&str> =
+        DOCUMENT.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(blocks.len(), 3);
+    for block in &blocks {
+        ours(block).unwrap_or_else(|e| panic!("{e}: {block}"));
+    }
+    let [near, own, cache] = blocks[..] else { panic!("three") };
+    let (near, own, cache) = (ours(near).unwrap(), ours(own).unwrap(), ours(cache).unwrap());
+    assert_eq!(asked(&near, "registry.example", "os"), ["mirror.local:5000/os", "registry.example/os"]);
+    assert_eq!(asked(&cache, "registry.example", "team/os"), ["cache.corp.example/proxy/team/os"]);
+    let route = own.route("registry.corp.example:8443", "os").unwrap();
+    assert_eq!(route.endpoints[0].access.ca, [Path::new("/etc/coracle/corp.pem")]);
+    assert_eq!(route.endpoints[0].access.credentials, Source::File("/run/secrets/registry.json".into()));
+}
+
+#[test]
+fn the_document_has_every_key_and_the_true_defaults() {
+    let row = |key: &str| {
+        let has = |line: &&str| {
+            let first = line.strip_prefix("| ").and_then(|line| line.split(" | ").next()).unwrap_or_default();
+            first.split(", ").any(|name| name == format!("`{key}`"))
+        };
+        DOCUMENT.lines().find(has).unwrap_or_else(|| panic!("{key} is not in a table of docs/registries.md"))
+    };
+    // The parser itself tells which keys it knows.
+    for table in ["[host.h]\nx = 1", "[[host.h.mirror]]\nhost = \"m\"\nx = 1"] {
+        let e = ours(table).unwrap_err().to_string();
+        let keys: Vec<&str> = e.split("expected one of ").nth(1).unwrap().split(", ").collect();
+        assert!(keys.len() > 8, "{e}");
+        for key in keys {
+            row(key.trim_matches('`'));
+        }
+    }
+    let terms = Terms::default();
+    let toml = |value: &str| ours(&format!("[host.h]\n{value}")).unwrap().route("h", "r").unwrap().terms;
+    for key in ["min-rate", "patience", "idle", "upload"] {
+        let default = row(key).split(" | ").nth(1).unwrap().trim_matches('`');
+        assert_eq!(toml(&format!("{key} = {default}")), terms, "{key}");
+    }
+}

@@ -137,7 +137,9 @@ fn one_that_failed_rests_longer_each_time_and_then_one_may_try_it() {
     state.chosen(later);
     assert!(!state.is_well(later), "half open: one tries, the others do not");
     assert!(state.is_well(later + FIRST_REST), "whoever tried has never come back");
-    state.well();
+    state.well(now - ms(1));
+    assert!(!state.is_well(later), "what was on its way when it went down proves nothing");
+    state.well(later);
     assert!(state.is_well(later));
     state.failed(&busy(100), now);
     assert!(!state.is_well(now + Duration::from_secs(99)), "its own word");

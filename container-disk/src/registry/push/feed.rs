@@ -13,7 +13,8 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 /// So many blocks are on their way to the socket.
 const BLOCKS: usize = 8;
 
-/// A body, and the end where it is filled: with `None` as the last word. `size` is sent as the length, if it is known.
+/// A body, and the end where it is filled. `size` is sent as the length, if it is known, and then the last byte is the
+/// end; else `None` is, as the last word.
 pub(super) fn feed(size: Option<u64>) -> (Sender<Option<Bytes>>, Feed) {
     let (tx, rx) = channel(BLOCKS);
     (tx, Feed { rx, left: size, ended: false })
@@ -30,7 +31,7 @@ impl Body for Feed {
     type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        if self.ended {
+        if self.is_end_stream() {
             return Poll::Ready(None);
         }
         self.rx.poll_recv(cx).map(|item| match item {
@@ -47,7 +48,7 @@ impl Body for Feed {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.ended
+        self.ended || self.left == Some(0)
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -123,12 +123,23 @@ impl Session {
         same_digest(&self.line.request(ask).await?, digest)
     }
 
-    /// Gives it up. That this fails is no harm: registries clean up by themselves.
-    pub(super) async fn cancel(&self) {
-        let ask = self.ask(Method::DELETE, &self.location, &[200, 202, 204, 404]);
-        let ask = ask.patient(self.idle.min(Duration::from_secs(5)));
-        if let Err(fault) = self.line.request(ask).await {
-            tracing::debug!(upload = self.shown(), error = %fault.error, "an upload could not be given up");
+    /// Gives it up. A registry that was cut off may still write what it has of it, so it is looked whether it is gone.
+    /// That this fails is no harm: registries clean up by themselves.
+    pub(super) async fn cancel(mut self) {
+        for pause in [0, 50, 250] {
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+            let ask = self.ask(Method::DELETE, &self.location, &[200, 202, 204]);
+            match self.line.request(ask.patient(self.idle.min(Duration::from_secs(5)))).await {
+                Ok(_) => {}
+                Err(fault) if fault.why == Why::Missing => return,
+                Err(fault) => {
+                    tracing::debug!(upload = self.shown(), error = %fault.error, "an upload is not given up");
+                    return;
+                }
+            }
+            if self.offset().await.is_err() {
+                return;
+            }
         }
     }
 

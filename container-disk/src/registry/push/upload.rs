@@ -38,6 +38,9 @@ const KEPT: u64 = 8 << 20;
 /// The chunk of a registry that takes no stream and names no size.
 const CHUNK: u64 = 8 << 20;
 
+/// How long a registry may take for what is only given up.
+const LAST_WORD: Duration = Duration::from_secs(5);
+
 /// Answers that mean "not in this manner".
 const OTHER_MANNER: [u16; 6] = [400, 405, 411, 413, 415, 501];
 
@@ -195,7 +198,9 @@ impl Upload {
 
     /// The end of the body, and its answer.
     fn end(&mut self, mut stream: Stream) -> Result<(), Fault> {
-        self.say(&mut stream, None)?;
+        if self.promised.is_none() {
+            self.say(&mut stream, None)?;
+        }
         let time = self.repository.terms.idle.saturating_mul(10);
         self.session = Some(self.answer(stream, time)?);
         if self.manner == Manner::Whole {
@@ -405,13 +410,30 @@ impl BlobWriter for Upload {
 }
 
 impl Drop for Upload {
+    /// Nothing of it remains. A body that may end now is ended, as a registry that is cut off in the middle may still
+    /// be busy with it when it is told to forget it.
     fn drop(&mut self) {
-        if let Some(stream) = self.stream.take() {
-            stream.answer.abort();
+        let Ok(runtime) = runtime() else { return };
+        let mut session = self.session.take();
+        if let Some(mut stream) = self.stream.take() {
+            let ends = match &self.promised {
+                Some((_, size)) => self.given == *size,
+                None => runtime
+                    .block_on(within(LAST_WORD, stream.feed.send(None)))
+                    .is_some_and(|sent| sent.is_ok()),
+            };
+            let mut answer =
+                if ends { runtime.block_on(within(LAST_WORD, &mut stream.answer)) } else { None };
+            if answer.is_none() {
+                stream.answer.abort();
+                // Only when this is over is the connection closed.
+                answer = runtime.block_on(within(LAST_WORD, &mut stream.answer));
+            }
+            if let Some(Ok(Ok(moved))) = answer {
+                session = Some(moved);
+            }
         }
-        if let (Some(session), Ok(runtime)) = (self.session.take(), runtime()) {
-            runtime.block_on(session.cancel());
-        }
+        runtime.block_on(cancel(session));
     }
 }
 

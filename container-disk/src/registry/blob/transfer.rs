@@ -1,0 +1,186 @@
+//! A range on its way: from one mirror, and then from the next, to whoever takes it.
+
+use super::source::Source;
+use crate::digest::Hasher;
+use crate::registry::counters::add;
+use crate::registry::fault::{Fault, Why};
+use crate::registry::journey::Journey;
+use crate::registry::line::Answer;
+use crate::registry::rate::Rate;
+use crate::registry::retry::{self, seconds, within};
+use crate::{Error, Result};
+use bytes::{Buf, Bytes};
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+/// What is expected of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expect {
+    /// Just this range, or an end at once if it sends everything.
+    Probe,
+    /// Just this range. Who sends everything instead is not the one.
+    Piece,
+    /// If it sends everything, what comes before is passed over.
+    Anything,
+}
+
+/// Takes bytes as they come.
+pub(super) trait Sink: Send {
+    /// Takes some; false when nobody wants more.
+    fn take(&mut self, bytes: Bytes) -> impl Future<Output = bool> + Send;
+}
+
+/// Brings `range`. `share` is how many such are under way at once, and share the rate.
+pub(super) async fn bring(
+    source: &Source,
+    range: Range<u64>,
+    expect: Expect,
+    share: u64,
+    sink: &mut impl Sink,
+) -> Result<()> {
+    let journey = source.journey();
+    let mut transfer = Transfer { source, journey, at: range.start, end: range.end, expect, share, sink };
+    let mut mirror = transfer.journey.start().await?;
+    loop {
+        let before = transfer.at;
+        let Err(fault) = transfer.from(mirror).await else { return Ok(()) };
+        if fault.why == Why::NoRanges && expect == Expect::Probe {
+            return Err(fault.error);
+        }
+        if fault.why == Why::Slow {
+            source.is_slow(mirror);
+        }
+        mirror = transfer.journey.failed(fault, transfer.at, transfer.at - before).await?;
+    }
+}
+
+/// Brings all of a small blob. A mirror whose bytes have another digest is passed over; nobody sees them.
+pub(super) async fn small(source: &Source) -> Result<Vec<u8>> {
+    let mut all = Collect(Vec::new());
+    let (journey, sink) = (source.journey(), &mut all);
+    let mut transfer =
+        Transfer { source, journey, at: 0, end: source.size, expect: Expect::Anything, share: 1, sink };
+    let mut mirror = transfer.journey.start().await?;
+    loop {
+        (transfer.at, transfer.sink.0) = (0, Vec::new());
+        let came = transfer.from(mirror).await;
+        let Err(fault) = came.and_then(|()| right(source, mirror, &transfer.sink.0)) else {
+            return Ok(all.0);
+        };
+        mirror = transfer.journey.failed(fault, 0, 0).await?;
+    }
+}
+
+fn right(source: &Source, mirror: usize, bytes: &[u8]) -> Result<(), Fault> {
+    let mut hash = Hasher::like(&source.digest);
+    hash.update(bytes);
+    let actual = hash.finish();
+    if actual == source.digest {
+        return Ok(());
+    }
+    let what = format!("{} has the digest {actual} at {}", source.name, source.address(mirror));
+    source.repository.doubts.blame(&source.digest, &[mirror], &what);
+    Err(Fault::because(Why::Wrong, what))
+}
+
+struct Transfer<'a, S> {
+    source: &'a Source,
+    journey: Journey,
+    /// The next byte.
+    at: u64,
+    end: u64,
+    expect: Expect,
+    share: u64,
+    sink: &'a mut S,
+}
+
+/// What came after a wait.
+enum Came {
+    Bytes(Bytes),
+    Nothing,
+    End,
+}
+
+impl<S: Sink> Transfer<'_, S> {
+    /// One request to one mirror, and what comes of it.
+    async fn from(&mut self, mirror: usize) -> Result<(), Fault> {
+        let ranged = self.expect != Expect::Anything || self.at > 0;
+        let mut answer = self.source.ask(mirror, ranged.then_some(self.at..self.end)).await?;
+        let name = format!("{} from {}", self.source.name, self.source.address(mirror));
+        let mut skip = self.source.check_head(&answer, self.at..self.end, self.expect, &name)?;
+        let terms = &self.source.repository.terms;
+        let mut rate = Rate::new(terms.min_rate / self.share.max(1), terms.patience);
+        let (mut silent, mut first) = (Duration::ZERO, true);
+        loop {
+            let since = Instant::now();
+            let mut bytes = match self.next(&mut answer, &mut silent, &name).await? {
+                Came::Bytes(bytes) => bytes,
+                Came::Nothing => Bytes::new(),
+                Came::End => return Ok(()),
+            };
+            let slow = rate.add(since.elapsed(), bytes.len() as u64);
+            let passed = skip.min(bytes.len() as u64);
+            bytes.advance(passed as usize);
+            skip -= passed;
+            if !bytes.is_empty() {
+                let after = self.at.checked_add(bytes.len() as u64).filter(|after| *after <= self.end);
+                let Some(after) = after else {
+                    let what = format!("{name} is longer than the {} bytes promised", self.end);
+                    return Err(Fault::because(Why::Wrong, what));
+                };
+                if std::mem::take(&mut first) {
+                    self.journey.well_done();
+                    self.source.gives(mirror, self.at);
+                }
+                add(&self.source.repository.counters.received, bytes.len() as u64);
+                self.at = after;
+                if !self.sink.take(bytes).await {
+                    return Ok(());
+                }
+            }
+            if let Some(rate) = slow.filter(|_| self.at < self.end && self.journey.may_leave()) {
+                let (least, patience) = (terms.min_rate, seconds(terms.patience));
+                let what = format!("{name}: {rate} bytes per second for {patience} s, min-rate is {least}");
+                return Err(Fault::because(Why::Slow, what));
+            }
+        }
+    }
+
+    /// Waits for bytes, but not longer than the patience: it may be time to look at the rate.
+    async fn next(&self, answer: &mut Answer, silent: &mut Duration, name: &str) -> Result<Came, Fault> {
+        let terms = &self.source.repository.terms;
+        let patient = terms.idle.min(terms.patience);
+        match within(patient, answer.response.chunk()).await {
+            Some(Ok(Some(bytes))) => {
+                *silent = Duration::ZERO;
+                Ok(Came::Bytes(bytes))
+            }
+            Some(Ok(None)) if self.at == self.end => Ok(Came::End),
+            Some(Ok(None)) => {
+                let what = format!("{name}: it ended at byte {}, before {}", self.at, self.end);
+                Err(Fault::because(Why::Cut, what))
+            }
+            Some(Err(e)) => {
+                let what = format!("{name}: the connection broke at byte {}", self.at);
+                Err(Fault::new(Why::Cut, Error::failed(what).because(e.without_url())))
+            }
+            None => {
+                *silent += patient;
+                if *silent >= terms.idle {
+                    return Err(retry::silent(name, &format!("byte {}", self.at), terms.idle));
+                }
+                Ok(Came::Nothing)
+            }
+        }
+    }
+}
+
+/// Everything in memory; a transfer gives no more than was promised.
+struct Collect(Vec<u8>);
+
+impl Sink for Collect {
+    async fn take(&mut self, bytes: Bytes) -> bool {
+        self.0.extend_from_slice(&bytes);
+        true
+    }
+}

@@ -1,0 +1,149 @@
+//! `coracle verify`.
+
+use super::disk::DiskArgs;
+use super::source::SourceArgs;
+use crate::ui;
+use cdi::convert::{Keep, Request, prepare_check};
+use cdi::plan::Output;
+use cdi::run::watch::Watch;
+use cdi::{Error, Kind, Result};
+use container_disk::Name;
+use container_disk::verify::{self, Check, Outcome};
+use serde::Serialize;
+use std::sync::Arc;
+
+/// Prove that an image, or a disk, is what it says
+///
+/// Of an image every claim is made again from its bytes: digests, sizes,
+/// types, one disk in its place with the right owner, a format that machines
+/// start from, nothing outside that it needs. All architectures are verified,
+/// or the one of --arch. A disk is read to its last byte. Exit code 3 where a
+/// claim is wrong.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    coracle verify os:12\n  \
+    coracle verify docker://registry.example/os:12\n  \
+    coracle verify disk.qcow2")]
+pub(crate) struct Args {
+    /// The image or the disk
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    #[command(flatten)]
+    work: DiskArgs,
+
+    #[command(flatten)]
+    from: SourceArgs,
+}
+
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    name: &'a str,
+    passed: bool,
+    checks: Vec<Line<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    name: &'a str,
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'a str>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let options = args.from.options()?;
+    let checks = match cdi::source::image_name(&args.name, &options)? {
+        Some(name) => image(args, &name, &options)?,
+        None => match disk(args, options)? {
+            Some(checks) => checks,
+            None => return Ok(()),
+        },
+    };
+    show(args, &checks)?;
+    let failed = checks.iter().filter(|check| matches!(check.outcome, Outcome::Failed(_))).count();
+    let passed = checks.iter().filter(|check| check.passed()).count();
+    match (failed, checks.len()) {
+        (0, all) if passed == all => Ok(()),
+        (0, all) => Err(Error::refused(format!("{}: only {passed} of {all} claims could be checked", args.name))),
+        (failed, all) => Err(Error::refused(format!("{}: {failed} of {all} claims are wrong", args.name))),
+    }
+}
+
+fn image(args: &Args, name: &Name, options: &cdi::source::Options) -> Result<Vec<Check>> {
+    if args.work.checksum.is_some() || args.work.plan || args.work.source_format().is_some() {
+        let what = format!("{name} is an image; --checksum, --plan and --source-format are for disks");
+        return Err(Error::new(Kind::Usage, what));
+    }
+    ui::on_interrupt_go_on()?;
+    let found = options.places.find(name)?;
+    let how = verify::Options {
+        architecture: args.from.arch(),
+        path: options.image.path.clone(),
+        limit: args.work.max_size,
+    };
+    Ok(verify::verify(&*found.place, &found.which, &how)?)
+}
+
+/// Reads the disk; `None` where only the plan was wanted.
+fn disk(args: &Args, options: cdi::source::Options) -> Result<Option<Vec<Check>>> {
+    let watch = Arc::new(Watch::default());
+    ui::on_interrupt(watch.clone())?;
+    let request = Request {
+        source: args.name.clone(),
+        target: String::new(),
+        source_format: args.work.source_format(),
+        keep: Keep::No,
+        options,
+        output: Output::Raw,
+        checksum: args.work.checksum,
+        wishes: args.work.wishes(&args.from),
+        journal_every: std::time::Duration::from_secs(5),
+    };
+    let check = |name: &str, outcome| Check { name: name.to_owned(), outcome };
+    let prepared = match prepare_check(request, &watch) {
+        Ok(prepared) => prepared,
+        Err(e) if e.kind() == Kind::Refused => return Ok(Some(vec![check("format", failed(&e))])),
+        Err(e) => return Err(e),
+    };
+    if args.work.plan {
+        ui::out(&prepared.plan_text())?;
+        return Ok(None);
+    }
+    let progress = ui::Progress::of(&watch, args.work.show());
+    let read = prepared.run(&watch);
+    drop(progress);
+    let whole = match read {
+        Ok(_) => Outcome::Passed,
+        Err(e) if e.kind() == Kind::Refused => failed(&e),
+        Err(e) => return Err(e),
+    };
+    Ok(Some(vec![check("format", Outcome::Passed), check("every byte can be read", whole)]))
+}
+
+fn failed(e: &Error) -> Outcome {
+    let cause = std::error::Error::source(e).map(|cause| format!(": {cause}")).unwrap_or_default();
+    Outcome::Failed(format!("{e}{cause}"))
+}
+
+fn show(args: &Args, checks: &[Check]) -> Result<()> {
+    let lines = checks.iter().map(|Check { name, outcome }| {
+        let (outcome, why) = match outcome {
+            Outcome::Passed => ("passed", None),
+            Outcome::Failed(why) => ("failed", Some(why.as_str())),
+            Outcome::NotChecked(why) => ("not checked", Some(why.as_str())),
+        };
+        Line { name, outcome, why }
+    });
+    if args.work.json {
+        let passed = checks.iter().all(Check::passed);
+        let report = Report { schema: "coracle.verify/v1", name: &args.name, passed, checks: lines.collect() };
+        return ui::json(&report);
+    }
+    let text = lines.map(|Line { name, outcome, why }| {
+        let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+        format!("{outcome:11}  {name}{why}\n")
+    });
+    ui::out(&text.collect::<String>())
+}
