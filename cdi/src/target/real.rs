@@ -183,6 +183,14 @@ fn cannot_make(path: &Path, e: Errno) -> Error {
 
 pub(crate) struct RealFile(File);
 
+impl Drop for RealFile {
+    /// Closing is not enough to unlock: a child process that is just being started has a copy of the descriptor until
+    /// it runs its own program.
+    fn drop(&mut self) {
+        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
 impl RealFile {
     fn write_zeros(&self, offset: u64, len: u64) -> io::Result<()> {
         let (mut offset, mut left) = (offset, len);
@@ -278,5 +286,24 @@ impl Handle for RealFile {
             Err(_) => (self.0.metadata()?.ino(), "unknown".to_owned()),
         };
         Ok(format!("inode:{ino} born:{born}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_free_again_though_a_child_has_a_copy_of_the_descriptor() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk.img");
+        let ours = File::create(&path).unwrap();
+        rustix::fs::flock(&ours, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let copy = ours.try_clone().unwrap();
+        let other = File::open(&path).unwrap();
+        rustix::fs::flock(&other, FlockOperation::NonBlockingLockShared).unwrap_err();
+        drop(RealFile(ours));
+        rustix::fs::flock(&other, FlockOperation::NonBlockingLockShared).unwrap();
+        drop(copy);
     }
 }
