@@ -2,13 +2,19 @@
 # To be sourced: nginx on a free loopback port, for the demo and the benchmarks.
 #
 #   nginx_start FOLDER STATE [LIMIT]   serves FOLDER; its log and pid lie in STATE; LIMIT (like 20m) slows each
-#                                      connection; sets nginx_port and nginx_pid
+#                                      connection; sets nginx_port and nginx_pid; passes /v2/ on to the registry at
+#                                      nginx_registry (host:port), if that is set
 #   nginx_sent STATE                   prints how many bytes of bodies it sent since it was last asked
 #   nginx_stop                         stops the one started last
 
 nginx_start() {
     local folder=$1 state=$2 limit=${3:-0}
     mkdir -p "$state"
+    local registry=
+    if [[ ${nginx_registry:-} ]]; then
+        registry="location /v2/ { proxy_pass http://$nginx_registry; proxy_set_header Host \$http_host;
+            proxy_request_buffering off; client_max_body_size 0; }"
+    fi
     nginx_port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
     cat >"$state/nginx.conf" <<CONF
 user $(id -un) $(id -gn);
@@ -25,7 +31,7 @@ http {
     sendfile on;
     limit_rate $limit;
     default_type application/octet-stream;
-    server { listen 127.0.0.1:$nginx_port; root $folder; }
+    server { listen 127.0.0.1:$nginx_port; root $folder; $registry }
 }
 CONF
     : >"$state/access.log"

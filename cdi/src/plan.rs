@@ -203,7 +203,8 @@ pub fn plan(facts: &Facts, wishes: &Wishes) -> Result<Plan> {
 fn flow(facts: &Facts, wishes: &Wishes) -> Flow {
     let raw = matches!(facts.format, Format::Raw | Format::Iso);
     let seeks = facts.source.seekable && facts.layers.is_empty() && !wishes.checksum;
-    let front_to_back = matches!(facts.target, Place::Stdout | Place::Image(_)) || facts.output != Output::Raw;
+    let front_to_back =
+        matches!(facts.target, Place::Stdout | Place::Image(_)) || facts.output != Output::Raw;
     let needs_size = facts.output != Output::Raw && facts.virtual_size.is_none();
     match (seeks, front_to_back) {
         (true, false) => Flow::Tables,

@@ -6,8 +6,8 @@
 
 use crate::size::Human;
 use crate::{Error, Result};
+use container_disk::nameless;
 use disk_format::ReadAt;
-use rustix::fs::{CWD, Mode, OFlags};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -143,30 +143,6 @@ impl ReadAt for Spooled<'_> {
             return Err(Error::failed(what).into());
         }
         self.spool.file.read_exact_at(buf, offset)
-    }
-}
-
-pub(crate) fn nameless(folder: &Path) -> io::Result<File> {
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    if let Ok(fd) = rustix::fs::openat(CWD, folder, flags, Mode::RUSR | Mode::WUSR) {
-        return Ok(File::from(fd));
-    }
-    named_for_a_moment(folder)
-}
-
-/// For file systems without O_TMPFILE; also gives the better error where nothing can be made.
-fn named_for_a_moment(folder: &Path) -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let mut options = File::options();
-    options.read(true).write(true).create_new(true).mode(0o600);
-    let mut tries = 0;
-    loop {
-        let path = folder.join(format!(".coracle-spool-{}-{tries}", std::process::id()));
-        match options.open(&path) {
-            Ok(file) => return std::fs::remove_file(&path).map(|()| file),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tries < 100 => tries += 1,
-            Err(e) => return Err(e),
-        }
     }
 }
 

@@ -113,6 +113,14 @@ pub fn read_bounded(name: &str, from: impl Read) -> Result<Vec<u8>> {
     if bytes.len() as u64 > DOCUMENT_MAX { Err(too_large(name)) } else { Ok(bytes) }
 }
 
+/// What a manifest or an index says of a blob or a document.
+pub fn descriptor(media_type: &str, digest: &Digest, size: u64) -> Result<Descriptor> {
+    let size =
+        i64::try_from(size).map_err(|_| Error::refused(format!("{digest} is too large to be named")))?;
+    let (media_type, digest) = (media_type.to_owned(), digest.to_string());
+    Ok(Descriptor { media_type, digest, size, ..Descriptor::default() })
+}
+
 /// The size a descriptor promises.
 pub fn size(name: &str, size: i64) -> Result<u64> {
     u64::try_from(size).map_err(|_| Error::refused(format!("{name} promises a blob of {size} bytes")))

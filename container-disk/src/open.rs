@@ -4,6 +4,7 @@ use crate::archive::{DockerArchive, DockerArchiveSink, OciArchive, OciArchiveSin
 use crate::layout::Layout;
 use crate::place::{Place, Sink, Which};
 use crate::registry::{Config, Counted, Registries, Registry};
+use crate::spooled::Spooled;
 use crate::store::{self, Store};
 use crate::{Error, Name, Result};
 use std::path::PathBuf;
@@ -104,7 +105,11 @@ impl Places {
             }
             Name::Registry(remote) => {
                 let registry = Arc::new(self.registries()?.open(remote)?);
-                Ok(Goal { sink: registry.clone(), tag: remote.tag.clone(), registry: Some(registry) })
+                let sink: Arc<dyn Sink> = match registry.wants_digest_first() {
+                    true => Arc::new(Spooled::new(registry.clone(), self.store_folder()?)),
+                    false => registry.clone(),
+                };
+                Ok(Goal { sink, tag: remote.tag.clone(), registry: Some(registry) })
             }
             Name::Store(local) => goal(Arc::new(self.store()?), Some(local.to_string())),
             Name::Layout(path, tag) => goal(Arc::new(Layout::create(path)?), tag.clone()),

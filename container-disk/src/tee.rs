@@ -1,67 +1,130 @@
 //! Several sinks as one: an image goes to all of them in one pass.
+//!
+//! The first one leads: what fails there fails for all. Another one that fails falls behind and is left out from then
+//! on; [`Tee::fallen`] tells which, so that the image can be brought there from the first afterwards.
 
 use crate::manifest::{Descriptor, Document};
 use crate::place::{BlobWriter, Sink};
 use crate::{Digest, Error, Result};
 use std::io::{self, Write};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What is written here is written to each. One that fails ends it for all.
-pub struct Tee(Vec<Arc<dyn Sink>>);
+/// What is written here is written to each.
+pub struct Tee(Vec<Member>);
+
+struct Member {
+    sink: Arc<dyn Sink>,
+    /// May not fail.
+    leads: bool,
+    fallen: Mutex<Option<Error>>,
+}
 
 impl Tee {
-    /// At least one.
-    pub fn new(sinks: Vec<Arc<dyn Sink>>) -> Tee {
-        Tee(sinks)
+    /// Of these, `leading` may not fail; the others may fall behind.
+    pub fn new(sinks: Vec<Arc<dyn Sink>>, leading: impl Fn(usize) -> bool) -> Tee {
+        let member = |(at, sink)| Member { sink, leads: leading(at), fallen: Mutex::default() };
+        Tee(sinks.into_iter().enumerate().map(member).collect())
+    }
+
+    /// Which have fallen behind, and why.
+    pub fn fallen(&self) -> Vec<(usize, Error)> {
+        let fallen = self.0.iter().enumerate().filter_map(|(at, member)| Some((at, member.fallen().take()?)));
+        fallen.collect()
+    }
+
+    /// The sinks that have not fallen behind, each with what is done to it.
+    fn each(&self, mut with: impl FnMut(&dyn Sink) -> Result<()>) -> Result<()> {
+        self.0
+            .iter()
+            .filter(|member| member.is_up())
+            .try_for_each(|member| member.judge(with(&*member.sink)).map(drop))
     }
 }
 
-struct Writers<'a>(Vec<Box<dyn BlobWriter + 'a>>);
+impl Member {
+    fn fallen(&self) -> MutexGuard<'_, Option<Error>> {
+        self.fallen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_up(&self) -> bool {
+        self.fallen().is_none()
+    }
+
+    /// Falls behind where that may be.
+    fn judge<T>(&self, result: Result<T>) -> Result<Option<T>> {
+        match result {
+            Err(e) if !self.leads => {
+                tracing::warn!("{e}; the image is sent there again when it is whole");
+                self.fallen().get_or_insert(e);
+                Ok(None)
+            }
+            other => other.map(Some),
+        }
+    }
+}
+
+struct Writers<'a>(Vec<(&'a Member, Option<Box<dyn BlobWriter + 'a>>)>);
+
+impl Writers<'_> {
+    fn each(&mut self, mut with: impl FnMut(&mut dyn BlobWriter) -> Result<()>) -> Result<()> {
+        for (member, slot) in &mut self.0 {
+            let Some(writer) = slot else { continue };
+            if member.judge(with(&mut **writer))?.is_none() {
+                *slot = None;
+            }
+        }
+        Ok(())
+    }
+}
 
 impl Sink for Tee {
     fn has(&self, descriptor: &Descriptor) -> Result<bool> {
-        for sink in &self.0 {
-            if !sink.has(descriptor)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        let mut all = true;
+        self.each(|sink| {
+            all = all && sink.has(descriptor)?;
+            Ok(())
+        })?;
+        Ok(all)
     }
 
     fn begin(&self, promised: Option<&Descriptor>) -> Result<Box<dyn BlobWriter + '_>> {
-        let writers = self.0.iter().map(|sink| sink.begin(promised)).collect::<Result<Vec<_>>>()?;
-        Ok(Box::new(Writers(writers)))
+        let up = self.0.iter().filter(|member| member.is_up());
+        let begun = up.map(|member| Ok((member, member.judge(member.sink.begin(promised))?)));
+        Ok(Box::new(Writers(begun.collect::<Result<Vec<_>>>()?)))
     }
 
     fn put(&self, document: &Document, tag: Option<&str>) -> Result<()> {
-        self.0.iter().try_for_each(|sink| sink.put(document, tag))
+        self.each(|sink| sink.put(document, tag))
     }
 
     fn close(&self) -> Result<()> {
-        self.0.iter().try_for_each(|sink| sink.close())
+        self.each(|sink| sink.close())
     }
 }
 
 impl Write for Writers<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.iter_mut().try_for_each(|writer| writer.write_all(bytes))?;
+        self.each(|writer| writer.write_all(bytes).map_err(|e| Error::io("cannot write the blob", e)))
+            .map_err(io::Error::from)?;
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.iter_mut().try_for_each(|writer| writer.flush())
+        self.each(|writer| writer.flush().map_err(|e| Error::io("cannot write the blob", e)))
+            .map_err(io::Error::from)
     }
 }
 
 impl BlobWriter for Writers<'_> {
     fn arrive(&mut self) -> Result<()> {
-        self.0.iter_mut().try_for_each(|writer| writer.arrive())
+        self.each(|writer| writer.arrive())
     }
 
     fn finish(self: Box<Self>) -> Result<(Digest, u64)> {
         let mut made = None;
-        for writer in self.0 {
-            let one = writer.finish()?;
+        for (member, writer) in self.0 {
+            let Some(writer) = writer else { continue };
+            let Some(one) = member.judge(writer.finish())? else { continue };
             if made.is_some_and(|other| other != one) {
                 return Err(Error::failed(format!("{} was written differently to two places", one.0)));
             }
@@ -81,7 +144,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let places: Vec<_> = ["a", "b"].map(|name| Layout::create(&folder.path().join(name)).unwrap()).into();
         let places: Vec<Arc<dyn Sink>> = places.into_iter().map(|l| Arc::new(l) as Arc<dyn Sink>).collect();
-        let tee = Tee::new(places);
+        let tee = Tee::new(places, |_| true);
         let mut writer = tee.begin(None).unwrap();
         writer.write_all(b"abc").unwrap();
         assert_eq!(writer.finish().unwrap(), (Digest::of(b"abc"), 3));
@@ -91,5 +154,31 @@ mod tests {
             let names: Vec<_> = std::fs::read_dir(blobs).unwrap().map(|e| e.unwrap().file_name()).collect();
             assert_eq!(names, [Digest::of(b"abc").hex().as_str()], "{name}");
         }
+    }
+
+    #[test]
+    fn one_that_fails_falls_behind_and_the_others_go_on() {
+        struct Broken;
+        impl Sink for Broken {
+            fn has(&self, _: &Descriptor) -> Result<bool> {
+                Ok(false)
+            }
+            fn begin(&self, _: Option<&Descriptor>) -> Result<Box<dyn BlobWriter + '_>> {
+                Err(Error::failed("no room"))
+            }
+            fn put(&self, _: &Document, _: Option<&str>) -> Result<()> {
+                Err(Error::failed("asked though it has fallen behind"))
+            }
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let layout = Layout::create(&folder.path().join("a")).unwrap();
+        let sinks = || -> Vec<Arc<dyn Sink>> { vec![Arc::new(layout.clone()), Arc::new(Broken)] };
+        let tee = Tee::new(sinks(), |at| at == 0);
+        let mut writer = tee.begin(None).unwrap();
+        writer.write_all(b"abc").unwrap();
+        assert_eq!(writer.finish().unwrap().1, 3);
+        let fallen = tee.fallen();
+        assert!(fallen.len() == 1 && fallen[0].0 == 1 && fallen[0].1.to_string() == "no room", "{fallen:?}");
+        assert!(Tee::new(sinks(), |_| true).begin(None).is_err());
     }
 }

@@ -166,7 +166,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let ready = prepare(order, &watch)?;
     if args.work.plan {
-        return ui::out(&ready.plan_text());
+        return ui::out(&ready.plan_text(&places)?);
     }
     let progress = ui::Progress::of(&watch, args.work.show());
     let built = ready.run(&places, &watch);

@@ -117,7 +117,10 @@ fn convert(args: &Args, prepared: Prepared, watch: &Arc<Watch>) -> Result<()> {
 
 fn request(args: &Args) -> Result<Request> {
     if let Some(Ok(image)) = Name::with_scheme(&args.target) {
-        let what = format!("{image} is an image and not a disk; make it with: coracle build -t {image} {}", args.source);
+        let what = format!(
+            "{image} is an image and not a disk; make it with: coracle build -t {image} {}",
+            args.source
+        );
         return Err(Error::new(Kind::Usage, what));
     }
     let format =

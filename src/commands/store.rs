@@ -61,7 +61,11 @@ pub(crate) fn images(args: &ImagesArgs) -> Result<()> {
     let listed = if store::folder()?.is_dir() { open()?.list()? } else { vec![] };
     if args.json {
         let images = listed.iter().map(Image::of).collect();
-        return ui::json(&Images { schema: "coracle.images/v1", store: store::folder()?.display().to_string(), images });
+        return ui::json(&Images {
+            schema: "coracle.images/v1",
+            store: store::folder()?.display().to_string(),
+            images,
+        });
     }
     if args.quiet {
         return ui::out(&listed.iter().map(|image| format!("{}\n", image.name)).collect::<String>());

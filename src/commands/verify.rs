@@ -66,7 +66,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let passed = checks.iter().filter(|check| check.passed()).count();
     match (failed, checks.len()) {
         (0, all) if passed == all => Ok(()),
-        (0, all) => Err(Error::refused(format!("{}: only {passed} of {all} claims could be checked", args.name))),
+        (0, all) => {
+            Err(Error::refused(format!("{}: only {passed} of {all} claims could be checked", args.name)))
+        }
         (failed, all) => Err(Error::refused(format!("{}: {failed} of {all} claims are wrong", args.name))),
     }
 }
@@ -138,7 +140,8 @@ fn show(args: &Args, checks: &[Check]) -> Result<()> {
     });
     if args.work.json {
         let passed = checks.iter().all(Check::passed);
-        let report = Report { schema: "coracle.verify/v1", name: &args.name, passed, checks: lines.collect() };
+        let report =
+            Report { schema: "coracle.verify/v1", name: &args.name, passed, checks: lines.collect() };
         return ui::json(&report);
     }
     let text = lines.map(|Line { name, outcome, why }| {

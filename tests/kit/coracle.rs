@@ -46,10 +46,25 @@ impl Ran {
     }
 }
 
+/// Where the user keeps images, settings of registries and logins; in a test all of it is below the folder.
+const USERS_OWN: [&str; 8] = [
+    "CORACLE_STORE",
+    "XDG_DATA_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_RUNTIME_DIR",
+    "DOCKER_CONFIG",
+    "REGISTRY_AUTH_FILE",
+    "CONTAINERS_REGISTRIES_CONF",
+    "SOURCE_DATE_EPOCH",
+];
+
 /// The program with these arguments, in this folder, without the user's own settings.
 pub fn command(program: &str, folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(program);
-    command.args(args).current_dir(folder).stdin(Stdio::null());
+    command.args(args).current_dir(folder).stdin(Stdio::null()).env("HOME", folder);
+    for name in USERS_OWN {
+        command.env_remove(name);
+    }
     for name in
         ["RUST_LOG", "http_proxy", "https_proxy", "all_proxy", "CORACLE_HTTP_BEARER", "CORACLE_HTTP_PASSWORD"]
     {

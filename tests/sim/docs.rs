@@ -20,8 +20,10 @@
 //! ```console no-run: needs a block device     not run, and why
 //! ````
 //!
-//! An address `http://ANYTHING/NAME` reaches nginx on a loopback port, which serves that folder.
+//! An address `http://ANYTHING/NAME` reaches nginx on a loopback port, which serves that folder; images
+//! `docker://registry.example/…` are in an empty docker-registry behind it.
 
+use ::tests::registry::Registry;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -61,7 +63,8 @@ fn check(document: &Path) -> Vec<String> {
         Err((line, fault)) => vec![format!("{name}:{line}: {fault}")],
         Ok(examples) if examples.is_empty() => Vec::new(),
         Ok(examples) => {
-            let faults = run(&examples, content.contains("http://"));
+            let registry = content.contains("docker://").then(Registry::start);
+            let faults = run(&examples, content.contains("http://"), registry.as_ref());
             faults.into_iter().map(|(line, fault)| format!("{name}:{line}: {fault}")).collect()
         }
     }
@@ -125,11 +128,20 @@ fn parse(content: &str) -> Result<Vec<Example>, (usize, String)> {
 }
 
 /// Runs the examples in one shell, and yields what is not as the document says.
-fn run(examples: &[Example], with_server: bool) -> Vec<(usize, String)> {
+fn run(examples: &[Example], with_server: bool, registry: Option<&Registry>) -> Vec<(usize, String)> {
     let folder = tempfile::tempdir().expect("a folder for the examples");
     let results = tempfile::tempdir().expect("a folder for the results");
     let script = results.path().join("script");
-    fs::write(&script, script_of(examples, with_server, results.path())).expect("the script");
+    let mut text = String::new();
+    if let Some(registry) = registry {
+        let settings = folder.path().join(".config/coracle");
+        fs::create_dir_all(&settings).expect("a folder for settings");
+        let plain = "[host.\"registry.example\"]\nplain-http = true\n";
+        fs::write(settings.join("registries.toml"), plain).expect("the settings");
+        let _ = writeln!(text, "nginx_registry={}", registry.address());
+    }
+    text += &script_of(examples, with_server || registry.is_some(), results.path());
+    fs::write(&script, text).expect("the script");
 
     let program = Path::new(env!("CARGO_BIN_EXE_coracle"));
     let path = std::env::var("PATH").unwrap_or_default();
@@ -143,6 +155,10 @@ fn run(examples: &[Example], with_server: bool) -> Vec<(usize, String)> {
         .env("LC_ALL", "C.UTF-8")
         .envs([("TERM", "dumb"), ("COLUMNS", "80"), ("no_proxy", "")])
         .env_remove("RUST_LOG")
+        .env_remove("XDG_CONFIG_HOME")
+        .env_remove("XDG_DATA_HOME")
+        .env_remove("CORACLE_STORE")
+        .env_remove("SOURCE_DATE_EPOCH")
         .output()
         .expect("bash runs");
 
@@ -268,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_fault_in_an_example_is_found() {
-        let faults = |document: &str| run(&parse(document).expect("parses"), false).len();
+        let faults = |document: &str| run(&parse(document).expect("parses"), false, None).len();
         assert_eq!(faults("```console\n$ echo 1\n1\n```\n"), 0);
         assert_eq!(faults("```console\n$ echo 1\n2\n```\n"), 1);
         assert_eq!(faults("```console\n$ false\n```\n"), 1);

@@ -36,7 +36,10 @@ impl BootFiles {
             let file = File::open(path).map_err(cannot)?;
             let size = file.metadata().map_err(cannot)?.len();
             let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
-                Error::new(crate::Kind::Usage, format!("{} has no name that an image can keep", path.display()))
+                Error::new(
+                    crate::Kind::Usage,
+                    format!("{} has no name that an image can keep", path.display()),
+                )
             })?;
             let inside = layer.boot_file(name, size)?;
             // A file that grows meanwhile gives what it had.

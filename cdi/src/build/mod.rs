@@ -22,11 +22,14 @@ use crate::target::LayerTarget;
 use crate::{Error, Result};
 use container_disk::image::{self, Recipe};
 use container_disk::manifest::{Content, Document};
-use container_disk::open::Places;
+use container_disk::open::{Goal, Places};
 use container_disk::pack;
+use container_disk::place::Which;
+use container_disk::registry::copy::{Options, Progress, copy};
 use container_disk::tee::Tee;
 use container_disk::{Digest, Kind, Name};
 use serde::Serialize;
+use std::fmt::Write as _;
 
 /// What is to be built.
 pub struct Order {
@@ -83,7 +86,10 @@ pub struct Ready {
 /// Opens the disk and plans. Nothing is written.
 pub fn prepare(mut order: Order, watch: &Watch) -> Result<Ready> {
     let Some(first) = order.names.first() else {
-        return Err(Error::new(crate::Kind::Usage, "an image without a name would be lost; give one with -t"));
+        return Err(Error::new(
+            crate::Kind::Usage,
+            "an image without a name would be lost; give one with -t",
+        ));
     };
     let disk = match order.disk.take() {
         Some(request) => Some(prepare_layer(request, &first.to_string(), watch)?),
@@ -94,15 +100,30 @@ pub fn prepare(mut order: Order, watch: &Watch) -> Result<Ready> {
 
 impl Ready {
     /// The plan of the disk's way, for people; nothing is planned for a kernel.
-    pub fn plan_text(&self) -> String {
-        self.disk.as_ref().map(Prepared::plan_text).unwrap_or_default()
+    pub fn plan_text(&self, places: &Places) -> Result<String> {
+        let mut text = self.disk.as_ref().map(Prepared::plan_text).unwrap_or_default();
+        for name in &self.order.names {
+            let how = match name {
+                Name::Registry(remote) if places.registries()?.open(remote)?.wants_digest_first() => {
+                    "the registry wants the digest first: the packed layer waits in a spool in the store's folder"
+                }
+                Name::Registry(_) => "sent as it is made",
+                _ => "written as it is made",
+            };
+            let _ = writeln!(text, "image     {name}: {how}");
+        }
+        Ok(text)
     }
 
     /// Builds.
     pub fn run(self, places: &Places, watch: &Watch) -> Result<Built> {
         let Ready { mut order, disk } = self;
         let goals = order.names.iter().map(|name| Ok(places.goal(name)?)).collect::<Result<Vec<_>>>()?;
-        let sink = Tee::new(goals.iter().map(|goal| goal.sink.clone()).collect());
+        // What can be read again may be sent again, so the others may fall behind it.
+        let leader = order.names.iter().position(|name| matches!(name, Name::Store(_)));
+        let sink = Tee::new(goals.iter().map(|goal| goal.sink.clone()).collect(), |at| {
+            leader.is_none_or(|leader| leader == at)
+        });
         let mut report = None;
         if let Some(prepared) = disk {
             let (layer, told) = disk_layer(prepared, &sink, &order.pack, places, watch)?;
@@ -113,9 +134,14 @@ impl Ready {
             order.recipe.layers.push(boot.layer(&sink, &order.pack, &mut order.recipe.labels)?);
         }
         let document = image::write(&sink, &order.recipe, &[])?;
+        for (at, why) in sink.fallen() {
+            let Some(leader) = leader else { return Err(why.into()) };
+            send_again(places, &order.names[leader], &document, &goals[at])?;
+        }
         let mut index = None;
         for (goal, name) in goals.iter().zip(&order.names) {
-            let named = if order.append { joined(places, name, &document, &order.recipe)? } else { document.clone() };
+            let named =
+                if order.append { joined(places, name, &document, &order.recipe)? } else { document.clone() };
             goal.sink.put(&named, goal.tag.as_deref())?;
             goal.sink.close()?;
             index = order.append.then_some(named.digest);
@@ -149,6 +175,13 @@ impl BuiltLayer {
             compression: layer.compression.name(),
         }
     }
+}
+
+/// Brings the image from the store to a place that fell behind.
+fn send_again(places: &Places, from: &Name, document: &Document, to: &Goal) -> Result<()> {
+    let (found, which) = (places.find(from)?, Which::Digest(document.digest));
+    copy(&*found.place, &which, &*to.sink, None, &Options::default(), &Progress::default())?;
+    Ok(())
 }
 
 fn disk_layer(

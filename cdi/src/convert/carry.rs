@@ -17,7 +17,9 @@ use crate::run::watch::{Phase, Watch};
 use crate::run::{stream, tables};
 use crate::source::Source;
 use crate::spool::Spool;
-use crate::target::{BlockTarget, Claim, FileOptions, Finished, Order, Started, Nowhere, StdoutTarget, Target};
+use crate::target::{
+    BlockTarget, Claim, FileOptions, Finished, Nowhere, Order, Started, StdoutTarget, Target,
+};
 use crate::{Error, Kind, Result};
 use disk_format::qcow2::write::{Compression, Options};
 use disk_format::{Image, ReadAt};

@@ -99,8 +99,7 @@ pub(super) fn gather(request: &Request, target: Place) -> Result<Opened> {
         _ => request.output,
     };
     let format = if kept.is_some() { Format::Raw } else { format };
-    let facts =
-        Facts { source: source.facts().clone(), layers, format, kept, virtual_size, target, output };
+    let facts = Facts { source: source.facts().clone(), layers, format, kept, virtual_size, target, output };
     Ok(Opened { source, facts, way })
 }
 
@@ -153,7 +152,8 @@ fn by_stream(request: &Request, source: &dyn Source) -> Result<Found> {
         }
     };
     // Bytes that go through as they are.
-    let size = size.or_else(|| source.facts().size.filter(|_| layers.is_empty() && is_as_it_is(request, format)));
+    let size =
+        size.or_else(|| source.facts().size.filter(|_| layers.is_empty() && is_as_it_is(request, format)));
     Ok((Way::Stream(Stream { reader: Box::new(reader), counted, boundaries, from: 0 }), layers, format, size))
 }
 

@@ -57,10 +57,7 @@ pub(super) fn text(facts: &Facts, plan: &Plan) -> String {
         let _ = writeln!(text, "{name:9} {value}");
     };
     line("source", &format!("{} ({size}, {})", facts.source.name, layers.join(" in ")));
-    line(
-        "target",
-        &format!("{} ({}, disk of {disk})", target_name(&facts.target), output_name(facts)),
-    );
+    line("target", &format!("{} ({}, disk of {disk})", target_name(&facts.target), output_name(facts)));
     line("flow", plan.flow.name());
     plan.reasons.iter().for_each(|reason| line("because", reason));
     let readers =

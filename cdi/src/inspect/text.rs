@@ -1,7 +1,8 @@
 //! A report for people: lines of `name: value`, at most 80 columns where words allow it.
 
 use super::report::{
-    ContainerImage, Content, Disk, Filesystem, Optical, Partition, PartitionTable, Reference, Report, Seed, System, Usage,
+    ContainerImage, Content, Disk, Filesystem, Optical, Partition, PartitionTable, Reference, Report, Seed,
+    System, Usage,
 };
 use crate::size::human;
 use std::fmt::Write;
@@ -118,7 +119,8 @@ impl Page {
 
     fn push(&mut self, line: &str) {
         // What an image says of itself is shown and not obeyed.
-        let line: String = line.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect();
+        let line: String =
+            line.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect();
         self.text.push_str(line.trim_end());
         self.text.push('\n');
     }
@@ -140,13 +142,15 @@ impl Page {
                 self.line("label", &format!("{name}={value}"));
             }
             if let Some(boot) = &chosen.boot {
-                let initrd = boot.initrd.as_ref().map(|initrd| format!(", initrd {initrd}")).unwrap_or_default();
+                let initrd =
+                    boot.initrd.as_ref().map(|initrd| format!(", initrd {initrd}")).unwrap_or_default();
                 self.line("kernel", &format!("{}{initrd}, {:?}", boot.kernel, boot.cmdline));
             }
         }
         if let Some(file) = &image.file {
             let (owner, group) = (file.uid, file.gid);
-            let what = format!("{}, of {owner}:{group}, mode {}, layer {}", file.path, file.mode, file.compression);
+            let what =
+                format!("{}, of {owner}:{group}, mode {}, layer {}", file.path, file.mode, file.compression);
             self.line("disk file", &what);
         }
         if let Some(all) = &image.registries {

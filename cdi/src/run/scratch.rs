@@ -3,9 +3,9 @@
 
 use super::holes::{DataMap, Sparse};
 use crate::source::data_map;
-use crate::spool::nameless;
 use crate::target::{Finished, Order, Target};
 use crate::{Error, Result};
+use container_disk::nameless;
 use disk_format::{Format, read_at::FileAt};
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -136,7 +136,10 @@ impl Source for ImageDisk {
 
 fn locate(found: &Found, document: &Document, options: &Options) -> Result<Located> {
     let Content::Manifest(manifest) = &document.content else {
-        return Err(Error::refused(format!("{} is an index where an image was expected", found.place.name())));
+        return Err(Error::refused(format!(
+            "{} is an index where an image was expected",
+            found.place.name()
+        )));
     };
     let how = locate::Options { path: options.path.clone(), one_pass: true, limit: options.limit };
     Ok(locate::disk(&*found.place, manifest, &how)?)

@@ -9,7 +9,9 @@ use crate::aside::Aside;
 use crate::digest::Hasher;
 use crate::image::Config;
 use crate::layout::blobs::Held;
-use crate::manifest::{self, Descriptor, Document, IMAGE_CONFIG_MEDIA_TYPE, Manifest, OCI_IMAGE_MEDIA_TYPE};
+use crate::manifest::{
+    self, Descriptor, Document, IMAGE_CONFIG_MEDIA_TYPE, Manifest, OCI_IMAGE_MEDIA_TYPE, descriptor,
+};
 use crate::pack::Compression;
 use crate::place::{Blob, Place, Which};
 use crate::section::Cursor;
@@ -189,15 +191,4 @@ impl Place for DockerArchive {
         }
         Ok(Arc::new(Held { name, digest, bytes: Arc::clone(bytes) }))
     }
-}
-
-fn descriptor(media_type: &str, digest: &Digest, size: u64) -> Result<Descriptor> {
-    let size =
-        i64::try_from(size).map_err(|_| Error::refused(format!("{digest} is too large to be named")))?;
-    Ok(Descriptor {
-        media_type: media_type.to_owned(),
-        digest: digest.to_string(),
-        size,
-        ..Descriptor::default()
-    })
 }

@@ -2,9 +2,9 @@
 
 use super::{Config, Recipe};
 use crate::manifest::{
-    Content, Descriptor, Document, IMAGE_CONFIG_MEDIA_TYPE, IMAGE_DOCKER_CONFIG_MEDIA_TYPE,
+    Content, Document, IMAGE_CONFIG_MEDIA_TYPE, IMAGE_DOCKER_CONFIG_MEDIA_TYPE,
     IMAGE_DOCKER_LAYER_GZIP_MEDIA_TYPE, IMAGE_MANIFEST_LIST_MEDIA_TYPE, IMAGE_MANIFEST_MEDIA_TYPE, Index,
-    Manifest, OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE, Platform,
+    Manifest, OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE, Platform, descriptor,
 };
 use crate::pack::Compression;
 use crate::{Digest, Error, Result};
@@ -129,16 +129,6 @@ fn layer_type(kind: Kind, compression: Compression) -> Result<&'static str> {
             Err(Error::usage("a Docker manifest cannot name a zstd layer; use gzip, or an OCI manifest"))
         }
     }
-}
-
-fn descriptor(media_type: &str, digest: &Digest, size: u64) -> Result<Descriptor> {
-    let size = i64::try_from(size).map_err(|_| Error::usage(format!("{digest} is too large to be named")))?;
-    Ok(Descriptor {
-        media_type: media_type.to_owned(),
-        digest: digest.to_string(),
-        size,
-        ..Descriptor::default()
-    })
 }
 
 fn document(value: &impl serde::Serialize) -> Result<Document> {

@@ -56,7 +56,7 @@ use crate::manifest::{Descriptor, Document};
 use crate::place::{Blob, BlobWriter, Place, Sink, Which};
 use crate::reference::Remote;
 use client::runtime;
-use config::Access;
+use config::{Access, Manner};
 use line::Line;
 use repository::{Mirror, Repository};
 use std::collections::HashMap;
@@ -114,6 +114,11 @@ impl Registries {
 }
 
 impl Registry {
+    /// Whether it takes a blob only when its digest is known before the first byte.
+    pub fn wants_digest_first(&self) -> bool {
+        self.0.manner() == Manner::Whole
+    }
+
     /// Blobs may be mounted from this other repository, if it is of the same host.
     pub fn mount_from(&self, other: &Remote) {
         let mut siblings = self.0.siblings.lock().unwrap_or_else(PoisonError::into_inner);

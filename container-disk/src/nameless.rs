@@ -1,0 +1,31 @@
+//! A file without a name: it is gone with its last holder, whatever happens to the process.
+
+use rustix::fs::{CWD, Mode, OFlags};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// Makes one in `folder`.
+pub fn nameless(folder: &Path) -> io::Result<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    if let Ok(fd) = rustix::fs::openat(CWD, folder, flags, Mode::RUSR | Mode::WUSR) {
+        return Ok(File::from(fd));
+    }
+    named_for_a_moment(folder)
+}
+
+/// For file systems without O_TMPFILE; also gives the better error where nothing can be made.
+fn named_for_a_moment(folder: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = File::options();
+    options.read(true).write(true).create_new(true).mode(0o600);
+    let mut tries = 0;
+    loop {
+        let path = folder.join(format!(".coracle-spool-{}-{tries}", std::process::id()));
+        match options.open(&path) {
+            Ok(file) => return std::fs::remove_file(&path).map(|()| file),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tries < 100 => tries += 1,
+            Err(e) => return Err(e),
+        }
+    }
+}

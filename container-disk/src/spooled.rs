@@ -1,0 +1,82 @@
+//! A sink for places that want to know a blob's digest before its first byte: what is being built waits in a file
+//! without a name until its digest is known. What is copied goes straight through.
+
+use crate::digest::Counted;
+use crate::manifest::{Descriptor, Document, IMAGE_LAYER_MEDIA_TYPE, descriptor};
+use crate::place::{BlobWriter, Sink};
+use crate::{Digest, Error, Result, nameless};
+use std::fs::{self, File};
+use std::io::{self, Seek, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Such a sink.
+pub(crate) struct Spooled {
+    sink: Arc<dyn Sink>,
+    folder: PathBuf,
+}
+
+impl Spooled {
+    /// What waits does so in `folder`, which is made if need be.
+    pub(crate) fn new(sink: Arc<dyn Sink>, folder: PathBuf) -> Spooled {
+        Spooled { sink, folder }
+    }
+}
+
+struct Writer<'a> {
+    sink: &'a dyn Sink,
+    spool: Counted<File>,
+}
+
+impl Sink for Spooled {
+    fn has(&self, descriptor: &Descriptor) -> Result<bool> {
+        self.sink.has(descriptor)
+    }
+
+    fn begin(&self, promised: Option<&Descriptor>) -> Result<Box<dyn BlobWriter + '_>> {
+        if promised.is_some() {
+            return self.sink.begin(promised);
+        }
+        let cannot = |e| Error::io(format!("cannot make a spool in {}", self.folder.display()), e);
+        fs::create_dir_all(&self.folder).map_err(cannot)?;
+        let file = nameless(&self.folder).map_err(cannot)?;
+        Ok(Box::new(Writer { sink: &*self.sink, spool: Counted::new(file) }))
+    }
+
+    fn resume(&self, promised: &Descriptor) -> Result<(u64, Box<dyn BlobWriter + '_>)> {
+        self.sink.resume(promised)
+    }
+
+    fn put(&self, document: &Document, tag: Option<&str>) -> Result<()> {
+        self.sink.put(document, tag)
+    }
+
+    fn close(&self) -> Result<()> {
+        self.sink.close()
+    }
+}
+
+impl Write for Writer<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.spool.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.spool.flush()
+    }
+}
+
+impl BlobWriter for Writer<'_> {
+    fn finish(self: Box<Self>) -> Result<(Digest, u64)> {
+        let (mut file, digest, size) = self.spool.finish();
+        let cannot = |e| Error::io("cannot read the spool of a blob again", e);
+        file.rewind().map_err(cannot)?;
+        let promised = descriptor(IMAGE_LAYER_MEDIA_TYPE, &digest, size)?;
+        if !self.sink.has(&promised)? {
+            let mut writer = self.sink.begin(Some(&promised))?;
+            io::copy(&mut file, &mut writer).map_err(|e| Error::io(format!("cannot send {digest}"), e))?;
+            writer.finish()?;
+        }
+        Ok((digest, size))
+    }
+}

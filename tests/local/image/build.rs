@@ -1,0 +1,193 @@
+//! `coracle build`: any disk in, the same bytes out on any machine.
+
+use super::*;
+
+#[test]
+fn every_disk_comes_back_out_of_its_image() {
+    let place = place(1);
+    place.shell("xz -k disk.raw; zstd -q -k disk.qcow2; tar -czf disk.tar.gz disk.raw; xz -k disk.qcow2");
+    place.shell("mkdir iso; head -c 3M disk.raw >iso/a; genisoimage -quiet -o disk.iso iso");
+    for name in ["disk.raw", "disk.qcow2", "disk.raw.xz", "disk.qcow2.zst", "disk.qcow2.xz", "disk.tar.gz"] {
+        for layer in ["none", "gzip", "zstd"] {
+            for format in ["keep", "raw", "qcow2"] {
+                place.run(&["build", "-t", "os", "--layer", layer, "--format", format, name]).ok();
+                place.run(&["convert", "os", "back.img"]).ok();
+                place.is_the_disk("back.img");
+            }
+        }
+        place.run(&["build", "-t", "os", name]).ok();
+        assert_eq!(told(place.run(&["inspect", "--json", "os"]), "/format"), "qcow2", "{name}");
+    }
+    place.run(&["build", "-t", "cd", "disk.iso"]).ok();
+    assert_eq!(told(place.run(&["inspect", "--json", "cd"]), "/format"), "iso");
+    place.shell("cat disk.raw | (exit 0)");
+    let ran = place.shell(&format!(
+        "{PROGRAM} build -t piped - <disk.raw && {PROGRAM} convert piped - | cmp - disk.raw"
+    ));
+    assert!(ran.is_empty());
+}
+
+#[test]
+fn the_same_disk_and_flags_give_the_same_digest() {
+    let place = place(2);
+    place.shell("cp disk.qcow2 other-name.qcow2; touch -d 2001-01-01 other-name.qcow2; cat disk.qcow2 >copy");
+    let digests: Vec<String> = ["1", "2", "3", "7"]
+        .iter()
+        .flat_map(|threads| {
+            ["disk.qcow2", "other-name.qcow2", "copy"]
+                .map(|name| built(&place, &["-t", "os", "--layer", "gzip", "--threads", threads, name]))
+        })
+        .collect();
+    assert!(digests.iter().all(|digest| *digest == digests[0]), "{digests:?}");
+    let zstd =
+        ["1", "2", "5"].map(|n| built(&place, &["-t", "os", "--threads", n, "--memory", "64M", "disk.raw"]));
+    assert!(zstd.iter().all(|digest| *digest == zstd[0] && *digest != digests[0]), "{zstd:?}");
+
+    // A date is part of it; where it is said does not matter.
+    let dated = built(&place, &["-t", "os", "--created", "2026-01-31T12:00:00Z", "disk.raw"]);
+    assert_ne!(dated, zstd[0]);
+    let epoch = place
+        .command(&["build", "--json", "-t", "os", "disk.raw"])
+        .env("SOURCE_DATE_EPOCH", "1769860800")
+        .output();
+    assert_eq!(told(Ran::of(epoch.unwrap()), "/digest"), dated);
+    assert_eq!(
+        told(place.run(&["inspect", "--json", "os"]), "/image/chosen/created"),
+        "2026-01-31T12:00:00Z"
+    );
+}
+
+#[test]
+fn what_is_said_of_an_image_is_in_it() {
+    let place = place(3);
+    place
+        .run(&[
+            "build",
+            "-t",
+            "os:1",
+            "--label",
+            "a.b=c=d",
+            "--annotation",
+            "x=y",
+            "--arch",
+            "arm64/v8",
+            "--instancetype",
+            "u1.medium",
+            "--preference",
+            "fedora",
+            "disk.qcow2",
+        ])
+        .ok();
+    let json = place.run(&["inspect", "--arch", "arm64", "--json", "os:1"]).ok().json();
+    let chosen = &json["image"]["chosen"];
+    assert_eq!(chosen["architecture"], "arm64");
+    assert_eq!(chosen["labels"]["a.b"], "c=d");
+    assert_eq!(chosen["labels"]["instancetype.kubevirt.io/default-instancetype"], "u1.medium");
+    let env: Vec<&str> = chosen["env"].as_array().unwrap().iter().map(|e| e.as_str().unwrap()).collect();
+    assert!(env.contains(&"INSTANCETYPE_KUBEVIRT_IO_DEFAULT_INSTANCETYPE=u1.medium"), "{env:?}");
+    assert!(env.contains(&"INSTANCETYPE_KUBEVIRT_IO_DEFAULT_PREFERENCE=fedora"), "{env:?}");
+    let file = &json["image"]["file"];
+    assert_eq!((file["uid"].as_u64(), file["gid"].as_u64()), (Some(107), Some(107)));
+    assert_eq!((file["path"].as_str(), file["mode"].as_str()), (Some("disk/disk.img"), Some("0444")));
+}
+
+#[test]
+fn images_of_several_architectures_share_a_name() {
+    let place = place(4);
+    built(&place, &["-t", "os", "--arch", "amd64", "disk.qcow2"]);
+    place.shell("qemu-img create -q -f raw other.raw 3M");
+    place.run(&["build", "-t", "os", "--arch", "arm64", "--append-arch", "other.raw"]).ok();
+    let both = place.run(&["inspect", "--arch", "amd64", "--json", "os"]).ok().json();
+    assert_eq!(both["image"]["architectures"], serde_json::json!(["amd64", "arm64"]));
+    place.run(&["convert", "--arch", "amd64", "os", "amd64.img"]).ok();
+    place.is_the_disk("amd64.img");
+    place.run(&["convert", "--arch", "arm64", "os", "arm64.img"]).ok();
+    assert_eq!(place.bytes("arm64.img").len(), 3 << 20);
+    place.run(&["convert", "--arch", "s390x", "os", "none.img"]).refused(4, "it has amd64, arm64");
+    // Again: replaced, not added.
+    place.run(&["build", "-t", "os", "--arch", "arm64", "--append-arch", "disk.raw"]).ok();
+    let again = place.run(&["inspect", "--arch", "arm64", "--json", "os"]).ok().json();
+    assert_eq!(again["image"]["architectures"], serde_json::json!(["amd64", "arm64"]));
+    place.run(&["convert", "--arch", "arm64", "os", "new.img"]).ok();
+    place.is_the_disk("new.img");
+    place.run(&["verify", "os"]).ok();
+}
+
+#[test]
+fn a_kernel_is_an_image_too() {
+    let place = place(5);
+    place.shell("echo kernel >vmlinuz; echo initrd >initrd.img");
+    place.run(&["build", "-t", "boot", "--kernel", "vmlinuz", "--initrd", "initrd.img"]).ok();
+    let json = place.run(&["inspect", "--json", "boot"]).ok().json();
+    let boot = &json["image"]["chosen"]["boot"];
+    assert_eq!(boot["cmdline"], "console=ttyS0");
+    assert_eq!(boot["kernel"], "/boot/vmlinuz");
+    let labels = &json["image"]["chosen"]["labels"];
+    assert_eq!(labels["io.coracle.kernel"], "/boot/vmlinuz");
+    assert_eq!(labels["io.coracle.initrd"], "/boot/initrd.img");
+    place.run(&["verify", "boot"]).ok();
+    place.run(&["convert", "--path", "/boot/vmlinuz", "-f", "raw", "boot", "out"]).ok();
+    assert_eq!(place.bytes("out"), b"kernel\n");
+
+    place.run(&["build", "-t", "both", "--kernel", "vmlinuz", "--cmdline", "quiet", "disk.qcow2"]).ok();
+    place.run(&["convert", "both", "disk.img"]).ok();
+    place.is_the_disk("disk.img");
+    place.run(&["build", "-t", "x", "--initrd", "initrd.img", "disk.raw"]).refused(2, "--kernel");
+    place.run(&["build", "-t", "x", "--kernel", "nothing"]).refused(4, "nothing");
+    place.run(&["build", "-t", "x"]).refused(2, "DISK");
+}
+
+#[test]
+fn what_makes_no_image_leaves_none() {
+    let place = place(6);
+    place.shell(
+        "qemu-img create -q -f qcow2 -b disk.raw -F raw over.qcow2; head -c 1M disk.qcow2 >short.qcow2",
+    );
+    place.shell(
+        "qemu-img create -q -f vmdk disk.vmdk 1M; xz -k disk.raw; head -c 20000 disk.raw.xz >short.xz",
+    );
+    for (args, code, said) in [
+        (&["over.qcow2"][..], 3, "backing file"),
+        (&["short.qcow2"], 3, "short.qcow2"),
+        (&["disk.vmdk"], 3, "vmdk"),
+        (&["short.xz"], 3, "short.xz"),
+        (&["nothing.raw"], 4, "nothing.raw"),
+        (&["--max-size", "1M", "disk.raw"], 3, "--max-size"),
+        (
+            &[
+                "--checksum",
+                "sha256:0000000000000000000000000000000000000000000000000000000000000000",
+                "disk.raw",
+            ],
+            3,
+            "digest",
+        ),
+        (&["--layer", "zstd", "--manifest", "docker", "disk.raw"], 2, "gzip"),
+        (&["--format", "raw", "--compress", "zstd", "disk.raw"], 2, "--compress"),
+        (&["--label", "nothing", "disk.raw"], 2, "NAME=VALUE"),
+        (&["--created", "yesterday", "disk.raw"], 2, "seconds since 1970"),
+        (&["--push", "disk.raw"], 2, "docker://"),
+    ] {
+        place.run(&[&["build", "-t", "os"], args].concat()).refused(code, said);
+        assert!(place.run(&["images", "-q"]).ok().out.is_empty(), "{args:?}");
+    }
+    place.run(&["prune"]).ok();
+    let store = place.path(".local/share/coracle/store");
+    assert_eq!(files(&store.join("blobs")), 0, "nothing is left");
+}
+
+#[test]
+fn the_plan_tells_where_a_disk_waits() {
+    let place = place(7);
+    let plan = |args: &[&str]| {
+        String::from_utf8(place.run(&[&["build", "-t", "os", "--plan"], args].concat()).ok().out).unwrap()
+    };
+    assert!(plan(&["disk.qcow2"]).contains("nothing beside the target"));
+    assert!(plan(&["--format", "raw", "disk.qcow2"]).contains("nothing beside the target"));
+    assert!(plan(&["disk.raw"]).contains("the store's folder"));
+    place.shell("xz -k disk.qcow2");
+    assert!(plan(&["disk.qcow2.xz"]).contains("the store's folder"));
+    std::fs::write(place.path("whole.toml"), "[host.\"h:1\"]\nupload = \"whole\"\n").unwrap();
+    let text = plan(&["disk.qcow2", "--registries", "whole.toml", "-t", "docker://h:1/os"]);
+    assert!(text.contains("wants the digest first"), "{text}");
+}

@@ -1,0 +1,57 @@
+//! What a name means, and what is in the store.
+
+use super::*;
+
+#[test]
+fn a_name_is_a_path_or_an_image_and_never_a_guess() {
+    let place = place(1);
+    place.run(&["build", "-t", "disk.qcow2", "disk.qcow2"]).ok();
+    place.run(&["inspect", "disk.qcow2"]).refused(2, "write ./disk.qcow2 or store:disk.qcow2");
+    place.run(&["convert", "./disk.qcow2", "a.img"]).ok();
+    place.run(&["convert", "store:disk.qcow2", "b.img"]).ok();
+    place.is_the_disk("a.img");
+    place.is_the_disk("b.img");
+    // An output without a scheme is a path, an image is never one.
+    place.run(&["tag", "disk.qcow2", "os:1"]).ok();
+    place.run(&["convert", "os:1", "os:2"]).ok();
+    place.is_the_disk("os:2");
+    place
+        .run(&["convert", "disk.raw", "docker://h/win:1"])
+        .refused(2, "coracle build -t docker://h/win:1 disk.raw");
+    place.run(&["convert", "disk.raw", "store:win"]).refused(2, "coracle build");
+    for (name, code, said) in [
+        ("oci:nothing", 4, "nothing"),
+        ("store:nothing", 4, "nothing"),
+        ("docker-archive:nothing.tar", 4, "nothing.tar"),
+        ("docker://no-repository", 2, "docker://HOST/REPO"),
+        ("s3://bucket/key", 2, "docker://"),
+        ("Nothing", 4, "Nothing"),
+    ] {
+        place.run(&["inspect", name]).refused(code, said);
+    }
+}
+
+#[test]
+fn the_store_is_listed_named_and_emptied() {
+    let place = place(2);
+    let text = |args: &[&str]| String::from_utf8(place.run(args).ok().out).unwrap();
+    assert_eq!(text(&["images", "-q"]), "");
+    assert!(!place.path(".local").exists(), "looking makes nothing");
+    let digest = built(&place, &["-t", "os:1", "-t", "group/os", "disk.qcow2"]);
+    place.run(&["tag", "os:1", "os:2"]).ok();
+    assert_eq!(text(&["images", "-q"]), "group/os:latest\nos:1\nos:2\n");
+    let listed = place.run(&["images", "--json"]).ok().json();
+    assert_eq!(listed["images"].as_array().unwrap().len(), 3);
+    assert!(listed["images"].as_array().unwrap().iter().all(|image| image["digest"] == digest.as_str()));
+    place.run(&["rmi", "os:1", "group/os"]).ok();
+    assert!(text(&["prune"]).starts_with("0 blobs"));
+    place.run(&["convert", "os:2", "out.img"]).ok();
+    place.run(&["rmi", "os:2"]).ok();
+    assert_eq!(place.run(&["prune", "--json"]).ok().json()["blobs"], 3);
+    place.run(&["rmi", "os:2"]).refused(4, "os:2");
+    place.run(&["tag", "nothing", "os"]).refused(4, "nothing");
+    place.run(&["rmi", "docker://h/os"]).refused(2, "not in the store");
+    let store =
+        place.command(&["images", "--json"]).env("CORACLE_STORE", place.path("other")).output().unwrap();
+    assert!(Ran::of(store).ok().json()["store"].as_str().unwrap().ends_with("/other"));
+}
