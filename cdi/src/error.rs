@@ -67,7 +67,7 @@ impl Error {
         self
     }
 
-    /// An I/O error on `what` ("cannot read /x/y"). An error of this crate or of `disk-format` that travelled inside
+    /// An I/O error on `what` ("cannot read /x/y"). An error of this crate or of one below that travelled inside
     /// `io::Error` is taken out again, so the kind and the sentence survive a chain of readers.
     pub fn io(what: impl Into<String>, e: io::Error) -> Self {
         let e = match e.downcast::<Error>() {
@@ -75,6 +75,10 @@ impl Error {
             Err(e) => e,
         };
         let e = match e.downcast::<disk_format::Error>() {
+            Ok(theirs) => return theirs.into(),
+            Err(e) => e,
+        };
+        let e = match e.downcast::<container_disk::Error>() {
             Ok(theirs) => return theirs.into(),
             Err(e) => e,
         };
@@ -123,6 +127,25 @@ impl std::error::Error for Error {
 impl From<Error> for io::Error {
     fn from(e: Error) -> io::Error {
         io::Error::other(e)
+    }
+}
+
+impl From<container_disk::Error> for Error {
+    fn from(e: container_disk::Error) -> Error {
+        use container_disk::Kind as Theirs;
+        let kind = match e.kind() {
+            Theirs::Failed => Kind::Failed,
+            Theirs::Usage => Kind::Usage,
+            Theirs::Refused => Kind::Refused,
+            Theirs::NotFound => Kind::NotFound,
+            Theirs::Auth => Kind::Auth,
+        };
+        let (what, cause) = e.into_parts();
+        let error = Error::new(kind, what);
+        match cause {
+            Some(cause) => error.because(cause),
+            None => error,
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use crate::journal::Mode;
 use crate::size::human;
 use crate::source;
 use crate::{Error, Kind, Result};
+use disk_format::judge::Judge;
 use disk_format::{Codec, Format};
 
 /// Everything a plan is made from.
@@ -326,6 +327,9 @@ fn buffers(facts: &Facts, wishes: &Wishes, flow: Flow, workers: usize) -> Buffer
         vec![("program", PROGRAM), ("buffers", buffers as u64 * piece), ("workers", workers as u64 * piece)];
     if facts.format == Format::Qcow2 {
         account.push(("tables", TABLES));
+    }
+    if facts.kept.is_some() && !flow.seeks() {
+        account.push(("checking the image", Judge::MEMORY));
     }
     if flow.in_order() || flow == Flow::SpoolThenOrder {
         account.push(("ordering", (buffers + workers) as u64 * piece));

@@ -112,9 +112,14 @@ impl Places {
                 Ok(Goal { sink, tag: remote.tag.clone(), registry: Some(registry) })
             }
             Name::Store(local) => goal(Arc::new(self.store()?), Some(local.to_string())),
-            Name::Layout(path, tag) => goal(Arc::new(Layout::create(path)?), tag.clone()),
-            Name::OciArchive(path, tag) => goal(Arc::new(OciArchiveSink::create(path)?), tag.clone()),
+            Name::Layout(path, tag) => goal(Arc::new(Layout::create(path)?), named(tag)),
+            Name::OciArchive(path, tag) => goal(Arc::new(OciArchiveSink::create(path)?), named(tag)),
             Name::DockerArchive(path, tag) => goal(Arc::new(DockerArchiveSink::create(path)?), tag.clone()),
         }
     }
+}
+
+/// An image without a name in its layout could not be told from the next one.
+fn named(tag: &Option<String>) -> Option<String> {
+    Some(tag.clone().unwrap_or_else(|| "latest".to_owned()))
 }

@@ -19,6 +19,7 @@ pub mod extent;
 pub mod format;
 pub mod guest;
 pub mod image;
+pub mod judge;
 pub mod look;
 pub mod qcow2;
 pub mod raw;

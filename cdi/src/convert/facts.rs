@@ -1,6 +1,7 @@
 //! Finds out what the plan is made from: opens the source, peels what is around the disk, reads the first header.
 
 use super::{Keep, Request};
+use crate::filter::judged::Judged;
 use crate::filter::progress::{Count, Counted};
 use crate::filter::stack::{self, Stack};
 use crate::filter::verify::Verify;
@@ -117,7 +118,8 @@ fn by_offset(
     let format = request.source_format.unwrap_or_else(|| Format::probe(head));
     let mut image = disk_format::open(format, bytes.clone(), limits(request))?;
     if is_kept(request, format) {
-        // It opened, so its tables are where they say and it refers to nothing outside; now it is only bytes.
+        // It refers to nothing outside, and its tables are sound; now it is only bytes.
+        walk(&*image)?;
         image = disk_format::open(Format::Raw, bytes.clone(), limits(request))?;
     }
     if matches!(format, Format::Raw | Format::Iso) && source.data_map().is_some() {
@@ -154,7 +156,21 @@ fn by_stream(request: &Request, source: &dyn Source) -> Result<Found> {
     // Bytes that go through as they are.
     let size =
         size.or_else(|| source.facts().size.filter(|_| layers.is_empty() && is_as_it_is(request, format)));
-    Ok((Way::Stream(Stream { reader: Box::new(reader), counted, boundaries, from: 0 }), layers, format, size))
+    let name = &source.facts().name;
+    let reader: Box<dyn Read + Send> = match is_kept(request, format) {
+        true => Box::new(Judged::new(reader, name, limits(request))),
+        false => Box::new(reader),
+    };
+    Ok((Way::Stream(Stream { reader, counted, boundaries, from: 0 }), layers, format, size))
+}
+
+/// Reads all tables of an image; they are checked as they are read.
+fn walk(image: &dyn Image) -> Result<()> {
+    let mut from = Some(0).filter(|_| image.virtual_size() > 0);
+    while let Some(guest) = from {
+        from = image.window(guest)?.next.filter(|&next| next > guest);
+    }
+    Ok(())
 }
 
 /// What the layers may take; the rest of the bound is for buffers, and the plan checks the sum.

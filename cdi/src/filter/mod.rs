@@ -20,6 +20,7 @@
 //! | lanes | `lanes/` | independent units decoded in parallel, handed on in order, under one memory bound |
 //! | ahead | `ahead.rs` | runs a reader on its own thread with bounded, recycled buffers |
 //! | limit | `limit.rs` | ends a decompression bomb |
+//! | judged | `judged.rs` | checks an image file that goes through as it is |
 //! | verify | `verify.rs` | compares the digest of all bytes at the end |
 //! | progress | `progress.rs` | counts bytes where others can see them |
 //!
@@ -32,6 +33,7 @@
 pub mod ahead;
 pub mod detect;
 mod gzip;
+pub(crate) mod judged;
 mod lanes;
 pub mod limit;
 mod marks;

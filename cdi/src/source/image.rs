@@ -9,7 +9,7 @@
 //! A registry is never read by offset here: no digest could be checked, so a mirror could give bytes that nobody signed.
 
 use super::{Facts, Identity, Source};
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 use container_disk::locate::{self, Located};
 use container_disk::manifest::{Content, Document};
 use container_disk::open::{Found, Places};
@@ -143,23 +143,4 @@ fn locate(found: &Found, document: &Document, options: &Options) -> Result<Locat
     };
     let how = locate::Options { path: options.path.clone(), one_pass: true, limit: options.limit };
     Ok(locate::disk(&*found.place, manifest, &how)?)
-}
-
-impl From<container_disk::Error> for Error {
-    fn from(e: container_disk::Error) -> Error {
-        use container_disk::Kind as Theirs;
-        let kind = match e.kind() {
-            Theirs::Failed => Kind::Failed,
-            Theirs::Usage => Kind::Usage,
-            Theirs::Refused => Kind::Refused,
-            Theirs::NotFound => Kind::NotFound,
-            Theirs::Auth => Kind::Auth,
-        };
-        let (what, cause) = e.into_parts();
-        let error = Error::new(kind, what);
-        match cause {
-            Some(cause) => error.because(cause),
-            None => error,
-        }
-    }
 }

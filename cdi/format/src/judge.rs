@@ -1,0 +1,130 @@
+//! Whether a file is a sound image, told as it passes: recognised by its first bytes, its tables read, nothing it
+//! refers to opened.
+//!
+//! Tables that come after the data they describe can only be read at the end, from what was kept of the file: at most
+//! [`KEPT`] bytes, which is many times what the usual tools leave for then. Of more, nobody knows.
+
+use crate::{Format, Limits, ReadAt, Result, StreamImage, stream};
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+
+/// Longer than what any format asks for again: two clusters of a qcow2, of 2 MiB at most.
+const PIECE: usize = 8 << 20;
+const KEPT: usize = 32 << 20;
+
+/// Takes a file's bytes in order.
+pub struct Judge {
+    limits: Limits,
+    image: Option<Box<dyn StreamImage>>,
+    piece: Vec<u8>,
+    base: u64,
+    kept: Kept,
+}
+
+/// What a file is that nothing speaks against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// A disk that can be read.
+    Sound(Format),
+    /// A disk, whose last tables lie where they could not be kept.
+    Unknown(Format),
+}
+
+impl Judge {
+    /// Bytes it may hold.
+    pub const MEMORY: u64 = (PIECE + KEPT) as u64;
+
+    /// Nothing has come yet.
+    pub fn new(limits: Limits) -> Judge {
+        Judge { limits, image: None, piece: Vec::new(), base: 0, kept: Kept::default() }
+    }
+
+    /// More of the file; an error is what is wrong with it.
+    pub fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let (now, rest) = bytes.split_at(bytes.len().min(PIECE - self.piece.len()));
+            self.piece.extend_from_slice(now);
+            bytes = rest;
+            if self.piece.len() == PIECE {
+                self.step(false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing more comes.
+    pub fn finish(mut self) -> Result<Verdict> {
+        self.step(true)?;
+        let Judge { image: Some(mut image), kept, .. } = self else { return Ok(Verdict::Unknown(Format::Raw)) };
+        if kept.overflowed {
+            return Ok(Verdict::Unknown(image.format()));
+        }
+        while image.leftover(&kept)?.is_some() {}
+        Ok(Verdict::Sound(image.format()))
+    }
+
+    fn step(&mut self, last: bool) -> Result<()> {
+        let image = match &mut self.image {
+            Some(image) => image,
+            none => {
+                let format = Format::probe(&self.piece[..self.piece.len().min(Format::HEAD)]);
+                none.insert(stream(format, self.limits)?)
+            }
+        };
+        let pushed = image.push(self.base, &self.piece, last)?;
+        for range in pushed.spool {
+            self.kept.keep(self.base, &self.piece, &range);
+        }
+        self.kept.size = self.base + self.piece.len() as u64;
+        let done = usize::try_from(pushed.keep_from.saturating_sub(self.base)).unwrap_or(usize::MAX);
+        let done = done.min(self.piece.len());
+        self.piece.drain(..done);
+        self.base += done as u64;
+        Ok(())
+    }
+}
+
+/// What was kept of the file, at its own offsets.
+#[derive(Default)]
+struct Kept {
+    ranges: BTreeMap<u64, Vec<u8>>,
+    held: usize,
+    overflowed: bool,
+    size: u64,
+}
+
+impl Kept {
+    fn keep(&mut self, base: u64, piece: &[u8], range: &Range<u64>) {
+        let at = |offset: u64| usize::try_from(offset.saturating_sub(base)).unwrap_or(usize::MAX);
+        let bytes = piece.get(at(range.start)..at(range.end)).unwrap_or_default();
+        self.overflowed |= self.held + bytes.len() > KEPT;
+        if self.overflowed {
+            self.ranges.clear();
+            return;
+        }
+        self.held += bytes.len();
+        // Ranges that touch are one, so that a read may cross them.
+        if let Some((start, before)) = self.ranges.range_mut(..range.start).next_back()
+            && start + before.len() as u64 == range.start
+        {
+            before.extend_from_slice(bytes);
+        } else {
+            self.ranges.insert(range.start, bytes.to_vec());
+        }
+    }
+}
+
+impl ReadAt for Kept {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let (start, bytes) = self.ranges.range(..=offset).next_back().ok_or(io::ErrorKind::UnexpectedEof)?;
+        let from = usize::try_from(offset - start).map_err(io::Error::other)?;
+        let bytes = bytes.get(from..).and_then(|rest| rest.get(..buf.len()));
+        buf.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+}

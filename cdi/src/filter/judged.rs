@@ -1,0 +1,46 @@
+//! An image file that goes through as it is, checked on the way.
+
+use crate::{Error, Result};
+use disk_format::Limits;
+use disk_format::judge::{Judge, Verdict};
+use std::io::{self, Read};
+
+/// Gives the same bytes; where they are no sound image, an error before their end.
+pub(crate) struct Judged<R> {
+    inner: R,
+    name: String,
+    judge: Option<Judge>,
+}
+
+impl<R: Read> Judged<R> {
+    pub(crate) fn new(inner: R, name: &str, limits: Limits) -> Self {
+        Judged { inner, name: name.to_owned(), judge: Some(Judge::new(limits)) }
+    }
+
+    fn judge(&mut self, bytes: &[u8]) -> Result<()> {
+        let refused = |e: disk_format::Error| Error::from(e);
+        if !bytes.is_empty() {
+            return self.judge.as_mut().map_or(Ok(()), |judge| judge.push(bytes)).map_err(refused);
+        }
+        match self.judge.take().map(Judge::finish).transpose().map_err(refused)? {
+            Some(Verdict::Unknown(format)) => Err(Error::refused(format!(
+                "{}: the tables of this {} come too late in the stream to be checked; give it as a file, or let it be \
+                 written anew: --format qcow2",
+                self.name,
+                format.name()
+            ))),
+            Some(Verdict::Sound(_)) | None => Ok(()),
+        }
+    }
+}
+
+impl<R: Read> Read for Judged<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if out.is_empty() {
+            return Ok(0);
+        }
+        let n = self.inner.read(out)?;
+        self.judge(&out[..n]).map_err(io::Error::other)?;
+        Ok(n)
+    }
+}
