@@ -216,6 +216,7 @@ fn an_index_of_ours_is_copied_whole() {
 fn umoci_unpacks_what_we_build() {
     let room = Room::new();
     let layout = room.layout("image");
+    // It does not know zstd.
     for compression in [Compression::None, Compression::Gzip] {
         let tag = compression.name();
         build(&layout, compression, image::Kind::Oci, &[tag]);
