@@ -45,7 +45,8 @@ impl Chance {
 /// Disk `n`: 0.3 to 1.5 MB, half of it noise.
 fn disk(n: u64) -> Vec<u8> {
     let size = 300_000 + n * 300_001;
-    let byte = |i: u64| if i % 2 == 0 { n } else { (i ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56 };
+    let byte =
+        |i: u64| if i.is_multiple_of(2) { n } else { (i ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56 };
     (0..size).map(|i| byte(i) as u8).collect()
 }
 
