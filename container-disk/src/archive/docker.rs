@@ -151,6 +151,14 @@ impl DockerArchive {
     }
 }
 
+/// A name as people write it: tools put the host in front that they would have asked, or their own.
+fn short(name: &str) -> &str {
+    match name.strip_prefix("docker.io/") {
+        Some(name) => name.strip_prefix("library/").unwrap_or(name),
+        None => name.strip_prefix("localhost/").unwrap_or(name),
+    }
+}
+
 impl Place for DockerArchive {
     fn name(&self) -> &str {
         &self.name
@@ -189,14 +197,6 @@ impl Place for DockerArchive {
             )));
         }
         Ok(Arc::new(Held { name, digest, bytes: Arc::clone(bytes) }))
-    }
-}
-
-/// A name as people write it: tools put the host in front that they would have asked, or their own.
-fn short(name: &str) -> &str {
-    match name.strip_prefix("docker.io/") {
-        Some(name) => name.strip_prefix("library/").unwrap_or(name),
-        None => name.strip_prefix("localhost/").unwrap_or(name),
     }
 }
 
