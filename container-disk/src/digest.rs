@@ -1,10 +1,10 @@
-//! Digests of blobs: `sha256:HEX` and `sha512:HEX`, and readers that check them as bytes pass.
+//! Digests of blobs: `sha256:HEX` and `sha512:HEX`, and readers and writers that compute them as bytes pass.
 
 use crate::{Error, Result};
 use sha2::Digest as _;
 use sha2::{Sha256, Sha512};
 use std::fmt;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::str::FromStr;
 
 /// What bytes hash to.
@@ -175,6 +175,38 @@ impl<R: Read> Read for Checked<R> {
     }
 }
 
+/// A writer that counts and hashes what passes.
+pub struct Counted<W> {
+    inner: W,
+    hash: Hasher,
+    size: u64,
+}
+
+impl<W: Write> Counted<W> {
+    /// Hashes with SHA-256.
+    pub fn new(inner: W) -> Self {
+        Counted { inner, hash: Hasher::new(), size: 0 }
+    }
+
+    /// The writer below, and the digest and size of what passed.
+    pub fn finish(self) -> (W, Digest, u64) {
+        (self.inner, self.hash.finish(), self.size)
+    }
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let n = self.inner.write(data)?;
+        self.hash.update(&data[..n]);
+        self.size += n as u64;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,5 +246,12 @@ mod tests {
             assert_eq!(e.kind(), Kind::Refused);
             assert!(e.to_string().contains(why), "{e}");
         }
+    }
+
+    #[test]
+    fn a_writer_tells_digest_and_size() {
+        let mut counted = Counted::new(Vec::new());
+        counted.write_all(b"abc").unwrap();
+        assert_eq!(counted.finish(), (b"abc".to_vec(), Digest::of(b"abc"), 3));
     }
 }
