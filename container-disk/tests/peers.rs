@@ -10,6 +10,7 @@ use container_disk::locate::{self, Located};
 use container_disk::manifest::{Content, Document, Manifest};
 use container_disk::pack::{Compression, LayerWriter, Options};
 use container_disk::place::{Place, Sink, Which};
+use container_disk::verify;
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -66,6 +67,29 @@ impl Room {
         said
     }
 
+    /// A verb of buildah or podman that wants to know whose signatures count. What it prints is one word.
+    fn containers(&self, program: &str, verb: &[&str], args: &[&str]) -> String {
+        let policy = self.at("policy.json");
+        let policy = ["--signature-policy", policy.to_str().unwrap()];
+        self.run(program, &[verb, &policy, args].concat()).trim().to_owned()
+    }
+
+    /// What a command mounts and names on its standard output is the disk as we build it.
+    fn check_mounted(&self, program: &str, mount: &str) {
+        let look = format!(
+            r#"root=$({mount}) && ls -A "$root" "$root/disk" && stat -c '%n %u:%g %a %Y' "$root"/disk/* && cp "$root"/disk/disk.img seen"#
+        );
+        // Whoever is not root mounts in a namespace of the program's own.
+        let said = match is_root() {
+            true => self.run("sh", &["-c", &look]),
+            false => self.run(program, &["unshare", "sh", "-c", &look]),
+        };
+        assert!(said.contains("/disk/disk.img 107:107 444 1700000000"), "{said}");
+        assert_eq!(said.lines().filter(|line| ["disk", "disk.img"].contains(line)).count(), 2, "{said}");
+        assert!(fs::read(self.at("seen")).unwrap() == disk());
+        fs::remove_file(self.at("seen")).unwrap();
+    }
+
     fn skopeo(&self, args: &[&str]) -> String {
         let policy = self.at("policy.json");
         let policy = policy.to_str().unwrap();
@@ -101,8 +125,21 @@ fn manifest(document: &Document) -> &Manifest {
 }
 
 fn located(place: &dyn Place, tag: &str) -> Located {
-    let document = image::choose::manifest(place, &Which::Tag(tag.into()), "amd64").unwrap();
+    located_at(place, &Which::Tag(tag.into()))
+}
+
+fn located_at(place: &dyn Place, which: &Which) -> Located {
+    let document = image::choose::manifest(place, which, "amd64").unwrap();
     locate::disk(place, manifest(&document), &locate::Options::default()).unwrap()
+}
+
+fn all_passed(place: &dyn Place, tag: &str) {
+    all_passed_at(place, &Which::Tag(tag.into()));
+}
+
+fn all_passed_at(place: &dyn Place, which: &Which) {
+    let checks = verify::verify(place, which, &verify::Options::default()).unwrap();
+    assert!(checks.iter().all(verify::Check::passed), "{checks:#?}");
 }
 
 fn bytes(mut located: Located) -> Vec<u8> {
@@ -143,10 +180,19 @@ fn skopeo_inspects_what_we_build() {
 fn skopeo_copies_what_we_build_and_checks_every_digest() {
     let room = Room::new();
     let layout = room.layout("image");
-    // It does not put zstd into a docker-archive.
-    for compression in [Compression::None, Compression::Gzip] {
+    for compression in ALL {
         let tag = compression.name();
-        build(&layout, compression, image::Kind::Oci, &[tag]);
+        let document = build(&layout, compression, image::Kind::Oci, &[tag]);
+        let (from, to) = (format!("oci:image:{tag}"), format!("oci:copy:{tag}"));
+        // Otherwise it compresses what is not.
+        room.skopeo(&["copy", "-q", "--preserve-digests", &from, &to]);
+        let copy = Layout::open(&room.at("copy")).unwrap();
+        assert_eq!(copy.document(&Which::Tag(tag.into())).unwrap().digest, document.digest);
+        all_passed(&copy, tag);
+        if compression == Compression::Zstd {
+            // It does not put zstd into a docker-archive.
+            continue;
+        }
         // Into a docker-archive it unpacks the layer, and compares it with the diff-id.
         let (from, to) = (format!("oci:image:{tag}"), format!("docker-archive:{tag}.tar:os:1"));
         room.skopeo(&["copy", "-q", &from, &to]);
@@ -170,6 +216,7 @@ fn an_index_of_ours_is_copied_whole() {
 fn umoci_unpacks_what_we_build() {
     let room = Room::new();
     let layout = room.layout("image");
+    // It does not know zstd.
     for compression in [Compression::None, Compression::Gzip] {
         let tag = compression.name();
         build(&layout, compression, image::Kind::Oci, &[tag]);
@@ -201,16 +248,30 @@ fn check_unpacked(root: &Path) {
 fn buildah_takes_and_mounts_what_we_build() {
     let room = Room::new();
     let layout = room.layout("image");
-    let policy = room.at("policy.json");
-    let policy = policy.to_str().unwrap();
     for compression in ALL {
         let tag = compression.name();
         build(&layout, compression, image::Kind::Oci, &[tag]);
-        let name = format!("oci:image:{tag}");
-        let container = room.run("buildah", &["from", "--signature-policy", policy, &name]);
-        let root = room.run("buildah", &["mount", container.trim()]);
-        check_unpacked(Path::new(root.trim()));
-        room.run("buildah", &["rm", container.trim()]);
+        let container = room.containers("buildah", &["from"], &[&format!("oci:image:{tag}")]);
+        room.check_mounted("buildah", &format!("buildah mount {container}"));
+        room.run("buildah", &["rm", &container]);
+    }
+}
+
+#[test]
+fn podman_pulls_and_mounts_what_we_build() {
+    let room = Room::new();
+    let layout = room.layout("image");
+    for compression in ALL {
+        let tag = compression.name();
+        build(&layout, compression, image::Kind::Oci, &[tag]);
+        let sink = OciArchiveSink::create(&room.at(&format!("{tag}.tar"))).unwrap();
+        build(&sink, compression, image::Kind::Oci, &["one"]);
+        sink.close().unwrap();
+        for name in [format!("oci:image:{tag}"), format!("oci-archive:{tag}.tar")] {
+            let id = room.containers("podman", &["pull", "-q"], &[&name]);
+            room.check_mounted("podman", &format!("podman image mount {id}"));
+            room.run("podman", &["rmi", "-f", &id]);
+        }
     }
 }
 
@@ -219,7 +280,6 @@ fn buildah_takes_and_mounts_what_we_build() {
 fn podman_takes_docker_s_form_too() {
     let room = Room::new();
     let layout = room.layout("image");
-    let policy = room.at("policy.json");
     for compression in [Compression::None, Compression::Gzip] {
         let document = build(&layout, compression, image::Kind::Docker, &["docker"]);
         let folder = room.at(&format!("folder-{}", compression.name()));
@@ -232,9 +292,9 @@ fn podman_takes_docker_s_form_too() {
             fs::copy(room.at("image/blobs/sha256").join(hex), folder.join(hex)).unwrap();
         }
         let name = format!("dir:{}", folder.file_name().unwrap().display());
-        let id = room.run("podman", &["pull", "-q", "--signature-policy", policy.to_str().unwrap(), &name]);
+        let id = room.containers("podman", &["pull", "-q"], &[&name]);
         let format = "{{.Architecture}} {{.Labels.shasum}}";
-        let shown = room.run("podman", &["image", "inspect", id.trim(), "--format", format]);
+        let shown = room.run("podman", &["image", "inspect", &id, "--format", format]);
         assert_eq!(shown.trim(), "amd64 abc");
     }
 }
@@ -245,19 +305,24 @@ fn an_image_that_buildah_built_from_a_containerfile_is_read() {
     let room = Room::new();
     fs::write(room.at("os.qcow2"), disk()).unwrap();
     fs::write(room.at("Containerfile"), "FROM scratch\nADD --chown=107:107 os.qcow2 /disk/\n").unwrap();
-    let policy = room.at("policy.json");
-    let policy = policy.to_str().unwrap();
-    room.run("buildah", &["bud", "--signature-policy", policy, "-t", "os", "-f", "Containerfile", "."]);
-    for format in ["gzip", "zstd"] {
-        let to = format!("oci:{}:{format}", room.at("built").display());
-        let how = ["push", "--signature-policy", policy, "--compression-format", format, "os", &to];
-        room.run("buildah", &how);
+    let bud = ["bud", "--isolation", "chroot", "-t", "os", "-f", "Containerfile"];
+    room.containers("buildah", &bud, &["."]);
+    let built = format!("oci:{}", room.at("built").display());
+    for tag in ["gzip", "zstd"] {
+        let push = ["push", "--compression-format", tag];
+        room.containers("buildah", &push, &["os", &format!("{built}:{tag}")]);
         let layout = Layout::open(&room.at("built")).unwrap();
-        let found = located(&layout, format);
+        let found = located(&layout, tag);
         assert_eq!((found.path.as_str(), found.uid, found.gid), ("disk/os.qcow2", 107, 107));
-        assert_eq!(found.compression.name(), format);
+        assert_eq!(found.compression.name(), tag);
         assert!(bytes(found) == disk());
+        all_passed(&layout, tag);
     }
+    // Here alone it does not compress.
+    room.containers("buildah", &["push"], &["os", "docker-archive:docker.tar:os:1"]);
+    let archive = DockerArchive::open(&room.at("docker.tar")).unwrap();
+    assert!(bytes(located(&archive, "os:1")) == disk());
+    all_passed(&archive, "os:1");
 }
 
 #[test]
@@ -314,16 +379,26 @@ fn skopeo_reads_the_archives_we_write() {
 }
 
 #[test]
-fn podman_loads_the_docker_archive_we_write() {
+fn podman_loads_the_archives_we_write_and_saves_them_so_that_we_read_them() {
     let room = Room::new();
     let sink = DockerArchiveSink::create(&room.at("docker.tar")).unwrap();
     build(&sink, Compression::Zstd, image::Kind::Oci, &["os:1"]);
     sink.close().unwrap();
-    let file = room.at("docker.tar");
-    let policy = room.at("policy.json");
-    let args = ["load", "--signature-policy", policy.to_str().unwrap(), "-i", file.to_str().unwrap()];
-    let said = room.run("podman", &args);
+    let said = room.containers("podman", &["load"], &["-i", "docker.tar"]);
     assert!(said.contains("os:1"), "{said}");
+    room.check_mounted("podman", "podman image mount os:1");
+
+    room.run("podman", &["save", "-q", "--format", "docker-archive", "-o", "saved.tar", "os:1"]);
+    let archive = DockerArchive::open(&room.at("saved.tar")).unwrap();
+    let which = archive.which(None).unwrap();
+    assert!(bytes(located_at(&archive, &which)) == disk());
+    all_passed_at(&archive, &which);
+
+    room.run("podman", &["save", "-q", "--format", "oci-archive", "-o", "saved-oci.tar", "os:1"]);
+    let archive = OciArchive::open(&room.at("saved-oci.tar")).unwrap();
+    let which = archive.which(None).unwrap();
+    assert!(bytes(located_at(&archive, &which)) == disk());
+    all_passed_at(&archive, &which);
 }
 
 #[test]

@@ -153,6 +153,14 @@ impl DockerArchive {
     }
 }
 
+/// A name as people write it: tools put the host in front that they would have asked, or their own.
+fn short(name: &str) -> &str {
+    match name.strip_prefix("docker.io/") {
+        Some(name) => name.strip_prefix("library/").unwrap_or(name),
+        None => name.strip_prefix("localhost/").unwrap_or(name),
+    }
+}
+
 impl Place for DockerArchive {
     fn name(&self) -> &str {
         &self.name
@@ -161,9 +169,10 @@ impl Place for DockerArchive {
     fn document(&self, which: &Which) -> Result<Document> {
         let fits = |image: &&Image| match which {
             Which::Digest(digest) => image.document.digest == *digest,
-            Which::Tag(tag) => {
-                image.tags.iter().any(|t| t == tag || t.rsplit_once(':').is_some_and(|t| t.1 == tag))
-            }
+            Which::Tag(tag) => image
+                .tags
+                .iter()
+                .any(|t| short(t) == short(tag) || t.rsplit_once(':').is_some_and(|t| t.1 == tag)),
         };
         let mut found = self.images.iter().filter(fits);
         let Some(image) = found.next() else {

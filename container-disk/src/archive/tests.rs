@@ -75,10 +75,13 @@ fn a_docker_archive_holds_plain_layers_whatever_came() {
     }
     sink.close().unwrap();
     let archive = DockerArchive::open(&path).unwrap();
-    for which in [archive.which(None).unwrap(), Which::Tag("1".into()), Which::Tag("os:1".into())] {
+    let tags = ["1", "os:1", "docker.io/library/os:1", "localhost/os:1"].map(|tag| Which::Tag(tag.into()));
+    for which in [archive.which(None).unwrap()].into_iter().chain(tags) {
         assert_eq!(disk(&archive, &which).unwrap(), DISK);
     }
-    assert_eq!(archive.document(&Which::Tag("2".into())).unwrap_err().kind(), Kind::NotFound);
+    for tag in ["2", "os", "docker.io/os/os:1", "library/os:1"] {
+        assert_eq!(archive.document(&Which::Tag(tag.into())).unwrap_err().kind(), Kind::NotFound, "{tag}");
+    }
     let contents = Contents::open("x", &path).unwrap();
     let list = String::from_utf8(contents.document("manifest.json").unwrap()).unwrap();
     assert_eq!(list.matches(".tar").count(), 1, "{list}");

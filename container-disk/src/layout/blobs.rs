@@ -76,6 +76,8 @@ pub(crate) struct Writer<'a> {
     hash: Aside,
     size: u64,
     promised: Option<Promise>,
+    /// Bytes that an earlier attempt had brought.
+    found: u64,
 }
 
 impl<'a> Writer<'a> {
@@ -83,7 +85,7 @@ impl<'a> Writer<'a> {
     pub(crate) fn new(top: &'a Folder, promised: Option<&Descriptor>) -> Result<Writer<'a>> {
         let promised = promised.map(|d| promise(top, d)).transpose()?;
         let hash = Aside::new(Promise::hasher(promised.as_ref()));
-        Ok(Writer { top, temp: Temp::new(top)?, hash, size: 0, promised })
+        Ok(Writer { top, temp: Temp::new(top)?, hash, size: 0, promised, found: 0 })
     }
 
     /// One that goes on where an earlier attempt was cut short, and how many bytes that had; begun anew while another
@@ -108,7 +110,7 @@ impl<'a> Writer<'a> {
             hash.update(&piece[..n])?;
             at += n as u64;
         }
-        Ok((have, Writer { top, temp, hash, size: have, promised: Some(promise) }))
+        Ok((have, Writer { top, temp, hash, size: have, promised: Some(promise), found: have }))
     }
 }
 
@@ -133,7 +135,7 @@ impl Write for Writer<'_> {
 
 impl BlobWriter for Writer<'_> {
     fn finish(self: Box<Self>) -> Result<(Digest, u64)> {
-        let Writer { top, mut temp, hash, size, promised } = *self;
+        let Writer { top, mut temp, hash, size, promised, found } = *self;
         let digest = hash.finish()?;
         if let Some(promised) = promised
             && let Err(e) = promised.check(&digest, size)
@@ -141,6 +143,12 @@ impl BlobWriter for Writer<'_> {
             // A half blob may be gone on with; one that is whole and wrong may not.
             if promised.size == size {
                 temp.spoil();
+                if found > 0 {
+                    // A cut of the power may have spoilt what an earlier attempt had brought.
+                    let what =
+                        format!("the blob {} was gone on with at byte {found} and is wrong", promised.digest);
+                    return Err(Error::failed(format!("{what}; nothing of it is kept, try again")).because(e));
+                }
             }
             return Err(e);
         }

@@ -246,6 +246,14 @@ fn a_bad_image_fails_the_check_that_is_about_it() {
         ("layer 1: tar", "sparse", tar(sparse)),
         ("layer 1: tar", "twice", tar(t().with("disk/a", b"1").with("disk/a", b"2"))),
         ("layer 1: tar", "after its end", tar(t().with("disk/a", b"1").bytes(&[0; 1024]).with("b", b"2"))),
+        (
+            "layer 1: diff-id",
+            "the config says",
+            good().with(|s| {
+                let tar = t().with("disk/a", b"1").end();
+                s.layers[0] = (IMAGE_LAYER_MEDIA_TYPE, tar, Digest::of(b"other"));
+            }),
+        ),
         ("layer 1: diff-id", "the config says", good().with(|s| s.layers[0].2 = Digest::of(b"other"))),
         ("one disk in its place", "no file in /disk", tar(t())),
         ("one disk in its place", "2 files in /disk", tar(t().with("disk/a", b"1").with("disk/b", b"2"))),
