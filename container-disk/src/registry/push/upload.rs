@@ -209,26 +209,32 @@ impl Upload {
         Ok(())
     }
 
-    /// Puts one word into the body. If nobody takes it, the request has ended, or stands still.
+    /// Puts one word into the body. An answer that comes before its end ends it: nobody may be taking the rest.
     fn say(&self, stream: &mut Stream, word: Option<Bytes>) -> Result<(), Fault> {
         let runtime = runtime().map_err(|e| Fault::new(Why::Odd, e))?;
         let idle = self.repository.terms.idle;
-        match runtime.block_on(within(idle, stream.feed.send(word))) {
-            Some(Ok(())) => Ok(()),
-            Some(Err(_)) => {
-                let answer = runtime.block_on(within(idle, &mut stream.answer));
-                match answer {
-                    Some(Ok(Err(fault))) => Err(fault),
-                    _ => Err(Fault::because(
-                        Why::Odd,
-                        format!("{}: it was answered before it was sent", self.name),
-                    )),
-                }
+        let Stream { feed, answer } = stream;
+        let taken = async {
+            tokio::select! {
+                answer = &mut *answer => Err(Some(answer)),
+                sent = feed.send(word) => sent.map_err(|_| None),
             }
+        };
+        let answered = match runtime.block_on(within(idle, taken)) {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(Some(answered))) => Some(answered),
+            Some(Err(None)) => runtime.block_on(within(idle, &mut *answer)),
             None => {
-                stream.answer.abort();
+                answer.abort();
                 let what = format!("{}: no byte was taken for {} s", self.name, seconds(idle));
-                Err(Fault::because(Why::Silent, what))
+                return Err(Fault::because(Why::Silent, what));
+            }
+        };
+        match answered {
+            Some(Ok(Err(fault))) => Err(fault),
+            _ => {
+                let what = format!("{}: it was answered before it was sent", self.name);
+                Err(Fault::because(Why::Odd, what))
             }
         }
     }
