@@ -91,6 +91,18 @@ fn wrong_bytes_get_no_name_and_leave_nothing() {
 }
 
 #[test]
+fn an_answer_that_comes_before_the_end_is_heard_also_where_nobody_takes_the_rest() {
+    let server = Registry::start();
+    // More than all buffers between here and there hold.
+    let proxy = Proxy::start(&server.address(), vec![Fault::always(What::Deaf(403)).method("PATCH")]);
+    let all = plain(&proxy.address(), "idle = \"10s\"");
+    let to = all.open(&remote(&proxy.address(), "os")).unwrap();
+    let e = send(&to, None, &pattern(32 << 20)).unwrap_err();
+    assert_eq!(e.kind(), Kind::Auth, "not that nothing was taken: {e}");
+    assert_eq!(proxy.count("PATCH", PATCH), 1);
+}
+
+#[test]
 fn an_upload_that_breaks_goes_on_at_the_byte_that_the_registry_reports() {
     let server = Registry::start();
     let end = Fault::always(What::EndRequest(3_000_000)).method("PATCH");
