@@ -199,6 +199,30 @@ fn a_registry_that_takes_only_whole_blobs_wants_the_digest_first() {
 }
 
 #[test]
+fn that_only_whole_blobs_are_taken_is_found_out() {
+    let server = Registry::start();
+    let proxy = Proxy::start(
+        &server.address(),
+        vec![Fault::always(What::Answer(405, String::new(), vec![])).method("PATCH")],
+    );
+    let all = plain(&proxy.address(), "");
+    let to = all.open(&remote(&proxy.address(), "os")).unwrap();
+    let bytes = pattern(LARGE);
+    let part = descriptor(IMAGE_LAYER_MEDIA_TYPE, &bytes);
+    send(&to, Some(&part), &bytes).unwrap();
+    same(&std::fs::read(server.blob(&part.digest).unwrap()).unwrap(), &bytes);
+    assert_eq!(proxy.count("PATCH", PATCH), 2, "a stream, and a chunk");
+    send(&to, Some(&descriptor(IMAGE_LAYER_MEDIA_TYPE, b"other")), b"other").unwrap();
+    assert_eq!(proxy.count("PATCH", PATCH), 2, "now it is known");
+    assert_eq!(to.begin(None).err().unwrap().kind(), Kind::Usage);
+    // Where the digest is not known, there is nothing to be done but to say so.
+    let anew = all.open(&remote(&proxy.address(), "os")).unwrap();
+    let e = send(&anew, None, b"new").unwrap_err();
+    assert!(e.kind() == Kind::Usage && e.to_string().contains("spool it"), "{e:?}");
+    assert_eq!(server.uploads("os"), 0);
+}
+
+#[test]
 fn trouble_that_passes_is_waited_for_and_trouble_that_does_not_is_told() {
     let server = Registry::start();
     let busy = Fault::always(What::Answer(429, "Retry-After: 0\r\n".into(), vec![])).times(1);
