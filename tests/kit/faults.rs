@@ -56,6 +56,8 @@ pub enum What {
     EndRequest(u64),
     /// Another answer: status, further headers (each with its line end), body.
     Answer(u16, String, Vec<u8>),
+    /// This status, before the body of the request is read; and it never is.
+    Deaf(u16),
     /// The server never sees that a range was asked for.
     NoRanges,
     /// One more header in the answer, with its line end.
@@ -195,6 +197,10 @@ impl Shared {
         match &fault {
             Some(What::Close) => return Ok(()),
             Some(What::Mute) => return self.wait(),
+            Some(What::Deaf(status)) => {
+                write!(client, "HTTP/1.1 {status} Told\r\nContent-Length: 0\r\n\r\n")?;
+                return self.wait();
+            }
             Some(What::Together(number)) => {
                 self.together.fetch_add(1, SeqCst);
                 while self.together.load(SeqCst) < *number && !self.stop.load(SeqCst) {

@@ -1,9 +1,10 @@
 //! When a registry fails, another one carries on: in the middle of the blob, at the byte.
 
 use crate::log::logged;
-use crate::work::{Image, LARGE, example, fetch, mirrored, open, same, tag};
+use crate::work::{Image, LARGE, example, fetch, mirrored, open, registries, same, tag};
 use container_disk::Kind;
 use container_disk::place::{Place, Which};
+use container_disk::reference::Remote;
 use std::io::Read;
 use std::ops::Range;
 use tests::faults::{Fault, Proxy, What};
@@ -180,6 +181,23 @@ fn a_tag_is_resolved_once_and_later_mirrors_are_asked_by_the_digest() {
     assert_eq!(from.document(&tag("1")).unwrap().digest, first, "not what the other calls so");
     assert_eq!(two.log.count("GET", "/manifests/1"), 0);
     assert_eq!(two.log.count("GET", &format!("/manifests/{first}")), 1);
+}
+
+#[test]
+fn a_mirror_for_digests_is_not_asked_what_a_tag_means() {
+    let two = Two::new(13);
+    let mirror = |address: &str, more: &str| {
+        format!("[[host.\"os.example\".mirror]]\nhost = \"{address}\"\nplain-http = true\n{more}\n")
+    };
+    let first = mirror(&two.proxy.address(), "for = \"digests\"\nrewrite = { from = \"team/\", to = \"\" }");
+    let second = mirror(&two.log.address(), "rewrite = { from = \"team/\" }");
+    let all = registries(&format!("[host.\"os.example\"]\nfallback = false\n{first}{second}"));
+    let from = all.open(&Remote::parse("os.example/team/r").unwrap()).unwrap();
+    let digest = from.document(&tag("1")).unwrap().digest;
+    assert_eq!((two.proxy.requests().len(), two.log.count("GET", "/v2/r/manifests/1")), (0, 1));
+    from.document(&Which::Digest(digest)).unwrap();
+    same(&fetch(&from, &two.image.config_part()).unwrap(), &two.image.config);
+    assert_eq!((two.proxy.count("GET", "/v2/r/"), two.log.requests().len()), (2, 1));
 }
 
 #[test]

@@ -1,15 +1,17 @@
 //! Registries that lie.
 
-use crate::work::{Image, LARGE, descriptor, example, fetch, index, mirrored, open, part, tag};
+use crate::work::{Image, LARGE, descriptor, example, fetch, index, mirrored, open, part, registries, tag};
 use container_disk::Kind;
 use container_disk::manifest::{
     Document, IMAGE_CONFIG_MEDIA_TYPE, IMAGE_LAYER_MEDIA_TYPE, OCI_IMAGE_INDEX_MEDIA_TYPE,
     OCI_IMAGE_MEDIA_TYPE,
 };
 use container_disk::place::{Place, Sink, Which};
+use container_disk::reference::Remote;
 use container_disk::registry::copy::{Options, Progress, copy};
 use serde_json::{Value, json};
 use tests::faults::{Fault, Proxy, What};
+use tests::http::{Authority, Behaviour, Server};
 use tests::registry::Registry;
 
 fn answer(media_type: &str, body: impl Into<Vec<u8>>) -> What {
@@ -116,6 +118,25 @@ fn a_registry_that_leads_around_is_not_followed_for_ever() {
     let mute = Proxy::start("127.0.0.1:1", vec![Fault::always(What::Answer(302, String::new(), vec![]))]);
     let e = example(&mirrored(&[mute.address()], "")).document(&tag("1")).unwrap_err();
     assert!(e.to_string().contains("without saying where"), "{e}");
+}
+
+#[test]
+fn nobody_is_led_from_tls_to_plain_http() {
+    let (authority, image) = (Authority::new(), Image::new(LARGE, 4));
+    let plain = Server::start(&image.layer[..], Behaviour::default());
+    let path = format!("/v2/os/blobs/{}", image.layer_part().digest);
+    let redirects = vec![(path, 307, plain.url("/x"))];
+    let server = Server::start_tls(b"x", Behaviour { redirects, ..Behaviour::default() }, &authority);
+    let ca = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(ca.path(), authority.pem()).unwrap();
+    let url = server.url("");
+    let address = url.strip_prefix("https://").unwrap().trim_end_matches('/');
+    let all = registries(&format!("[host.\"{address}\"]\nca = {:?}", ca.path()));
+    let place = all.open(&Remote::parse(&format!("{address}/os")).unwrap()).unwrap();
+    let e = fetch(&place, &image.layer_part()).unwrap_err();
+    assert_eq!(e.kind(), Kind::Refused);
+    assert!(e.to_string().contains("from TLS to plain HTTP"), "{e}");
+    assert!(plain.requests().is_empty());
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod copy;
 mod failover;
 mod hostile;
 mod log;
+mod peers;
 mod pull;
 mod push;
 mod settings;

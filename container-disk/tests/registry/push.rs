@@ -91,6 +91,18 @@ fn wrong_bytes_get_no_name_and_leave_nothing() {
 }
 
 #[test]
+fn an_answer_that_comes_before_the_end_is_heard_also_where_nobody_takes_the_rest() {
+    let server = Registry::start();
+    // More than all buffers between here and there hold.
+    let proxy = Proxy::start(&server.address(), vec![Fault::always(What::Deaf(403)).method("PATCH")]);
+    let all = plain(&proxy.address(), "idle = \"10s\"");
+    let to = all.open(&remote(&proxy.address(), "os")).unwrap();
+    let e = send(&to, None, &pattern(32 << 20)).unwrap_err();
+    assert_eq!(e.kind(), Kind::Auth, "not that nothing was taken: {e}");
+    assert_eq!(proxy.count("PATCH", PATCH), 1);
+}
+
+#[test]
 fn an_upload_that_breaks_goes_on_at_the_byte_that_the_registry_reports() {
     let server = Registry::start();
     let end = Fault::always(What::EndRequest(3_000_000)).method("PATCH");
@@ -184,6 +196,30 @@ fn a_registry_that_takes_only_whole_blobs_wants_the_digest_first() {
     assert_eq!(writer.finish().unwrap().0, Digest::of(&bytes));
     same(&fetch(&to, &part).unwrap(), &bytes);
     assert_eq!(proxy.count("PATCH", PATCH), 0);
+}
+
+#[test]
+fn that_only_whole_blobs_are_taken_is_found_out() {
+    let server = Registry::start();
+    let proxy = Proxy::start(
+        &server.address(),
+        vec![Fault::always(What::Answer(405, String::new(), vec![])).method("PATCH")],
+    );
+    let all = plain(&proxy.address(), "");
+    let to = all.open(&remote(&proxy.address(), "os")).unwrap();
+    let bytes = pattern(LARGE);
+    let part = descriptor(IMAGE_LAYER_MEDIA_TYPE, &bytes);
+    send(&to, Some(&part), &bytes).unwrap();
+    same(&std::fs::read(server.blob(&part.digest).unwrap()).unwrap(), &bytes);
+    assert_eq!(proxy.count("PATCH", PATCH), 2, "a stream, and a chunk");
+    send(&to, Some(&descriptor(IMAGE_LAYER_MEDIA_TYPE, b"other")), b"other").unwrap();
+    assert_eq!(proxy.count("PATCH", PATCH), 2, "now it is known");
+    assert_eq!(to.begin(None).err().unwrap().kind(), Kind::Usage);
+    // Where the digest is not known, there is nothing to be done but to say so.
+    let anew = all.open(&remote(&proxy.address(), "os")).unwrap();
+    let e = send(&anew, None, b"new").unwrap_err();
+    assert!(e.kind() == Kind::Usage && e.to_string().contains("spool it"), "{e:?}");
+    assert_eq!(server.uploads("os"), 0);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The bytes of a large blob in order.
 //!
 //! It is fetched in pieces. Two are under way at first; whenever the reader has to wait for the front one, one more, up
-//! to six. A server that does not know ranges sends everything in one answer instead.
+//! to six. All readers of the process share those beyond two, so that many at once need little memory. A server that does
+//! not know ranges sends everything in one answer instead.
 
 use super::pipe::{Outlet, pipe};
 use super::source::Source;
@@ -13,10 +14,14 @@ use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::AbortHandle;
 
 const PIECE: u64 = 2 << 20;
-const MOST_PIECES: usize = 6;
+const FEW_PIECES: usize = 2;
+
+/// The pieces that some readers have beyond their two.
+static MORE_PIECES: Semaphore = Semaphore::const_new(4);
 
 /// How much of a single answer waits to be read.
 const AHEAD: usize = 4 << 20;
@@ -29,7 +34,8 @@ pub(super) struct Ordered {
     /// The next byte that is asked for.
     next: u64,
     pieces: VecDeque<Piece>,
-    window: usize,
+    /// Leave for pieces beyond two.
+    more: Vec<SemaphorePermit<'static>>,
     current: Bytes,
     /// All in one answer.
     whole: bool,
@@ -44,8 +50,8 @@ struct Piece {
 
 impl Ordered {
     pub(super) fn new(source: Arc<Source>, from: u64) -> Result<Ordered> {
-        let (pieces, current) = Default::default();
-        let mut ordered = Ordered { source, at: from, next: from, pieces, window: 2, current, whole: false };
+        let (pieces, more, current) = Default::default();
+        let mut ordered = Ordered { source, at: from, next: from, pieces, more, current, whole: false };
         // The first piece shows whether the server knows ranges; only then is the second asked for.
         ordered.begin(Expect::Probe)?;
         Ok(ordered)
@@ -62,7 +68,7 @@ impl Ordered {
         };
         let capacity = if expect == Expect::Anything { AHEAD } else { PIECE as usize };
         let (mut inlet, outlet) = pipe(capacity);
-        let (source, range, share) = (Arc::clone(&self.source), self.next..end, self.window as u64);
+        let (source, range, share) = (Arc::clone(&self.source), self.next..end, self.window() as u64);
         let share = if expect == Expect::Anything { 1 } else { share };
         let task = runtime()?.spawn(async move {
             if let Err(e) = bring(&source, range, expect, share, &mut inlet).await {
@@ -82,7 +88,7 @@ impl Ordered {
                 Some(item) => item,
                 None => {
                     if !std::mem::replace(&mut front.hungry, true) && !self.whole {
-                        self.window = (self.window + 1).min(MOST_PIECES);
+                        self.more.extend(MORE_PIECES.try_acquire());
                     }
                     front.outlet.next()
                 }
@@ -107,6 +113,7 @@ impl Ordered {
                     // Somebody does not know ranges, and nobody else could help: all in one answer, from here.
                     (self.whole, self.next) = (true, self.at);
                     self.pieces.clear();
+                    self.more.clear();
                     self.begin(Expect::Anything)?;
                 }
                 Some(Err(e)) => return Err(e),
@@ -115,8 +122,13 @@ impl Ordered {
         Ok(true)
     }
 
+    /// How many pieces are under way.
+    fn window(&self) -> usize {
+        FEW_PIECES + self.more.len()
+    }
+
     fn fill(&mut self) -> Result<()> {
-        while !self.whole && self.pieces.len() < self.window && self.next < self.source.size {
+        while !self.whole && self.pieces.len() < self.window() && self.next < self.source.size {
             self.begin(Expect::Piece)?;
         }
         Ok(())

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// What a chunk has where neither the file nor the registry says a size.
-const CHUNK: u64 = 8 << 20;
+pub(crate) const CHUNK: u64 = 8 << 20;
 
 /// The largest chunk: it is held in memory until it is there.
 pub(crate) const LARGEST_CHUNK: u64 = 16 << 20;

@@ -20,7 +20,7 @@ mod file;
 mod places;
 mod units;
 
-pub(crate) use file::LARGEST_CHUNK;
+pub(crate) use file::{CHUNK, LARGEST_CHUNK};
 pub use places::Places;
 pub(crate) use places::read as read_file;
 
@@ -135,7 +135,8 @@ impl Default for Terms {
 /// How a blob is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// One request with all bytes as they are made, then the digest. A registry that does not take it is sent chunks.
+    /// One request with all bytes as they are made, then the digest. A registry that does not take it is sent chunks,
+    /// and one that does not take those, whole blobs.
     Stream,
     /// Requests of so many bytes, or of the least that the registry takes.
     Chunks(u64),

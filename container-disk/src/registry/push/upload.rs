@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   write ─► hash, blocks of 256 KiB ─► recent ─► pump: what the registry was not given yet, in its manner
-//!                                                  │ a fault
+//!                                                  │ a fault; "not in this manner" is answered by the next manner
 //!                                                  ▼
 //!              mend: a pause (mirror.rs); how much has the registry? ─► recent has the rest: on from there
 //!                                                                   └─► it has not: `lost`, until resume()
@@ -15,7 +15,7 @@ use crate::digest::Hasher;
 use crate::manifest::{self, Descriptor};
 use crate::place::BlobWriter;
 use crate::registry::client::runtime;
-use crate::registry::config::{LARGEST_CHUNK, Manner};
+use crate::registry::config::{CHUNK, LARGEST_CHUNK, Manner};
 use crate::registry::counters::{add, count};
 use crate::registry::fault::{Fault, Why};
 use crate::registry::journey::Journey;
@@ -34,9 +34,6 @@ const BLOCK: usize = 256 << 10;
 
 /// How much of what went out last is kept. It is more than sockets hold, so that the rest has arrived.
 const KEPT: u64 = 8 << 20;
-
-/// The chunk of a registry that takes no stream and names no size.
-const CHUNK: u64 = 8 << 20;
 
 /// How long a registry may take for what is only given up.
 const LAST_WORD: Duration = Duration::from_secs(5);
@@ -86,9 +83,7 @@ impl Upload {
         };
         let manner = repository.manner();
         if manner == Manner::Whole && promised.is_none() {
-            let hint =
-                "it takes only whole blobs (upload = \"whole\"), so the digest must be known first; spool it";
-            return Err(Error::usage(format!("{name}: {hint}")));
+            return Err(spool(&name));
         }
         let mut journey = Journey::new(repository, name.clone(), None).only(|mirror| mirror == index);
         runtime()?.block_on(journey.start())?;
@@ -209,26 +204,32 @@ impl Upload {
         Ok(())
     }
 
-    /// Puts one word into the body. If nobody takes it, the request has ended, or stands still.
+    /// Puts one word into the body. An answer that comes before its end ends it: nobody may be taking the rest.
     fn say(&self, stream: &mut Stream, word: Option<Bytes>) -> Result<(), Fault> {
         let runtime = runtime().map_err(|e| Fault::new(Why::Odd, e))?;
         let idle = self.repository.terms.idle;
-        match runtime.block_on(within(idle, stream.feed.send(word))) {
-            Some(Ok(())) => Ok(()),
-            Some(Err(_)) => {
-                let answer = runtime.block_on(within(idle, &mut stream.answer));
-                match answer {
-                    Some(Ok(Err(fault))) => Err(fault),
-                    _ => Err(Fault::because(
-                        Why::Odd,
-                        format!("{}: it was answered before it was sent", self.name),
-                    )),
-                }
+        let Stream { feed, answer } = stream;
+        let taken = async {
+            tokio::select! {
+                answer = &mut *answer => Err(Some(answer)),
+                sent = feed.send(word) => sent.map_err(|_| None),
             }
+        };
+        let answered = match runtime.block_on(within(idle, taken)) {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(Some(answered))) => Some(answered),
+            Some(Err(None)) => runtime.block_on(within(idle, &mut *answer)),
             None => {
-                stream.answer.abort();
+                answer.abort();
                 let what = format!("{}: no byte was taken for {} s", self.name, seconds(idle));
-                Err(Fault::because(Why::Silent, what))
+                return Err(Fault::because(Why::Silent, what));
+            }
+        };
+        match answered {
+            Some(Ok(Err(fault))) => Err(fault),
+            _ => {
+                let what = format!("{}: it was answered before it was sent", self.name);
+                Err(Fault::because(Why::Odd, what))
             }
         }
     }
@@ -255,14 +256,10 @@ impl Upload {
         let new = self.given.saturating_sub(self.furthest);
         self.furthest = self.furthest.max(self.given);
         let other = fault.status.is_some_and(|status| OTHER_MANNER.contains(&status));
-        if other && self.manner == Manner::Stream {
-            let session = self.session.take();
-            tracing::info!(name = self.name, error = %fault.error, "no stream is taken; chunks are sent");
-            runtime.block_on(cancel(session));
-            (self.manner, self.furthest) = (Manner::Chunks(CHUNK), 0);
-            self.open()?;
-            self.repository.set_manner(self.manner);
-            return self.on_from(0);
+        match self.manner {
+            Manner::Stream if other => return self.change(Manner::Chunks(CHUNK), &fault),
+            Manner::Chunks(_) if other && self.given == 0 => return self.change(Manner::Whole, &fault),
+            _ => {}
         }
         let mut fault = fault;
         let at = loop {
@@ -285,6 +282,19 @@ impl Upload {
         tracing::info!(name = self.name, at, "an upload goes on");
         count(&self.repository.counters.resumed);
         self.on_from(at)
+    }
+
+    /// The registry does not take it in this manner: begins anew in another one, which later blobs begin with.
+    fn change(&mut self, manner: Manner, fault: &Fault) -> Result<()> {
+        tracing::info!(name = self.name, to = ?manner, error = %fault.error, "blobs are sent in another manner");
+        runtime()?.block_on(cancel(self.session.take()));
+        self.repository.set_manner(manner);
+        if manner == Manner::Whole && self.promised.is_none() {
+            return Err(spool(&self.name));
+        }
+        (self.manner, self.furthest) = (manner, 0);
+        self.open()?;
+        self.on_from(0)
     }
 
     fn on_from(&mut self, at: u64) -> Result<()> {
@@ -456,6 +466,11 @@ fn chunks_of(manner: Manner, least: u64, address: &str) -> Result<Manner> {
         Manner::Chunks(size) => Ok(Manner::Chunks(size.max(least))),
         Manner::Stream | Manner::Whole => Ok(manner),
     }
+}
+
+fn spool(name: &str) -> Error {
+    let hint = "the registry takes only whole blobs (upload = \"whole\"), so the digest must be known first; spool it";
+    Error::usage(format!("{name}: {hint}"))
 }
 
 fn gone(name: &str) -> Fault {
