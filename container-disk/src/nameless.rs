@@ -29,3 +29,17 @@ fn named_for_a_moment(folder: &Path) -> io::Result<File> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_has_no_name_on_any_file_system() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = [nameless(folder.path()).unwrap(), named_for_a_moment(folder.path()).unwrap()];
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        drop(made);
+        assert_eq!(nameless(Path::new("/nonexistent/folder")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}

@@ -171,8 +171,8 @@ mod tests {
             }
         }
         let folder = tempfile::tempdir().unwrap();
-        let layout = Layout::create(&folder.path().join("a")).unwrap();
-        let sinks = || -> Vec<Arc<dyn Sink>> { vec![Arc::new(layout.clone()), Arc::new(Broken)] };
+        let layout = || Layout::create(&folder.path().join("a")).unwrap();
+        let sinks = || -> Vec<Arc<dyn Sink>> { vec![Arc::new(layout()), Arc::new(Broken)] };
         let tee = Tee::new(sinks(), |at| at == 0);
         let mut writer = tee.begin(None).unwrap();
         writer.write_all(b"abc").unwrap();

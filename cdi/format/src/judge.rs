@@ -56,7 +56,9 @@ impl Judge {
     /// Nothing more comes.
     pub fn finish(mut self) -> Result<Verdict> {
         self.step(true)?;
-        let Judge { image: Some(mut image), kept, .. } = self else { return Ok(Verdict::Unknown(Format::Raw)) };
+        let Judge { image: Some(mut image), kept, .. } = self else {
+            return Ok(Verdict::Unknown(Format::Raw));
+        };
         if kept.overflowed {
             return Ok(Verdict::Unknown(image.format()));
         }

@@ -34,7 +34,7 @@ struct State<'a> {
 
 enum To<'a> {
     Nothing,
-    Layer(LayerWriter<'a>),
+    Layer(Box<LayerWriter<'a>>),
     Spool(Scratch),
 }
 
@@ -80,7 +80,7 @@ impl Target for LayerTarget<'_> {
     fn announce(&self, size: u64) -> Result<()> {
         let mut state = self.state();
         if matches!(state.to, To::Nothing) {
-            state.to = To::Layer(self.begin(size)?);
+            state.to = To::Layer(Box::new(self.begin(size)?));
         }
         Ok(())
     }

@@ -160,7 +160,7 @@ fn what_makes_no_image_leaves_none() {
                 "disk.raw",
             ],
             3,
-            "digest",
+            "checksum mismatch",
         ),
         (&["--layer", "zstd", "--manifest", "docker", "disk.raw"], 2, "gzip"),
         (&["--format", "raw", "--compress", "zstd", "disk.raw"], 2, "--compress"),

@@ -28,7 +28,6 @@ fn skopeo_umoci_and_podman_read_what_we_build() {
              podman {BOX} image umount -a >/dev/null"
         ));
     }
-    place.run(&["copy", &format!("docker://{address}/os:gzip"), "docker-archive:os.tar:os:1"]).code;
 }
 
 #[test]
