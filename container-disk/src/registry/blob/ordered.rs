@@ -1,7 +1,7 @@
 //! The bytes of a large blob in order.
 //!
 //! It is fetched in pieces. Two are under way at first; whenever the reader has to wait for the front one, one more, up
-//! to six. All readers of the process share those beyond two, so that many at once need little memory. A server that does
+//! to four. All readers of the process share those beyond two, so that many at once need little memory. A server that does
 //! not know ranges sends everything in one answer instead.
 
 use super::pipe::{Outlet, pipe};
@@ -21,7 +21,7 @@ const PIECE: u64 = 2 << 20;
 const FEW_PIECES: usize = 2;
 
 /// The pieces that some readers have beyond their two.
-static MORE_PIECES: Semaphore = Semaphore::const_new(4);
+static MORE_PIECES: Semaphore = Semaphore::const_new(2);
 
 /// How much of a single answer waits to be read.
 const AHEAD: usize = 4 << 20;
