@@ -80,12 +80,20 @@ pub struct ImageFile {
 impl ImageDisk {
     /// Finds the disk. Of a compressed layer only what lies before the disk is read.
     pub fn open(places: &Places, name: &Name, options: &Options) -> Result<ImageDisk> {
+        // Only what was checked when it came may be read without a check.
+        ImageDisk::find(places, name, options, matches!(name, Name::Store(_)))
+    }
+
+    /// The same to look at it and no more: without checks it may be read anywhere.
+    pub fn look(places: &Places, name: &Name, options: &Options) -> Result<ImageDisk> {
+        ImageDisk::find(places, name, options, true)
+    }
+
+    fn find(places: &Places, name: &Name, options: &Options, anywhere: bool) -> Result<ImageDisk> {
         let found = places.find(name)?;
         let document = image::choose::manifest(&*found.place, &found.which, &options.arch)?;
         let located = locate(&found, &document, options)?;
-        // Only what was checked when it came may be read without a check.
-        let checked = matches!(name, Name::Store(_));
-        let bytes = if checked { located.read_at().transpose()? } else { None };
+        let bytes = if anywhere { located.read_at().transpose()? } else { None };
         let facts = Facts {
             name: name.to_string(),
             size: Some(located.size),
