@@ -110,8 +110,9 @@ fn disk(args: &Args, options: cdi::source::Options) -> Result<Option<Vec<Check>>
         Err(e) => return Err(e),
     };
     if args.work.plan {
-        ui::out(&prepared.plan_text())?;
-        return Ok(None);
+        let shown =
+            if args.work.json { ui::json(&prepared.plan_json()) } else { ui::out(&prepared.plan_text()) };
+        return shown.map(|()| None);
     }
     let progress = ui::Progress::of(&watch, args.work.show());
     let read = prepared.run(&watch);

@@ -16,7 +16,7 @@ mod boot;
 
 pub use boot::BootFiles;
 
-use crate::convert::{Prepared, Request, prepare_layer};
+use crate::convert::{PlanJson, Prepared, Request, prepare_layer};
 use crate::run::watch::Watch;
 use crate::target::LayerTarget;
 use crate::{Error, Result};
@@ -29,7 +29,6 @@ use container_disk::registry::copy::{Options, Progress, copy};
 use container_disk::tee::Tee;
 use container_disk::{Digest, Kind, Name};
 use serde::Serialize;
-use std::fmt::Write as _;
 
 /// What is to be built.
 pub struct Order {
@@ -99,20 +98,21 @@ pub fn prepare(mut order: Order, watch: &Watch) -> Result<Ready> {
 }
 
 impl Ready {
-    /// The plan of the disk's way, for people; nothing is planned for a kernel.
-    pub fn plan_text(&self, places: &Places) -> Result<String> {
-        let mut text = self.disk.as_ref().map(Prepared::plan_text).unwrap_or_default();
-        for name in &self.order.names {
-            let how = match name {
-                Name::Registry(remote) if places.registries()?.open(remote)?.wants_digest_first() => {
-                    "the registry wants the digest first: the packed layer waits in a spool in the store's folder"
-                }
-                Name::Registry(_) => "sent as it is made",
-                _ => "written as it is made",
+    /// How it will be done.
+    pub fn plan(&self, places: &Places) -> Result<Plan> {
+        let images = self.order.names.iter().map(|name| {
+            let waits = match name {
+                Name::Registry(remote) => places.registries()?.open(remote)?.wants_digest_first(),
+                _ => false,
             };
-            let _ = writeln!(text, "image     {name}: {how}");
-        }
-        Ok(text)
+            Ok(PlannedImage { name: name.to_string(), waits })
+        });
+        Ok(Plan {
+            schema: "coracle.build-plan/v1",
+            disk: self.disk.as_ref().map(Prepared::plan_json),
+            images: images.collect::<Result<_>>()?,
+            text: self.disk.as_ref().map(Prepared::plan_text).unwrap_or_default(),
+        })
     }
 
     /// Builds.
@@ -154,6 +154,42 @@ impl Ready {
             layers: order.recipe.layers.iter().map(BuiltLayer::of).collect(),
             disk: report,
         })
+    }
+}
+
+/// What a build will do.
+#[derive(Debug, Serialize)]
+pub struct Plan {
+    /// The shape of this JSON.
+    pub schema: &'static str,
+    /// The way of the disk; `None` for a kernel alone.
+    pub disk: Option<PlanJson>,
+    /// The names it will have.
+    pub images: Vec<PlannedImage>,
+    #[serde(skip)]
+    text: String,
+}
+
+/// A name that an image will have.
+#[derive(Debug, Serialize)]
+pub struct PlannedImage {
+    /// The name.
+    pub name: String,
+    /// Whether the packed layer waits in a spool, since its digest is wanted first.
+    pub waits: bool,
+}
+
+impl Plan {
+    /// For people.
+    pub fn text(&self) -> String {
+        let images = self.images.iter().map(|image| {
+            let how = match image.waits {
+                true => "the registry wants the digest first: the packed layer waits in a spool in the store's folder",
+                false => "written as it is made",
+            };
+            format!("image     {}: {how}\n", image.name)
+        });
+        self.text.clone() + &images.collect::<String>()
     }
 }
 
