@@ -46,6 +46,11 @@ fn what_is_built_goes_up_as_it_is_made() {
     let both = ["store:os:1", remote.as_str()]
         .map(|name| told(place.run(&["inspect", "--json", name]), "/image/digest"));
     assert_eq!(both[0], both[1]);
+    // An image is a disk, too: the same one gives the same image.
+    place.run(&["build", "-t", &remote, "disk.qcow2"]).ok();
+    for source in [remote.as_str(), "oci:layout"] {
+        assert_eq!(built(&place, &["-t", "again", source]), local, "{source}");
+    }
     // Another architecture joins the name in the registry.
     place.run(&["build", "-t", &remote, "--arch", "arm64", "--append-arch", "disk.raw"]).ok();
     let all = place.run(&["inspect", "--arch", "arm64", "--json", &remote]).ok().json();
