@@ -17,7 +17,7 @@ use container_disk::reference::Local;
     coracle pull docker://registry.example/os:12 mine:1\n  \
     coracle convert docker://registry.example/os:12 disk.img")]
 pub(crate) struct Args {
-    /// The image: docker://HOST/REPO[:TAG][@DIGEST], or any other
+    /// The image: docker://HOST/REPO:TAG, or any other
     #[arg(value_name = "IMAGE")]
     image: String,
 
