@@ -9,6 +9,7 @@ use cdi::run::watch::Watch;
 use cdi::{Error, Kind, Result};
 use container_disk::Name;
 use container_disk::verify::{self, Check, Outcome};
+use container_disk::watched::{Progress, Watched};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -85,7 +86,11 @@ fn image(args: &Args, name: &Name, options: &cdi::source::Options) -> Result<Vec
         path: options.image.path.clone(),
         limit: args.work.max_size,
     };
-    Ok(verify::verify(&*found.place, &found.which, &how)?)
+    let progress = Arc::new(Progress::default());
+    let bar = ui::Progress::of_blobs("verifying", &progress, args.work.show());
+    let checks = verify::verify(&Watched::new(&*found.place, progress), &found.which, &how);
+    drop(bar);
+    Ok(checks?)
 }
 
 /// Reads the disk; `None` where only the plan was wanted.

@@ -15,6 +15,7 @@
 
 use crate::manifest::{self, Content, Descriptor, Document};
 use crate::place::{Blob, BlobWriter, Place, Sink, Which};
+pub use crate::watched::Progress;
 use crate::{Digest, Error, Kind, Result};
 use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
@@ -33,15 +34,6 @@ pub struct Options {
     pub arch: Option<String>,
     /// How many blobs are on their way at once.
     pub parallel: usize,
-}
-
-/// How far it is.
-#[derive(Debug, Default)]
-pub struct Progress {
-    /// Bytes of all blobs.
-    pub total: AtomicU64,
-    /// Bytes that are done, or were there.
-    pub done: AtomicU64,
 }
 
 /// What it came to.
