@@ -39,7 +39,7 @@ pub trait Blob: Send + Sync {
     /// Its bytes at any offset, where the place can do that. No digest is checked.
     fn read_at(&self) -> Option<Arc<dyn ReadAt>>;
 
-    /// After a refusal of its bytes: whether another reading would bring them from elsewhere.
+    /// Whether a reading of it came to its end and was refused, and another one would bring its bytes from elsewhere.
     fn is_elsewhere(&self) -> bool {
         false
     }
@@ -69,7 +69,8 @@ pub trait Sink: Send + Sync {
     }
 }
 
-/// A blob on its way. Dropped without [`BlobWriter::finish`], nothing of it remains.
+/// A blob on its way. Dropped without [`BlobWriter::finish`], nothing of it remains but what [`Sink::resume`] goes on
+/// with.
 pub trait BlobWriter: Write + Send {
     /// All bytes are written: waits until they have arrived. What fails here may still be gone on with.
     fn arrive(&mut self) -> Result<()> {
@@ -81,6 +82,9 @@ pub trait BlobWriter: Write + Send {
     fn resume(&mut self) -> Result<Option<u64>> {
         Ok(None)
     }
+
+    /// What was written is wrong: nothing of it is kept, not even for another attempt.
+    fn spoil(&mut self) {}
 
     /// All bytes are written: checks what was promised, makes the blob durable under its digest.
     fn finish(self: Box<Self>) -> Result<(Digest, u64)>;

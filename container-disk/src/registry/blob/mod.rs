@@ -84,7 +84,8 @@ impl Blob for RemoteBlob {
 
     fn is_elsewhere(&self) -> bool {
         let doubts = self.0.repository.doubts.about(&self.0.digest);
-        doubts.iter().filter(|(_, reason)| reason.is_some()).count() < self.0.repository.mirrors.len()
+        let proven = doubts.iter().filter(|(_, reason)| reason.is_some()).count();
+        !doubts.is_empty() && proven < self.0.repository.mirrors.len()
     }
 }
 
