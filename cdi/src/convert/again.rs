@@ -31,7 +31,7 @@ impl Again {
             let hint = "what went to standard output cannot be taken back; to a file, it is begun anew from elsewhere";
             return Err(e.with_hint(hint));
         }
-        tracing::warn!(error = %e, "{} is read again", self.source.facts().name);
+        tracing::info!(error = %e, "{} is read again", self.source.facts().name);
         watch.begin_anew();
         watch.enter(Phase::Opening, 0);
         planned(self.request, self.source, self.target)

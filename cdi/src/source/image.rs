@@ -87,7 +87,7 @@ impl ImageDisk {
             if e.kind() != Kind::Refused || !is_elsewhere(&found, &document) {
                 return Err(e);
             }
-            tracing::warn!(error = %e, "{name} is read again");
+            tracing::info!(error = %e, "{name} is read again");
             locate(&found, &document, options)
         })?;
         // Only what was checked when it came may be read without a check.

@@ -220,7 +220,7 @@ impl Work<'_> {
                 Err(Broken::GoneOnWith(e)) if left > 0 => e,
                 Err(Broken::Reading(e) | Broken::Writing(e) | Broken::GoneOnWith(e)) => return Err(e),
             };
-            tracing::warn!(blob = descriptor.digest, error = %e, "a blob is fetched again");
+            tracing::info!(blob = descriptor.digest, error = %e, "a blob is fetched again");
             self.progress.done.fetch_sub(done, Relaxed);
         }
         Ok(())

@@ -69,7 +69,7 @@ impl Layer<'_> {
             match &read {
                 // That one registry lies says nothing of the image, as long as another has it.
                 Err((_, e)) if e.kind() == Kind::Refused && blob.is_elsewhere() => {
-                    tracing::warn!(error = %e, "a layer is read again");
+                    tracing::info!(error = %e, "a layer is read again");
                     read = self.read(&name, &*blob, interest, told)?;
                 }
                 _ => break,

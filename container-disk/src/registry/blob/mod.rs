@@ -65,6 +65,9 @@ impl Blob for RemoteBlob {
         }
         // Each reading has its own list of who gave what.
         let source = Arc::new(Source::new(&source.repository, source.digest, source.size));
+        if from == 0 && self.is_elsewhere() {
+            source.begins_elsewhere();
+        }
         let ordered = Ordered::new(Arc::clone(&source), from)?;
         if from > 0 {
             return Ok(Box::new(ordered));
