@@ -63,6 +63,11 @@ pub trait Sink: Send + Sync {
     /// Stores a document, whose blobs are all here, and gives it a tag.
     fn put(&self, document: &Document, tag: Option<&str>) -> Result<()>;
 
+    /// What was written, to be read, where that is possible before it has a name.
+    fn as_place(&self) -> Option<&dyn Place> {
+        None
+    }
+
     /// All images are put. Where the whole is one file, only now it gets its name; elsewhere nothing is left to do.
     fn close(&self) -> Result<()> {
         Ok(())

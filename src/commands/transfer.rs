@@ -54,7 +54,8 @@ impl TransferArgs {
         if let (Name::Registry(from), Some(registry)) = (from, &goal.registry) {
             registry.mount_from(from);
         }
-        let options = Options { arch, parallel: usize::from(self.parallel) };
+        let judge = matches!(to, Name::Store(_));
+        let options = Options { arch, parallel: usize::from(self.parallel), judge };
         let progress = Arc::new(Progress::default());
         let bar = self.show(&progress);
         let done = copy(&*found.place, &found.which, &*goal.sink, goal.tag.as_deref(), &options, &progress)

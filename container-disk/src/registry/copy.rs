@@ -14,6 +14,7 @@
 //! Documents keep their bytes, so they keep their digests. The tag is moved last: whoever stops us half way leaves
 //! blobs that nobody sees.
 
+use crate::locate;
 use crate::manifest::{self, Content, Descriptor, Document};
 use crate::place::{Blob, BlobWriter, Place, Sink, Which};
 use crate::{Digest, Error, Kind, Result};
@@ -37,6 +38,8 @@ pub struct Options {
     pub arch: Option<String>,
     /// How many blobs are on their way at once.
     pub parallel: usize,
+    /// Give a name only to images that can be used ([`locate::judge`]), where the sink can be read: the store.
+    pub judge: bool,
 }
 
 /// How far it is.
@@ -63,7 +66,7 @@ pub struct Copied {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { arch: None, parallel: 3 }
+        Options { arch: None, parallel: 3, judge: false }
     }
 }
 
@@ -84,6 +87,13 @@ pub fn copy(
     let sizes = blobs.iter().filter_map(|blob| u64::try_from(blob.size).ok());
     progress.total.store(sizes.fold(0, u64::saturating_add), Relaxed);
     work.blobs(&blobs, options.parallel)?;
+    if let Some(place) = to.as_place().filter(|_| options.judge) {
+        let manifests = found.documents.iter().filter_map(|document| match &document.content {
+            Content::Manifest(manifest) => Some(manifest),
+            Content::Index(_) => None,
+        });
+        manifests.into_iter().try_for_each(|manifest| locate::judge(place, manifest))?;
+    }
     let Some((top, leaves)) = found.documents.split_last() else {
         return Err(Error::refused(format!("{} gave no document", from.name())));
     };

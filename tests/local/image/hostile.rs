@@ -126,9 +126,9 @@ fn documents() -> Vec<Case> {
             changed(|layer| layer["urls"] = json!(["http://127.0.0.1:1/x"])),
         ),
         ("a wrong byte", "has the digest", Box::new(spoilt)),
-        ("a manifest that is too large", "longer than 4096 KiB", Box::new(large)),
-        ("indexes without end", "index", Box::new(looped)),
-        ("an index in itself", "digest", Box::new(itself)),
+        ("a manifest that is too large", "larger than the 4 MiB", Box::new(large)),
+        ("indexes without end", " indexes ", Box::new(looped)),
+        ("an index in itself", "has the digest", Box::new(itself)),
     ]
 }
 
@@ -153,12 +153,23 @@ fn hostile_images_are_refused_by_every_verb() {
             &["convert", "oci:bad:1", "out.img"][..],
             &["build", "-t", "os:1", "oci:bad:1"],
             &["pull", "oci:bad:1", "os:1"],
-            &["inspect", "oci:bad:1"],
         ] {
             refused(&place, case, args, says);
         }
+        // What can be told of it is told, with the reason why it is refused. A wrong byte is far behind what is read.
+        let ran = place.run(&["inspect", "--json", "oci:bad:1"]);
+        match ran.code {
+            3 => assert!(ran.err.contains(says), "{case}: {}", ran.err),
+            _ if case == "a wrong byte" => drop(ran.ok()),
+            _ => {
+                let why = told(ran, "/refused");
+                assert!(why.contains(says), "{case}: {why}");
+            }
+        }
         let ran = place.run(&["verify", "oci:bad:1"]);
         assert_eq!(ran.code, 3, "{case}: {}", ran.err);
+        // A blob that is good in itself may be here, without a name; the next case is not to find it.
+        place.run(&["prune"]).ok();
     }
     // And they can be refused because another image is taken.
     Layout::create(&place.path("good")).image(LAYER, &Tar::default().file("disk/disk.img", DISK).end());
