@@ -9,8 +9,9 @@ use container_disk::reference::Local;
 /// Bring an image into the store
 ///
 /// After an interruption the same command goes on where it stopped; when a
-/// registry fails, its mirrors carry on. To get the disk itself, convert the
-/// image: it is pulled and unpacked in one pass.
+/// registry fails, its mirrors carry on. An image that holds no disk, or
+/// something harmful, gets no name. To get the disk itself, convert the image:
+/// it is pulled and unpacked in one pass.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     coracle pull docker://registry.example/os:12\n  \

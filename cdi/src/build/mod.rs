@@ -18,7 +18,7 @@ pub use boot::BootFiles;
 
 use crate::convert::{PlanJson, Prepared, Request, prepare_layer};
 use crate::run::watch::Watch;
-use crate::target::LayerTarget;
+use crate::target::{LayerTarget, Target};
 use crate::{Error, Result};
 use container_disk::image::{self, Recipe};
 use container_disk::manifest::{Content, Document};
@@ -29,6 +29,7 @@ use container_disk::registry::copy::{Options, Progress, copy};
 use container_disk::tee::Tee;
 use container_disk::{Digest, Kind, Name};
 use serde::Serialize;
+use std::cell::RefCell;
 
 /// What is to be built.
 pub struct Order {
@@ -230,11 +231,15 @@ fn disk_layer(
     let folder = places.store_folder()?;
     std::fs::create_dir_all(&folder)
         .map_err(|e| Error::io(format!("cannot make the store's folder {}", folder.display()), e))?;
-    let target = LayerTarget::new(sink, *options, folder.clone());
-    let made = target.made();
-    let report = prepared.run_into(Box::new(target), &folder, watch)?;
-    let layer = made.get().cloned().ok_or_else(|| Error::failed("the disk is written and has no layer"))?;
-    Ok((layer, report))
+    let made = RefCell::default();
+    let layer = || -> Box<dyn Target> {
+        let target = LayerTarget::new(sink, *options, folder.clone());
+        *made.borrow_mut() = target.made();
+        Box::new(target)
+    };
+    let report = prepared.run_into(layer, &folder, watch)?;
+    let layer = made.into_inner().get().cloned();
+    Ok((layer.ok_or_else(|| Error::failed("the disk is written and has no layer"))?, report))
 }
 
 /// The index of that name with the image in it; a new one where there is none.
