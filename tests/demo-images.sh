@@ -40,14 +40,14 @@ TOML
     echo "\$ CORACLE_STORE=elsewhere coracle pull --json docker://disks.example/debian:12 >pull.json"
     coracle pull --json docker://disks.example/debian:12 >pull.json 2>pull.log &
     local pid=$!
-    size=$(du -sm "$work/first/data" | cut -f1)
-    until (($(du -sm "$CORACLE_STORE" 2>/dev/null | cut -f1 || true) > size / 3)); do
+    size=$(held "$work/first/data")
+    until (($(held "$CORACLE_STORE") > size / 3)); do
         if ! kill -0 "$pid" 2>/dev/null; then break; fi
         sleep 0.02
     done
     registry_stop "$first_pid"
     nginx_stop
-    echo "(the registry and the line to it are cut: $(du -sm "$CORACLE_STORE" | cut -f1) of $size MiB are here)"
+    echo "(the registry and the line to it are cut: $(held "$CORACLE_STORE") of $size MiB are here)"
     local status=0
     wait "$pid" || status=$?
     cat pull.log
@@ -69,14 +69,16 @@ compare() {
     unwatch
     local our_time=$took our_rss=$rss our_extra=$peak
 
-    mkdir context
+    mkdir -p context "$HOME/.config/containers"
+    echo '{"default": [{"type": "insecureAcceptAnything"}]}' >"$HOME/.config/containers/policy.json"
     ln disk.qcow2 context/disk.qcow2
     printf 'FROM scratch\nADD --chown=107:107 disk.qcow2 /disk/\n' | tee context/Containerfile
     echo "\$ buildah bud -t debian:hand context && buildah push debian:hand docker://$1/theirs:1"
     watch "$work/containers"
     measure bash -euo pipefail -c '
-        buildah "${@:3}" bud -q -t debian:hand context >/dev/null
-        buildah "${@:3}" push -q --tls-verify=false debian:hand "docker://$1/theirs:1"' by-hand "$1" "" "${by_hand[@]}"
+        buildah --root "$2/containers" --runroot "$2/run" bud -q -t debian:hand context >/dev/null
+        buildah --root "$2/containers" --runroot "$2/run" push -q --tls-verify=false debian:hand "docker://$1/theirs:1"
+        ' by-hand "$1" "$work"
     unwatch
 
     printf '\n%-22s %14s %14s\n' '' coracle buildah
@@ -88,29 +90,36 @@ compare() {
     show coracle verify "docker://$1/theirs:1" || echo "(exit code $?)"
 }
 
-by_hand=(--root "$work/containers" --runroot "$work/run" --registries-conf /dev/null)
-
-# buildah leaves mounts and, for who is not root, files of other users.
-by_hand_forget() {
-    if [[ -d $work/containers ]]; then
-        buildah "${by_hand[@]}" rmi --all --force >/dev/null 2>&1 || true
-        if ((EUID == 0)); then umount "$work/containers/overlay" 2>/dev/null || true; else
-            buildah unshare rm -rf "$work/containers" "$work/run"
-        fi
+# buildah leaves a mount and, for who is not root, files of other users.
+buildah_forget() {
+    if [[ ! -d $work/containers ]]; then return; fi
+    buildah --root "$work/containers" --runroot "$work/run" rmi --all --force >/dev/null 2>&1 || true
+    if ((EUID == 0)); then
+        umount "$work/containers/overlay" 2>/dev/null || true
+    else
+        buildah unshare rm -rf "$work/containers" "$work/run"
     fi
 }
 
-# The most that a folder holds, in MiB, until `unwatch`, which leaves it in `peak`.
+# The most that a folder grows by, in MiB, until `unwatch`, which leaves it in `peak`.
 watch() {
     (
         most=0
         trap 'echo "$most" >"$work/peak"; exit' TERM
+        before=$(held "$1")
         while sleep 0.1; do
-            now=$(du -sm "$1" 2>/dev/null | cut -f1) || true
-            if ((${now:-0} > most)); then most=$now; fi
+            more=$(($(held "$1") - before))
+            if ((more > most)); then most=$more; fi
         done
     ) &
     watching=$!
+}
+
+# MiB in a folder that may not be there, and whose files come and go.
+held() {
+    local held
+    held=$(du -sm "$1" 2>/dev/null | cut -f1) || true
+    echo "${held:-0}"
 }
 
 unwatch() {

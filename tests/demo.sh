@@ -20,7 +20,7 @@ finish() {
     trap '' INT TERM
     local pid
     for pid in $(jobs -pr); do registry_stop "$pid"; done
-    by_hand_forget
+    buildah_forget
     rm -rf "$work"
 }
 
