@@ -1,15 +1,28 @@
 #!/usr/bin/env bash
 # The main job, seen: a Debian disk, packed as people publish it (qcow2 inside xz), comes over HTTP and lands as a raw
-# disk in one pass. Then the same by hand, with the usual three tools. Usage: tests/demo.sh PATH-OF-CORACLE
+# disk in one pass. Then the same by hand, with the usual three tools. The disk and an ISO become images, beside what
+# people do for that; a registry is switched off in the middle of a pull. Usage: tests/demo.sh PATH-OF-CORACLE
+#
+# It works in a folder of its own, with settings and a store of its own, and ends what it started.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tests/nginx.sh
+source tests/registry.sh
+source tests/demo-images.sh
 
 coracle=$(realpath "$1")
 cache=${CORACLE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/coracle}
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/coracle-demo.XXXXXX")
-trap 'nginx_stop; rm -rf "$work"' EXIT
+trap finish EXIT
 trap 'exit 130' INT TERM
+
+finish() {
+    trap '' INT TERM
+    local pid
+    for pid in $(jobs -pr); do registry_stop "$pid"; done
+    buildah_forget
+    rm -rf "$work"
+}
 
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 show() {
@@ -24,6 +37,12 @@ measure() {
     read -r took rss <"$work/time"
 }
 mib() { echo "$(($1 / 1048576)) MiB"; }
+
+# Nothing of the user's own: no store, no settings, no logins.
+export CORACLE_CACHE=$cache HOME=$work/home
+unset CORACLE_STORE SOURCE_DATE_EPOCH RUST_LOG DOCKER_CONFIG REGISTRY_AUTH_FILE CONTAINERS_REGISTRIES_CONF
+unset XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR
+mkdir "$HOME"
 
 say "A small Debian disk, made from packages (once; kept in $cache)"
 disk=$(images/guests/debian/build demo)
@@ -77,3 +96,5 @@ printf '%-22s %14s %14s\n' 'over the network' "$(mib "$our_sent")" "$(mib "$hand
 printf '%-22s %14s %14s\n' 'extra disk' "$(mib "$our_extra")" "$(mib "$hand_extra")"
 printf '%-22s %14s %14s\n' 'largest memory' "$((our_rss / 1024)) MiB" "$((rss / 1024)) MiB"
 printf '%-22s %14s %14s\n' 'disk.img holds' "$(du -m disk.img | cut -f1) MiB" "$(du -m hand.img | cut -f1) MiB"
+
+images

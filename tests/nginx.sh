@@ -13,7 +13,7 @@ nginx_start() {
     local registry=
     if [[ ${nginx_registry:-} ]]; then
         registry="location /v2/ { proxy_pass http://$nginx_registry; proxy_set_header Host \$http_host;
-            proxy_request_buffering off; client_max_body_size 0; }"
+            proxy_request_buffering off; client_max_body_size 0; proxy_max_temp_file_size 0; }"
     fi
     nginx_port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
     cat >"$state/nginx.conf" <<CONF

@@ -1,13 +1,13 @@
 """The lines of the table: the work, our command, the other tools at their best, and the goal."""
 
+import images
+from goals import MIB, both, no_larger, small, times, within
 from measure import Line, Side
-
-MIB = 1 << 20
 
 
 def all_lines(coracle, have, at, work):
     lines = Lines(coracle, have, at, work)
-    return [*lines.local(), *lines.packed(), *lines.remote(), *lines.large()]
+    return [*lines.local(), *lines.packed(), *lines.remote(), *images.lines(coracle, have, at, work), *lines.large()]
 
 
 class Lines:
@@ -92,7 +92,6 @@ class Lines:
     def large(self):
         """Sizes that memory must not follow."""
         out = self.work / "ours.img"
-        small = lambda result: result.ours.rss <= 64 * MIB  # noqa: E731
         one, ten = self.have["empty-1T.qcow2"], self.have["empty-10T.qcow2"]
         removed = f"rm {out}"
         yield Line(
@@ -135,19 +134,3 @@ def curl(url):
 
 def sync(path):
     return f"sync --data {path}"
-
-
-def times(factor):
-    return lambda result: result.other.median / result.ours.median >= factor
-
-
-def within(factor, against):
-    return lambda result: result.ours.median <= factor * against(result)
-
-
-def no_larger(result):
-    return result.ours.size <= result.other.size
-
-
-def both(one, other):
-    return lambda result: one(result) and other(result)

@@ -27,6 +27,10 @@ class Side:
     command: str
     # The file it leaves, to be compared with the disk; None where there is none.
     output: typing.Optional[pathlib.Path] = None
+    # Of an image: makes `output` from what the command left, and prints the size of what is compared. Not measured.
+    proof: str = ""
+    # Removes what the command left beside `output`. Not measured.
+    after: str = ""
 
 
 @dataclasses.dataclass
@@ -44,6 +48,8 @@ class Line:
     against: typing.Optional[typing.Callable] = None
     # Files to have in the page cache.
     warm: tuple = ()
+    # What there must be before the first run: a shell command.
+    ready: str = ""
     # Measured in the same rounds because the goal speaks of it.
     beside: tuple = ()
     # Once is enough where seconds are not the question.
@@ -81,23 +87,33 @@ def workplace(folder):
 
 
 def line(line, rounds, disk):
+    shell(line.ready)
     ours, beside = Runs(line.ours), [Runs(side) for side in line.beside]
     other = Runs(best(line.others, line.warm)) if line.others else None
     measured = [runs for runs in [ours, other, *beside] if runs]
     for number in range(1 if line.once else rounds):
         for runs in measured:
-            seconds, rss = once(runs.side, line.warm)
+            seconds, rss = once(runs.side, line.warm, lambda: look(runs, disk if number == 0 else None))  # noqa: B023
             runs.seconds.append(seconds)
             runs.rss = max(runs.rss, rss)
-            if runs.side.output:
-                runs.size = runs.side.output.stat().st_size
-                if number == 0:
-                    same(runs.side.output, disk)
-                runs.side.output.unlink()
     result = Result(line, ours, other, beside, None)
     if line.reached:
         result.met = line.reached(result)
     return result
+
+
+def look(runs, disk):
+    """Keeps the size of what a run left, and with a disk compares it with that."""
+    side = runs.side
+    if not side.output:
+        return
+    if not side.proof:
+        runs.size = side.output.stat().st_size
+    elif disk:
+        runs.size = int(shell(side.proof))
+    if disk:
+        same(side.output, disk)
+    side.output.unlink(missing_ok=bool(side.proof))
 
 
 def best(sides, warm):
@@ -127,17 +143,27 @@ def make_ready(warm):
             memory[at : at + len(zeros)] = zeros
 
 
-def once(side, warm):
+def once(side, warm, look=None):
     """Seconds and peak memory (bytes) of one run. Memory is that of the largest process."""
+    try:
+        measured = timed(side, warm)
+        if look:
+            look()
+        return measured
+    finally:
+        shell(side.after)
+
+
+def timed(side, warm):
     if side.output:
         side.output.unlink(missing_ok=True)
     make_ready(warm)
     with tempfile.TemporaryFile() as said, tempfile.NamedTemporaryFile("r") as told:
         # `time` tells the memory: what the kernel says of our own child counts this interpreter too.
-        timed = ["timeout", str(TOO_LONG), "time", "--quiet", "-f", "%M", "-o", told.name]
+        command = ["timeout", str(TOO_LONG), "time", "--quiet", "-f", "%M", "-o", told.name]
         start = time.perf_counter()
         run = subprocess.run(
-            [*timed, "bash", "-euo", "pipefail", "-c", side.command],
+            [*command, "bash", "-euo", "pipefail", "-c", side.command],
             stdin=subprocess.DEVNULL, stdout=said, stderr=said,
         )
         seconds = time.perf_counter() - start
@@ -145,6 +171,16 @@ def once(side, warm):
             said.seek(0)
             sys.exit(f"bench: exit code {run.returncode} of: {side.command}\n{said.read().decode(errors='replace')}")
         return seconds, int(told.read()) * 1024
+
+
+def shell(command):
+    """Runs a command that is not measured, and yields what it prints."""
+    if not command:
+        return b""
+    run = subprocess.run(["bash", "-euo", "pipefail", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    if run.returncode:
+        sys.exit(f"bench: exit code {run.returncode} of: {command}")
+    return run.stdout
 
 
 def same(output, disk):

@@ -26,7 +26,7 @@ def row(result):
     name = result.line.name
     for runs in result.beside:
         name += f" ({runs.side.name}: {seconds(runs)})"
-    if other and ours.size and other.size and ours.side.output.suffix == ".qcow2":
+    if other and ours.size and other.size and (ours.side.proof or ours.side.output.suffix == ".qcow2"):
         name += f" ({ours.size // MIB} MiB, the other {other.size // MIB} MiB)"
     cells = [
         name, seconds(ours), str(ours.rss // MIB),
@@ -52,6 +52,7 @@ def machine(rounds, coracle, have):
     tools = [
         first(["qemu-img", "--version"]), first(["xz", "--version"]), first(["pigz", "--version"]),
         first(["zstd", "--version"]), first(["curl", "--version"]), first(["nginx", "-v"]),
+        first(["buildah", "--version"]), first(["skopeo", "--version"]), first(["openssl", "version"]),
     ]
     return [
         f"Measured {datetime.date.today()} with {first([coracle, '--version'])}: medians of {rounds} (least–most).",

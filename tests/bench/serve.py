@@ -1,10 +1,11 @@
-"""Servers on loopback: nginx as it is, and behind a line with latency where each connection is slow."""
+"""Servers on loopback: nginx as it is, and behind a line with latency where each connection is slow; two registries."""
 
 import asyncio
 import contextlib
 import dataclasses
 import grp
 import os
+import pathlib
 import pwd
 import socket
 import subprocess
@@ -22,11 +23,15 @@ ON_THE_WAY = 4 << 20
 class Servers:
     fast: str
     slow: str
+    # Of the registries `host:port`: one to read from, one to write to, and the folder of what the latter has.
+    source: str
+    target: str
+    stored: pathlib.Path
 
 
 @contextlib.contextmanager
 def servers(folder, work):
-    fast, slow, line = free_port(), free_port(), free_port()
+    fast, slow, line, source, target = (free_port() for _ in range(5))
     state = work / "nginx"
     state.mkdir()
     (state / "nginx.conf").write_text(f"""
@@ -44,14 +49,31 @@ def servers(folder, work):
         ["nginx", "-p", state, "-e", state / "error.log", "-c", state / "nginx.conf"], stderr=subprocess.DEVNULL
     )
     delay = subprocess.Popen([sys.executable, __file__, str(line), str(slow)])
+    registries = [registry(work / f"registry-{port}", port) for port in (source, target)]
     try:
-        for port in (fast, slow, line):
+        for port in (fast, slow, line, source, target):
             answers(port)
-        yield Servers(f"http://127.0.0.1:{fast}", f"http://127.0.0.1:{line}")
+        yield Servers(
+            f"http://127.0.0.1:{fast}", f"http://127.0.0.1:{line}",
+            f"127.0.0.1:{source}", f"127.0.0.1:{target}", work / f"registry-{target}/data",
+        )
     finally:
-        for child in (nginx, delay):
+        for child in (nginx, delay, *registries):
             child.terminate()
             child.wait()
+
+
+def registry(state, port):
+    """Debian's docker-registry. It keeps nothing in memory, so that what it has stored can be removed under it."""
+    state.mkdir()
+    (state / "config.yml").write_text(f"""
+version: 0.1
+log: {{level: error, accesslog: {{disabled: true}}}}
+storage: {{filesystem: {{rootdirectory: {state}/data}}}}
+http: {{addr: 127.0.0.1:{port}, secret: not-secret}}
+""")
+    with open(state / "log", "w") as log:
+        return subprocess.Popen(["docker-registry", "serve", state / "config.yml"], stdout=log, stderr=log)
 
 
 def free_port():

@@ -59,7 +59,8 @@ impl Journey {
             (Step::Ask(next, pause), Some(before)) if *next != before => {
                 count(&counters.switches);
                 let (from, to) = (self.address(before), self.address(*next));
-                tracing::warn!(what = self.what, from, to, at, ?pause, reason, "another registry carries on");
+                let pause = (!pause.is_zero()).then(|| tracing::field::debug(pause));
+                tracing::warn!(what = self.what, from, to, at, pause, reason, "another registry carries on");
             }
             (Step::Ask(_, pause), _) => {
                 count(&counters.retries);
