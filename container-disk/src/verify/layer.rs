@@ -40,6 +40,9 @@ pub(super) struct Found {
     pub(super) verdict: Verdict,
 }
 
+/// The tar's digest and what is in it, or the stage at which it is refused, and why.
+type Scanned = std::result::Result<(Digest, Contents), (&'static str, Error)>;
+
 impl Layer<'_> {
     /// What it changes, and what its files are; `None` if it could not be read to its end.
     pub(super) fn check(
@@ -98,7 +101,7 @@ impl Layer<'_> {
         blob: &dyn Blob,
         interest: &Interest,
         told: Option<&Digest>,
-    ) -> Result<Result<(Digest, Contents), (&'static str, Error)>> {
+    ) -> Result<Scanned> {
         let digest: Digest = self.descriptor.digest.parse()?;
         // Where nothing is compressed, the blob is the tar, and its digest is checked anyway.
         let plain = peel::told(name, &self.descriptor.media_type).is_ok_and(|how| how == Compression::None);
