@@ -33,6 +33,9 @@ const TRIES: u32 = 5;
 /// What a layer changes, and what its files are.
 type Contents = (Changes, Vec<Found>);
 
+/// At which stage, and why.
+type Refusal = (&'static str, Error);
+
 /// What a file of a layer is.
 pub(super) struct Found {
     pub(super) layer: usize,
@@ -98,7 +101,7 @@ impl Layer<'_> {
         blob: &dyn Blob,
         interest: &Interest,
         told: Option<&Digest>,
-    ) -> Result<Result<(Digest, Contents), (&'static str, Error)>> {
+    ) -> Result<Result<(Digest, Contents), Refusal>> {
         let digest: Digest = self.descriptor.digest.parse()?;
         // Where nothing is compressed, the blob is the tar, and its digest is checked anyway.
         let plain = peel::told(name, &self.descriptor.media_type).is_ok_and(|how| how == Compression::None);
