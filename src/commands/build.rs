@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 /// Memory that packing a layer may take; a quarter of --memory, but no more than this.
 const PACKING: u64 = 48 << 20;
+/// Threads that carry a disk to the packing, where its clusters are not compressed on the way.
+const CARRIERS: usize = 2;
 /// Where a kernel of ours talks.
 const SERIAL: &str = "console=ttyS0";
 /// Labels of this kind are told to importers through the environment, too.
@@ -197,6 +199,10 @@ fn request(args: &Args, disk: &str, options: cdi::source::Options, packing: u64)
     }
     let mut wishes = args.work.wishes(&args.from);
     wishes.memory -= packing;
+    if args.compress.is_none() {
+        // They only bring what the packing waits for; each more would hold memory and win nothing.
+        wishes.threads = wishes.threads.min(CARRIERS);
+    }
     Ok(Request {
         source: disk.to_owned(),
         target: String::new(),

@@ -33,15 +33,15 @@ const TRIES: u32 = 5;
 /// What a layer changes, and what its files are.
 type Contents = (Changes, Vec<Found>);
 
+/// At which stage, and why.
+type Refusal = (&'static str, Error);
+
 /// What a file of a layer is.
 pub(super) struct Found {
     pub(super) layer: usize,
     pub(super) path: String,
     pub(super) verdict: Verdict,
 }
-
-/// The tar's digest and what is in it, or the stage at which it is refused, and why.
-type Scanned = std::result::Result<(Digest, Contents), (&'static str, Error)>;
 
 impl Layer<'_> {
     /// What it changes, and what its files are; `None` if it could not be read to its end.
@@ -101,7 +101,7 @@ impl Layer<'_> {
         blob: &dyn Blob,
         interest: &Interest,
         told: Option<&Digest>,
-    ) -> Result<Scanned> {
+    ) -> Result<Result<(Digest, Contents), Refusal>> {
         let digest: Digest = self.descriptor.digest.parse()?;
         // Where nothing is compressed, the blob is the tar, and its digest is checked anyway.
         let plain = peel::told(name, &self.descriptor.media_type).is_ok_and(|how| how == Compression::None);
