@@ -29,7 +29,11 @@ fn every_job_in_the_documents_leaves_a_right_image() {
         let jobs = yaml_blocks(&fs::read_to_string(root().join(document)).unwrap());
         let with_action = jobs.iter().filter(|job| job.contains(ACTION)).count();
         let with_script = jobs.iter().filter(|job| job.contains("script:")).count();
-        assert_eq!((with_action, with_script), (1, 1), "{document}: one job with the action, one with a script");
+        assert_eq!(
+            (with_action, with_script),
+            (1, 1),
+            "{document}: one job with the action, one with a script"
+        );
         for job in &jobs {
             let runner = Runner::new();
             let mut digest = String::new();
@@ -63,8 +67,11 @@ fn the_action_does_what_each_of_its_inputs_says() {
     let digest = runner.act(&words.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
     for image in ["a:1", "b:1"] {
         runner.verify(image);
-        let config = runner.skopeo(&format!("inspect --config docker://{}/{image}", runner.address));
-        assert!(config.contains(r#""two":"2 words; $(false)""#) && config.contains(r#""one":"1""#), "{config}");
+        let config = runner.skopeo(&format!("inspect --config --raw docker://{}/{image}", runner.address));
+        assert!(
+            config.contains(r#""two":"2 words; $(false)""#) && config.contains(r#""one":"1""#),
+            "{config}"
+        );
         assert!(config.contains(r#""architecture":"arm64""#), "{config}");
         let raw = runner.skopeo(&format!("inspect --raw docker://{}/{image}", runner.address));
         assert!(raw.contains("image.index"), "the image of one architecture of several: {raw}");
@@ -128,7 +135,10 @@ impl Runner {
 
     /// A step, in the shell that GitHub runs it in.
     fn bash(&self, script: &str, env: &Words) -> Ran {
-        assert!(!script.contains("${{"), "words of others stand in a script, not in its environment: {script}");
+        assert!(
+            !script.contains("${{"),
+            "words of others stand in a script, not in its environment: {script}"
+        );
         let here = |text: &str| text.replace("registry.example", &self.address);
         let program = Path::new(env!("CARGO_BIN_EXE_coracle")).parent().unwrap().display().to_string();
         let path = format!("{program}:{}", std::env::var("PATH").unwrap_or_default());
@@ -150,7 +160,8 @@ impl Runner {
 
     fn skopeo(&self, words: &str) -> String {
         let login = self.place.path(".docker/config.json");
-        let line = format!("skopeo --override-arch arm64 {words} --tls-verify=false --authfile {}", login.display());
+        let line =
+            format!("skopeo --override-arch arm64 {words} --tls-verify=false --authfile {}", login.display());
         String::from_utf8(self.place.shell(&line)).unwrap()
     }
 }
@@ -203,6 +214,7 @@ fn inputs_as_env(action: &str, with: &Words) -> Words {
     let mut name = String::new();
     for line in &inputs {
         match line.trim_start().split_once(':') {
+            None if line.is_empty() => {}
             Some((key, "")) => key.clone_into(&mut name),
             Some(("default", value)) => {
                 values.insert(name.clone(), value.trim().trim_matches('"').to_owned());
@@ -219,7 +231,8 @@ fn inputs_as_env(action: &str, with: &Words) -> Words {
         assert!(values.insert(name.clone(), value.clone()).is_some(), "the action has no input {name}");
     }
     let env = lines.iter().filter_map(|line| line.trim().split_once(": ${{ inputs."));
-    let env: Words = env.map(|(key, rest)| (key.to_owned(), rest.trim_end_matches(" }}").to_owned())).collect();
+    let env: Words =
+        env.map(|(key, rest)| (key.to_owned(), rest.trim_end_matches(" }}").to_owned())).collect();
     let used: Vec<&String> = env.values().collect();
     assert!(values.keys().all(|name| used.contains(&name)), "an input without use: {values:?} {used:?}");
     let of = |name: &String| values.get(name).unwrap_or_else(|| panic!("no input is called {name}")).clone();
@@ -235,7 +248,8 @@ fn deeper(lines: &[&str], at: usize) -> Vec<String> {
         .take_while(|line| line.trim().is_empty() || indent(line) > own)
         .copied()
         .collect();
-    let most = under.iter().filter(|line| !line.trim().is_empty()).map(|line| indent(line)).min().unwrap_or(0);
+    let most =
+        under.iter().filter(|line| !line.trim().is_empty()).map(|line| indent(line)).min().unwrap_or(0);
     under.iter().map(|line| line.get(most..).unwrap_or_default().to_owned()).collect()
 }
 
