@@ -3,9 +3,11 @@
 use cdi::run::watch::Watch;
 use cdi::size::human;
 use cdi::{Error, Kind, Result};
+use container_disk::watched;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -100,6 +102,16 @@ impl Progress {
     pub(crate) fn of(watch: &Arc<Watch>, show: Show) -> Progress {
         let watch = watch.clone();
         Progress::start(show, move || Step::of(&watch))
+    }
+
+    /// Shows blobs that are read or moved.
+    pub(crate) fn of_blobs(phase: &'static str, blobs: &Arc<watched::Progress>, show: Show) -> Progress {
+        let blobs = blobs.clone();
+        Progress::start(show, move || Step {
+            phase,
+            done: blobs.done.load(Relaxed),
+            total: blobs.total.load(Relaxed),
+        })
     }
 
     /// Shows whatever tells how far it is.

@@ -44,6 +44,7 @@ pub mod store;
 mod tar;
 pub mod tee;
 pub mod verify;
+pub mod watched;
 
 pub use digest::Digest;
 pub use error::{Error, Kind, Result};

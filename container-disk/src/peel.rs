@@ -6,7 +6,8 @@
 //!  (size, digest)     ahead.rs                       ends a bomb
 //! ```
 //!
-//! Who reads to the end has had the blob's size and digest checked, and the decoder's own sums.
+//! Who reads to the end has had the blob's size and digest checked, and the decoder's own sums. What a decoder refuses
+//! is read to its end nevertheless: if these are not the bytes that were promised, that is the reason.
 
 use crate::ahead::Ahead;
 use crate::manifest::{
@@ -18,6 +19,7 @@ use crate::place::Blob;
 use crate::tar::{BLOCK, looks_like_tar};
 use crate::{Error, Result};
 use std::io::{self, Cursor, Read};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The largest zstd window that is decoded, as for all tools by default: 128 MiB.
 const WINDOW_LOG: u32 = 27;
@@ -69,8 +71,10 @@ pub(crate) fn decode(
     compression: Compression,
     bytes: impl Read + Send + 'static,
 ) -> Result<Box<dyn Read + Send>> {
+    let bytes = Shared(Arc::new(Mutex::new(bytes)));
+    let rest = Box::new(bytes.clone());
     let decoder: Box<dyn Read + Send> = match compression {
-        Compression::None => return Ok(Box::new(bytes)),
+        Compression::None => return Ok(rest),
         Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(bytes)),
         Compression::Zstd => {
             let cannot = |e| Error::io("cannot begin to decode zstd", e);
@@ -79,7 +83,7 @@ pub(crate) fn decode(
             Box::new(decoder)
         }
     };
-    Ok(Box::new(Decoded { inner: decoder, name: name.to_owned(), compression }))
+    Ok(Box::new(Decoded { inner: decoder, rest, name: name.to_owned(), compression }))
 }
 
 /// What a media type says.
@@ -132,6 +136,8 @@ impl<R: Read> Read for Named<R> {
 /// Errors of the decoder: what it was given is broken.
 struct Decoded {
     inner: Box<dyn Read + Send>,
+    /// What the decoder reads.
+    rest: Box<dyn Read + Send>,
     name: String,
     compression: Compression,
 }
@@ -142,10 +148,29 @@ impl Read for Decoded {
             Ok(ours) => ours.into(),
             Err(e) if e.kind() == io::ErrorKind::Interrupted => e,
             Err(e) => {
+                // Perhaps not even the bytes that were promised: their end tells.
+                if let Err(e) = io::copy(&mut self.rest, &mut io::sink()) {
+                    return e;
+                }
                 let what = format!("the {} of {} is broken or cut short", self.compression.name(), self.name);
                 Error::refused(what).because(e).into()
             }
         })
+    }
+}
+
+/// A reader in two hands.
+struct Shared<R>(Arc<Mutex<R>>);
+
+impl<R> Clone for Shared<R> {
+    fn clone(&self) -> Self {
+        Shared(Arc::clone(&self.0))
+    }
+}
+
+impl<R: Read> Read for Shared<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).read(out)
     }
 }
 

@@ -39,7 +39,7 @@ pub trait Blob: Send + Sync {
     /// Its bytes at any offset, where the place can do that. No digest is checked.
     fn read_at(&self) -> Option<Arc<dyn ReadAt>>;
 
-    /// After a refusal of its bytes: whether another reading would bring them from elsewhere.
+    /// Whether a reading of it came to its end and was refused, and another one would bring its bytes from elsewhere.
     fn is_elsewhere(&self) -> bool {
         false
     }
@@ -63,13 +63,19 @@ pub trait Sink: Send + Sync {
     /// Stores a document, whose blobs are all here, and gives it a tag.
     fn put(&self, document: &Document, tag: Option<&str>) -> Result<()>;
 
+    /// What was written, to be read, where that is possible before it has a name.
+    fn as_place(&self) -> Option<&dyn Place> {
+        None
+    }
+
     /// All images are put. Where the whole is one file, only now it gets its name; elsewhere nothing is left to do.
     fn close(&self) -> Result<()> {
         Ok(())
     }
 }
 
-/// A blob on its way. Dropped without [`BlobWriter::finish`], nothing of it remains.
+/// A blob on its way. Dropped without [`BlobWriter::finish`], nothing of it remains but what [`Sink::resume`] goes on
+/// with.
 pub trait BlobWriter: Write + Send {
     /// All bytes are written: waits until they have arrived. What fails here may still be gone on with.
     fn arrive(&mut self) -> Result<()> {
@@ -81,6 +87,9 @@ pub trait BlobWriter: Write + Send {
     fn resume(&mut self) -> Result<Option<u64>> {
         Ok(None)
     }
+
+    /// What was written is wrong: nothing of it is kept, not even for another attempt.
+    fn spoil(&mut self) {}
 
     /// All bytes are written: checks what was promised, makes the blob durable under its digest.
     fn finish(self: Box<Self>) -> Result<(Digest, u64)>;

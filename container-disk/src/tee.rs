@@ -120,6 +120,10 @@ impl BlobWriter for Writers<'_> {
         self.each(|writer| writer.arrive())
     }
 
+    fn spoil(&mut self) {
+        self.0.iter_mut().filter_map(|(_, writer)| writer.as_mut()).for_each(|writer| writer.spoil());
+    }
+
     fn finish(self: Box<Self>) -> Result<(Digest, u64)> {
         let mut made = None;
         for (member, writer) in self.0 {

@@ -166,7 +166,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let ready = prepare(order, &watch)?;
     if args.work.plan {
-        return ui::out(&ready.plan_text(&places)?);
+        let plan = ready.plan(&places)?;
+        return if args.work.json { ui::json(&plan) } else { ui::out(&plan.text()) };
     }
     let progress = ui::Progress::of(&watch, args.work.show());
     let built = ready.run(&places, &watch);

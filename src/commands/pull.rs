@@ -9,15 +9,16 @@ use container_disk::reference::Local;
 /// Bring an image into the store
 ///
 /// After an interruption the same command goes on where it stopped; when a
-/// registry fails, its mirrors carry on. To get the disk itself, convert the
-/// image: it is pulled and unpacked in one pass.
+/// registry fails, its mirrors carry on. An image that holds no disk, or
+/// something harmful, gets no name. To get the disk itself, convert the image:
+/// it is pulled and unpacked in one pass.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     coracle pull docker://registry.example/os:12\n  \
     coracle pull docker://registry.example/os:12 mine:1\n  \
     coracle convert docker://registry.example/os:12 disk.img")]
 pub(crate) struct Args {
-    /// The image: docker://HOST/REPO[:TAG][@DIGEST], or any other
+    /// The image: docker://HOST/REPO:TAG, or any other
     #[arg(value_name = "IMAGE")]
     image: String,
 

@@ -17,7 +17,7 @@ pub(crate) struct Args {
     #[arg(value_name = "IMAGE")]
     image: String,
 
-    /// Where it goes: docker://HOST/REPO[:TAG]
+    /// Where it goes: docker://HOST/REPO:TAG
     #[arg(value_name = "DST")]
     target: String,
 

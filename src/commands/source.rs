@@ -51,7 +51,8 @@ pub(crate) struct SourceArgs {
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
     connections: u16,
 
-    /// Which image of several: amd64, arm64 [default: this machine's]
+    /// Architecture of the image that is read, where there are several, or
+    /// that is built: amd64, arm64 [default: this machine's]
     #[arg(long, value_name = "ARCH")]
     arch: Option<String>,
 

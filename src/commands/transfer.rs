@@ -10,7 +10,6 @@ use container_disk::registry::Counted;
 use container_disk::registry::copy::{Copied, Options, Progress, copy};
 use serde::Serialize;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// How a transfer is shown, and where images are.
 #[derive(Debug, clap::Args)]
@@ -54,7 +53,8 @@ impl TransferArgs {
         if let (Name::Registry(from), Some(registry)) = (from, &goal.registry) {
             registry.mount_from(from);
         }
-        let options = Options { arch, parallel: usize::from(self.parallel) };
+        let judge = matches!(to, Name::Store(_));
+        let options = Options { arch, parallel: usize::from(self.parallel), judge };
         let progress = Arc::new(Progress::default());
         let bar = self.show(&progress);
         let done = copy(&*found.place, &found.which, &*goal.sink, goal.tag.as_deref(), &options, &progress)
@@ -65,12 +65,7 @@ impl TransferArgs {
 
     fn show(&self, progress: &Arc<Progress>) -> ui::Progress {
         let show = if self.quiet { ui::Show::Quiet } else { ui::Show::Auto };
-        let progress = progress.clone();
-        ui::Progress::start(show, move || ui::Step {
-            phase: "copying",
-            done: progress.done.load(Relaxed),
-            total: progress.total.load(Relaxed),
-        })
+        ui::Progress::of_blobs("copying", progress, show)
     }
 
     fn report(&self, from: &Name, to: &Name, copied: &Copied, places: &Places) -> Result<()> {

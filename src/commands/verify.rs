@@ -9,6 +9,7 @@ use cdi::run::watch::Watch;
 use cdi::{Error, Kind, Result};
 use container_disk::Name;
 use container_disk::verify::{self, Check, Outcome};
+use container_disk::watched::{Progress, Watched};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -85,7 +86,11 @@ fn image(args: &Args, name: &Name, options: &cdi::source::Options) -> Result<Vec
         path: options.image.path.clone(),
         limit: args.work.max_size,
     };
-    Ok(verify::verify(&*found.place, &found.which, &how)?)
+    let progress = Arc::new(Progress::default());
+    let bar = ui::Progress::of_blobs("verifying", &progress, args.work.show());
+    let checks = verify::verify(&Watched::new(&*found.place, progress), &found.which, &how);
+    drop(bar);
+    Ok(checks?)
 }
 
 /// Reads the disk; `None` where only the plan was wanted.
@@ -110,8 +115,9 @@ fn disk(args: &Args, options: cdi::source::Options) -> Result<Option<Vec<Check>>
         Err(e) => return Err(e),
     };
     if args.work.plan {
-        ui::out(&prepared.plan_text())?;
-        return Ok(None);
+        let shown =
+            if args.work.json { ui::json(&prepared.plan_json()) } else { ui::out(&prepared.plan_text()) };
+        return shown.map(|()| None);
     }
     let progress = ui::Progress::of(&watch, args.work.show());
     let read = prepared.run(&watch);

@@ -4,6 +4,7 @@ pub mod coracle;
 pub mod disk;
 pub mod faults;
 pub mod http;
+pub mod layout;
 pub mod measure;
 pub mod nginx;
 pub mod place;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tests::disk::qemu_convert;
 use tests::measure::measure;
 use tests::nginx::{Nginx, Serve};
+use tests::registry::Registry;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_coracle");
 /// The bound, for any of it.
@@ -35,7 +36,12 @@ impl Place {
 
     #[track_caller]
     fn convert_within(&self, most: u64, args: &[&str], pipe: Option<&str>) {
-        let mut command = self.command(&[&["convert", "-q"], args].concat());
+        self.run_within(most, &[&["convert", "-q"], args].concat(), pipe);
+    }
+
+    #[track_caller]
+    fn run_within(&self, most: u64, args: &[&str], pipe: Option<&str>) {
+        let mut command = self.command(args);
         let feeder = pipe.map(|line| {
             let mut bash = Command::new("bash");
             let bash = bash.args(["-c", line]).current_dir(self.folder());
@@ -154,4 +160,40 @@ fn ordinary_work() {
     place.convert(&[&url, "out.img"], None);
     place.convert(&["-c", "zstd", &url, "out.qcow2"], None);
     place.shell("qemu-img compare -q -f raw -F qcow2 disk.raw out.qcow2");
+}
+
+#[test]
+fn images() {
+    let place = Place::new();
+    // Noise, text, and a hole of the rest.
+    place.disk(512);
+    place.shell("truncate -s 2G disk.raw; qemu-img convert -f raw -O qcow2 disk.raw disk.qcow2");
+    let (one, two) = (Registry::start(), Registry::start());
+    let within = |args: &[&str]| place.run_within(MOST, args, None);
+    for layer in ["zstd", "gzip", "none"] {
+        let remote = format!("docker://{}/os:{layer}", one.address());
+        let other = format!("docker://{}/os:{layer}", two.address());
+        for disk in ["disk.qcow2", "disk.raw"] {
+            within(&["build", "-q", "-t", "os", "--layer", layer, disk]);
+        }
+        within(&["build", "-q", "-t", &remote, "--layer", layer, "disk.qcow2"]);
+        within(&["pull", "-q", &remote, "pulled"]);
+        within(&["verify", "-q", "pulled"]);
+        within(&["verify", "-q", &remote]);
+        within(&["convert", "-q", &remote, "out.img"]);
+        place.shell("cmp disk.raw out.img; rm out.img");
+        within(&["convert", "-q", "pulled", "out.img"]);
+        place.shell("cmp disk.raw out.img; rm out.img");
+        within(&["copy", "-q", &remote, &other]);
+        within(&["push", "-q", "os", &format!("docker://{}/pushed:{layer}", two.address())]);
+        place.run(&["rmi", "os", "pulled"]).ok();
+        place.run(&["prune"]).ok();
+    }
+    // A disk that is built as raw is as large in the layer, and so is one that comes from another image.
+    let remote = format!("docker://{}/raw:1", one.address());
+    within(&["build", "-q", "-t", &remote, "--layer", "none", "--format", "raw", "disk.qcow2"]);
+    within(&["copy", "-q", &remote, &format!("docker://{}/raw:1", two.address())]);
+    within(&["convert", "-q", &remote, "out.img"]);
+    place.shell("cmp disk.raw out.img; rm out.img");
+    within(&["build", "-q", "-t", "again", "--layer", "zstd", &remote]);
 }

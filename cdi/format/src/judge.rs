@@ -2,7 +2,7 @@
 //! refers to opened.
 //!
 //! Tables that come after the data they describe can only be read at the end, from what was kept of the file: at most
-//! [`KEPT`] bytes, which is many times what the usual tools leave for then. Of more, nobody knows.
+//! 32 MiB, which is many times what the usual tools leave for then. Of more, nobody knows.
 
 use crate::{Format, Limits, ReadAt, Result, StreamImage, stream};
 use std::collections::BTreeMap;

@@ -16,9 +16,9 @@ mod boot;
 
 pub use boot::BootFiles;
 
-use crate::convert::{Prepared, Request, prepare_layer};
+use crate::convert::{PlanJson, Prepared, Request, prepare_layer};
 use crate::run::watch::Watch;
-use crate::target::LayerTarget;
+use crate::target::{LayerTarget, Target};
 use crate::{Error, Result};
 use container_disk::image::{self, Recipe};
 use container_disk::manifest::{Content, Document};
@@ -29,7 +29,7 @@ use container_disk::registry::copy::{Options, Progress, copy};
 use container_disk::tee::Tee;
 use container_disk::{Digest, Kind, Name};
 use serde::Serialize;
-use std::fmt::Write as _;
+use std::cell::RefCell;
 
 /// What is to be built.
 pub struct Order {
@@ -99,20 +99,21 @@ pub fn prepare(mut order: Order, watch: &Watch) -> Result<Ready> {
 }
 
 impl Ready {
-    /// The plan of the disk's way, for people; nothing is planned for a kernel.
-    pub fn plan_text(&self, places: &Places) -> Result<String> {
-        let mut text = self.disk.as_ref().map(Prepared::plan_text).unwrap_or_default();
-        for name in &self.order.names {
-            let how = match name {
-                Name::Registry(remote) if places.registries()?.open(remote)?.wants_digest_first() => {
-                    "the registry wants the digest first: the packed layer waits in a spool in the store's folder"
-                }
-                Name::Registry(_) => "sent as it is made",
-                _ => "written as it is made",
+    /// How it will be done.
+    pub fn plan(&self, places: &Places) -> Result<Plan> {
+        let images = self.order.names.iter().map(|name| {
+            let waits = match name {
+                Name::Registry(remote) => places.registries()?.open(remote)?.wants_digest_first(),
+                _ => false,
             };
-            let _ = writeln!(text, "image     {name}: {how}");
-        }
-        Ok(text)
+            Ok(PlannedImage { name: name.to_string(), waits })
+        });
+        Ok(Plan {
+            schema: "coracle.build-plan/v1",
+            disk: self.disk.as_ref().map(Prepared::plan_json),
+            images: images.collect::<Result<_>>()?,
+            text: self.disk.as_ref().map(Prepared::plan_text).unwrap_or_default(),
+        })
     }
 
     /// Builds.
@@ -157,6 +158,42 @@ impl Ready {
     }
 }
 
+/// What a build will do.
+#[derive(Debug, Serialize)]
+pub struct Plan {
+    /// The shape of this JSON.
+    pub schema: &'static str,
+    /// The way of the disk; `None` for a kernel alone.
+    pub disk: Option<PlanJson>,
+    /// The names it will have.
+    pub images: Vec<PlannedImage>,
+    #[serde(skip)]
+    text: String,
+}
+
+/// A name that an image will have.
+#[derive(Debug, Serialize)]
+pub struct PlannedImage {
+    /// The name.
+    pub name: String,
+    /// Whether the packed layer waits in a spool, since its digest is wanted first.
+    pub waits: bool,
+}
+
+impl Plan {
+    /// For people.
+    pub fn text(&self) -> String {
+        let images = self.images.iter().map(|image| {
+            let how = match image.waits {
+                true => "the registry wants the digest first: the packed layer waits in a spool in the store's folder",
+                false => "written as it is made",
+            };
+            format!("image     {}: {how}\n", image.name)
+        });
+        self.text.clone() + &images.collect::<String>()
+    }
+}
+
 impl Built {
     /// For people, one line.
     pub fn sentence(&self) -> String {
@@ -194,11 +231,15 @@ fn disk_layer(
     let folder = places.store_folder()?;
     std::fs::create_dir_all(&folder)
         .map_err(|e| Error::io(format!("cannot make the store's folder {}", folder.display()), e))?;
-    let target = LayerTarget::new(sink, *options, folder.clone());
-    let made = target.made();
-    let report = prepared.run_into(Box::new(target), &folder, watch)?;
-    let layer = made.get().cloned().ok_or_else(|| Error::failed("the disk is written and has no layer"))?;
-    Ok((layer, report))
+    let made = RefCell::default();
+    let layer = || -> Box<dyn Target> {
+        let target = LayerTarget::new(sink, *options, folder.clone());
+        *made.borrow_mut() = target.made();
+        Box::new(target)
+    };
+    let report = prepared.run_into(layer, &folder, watch)?;
+    let layer = made.into_inner().get().cloned();
+    Ok((layer.ok_or_else(|| Error::failed("the disk is written and has no layer"))?, report))
 }
 
 /// The index of that name with the image in it; a new one where there is none.

@@ -21,6 +21,7 @@ use crate::target::{
     BlockTarget, Claim, FileOptions, Finished, Nowhere, Order, Started, StdoutTarget, Target,
 };
 use crate::{Error, Kind, Result};
+use container_disk::Name;
 use disk_format::qcow2::write::{Compression, Options};
 use disk_format::{Image, ReadAt};
 use std::path::Path;
@@ -88,6 +89,8 @@ pub(super) fn carry(
         resumed_at: moved.resumed_at,
         checksum: request.checksum.as_ref().map(ToString::to_string),
         verified: request.wishes.verify,
+        registries: matches!(Name::with_scheme(&request.source), Some(Ok(Name::Registry(_))))
+            .then(|| request.options.places.counted()),
         seconds: start.elapsed().as_secs_f64(),
     })
 }

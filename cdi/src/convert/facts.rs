@@ -8,7 +8,7 @@ use crate::filter::verify::Verify;
 use crate::filter::{self, Boundary, Budget, OnBoundary};
 use crate::plan::{Facts, Place};
 use crate::run::holes::Sparse;
-use crate::source::{self, FileSource, Source};
+use crate::source::{FileSource, Source};
 use crate::{Error, Result, target};
 use disk_format::{Format, Image, Limits, ReadAt};
 use std::collections::VecDeque;
@@ -79,8 +79,7 @@ pub(super) fn enter_at(
     Ok(Stream { reader, counted, boundaries, from: boundary.output })
 }
 
-pub(super) fn gather(request: &Request, target: Place) -> Result<Opened> {
-    let source = source::open(&request.source, &request.options)?;
+pub(super) fn gather(request: &Request, source: Arc<dyn Source>, target: Place) -> Result<Opened> {
     let name = source.facts().name.clone();
     let seek = source.read_at().filter(|_| request.checksum.is_none());
     let (way, layers, format, virtual_size) = match seek {

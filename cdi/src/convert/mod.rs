@@ -7,6 +7,7 @@
 //!                        Report
 //! ```
 
+mod again;
 mod carry;
 mod ends;
 mod facts;
@@ -20,11 +21,13 @@ pub use shown::PlanJson;
 use crate::filter::verify::Digest;
 use crate::plan::{self, Output, Plan, Wishes};
 use crate::run::watch::{Phase, Watch};
-use crate::source::Options;
+use crate::source::{self, Options, Source};
 use crate::target::Target;
 use crate::{Error, Result};
+use again::Again;
 use disk_format::Format;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What is to be done.
@@ -86,7 +89,13 @@ pub fn prepare_check(request: Request, watch: &Watch) -> Result<Prepared> {
 
 fn prepare_for(request: Request, target: plan::Place, watch: &Watch) -> Result<Prepared> {
     watch.enter(Phase::Opening, 0);
-    let opened = facts::gather(&request, target)?;
+    let source = source::open(&request.source, &request.options)?;
+    let again = Again::new(&request, &source, &target);
+    planned(request, source, target).or_else(|e| again.after(e, watch))
+}
+
+fn planned(request: Request, source: Arc<dyn Source>, target: plan::Place) -> Result<Prepared> {
+    let opened = facts::gather(&request, source, target)?;
     let plan = plan::plan(&opened.facts, &request.wishes)?;
     Ok(Prepared { request, opened, plan })
 }
@@ -107,17 +116,32 @@ impl Prepared {
         &self.opened.facts
     }
 
-    /// Moves the bytes into a layer of an image; what must wait does so in `folder`.
-    pub fn run_into(self, layer: Box<dyn Target + '_>, folder: &Path, watch: &Watch) -> Result<Report> {
-        let partial = ends::Partial::of(&self);
-        carry::carry(self, Some((layer, folder)), &partial, watch).map_err(|e| partial.after(e, watch))
+    /// Moves the bytes into a layer of an image, which `layer` makes; what must wait does so in `folder`.
+    pub fn run_into<'t>(
+        self,
+        layer: impl Fn() -> Box<dyn Target + 't>,
+        folder: &Path,
+        watch: &Watch,
+    ) -> Result<Report> {
+        let again = self.again();
+        let done = self.once(Some((layer(), folder)), watch);
+        done.or_else(|e| again.after(e, watch)?.once(Some((layer(), folder)), watch))
     }
 
     /// Moves the bytes. On failure nothing stands under the target's name; what was written stays where a later run
     /// can go on, unless the input itself is to blame.
     pub fn run(self, watch: &Watch) -> Result<Report> {
+        let again = self.again();
+        self.once(None, watch).or_else(|e| again.after(e, watch)?.once(None, watch))
+    }
+
+    fn once(self, layer: Option<(Box<dyn Target + '_>, &Path)>, watch: &Watch) -> Result<Report> {
         let partial = ends::Partial::of(&self);
-        carry::carry(self, None, &partial, watch).map_err(|e| partial.after(e, watch))
+        carry::carry(self, layer, &partial, watch).map_err(|e| partial.after(e, watch))
+    }
+
+    fn again(&self) -> Again {
+        Again::new(&self.request, &self.opened.source, &self.opened.facts.target)
     }
 }
 

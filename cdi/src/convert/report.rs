@@ -1,6 +1,7 @@
 //! What a finished conversion tells; its JSON is documented in `docs/reference/convert-json.md`.
 
 use crate::size::human;
+use container_disk::registry::Counted;
 use serde::Serialize;
 
 /// The report of a conversion.
@@ -36,6 +37,9 @@ pub struct Report {
     pub checksum: Option<String>,
     /// Whether the target was read back and found equal.
     pub verified: bool,
+    /// What all transfers with registries came to, where the source is in one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub registries: Option<Counted>,
     /// How long it took.
     pub seconds: f64,
 }
@@ -58,6 +62,11 @@ impl Report {
         }
         if self.verified {
             text.push_str(", read back and equal");
+        }
+        match self.registries.map_or(0, |registries| registries.switches) {
+            0 => {}
+            1 => text.push_str(", another registry carried on once"),
+            n => text.push_str(&format!(", another registry carried on {n} times")),
         }
         text
     }

@@ -8,13 +8,19 @@ use crate::{Kind, Result};
 use container_disk::Name;
 use container_disk::describe::describe;
 
+/// How much of a disk in a packed layer is looked at, where each byte comes over the network: enough for what the
+/// formats and partition tables begin with.
+const REMOTE_FRONT: usize = 256 << 10;
+
 /// Looks at an image: its documents and the front of its disk. An image without a disk is described, too, with the
 /// reason.
 pub fn inspect_image(name: &Name, source: &Options, options: InspectOptions) -> Result<Report> {
     let found = source.places.find(name)?;
     let facts = describe(&found, &source.image.arch)?;
     let mut file = None;
-    let looked = ImageDisk::open(&source.places, name, &source.image).and_then(|disk| {
+    let remote = matches!(name, Name::Registry(_));
+    let options = InspectOptions { front: if remote { REMOTE_FRONT } else { options.front }, ..options };
+    let looked = ImageDisk::look(&source.places, name, &source.image).and_then(|disk| {
         file = Some(disk.file().clone());
         inspect(&disk, options)
     });
@@ -27,7 +33,7 @@ pub fn inspect_image(name: &Name, source: &Options, options: InspectOptions) -> 
         }
         Err(e) => return Err(e),
     };
-    let registries = matches!(name, Name::Registry(_)).then(|| source.places.counted());
+    let registries = remote.then(|| source.places.counted());
     report.image = Some(ContainerImage { facts, file, registries });
     Ok(report)
 }

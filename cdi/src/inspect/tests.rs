@@ -398,13 +398,48 @@ fn keys(value: &serde_json::Value, into: &mut std::collections::BTreeSet<String>
         serde_json::Value::Object(map) => {
             for (key, value) in map {
                 into.insert(key.clone());
-                if key != "facts" {
+                if key != "facts" && key != "labels" {
                     keys(value, into);
                 }
             }
         }
         serde_json::Value::Array(list) => list.iter().for_each(|value| keys(value, into)),
         _ => {}
+    }
+}
+
+/// An image in which every field is there.
+fn image() -> ContainerImage {
+    use container_disk::describe;
+    let word = || "x".to_string();
+    let layer = describe::Layer { digest: word(), size: 1, media_type: word() };
+    let boot = container_disk::locate::Boot { kernel: word(), initrd: Some(word()), cmdline: word() };
+    let chosen = describe::Chosen {
+        manifest: word(),
+        architecture: word(),
+        created: Some(word()),
+        labels: [(word(), word())].into(),
+        env: vec![word()],
+        layers: vec![layer],
+        boot: Some(boot),
+    };
+    ContainerImage {
+        facts: describe::Facts {
+            digest: word(),
+            media_type: word(),
+            architectures: vec![word()],
+            chosen: Some(chosen),
+        },
+        file: Some(crate::source::image::ImageFile {
+            path: word(),
+            layer: 0,
+            compression: "none",
+            size: 1,
+            uid: 107,
+            gid: 107,
+            mode: word(),
+        }),
+        registries: Some(container_disk::registry::Counted::default()),
     }
 }
 
@@ -439,6 +474,7 @@ fn full() -> Report {
         seed: seed(),
     };
     let mut report = report("disk.raw");
+    report.image = Some(image());
     let disk = report.disk.as_mut().unwrap();
     disk.optical = Some(optical);
     disk.content = Some(Content::Unread { why: "x".into() });

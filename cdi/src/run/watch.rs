@@ -133,6 +133,14 @@ impl Watch {
         self.written.store(before, Relaxed);
     }
 
+    /// The run has failed, and begins anew.
+    pub(crate) fn begin_anew(&self) {
+        self.written.store(0, Relaxed);
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.error.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.stopped.store(false, Relaxed);
+    }
+
     /// Whether it was stopped by something that a later run may go on after.
     pub(crate) fn may_go_on(&self) -> bool {
         let slot = self.error.lock().unwrap_or_else(PoisonError::into_inner);

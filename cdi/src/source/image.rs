@@ -7,9 +7,10 @@
 //! ```
 //!
 //! A registry is never read by offset here: no digest could be checked, so a mirror could give bytes that nobody signed.
+//! That a mirror gave wrong bytes is seen at their end; whoever reads then begins anew, and is given those of another.
 
 use super::{Facts, Identity, Source};
-use crate::{Error, Result};
+use crate::{Error, Kind, Result};
 use container_disk::locate::{self, Located};
 use container_disk::manifest::{Content, Document};
 use container_disk::open::{Found, Places};
@@ -80,12 +81,26 @@ pub struct ImageFile {
 impl ImageDisk {
     /// Finds the disk. Of a compressed layer only what lies before the disk is read.
     pub fn open(places: &Places, name: &Name, options: &Options) -> Result<ImageDisk> {
+        // Only what was checked when it came may be read without a check.
+        ImageDisk::find(places, name, options, matches!(name, Name::Store(_)))
+    }
+
+    /// The same to look at it and no more: without checks it may be read anywhere.
+    pub fn look(places: &Places, name: &Name, options: &Options) -> Result<ImageDisk> {
+        ImageDisk::find(places, name, options, true)
+    }
+
+    fn find(places: &Places, name: &Name, options: &Options, anywhere: bool) -> Result<ImageDisk> {
         let found = places.find(name)?;
         let document = image::choose::manifest(&*found.place, &found.which, &options.arch)?;
-        let located = locate(&found, &document, options)?;
-        // Only what was checked when it came may be read without a check.
-        let checked = matches!(name, Name::Store(_));
-        let bytes = if checked { located.read_at().transpose()? } else { None };
+        let located = locate(&found, &document, options).or_else(|e| {
+            if e.kind() != Kind::Refused || !is_elsewhere(&found, &document) {
+                return Err(e);
+            }
+            tracing::info!(error = %e, "{name} is read again");
+            locate(&found, &document, options)
+        })?;
+        let bytes = if anywhere { located.read_at().transpose()? } else { None };
         let facts = Facts {
             name: name.to_string(),
             size: Some(located.size),
@@ -132,6 +147,17 @@ impl Source for ImageDisk {
         skipped.map_err(|e| Error::io(format!("cannot read {}", self.facts.name), e))?;
         Ok(stream)
     }
+
+    fn is_elsewhere(&self) -> bool {
+        is_elsewhere(&self.found, &self.document)
+    }
+}
+
+/// Whether a registry gave a wrong layer that another one may have.
+fn is_elsewhere(found: &Found, document: &Document) -> bool {
+    let Content::Manifest(manifest) = &document.content else { return false };
+    let mut layers = manifest.layers.iter();
+    layers.any(|layer| found.place.blob(layer).is_ok_and(|blob| blob.is_elsewhere()))
 }
 
 fn locate(found: &Found, document: &Document, options: &Options) -> Result<Located> {

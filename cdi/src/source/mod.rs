@@ -92,6 +92,12 @@ pub trait Source: Send + Sync {
         Ok(())
     }
 
+    /// After a refusal: whether the bytes were not those that were promised, and a stream opened now brings them from
+    /// elsewhere.
+    fn is_elsewhere(&self) -> bool {
+        false
+    }
+
     /// The ranges that may hold data, in order; what lies between them is known to be zeros and need not be read.
     /// `None` where nothing is known beforehand.
     fn data_map(&self) -> Option<Box<dyn Iterator<Item = Range<u64>> + Send>> {

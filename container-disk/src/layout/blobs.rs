@@ -134,6 +134,10 @@ impl Write for Writer<'_> {
 }
 
 impl BlobWriter for Writer<'_> {
+    fn spoil(&mut self) {
+        self.temp.spoil();
+    }
+
     fn finish(self: Box<Self>) -> Result<(Digest, u64)> {
         let Writer { top, mut temp, hash, size, promised, found } = *self;
         let digest = hash.finish()?;

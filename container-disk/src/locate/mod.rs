@@ -29,6 +29,7 @@ pub(crate) mod tree;
 
 pub use boot::{Boot, boot};
 
+use crate::image::Config;
 use crate::manifest::{Descriptor, Manifest};
 use crate::pack::Compression;
 use crate::peel;
@@ -115,6 +116,31 @@ pub fn disk(place: &dyn Place, manifest: &Manifest, options: &Options) -> Result
     let (path, entry) = image.judge()?;
     let source = sources[entry.layer].clone();
     Ok(located(source, entry.layer, path, &entry, Arc::new(image), None))
+}
+
+/// Whether an image is one that can be used: its layers are sound tars of the promised types, which lead nowhere out of
+/// it, and it has one disk, or the kernel that its labels name. All of it is read. What holds no layer of a root file
+/// system (a builder's notes on an image) is not an image, and is let be.
+pub fn judge(place: &dyn Place, manifest: &Manifest) -> Result<()> {
+    let mut layers = manifest.layers.iter();
+    if !manifest.layers.is_empty() && layers.all(|layer| peel::told("", &layer.media_type).is_err()) {
+        return Ok(());
+    }
+    let boot = boot(&Config::read(place, manifest)?);
+    let mut interest = Interest::new(None)?;
+    for path in boot.iter().flat_map(|boot| [Some(&boot.kernel), boot.initrd.as_ref()]).flatten() {
+        interest = interest.and(scan::clean(path));
+    }
+    let mut image = Image { name: place.name().to_owned(), interest, layers: vec![] };
+    for (at, descriptor) in manifest.layers.iter().enumerate() {
+        let source = Source::open(place, at, descriptor, Options::default().limit)?;
+        let changes = source.scan(&image.interest, at)?;
+        image.layers.push(Some(changes));
+    }
+    match boot {
+        Some(_) => image.tree().map(drop),
+        None => image.judge().map(drop),
+    }
 }
 
 impl Located {

@@ -349,7 +349,7 @@ fn a_media_type_that_lies_is_refused_by_name() {
 #[test]
 fn kernels_are_found_by_labels() {
     let config = |labels: &str| {
-        crate::image::Config::parse("x", format!(r#"{{"config":{{"Labels":{labels}}}}}"#).as_bytes()).unwrap()
+        Config::parse("x", format!(r#"{{"config":{{"Labels":{labels}}}}}"#).as_bytes()).unwrap()
     };
     assert_eq!(boot(&config("{}")), None);
     let some = boot(&config(r#"{"io.coracle.kernel":"/boot/k","io.coracle.initrd":"/boot/i"}"#)).unwrap();

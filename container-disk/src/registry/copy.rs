@@ -4,8 +4,9 @@
 //!   tag ─► document ── an index: its manifests, or the one for `arch`
 //!              │        a manifest: itself
 //!              ▼
-//!   blobs, each once, several at a time:  to.has? ─► skip, mount │ from.blob ─► to.begin ─► finish
-//!              │                                                     ▲ an upload that breaks goes on at its byte,
+//!   blobs, each once, several at a time:  to.has? ─► skip, mount │ to.resume ─► from.blob ─► finish
+//!              │                                                     ▲ what an earlier run had brought is gone on with,
+//!              │                                                     │ an upload that breaks goes on at its byte,
 //!              ▼                                                     └ wrong bytes are fetched again from elsewhere
 //!   documents, leaves first, the tag last
 //! ```
@@ -13,8 +14,10 @@
 //! Documents keep their bytes, so they keep their digests. The tag is moved last: whoever stops us half way leaves
 //! blobs that nobody sees.
 
+use crate::locate;
 use crate::manifest::{self, Content, Descriptor, Document};
 use crate::place::{Blob, BlobWriter, Place, Sink, Which};
+pub use crate::watched::Progress;
 use crate::{Digest, Error, Kind, Result};
 use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
@@ -26,6 +29,9 @@ use std::thread;
 const DEEPEST: u32 = 3;
 const MOST_DOCUMENTS: usize = 256;
 
+/// How often a blob is fetched that turns out wrong at its end.
+const TRIES: u32 = 5;
+
 /// What is copied, and how.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -33,15 +39,8 @@ pub struct Options {
     pub arch: Option<String>,
     /// How many blobs are on their way at once.
     pub parallel: usize,
-}
-
-/// How far it is.
-#[derive(Debug, Default)]
-pub struct Progress {
-    /// Bytes of all blobs.
-    pub total: AtomicU64,
-    /// Bytes that are done, or were there.
-    pub done: AtomicU64,
+    /// Give a name only to images that can be used ([`locate::judge`]), where the sink can be read: the store.
+    pub judge: bool,
 }
 
 /// What it came to.
@@ -59,7 +58,7 @@ pub struct Copied {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { arch: None, parallel: 3 }
+        Options { arch: None, parallel: 3, judge: false }
     }
 }
 
@@ -80,6 +79,13 @@ pub fn copy(
     let sizes = blobs.iter().filter_map(|blob| u64::try_from(blob.size).ok());
     progress.total.store(sizes.fold(0, u64::saturating_add), Relaxed);
     work.blobs(&blobs, options.parallel)?;
+    if let Some(place) = to.as_place().filter(|_| options.judge) {
+        let manifests = found.documents.iter().filter_map(|document| match &document.content {
+            Content::Manifest(manifest) => Some(manifest),
+            Content::Index(_) => None,
+        });
+        manifests.into_iter().try_for_each(|manifest| locate::judge(place, manifest))?;
+    }
     let Some((top, leaves)) = found.documents.split_last() else {
         return Err(Error::refused(format!("{} gave no document", from.name())));
     };
@@ -204,22 +210,22 @@ impl Work<'_> {
             return Ok(());
         }
         let blob = self.from.blob(descriptor)?;
-        loop {
-            let mut moved = 0;
-            match self.once(&*blob, descriptor, stop, &mut moved) {
+        for left in (0..TRIES).rev() {
+            let mut done = 0;
+            let e = match self.once(&*blob, descriptor, stop, &mut done) {
                 Ok(()) => {
                     self.counts.moved.fetch_add(1, Relaxed);
-                    self.counts.bytes.fetch_add(blob.size(), Relaxed);
                     return Ok(());
                 }
                 // Wrong bytes: the source remembers who gave them, and another may have the right ones.
-                Err(Broken::Reading(e)) if e.kind() == Kind::Refused && blob.is_elsewhere() => {
-                    tracing::warn!(blob = descriptor.digest, error = %e, "a blob is fetched again");
-                    self.progress.done.fetch_sub(moved, Relaxed);
-                }
-                Err(Broken::Reading(e) | Broken::Writing(e)) => return Err(e),
-            }
+                Err(Broken::Reading(e)) if left > 0 && e.kind() == Kind::Refused && blob.is_elsewhere() => e,
+                Err(Broken::GoneOnWith(e)) if left > 0 => e,
+                Err(Broken::Reading(e) | Broken::Writing(e) | Broken::GoneOnWith(e)) => return Err(e),
+            };
+            tracing::info!(blob = descriptor.digest, error = %e, "a blob is fetched again");
+            self.progress.done.fetch_sub(done, Relaxed);
         }
+        Ok(())
     }
 
     fn once(
@@ -227,46 +233,74 @@ impl Work<'_> {
         blob: &dyn Blob,
         descriptor: &Descriptor,
         stop: &AtomicBool,
-        moved: &mut u64,
+        done: &mut u64,
     ) -> Result<(), Broken> {
-        let mut reader = blob.stream(0).map_err(Broken::Reading)?;
-        let mut writer = self.to.begin(Some(descriptor)).map_err(Broken::Writing)?;
+        let (have, mut writer) = self.to.resume(descriptor).map_err(Broken::Writing)?;
+        if have > 0 {
+            tracing::info!(
+                blob = descriptor.digest,
+                at = have,
+                "what an earlier run has brought is gone on with"
+            );
+        }
+        self.progress.done.fetch_add(have, Relaxed);
+        *done = have;
+        let came = self.rest(blob, &mut *writer, have, done, stop);
+        if let Err(Broken::Reading(e)) = &came
+            && (*done == 0 || e.kind() == Kind::Refused)
+        {
+            writer.spoil();
+        }
+        came?;
+        writer.finish().map(drop).map_err(|e| match have {
+            0 => Broken::Writing(e),
+            _ => Broken::GoneOnWith(e),
+        })
+    }
+
+    /// Moves what comes after `have` bytes. `done`: how far it has come.
+    fn rest(
+        &self,
+        blob: &dyn Blob,
+        writer: &mut dyn BlobWriter,
+        have: u64,
+        done: &mut u64,
+        stop: &AtomicBool,
+    ) -> Result<(), Broken> {
+        let mut reader = blob.stream(have).map_err(Broken::Reading)?;
         let mut buf = vec![0; 256 << 10];
-        let mut furthest = 0;
-        let mut at = 0;
+        let mut at = have;
         loop {
             if stop.load(Relaxed) {
                 return Err(Broken::Writing(Error::failed("stopped, because another blob failed")));
             }
-            let name = || format!("cannot read the blob {}", descriptor.digest);
-            let n = reader.read(&mut buf).map_err(|e| Broken::Reading(Error::io(name(), e)))?;
+            let n = reader.read(&mut buf).map_err(|e| Broken::Reading(Error::io("cannot read a blob", e)))?;
             let written = match n {
                 0 => writer.arrive(),
-                n => write(&mut *writer, &buf[..n]),
+                n => write(writer, &buf[..n]),
             };
             match written {
-                Ok(()) if n == 0 => break,
+                Ok(()) if n == 0 => return Ok(()),
                 Ok(()) => {}
                 Err(e) => {
-                    at = again(&mut *writer, e)?;
+                    at = again(writer, e)?;
                     reader = blob.stream(at).map_err(Broken::Reading)?;
                     continue;
                 }
             }
             at += n as u64;
-            if at > furthest {
-                self.progress.done.fetch_add(at - furthest, Relaxed);
-                *moved += at - furthest;
-                furthest = at;
-            }
+            self.counts.bytes.fetch_add(n as u64, Relaxed);
+            self.progress.done.fetch_add(at.saturating_sub(*done), Relaxed);
+            *done = at.max(*done);
         }
-        writer.finish().map(drop).map_err(Broken::Writing)
     }
 }
 
 enum Broken {
     Reading(Error),
     Writing(Error),
+    /// What an earlier run had brought and the rest are not the blob together. Nothing of it is kept.
+    GoneOnWith(Error),
 }
 
 fn write(writer: &mut dyn BlobWriter, data: &[u8]) -> Result<()> {

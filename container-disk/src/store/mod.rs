@@ -123,6 +123,10 @@ impl Sink for Store {
     fn put(&self, document: &Document, tag: Option<&str>) -> Result<()> {
         self.layout.put(document, tag)
     }
+
+    fn as_place(&self) -> Option<&dyn Place> {
+        Some(self)
+    }
 }
 
 fn lock_file(path: &Path) -> Result<File> {

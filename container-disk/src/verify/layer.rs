@@ -27,12 +27,21 @@ pub(super) struct Layer<'a> {
     pub(super) limit: u64,
 }
 
+/// How often a layer is read that turns out wrong at its end.
+const TRIES: u32 = 5;
+
+/// What a layer changes, and what its files are.
+type Contents = (Changes, Vec<Found>);
+
 /// What a file of a layer is.
 pub(super) struct Found {
     pub(super) layer: usize,
     pub(super) path: String,
     pub(super) verdict: Verdict,
 }
+
+/// The tar's digest and what is in it, or the stage at which it is refused, and why.
+type Scanned = std::result::Result<(Digest, Contents), (&'static str, Error)>;
 
 impl Layer<'_> {
     /// What it changes, and what its files are; `None` if it could not be read to its end.
@@ -58,25 +67,20 @@ impl Layer<'_> {
         let Some(blob) = checks.part_of(BLOB, self.place.blob(self.descriptor))? else { return Ok(None) };
         let name = format!("layer {} of {}", self.at + 1, self.place.name());
         let told = diff_id.as_ref().and_then(|told| told.as_ref().ok());
-        let digest: Digest = self.descriptor.digest.parse()?;
-        // Where nothing is compressed, the blob is the tar, and its digest is checked anyway.
-        let plain = peel::told(&name, &self.descriptor.media_type).is_ok_and(|how| how == Compression::None);
-        let is_same = plain && told.is_none_or(|told| told.algorithm() == digest.algorithm());
-        let hash = (!is_same).then(|| Aside::new(told.map_or_else(Hasher::new, Hasher::like)));
-        let hash = Arc::new(Mutex::new(hash));
-        let read = match peel::open(&name, self.descriptor, &*blob, self.limit) {
-            Ok(tar) => {
-                let tar = Hashing { inner: tar, hash: Arc::clone(&hash) };
-                let members = Members::new(name.clone(), Streamed::new(tar));
-                self.scan(members, interest).map_err(|e| (TAR, e))
+        let mut read = self.read(&name, &*blob, interest, told)?;
+        for _ in 1..TRIES {
+            match &read {
+                // That one registry lies says nothing of the image, as long as another has it.
+                Err((_, e)) if e.kind() == Kind::Refused && blob.is_elsewhere() => {
+                    tracing::info!(error = %e, "a layer is read again");
+                    read = self.read(&name, &*blob, interest, told)?;
+                }
+                _ => break,
             }
-            Err(e) => Err((MEDIA_TYPE, e)),
-        };
+        }
         match read {
-            Ok(found) => {
+            Ok((actual, found)) => {
                 [BLOB, MEDIA_TYPE, TAR].into_iter().for_each(|name| checks.add(name, Outcome::Passed));
-                let hash = hash.lock().unwrap_or_else(PoisonError::into_inner).take();
-                let actual = hash.map_or(Ok(digest), Aside::finish)?;
                 match diff_id {
                     Some(told) => {
                         checks.of(DIFF_ID, compare(actual, told))?;
@@ -90,7 +94,34 @@ impl Layer<'_> {
         }
     }
 
-    fn scan(&self, mut members: Members, interest: &Interest) -> Result<(Changes, Vec<Found>)> {
+    /// Reads all of it: the tar's digest, and what is in it; or at which stage it is refused.
+    fn read(
+        &self,
+        name: &str,
+        blob: &dyn Blob,
+        interest: &Interest,
+        told: Option<&Digest>,
+    ) -> Result<Scanned> {
+        let digest: Digest = self.descriptor.digest.parse()?;
+        // Where nothing is compressed, the blob is the tar, and its digest is checked anyway.
+        let plain = peel::told(name, &self.descriptor.media_type).is_ok_and(|how| how == Compression::None);
+        let is_same = plain && told.is_none_or(|told| told.algorithm() == digest.algorithm());
+        let hash = (!is_same).then(|| Aside::new(told.map_or_else(Hasher::new, Hasher::like)));
+        let hash = Arc::new(Mutex::new(hash));
+        let tar = match peel::open(name, self.descriptor, blob, self.limit) {
+            Ok(tar) => Hashing { inner: tar, hash: Arc::clone(&hash) },
+            Err(e) => return Ok(Err((MEDIA_TYPE, e))),
+        };
+        match self.scan(Members::new(name.to_owned(), Streamed::new(tar)), interest) {
+            Ok(contents) => {
+                let hash = hash.lock().unwrap_or_else(PoisonError::into_inner).take();
+                Ok(Ok((hash.map_or(Ok(digest), Aside::finish)?, contents)))
+            }
+            Err(e) => Ok(Err((TAR, e))),
+        }
+    }
+
+    fn scan(&self, mut members: Members, interest: &Interest) -> Result<Contents> {
         let mut changes = Changes::default();
         let mut found = vec![];
         while let Some(member) = members.next()? {

@@ -70,8 +70,14 @@ impl Place {
     }
 
     #[track_caller]
-    pub(crate) fn ended_well(&self, Measured { ran, peak, .. }: Measured) -> Ran {
-        assert!(peak <= MEMORY, "{peak} bytes of memory: {}", ran.err);
+    pub(crate) fn ended_well(&self, measured: Measured) -> Ran {
+        self.ended_well_within(MEMORY, measured)
+    }
+
+    /// The same for input whose plan states more memory.
+    #[track_caller]
+    pub(crate) fn ended_well_within(&self, memory: u64, Measured { ran, peak, .. }: Measured) -> Ran {
+        assert!(peak <= memory, "{peak} bytes of memory: {}", ran.err);
         assert!(!ran.err.contains("panicked") && !ran.err.contains("internal error"), "{}", ran.err);
         assert!([0, 1, 2, 3, 4].contains(&ran.code), "{}: {}", ran.code, ran.err);
         assert_eq!(self.path("out.img").exists(), ran.code == 0, "{}", ran.err);

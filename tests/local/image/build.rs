@@ -190,4 +190,8 @@ fn the_plan_tells_where_a_disk_waits() {
     std::fs::write(place.path("whole.toml"), "[host.\"h:1\"]\nupload = \"whole\"\n").unwrap();
     let text = plan(&["disk.qcow2", "--registries", "whole.toml", "-t", "docker://h:1/os"]);
     assert!(text.contains("wants the digest first"), "{text}");
+    let json = place.run(&["build", "-t", "os", "--plan", "--json", "disk.raw"]).ok().json();
+    assert_eq!(json["schema"], "coracle.build-plan/v1");
+    assert_eq!(json["disk"]["target_format"], "qcow2");
+    assert!(place.run(&["images", "-q"]).ok().out.is_empty(), "a plan builds nothing");
 }

@@ -4,6 +4,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod build;
+mod failing;
+mod hostile;
+mod killed;
 mod moved;
 mod named;
 mod peers;

@@ -46,6 +46,11 @@ fn what_is_built_goes_up_as_it_is_made() {
     let both = ["store:os:1", remote.as_str()]
         .map(|name| told(place.run(&["inspect", "--json", name]), "/image/digest"));
     assert_eq!(both[0], both[1]);
+    // An image is a disk, too: the same one gives the same image.
+    place.run(&["build", "-t", &remote, "disk.qcow2"]).ok();
+    for source in [remote.as_str(), "oci:layout"] {
+        assert_eq!(built(&place, &["-t", "again", source]), local, "{source}");
+    }
     // Another architecture joins the name in the registry.
     place.run(&["build", "-t", &remote, "--arch", "arm64", "--append-arch", "disk.raw"]).ok();
     let all = place.run(&["inspect", "--arch", "arm64", "--json", &remote]).ok().json();
@@ -62,11 +67,18 @@ fn what_is_built_goes_up_as_it_is_made() {
 fn an_image_is_looked_at_from_a_few_kilobytes() {
     let (place, registry) = (Place::with_disk(PROGRAM, 256 << 20, 3), Registry::start());
     let remote = format!("docker://{}/os:1", registry.address());
-    place.run(&["build", "-t", &remote, "--layer", "none", "--format", "raw", "disk.raw"]).ok();
-    let json = place.run(&["inspect", "--json", &remote]).ok().json();
-    assert_eq!(json["virtual_size"], 256 << 20);
-    let received = json["image"]["registries"]["received"].as_u64().unwrap();
-    assert!(received <= 24 << 20, "{received} bytes of a layer of 256 MiB");
+    for (layer, format, most) in [
+        ("none", "raw", 1 << 20),
+        ("none", "keep", 1 << 20),
+        ("gzip", "raw", 2 << 20),
+        ("zstd", "qcow2", 2 << 20),
+    ] {
+        place.run(&["build", "-t", &remote, "--layer", layer, "--format", format, "disk.raw"]).ok();
+        let json = place.run(&["inspect", "--json", &remote]).ok().json();
+        assert_eq!(json["virtual_size"], 256 << 20, "{layer} {format}");
+        let received = json["image"]["registries"]["received"].as_u64().unwrap();
+        assert!(received <= most, "{received} bytes of a layer of 256 MiB, {layer}");
+    }
 }
 
 #[test]

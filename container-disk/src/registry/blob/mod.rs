@@ -65,6 +65,9 @@ impl Blob for RemoteBlob {
         }
         // Each reading has its own list of who gave what.
         let source = Arc::new(Source::new(&source.repository, source.digest, source.size));
+        if from == 0 && self.is_elsewhere() {
+            source.begins_elsewhere();
+        }
         let ordered = Ordered::new(Arc::clone(&source), from)?;
         if from > 0 {
             return Ok(Box::new(ordered));
@@ -84,7 +87,8 @@ impl Blob for RemoteBlob {
 
     fn is_elsewhere(&self) -> bool {
         let doubts = self.0.repository.doubts.about(&self.0.digest);
-        doubts.iter().filter(|(_, reason)| reason.is_some()).count() < self.0.repository.mirrors.len()
+        let proven = doubts.iter().filter(|(_, reason)| reason.is_some()).count();
+        !doubts.is_empty() && proven < self.0.repository.mirrors.len()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The bytes of a large blob in order.
 //!
-//! It is fetched in pieces. Two are under way at first; whenever the reader has to wait for the front one, one more, up
-//! to four. All readers of the process share those beyond two, so that many at once need little memory. A server that does
+//! It is fetched in pieces, small ones at first, since many a reader only wants to know what the blob begins with. Two
+//! are under way at first; whenever the reader has to wait for the front one, one more, up to four. All readers of the process share those beyond two, so that many at once need little memory. A server that does
 //! not know ranges sends everything in one answer instead.
 
 use super::pipe::{Outlet, pipe};
@@ -18,6 +18,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::AbortHandle;
 
 const PIECE: u64 = 2 << 20;
+const FIRST_PIECE: u64 = 128 << 10;
 const FEW_PIECES: usize = 2;
 
 /// The pieces that some readers have beyond their two.
@@ -33,6 +34,8 @@ pub(super) struct Ordered {
     at: u64,
     /// The next byte that is asked for.
     next: u64,
+    /// Bytes of the next piece; doubles up to [`PIECE`].
+    piece: u64,
     pieces: VecDeque<Piece>,
     /// Leave for pieces beyond two.
     more: Vec<SemaphorePermit<'static>>,
@@ -51,7 +54,9 @@ struct Piece {
 impl Ordered {
     pub(super) fn new(source: Arc<Source>, from: u64) -> Result<Ordered> {
         let (pieces, more, current) = Default::default();
-        let mut ordered = Ordered { source, at: from, next: from, pieces, more, current, whole: false };
+        let piece = FIRST_PIECE;
+        let mut ordered =
+            Ordered { source, at: from, next: from, piece, pieces, more, current, whole: false };
         // The first piece shows whether the server knows ranges; only then is the second asked for.
         ordered.begin(Expect::Probe)?;
         Ok(ordered)
@@ -64,7 +69,7 @@ impl Ordered {
         }
         let end = match expect {
             Expect::Anything => self.source.size,
-            _ => self.next.saturating_add(PIECE).min(self.source.size),
+            _ => self.next.saturating_add(self.piece).min(self.source.size),
         };
         let capacity = if expect == Expect::Anything { AHEAD } else { PIECE as usize };
         let (mut inlet, outlet) = pipe(capacity);
@@ -77,6 +82,7 @@ impl Ordered {
         });
         self.pieces.push_back(Piece { outlet, end, task: task.abort_handle(), hungry: false });
         self.next = end;
+        self.piece = (2 * self.piece).min(PIECE);
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! One reading of a blob: what was learned of the mirrors on the way, and the requests to them.
 
 use super::transfer::Expect;
+use crate::registry::counters::count;
 use crate::registry::fault::{Fault, Why};
 use crate::registry::journey::Journey;
 use crate::registry::line::{Answer, Ask, Where};
@@ -64,6 +65,15 @@ impl Source {
             mirror.line.state(|state| state.failed(&fault, Instant::now()));
         }
         Error::refused(format!("{what}; what was read of it is of no use, another try asks others first"))
+    }
+
+    /// After a reading that ended with wrong bytes: others are asked first now, which is a switch like any other.
+    pub(super) fn begins_elsewhere(&self) {
+        let doubts = self.repository.doubts.about(&self.digest);
+        let from: Vec<&str> = doubts.iter().map(|(mirror, _)| self.address(*mirror)).collect();
+        let from = from.join(" and ");
+        count(&self.repository.counters.switches);
+        tracing::warn!(what = self.name, from, at = 0, reason = "wrong bytes", "another registry carries on");
     }
 
     /// This mirror has given bytes, the first of them at `at`.

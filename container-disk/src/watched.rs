@@ -1,0 +1,83 @@
+//! A place whose blobs are counted as they are read, for those who wait.
+
+use crate::Result;
+use crate::manifest::{Descriptor, Document};
+use crate::place::{Blob, Place, Which};
+use disk_format::ReadAt;
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// How far a piece of work is.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Bytes of all blobs.
+    pub total: AtomicU64,
+    /// Bytes that are done, or were there.
+    pub done: AtomicU64,
+}
+
+/// The same place; whatever is opened adds to what there is to do, whatever is streamed to what is done.
+pub struct Watched<'a> {
+    place: &'a dyn Place,
+    progress: Arc<Progress>,
+}
+
+impl<'a> Watched<'a> {
+    /// Counts into `progress`.
+    pub fn new(place: &'a dyn Place, progress: Arc<Progress>) -> Watched<'a> {
+        Watched { place, progress }
+    }
+}
+
+impl Place for Watched<'_> {
+    fn name(&self) -> &str {
+        self.place.name()
+    }
+
+    fn document(&self, which: &Which) -> Result<Document> {
+        self.place.document(which)
+    }
+
+    fn blob(&self, descriptor: &Descriptor) -> Result<Arc<dyn Blob>> {
+        let blob = self.place.blob(descriptor)?;
+        self.progress.total.fetch_add(blob.size(), Relaxed);
+        Ok(Arc::new(Counted { blob, progress: self.progress.clone() }))
+    }
+}
+
+struct Counted {
+    blob: Arc<dyn Blob>,
+    progress: Arc<Progress>,
+}
+
+struct Reader {
+    inner: Box<dyn Read + Send>,
+    progress: Arc<Progress>,
+}
+
+impl Blob for Counted {
+    fn size(&self) -> u64 {
+        self.blob.size()
+    }
+
+    fn stream(&self, from: u64) -> Result<Box<dyn Read + Send>> {
+        Ok(Box::new(Reader { inner: self.blob.stream(from)?, progress: self.progress.clone() }))
+    }
+
+    fn read_at(&self) -> Option<Arc<dyn ReadAt>> {
+        self.blob.read_at()
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        self.blob.is_elsewhere()
+    }
+}
+
+impl Read for Reader {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(out)?;
+        self.progress.done.fetch_add(n as u64, Relaxed);
+        Ok(n)
+    }
+}

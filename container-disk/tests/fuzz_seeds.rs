@@ -1,0 +1,72 @@
+//! The inputs of the fuzz targets in `container-disk/fuzz/seeds`: seeds, and every input that once broke something.
+
+// Helpers of tests are not seen as tests by the lint.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../fuzz/src/documents.rs"]
+mod documents;
+#[path = "../fuzz/src/image.rs"]
+mod image;
+
+use container_disk::image::{Recipe, manifest};
+use std::fs;
+use std::path::{Path, PathBuf};
+use tests::disk::shell;
+
+fn folder(target: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(target)
+}
+
+fn all_hold(target: &str, least: usize, holds: fn(&[u8])) {
+    let inputs: Vec<PathBuf> = fs::read_dir(folder(target)).unwrap().map(|e| e.unwrap().path()).collect();
+    assert!(inputs.len() >= least, "the seeds are missing");
+    for path in inputs {
+        let input = fs::read(&path).unwrap();
+        let held = std::panic::catch_unwind(|| holds(&input));
+        assert!(held.is_ok(), "{} breaks {target}, see above", path.display());
+    }
+}
+
+#[test]
+fn images_hold() {
+    all_hold("image", 8, image::image);
+}
+
+#[test]
+fn documents_hold() {
+    all_hold("documents", 4, documents::documents);
+}
+
+/// Makes the seeds anew: `cargo test -p container-disk --test fuzz_seeds -- --ignored`.
+#[test]
+#[ignore = "writes into the source tree; the seeds are committed"]
+fn make_seeds() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    shell(at, "mkdir disk; head -c 700 /dev/zero | tr '\\0' x >disk/disk.img; cp disk/disk.img disk.img");
+    shell(at, "touch disk/.wh.other .wh.disk; truncate -s 1M sparse; ln -s disk.img disk/link");
+    let tar = "tar --owner=107 --group=107 --mtime=@0 -cf -";
+    for (name, options, cut, line) in [
+        ("plain", 0, 0, format!("{tar} disk/disk.img")),
+        ("root", 0, 0, format!("{tar} disk.img")),
+        ("gzip", 1, 0, format!("{tar} disk/disk.img | gzip -nc")),
+        ("zstd", 1, 0, format!("{tar} disk/disk.img | zstd -q -c")),
+        ("path", 4, 0, format!("{tar} disk/disk.img disk.img")),
+        ("link", 0, 0, format!("{tar} disk/link")),
+        ("pax", 0, 0, format!("{tar} --format=pax disk/disk.img")),
+        ("sparse", 0, 0, format!("{tar} -S sparse")),
+        ("two-layers", 2, 20, format!("{tar} disk/disk.img; {tar} disk/.wh.other .wh.disk")),
+    ] {
+        let mut input = vec![options, 0, cut];
+        input.extend(shell(at, &line));
+        fs::write(folder("image").join(name), input).unwrap();
+    }
+    let (config, document) = manifest(&Recipe::new("amd64", vec![])).unwrap();
+    let index = container_disk::image::index(&document, "arm64", Some("v8")).unwrap();
+    let name = b"docker://registry.example:5000/group/os:12".to_vec();
+    for (file, bytes) in
+        [("config", config), ("manifest", document.bytes), ("index", index.bytes), ("name", name)]
+    {
+        fs::write(folder("documents").join(file), bytes).unwrap();
+    }
+}
