@@ -38,10 +38,10 @@ check: setup ## format, lints, licences and bans, documentation, the arrows betw
 test: setup ## everything that proves the product, on this machine alone
 	cargo test --workspace --locked --no-fail-fast
 
-demo: build ## the main job, seen: a Debian disk over HTTP becomes a raw disk
+demo: build ## the main job, seen: a Debian disk over HTTP becomes a raw disk, then an image; a registry dies in mid-pull
 	tests/demo.sh "$(TARGET)/release/coracle"
 
-bench: build ## measure against the usual tools and write docs/benchmarks.md (about 40 minutes)
+bench: build ## measure against the usual tools and write docs/benchmarks.md (about 70 minutes)
 	cargo build --release --locked -p coracle --example decode
 	tests/bench/run "$(TARGET)/release/coracle" $(BENCH)
 

@@ -162,14 +162,21 @@ def timed(side, warm):
         # `time` tells the memory: what the kernel says of our own child counts this interpreter too.
         command = ["timeout", str(TOO_LONG), "time", "--quiet", "-f", "%M", "-o", told.name]
         start = time.perf_counter()
-        run = subprocess.run(
+        run = subprocess.Popen(
             [*command, "bash", "-euo", "pipefail", "-c", side.command],
             stdin=subprocess.DEVNULL, stdout=said, stderr=said,
         )
+        try:
+            code = run.wait()
+        except BaseException:
+            # `timeout` passes it on to everything it started; killed, it could not.
+            run.terminate()
+            run.wait()
+            raise
         seconds = time.perf_counter() - start
-        if run.returncode:
+        if code:
             said.seek(0)
-            sys.exit(f"bench: exit code {run.returncode} of: {side.command}\n{said.read().decode(errors='replace')}")
+            sys.exit(f"bench: exit code {code} of: {side.command}\n{said.read().decode(errors='replace')}")
         return seconds, int(told.read()) * 1024
 
 

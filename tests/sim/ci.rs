@@ -67,7 +67,7 @@ fn the_action_does_what_each_of_its_inputs_says() {
     let digest = runner.act(&words.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
     for image in ["a:1", "b:1"] {
         runner.verify(image);
-        let config = runner.skopeo(&format!("inspect --config docker://{}/{image}", runner.address));
+        let config = runner.skopeo(&format!("inspect --config --raw docker://{}/{image}", runner.address));
         assert!(
             config.contains(r#""two":"2 words; $(false)""#) && config.contains(r#""one":"1""#),
             "{config}"
@@ -214,6 +214,7 @@ fn inputs_as_env(action: &str, with: &Words) -> Words {
     let mut name = String::new();
     for line in &inputs {
         match line.trim_start().split_once(':') {
+            None if line.is_empty() => {}
             Some((key, "")) => key.clone_into(&mut name),
             Some(("default", value)) => {
                 values.insert(name.clone(), value.trim().trim_matches('"').to_owned());
