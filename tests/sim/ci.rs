@@ -8,6 +8,9 @@
 //!
 //! Of YAML only what these files use is understood; what is not, is a failing test and no silent gap.
 
+// Helpers of tests are not seen as tests by the lint.
+#![allow(clippy::unwrap_used)]
+
 use ::tests::coracle::Ran;
 use ::tests::place::Place;
 use ::tests::registry::{Registry, Serve};
