@@ -15,7 +15,7 @@ use tests::registry::{Registry, Serve};
 const MIDDLE: u64 = 5_000_000;
 
 /// Where the second piece begins.
-const SECOND: u64 = 2 << 20;
+const SECOND: u64 = 128 << 10;
 
 /// For those who never answer: short enough for a test, long enough for a machine that is busy.
 const SILENCE: &str = "idle = \"3s\"";
