@@ -11,7 +11,7 @@ use tests::faults::{Fault, Proxy, What};
 use tests::http::{Authority, Behaviour, Server};
 use tests::registry::{Registry, Serve};
 
-/// Somewhere in the third piece.
+/// Somewhere in a piece that is long.
 const MIDDLE: u64 = 5_000_000;
 
 /// Where the second piece begins.
