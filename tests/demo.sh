@@ -14,10 +14,14 @@ coracle=$(realpath "$1")
 cache=${CORACLE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/coracle}
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/coracle-demo.XXXXXX")
 trap finish EXIT
-trap 'exit 130' INT TERM
+trap 'exit 130' INT TERM HUP PIPE
 
 finish() {
-    trap '' INT TERM
+    # Nothing stops this half way, nor does a terminal that is gone.
+    trap '' INT TERM HUP PIPE
+    set +e
+    exec >/dev/null 2>&1
+    nginx_stop
     local pid
     for pid in $(jobs -pr); do registry_stop "$pid"; done
     buildah_forget

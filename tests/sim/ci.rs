@@ -8,6 +8,8 @@
 //!
 //! Of YAML only what these files use is understood; what is not, is a failing test and no silent gap.
 
+#![allow(clippy::unwrap_used)]
+
 use ::tests::coracle::Ran;
 use ::tests::place::Place;
 use ::tests::registry::{Registry, Serve};
