@@ -90,12 +90,20 @@ compare() {
     show coracle verify "docker://$1/theirs:1" || echo "(exit code $?)"
 }
 
-# buildah leaves a mount and, for who is not root, files of other users.
+# The innermost first.
+unmount_below() {
+    local at
+    awk -v below="$1/" 'index($2, below) == 1 { print $2 }' /proc/self/mounts | sort -r | while read -r at; do
+        umount "$at" || true
+    done
+}
+
+# buildah leaves mounts and, for who is not root, files of other users.
 buildah_forget() {
     if [[ ! -d $work/containers ]]; then return; fi
-    buildah --root "$work/containers" --runroot "$work/run" rmi --all --force >/dev/null 2>&1 || true
+    buildah --root "$work/containers" --runroot "$work/run" rm --all >/dev/null 2>&1 || true
     if ((EUID == 0)); then
-        umount "$work/containers/overlay" 2>/dev/null || true
+        unmount_below "$work/containers"
     else
         buildah unshare rm -rf "$work/containers" "$work/run"
     fi

@@ -92,7 +92,8 @@ class Images:
         work = self.work
         buildah = f"buildah --root {work}/containers --runroot {work}/run --storage-driver {driver}"
         forget = (
-            f"{buildah} rmi --all --force >/dev/null; umount {work}/containers/overlay 2>/dev/null || true;"
+            f"{buildah} rm --all >/dev/null || true; for at in $(awk '$2 ~ \"^{work}/containers/\" {{ print $2 }}' /proc/self/mounts |"
+            f" sort -r); do umount $at; done;"
             f" unshare=$([[ $EUID = 0 ]] || echo buildah unshare); $unshare rm -rf {work}/containers {work}/run;"
         )
         command = f"{buildah} bud -q -t theirs {work}/context; {buildah} {push}; {sync}"

@@ -83,6 +83,10 @@ def workplace(folder):
     try:
         yield work
     finally:
+        # What buildah was stopped at is still mounted; the innermost goes first.
+        mounts = [entry.split()[1] for entry in pathlib.Path("/proc/self/mounts").read_text().splitlines()]
+        for mount in sorted((mount for mount in mounts if mount.startswith(f"{work}/")), reverse=True):
+            subprocess.run(["umount", mount])
         shutil.rmtree(work, ignore_errors=True)
 
 
