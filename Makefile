@@ -41,7 +41,7 @@ test: setup ## everything that proves the product, on this machine alone
 demo: build ## the main job, seen: a Debian disk over HTTP becomes a raw disk, then an image; a registry dies in mid-pull
 	tests/demo.sh "$(TARGET)/release/coracle"
 
-bench: build ## measure against the usual tools and write docs/benchmarks.md (about 70 minutes)
+bench: build ## measure against the usual tools and write docs/benchmarks.md (about 85 minutes)
 	cargo build --release --locked -p coracle --example decode
 	tests/bench/run "$(TARGET)/release/coracle" $(BENCH)
 
