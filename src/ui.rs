@@ -182,7 +182,10 @@ fn lines(step: impl Fn() -> Step, wait: impl Fn(Duration) -> bool) {
             left if total > 0 && left.is_finite() => format!(", {:.0} s left", left),
             _ => String::new(),
         };
-        say(&format!("{}: {}{part}, {}/s{left}", phase, human(done), human(rate as u64)));
+        match (done, total) {
+            (0, 0) => say(phase),
+            _ => say(&format!("{phase}: {}{part}, {}/s{left}", human(done), human(rate as u64))),
+        }
         (since, before) = (Instant::now(), (phase, done));
     }
 }
