@@ -10,7 +10,7 @@ use crate::run::sum::DiskSum;
 use crate::run::tables;
 use crate::run::watch::Phase;
 use crate::source::{FileSource, Source};
-use crate::target::{Finished, Order, Target};
+use crate::target::Nowhere;
 use crate::{Error, Kind, Result};
 use disk_format::{Format, Image, Limits};
 use std::path::Path;
@@ -47,25 +47,4 @@ pub(super) fn compare(run: &Run<'_>, path: &Path, wrote: DiskSum, size: u64) -> 
         path.display()
     );
     Err(Error::failed(what))
-}
-
-/// Takes everything and keeps nothing: reading back only sums.
-struct Nowhere;
-
-impl Target for Nowhere {
-    fn order(&self) -> Order {
-        Order::Any
-    }
-    fn write(&self, _guest: u64, _data: &[u8]) -> Result<()> {
-        Ok(())
-    }
-    fn zero(&self, _guest: u64, _len: u64) -> Result<()> {
-        Ok(())
-    }
-    fn sync(&self) -> Result<()> {
-        Ok(())
-    }
-    fn finish(self: Box<Self>) -> Result<Finished> {
-        Ok(Finished::default())
-    }
 }

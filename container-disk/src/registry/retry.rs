@@ -62,7 +62,7 @@ pub(super) async fn body(
 /// `Retry-After`: seconds, or a date.
 pub(super) fn after(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?;
-    parse_after(value.trim(), SystemTime::now())
+    retry_after(value, SystemTime::now())
 }
 
 /// A pause and up to half of it more: many clients do not come back at the same moment, and none too soon.
@@ -94,7 +94,9 @@ pub(super) fn seconds(time: Duration) -> String {
     if time.subsec_millis() == 0 { time.as_secs().to_string() } else { format!("{:.1}", time.as_secs_f64()) }
 }
 
-fn parse_after(value: &str, now: SystemTime) -> Option<Duration> {
+/// `Retry-After`: seconds, or a date.
+pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
+    let value = value.trim();
     if let Ok(seconds) = value.parse::<u32>() {
         return Some(Duration::from_secs(seconds.into()));
     }
@@ -133,12 +135,12 @@ mod tests {
     #[test]
     fn retry_after_is_seconds_or_a_date() {
         let now = UNIX_EPOCH + Duration::from_secs(784_111_770);
-        assert_eq!(parse_after("120", now), Some(Duration::from_secs(120)));
-        assert_eq!(parse_after("Sun, 06 Nov 1994 08:49:37 GMT", now), Some(Duration::from_secs(7)));
-        assert_eq!(parse_after("Sat, 05 Nov 1994 08:49:37 GMT", now), Some(Duration::ZERO));
+        assert_eq!(retry_after("120", now), Some(Duration::from_secs(120)));
+        assert_eq!(retry_after("Sun, 06 Nov 1994 08:49:37 GMT", now), Some(Duration::from_secs(7)));
+        assert_eq!(retry_after("Sat, 05 Nov 1994 08:49:37 GMT", now), Some(Duration::ZERO));
         assert_eq!(http_date("Thu, 29 Feb 2024 12:00:00 GMT"), Some(1_709_208_000));
         for bad in ["-1", "soon", "Sun, 00 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 0001 08:49:37 GMT", ""] {
-            assert_eq!(parse_after(bad, now), None, "{bad}");
+            assert_eq!(retry_after(bad, now), None, "{bad}");
         }
     }
 

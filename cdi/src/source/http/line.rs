@@ -3,10 +3,11 @@
 use super::client::Clients;
 use super::gate::Gate;
 use super::location::{Location, UserInfo};
-use super::retry::{self, Attempts, Silence, TooQuiet};
+use super::retry::{Attempts, Silence, TooQuiet};
 use crate::source::options::Options;
 use crate::{Error, Kind, Result};
 use bytes::Bytes;
+use container_disk::registry::retry_after;
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{RequestBuilder, Response, StatusCode};
 use std::ops::Range;
@@ -239,7 +240,7 @@ impl Line {
     fn busy(&self, says: String, response: &Response) -> Fault {
         self.gate.overloaded();
         let asked = response.headers().get(header::RETRY_AFTER).and_then(|v| v.to_str().ok());
-        let retry_after = asked.and_then(|v| retry::retry_after(v, SystemTime::now()));
+        let retry_after = asked.and_then(|v| retry_after(v, SystemTime::now()));
         Fault::Again { error: Error::failed(says), retry_after }
     }
 

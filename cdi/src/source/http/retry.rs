@@ -4,7 +4,7 @@ use super::line::Fault;
 use crate::source::options::Options;
 use crate::{Error, Result};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// The longest pause of our own, and the longest a server may ask for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
@@ -121,40 +121,6 @@ impl Silence {
     }
 }
 
-/// `Retry-After`: seconds, or a date.
-pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
-    let value = value.trim();
-    if let Ok(seconds) = value.parse::<u32>() {
-        return Some(Duration::from_secs(seconds.into()));
-    }
-    let then = UNIX_EPOCH.checked_add(Duration::from_secs(http_date(value)?))?;
-    Some(then.duration_since(now).unwrap_or_default())
-}
-
-/// "Sun, 06 Nov 1994 08:49:37 GMT" as seconds since 1970; older forms of a date are not sent by anyone.
-fn http_date(text: &str) -> Option<u64> {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let rest = text.split_once(", ")?.1.strip_suffix(" GMT")?;
-    let mut words = rest.split(' ');
-    let day = below(words.next()?, 32).filter(|day| *day > 0)?;
-    let name = words.next()?;
-    let month = MONTHS.iter().position(|m| *m == name)? as u64 + 1;
-    let year = below(words.next()?, 10_000).filter(|year| *year >= 1970)?;
-    let mut clock = words.next()?.split(':');
-    let hour = below(clock.next()?, 24)?;
-    let minute = below(clock.next()?, 60)?;
-    let second = below(clock.next()?, 61)?;
-    // Days since 1970 in the calendar that begins its year in March (so the leap day comes last).
-    let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1;
-    Some((days - 719_468) * 86_400 + hour * 3_600 + minute * 60 + second)
-}
-
-fn below(text: &str, end: u64) -> Option<u64> {
-    text.parse().ok().filter(|n| *n < end)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,18 +173,5 @@ mod tests {
             Err(TooQuiet::Timeout(all)),
             "no other may be tried"
         );
-    }
-
-    #[test]
-    fn retry_after_is_seconds_or_a_date() {
-        let now = UNIX_EPOCH + Duration::from_secs(784_111_770);
-        assert_eq!(retry_after("120", now), Some(Duration::from_secs(120)));
-        assert_eq!(retry_after("Sun, 06 Nov 1994 08:49:37 GMT", now), Some(Duration::from_secs(7)));
-        assert_eq!(retry_after("Sat, 05 Nov 1994 08:49:37 GMT", now), Some(Duration::ZERO));
-        assert_eq!(http_date("Thu, 01 Jan 1970 00:00:00 GMT"), Some(0));
-        assert_eq!(http_date("Thu, 29 Feb 2024 12:00:00 GMT"), Some(1_709_208_000));
-        for bad in ["-1", "soon", "Sun, 00 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 0001 08:49:37 GMT", ""] {
-            assert_eq!(retry_after(bad, now), None, "{bad}");
-        }
     }
 }
