@@ -12,29 +12,20 @@ use container_disk::image::{Recipe, manifest};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tests::disk::shell;
+use tests::seeds::all_hold;
 
 fn folder(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(target)
 }
 
-fn all_hold(target: &str, least: usize, holds: fn(&[u8])) {
-    let inputs: Vec<PathBuf> = fs::read_dir(folder(target)).unwrap().map(|e| e.unwrap().path()).collect();
-    assert!(inputs.len() >= least, "the seeds are missing");
-    for path in inputs {
-        let input = fs::read(&path).unwrap();
-        let held = std::panic::catch_unwind(|| holds(&input));
-        assert!(held.is_ok(), "{} breaks {target}, see above", path.display());
-    }
-}
-
 #[test]
 fn images_hold() {
-    all_hold("image", 8, image::image);
+    all_hold(&folder("image"), 8, image::image);
 }
 
 #[test]
 fn documents_hold() {
-    all_hold("documents", 4, documents::documents);
+    all_hold(&folder("documents"), 4, documents::documents);
 }
 
 /// Makes the seeds anew: `cargo test -p container-disk --test fuzz_seeds -- --ignored`.

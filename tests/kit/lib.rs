@@ -8,5 +8,7 @@ pub mod layout;
 pub mod measure;
 pub mod nginx;
 pub mod place;
+mod port;
 pub mod registry;
+pub mod seeds;
 pub mod token;

@@ -1,7 +1,7 @@
 //! The ordinary server: Debian's nginx on a free loopback port, with a folder of its own, stopped on drop.
 
+use crate::port::{free_port, listens};
 use std::fs;
-use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -109,25 +109,6 @@ fn spawn(folder: &Path) -> Child {
         .stderr(Stdio::null())
         .spawn()
         .expect("nginx is installed (make setup)")
-}
-
-fn listens(process: &mut Child, port: u16) -> bool {
-    let until = Instant::now() + Duration::from_secs(10);
-    while Instant::now() < until {
-        if !matches!(process.try_wait(), Ok(None)) {
-            return false;
-        }
-        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-            return true;
-        }
-        sleep(Duration::from_millis(5));
-    }
-    false
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a loopback port");
-    listener.local_addr().expect("its address").port()
 }
 
 fn config(serve: &Serve, folder: &Path, port: u16) -> String {

@@ -1,13 +1,13 @@
 //! The ordinary registry: Debian's docker-registry on a free loopback port, with storage of its own, stopped on drop.
 
 use crate::http::Authority;
+use crate::port::{free_port, listens};
 use std::fs;
 use std::io;
-use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How the registry is to serve.
 #[derive(Default)]
@@ -116,25 +116,6 @@ fn spawn(folder: &Path) -> Child {
         .stderr(errors.expect("a second handle"))
         .spawn()
         .expect("docker-registry is installed (make setup)")
-}
-
-fn listens(process: &mut Child, port: u16) -> bool {
-    let until = Instant::now() + Duration::from_secs(20);
-    while Instant::now() < until {
-        if !matches!(process.try_wait(), Ok(None)) {
-            return false;
-        }
-        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-            return true;
-        }
-        sleep(Duration::from_millis(5));
-    }
-    false
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a loopback port");
-    listener.local_addr().expect("its address").port()
 }
 
 fn config(serve: &Serve<'_>, folder: &Path, port: u16) -> String {

@@ -245,14 +245,13 @@ fn disk_layer(
 /// The index of that name with the image in it; a new one where there is none.
 fn joined(places: &Places, name: &Name, document: &Document, recipe: &Recipe) -> Result<Document> {
     let (arch, variant) = (recipe.architecture.as_str(), recipe.variant.as_deref());
-    let there = places.find(name).and_then(|found| found.place.document(&found.which));
+    let there = places.find(name).and_then(|found| Ok((found.place.document(&found.which)?, found.place)));
     match there {
-        Ok(there) => match &there.content {
+        Ok((there, place)) => match &there.content {
             Content::Index(_) => Ok(image::join(&there, document, arch, variant)?),
             // One image of another architecture: both become an index.
             Content::Manifest(manifest) => {
-                let found = places.find(name)?;
-                let config = image::Config::read(&*found.place, manifest)?;
+                let config = image::Config::read(&*place, manifest)?;
                 let first = image::index(&there, &config.architecture, config.variant.as_deref())?;
                 Ok(image::join(&first, document, arch, variant)?)
             }

@@ -53,7 +53,7 @@ pub struct Request {
     pub journal_every: Duration,
 }
 
-/// Whether an image file stays as it is: its header is checked, and it is not taken apart.
+/// Whether an image file stays as it is: its tables are checked, and it is not taken apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
     /// Its disk is converted.
@@ -109,11 +109,6 @@ impl Prepared {
     /// The plan for programs.
     pub fn plan_json(&self) -> PlanJson {
         shown::json(&self.opened.facts, &self.plan)
-    }
-
-    /// What is known of the source.
-    pub fn facts(&self) -> &plan::Facts {
-        &self.opened.facts
     }
 
     /// Moves the bytes into a layer of an image, which `layer` makes; what must wait does so in `folder`.

@@ -82,16 +82,15 @@ impl ImageDisk {
     /// Finds the disk. Of a compressed layer only what lies before the disk is read.
     pub fn open(places: &Places, name: &Name, options: &Options) -> Result<ImageDisk> {
         // Only what was checked when it came may be read without a check.
-        ImageDisk::find(places, name, options, matches!(name, Name::Store(_)))
+        ImageDisk::find(places.find(name)?, name, options, matches!(name, Name::Store(_)))
     }
 
-    /// The same to look at it and no more: without checks it may be read anywhere.
-    pub fn look(places: &Places, name: &Name, options: &Options) -> Result<ImageDisk> {
-        ImageDisk::find(places, name, options, true)
+    /// The same in what was found already, to look at it and no more: without checks it may be read anywhere.
+    pub fn look(found: Found, name: &Name, options: &Options) -> Result<ImageDisk> {
+        ImageDisk::find(found, name, options, true)
     }
 
-    fn find(places: &Places, name: &Name, options: &Options, anywhere: bool) -> Result<ImageDisk> {
-        let found = places.find(name)?;
+    fn find(found: Found, name: &Name, options: &Options, anywhere: bool) -> Result<ImageDisk> {
         let document = image::choose::manifest(&*found.place, &found.which, &options.arch)?;
         let located = locate(&found, &document, options).or_else(|e| {
             if e.kind() != Kind::Refused || !is_elsewhere(&found, &document) {

@@ -21,39 +21,29 @@ mod sparse;
 #[path = "../../fuzz/src/tar.rs"]
 mod tar;
 
-use std::fs;
+use ::tests::seeds::all_hold;
 use std::path::{Path, PathBuf};
 
 fn folder(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(target)
 }
 
-fn all_hold(target: &str, least: usize, holds: fn(&[u8])) {
-    let inputs: Vec<PathBuf> = fs::read_dir(folder(target)).unwrap().map(|e| e.unwrap().path()).collect();
-    assert!(inputs.len() >= least, "the seeds are missing");
-    for path in inputs {
-        let input = fs::read(&path).unwrap();
-        let held = std::panic::catch_unwind(|| holds(&input));
-        assert!(held.is_ok(), "{} breaks {target}, see above", path.display());
-    }
-}
-
 #[test]
 fn layers_hold() {
-    all_hold("layers", 8, layers::layers);
+    all_hold(&folder("layers"), 8, layers::layers);
 }
 
 #[test]
 fn tar_holds() {
-    all_hold("tar", 5, tar::tar);
+    all_hold(&folder("tar"), 5, tar::tar);
 }
 
 #[test]
 fn look_holds() {
-    all_hold("look", 12, look::disk);
+    all_hold(&folder("look"), 12, look::disk);
 }
 
 #[test]
 fn resume_holds() {
-    all_hold("resume", 6, resume::resume);
+    all_hold(&folder("resume"), 6, resume::resume);
 }

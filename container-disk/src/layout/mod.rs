@@ -64,7 +64,8 @@ impl Layout {
     pub(crate) fn create_as(path: &Path, name: String, is_store: bool) -> Result<Layout> {
         let top = Folder::create(path)?;
         if top.file(OCI_LAYOUT)?.is_none() {
-            let known = [index::INDEX, blobs::BLOBS, ingest::INGEST, "lock"];
+            // Another process may be making the same layout, and may have come to its last file by now.
+            let known = [OCI_LAYOUT, index::INDEX, blobs::BLOBS, ingest::INGEST, "lock"];
             if let Some(other) = top.names()?.iter().find(|n| !known.contains(&n.as_str())) {
                 let what = format!(
                     "{} holds {other:?} and is no image layout; name an empty folder",

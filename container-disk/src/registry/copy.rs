@@ -14,6 +14,7 @@
 //! Documents keep their bytes, so they keep their digests. The tag is moved last: whoever stops us half way leaves
 //! blobs that nobody sees.
 
+use crate::image;
 use crate::locate;
 use crate::manifest::{self, Content, Descriptor, Document};
 use crate::place::{Blob, BlobWriter, Place, Sink, Which};
@@ -71,7 +72,10 @@ pub fn copy(
     options: &Options,
     progress: &Progress,
 ) -> Result<Copied> {
-    let top = choose(from, from.document(which)?, options.arch.as_deref())?;
+    let top = match &options.arch {
+        Some(arch) => image::choose::manifest(from, which, arch)?,
+        None => from.document(which)?,
+    };
     let mut found = Found::default();
     found.add(from, top, 0)?;
     let work = Work { from, to, progress, counts: Counts::default() };
@@ -96,24 +100,6 @@ pub fn copy(
     let Counts { moved, there, bytes } = work.counts;
     let (moved, there, bytes) = (moved.into_inner(), there.into_inner(), bytes.into_inner());
     Ok(Copied { digest: top.digest, moved, there, bytes })
-}
-
-/// The document for an architecture.
-fn choose(from: &dyn Place, document: Document, arch: Option<&str>) -> Result<Document> {
-    let (Some(arch), Content::Index(index)) = (arch, &document.content) else { return Ok(document) };
-    let of = |entry: &&oci_distribution::manifest::ImageIndexEntry| {
-        entry.platform.as_ref().is_some_and(|platform| platform.architecture.to_string() == arch)
-    };
-    let Some(entry) = index.manifests.iter().find(of) else {
-        let known = index
-            .manifests
-            .iter()
-            .filter_map(|entry| Some(entry.platform.as_ref()?.architecture.to_string()));
-        let known: Vec<String> = known.collect();
-        let what = format!("{} has no image for {arch}; it has {}", from.name(), known.join(", "));
-        return Err(Error::new(Kind::NotFound, what));
-    };
-    from.document(&Which::Digest(entry.digest.parse()?))
 }
 
 /// Everything under a document: the documents, leaves first, and the blobs.

@@ -6,6 +6,22 @@ use crate::Error;
 use reqwest::Url;
 use std::net::IpAddr;
 
+/// An address without a user, and how it is shown: without its query, which may hold a signature or a token. The
+/// error is a scheme that is neither `http` nor `https`.
+pub fn anonymous(mut url: Url) -> Result<(Url, String), String> {
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(url.scheme().to_owned());
+    }
+    // Both setters only fail for URLs without a host, which http never is.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_fragment(None);
+    let mut bare = url.clone();
+    bare.set_query(None);
+    let shown = if url.query().is_some() { format!("{bare}?…") } else { bare.to_string() };
+    Ok((url, shown))
+}
+
 /// An address with nothing secret in its shown form.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Location {
@@ -70,17 +86,8 @@ impl Location {
         }
     }
 
-    fn new(mut url: Url) -> Result<Location, String> {
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(url.scheme().to_owned());
-        }
-        // Both setters only fail for URLs without a host, which http never is.
-        let _ = url.set_username("");
-        let _ = url.set_password(None);
-        url.set_fragment(None);
-        let mut bare = url.clone();
-        bare.set_query(None);
-        let shown = if url.query().is_some() { format!("{bare}?…") } else { bare.to_string() };
+    fn new(url: Url) -> Result<Location, String> {
+        let (url, shown) = anonymous(url)?;
         Ok(Location { url, shown })
     }
 

@@ -50,6 +50,7 @@ mod token;
 
 pub use config::Config;
 pub use counters::{Counted, Counters};
+pub use location::anonymous;
 pub use retry::retry_after;
 
 use crate::Result;

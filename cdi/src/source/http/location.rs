@@ -1,6 +1,7 @@
 //! Where a request goes, and how that is shown: no user, no password, no query (it may hold a signature or a token).
 
 use crate::{Error, Kind, Result};
+use container_disk::registry::anonymous;
 use reqwest::Url;
 
 /// An address with nothing secret in its shown form.
@@ -36,18 +37,10 @@ impl Location {
             .map_err(|e| Error::failed(format!("{}: a redirect is not followed", self.shown)).because(e))
     }
 
-    fn new(mut url: Url) -> Result<Location> {
-        if !matches!(url.scheme(), "http" | "https") {
-            let what = format!("the scheme \"{}:\" is not one of http: and https:", url.scheme());
-            return Err(Error::new(Kind::Usage, what));
-        }
-        // Both setters only fail for URLs without a host, which http never is.
-        let _ = url.set_username("");
-        let _ = url.set_password(None);
-        url.set_fragment(None);
-        let mut bare = url.clone();
-        bare.set_query(None);
-        let shown = if url.query().is_some() { format!("{bare}?…") } else { bare.to_string() };
+    fn new(url: Url) -> Result<Location> {
+        let (url, shown) = anonymous(url).map_err(|scheme| {
+            Error::new(Kind::Usage, format!("the scheme \"{scheme}:\" is not one of http: and https:"))
+        })?;
         Ok(Location { url, shown })
     }
 

@@ -1,0 +1,27 @@
+//! Ports of servers that are programs of their own.
+
+use std::net::{TcpListener, TcpStream};
+use std::process::Child;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// A port that nobody has just now. Somebody may be quicker than whoever it is for.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a loopback port");
+    listener.local_addr().expect("its address").port()
+}
+
+/// Waits until the process takes connections; false when it ends before, or takes too long.
+pub(crate) fn listens(process: &mut Child, port: u16) -> bool {
+    let until = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < until {
+        if !matches!(process.try_wait(), Ok(None)) {
+            return false;
+        }
+        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            return true;
+        }
+        sleep(Duration::from_millis(5));
+    }
+    false
+}
