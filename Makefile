@@ -31,7 +31,7 @@ build: setup ## the program, optimised: target/release/coracle
 check: setup ## format, lints, licences and bans, documentation, the arrows between the crates
 	cargo fmt --all --check
 	cargo test --locked --quiet -p tests --test repo
-	"$$(.ci/setup path cargo-deny)" --locked check -D warnings bans licenses sources
+	"$$(.ci/setup path cargo-deny)" --locked --workspace check -D warnings bans licenses sources
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --locked
 
@@ -50,7 +50,7 @@ fuzz: ## run every fuzz target for FUZZ_SECONDS (60) each; needs a nightly Rust
 	tests/fuzz.sh "$(FUZZ_SECONDS)"
 
 advisories: setup ## known faults in our dependencies (needs the network)
-	"$$(.ci/setup path cargo-deny)" --locked check advisories
+	"$$(.ci/setup path cargo-deny)" --locked --workspace check advisories
 
 clean: ## remove what was built here; the tools and guest disks in ~/.cache/coracle stay
 	cargo clean

@@ -1,0 +1,67 @@
+//! What is wrong with a manifest: where, what, and what to do.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The kind of a fault, in the words of the API server's causes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reason {
+    /// The value is not one that is allowed.
+    #[serde(rename = "FieldValueInvalid")]
+    Invalid,
+    /// A value that must be there is not.
+    #[serde(rename = "FieldValueRequired")]
+    Required,
+    /// A value that must be unique is not.
+    #[serde(rename = "FieldValueDuplicate")]
+    Duplicate,
+    /// What is asked for exists, but not here, or not yet.
+    #[serde(rename = "FieldValueNotSupported")]
+    NotSupported,
+    /// What is referred to is not there.
+    #[serde(rename = "FieldValueNotFound")]
+    NotFound,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// The field, as a path from the object's root: `spec.domain.devices.disks[0].name`.
+    pub field: String,
+    /// The kind.
+    pub reason: Reason,
+    /// What is wrong, as a sentence.
+    pub message: String,
+    /// What to do about it, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl Fault {
+    /// A fault without a hint.
+    pub fn new(field: impl fmt::Display, reason: Reason, message: impl Into<String>) -> Fault {
+        Fault { field: field.to_string(), reason, message: message.into(), hint: None }
+    }
+
+    /// A field that is known and not supported yet.
+    pub fn not_yet(field: impl fmt::Display) -> Fault {
+        Fault::new(field, Reason::NotSupported, "not supported yet")
+    }
+
+    /// The same with what to do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Fault {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.field.is_empty() {
+            f.write_str(&self.message)
+        } else {
+            write!(f, "{}: {}", self.field, self.message)
+        }
+    }
+}

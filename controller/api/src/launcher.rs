@@ -1,0 +1,425 @@
+//! What is said between virt-launcher and whoever runs it: `coracle run` on a laptop, the node agent in a cluster.
+//!
+//! HTTP and JSON on a unix socket, so that `curl --unix-socket` works:
+//!
+//! ```text
+//! GET  /v1/info                 Info
+//! PUT  /v1/vm                   Sync     ─► Answer   the machine and where its parts are; starts nothing twice
+//! GET  /v1/state                State                as it is now
+//! GET  /v1/state?watch          State, State, …      one JSON text a line, at once and after every change
+//! POST /v1/requests             Request  ─► Answer
+//! GET  /v1/screenshot           image/png
+//! GET  /v1/guest/info           GuestInfo            and /users, /filesystems: what the guest's agent says
+//! POST /v1/guest/exec           Exec     ─► Executed
+//! POST /v1/guest/freeze         {}                   and /thaw, /ping
+//! GET  /v1/console[?write]      Upgrade: coracle-stream; the serial console, last screen first
+//! GET  /v1/vnc                  Upgrade: coracle-stream; RFB
+//! ```
+//!
+//! Whatever goes wrong is answered with a status of 4xx or 5xx and a [`Refusal`].
+
+use crate::fault::Fault;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// What a stream that leaves HTTP is called in `Upgrade`.
+pub const STREAM: &str = "coracle-stream";
+
+/// A machine that should be there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sync {
+    /// The VirtualMachineInstance, as its object stands.
+    pub vmi: Value,
+    /// The object's generation; an older one than the last is refused.
+    pub generation: u64,
+    /// Where its parts are on this host.
+    pub resolved: Resolved,
+}
+
+/// Where the parts of a machine are on this host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resolved {
+    /// What runs the guest's instructions.
+    pub accelerator: Accelerator,
+    /// By the name of the volume. What the launcher makes itself (seeds, empty disks) is not here, unless its texts come
+    /// from elsewhere.
+    #[serde(default)]
+    pub volumes: BTreeMap<String, Source>,
+    /// By the name of the interface.
+    #[serde(default)]
+    pub interfaces: BTreeMap<String, Link>,
+    /// A kernel that is started without a boot loader.
+    #[serde(default)]
+    pub kernel: Option<Kernel>,
+    /// Secrets and config maps that the machine names without a volume (keys, passwords, texts of cloud-init): a folder
+    /// each, one file per key.
+    #[serde(default)]
+    pub secrets: BTreeMap<String, PathBuf>,
+}
+
+/// What runs the guest's instructions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Accelerator {
+    /// The processor itself.
+    Kvm,
+    /// QEMU.
+    #[default]
+    Emulation,
+}
+
+/// Where the bytes of a volume are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum Source {
+    /// A disk that is only read; the launcher lays an overlay over it.
+    Image {
+        /// The disk.
+        path: PathBuf,
+        /// How its bytes are laid out.
+        format: Format,
+    },
+    /// A file that is written.
+    File {
+        /// The disk.
+        path: PathBuf,
+        /// How its bytes are laid out.
+        format: Format,
+        /// All its blocks are there: nothing is discarded.
+        #[serde(default)]
+        preallocated: bool,
+    },
+    /// A block device that is written.
+    Block {
+        /// The device.
+        path: PathBuf,
+    },
+    /// A folder whose files become a disc.
+    Folder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// An optional one that is not there: the disc is empty.
+    Absent,
+}
+
+/// How the bytes of a disk are laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)]
+pub enum Format {
+    Raw,
+    Qcow2,
+}
+
+/// How an interface is linked to a network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum Link {
+    /// A tap device that is there.
+    Tap {
+        /// Its name.
+        name: String,
+        /// The guest's address.
+        mac: String,
+        /// The largest packet.
+        #[serde(default)]
+        mtu: Option<u32>,
+    },
+    /// A network of one guest in user space: no root, only what the guest begins, and forwards.
+    User {
+        /// The guest's address.
+        mac: String,
+        /// The guest's network, like `10.0.2.0/24`.
+        #[serde(default)]
+        cidr: Option<String>,
+        /// Ports of this host that lead to the guest.
+        #[serde(default)]
+        forwards: Vec<Forward>,
+        /// The guest reaches nothing but this host's forwards.
+        #[serde(default)]
+        isolated: bool,
+    },
+}
+
+/// A port of this host that leads to the guest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forward {
+    /// `tcp` or `udp`.
+    pub protocol: String,
+    /// The address to listen on.
+    pub address: String,
+    /// The port to listen on.
+    pub port: u16,
+    /// The guest's port.
+    pub guest_port: u16,
+}
+
+/// A kernel on this host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kernel {
+    /// The kernel.
+    pub kernel: PathBuf,
+    /// Its initial file system.
+    #[serde(default)]
+    pub initrd: Option<PathBuf>,
+    /// Its arguments.
+    #[serde(default)]
+    pub args: Option<String>,
+}
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "lowercase")]
+pub enum Answer {
+    /// It will be done; the state tells when.
+    Queued,
+    /// There is nothing to do.
+    Ignored {
+        /// Why.
+        reason: String,
+    },
+    /// It will not be done.
+    Denied {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What is wanted of the machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "camelCase")]
+pub enum Request {
+    /// Start it again after it has stopped.
+    Start,
+    /// Ask the guest to end; cut it off after the grace period.
+    Shutdown {
+        /// In seconds; else the machine's own.
+        #[serde(default)]
+        grace: Option<u64>,
+    },
+    /// Cut it off.
+    Destroy,
+    /// Ask the guest to begin anew.
+    Reboot,
+    /// Press the button.
+    Reset,
+    /// Stop the processors.
+    Pause,
+    /// Let them run.
+    Unpause,
+    /// Take the disc out of a drive.
+    Eject {
+        /// The disk's name.
+        disk: String,
+    },
+    /// Put a disc into a drive.
+    Insert {
+        /// The disk's name.
+        disk: String,
+        /// The disc.
+        path: PathBuf,
+        /// How its bytes are laid out.
+        format: Format,
+    },
+    /// Add or remove a device. Not supported yet.
+    Hotplug,
+    /// Keep a moment. Not supported yet.
+    Snapshot,
+    /// Move it to another host. Not supported yet.
+    Migrate,
+}
+
+/// How it is with the machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// Rises with every change.
+    pub number: u64,
+    /// The generation of the object that this is about.
+    pub generation: u64,
+    /// Where its life stands.
+    pub life: Life,
+    /// A word for it, in the contract's words where it has one: `PausedByUser`, `PausedIOError`, `GuestPanicked`, …
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// A sentence for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Since when it stands so, RFC 3339.
+    pub since: String,
+    /// What was asked and is not done yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doing: Option<String>,
+    /// The process of the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qemu_pid: Option<u32>,
+    /// The guest's agent answers.
+    pub agent: bool,
+    /// By disk: what the guest's driver would call it (`vda`).
+    #[serde(default)]
+    pub targets: BTreeMap<String, String>,
+    /// When each life began, in order, RFC 3339.
+    #[serde(default)]
+    pub phases: Vec<(Life, String)>,
+}
+
+/// Where the life of a machine stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Life {
+    /// Nothing is known of a machine yet.
+    Empty,
+    /// Disks and seeds are made ready.
+    Preparing,
+    /// The processors run.
+    Running,
+    /// They are stopped, and may run on.
+    Paused,
+    /// The guest was asked to end.
+    Stopping,
+    /// It has ended as it should.
+    Succeeded,
+    /// It has ended as it should not, or could not begin.
+    Failed,
+}
+
+impl Life {
+    /// It has ended.
+    pub fn is_final(self) -> bool {
+        matches!(self, Life::Succeeded | Life::Failed)
+    }
+
+    /// The phase of a VirtualMachineInstance that this is.
+    pub fn phase(self) -> &'static str {
+        match self {
+            Life::Empty | Life::Preparing => "Scheduled",
+            Life::Running | Life::Paused | Life::Stopping => "Running",
+            Life::Succeeded => "Succeeded",
+            Life::Failed => "Failed",
+        }
+    }
+}
+
+/// Who the launcher is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Info {
+    /// Its version.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// libvirt's version.
+    pub libvirt: String,
+    /// The connection it holds.
+    pub uri: String,
+    /// The folder that holds all it keeps.
+    pub root: PathBuf,
+}
+
+/// What the guest's agent says of the guest.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GuestInfo {
+    /// The agent's version.
+    #[serde(default)]
+    pub agent_version: Option<String>,
+    /// The guest's name of itself.
+    #[serde(default)]
+    pub hostname: Option<String>,
+    /// What system it runs, in the agent's fields.
+    #[serde(default)]
+    pub os: BTreeMap<String, String>,
+    /// Its zone, like `UTC`.
+    #[serde(default)]
+    pub timezone: Option<String>,
+    /// Its interfaces.
+    #[serde(default)]
+    pub interfaces: Vec<GuestInterface>,
+}
+
+/// An interface as the guest sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestInterface {
+    /// Its name in the guest.
+    pub name: String,
+    /// Its address.
+    #[serde(default)]
+    pub mac: Option<String>,
+    /// Its IP addresses.
+    #[serde(default)]
+    pub ips: Vec<String>,
+}
+
+/// Someone who is logged in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GuestUser {
+    /// The name.
+    pub name: String,
+    /// The domain, on Windows.
+    #[serde(default)]
+    pub domain: Option<String>,
+    /// Since when, in seconds since 1970.
+    #[serde(default)]
+    pub login_time: Option<f64>,
+}
+
+/// A file system that the guest has mounted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GuestFilesystem {
+    /// The device.
+    pub name: String,
+    /// Where it is mounted.
+    pub mountpoint: String,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// In bytes.
+    #[serde(default)]
+    pub used_bytes: Option<u64>,
+    /// In bytes.
+    #[serde(default)]
+    pub total_bytes: Option<u64>,
+}
+
+/// A program for the guest's agent to run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exec {
+    /// The program.
+    pub command: String,
+    /// Its arguments.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// What it reads.
+    #[serde(default)]
+    pub input: Option<String>,
+    /// How long to wait for it, in seconds.
+    #[serde(default)]
+    pub timeout: Option<u64>,
+}
+
+/// What became of a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Executed {
+    /// Its exit code; for one that was killed, 128 and the signal.
+    pub exit_code: i32,
+    /// What it wrote.
+    pub stdout: String,
+    /// What it complained.
+    pub stderr: String,
+}
+
+/// Why something was not done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// In a sentence.
+    pub error: String,
+    /// What is wrong with the machine, where that is why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<Fault>,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}

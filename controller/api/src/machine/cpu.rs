@@ -1,0 +1,118 @@
+//! Processors, memory, the platform's switches and clocks.
+
+/// The processors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cpu {
+    /// From 1.
+    pub sockets: u32,
+    /// In each socket, from 1.
+    pub cores: u32,
+    /// In each core, from 1.
+    pub threads: u32,
+    /// Sockets that may be there one day; at least `sockets`.
+    pub max_sockets: Option<u32>,
+    /// What the guest sees.
+    pub model: Model,
+    /// Single features, in the order of the spec; names are unique.
+    pub features: Vec<Feature>,
+}
+
+impl Cpu {
+    /// How many processors the guest starts with.
+    pub fn count(&self) -> u32 {
+        self.sockets.saturating_mul(self.cores).saturating_mul(self.threads)
+    }
+}
+
+/// The model of a processor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Model {
+    /// The host's, as far as the guest may move to another host of the kind.
+    HostModel,
+    /// The host's own.
+    HostPassthrough,
+    /// A name that libvirt knows.
+    Named(String),
+}
+
+/// One feature of a processor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Feature {
+    /// As libvirt calls it.
+    pub name: String,
+    /// How much it is wanted.
+    pub policy: Policy,
+}
+
+/// How much a feature is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Policy {
+    Force,
+    Require,
+    Optional,
+    Disable,
+    Forbid,
+}
+
+/// The memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// What the guest has, in bytes; at least 1 MiB.
+    pub guest: u64,
+    /// The size of a huge page in bytes, where the memory is made of those; it divides `guest`.
+    pub hugepage: Option<u64>,
+}
+
+/// Switches of the platform; `None` leaves it to libvirt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Features {
+    /// ACPI; on unless the spec says otherwise.
+    pub acpi: bool,
+    /// The APIC, and whether it has end-of-interrupt.
+    pub apic: Option<Apic>,
+    /// System management mode.
+    pub smm: Option<bool>,
+    /// Hide from the guest that it runs on KVM.
+    pub kvm_hidden: Option<bool>,
+    /// Para-virtual spin locks.
+    pub pvspinlock: Option<bool>,
+}
+
+/// The APIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Apic {
+    /// `endOfInterrupt`.
+    pub eoi: Option<bool>,
+}
+
+/// The clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clock {
+    /// What the guest's hardware clock shows.
+    pub offset: Offset,
+    /// Timers in the order of their names.
+    pub timers: Vec<Timer>,
+}
+
+/// What a hardware clock shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Offset {
+    /// UTC, and so many seconds more or less; no number follows what the guest sets.
+    Utc(Option<i64>),
+    /// The time of a zone of the tz database.
+    Timezone(String),
+}
+
+/// One timer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timer {
+    /// As libvirt calls it: `hpet`, `kvmclock`, `pit`, `rtc`, `hypervclock`.
+    pub name: &'static str,
+    /// Whether the guest has it.
+    pub present: bool,
+    /// What happens to ticks that were missed: `delay`, `catchup`, `merge`, `discard`.
+    pub tick_policy: Option<String>,
+    /// What the rtc follows: `guest`, `wall`.
+    pub track: Option<String>,
+}

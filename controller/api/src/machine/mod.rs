@@ -1,0 +1,173 @@
+//! The machine that a spec asks for: strict, complete, without doubt. What the launcher draws and the admission judges.
+//!
+//! ```text
+//! VirtualMachineInstance (forgiving) ──► Machine::try_from ──► Machine
+//!                                                         └──► every fault, each with its field path
+//! ```
+//!
+//! A `Machine` cannot be read from the wire: the only way to one is the check, so whoever holds one may rely on what the
+//! field documentation says. What belongs to placement (selectors, affinities, tolerations, probes) is not here; nor is
+//! what only the place of running knows (paths, taps): that is [`crate::launcher::Resolved`].
+
+pub mod cpu;
+pub mod devices;
+pub mod disk;
+pub mod firmware;
+pub mod network;
+pub mod volume;
+
+pub use cpu::{Clock, Cpu, Features, Memory, Timer};
+pub use devices::{Input, Panic, Video, Watchdog};
+pub use disk::{BlockSize, Bus, Cache, Disk, ErrorPolicy, Io, Target};
+pub use firmware::{Boot, Chassis, Firmware, KernelBoot};
+pub use network::{Binding, Interface, Nic, PciAddress, Port, Protocol};
+pub use volume::{CloudInit, Volume};
+
+/// One machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    /// Its name; a DNS label or subdomain.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// The object's uid, where the object has one.
+    pub uid: Option<String>,
+    /// `spec.hostname`, or the name up to its first dot.
+    pub hostname: String,
+    /// `spec.subdomain`.
+    pub subdomain: Option<String>,
+    /// The processor family of the guest.
+    pub arch: Arch,
+    /// The machine type as libvirt knows it: `q35`, `pc-q35-7.2`, `pc-i440fx-7.2`, …
+    pub machine_type: String,
+    /// Which of the two PC boards that type is.
+    pub chipset: Chipset,
+    /// Memory.
+    pub memory: Memory,
+    /// Processors.
+    pub cpu: Cpu,
+    /// What starts it.
+    pub firmware: Firmware,
+    /// What the guest reads of its case in the SMBIOS.
+    pub chassis: Chassis,
+    /// Switches of the platform.
+    pub features: Features,
+    /// The clock, where the spec says something of it.
+    pub clock: Option<Clock>,
+    /// Disks in the order of the spec; each knows its volume. Names are unique.
+    pub disks: Vec<Disk>,
+    /// Interfaces in the order of the spec. Names are unique.
+    pub interfaces: Vec<Interface>,
+    /// Input devices in the order of the spec.
+    pub inputs: Vec<Input>,
+    /// A source of randomness.
+    pub rng: bool,
+    /// A watchdog.
+    pub watchdog: Option<Watchdog>,
+    /// The memory balloon.
+    pub balloon: bool,
+    /// A serial console, and whether its output is kept in a log.
+    pub serial: Option<Serial>,
+    /// A screen (and VNC) to see it.
+    pub video: Option<Video>,
+    /// Devices by which a guest says that it has panicked.
+    pub panics: Vec<Panic>,
+    /// `useVirtioTransitional`: old guests see virtio 0.9 devices.
+    pub virtio_transitional: bool,
+    /// `disableHotplug`: no controllers for devices that come later.
+    pub no_hotplug: bool,
+    /// One queue of each virtio disk for each processor.
+    pub block_multi_queue: bool,
+    /// One queue of each virtio interface for each processor.
+    pub network_multi_queue: bool,
+    /// `ioThreadsPolicy`.
+    pub io_threads: IoThreads,
+    /// `startStrategy: Paused`.
+    pub start_paused: bool,
+    /// What happens when the guest reboots.
+    pub reboot: Reboot,
+    /// How long a shutdown may take before the machine is cut off, in seconds.
+    pub grace_period: u64,
+    /// SSH keys and passwords that are handed to the guest.
+    pub credentials: Vec<Credential>,
+}
+
+/// The processor family of a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arch {
+    /// 64-bit x86.
+    Amd64,
+}
+
+/// The board of a PC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chipset {
+    /// PCI Express.
+    Q35,
+    /// PCI.
+    I440fx,
+}
+
+/// The serial console.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Serial {
+    /// Whether its output is kept in a log.
+    pub log: bool,
+}
+
+/// How the work of disks is spread over threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IoThreads {
+    /// Only disks that ask for their own thread have one.
+    Default,
+    /// One thread for all disks that do not ask for their own.
+    Shared,
+    /// A pool bounded by the processors.
+    Auto,
+    /// A pool of this many threads for every virtio disk.
+    Pool(u32),
+}
+
+/// What a reboot of the guest becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reboot {
+    /// The same machine starts again.
+    Reboot,
+    /// The machine ends.
+    Terminate,
+}
+
+/// Something that lets a person in.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Credential {
+    /// SSH public keys of a secret.
+    SshKeys {
+        /// The secret.
+        secret: String,
+        /// How they reach the guest.
+        way: KeyWay,
+    },
+    /// Passwords of a secret, by user; the guest agent sets them.
+    Passwords {
+        /// The secret.
+        secret: String,
+    },
+}
+
+/// How SSH keys reach the guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyWay {
+    /// In the NoCloud seed.
+    NoCloud,
+    /// In the config drive.
+    ConfigDrive,
+    /// Through the guest agent, for these users.
+    Agent(Vec<String>),
+}
+
+impl Machine {
+    /// The name of the domain: one of a kind on a node.
+    pub fn domain_name(&self) -> String {
+        format!("{}_{}", self.namespace, self.name)
+    }
+}

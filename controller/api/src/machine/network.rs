@@ -1,0 +1,113 @@
+//! Network interfaces.
+
+/// An interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name, which is its network's.
+    pub name: String,
+    /// The device the guest sees.
+    pub model: Nic,
+    /// How it is attached to the network.
+    pub binding: Binding,
+    /// The network: the pod's, or another by name.
+    pub network: Network,
+    /// Its address, in lower case with colons.
+    pub mac: Option<String>,
+    /// The place in the order of boot devices, from 1; shared with disks, unique.
+    pub boot_order: Option<u32>,
+    /// Where it stands on the PCI bus.
+    pub pci_address: Option<PciAddress>,
+    /// The index that the guest may name it by.
+    pub acpi_index: Option<u32>,
+    /// The ports that are let in; none means all.
+    pub ports: Vec<Port>,
+    /// The cable is plugged in.
+    pub up: bool,
+    /// A note to the guest.
+    pub tag: Option<String>,
+    /// What DHCP tells the guest beyond the usual.
+    pub dhcp: Option<Dhcp>,
+}
+
+/// The model of a network card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Nic {
+    Virtio,
+    E1000,
+    E1000e,
+    Igb,
+    Ne2kPci,
+    Pcnet,
+    Rtl8139,
+}
+
+/// How an interface is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Binding {
+    /// On a bridge with the pod's interface; the guest has the pod's address.
+    Bridge,
+    /// Behind the pod's address.
+    Masquerade,
+}
+
+/// A network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// The pod's, and what the guest's network is behind a masquerade.
+    Pod {
+        /// `vmNetworkCIDR`.
+        cidr: Option<String>,
+        /// `vmIPv6NetworkCIDR`.
+        cidr6: Option<String>,
+    },
+    /// Another one.
+    Multus {
+        /// Its definition's name.
+        name: String,
+        /// It takes the place of the pod's.
+        default: bool,
+    },
+}
+
+/// A port that is let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// Its name.
+    pub name: Option<String>,
+    /// From 1.
+    pub number: u16,
+    /// TCP or UDP.
+    pub protocol: Protocol,
+}
+
+/// The protocol of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Protocol {
+    Tcp,
+    Udp,
+}
+
+/// What DHCP tells the guest beyond the usual.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dhcp {
+    /// `bootFileName`.
+    pub boot_file: Option<String>,
+    /// `tftpServerName`.
+    pub tftp_server: Option<String>,
+    /// IPv4 addresses.
+    pub ntp_servers: Vec<String>,
+    /// Options 224 to 254.
+    pub private: Vec<(u8, String)>,
+}
+
+/// A place on the PCI bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub struct PciAddress {
+    pub domain: u16,
+    pub bus: u8,
+    pub slot: u8,
+    pub function: u8,
+}

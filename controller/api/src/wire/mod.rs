@@ -1,0 +1,181 @@
+//! How the objects of an API server are read and written.
+//!
+//! ```text
+//! JSON ──► serde_json::Value ──► read: a struct, and every fault with its path
+//!                                  └─ what it does not know is kept in `other`
+//!          struct ──► write ──► Value: known fields, then `other`
+//! ```
+//!
+//! A struct is described once, with [`object!`](crate::object): each field with its name on the wire. An `Option`, a `Vec` and a map are
+//! left out when empty; anything else is always written. A `null` is the same as absence. Reading never stops at the
+//! first fault.
+
+mod object;
+mod path;
+mod scalar;
+mod words;
+
+pub use path::Path;
+
+use crate::fault::{Fault, Reason};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// The fields of an object that are not known here.
+pub type Other = Map<String, Value>;
+
+/// A value that can be read from JSON and written to it.
+pub trait Wire: Sized {
+    /// Reads `value`, which stands at `at`; what is wrong is added to `faults`.
+    fn read(value: Value, at: &Path, faults: &mut Vec<Fault>) -> Option<Self>;
+    /// The value as JSON.
+    fn write(&self) -> Value;
+    /// Adds the paths of the fields that were kept without being known.
+    fn unknown(&self, at: &Path, found: &mut Vec<Path>);
+}
+
+/// A field of an object: it may be absent.
+pub trait Field: Sized + Default {
+    /// Reads the field, if it is there.
+    fn take(value: Option<Value>, at: &Path, faults: &mut Vec<Fault>) -> Self;
+    /// The field as JSON, or nothing where it is left out.
+    fn give(&self) -> Option<Value>;
+    /// Adds the paths of the fields within that were kept without being known.
+    fn look(&self, at: &Path, found: &mut Vec<Path>);
+}
+
+impl<T: Wire> Field for Option<T> {
+    fn take(value: Option<Value>, at: &Path, faults: &mut Vec<Fault>) -> Self {
+        value.and_then(|value| T::read(value, at, faults))
+    }
+
+    fn give(&self) -> Option<Value> {
+        self.as_ref().map(Wire::write)
+    }
+
+    fn look(&self, at: &Path, found: &mut Vec<Path>) {
+        if let Some(value) = self {
+            value.unknown(at, found);
+        }
+    }
+}
+
+impl<T: Wire> Field for Vec<T> {
+    fn take(value: Option<Value>, at: &Path, faults: &mut Vec<Fault>) -> Self {
+        match value {
+            None => Vec::new(),
+            Some(Value::Array(items)) => items
+                .into_iter()
+                .enumerate()
+                .filter_map(|(i, item)| T::read(item, &at.index(i), faults))
+                .collect(),
+            Some(other) => {
+                faults.push(expected("a list", &other, at));
+                Vec::new()
+            }
+        }
+    }
+
+    fn give(&self) -> Option<Value> {
+        (!self.is_empty()).then(|| Value::Array(self.iter().map(Wire::write).collect()))
+    }
+
+    fn look(&self, at: &Path, found: &mut Vec<Path>) {
+        for (i, item) in self.iter().enumerate() {
+            item.unknown(&at.index(i), found);
+        }
+    }
+}
+
+impl<T: Wire> Field for BTreeMap<String, T> {
+    fn take(value: Option<Value>, at: &Path, faults: &mut Vec<Fault>) -> Self {
+        match value {
+            None => BTreeMap::new(),
+            Some(Value::Object(items)) => items
+                .into_iter()
+                .filter_map(|(key, item)| T::read(item, &at.child(&key), faults).map(|item| (key, item)))
+                .collect(),
+            Some(other) => {
+                faults.push(expected("an object", &other, at));
+                BTreeMap::new()
+            }
+        }
+    }
+
+    fn give(&self) -> Option<Value> {
+        (!self.is_empty())
+            .then(|| Value::Object(self.iter().map(|(key, item)| (key.clone(), item.write())).collect()))
+    }
+
+    fn look(&self, at: &Path, found: &mut Vec<Path>) {
+        for (key, item) in self {
+            item.unknown(&at.child(key), found);
+        }
+    }
+}
+
+/// Reads a whole object, or says everything that is wrong with its form.
+pub fn read<T: Wire>(value: Value) -> Result<T, Vec<Fault>> {
+    let mut faults = Vec::new();
+    match T::read(value, &Path::root(), &mut faults) {
+        Some(object) if faults.is_empty() => Ok(object),
+        _ => Err(faults),
+    }
+}
+
+/// The paths of all fields of `object` that were kept without being known.
+pub fn unknown<T: Wire>(object: &T) -> Vec<Path> {
+    let mut found = Vec::new();
+    object.unknown(&Path::root(), &mut found);
+    found
+}
+
+/// The fault that a value is of the wrong kind.
+pub(crate) fn expected(what: &str, found: &Value, at: &Path) -> Fault {
+    let found = match found {
+        Value::Null => "nothing".to_owned(),
+        Value::Bool(value) => format!("{value}"),
+        Value::Number(value) => format!("the number {value}"),
+        Value::String(value) => format!("the text {:?}", short(value)),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+    };
+    Fault::new(at, Reason::Invalid, format!("must be {what}, not {found}"))
+}
+
+fn short(text: &str) -> String {
+    if text.chars().count() <= 40 { text.to_owned() } else { text.chars().take(40).chain(['…']).collect() }
+}
+
+/// The fields of the object that `value` must be; for the macro.
+#[doc(hidden)]
+pub fn fields(value: Value, at: &Path, faults: &mut Vec<Fault>) -> Option<Other> {
+    match value {
+        Value::Object(fields) => Some(fields),
+        other => {
+            faults.push(expected("an object", &other, at));
+            None
+        }
+    }
+}
+
+/// Takes a field out, where a `null` is the same as absence; for the macro.
+#[doc(hidden)]
+pub fn remove(fields: &mut Other, key: &str) -> Option<Value> {
+    fields.remove(key).filter(|value| !value.is_null())
+}
+
+/// Puts a field in, unless it is left out; for the macro.
+#[doc(hidden)]
+pub fn insert(fields: &mut Other, key: &str, value: Option<Value>) {
+    if let Some(value) = value {
+        fields.insert(key.to_owned(), value);
+    }
+}
+
+/// All faults as one error of serde; for the macro.
+#[doc(hidden)]
+pub fn all<E: serde::de::Error>(faults: &[Fault]) -> E {
+    let sentences: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    E::custom(sentences.join("; "))
+}

@@ -1,0 +1,116 @@
+//! One description of an object: its fields with their names on the wire.
+
+/// A struct that is an object on the wire.
+///
+/// ```
+/// api::object! {
+///     /// Something that can be switched.
+///     pub struct Switch {
+///         /// Whether it is on.
+///         pub on: Option<bool> = "enabled",
+///     }
+/// }
+/// let switch: Switch = serde_json::from_str(r#"{"enabled": true, "colour": "red"}"#).unwrap();
+/// assert_eq!(switch.on, Some(true));
+/// assert_eq!(serde_json::to_string(&switch).unwrap(), r#"{"colour":"red","enabled":true}"#);
+/// assert_eq!(api::wire::unknown(&switch)[0].as_str(), "colour");
+/// ```
+#[macro_export]
+macro_rules! object {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident {
+            $( $(#[$field_meta:meta])* pub $field:ident : $type:ty = $key:literal ),* $(,)?
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct $name {
+            $( $(#[$field_meta])* pub $field: $type, )*
+            /// What is not known here: kept, and written again.
+            pub other: $crate::wire::Other,
+        }
+
+        impl $crate::wire::Wire for $name {
+            fn read(
+                value: ::serde_json::Value,
+                at: &$crate::wire::Path,
+                faults: &mut ::std::vec::Vec<$crate::fault::Fault>,
+            ) -> ::std::option::Option<Self> {
+                #[allow(unused_mut)]
+                let mut fields = $crate::wire::fields(value, at, faults)?;
+                ::std::option::Option::Some($name {
+                    $( $field: $crate::wire::Field::take(
+                        $crate::wire::remove(&mut fields, $key), &at.child($key), faults), )*
+                    other: fields,
+                })
+            }
+
+            fn write(&self) -> ::serde_json::Value {
+                #[allow(unused_mut)]
+                let mut fields = $crate::wire::Other::new();
+                $( $crate::wire::insert(&mut fields, $key, $crate::wire::Field::give(&self.$field)); )*
+                fields.extend(self.other.clone());
+                ::serde_json::Value::Object(fields)
+            }
+
+            fn unknown(&self, at: &$crate::wire::Path, found: &mut ::std::vec::Vec<$crate::wire::Path>) {
+                $( $crate::wire::Field::look(&self.$field, &at.child($key), found); )*
+                found.extend(self.other.keys().map(|key| at.child(key)));
+            }
+        }
+
+        $crate::always!($name);
+        $crate::serde_by_value!($name);
+    };
+}
+
+/// A type that is always written where it stands bare, not in an `Option`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! always {
+    ($name:ident) => {
+        impl $crate::wire::Field for $name {
+            fn take(
+                value: ::std::option::Option<::serde_json::Value>,
+                at: &$crate::wire::Path,
+                faults: &mut ::std::vec::Vec<$crate::fault::Fault>,
+            ) -> Self {
+                value.and_then(|value| $crate::wire::Wire::read(value, at, faults)).unwrap_or_default()
+            }
+
+            fn give(&self) -> ::std::option::Option<::serde_json::Value> {
+                ::std::option::Option::Some($crate::wire::Wire::write(self))
+            }
+
+            fn look(&self, at: &$crate::wire::Path, found: &mut ::std::vec::Vec<$crate::wire::Path>) {
+                $crate::wire::Wire::unknown(self, at, found);
+            }
+        }
+    };
+}
+
+/// `serde` for a type of the wire, so that it can stand inside other messages.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! serde_by_value {
+    ($name:ident) => {
+        impl ::serde::Serialize for $name {
+            fn serialize<S: ::serde::Serializer>(
+                &self,
+                serializer: S,
+            ) -> ::std::result::Result<S::Ok, S::Error> {
+                $crate::wire::Wire::write(self).serialize(serializer)
+            }
+        }
+
+        impl<'de> ::serde::Deserialize<'de> for $name {
+            fn deserialize<D: ::serde::Deserializer<'de>>(
+                deserializer: D,
+            ) -> ::std::result::Result<Self, D::Error> {
+                let value = <::serde_json::Value as ::serde::Deserialize>::deserialize(deserializer)?;
+                $crate::wire::read(value).map_err(|faults| $crate::wire::all::<D::Error>(&faults))
+            }
+        }
+    };
+}

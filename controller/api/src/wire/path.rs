@@ -1,0 +1,42 @@
+//! Where a field stands in its object.
+
+use std::fmt;
+
+/// A path from the root of an object: `spec.domain.devices.disks[0].name`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Path(String);
+
+impl Path {
+    /// The object itself.
+    pub fn root() -> Path {
+        Path::default()
+    }
+
+    /// A path that is written out.
+    pub fn of(text: impl Into<String>) -> Path {
+        Path(text.into())
+    }
+
+    /// A field of what stands here.
+    #[must_use]
+    pub fn child(&self, name: &str) -> Path {
+        if self.0.is_empty() { Path(name.to_owned()) } else { Path(format!("{}.{name}", self.0)) }
+    }
+
+    /// An entry of the list that stands here.
+    #[must_use]
+    pub fn index(&self, i: usize) -> Path {
+        Path(format!("{}[{i}]", self.0))
+    }
+
+    /// The path as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

@@ -1,0 +1,3 @@
+//! `virt-launcher`: one virtual machine, with libvirt inside.
+
+fn main() {}
