@@ -1,1 +1,3 @@
-//! A machine as a libvirt domain. Pure: the same machine and the same places give the same XML.
+//! A machine as a libvirt domain. Pure: the same machine on the same host gives the same XML.
+
+pub mod host;
