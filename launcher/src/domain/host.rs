@@ -23,6 +23,9 @@ pub struct Host {
     pub serial_log: PathBuf,
     /// The screen, where the machine has one: QEMU listens on this socket.
     pub vnc: PathBuf,
+    /// The channel to the guest's agent: QEMU listens on this socket. (The path libvirt would choose is so long that the
+    /// folder of a machine could have 29 letters; a socket's path ends at 107.)
+    pub agent: PathBuf,
 }
 
 /// Where the bytes of a disk are.
