@@ -13,8 +13,16 @@
 //! The objects are made with [`wire::object`]: one description of a struct gives reading (every fault with its path),
 //! writing, and the fields that were kept without being known.
 
+pub mod claim;
+pub mod configmap;
+pub mod datavolume;
 pub mod fault;
 pub mod launcher;
 pub mod machine;
+pub mod meta;
 pub mod node;
+pub mod quantity;
+pub mod secret;
+pub mod vm;
+pub mod vmi;
 pub mod wire;

@@ -1,0 +1,59 @@
+//! One run of a machine: `VirtualMachineInstance` of `kubevirt.io/v1`.
+//!
+//! The objects are forgiving: they keep what they do not know, and take any word where one of several is expected.
+//! [`crate::machine`] is where they are judged.
+
+mod access;
+mod clock;
+mod cpu;
+mod devices;
+mod disk;
+mod domain;
+mod features;
+mod firmware;
+mod interface;
+mod memory;
+mod migration;
+mod network;
+mod probe;
+mod spec;
+mod status;
+mod volume;
+mod volume_status;
+
+pub use access::*;
+pub use clock::*;
+pub use cpu::*;
+pub use devices::*;
+pub use disk::*;
+pub use domain::*;
+pub use features::*;
+pub use firmware::*;
+pub use interface::*;
+pub use memory::*;
+pub use migration::*;
+pub use network::*;
+pub use probe::*;
+pub use spec::*;
+pub use status::*;
+pub use volume::*;
+pub use volume_status::*;
+
+use crate::meta::ObjectMeta;
+use crate::object;
+
+object! {
+    /// One run of a machine.
+    pub struct VirtualMachineInstance {
+        /// `kubevirt.io/v1`.
+        pub api_version: Option<String> = "apiVersion",
+        /// `VirtualMachineInstance`.
+        pub kind: Option<String> = "kind",
+        /// Its name and the like.
+        pub metadata: ObjectMeta = "metadata",
+        /// What is wanted.
+        pub spec: Spec = "spec",
+        /// How it is.
+        pub status: Option<Status> = "status",
+    }
+}

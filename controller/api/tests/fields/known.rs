@@ -1,0 +1,96 @@
+//! Every field that the API has is known here, and none that it has not: held against `inventory.txt`.
+
+use crate::inventory::{FREE, Inventory};
+use api::datavolume::DataVolume;
+use api::vm::VirtualMachine;
+use api::vmi::VirtualMachineInstance;
+use api::wire::{self, Wire};
+use serde_json::{Value, json};
+
+#[test]
+fn every_field_of_a_virtual_machine_is_known() {
+    let inventory = Inventory::read();
+    holds::<VirtualMachine>(&json!({
+        "spec": inventory.sample("VirtualMachineSpec"),
+        "status": inventory.sample("VirtualMachineStatus"),
+    }));
+}
+
+#[test]
+fn every_field_of_an_instance_is_known() {
+    let inventory = Inventory::read();
+    holds::<VirtualMachineInstance>(&json!({
+        "spec": inventory.sample("VirtualMachineInstanceSpec"),
+        "status": inventory.sample("VirtualMachineInstanceStatus"),
+    }));
+}
+
+#[test]
+fn every_field_of_a_data_volume_is_known() {
+    let inventory = Inventory::read();
+    holds::<DataVolume>(&json!({
+        "spec": inventory.sample("cdi.DataVolumeSpec"),
+        "status": inventory.sample("cdi.DataVolumeStatus"),
+    }));
+}
+
+/// The object is read without a fault, nothing in it is unknown, it is written as it was read, and whatever is added
+/// anywhere in it is kept and named.
+fn holds<T: Wire>(object: &Value) {
+    let mut object = object.clone();
+    object["apiVersion"] = json!("example/v1");
+    object["kind"] = json!("Example");
+    object["metadata"] = json!({"name": "one"});
+    let read: T = wire::read(object.clone()).unwrap_or_else(|faults| panic!("{faults:#?}"));
+    assert_eq!(wire::unknown(&read), [], "unknown fields");
+    assert_eq!(read.write(), object);
+
+    let mut places = Vec::new();
+    known_places(&object, &mut String::new(), &mut places);
+    assert!(places.len() > 10);
+    for place in places {
+        let mut strange = object.clone();
+        strange.pointer_mut(&place).unwrap()["strange"] = json!({"kept": [1]});
+        let read: T = wire::read(strange.clone()).unwrap_or_else(|faults| panic!("{faults:#?}"));
+        assert_eq!(read.write(), strange, "kept at {place}");
+        let unknown: Vec<String> = wire::unknown(&read).iter().map(ToString::to_string).collect();
+        assert_eq!(unknown, [named(&place)], "named at {place}");
+    }
+}
+
+/// JSON pointers of every object in `value` that is a struct here, not a map or a part that is kept as it stands.
+fn known_places(value: &Value, at: &mut String, places: &mut Vec<String>) {
+    let length = at.len();
+    match value {
+        Value::Object(map) if !map.contains_key(FREE) => {
+            places.push(at.clone());
+            for (key, item) in map {
+                at.push('/');
+                at.push_str(key);
+                known_places(item, at, places);
+                at.truncate(length);
+            }
+        }
+        Value::Array(items) => {
+            for (i, item) in items.iter().enumerate() {
+                at.push_str(&format!("/{i}"));
+                known_places(item, at, places);
+                at.truncate(length);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The pointer `/spec/volumes/0` as the path `spec.volumes[0].strange`.
+fn named(pointer: &str) -> String {
+    let mut path = String::new();
+    for part in pointer.split('/').skip(1).chain(["strange"]) {
+        match part.parse::<usize>() {
+            Ok(index) => path.push_str(&format!("[{index}]")),
+            Err(_) if path.is_empty() => path.push_str(part),
+            Err(_) => path.push_str(&format!(".{part}")),
+        }
+    }
+    path
+}
