@@ -17,3 +17,5 @@
 //! The library links no C library: `libvirt.rs` belongs to the program `virt-launcher` alone.
 
 pub mod domain;
+pub mod error;
+pub mod seed;

@@ -1,0 +1,128 @@
+//! What cloud-init is told, gathered: who the machine is, the two texts, and the keys that let people in.
+
+use super::folder::Folder;
+use crate::error::{Error, Kind as Wrong, Result};
+use api::launcher::Resolved;
+use api::machine::volume::Text;
+use api::machine::{CloudInit, Credential, KeyWay, Machine};
+
+/// A text of a secret has at most so many bytes: no secret holds more.
+pub const LONGEST_TEXT: u64 = 1 << 20;
+
+const USER_DATA: &[&str] = &["userdata", "userData"];
+const NETWORK_DATA: &[&str] = &["networkdata", "networkData"];
+
+/// The form of the seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `cloudInitNoCloud`.
+    NoCloud,
+    /// `cloudInitConfigDrive`.
+    ConfigDrive,
+}
+
+/// Who the machine is.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// The uuid that its firmware shows.
+    pub uuid: &'a str,
+    /// What it should call itself.
+    pub hostname: &'a str,
+}
+
+impl<'a> Identity<'a> {
+    /// That of a machine.
+    pub fn of(machine: &'a Machine) -> Identity<'a> {
+        Identity {
+            name: &machine.name,
+            namespace: &machine.namespace,
+            uuid: &machine.firmware.uuid,
+            hostname: &machine.hostname,
+        }
+    }
+}
+
+/// The texts and keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Given {
+    /// The user's instructions.
+    pub user_data: Option<Vec<u8>>,
+    /// The network's.
+    pub network_data: Option<Vec<u8>>,
+    /// SSH public keys, a line each.
+    pub keys: Vec<String>,
+}
+
+impl Given {
+    /// Reads what is in secrets.
+    pub fn gather(
+        credentials: &[Credential],
+        texts: &CloudInit,
+        kind: Kind,
+        resolved: &Resolved,
+    ) -> Result<Given> {
+        let text = |text: &Option<Text>, what, keys| {
+            text.as_ref().map(|text| read(text, what, keys, resolved)).transpose()
+        };
+        let mut keys = Vec::new();
+        for credential in credentials {
+            let Credential::SshKeys { secret, way } = credential else { continue };
+            let ours = match way {
+                KeyWay::NoCloud => kind == Kind::NoCloud,
+                KeyWay::ConfigDrive => kind == Kind::ConfigDrive,
+                KeyWay::Agent(_) => false,
+            };
+            if ours {
+                keys.extend(ssh_keys(secret, resolved)?);
+            }
+        }
+        Ok(Given {
+            user_data: text(&texts.user_data, "user data", USER_DATA)?,
+            network_data: text(&texts.network_data, "network data", NETWORK_DATA)?,
+            keys,
+        })
+    }
+
+    /// The keys as cloud-init reads them from a seed: by number.
+    pub(super) fn numbered_keys(&self) -> Option<serde_json::Value> {
+        let numbered =
+            self.keys.iter().enumerate().map(|(number, key)| (number.to_string(), key.as_str().into()));
+        (!self.keys.is_empty()).then(|| serde_json::Value::Object(numbered.collect()))
+    }
+}
+
+fn read(text: &Text, what: &str, keys: &[&str], resolved: &Resolved) -> Result<Vec<u8>> {
+    match text {
+        Text::Inline(bytes) => Ok(bytes.clone()),
+        Text::Secret(name) => secret(name, resolved)?.text(keys, LONGEST_TEXT)?.ok_or_else(|| {
+            let keys = keys.join(" or ");
+            Error::new(Wrong::NotFound, format!("the secret {name:?} has no {what}: it needs a key {keys}"))
+        }),
+    }
+}
+
+/// All keys of a secret. A key of the secret may hold several, a line each.
+fn ssh_keys(name: &str, resolved: &Resolved) -> Result<Vec<String>> {
+    let mut keys = Vec::new();
+    for (key, text) in secret(name, resolved)?.texts(LONGEST_TEXT)? {
+        let Ok(text) = String::from_utf8(text) else {
+            return Err(Error::refused(format!(
+                "the key {key:?} of the secret {name:?} is not text: it should hold SSH public keys"
+            )));
+        };
+        let lines = text.lines().map(str::trim);
+        keys.extend(lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned));
+    }
+    Ok(keys)
+}
+
+fn secret(name: &str, resolved: &Resolved) -> Result<Folder> {
+    match resolved.secrets.get(name) {
+        Some(path) => Folder::open(path),
+        None => Err(Error::new(Wrong::NotFound, format!("the secret {name:?} is not there"))),
+    }
+}

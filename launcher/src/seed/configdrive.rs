@@ -1,0 +1,34 @@
+//! The seed of cloud-init's datasource ConfigDrive, in the form OpenStack gave it.
+
+use super::cloud_init::{Given, Identity};
+use super::tree::Files;
+use crate::error::Result;
+use serde_json::{Map, Value};
+
+/// By this label cloud-init finds the disc.
+pub const LABEL: &str = "config-2";
+
+/// The files.
+pub fn files(identity: &Identity<'_>, given: &Given) -> Result<Files> {
+    let mut meta = Map::new();
+    for (key, value) in [
+        ("instance_id", format!("{}.{}", identity.name, identity.namespace)),
+        ("local_hostname", identity.hostname.to_owned()),
+        ("hostname", identity.hostname.to_owned()),
+        ("uuid", identity.uuid.to_owned()),
+    ] {
+        meta.insert(key.to_owned(), value.into());
+    }
+    if let Some(keys) = given.numbered_keys() {
+        meta.insert("public_keys".to_owned(), keys);
+    }
+    let mut files = Files::new();
+    files.add("openstack/latest/meta_data.json", Value::Object(meta).to_string())?;
+    if let Some(user) = &given.user_data {
+        files.add("openstack/latest/user_data", user.clone())?;
+    }
+    if let Some(network) = &given.network_data {
+        files.add("openstack/latest/network_data.json", network.clone())?;
+    }
+    Ok(files)
+}

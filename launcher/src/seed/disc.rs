@@ -1,0 +1,79 @@
+//! A disc as a file: written beside its name, made durable, renamed. Only the owner may read it.
+
+use super::{Seed, iso};
+use crate::error::{Error, Result};
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Writes the disc to `path`, in place of one that is there.
+pub fn write(seed: &Seed, path: &Path, seconds: u64) -> Result<()> {
+    let partial = partial(path);
+    let written = write_partial(seed, &partial, seconds).and_then(|()| {
+        let cannot = |e| Error::io(format!("cannot rename {} to {}", partial.display(), path.display()), e);
+        fs::rename(&partial, path).map_err(cannot)
+    });
+    if written.is_err() {
+        // It may hold secrets, and nobody will look for it. That it cannot be removed is the lesser fault of the two.
+        let _ = fs::remove_file(&partial);
+        return written;
+    }
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(|e| Error::io(format!("cannot make the name {} durable", path.display()), e))
+}
+
+fn write_partial(seed: &Seed, partial: &Path, seconds: u64) -> Result<()> {
+    // What an earlier run left. The new one must be new, so that its mode is ours and it is no link.
+    match fs::remove_file(partial) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            return Err(Error::io(format!("cannot remove {}, which is in the way", partial.display()), e));
+        }
+        _ => {}
+    }
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(partial)
+        .map_err(|e| Error::io(format!("cannot make {}", partial.display()), e))?;
+    let mut out = BufWriter::with_capacity(256 << 10, Named { file, path: partial });
+    iso::write(&seed.files, &seed.label, seconds, &mut out)?;
+    let cannot = |e| Error::io("cannot write the disc", e);
+    out.flush().map_err(cannot)?;
+    out.get_ref().file.sync_all().map_err(|e| Error::io(format!("cannot write {}", partial.display()), e))
+}
+
+fn partial(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(".partial");
+    name.into()
+}
+
+/// A file whose errors say which one it is.
+struct Named<'a> {
+    file: File,
+    path: &'a Path,
+}
+
+impl Named<'_> {
+    fn named(&self, e: &io::Error) -> io::Error {
+        io::Error::new(e.kind(), format!("{}: {e}", self.path.display()))
+    }
+}
+
+impl Write for Named<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes).map_err(|e| self.named(&e))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush().map_err(|e| self.named(&e))
+    }
+}

@@ -1,0 +1,23 @@
+//! The keys of a config map or a secret as files.
+
+use super::folder::Folder;
+use super::source_name;
+use super::tree::Files;
+use crate::error::{Error, Kind, Result};
+use api::launcher::Source;
+
+/// The label of a disc whose volume names none.
+pub const LABEL: &str = "cfgdata";
+
+/// The files of a volume; none where it is optional and not there.
+pub fn read(volume: &str, what: &str, source: Option<&Source>) -> Result<Files> {
+    match source {
+        Some(Source::Folder { path }) => Folder::open(path)?.files(),
+        Some(Source::Absent) => Ok(Files::new()),
+        Some(other) => Err(Error::refused(format!(
+            "the {what} of the volume {volume:?} should be given as a folder and is {}",
+            source_name(other)
+        ))),
+        None => Err(Error::new(Kind::NotFound, format!("the {what} is not there"))),
+    }
+}

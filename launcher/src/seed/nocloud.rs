@@ -1,0 +1,26 @@
+//! The seed of cloud-init's datasource NoCloud.
+
+use super::cloud_init::{Given, Identity};
+use super::tree::Files;
+use crate::error::Result;
+use serde_json::{Map, Value};
+
+/// By this label cloud-init finds the disc.
+pub const LABEL: &str = "cidata";
+
+/// The files. `user-data` is always there: without it cloud-init does not take the disc for a seed.
+pub fn files(identity: &Identity<'_>, given: &Given) -> Result<Files> {
+    let mut meta = Map::new();
+    meta.insert("instance-id".to_owned(), identity.uuid.into());
+    meta.insert("local-hostname".to_owned(), identity.hostname.into());
+    if let Some(keys) = given.numbered_keys() {
+        meta.insert("public-keys".to_owned(), keys);
+    }
+    let mut files = Files::new();
+    files.add("meta-data", Value::Object(meta).to_string())?;
+    files.add("user-data", given.user_data.clone().unwrap_or_default())?;
+    if let Some(network) = &given.network_data {
+        files.add("network-config", network.clone())?;
+    }
+    Ok(files)
+}

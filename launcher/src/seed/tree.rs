@@ -1,0 +1,200 @@
+//! The files of a disc, as a value: paths, bytes, bounds.
+
+use super::folder::Held;
+use crate::error::{Error, Result};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// So many files fit on a disc of ours. A config map has a few; whoever comes here has named the wrong folder.
+pub const MOST_FILES: usize = 10_000;
+/// So many folders.
+pub const MOST_FOLDERS: usize = 1_000;
+/// So many names one below the other; ISO 9660 has room for eight.
+pub const DEEPEST: usize = 8;
+/// A name may be this long, in bytes: as long as any guest can open.
+pub const LONGEST_NAME: usize = 255;
+/// A file may be this large, in bytes: its size has 32 bits on the disc.
+pub const LARGEST_FILE: u64 = u32::MAX as u64;
+/// All files together may be this large, in bytes.
+pub const LARGEST_DISC: u64 = 8 << 30;
+
+/// The files of a disc, by their paths: `user-data`, `openstack/latest/user_data`.
+#[derive(Debug, Default)]
+pub struct Files {
+    files: BTreeMap<String, File>,
+    folders: BTreeSet<String>,
+    total: u64,
+}
+
+/// One file.
+#[derive(Debug)]
+pub(super) struct File {
+    pub(super) content: Content,
+    /// The guest may run it.
+    pub(super) executable: bool,
+}
+
+/// Where the bytes of a file are.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// Here.
+    Bytes(Vec<u8>),
+    /// In a folder of the host.
+    Held(Held),
+}
+
+impl Content {
+    pub(super) fn size(&self) -> u64 {
+        match self {
+            Content::Bytes(bytes) => bytes.len() as u64,
+            Content::Held(held) => held.size(),
+        }
+    }
+}
+
+impl Files {
+    /// No files.
+    pub fn new() -> Files {
+        Files::default()
+    }
+
+    /// Adds a file. An error names the file and the bound that it breaks.
+    pub fn add(&mut self, path: &str, bytes: impl Into<Vec<u8>>) -> Result<()> {
+        self.insert(path, File { content: Content::Bytes(bytes.into()), executable: false })
+    }
+
+    pub(super) fn insert(&mut self, path: &str, file: File) -> Result<()> {
+        check_path(path)?;
+        let size = file.content.size();
+        if size > LARGEST_FILE {
+            return Err(Error::refused(format!(
+                "the file {path:?} has {size} bytes, and a disc holds files of at most {LARGEST_FILE}"
+            )));
+        }
+        // Cannot overflow: the sum is at most `LARGEST_DISC` and the file has less than 4 GiB.
+        if self.total + size > LARGEST_DISC {
+            return Err(Error::refused(format!(
+                "with the file {path:?} the disc would be larger than {LARGEST_DISC} bytes"
+            )));
+        }
+        if self.files.len() >= MOST_FILES {
+            return Err(Error::refused(format!(
+                "the file {path:?} is one too many: a disc holds at most {MOST_FILES} files"
+            )));
+        }
+        for folder in folders_of(path) {
+            if self.files.contains_key(folder) {
+                return Err(Error::refused(format!(
+                    "{folder:?} cannot be a file and the folder of {path:?} at once"
+                )));
+            }
+            if !self.folders.contains(folder) {
+                self.folders.insert(folder.to_owned());
+            }
+        }
+        if self.folders.len() > MOST_FOLDERS {
+            return Err(Error::refused(format!(
+                "the folder of {path:?} is one too many: a disc holds at most {MOST_FOLDERS} folders"
+            )));
+        }
+        if self.folders.contains(path) {
+            return Err(Error::refused(format!("{path:?} cannot be a file and a folder at once")));
+        }
+        if self.files.insert(path.to_owned(), file).is_some() {
+            return Err(Error::refused(format!("the file {path:?} is there twice")));
+        }
+        self.total += size;
+        Ok(())
+    }
+
+    /// The paths, in order.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.files.keys().map(String::as_str)
+    }
+
+    /// The bytes of a file that was added with [`Files::add`].
+    pub fn bytes(&self, path: &str) -> Option<&[u8]> {
+        match &self.files.get(path)?.content {
+            Content::Bytes(bytes) => Some(bytes),
+            Content::Held(_) => None,
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &File)> {
+        self.files.iter().map(|(path, file)| (path.as_str(), file))
+    }
+}
+
+/// The folders above a path, outermost first.
+fn folders_of(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').map(|(at, _)| &path[..at])
+}
+
+fn check_path(path: &str) -> Result<()> {
+    let refuse = |why: String| Err(Error::refused(format!("the file {path:?} cannot be on a disc: {why}")));
+    if path.split('/').count() > DEEPEST {
+        return refuse(format!("at most {DEEPEST} names may stand one below the other"));
+    }
+    for name in path.split('/') {
+        if name.is_empty() {
+            return refuse("it has an empty name".to_owned());
+        }
+        if name == "." || name == ".." {
+            return refuse(format!("{name:?} is not a name"));
+        }
+        if name.len() > LONGEST_NAME {
+            return refuse(format!("a name may have {LONGEST_NAME} bytes, and one has {}", name.len()));
+        }
+        if name.chars().any(char::is_control) {
+            return refuse("a name has a control character".to_owned());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(files: &mut Files, path: &str) -> String {
+        files.add(path, "x").expect_err(path).to_string()
+    }
+
+    #[test]
+    fn hostile_paths_are_refused_by_name() {
+        let mut files = Files::new();
+        let long = "n".repeat(LONGEST_NAME + 1);
+        let deep = "d/".repeat(DEEPEST) + "f";
+        for path in
+            ["", "/etc/passwd", "a//b", "a/", "..", "a/../b", "./a", "a\0b", "a\nb", "\u{85}", &long, &deep]
+        {
+            let said = refused(&mut files, path);
+            assert!(said.contains(&format!("{path:?}")), "{said}");
+        }
+        assert_eq!(files.paths().count(), 0);
+        files.add(&"n".repeat(LONGEST_NAME), "x").unwrap();
+        files.add(&("d/".repeat(DEEPEST - 1) + "f"), "x").unwrap();
+    }
+
+    #[test]
+    fn a_name_is_a_file_or_a_folder() {
+        let mut files = Files::new();
+        files.add("a/b", "x").unwrap();
+        assert!(refused(&mut files, "a").contains("at once"));
+        assert!(refused(&mut files, "a/b/c").contains("at once"));
+        assert!(refused(&mut files, "a/b").contains("twice"));
+    }
+
+    #[test]
+    fn the_number_of_files_and_folders_is_bounded() {
+        let mut files = Files::new();
+        for i in 0..MOST_FILES {
+            files.add(&format!("{i}"), "").unwrap();
+        }
+        assert!(refused(&mut files, "last").contains("\"last\""));
+        let mut files = Files::new();
+        for i in 0..MOST_FOLDERS {
+            files.add(&format!("{i}/f"), "").unwrap();
+        }
+        assert!(refused(&mut files, "last/f").contains("\"last/f\""));
+    }
+}
