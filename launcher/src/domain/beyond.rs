@@ -1,0 +1,41 @@
+//! What goes past libvirt to QEMU: arguments, and properties of devices that libvirt makes.
+
+use super::xml::Element;
+use serde_json::Value;
+
+/// What goes past libvirt.
+#[derive(Default)]
+pub(super) struct Beyond {
+    args: Vec<String>,
+    properties: Vec<(String, &'static str, u64)>,
+}
+
+impl Beyond {
+    /// An option and its value.
+    pub(super) fn arg(&mut self, option: &str, value: String) {
+        self.args.extend([option.to_string(), value]);
+    }
+
+    /// A device of our own. In JSON as libvirt's are: QEMU makes those in their order, but those written the old way
+    /// before them, when the buses they stand on are not there yet.
+    pub(super) fn device(&mut self, properties: &Value) {
+        self.arg("-device", properties.to_string());
+    }
+
+    /// A property of a device that libvirt makes.
+    pub(super) fn property(&mut self, alias: String, name: &'static str, value: u64) {
+        self.properties.push((alias, name, value));
+    }
+
+    pub(super) fn elements(self) -> impl Iterator<Item = Element> {
+        let args = self.args.into_iter().map(|arg| Element::new("qemu:arg").at("value", arg));
+        let devices = self.properties.into_iter().map(|(alias, name, value)| {
+            let property =
+                Element::new("qemu:property").at("name", name).at("type", "unsigned").at("value", value);
+            Element::new("qemu:device").at("alias", alias).and(Element::new("qemu:frontend").and(property))
+        });
+        [Element::new("qemu:commandline").with(args), Element::new("qemu:override").with(devices)]
+            .into_iter()
+            .filter(|element| !element.is_empty())
+    }
+}

@@ -1,0 +1,30 @@
+//! The guest's clock and timers, where the machine says something of them.
+
+use super::Drawing;
+use super::xml::Element;
+use api::machine::Timer;
+use api::machine::cpu::Offset;
+
+impl Drawing<'_> {
+    pub(super) fn clock(&self) -> Option<Element> {
+        let clock = self.machine.clock.as_ref()?;
+        let element = Element::new("clock");
+        let element = match &clock.offset {
+            // `reset`: what the guest sets its clock to is forgotten when the machine ends.
+            Offset::Utc(None) => element.at("offset", "utc").at("adjustment", "reset"),
+            Offset::Utc(Some(seconds)) => {
+                element.at("offset", "variable").at("adjustment", seconds).at("basis", "utc")
+            }
+            Offset::Timezone(zone) => element.at("offset", "timezone").at("timezone", zone),
+        };
+        Some(element.with(clock.timers.iter().map(timer)))
+    }
+}
+
+fn timer(timer: &Timer) -> Element {
+    Element::new("timer")
+        .at("name", timer.name)
+        .maybe_at("tickpolicy", timer.tick_policy.as_ref())
+        .maybe_at("track", timer.track.as_ref())
+        .at("present", if timer.present { "yes" } else { "no" })
+}

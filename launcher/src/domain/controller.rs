@@ -1,0 +1,64 @@
+//! What other devices are plugged into: root ports, and the controllers of usb, sata, scsi and channels. Every one is
+//! drawn, those that are never there too, so that libvirt adds none.
+
+use super::Drawing;
+use super::seats::{Seat, has_scsi, has_usb, sata_controllers};
+use super::xml::Element;
+use api::machine::{Bus, Chipset};
+
+/// Devices that one usb controller takes.
+pub(super) const USB_PORTS: usize = 15;
+
+impl Drawing<'_> {
+    pub(super) fn controllers(&self) -> Vec<Element> {
+        let mut all = Vec::new();
+        let root = match self.machine.chipset {
+            Chipset::Q35 => "pcie-root",
+            Chipset::I440fx => "pci-root",
+        };
+        all.push(controller("pci", 0, Some(root)));
+        for port in 0..self.places.ports() {
+            all.push(
+                controller("pci", port + 1, Some("pcie-root-port"))
+                    .with(self.places.element(Seat::Port(port))),
+            );
+        }
+        all.push(if has_usb(self.machine) {
+            controller("usb", 0, Some("qemu-xhci"))
+                .at("ports", USB_PORTS)
+                .with(self.places.element(Seat::Usb))
+        } else {
+            controller("usb", 0, Some("none"))
+        });
+        if has_scsi(self.machine) {
+            all.push(self.scsi());
+        }
+        let built_in = usize::from(self.machine.chipset == Chipset::Q35);
+        if built_in == 1 {
+            let address =
+                Element::new("address").at("type", "pci").at("bus", 0).at("slot", "0x1f").at("function", 2);
+            all.push(controller("sata", 0, None).and(address));
+        }
+        for n in 0..sata_controllers(self.machine) {
+            all.push(controller("sata", n + built_in, None).with(self.places.element(Seat::Sata(n))));
+        }
+        all.push(controller("virtio-serial", 0, Some(self.virtio())).with(self.places.element(Seat::Serial)));
+        all
+    }
+
+    fn scsi(&self) -> Element {
+        let busy = self.machine.disks.iter().any(|disk| disk.bus == Bus::Scsi);
+        let queues = (busy && self.machine.block_multi_queue).then(|| self.queues());
+        let driver = queues.map(|queues| Element::new("driver").at("queues", queues));
+        controller("scsi", 0, Some(self.virtio())).with(driver).with(self.places.element(Seat::Scsi))
+    }
+
+    /// One queue for each processor that a virtio device has.
+    pub(super) fn queues(&self) -> u32 {
+        self.machine.cpu.count().clamp(1, 256)
+    }
+}
+
+fn controller(kind: &str, index: usize, model: Option<&str>) -> Element {
+    Element::new("controller").at("type", kind).at("index", index).maybe_at("model", model)
+}

@@ -1,0 +1,87 @@
+//! How QEMU reads and writes a disk.
+//!
+//! | cache    | as the spec says; else `none` where the file can be opened past the host's cache, else `writethrough` |
+//! | io       | as the spec says; else `native` with cache `none` on a device or a file all of whose blocks are there  |
+//! | discard  | passed on, except to a file that was allocated on purpose, and to discs                               |
+//!
+//! What QEMU would refuse at its start is refused here, by the field.
+
+use super::{Drawing, field};
+use crate::domain::error::DrawError;
+use crate::domain::host::Place;
+use crate::domain::xml::Element;
+use api::launcher::Format;
+use api::machine::{Bus, Cache, Disk, ErrorPolicy, Io, Target};
+
+impl Drawing<'_> {
+    pub(super) fn driver(&self, position: usize, disk: &Disk, place: &Place) -> Result<Element, DrawError> {
+        let disc = matches!(disk.target, Target::CdRom { .. });
+        let direct = match place {
+            Place::File { direct, .. } | Place::Block { direct, .. } => *direct,
+            Place::Nothing => false,
+        };
+        if disk.cache == Some(Cache::None) && !direct && *place != Place::Nothing {
+            let why = "`none` needs a file that can be opened past the host's cache (O_DIRECT), and this one cannot";
+            return Err(DrawError::refused(field(disk, position, "cache"), why));
+        }
+        let cache = disk.cache.unwrap_or(if direct { Cache::None } else { Cache::WriteThrough });
+        if disk.io == Some(Io::Native) && cache != Cache::None && *place != Place::Nothing {
+            return Err(DrawError::refused(field(disk, position, "io"), "`native` needs cache `none`"));
+        }
+        let (whole, preallocated) = match place {
+            Place::Block { .. } => (true, false),
+            Place::File { preallocated, .. } => (*preallocated, *preallocated),
+            Place::Nothing => (false, false),
+        };
+        let io = disk.io.or((whole && cache == Cache::None).then_some(Io::Native));
+        let multi_queue = self.machine.block_multi_queue && disk.bus == Bus::Virtio;
+        Ok(Element::new("driver")
+            .at("name", "qemu")
+            .maybe_at("type", format(place))
+            .maybe_at("cache", (*place != Place::Nothing).then_some(word_of_cache(cache)))
+            .at("error_policy", word_of_policy(disk.error_policy))
+            .maybe_at("io", io.filter(|_| *place != Place::Nothing).map(word_of_io))
+            .maybe_at("discard", (!disc && !preallocated).then_some("unmap"))
+            .maybe_at("iothread", self.threads.of_disk(position))
+            .maybe_at("queues", multi_queue.then(|| self.queues())))
+    }
+}
+
+fn format(place: &Place) -> Option<&'static str> {
+    match place {
+        Place::File { format, .. } => Some(word_of_format(*format)),
+        Place::Block { .. } => Some("raw"),
+        Place::Nothing => None,
+    }
+}
+
+pub(super) fn word_of_format(format: Format) -> &'static str {
+    match format {
+        Format::Raw => "raw",
+        Format::Qcow2 => "qcow2",
+    }
+}
+
+fn word_of_cache(cache: Cache) -> &'static str {
+    match cache {
+        Cache::None => "none",
+        Cache::WriteThrough => "writethrough",
+        Cache::WriteBack => "writeback",
+    }
+}
+
+fn word_of_io(io: Io) -> &'static str {
+    match io {
+        Io::Native => "native",
+        Io::Threads => "threads",
+    }
+}
+
+fn word_of_policy(policy: ErrorPolicy) -> &'static str {
+    match policy {
+        ErrorPolicy::Stop => "stop",
+        ErrorPolicy::Ignore => "ignore",
+        ErrorPolicy::Report => "report",
+        ErrorPolicy::EnoSpace => "enospace",
+    }
+}

@@ -1,0 +1,182 @@
+//! Disks: what the guest takes each for, what it is called, and where it is plugged in.
+//!
+//! ```text
+//!  disk ─┬─ driver   cache, io, discard, errors, threads, queues      (driver.rs)
+//!        ├─ source   file or device, and the files below it           (source.rs)
+//!        ├─ target   vda …, or sda … for all that speak SCSI
+//!        └─ address  by position among those of the bus
+//! ```
+
+mod driver;
+mod source;
+
+use super::beyond::Beyond;
+use super::error::DrawError;
+use super::host::Place;
+use super::input::usb_address;
+use super::seats::{SATA_DRIVES, Seat};
+use super::xml::Element;
+use super::{Drawing, alias};
+use api::machine::{BlockSize, Bus, Disk, Machine, Target};
+use std::collections::BTreeMap;
+
+impl Drawing<'_> {
+    /// A disk, by its position.
+    pub(super) fn disk(&self, position: usize, beyond: &mut Beyond) -> Result<Element, DrawError> {
+        let disk = self.machine.disks.get(position).ok_or_else(|| DrawError::unplaced("a disk"))?;
+        let place = self.host.disks.get(&disk.name);
+        let place = place.ok_or_else(|| DrawError::unplaced(format!("disk `{}`", disk.name)))?;
+        check(disk, place, position)?;
+        let (kind, source) = source::draw(disk, place, position)?;
+        let tray = matches!(disk.target, Target::CdRom { open: true }).then_some("open");
+        let target = Element::new("target")
+            .at("dev", self.target(position))
+            .at("bus", bus(disk.bus))
+            .maybe_at("tray", tray);
+        Ok(Element::new("disk")
+            .at("type", kind)
+            .at("device", device(disk.target))
+            .maybe_at("model", (disk.bus == Bus::Virtio).then(|| self.virtio()))
+            .and(self.driver(position, disk, place)?)
+            .with(source)
+            .and(target)
+            .with(disk.serial.as_ref().map(|serial| Element::of("serial", serial)))
+            .with(self.boot_order(position).map(|order| Element::new("boot").at("order", order)))
+            .with(blocks(disk, place, beyond))
+            .with(is_readonly(disk).then(|| Element::new("readonly")))
+            .with(disk.shareable.then(|| Element::new("shareable")))
+            .and(alias(&disk.name))
+            .with(self.disk_address(position, disk.bus)))
+    }
+
+    fn target(&self, position: usize) -> String {
+        name(&self.machine.disks, position)
+    }
+
+    fn disk_address(&self, position: usize, on: Bus) -> Option<Element> {
+        let before = self.machine.disks.iter().take(position).filter(|disk| disk.bus == on).count();
+        let drive = |controller: usize, unit: usize| {
+            let address = Element::new("address").at("type", "drive").at("controller", controller);
+            Some(address.at("bus", 0).at("target", 0).at("unit", unit))
+        };
+        match on {
+            Bus::Virtio => self.places.element(Seat::Disk(position)),
+            Bus::Sata => drive(before / SATA_DRIVES, before % SATA_DRIVES),
+            Bus::Scsi => drive(0, before),
+            Bus::Usb => Some(usb_address(before + 1)),
+        }
+    }
+}
+
+/// By disk, what libvirt calls it.
+pub(super) fn targets(machine: &Machine) -> BTreeMap<String, String> {
+    let disks = machine.disks.iter().enumerate();
+    disks.map(|(position, disk)| (disk.name.clone(), name(&machine.disks, position))).collect()
+}
+
+fn name(disks: &[Disk], position: usize) -> String {
+    let is_virtio = |disk: &Disk| disk.bus == Bus::Virtio;
+    let virtio = disks.get(position).is_some_and(is_virtio);
+    let before = disks.iter().take(position).filter(|disk| is_virtio(disk) == virtio).count();
+    format!("{}{}", if virtio { "vd" } else { "sd" }, letters(before))
+}
+
+/// a, b, … z, aa, ab, …
+fn letters(mut n: usize) -> String {
+    let mut letters = Vec::new();
+    loop {
+        letters.push(char::from(b'a' + (n % 26) as u8));
+        if n < 26 {
+            return letters.into_iter().rev().collect();
+        }
+        n = n / 26 - 1;
+    }
+}
+
+fn device(target: Target) -> &'static str {
+    match target {
+        Target::Disk => "disk",
+        Target::Lun => "lun",
+        Target::CdRom { .. } => "cdrom",
+    }
+}
+
+fn bus(bus: Bus) -> &'static str {
+    match bus {
+        Bus::Virtio => "virtio",
+        Bus::Sata => "sata",
+        Bus::Scsi => "scsi",
+        Bus::Usb => "usb",
+    }
+}
+
+fn is_readonly(disk: &Disk) -> bool {
+    disk.readonly || matches!(disk.target, Target::CdRom { .. })
+}
+
+/// The path of a disk's field.
+fn field(disk: &Disk, position: usize, name: &str) -> String {
+    format!(
+        "spec.domain.devices.disks[{position}].{}{name}",
+        match disk.target {
+            _ if !matches!(name, "bus" | "pciAddress" | "readonly") => "",
+            Target::Disk => "disk.",
+            Target::Lun => "lun.",
+            Target::CdRom { .. } => "cdrom.",
+        }
+    )
+}
+
+/// What only this host tells to be impossible.
+fn check(disk: &Disk, place: &Place, position: usize) -> Result<(), DrawError> {
+    let refused = |name: &str, why: &str| Err(DrawError::refused(field(disk, position, name), why));
+    match (disk.target, place) {
+        (Target::Lun, Place::File { .. } | Place::Nothing) => {
+            let path = format!("spec.domain.devices.disks[{position}].lun");
+            Err(DrawError::refused(
+                path,
+                "commands are passed through to a block device, and this volume is a file",
+            ))
+        }
+        (Target::Lun, Place::Block { .. }) if disk.bus != Bus::Scsi => {
+            refused("bus", "commands are passed through on bus scsi alone")
+        }
+        (Target::CdRom { .. }, _) if disk.bus == Bus::Virtio => {
+            refused("bus", "a disc needs a drive: sata, scsi or usb")
+        }
+        (Target::Disk, Place::Nothing) => Err(DrawError::unplaced(format!("disk `{}`", disk.name))),
+        (Target::Disk, _) if disk.readonly && disk.bus == Bus::Sata => {
+            refused("readonly", "a sata disk cannot be read-only; virtio and scsi disks can")
+        }
+        (Target::Lun | Target::Disk | Target::CdRom { .. }, _) => Ok(()),
+    }
+}
+
+fn blocks(disk: &Disk, place: &Place, beyond: &mut Beyond) -> Option<Element> {
+    let (logical, physical) = match disk.block_size? {
+        BlockSize::Custom { logical, physical, discard_granularity } => {
+            // libvirt has a word for it only since version 11.
+            if let Some(size) = discard_granularity {
+                beyond.property(format!("ua-{}", disk.name), "discard_granularity", u64::from(size));
+            }
+            (logical, physical)
+        }
+        BlockSize::MatchVolume => match place {
+            Place::Block { blocks, .. } => *blocks,
+            Place::File { blocks, .. } => (*blocks)?,
+            Place::Nothing => return None,
+        },
+    };
+    Some(Element::new("blockio").at("logical_block_size", logical).at("physical_block_size", physical))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::letters;
+
+    #[test]
+    fn letters_go_on_after_z() {
+        let some: Vec<_> = [0, 25, 26, 51, 52, 701, 702].into_iter().map(letters).collect();
+        assert_eq!(some, ["a", "z", "aa", "az", "ba", "zz", "aaa"]);
+    }
+}

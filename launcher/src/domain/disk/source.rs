@@ -1,0 +1,43 @@
+//! Where a disk's bytes are, with every file below it named down to an end that says so: libvirt (and QEMU through it)
+//! then opens these and no other, whatever an image says of itself.
+
+use super::driver::word_of_format;
+use crate::domain::error::DrawError;
+use crate::domain::host::Place;
+use crate::domain::text;
+use crate::domain::xml::Element;
+use api::launcher::Format;
+use api::machine::Disk;
+use std::path::PathBuf;
+
+/// The type of the disk, and its source. A drive without a disc has none.
+pub(super) fn draw(
+    disk: &Disk,
+    place: &Place,
+    position: usize,
+) -> Result<(&'static str, Vec<Element>), DrawError> {
+    let field = format!("spec.domain.devices.disks[{position}] ({})", disk.name);
+    match place {
+        Place::File { path, backing, .. } => {
+            let source = Element::new("source").at("file", text(path, &field)?);
+            Ok(("file", vec![source, below(backing, &field)?]))
+        }
+        Place::Block { path, .. } => {
+            let source = Element::new("source").at("dev", text(path, &field)?);
+            Ok(("block", vec![source, Element::new("backingStore")]))
+        }
+        Place::Nothing => Ok(("file", Vec::new())),
+    }
+}
+
+fn below(files: &[(PathBuf, Format)], field: &str) -> Result<Element, DrawError> {
+    let mut element = Element::new("backingStore");
+    for (path, format) in files.iter().rev() {
+        element = Element::new("backingStore")
+            .at("type", "file")
+            .and(Element::new("format").at("type", word_of_format(*format)))
+            .and(Element::new("source").at("file", text(path, field)?))
+            .and(element);
+    }
+    Ok(element)
+}

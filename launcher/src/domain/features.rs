@@ -1,0 +1,32 @@
+//! Switches of the platform.
+
+use super::Drawing;
+use super::error::DrawError;
+use super::xml::Element;
+use api::machine::Boot;
+
+impl Drawing<'_> {
+    pub(super) fn features(&self) -> Result<Element, DrawError> {
+        let features = &self.machine.features;
+        let secure = matches!(self.machine.firmware.boot, Boot::Efi { secure: true, .. });
+        if secure && features.smm == Some(false) {
+            let why = "secure boot needs it: without it a guest could write to the firmware's variables";
+            return Err(DrawError::refused("spec.domain.features.smm.enabled", why));
+        }
+        let smm = features.smm.or(secure.then_some(true));
+        let switch = |name, on: bool| Element::new(name).at("state", if on { "on" } else { "off" });
+        let apic = features.apic.map(|apic| Element::new("apic").maybe_at("eoi", apic.eoi.map(on)));
+        Ok(Element::new("features")
+            .with(features.acpi.then(|| Element::new("acpi")))
+            .with(apic)
+            .with(features.kvm_hidden.map(|hidden| Element::new("kvm").and(switch("hidden", hidden))))
+            .with(features.pvspinlock.map(|on| switch("pvspinlock", on)))
+            .with(smm.map(|on| switch("smm", on)))
+            // A back door that guests of another maker talk through.
+            .and(switch("vmport", false)))
+    }
+}
+
+fn on(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}

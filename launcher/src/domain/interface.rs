@@ -1,0 +1,81 @@
+//! Interfaces: those on a tap that is there already are libvirt's; those in user space go past it (`usernet`).
+
+use super::beyond::Beyond;
+use super::error::DrawError;
+use super::seats::Seat;
+use super::xml::Element;
+use super::{Drawing, alias};
+use api::launcher::Link;
+use api::machine::{Interface, Nic};
+
+impl Drawing<'_> {
+    /// An interface, by its position. `None` where it is not libvirt's.
+    pub(super) fn interface(
+        &self,
+        position: usize,
+        beyond: &mut Beyond,
+    ) -> Result<Option<Element>, DrawError> {
+        let Some(nic) = self.machine.interfaces.get(position) else { return Ok(None) };
+        let link = self.host.links.get(&nic.name);
+        let (name, mac, mtu) =
+            match link.ok_or_else(|| DrawError::unplaced(format!("interface `{}`", nic.name)))? {
+                Link::Tap { name, mac, mtu } => (name, mac, mtu),
+                Link::User { .. } => return self.user_network(position, nic, beyond).map(|()| None),
+            };
+        let queues = self.machine.network_multi_queue && nic.model == Nic::Virtio && self.queues() > 1;
+        let element = Element::new("interface")
+            .at("type", "ethernet")
+            .and(Element::new("mac").at("address", checked_mac(mac, &field(position, "macAddress"))?))
+            .and(Element::new("target").at("dev", name).at("managed", "no"))
+            .and(Element::new("model").at("type", self.nic_model(nic.model)))
+            .with(mtu.map(|size| Element::new("mtu").at("size", size)))
+            .with(queues.then(|| Element::new("driver").at("name", "vhost").at("queues", self.queues())))
+            .with((!nic.up).then(|| Element::new("link").at("state", "down")))
+            .with(nic.boot_order.map(|order| Element::new("boot").at("order", order)))
+            // Without an order it is never started from, and its start-up code only takes time.
+            .with(nic.boot_order.is_none().then(|| Element::new("rom").at("enabled", "no")))
+            .with(nic.acpi_index.map(|index| Element::new("acpi").at("index", index)))
+            .and(alias(&nic.name))
+            .with(self.places.element(Seat::Interface(position)));
+        Ok(Some(element))
+    }
+
+    /// Whether an interface is libvirt's.
+    pub(super) fn is_tap(&self, nic: &Interface) -> bool {
+        matches!(self.host.links.get(&nic.name), Some(Link::Tap { .. }))
+    }
+
+    fn nic_model(&self, model: Nic) -> &'static str {
+        match model {
+            Nic::Virtio => self.virtio(),
+            Nic::E1000 => "e1000",
+            Nic::E1000e => "e1000e",
+            Nic::Igb => "igb",
+            Nic::Ne2kPci => "ne2k_pci",
+            Nic::Pcnet => "pcnet",
+            Nic::Rtl8139 => "rtl8139",
+        }
+    }
+}
+
+/// The path of an interface's field.
+pub(super) fn field(position: usize, name: &str) -> String {
+    format!("spec.domain.devices.interfaces[{position}].{name}")
+}
+
+/// An address of one device, six bytes.
+pub(super) fn checked_mac<'m>(mac: &'m str, field: &str) -> Result<&'m str, DrawError> {
+    let bytes: Vec<_> = mac.split(':').collect();
+    let whole = bytes.len() == 6
+        && bytes.iter().all(|byte| byte.len() == 2 && byte.bytes().all(|digit| digit.is_ascii_hexdigit()));
+    let of_many = mac.as_bytes().get(1).is_some_and(|digit| (digit & 1 == 1) == digit.is_ascii_digit());
+    match (whole, of_many) {
+        (false, _) => {
+            Err(DrawError::refused(field, format!("`{mac}` is no MAC address (like 02:00:00:00:00:01)")))
+        }
+        (true, true) => {
+            Err(DrawError::refused(field, format!("`{mac}` is the address of a group, not of a device")))
+        }
+        (true, false) => Ok(mac),
+    }
+}

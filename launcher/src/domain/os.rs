@@ -1,0 +1,90 @@
+//! What starts the guest: firmware, a kernel, and in which order devices are tried.
+//!
+//! The order of devices is the devices' own (`<boot order>`), never the domain's. Where the machine asks for none, all its
+//! disks are tried in their order, hard disks before discs: see `Drawing::boot_order`.
+
+use super::error::DrawError;
+use super::host::Efi;
+use super::xml::Element;
+use super::{Drawing, text};
+use api::machine::disk::Target;
+use api::machine::{Boot, Chipset, Disk, Volume};
+
+impl Drawing<'_> {
+    pub(super) fn os(&self) -> Result<Element, DrawError> {
+        let kind = Element::of("type", "hvm").at("arch", "x86_64").at("machine", &self.machine.machine_type);
+        let mut os = Element::new("os").and(kind);
+        match self.machine.firmware.boot {
+            Boot::Bios { use_serial } => {
+                os = os.with(use_serial.then(|| Element::new("bios").at("useserial", "yes")));
+            }
+            Boot::Efi { secure, .. } => os = os.with(self.efi(secure)?),
+        }
+        if let Some(kernel) = &self.host.kernel {
+            let field = "spec.domain.firmware.kernelBoot";
+            os = os.and(Element::of("kernel", text(&kernel.kernel, field)?));
+            if let Some(initrd) = &kernel.initrd {
+                os = os.and(Element::of("initrd", text(initrd, field)?));
+            }
+            os = os.with(kernel.args.as_ref().map(|args| Element::of("cmdline", args)));
+        } else if self.machine.firmware.kernel.is_some() {
+            return Err(DrawError::unplaced("the kernel"));
+        }
+        // Without any order libvirt would give the first disk of its own choosing the first place, which may be one that
+        // an interface past libvirt has. There is never a floppy.
+        os = os.with((!self.has_boot_order()).then(|| Element::new("boot").at("dev", "fd")));
+        if self.machine.start_paused {
+            os = os.and(Element::new("bootmenu").at("enable", "yes").at("timeout", 10_000));
+        }
+        Ok(os.and(Element::new("smbios").at("mode", "sysinfo")))
+    }
+
+    fn efi(&self, secure: bool) -> Result<[Element; 2], DrawError> {
+        let field = "spec.domain.firmware.bootloader.efi";
+        if secure && self.machine.chipset == Chipset::I440fx {
+            let why = "secure boot needs system management mode, which only a q35 machine has";
+            return Err(DrawError::refused(format!("{field}.secureBoot"), why));
+        }
+        let efi = self.host.efi.as_ref();
+        let Efi { code, template, vars } = efi.ok_or_else(|| DrawError::unplaced("the EFI firmware"))?;
+        let loader = Element::of("loader", text(code, field)?)
+            .at("readonly", "yes")
+            .at("secure", if secure { "yes" } else { "no" })
+            .at("type", "pflash");
+        Ok([loader, Element::of("nvram", text(vars, field)?).at("template", text(template, field)?)])
+    }
+
+    /// The place of a disk in the order of boot devices.
+    ///
+    /// A machine that asks for an order gets just that: what is not in it is not tried. One that asks for none can start
+    /// from any of its disks, except from those that cannot hold a system.
+    pub(super) fn boot_order(&self, position: usize) -> Option<u32> {
+        let machine = self.machine;
+        let disk = machine.disks.get(position)?;
+        if machine.disks.iter().any(|disk| disk.boot_order.is_some())
+            || machine.interfaces.iter().any(|nic| nic.boot_order.is_some())
+        {
+            return disk.boot_order;
+        }
+        let rank = |position: usize, disk: &Disk| (matches!(disk.target, Target::CdRom { .. }), position);
+        let mine = rank(position, disk);
+        let before =
+            machine.disks.iter().enumerate().filter(|(n, disk)| may_boot(disk) && rank(*n, disk) < mine);
+        may_boot(disk).then(|| before.count() as u32 + 1)
+    }
+
+    /// Whether libvirt sees that devices have an order.
+    fn has_boot_order(&self) -> bool {
+        let disks = (0..self.machine.disks.len()).any(|position| self.boot_order(position).is_some());
+        disks || self.machine.interfaces.iter().any(|nic| nic.boot_order.is_some() && self.is_tap(nic))
+    }
+}
+
+fn may_boot(disk: &Disk) -> bool {
+    match disk.volume {
+        Volume::ContainerDisk { .. } | Volume::Claim { .. } | Volume::DataVolume { .. } => true,
+        Volume::Ephemeral { .. } | Volume::Host { .. } | Volume::Empty { .. } => true,
+        Volume::NoCloud(_) | Volume::ConfigDrive(_) => false,
+        Volume::ConfigMap { .. } | Volume::Secret { .. } | Volume::Sysprep { .. } => false,
+    }
+}

@@ -1,0 +1,40 @@
+//! Devices by which a guest says that it has panicked. libvirt 9.0 has no word for the one on the PCI bus, so it goes past
+//! it; QEMU's event is the same for all.
+
+use super::Drawing;
+use super::beyond::Beyond;
+use super::error::DrawError;
+use super::seats::Seat;
+use super::xml::Element;
+use api::machine::Panic;
+use serde_json::json;
+
+impl Drawing<'_> {
+    pub(super) fn panics(&self, beyond: &mut Beyond) -> Result<Vec<Element>, DrawError> {
+        let mut elements = Vec::new();
+        for (n, panic) in self.machine.panics.iter().enumerate() {
+            match panic {
+                Panic::Isa => {
+                    let port = Element::new("address").at("type", "isa").at("iobase", "0x505");
+                    elements.push(Element::new("panic").at("model", "isa").and(port));
+                }
+                Panic::Hyperv if self.emulated() => {
+                    let field = format!("spec.domain.devices.panicDevices[{n}].model");
+                    return Err(DrawError::refused(
+                        field,
+                        "`hyperv` needs KVM; under emulation there is `isa`",
+                    ));
+                }
+                Panic::Hyperv => elements.push(Element::new("panic").at("model", "hyperv")),
+                Panic::Pvpanic => {
+                    let Some(address) = self.places.get(Seat::Panic) else { continue };
+                    let addr = format!("0x{:x}", address.slot);
+                    beyond.device(
+                        &json!({"driver": "pvpanic-pci", "id": "ua-panic", "bus": self.bus(0), "addr": addr}),
+                    );
+                }
+            }
+        }
+        Ok(elements)
+    }
+}

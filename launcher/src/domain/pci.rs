@@ -1,0 +1,220 @@
+//! Where each device stands on the PCI bus. All addresses are written out, so that libvirt chooses none: a guest names
+//! its devices by them, and they must be the same after every start.
+//!
+//! ```text
+//!  slot   q35 (bus pcie.0)                     i440fx (bus pci.0)
+//!  00     host bridge                          host bridge
+//!  01     screen                               chipset
+//!  02     root ports 1-8   ─► bus 1: 1st nic   screen
+//!  03-05  root ports 9-32                      03-0a  interfaces, one a slot
+//!  06-0b  usb scsi serial balloon rng watchdog 0b-10  the same
+//!  0c     inputs, 8                            11     inputs, 8
+//!  0d     sata controllers 2-9, 8              12     sata controllers, 8
+//!  0e     panic                                13     panic
+//!  10-17  virtio disks, 8 a slot               14-17  virtio disks, 8 a slot
+//!  18-1e  free                                 18-1f  free, and for what comes later
+//!  1f     chipset (sata controller 1)
+//! ```
+//!
+//! - A kind of device has a range of its own, and its devices stand there by their position among those of the kind that
+//!   ask for no address. So appending one moves no other.
+//! - On q35 interfaces stand behind root ports: they can be taken out while the guest runs, and the first is `enp1s0`, the
+//!   second `enp2s0`, which is what manifests in the field say. Root ports come in order and at the end of no other
+//!   range, so a further one changes no bus number; there are always some to spare for devices that come later, unless
+//!   the machine wants none. Everything else is part of the root complex, where no enumeration by the firmware can move it.
+//! - An address of the user's own is honoured where it exists and is free.
+
+use super::error::{DrawError, Pci};
+use super::seats::{self, Seat, Wish};
+use super::xml::Element;
+use api::machine::{Chipset, Machine, PciAddress};
+use std::collections::BTreeMap;
+
+/// Root ports of a q35 machine at most.
+pub(super) const PORTS: usize = 32;
+/// Root ports that are there anyway, and that remain for devices that come later.
+const USUAL: usize = 8;
+const SPARE: usize = 4;
+
+/// Where each device stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Places {
+    chipset: Chipset,
+    seats: BTreeMap<Seat, PciAddress>,
+    taken: BTreeMap<PciAddress, String>,
+}
+
+impl Places {
+    /// The places of a machine's devices.
+    pub(super) fn of(machine: &Machine) -> Result<Places, DrawError> {
+        let chipset = machine.chipset;
+        let mut places = Places { chipset, seats: BTreeMap::new(), taken: BTreeMap::new() };
+        for slot in built_in(chipset) {
+            for function in 0..8 {
+                places.taken.insert(on_root(*slot, function), "the chipset".into());
+            }
+        }
+        for port in 0..ports(machine)? {
+            places.take(
+                Seat::Port(port),
+                home(chipset, Seat::Port(port))?,
+                format!("root port {}", port + 1),
+            )?;
+        }
+        let (own, given): (Vec<Wish>, Vec<Wish>) =
+            seats::wishes(machine).into_iter().partition(|wish| wish.own.is_some());
+        for wish in given {
+            places.take(wish.seat, home(chipset, wish.position)?, wish.who)?;
+        }
+        let mut fields = Vec::new();
+        for Wish { seat, own, who, field, .. } in own {
+            let Some(address) = own else { continue };
+            exists(chipset, address).map_err(|why| DrawError::refused(&field, why))?;
+            places.take(seat, address, who)?;
+            fields.push((field, address));
+        }
+        for (field, address) in fields {
+            if !places.taken.contains_key(&PciAddress { function: 0, ..address }) {
+                let why = format!(
+                    "nothing stands at function 0 of that slot, so no guest would look at {}",
+                    Pci(address)
+                );
+                return Err(DrawError::refused(field, why));
+            }
+        }
+        Ok(places)
+    }
+
+    /// Where a device stands; `None` where the machine has no such device.
+    pub(super) fn get(&self, seat: Seat) -> Option<PciAddress> {
+        self.seats.get(&seat).copied()
+    }
+
+    /// How many root ports there are.
+    pub(super) fn ports(&self) -> usize {
+        self.seats.keys().filter(|seat| matches!(seat, Seat::Port(_))).count()
+    }
+
+    /// Whether the device must say that its slot holds others.
+    pub(super) fn shares_slot(&self, seat: Seat) -> bool {
+        let Some(address) = self.get(seat) else { return false };
+        let others = PciAddress { function: 1, ..address }..=PciAddress { function: 7, ..address };
+        address.function == 0 && (seat.in_range() || self.taken.range(others).next().is_some())
+    }
+
+    /// The `<address>` of a device, where the machine has it.
+    pub(super) fn element(&self, seat: Seat) -> Option<Element> {
+        let PciAddress { domain, bus, slot, function } = self.get(seat)?;
+        let element = Element::new("address")
+            .at("type", "pci")
+            .at("domain", format!("0x{domain:04x}"))
+            .at("bus", format!("0x{bus:02x}"))
+            .at("slot", format!("0x{slot:02x}"))
+            .at("function", format!("0x{function:x}"));
+        Some(if self.shares_slot(seat) { element.at("multifunction", "on") } else { element })
+    }
+
+    fn take(&mut self, seat: Seat, address: PciAddress, who: String) -> Result<(), DrawError> {
+        if let Some(first) = self.taken.get(&address) {
+            return Err(DrawError::Taken {
+                address: Pci(address),
+                first: first.clone(),
+                second: who,
+                free: match self.chipset {
+                    Chipset::Q35 => "0000:00:18.0 to 0000:00:1e.0 are free for such wishes",
+                    Chipset::I440fx => "0000:00:18.0 to 0000:00:1f.0 are free for such wishes",
+                },
+            });
+        }
+        self.taken.insert(address, who);
+        self.seats.insert(seat, address);
+        Ok(())
+    }
+}
+
+fn on_root(slot: u8, function: u8) -> PciAddress {
+    PciAddress { domain: 0, bus: 0, slot, function }
+}
+
+fn built_in(chipset: Chipset) -> &'static [u8] {
+    match chipset {
+        Chipset::Q35 => &[0, 0x1f],
+        Chipset::I440fx => &[0, 1],
+    }
+}
+
+/// How many root ports a machine has.
+fn ports(machine: &Machine) -> Result<usize, DrawError> {
+    if machine.chipset != Chipset::Q35 {
+        return Ok(0);
+    }
+    let nics = machine.interfaces.iter().filter(|nic| nic.pci_address.is_none()).count();
+    if nics > PORTS {
+        return Err(DrawError::NoRoom { what: "interfaces", limit: PORTS, board: board(machine.chipset) });
+    }
+    let disks = machine.disks.iter().filter_map(|disk| disk.pci_address);
+    let own = disks.chain(machine.interfaces.iter().filter_map(|nic| nic.pci_address));
+    // A bus that does not exist is refused by name later.
+    let buses = own.map(|address| usize::from(address.bus)).filter(|bus| *bus <= PORTS).max().unwrap_or(0);
+    let needed = nics.max(buses);
+    Ok(if machine.no_hotplug { needed } else { (needed + SPARE).clamp(USUAL, PORTS) })
+}
+
+fn board(chipset: Chipset) -> &'static str {
+    match chipset {
+        Chipset::Q35 => "a q35 machine",
+        Chipset::I440fx => "an i440fx machine",
+    }
+}
+
+/// The place of a device by its position.
+fn home(chipset: Chipset, seat: Seat) -> Result<PciAddress, DrawError> {
+    let q35 = chipset == Chipset::Q35;
+    let pick = |q35_slot: u8, i440fx_slot: u8| if q35 { q35_slot } else { i440fx_slot };
+    // The first slot, how many places it and those after it have, and how many of them are in one slot.
+    let (slot, limit, in_slot) = match seat {
+        Seat::Video => (pick(0x01, 0x02), 1, 1),
+        Seat::Port(_) => (0x02, PORTS, 8),
+        // Behind a root port, or a slot of its own: a guest calls an interface by its slot.
+        Seat::Interface(n) if q35 => {
+            return Ok(PciAddress { domain: 0, bus: n as u8 + 1, slot: 0, function: 0 });
+        }
+        Seat::Interface(_) => (0x03, 8, 1),
+        Seat::Usb => (pick(0x06, 0x0b), 1, 1),
+        Seat::Scsi => (pick(0x07, 0x0c), 1, 1),
+        Seat::Serial => (pick(0x08, 0x0d), 1, 1),
+        Seat::Balloon => (pick(0x09, 0x0e), 1, 1),
+        Seat::Rng => (pick(0x0a, 0x0f), 1, 1),
+        Seat::Watchdog => (pick(0x0b, 0x10), 1, 1),
+        Seat::Input(_) => (pick(0x0c, 0x11), 8, 8),
+        Seat::Sata(_) => (pick(0x0d, 0x12), 8, 8),
+        Seat::Panic => (pick(0x0e, 0x13), 1, 1),
+        Seat::Disk(_) => (pick(0x10, 0x14), if q35 { 64 } else { 32 }, 8),
+    };
+    let n = seat.number();
+    if n >= limit {
+        return Err(DrawError::NoRoom { what: seat.plural(), limit, board: board(chipset) });
+    }
+    Ok(on_root(slot + (n / in_slot) as u8, (n % in_slot) as u8))
+}
+
+/// Whether there is such a place at all.
+fn exists(chipset: Chipset, address: PciAddress) -> Result<(), String> {
+    let PciAddress { domain, bus, slot, function } = address;
+    let shown = Pci(address);
+    if domain != 0 {
+        return Err(format!("{shown} is in PCI domain {domain:04x}; there is only domain 0000"));
+    }
+    if slot > 0x1f || function > 7 {
+        return Err(format!("{shown} is no PCI address: slots end at 1f, functions at 7"));
+    }
+    match (chipset, bus) {
+        (_, 0) => Ok(()),
+        (Chipset::Q35, 1..=32) if slot == 0 => Ok(()),
+        (Chipset::Q35, 1..=32) => {
+            Err(format!("{shown}: bus {bus:02x} is a root port, which has only slot 00"))
+        }
+        (Chipset::Q35, _) => Err(format!("{shown}: there are the buses 00 to 20")),
+        (Chipset::I440fx, _) => Err(format!("{shown}: an i440fx machine has only bus 00")),
+    }
+}

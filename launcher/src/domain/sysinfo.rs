@@ -1,0 +1,41 @@
+//! What the guest reads of its maker and its case in the SMBIOS.
+
+use super::Drawing;
+use super::xml::Element;
+
+/// What guests know a machine of this API by; `systemd-detect-virt` and cloud agents look for it.
+const FAMILY: &str = "KubeVirt";
+
+impl Drawing<'_> {
+    pub(super) fn sysinfo(&self) -> Element {
+        let (firmware, chassis) = (&self.machine.firmware, &self.machine.chassis);
+        let system = [
+            ("manufacturer", Some(FAMILY)),
+            ("product", Some("None")),
+            ("serial", firmware.serial.as_deref()),
+            ("uuid", Some(firmware.uuid.as_str())),
+            ("family", Some(FAMILY)),
+        ];
+        let case = [
+            ("manufacturer", &chassis.manufacturer),
+            ("version", &chassis.version),
+            ("serial", &chassis.serial),
+            ("asset", &chassis.asset),
+            ("sku", &chassis.sku),
+        ];
+        let chassis = table("chassis", case.into_iter().map(|(name, value)| (name, value.as_deref())));
+        Element::new("sysinfo")
+            .at("type", "smbios")
+            .and(table("system", system))
+            .with((!chassis.is_empty()).then_some(chassis))
+    }
+}
+
+fn table<'v>(
+    name: &'static str,
+    entries: impl IntoIterator<Item = (&'static str, Option<&'v str>)>,
+) -> Element {
+    let entry =
+        |(name, value): (&'static str, Option<&str>)| Some(Element::of("entry", value?).at("name", name));
+    Element::new(name).with(entries.into_iter().filter_map(entry))
+}

@@ -1,0 +1,1 @@
+//! Each device alone, in all its forms.

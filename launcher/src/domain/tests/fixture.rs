@@ -1,0 +1,253 @@
+//! Machines to draw. All that is on the host lies under `/vm`, so that a test may put it elsewhere.
+
+use crate::domain::host::{Efi, Host, Place};
+use api::launcher::{Accelerator, Format, Forward, Kernel, Link};
+use api::machine::cpu::Model;
+use api::machine::firmware::Image;
+use api::machine::network::Network;
+use api::machine::{
+    Arch, Binding, Boot, Bus, Chassis, Chipset, CloudInit, Cpu, Disk, ErrorPolicy, Features, Firmware,
+    Interface, IoThreads, KernelBoot, Machine, Memory, Nic, Reboot, Serial, Target, Video, Volume,
+};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A machine and its host.
+#[derive(Clone)]
+pub(super) struct Fixture {
+    pub machine: Machine,
+    pub host: Host,
+}
+
+impl Fixture {
+    pub(super) fn draw(&self) -> String {
+        crate::domain::draw(&self.machine, &self.host).unwrap()
+    }
+
+    /// Why it cannot be drawn.
+    pub(super) fn refusal(&self) -> String {
+        crate::domain::draw(&self.machine, &self.host).unwrap_err().to_string()
+    }
+
+    pub(super) fn with(mut self, change: impl FnOnce(&mut Machine)) -> Fixture {
+        change(&mut self.machine);
+        self
+    }
+
+    pub(super) fn on(mut self, change: impl FnOnce(&mut Host)) -> Fixture {
+        change(&mut self.host);
+        self
+    }
+
+    pub(super) fn disk(self, disk: Disk, place: Place) -> Fixture {
+        let name = disk.name.clone();
+        self.with(|machine| machine.disks.push(disk)).on(|host| {
+            host.disks.insert(name, place);
+        })
+    }
+
+    pub(super) fn nic(self, nic: Interface, link: Link) -> Fixture {
+        let name = nic.name.clone();
+        self.with(|machine| machine.interfaces.push(nic)).on(|host| {
+            host.links.insert(name, link);
+        })
+    }
+
+    /// One processor's emulation, 128 MiB, a serial console, nothing else.
+    pub(super) fn bare() -> Fixture {
+        let machine = Machine {
+            name: "vm".into(),
+            namespace: "default".into(),
+            uid: None,
+            hostname: "vm".into(),
+            subdomain: None,
+            arch: Arch::Amd64,
+            machine_type: "q35".into(),
+            chipset: Chipset::Q35,
+            memory: Memory { guest: 128 << 20, hugepage: None },
+            cpu: Cpu {
+                sockets: 1,
+                cores: 1,
+                threads: 1,
+                max_sockets: None,
+                model: Model::HostModel,
+                features: Vec::new(),
+            },
+            firmware: Firmware {
+                uuid: "5d307ca9-b3ef-428c-8861-06e72d69f223".into(),
+                serial: None,
+                boot: Boot::Bios { use_serial: false },
+                kernel: None,
+            },
+            chassis: Chassis::default(),
+            features: Features { acpi: true, apic: None, smm: None, kvm_hidden: None, pvspinlock: None },
+            clock: None,
+            disks: Vec::new(),
+            interfaces: Vec::new(),
+            inputs: Vec::new(),
+            rng: false,
+            watchdog: None,
+            balloon: true,
+            serial: Some(Serial { log: true }),
+            video: None,
+            panics: Vec::new(),
+            virtio_transitional: false,
+            no_hotplug: false,
+            block_multi_queue: false,
+            network_multi_queue: false,
+            io_threads: IoThreads::Default,
+            start_paused: false,
+            reboot: Reboot::Reboot,
+            grace_period: 30,
+            credentials: Vec::new(),
+        };
+        let host = Host {
+            accelerator: Accelerator::Emulation,
+            disks: BTreeMap::new(),
+            links: BTreeMap::new(),
+            kernel: None,
+            efi: None,
+            serial: "/vm/serial".into(),
+            serial_log: "/vm/serial.log".into(),
+            vnc: "/vm/vnc".into(),
+            agent: "/vm/agent".into(),
+        };
+        Fixture { machine, host }
+    }
+
+    /// With a screen.
+    pub(super) fn screen(self) -> Fixture {
+        self.with(|machine| machine.video = Some(Video::Default))
+    }
+
+    pub(super) fn i440fx(self) -> Fixture {
+        self.with(|machine| {
+            machine.machine_type = "pc-i440fx-7.2".into();
+            machine.chipset = Chipset::I440fx;
+        })
+    }
+
+    pub(super) fn kvm(self) -> Fixture {
+        self.on(|host| host.accelerator = Accelerator::Kvm)
+    }
+
+    pub(super) fn efi(self, secure: bool) -> Fixture {
+        self.with(|machine| machine.firmware.boot = Boot::Efi { secure, persistent: false }).on(|host| {
+            let (code, vars) = if secure {
+                ("OVMF_CODE_4M.ms.fd", "OVMF_VARS_4M.ms.fd")
+            } else {
+                ("OVMF_CODE_4M.fd", "OVMF_VARS_4M.fd")
+            };
+            let folder = PathBuf::from("/usr/share/OVMF");
+            host.efi = Some(Efi {
+                code: folder.join(code),
+                template: folder.join(vars),
+                vars: "/vm/vars.fd".into(),
+            });
+        })
+    }
+
+    pub(super) fn kernel(self) -> Fixture {
+        self.with(|machine| {
+            machine.firmware.kernel =
+                Some(KernelBoot { image: None, kernel_path: None, initrd_path: None, args: None });
+        })
+        .on(|host| {
+            host.kernel = Some(Kernel {
+                kernel: "/vm/vmlinuz".into(),
+                initrd: Some("/vm/initrd".into()),
+                args: Some("console=ttyS0 quiet".into()),
+            });
+        })
+    }
+}
+
+pub(super) fn disk(name: &str, bus: Bus) -> Disk {
+    Disk {
+        name: name.into(),
+        volume: Volume::Claim { name: name.into(), readonly: false },
+        target: Target::Disk,
+        bus,
+        readonly: false,
+        boot_order: None,
+        serial: None,
+        dedicated_io_thread: false,
+        cache: None,
+        io: None,
+        error_policy: ErrorPolicy::Stop,
+        block_size: None,
+        shareable: false,
+        pci_address: None,
+        tag: None,
+    }
+}
+
+pub(super) fn container_disk(name: &str, bus: Bus) -> Disk {
+    let image = Image { name: "registry.example/os:1".into(), pull_policy: None, pull_secret: None };
+    Disk { volume: Volume::ContainerDisk { image, path: None }, ..disk(name, bus) }
+}
+
+pub(super) fn cloud_init(name: &str, bus: Bus) -> Disk {
+    Disk { volume: Volume::NoCloud(CloudInit::default()), ..disk(name, bus) }
+}
+
+pub(super) fn cdrom(name: &str, bus: Bus) -> Disk {
+    Disk { target: Target::CdRom { open: false }, readonly: true, ..disk(name, bus) }
+}
+
+pub(super) fn raw(name: &str) -> Place {
+    Place::File {
+        path: format!("/vm/{name}.img").into(),
+        format: Format::Raw,
+        backing: Vec::new(),
+        direct: false,
+        preallocated: false,
+        blocks: None,
+    }
+}
+
+pub(super) fn overlay(name: &str) -> Place {
+    Place::File {
+        path: format!("/vm/{name}.qcow2").into(),
+        format: Format::Qcow2,
+        backing: vec![("/vm/base.qcow2".into(), Format::Qcow2)],
+        direct: false,
+        preallocated: false,
+        blocks: None,
+    }
+}
+
+pub(super) fn nic(name: &str, model: Nic) -> Interface {
+    Interface {
+        name: name.into(),
+        model,
+        binding: Binding::Masquerade,
+        network: Network::Pod { cidr: None, cidr6: None },
+        mac: None,
+        boot_order: None,
+        pci_address: None,
+        acpi_index: None,
+        ports: Vec::new(),
+        up: true,
+        tag: None,
+        dhcp: None,
+    }
+}
+
+pub(super) fn user(number: u8) -> Link {
+    Link::User {
+        mac: format!("02:00:00:00:00:{number:02x}"),
+        cidr: None,
+        forwards: Vec::new(),
+        isolated: false,
+    }
+}
+
+pub(super) fn forwarded(port: u16) -> Link {
+    let forward = Forward { protocol: "tcp".into(), address: "127.0.0.1".into(), port, guest_port: 22 };
+    Link::User { mac: "02:00:00:00:00:01".into(), cidr: None, forwards: vec![forward], isolated: false }
+}
+
+pub(super) fn tap(number: u8) -> Link {
+    Link::Tap { name: format!("tap{number}"), mac: format!("02:00:00:00:01:{number:02x}"), mtu: Some(1400) }
+}

@@ -1,0 +1,1 @@
+//! Places on the PCI bus.

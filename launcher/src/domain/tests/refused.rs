@@ -1,0 +1,189 @@
+//! What cannot be drawn: each is a sentence that names the field, and nothing of a name becomes a part of the drawing.
+
+use super::fixture::{Fixture, cdrom, disk, nic, raw, tap, user};
+use crate::domain::host::Place;
+use crate::domain::{draw, draw_disk};
+use api::launcher::{Format, Link};
+use api::machine::network::Network;
+use api::machine::{Bus, Cache, Disk, Io, Nic, Panic, PciAddress, Target};
+
+fn pci(bus: u8, slot: u8, function: u8) -> Option<PciAddress> {
+    Some(PciAddress { domain: 0, bus, slot, function })
+}
+
+fn with_disk(disk: Disk) -> Fixture {
+    let place = raw(&disk.name);
+    Fixture::bare().disk(disk, place)
+}
+
+#[test]
+fn two_devices_at_one_place_are_both_named() {
+    let fixture = with_disk(Disk { pci_address: pci(1, 0, 0), ..disk("root", Bus::Virtio) });
+    let fixture = fixture.nic(nic("default", Nic::Virtio), user(1));
+    assert_eq!(
+        fixture.refusal(),
+        "disk `root` asks for the PCI address 0000:01:00.0, which interface `default` has; 0000:00:18.0 to \
+         0000:00:1e.0 are free for such wishes"
+    );
+    let chipset = with_disk(Disk { pci_address: pci(0, 0x1f, 2), ..disk("root", Bus::Virtio) });
+    assert!(chipset.refusal().contains("which the chipset has"), "{}", chipset.refusal());
+}
+
+#[test]
+fn a_place_that_does_not_exist() {
+    let at = |address| with_disk(Disk { pci_address: address, ..disk("root", Bus::Virtio) }).refusal();
+    let field = "spec.domain.devices.disks[0].disk.pciAddress: ";
+    assert_eq!(at(pci(0x81, 1, 0)), format!("{field}0000:81:01.0: there are the buses 00 to 20"));
+    assert_eq!(
+        at(pci(3, 1, 0)),
+        format!("{field}0000:03:01.0: bus 03 is a root port, which has only slot 00")
+    );
+    assert!(at(pci(0, 0x18, 3)).starts_with(&format!("{field}nothing stands at function 0")));
+    assert!(at(Some(PciAddress { domain: 1, bus: 0, slot: 3, function: 0 })).contains("domain 0001"));
+    let old = with_disk(Disk { pci_address: pci(1, 0, 0), ..disk("root", Bus::Virtio) }).i440fx();
+    assert!(old.refusal().contains("only bus 00"));
+}
+
+#[test]
+fn more_than_fits() {
+    let mut old = Fixture::bare().i440fx();
+    for n in 0..9 {
+        old = old.nic(nic(&format!("n{n}"), Nic::Virtio), user(n));
+    }
+    assert_eq!(old.refusal(), "interfaces are more than the 8 that fit on an i440fx machine");
+    let mut disks = Fixture::bare();
+    for n in 0..65 {
+        disks = disks.disk(disk(&format!("d{n}"), Bus::Virtio), raw("d"));
+    }
+    assert_eq!(disks.refusal(), "virtio disks are more than the 64 that fit on a q35 machine");
+    let mut sticks = Fixture::bare();
+    for n in 0..16 {
+        sticks = sticks.disk(disk(&format!("d{n}"), Bus::Usb), raw("d"));
+    }
+    assert_eq!(sticks.refusal(), "usb devices are more than the 15 that fit on a usb controller");
+}
+
+#[test]
+fn what_the_file_of_a_disk_cannot_do() {
+    let field = "spec.domain.devices.disks[0]";
+    let refusal = |disk: Disk| with_disk(disk).refusal();
+    let cache = refusal(Disk { cache: Some(Cache::None), ..disk("root", Bus::Virtio) });
+    assert!(cache.starts_with(&format!("{field}.cache: `none` needs")), "{cache}");
+    let io = refusal(Disk { io: Some(Io::Native), ..disk("root", Bus::Virtio) });
+    assert_eq!(io, format!("{field}.io: `native` needs cache `none`"));
+    let lun = refusal(Disk { target: Target::Lun, ..disk("root", Bus::Scsi) });
+    assert!(lun.starts_with(&format!("{field}.lun: ")), "{lun}");
+    let readonly = refusal(Disk { readonly: true, ..disk("root", Bus::Sata) });
+    assert!(readonly.starts_with(&format!("{field}.disk.readonly: ")), "{readonly}");
+    let disc = refusal(cdrom("iso", Bus::Virtio));
+    assert!(disc.starts_with(&format!("{field}.cdrom.bus: ")), "{disc}");
+}
+
+#[test]
+fn what_a_network_in_user_space_cannot_do() {
+    let field = "spec.domain.devices.interfaces[0]";
+    let one = || Fixture::bare().nic(nic("default", Nic::Virtio), user(1));
+    let down = one().with(|machine| machine.interfaces[0].up = false).refusal();
+    assert!(down.starts_with(&format!("{field}.state: ")), "{down}");
+    let v6 = one().with(|machine| {
+        machine.interfaces[0].network = Network::Pod { cidr: None, cidr6: Some("fd10:0:2::/120".into()) };
+    });
+    assert!(v6.refusal().contains("vmIPv6NetworkCIDR: "), "{}", v6.refusal());
+    let mac = |mac: &str| {
+        let link = Link::User { mac: mac.into(), cidr: None, forwards: Vec::new(), isolated: false };
+        Fixture::bare().nic(nic("default", Nic::Virtio), link).refusal()
+    };
+    assert!(mac("02:00:00:00:00:01,romfile=/etc").starts_with(&format!("{field}.macAddress: ")));
+    assert!(mac("01:00:5e:00:00:01").contains("of a group"));
+    assert!(mac("0b:00:5e:00:00:01").contains("of a group"));
+    let network = Link::User {
+        mac: "02:00:00:00:00:01".into(),
+        cidr: Some("10.0.2.0/24,x".into()),
+        forwards: Vec::new(),
+        isolated: true,
+    };
+    assert!(Fixture::bare().nic(nic("default", Nic::Virtio), network).refusal().contains("no network"));
+}
+
+#[test]
+fn what_the_accelerator_and_the_board_cannot_do() {
+    let panic = Fixture::bare().with(|machine| machine.panics = vec![Panic::Isa, Panic::Hyperv]).refusal();
+    assert!(panic.starts_with("spec.domain.devices.panicDevices[1].model: "), "{panic}");
+    let secure = Fixture::bare().efi(true).i440fx().refusal();
+    assert!(secure.starts_with("spec.domain.firmware.bootloader.efi.secureBoot: "), "{secure}");
+    let smm = Fixture::bare().efi(true).with(|machine| machine.features.smm = Some(false)).refusal();
+    assert!(smm.starts_with("spec.domain.features.smm.enabled: "), "{smm}");
+}
+
+#[test]
+fn a_host_that_does_not_say_where_things_are() {
+    let lost = |fixture: Fixture| fixture.on(|host| *host = Fixture::bare().host).refusal();
+    assert_eq!(lost(with_disk(disk("root", Bus::Sata))), "nobody said where disk `root` is on this host");
+    assert!(lost(Fixture::bare().nic(nic("default", Nic::Virtio), tap(1))).contains("interface `default`"));
+    assert!(lost(Fixture::bare().kernel()).contains("the kernel"));
+    assert!(lost(Fixture::bare().efi(false)).contains("the EFI firmware"));
+    let empty = Fixture::bare().disk(disk("root", Bus::Sata), Place::Nothing);
+    assert!(empty.refusal().contains("disk `root`"), "only a drive may be empty");
+}
+
+#[test]
+fn no_name_breaks_out() {
+    let evil = "a'/><disk type='file' x=\"&<>";
+    let fixture = Fixture::bare()
+        .screen()
+        .disk(
+            Disk { serial: Some(evil.into()), ..disk(evil, Bus::Virtio) },
+            Place::File {
+                path: format!("/vm/{evil}").into(),
+                format: Format::Qcow2,
+                backing: vec![(format!("/vm/{evil}/base").into(), Format::Raw)],
+                direct: false,
+                preallocated: false,
+                blocks: None,
+            },
+        )
+        .nic(nic(evil, Nic::Virtio), user(1))
+        .kernel()
+        .with(|machine| {
+            machine.name = evil.into();
+            machine.uid = Some(evil.into());
+            machine.hostname = evil.into();
+            machine.chassis.asset = Some(evil.into());
+        })
+        .on(|host| {
+            host.vnc = format!("/vm/{evil}").into();
+            host.kernel.as_mut().unwrap().args = Some(evil.into());
+        });
+    let xml = fixture.draw();
+    assert_eq!(xml.matches("<disk ").count(), 1, "{xml}");
+    assert!(!xml.contains(evil));
+    let quotes = |line: &str| line.matches('\'').count();
+    assert!(xml.lines().all(|line| quotes(line).is_multiple_of(2)), "{xml}");
+}
+
+#[test]
+fn what_xml_cannot_say_is_an_error() {
+    let fixture =
+        Fixture::bare().kernel().on(|host| host.kernel.as_mut().unwrap().args = Some("a\u{1b}[2Jb".into()));
+    assert_eq!(fixture.refusal(), "cmdline: the character '\\u{1b}' cannot be part of a machine");
+    assert!(draw(&fixture.machine, &fixture.host).is_err());
+}
+
+#[test]
+fn a_path_that_is_no_text_is_an_error() {
+    use std::os::unix::ffi::OsStrExt;
+    let fixture = Fixture::bare().on(|host| host.serial = std::ffi::OsStr::from_bytes(b"/vm/\xff").into());
+    assert!(fixture.refusal().contains("not UTF-8"), "{}", fixture.refusal());
+}
+
+#[test]
+fn one_disk_alone_is_the_one_of_the_whole() {
+    let fixture = Fixture::bare()
+        .disk(disk("root", Bus::Virtio), raw("root"))
+        .disk(cdrom("iso", Bus::Sata), raw("iso"));
+    let whole = fixture.draw();
+    let alone = draw_disk(&fixture.machine, &fixture.host, "iso").unwrap();
+    assert!(alone.lines().all(|line| whole.contains(line)), "{alone}");
+    assert!(alone.starts_with("<disk type='file' device='cdrom'>"), "{alone}");
+    assert!(draw_disk(&fixture.machine, &fixture.host, "other").is_err());
+}

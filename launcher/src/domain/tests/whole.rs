@@ -1,0 +1,233 @@
+//! Whole machines.
+
+use super::fixture::{
+    Fixture, cdrom, cloud_init, container_disk, disk, forwarded, nic, overlay, raw, tap, user,
+};
+use super::golden;
+use crate::domain::host::Place;
+use api::machine::cpu::{Apic, Clock, Feature, Model, Offset, Policy, Timer};
+use api::machine::devices::WatchdogAction;
+use api::machine::{
+    BlockSize, Boot, Bus, Cache, Chassis, Disk, Input, Io, IoThreads, Nic, Panic, PciAddress, Reboot, Target,
+    Watchdog,
+};
+
+fn whole(name: &str, fixture: &Fixture) {
+    golden(&format!("whole/{name}"), &fixture.draw());
+}
+
+#[test]
+fn a_tiny_kernel_with_a_network() {
+    whole("tiny", &Fixture::bare().kernel().nic(nic("default", Nic::Virtio), forwarded(2222)));
+}
+
+#[test]
+fn a_disk_of_an_image_with_its_seed() {
+    let fixture = Fixture::bare()
+        .screen()
+        .disk(container_disk("root", Bus::Virtio), overlay("root"))
+        .disk(cloud_init("seed", Bus::Sata), raw("seed"))
+        .nic(nic("default", Nic::Virtio), user(1));
+    whole("container-disk", &fixture.with(|machine| machine.rng = true));
+}
+
+#[test]
+fn an_installer_and_an_empty_disk() {
+    let fixture = Fixture::bare()
+        .screen()
+        .disk(Disk { boot_order: Some(2), ..disk("root", Bus::Sata) }, raw("root"))
+        .disk(Disk { boot_order: Some(1), ..cdrom("iso", Bus::Sata) }, raw("iso"))
+        .disk(cdrom("tray", Bus::Sata), Place::Nothing);
+    whole("installer", &fixture.with(|machine| machine.start_paused = true));
+}
+
+#[test]
+fn efi() {
+    whole("efi", &Fixture::bare().screen().efi(false).disk(disk("root", Bus::Virtio), raw("root")));
+}
+
+#[test]
+fn efi_with_secure_boot() {
+    whole("efi-secure", &Fixture::bare().screen().efi(true).disk(disk("root", Bus::Virtio), raw("root")));
+}
+
+#[test]
+fn a_board_without_pci_express() {
+    let fixture = Fixture::bare()
+        .i440fx()
+        .screen()
+        .disk(disk("root", Bus::Virtio), raw("root"))
+        .disk(cdrom("iso", Bus::Sata), raw("iso"))
+        .nic(nic("default", Nic::Virtio), forwarded(2223))
+        .nic(nic("old", Nic::Rtl8139), user(2));
+    whole("i440fx", &fixture.with(|machine| machine.panics = vec![Panic::Pvpanic]));
+}
+
+#[test]
+fn disks_on_every_bus() {
+    let buses = [("virtio", Bus::Virtio), ("sata", Bus::Sata), ("scsi", Bus::Scsi), ("usb", Bus::Usb)];
+    let mut fixture = Fixture::bare();
+    for (name, bus) in buses {
+        fixture = fixture.disk(disk(name, bus), raw(name));
+    }
+    for (name, bus) in buses.into_iter().skip(1) {
+        let name = format!("disc-{name}");
+        fixture = fixture.disk(cdrom(&name, bus), raw(&name));
+    }
+    whole("buses", &fixture);
+}
+
+#[test]
+fn so_many_disks_that_a_slot_and_a_controller_are_full() {
+    let mut fixture = Fixture::bare();
+    for n in 0..9 {
+        fixture = fixture.disk(disk(&format!("v{n}"), Bus::Virtio), raw(&format!("v{n}")));
+        fixture = fixture.disk(disk(&format!("s{n}"), Bus::Sata), raw(&format!("s{n}")));
+    }
+    whole("many-disks", &fixture);
+}
+
+#[test]
+fn huge_pages() {
+    let fixture = Fixture::bare().kernel().with(|machine| machine.memory.hugepage = Some(2 << 20));
+    whole("hugepages", &fixture);
+}
+
+#[test]
+fn on_the_processor_itself() {
+    let fixture = Fixture::bare().kvm().screen().disk(disk("root", Bus::Virtio), raw("root"));
+    whole("kvm", &fixture.with(|machine| machine.panics = vec![Panic::Hyperv]));
+}
+
+#[test]
+fn taps_of_every_model() {
+    let mut fixture = Fixture::bare();
+    let models = [Nic::Virtio, Nic::E1000, Nic::E1000e, Nic::Ne2kPci, Nic::Pcnet, Nic::Rtl8139];
+    for (n, model) in models.into_iter().enumerate() {
+        fixture = fixture.nic(nic(&format!("net{n}"), model), tap(n as u8));
+    }
+    whole("taps", &fixture.with(|machine| machine.network_multi_queue = true));
+}
+
+#[test]
+fn networks_of_every_model_in_user_space() {
+    let mut fixture = Fixture::bare();
+    let models = [Nic::Virtio, Nic::E1000, Nic::E1000e, Nic::Ne2kPci, Nic::Pcnet, Nic::Rtl8139];
+    for (n, model) in models.into_iter().enumerate() {
+        fixture = fixture.nic(nic(&format!("net{n}"), model), user(n as u8));
+    }
+    whole("user-networks", &fixture.with(|machine| machine.interfaces[0].boot_order = Some(1)));
+}
+
+#[test]
+fn devices_that_an_old_guest_knows() {
+    let fixture = Fixture::bare()
+        .disk(disk("root", Bus::Virtio), raw("root"))
+        .disk(disk("data", Bus::Scsi), raw("data"))
+        .nic(nic("default", Nic::Virtio), user(1))
+        .nic(nic("tapped", Nic::Virtio), tap(1));
+    whole(
+        "transitional",
+        &fixture.with(|machine| {
+            machine.virtio_transitional = true;
+            machine.rng = true;
+            machine.inputs = vec![Input { name: "tablet".into(), virtio: true }];
+        }),
+    );
+}
+
+#[test]
+fn nothing_that_comes_later() {
+    let fixture = Fixture::bare()
+        .disk(disk("root", Bus::Virtio), raw("root"))
+        .nic(nic("default", Nic::Virtio), user(1));
+    whole("no-hotplug", &fixture.with(|machine| machine.no_hotplug = true));
+}
+
+#[test]
+fn everything_at_once() {
+    let everything = Fixture::bare()
+        .screen()
+        .efi(false)
+        .disk(
+            Disk {
+                boot_order: Some(1),
+                serial: Some("CVLY623300HK240D".into()),
+                dedicated_io_thread: true,
+                block_size: Some(BlockSize::Custom {
+                    logical: 4096,
+                    physical: 4096,
+                    discard_granularity: Some(65536),
+                }),
+                ..container_disk("root", Bus::Virtio)
+            },
+            overlay("root"),
+        )
+        .disk(
+            Disk { cache: Some(Cache::WriteBack), io: Some(Io::Threads), ..disk("data", Bus::Virtio) },
+            raw("data"),
+        )
+        .disk(
+            Disk {
+                pci_address: Some(PciAddress { domain: 0, bus: 0, slot: 0x18, function: 0 }),
+                shareable: true,
+                ..disk("shared", Bus::Virtio)
+            },
+            raw("shared"),
+        )
+        .disk(disk("scsi", Bus::Scsi), raw("scsi"))
+        .disk(disk("stick", Bus::Usb), raw("stick"))
+        .disk(Disk { target: Target::CdRom { open: true }, ..cdrom("iso", Bus::Sata) }, raw("iso"))
+        .disk(cloud_init("seed", Bus::Sata), raw("seed"))
+        .nic(nic("default", Nic::Virtio), forwarded(2224))
+        .nic(nic("second", Nic::E1000e), user(2));
+    whole(
+        "everything",
+        &everything.with(|machine| {
+            machine.uid = Some("0d0a3bd5-6a6b-4b0b-9e6b-1b7c6c1f4b0e".into());
+            machine.memory.guest = 256 << 20;
+            machine.cpu.cores = 2;
+            machine.cpu.max_sockets = Some(4);
+            machine.cpu.model = Model::Named("Nehalem".into());
+            machine.cpu.features = vec![
+                Feature { name: "aes".into(), policy: Policy::Require },
+                Feature { name: "vmx".into(), policy: Policy::Disable },
+            ];
+            machine.firmware.serial = Some("a-serial".into());
+            machine.chassis = Chassis {
+                manufacturer: Some("Coracle & Sons".into()),
+                asset: Some("7".into()),
+                ..Chassis::default()
+            };
+            machine.features.apic = Some(Apic { eoi: Some(true) });
+            machine.features.smm = Some(true);
+            machine.features.kvm_hidden = Some(true);
+            machine.clock = Some(Clock {
+                offset: Offset::Utc(Some(3600)),
+                timers: vec![
+                    Timer { name: "hpet", present: false, tick_policy: None, track: None },
+                    Timer { name: "pit", present: true, tick_policy: Some("delay".into()), track: None },
+                    Timer {
+                        name: "rtc",
+                        present: true,
+                        tick_policy: Some("catchup".into()),
+                        track: Some("guest".into()),
+                    },
+                ],
+            });
+            machine.interfaces[0].boot_order = Some(2);
+            machine.interfaces[0].acpi_index = Some(7);
+            machine.inputs = vec![
+                Input { name: "tablet".into(), virtio: false },
+                Input { name: "touch".into(), virtio: true },
+            ];
+            machine.rng = true;
+            machine.watchdog = Some(Watchdog { name: "dog".into(), action: WatchdogAction::Reset });
+            machine.panics = vec![Panic::Isa, Panic::Pvpanic];
+            machine.block_multi_queue = true;
+            machine.io_threads = IoThreads::Auto;
+            machine.reboot = Reboot::Terminate;
+            machine.firmware.boot = Boot::Efi { secure: false, persistent: true };
+        }),
+    );
+}

@@ -1,0 +1,19 @@
+//! A watchdog: what happens when the guest stops stroking it.
+
+use super::seats::Seat;
+use super::xml::Element;
+use super::{Drawing, alias};
+use api::machine::devices::WatchdogAction;
+
+impl Drawing<'_> {
+    pub(super) fn watchdog(&self) -> Option<Element> {
+        let watchdog = self.machine.watchdog.as_ref()?;
+        let action = match watchdog.action {
+            WatchdogAction::Poweroff => "poweroff",
+            WatchdogAction::Reset => "reset",
+            WatchdogAction::Shutdown => "shutdown",
+        };
+        let element = Element::new("watchdog").at("model", "i6300esb").at("action", action);
+        Some(element.and(alias(&watchdog.name)).with(self.places.element(Seat::Watchdog)))
+    }
+}
