@@ -65,3 +65,27 @@ impl fmt::Display for Fault {
         }
     }
 }
+
+/// The faults of an object that stands inside another one: `spec.…` becomes `spec.template.spec.…` with the prefix
+/// `spec.template.`, in fields and in sentences. [`crate::machine::Settings::at`] says the place from the beginning.
+pub fn prefixed(faults: Vec<Fault>, prefix: &str) -> Vec<Fault> {
+    let inside = |text: &str| {
+        let mut result = String::new();
+        let mut rest = text;
+        while let Some(found) = rest.find("spec.") {
+            let before = rest[..found].chars().next_back().or(result.chars().next_back());
+            result.push_str(&rest[..found]);
+            // Not the end of another word.
+            if before.is_none_or(|c| !c.is_alphanumeric() && c != '.') {
+                result.push_str(prefix);
+            }
+            result.push_str("spec.");
+            rest = &rest[found + "spec.".len()..];
+        }
+        result.push_str(rest);
+        result
+    };
+    let change =
+        |fault: Fault| Fault { field: inside(&fault.field), message: inside(&fault.message), ..fault };
+    faults.into_iter().map(change).collect()
+}

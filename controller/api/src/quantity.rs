@@ -188,10 +188,7 @@ fn shifted(whole: &str, fraction: &str, power: i32) -> Option<i128> {
         return None;
     }
     let kept = usize::try_from(kept).unwrap_or(0);
-    let number = digits()
-        .chain(std::iter::repeat(0))
-        .take(kept)
-        .try_fold(0_i128, |number, digit| push(number, digit))?;
+    let number = digits().chain(std::iter::repeat(0)).take(kept).try_fold(0_i128, push)?;
     let left_over = digits().skip(kept).any(|digit| digit != 0);
     number.checked_add(i128::from(left_over))
 }

@@ -9,6 +9,7 @@
 //! field documentation says. What belongs to placement (selectors, affinities, tolerations, probes) is not here; nor is
 //! what only the place of running knows (paths, taps): that is [`crate::launcher::Resolved`].
 
+mod check;
 pub mod cpu;
 pub mod devices;
 pub mod disk;
@@ -16,6 +17,7 @@ pub mod firmware;
 pub mod network;
 pub mod volume;
 
+pub use check::{Gates, Settings, guest_memory, topology};
 pub use cpu::{Clock, Cpu, Features, Memory, Timer};
 pub use devices::{Input, Panic, Video, Watchdog};
 pub use disk::{BlockSize, Bus, Cache, Disk, ErrorPolicy, Io, Target};

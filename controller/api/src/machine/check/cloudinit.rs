@@ -1,0 +1,129 @@
+//! What cloud-init is told.
+
+use super::super::CloudInit;
+use super::super::volume::Text;
+use super::Check;
+use super::volume::required_name;
+use crate::meta::LocalReference;
+use crate::vmi;
+use crate::wire::Path;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+/// What is longer must be a secret.
+const LIMIT: usize = 2048;
+
+/// The form of a seed.
+#[derive(Clone, Copy)]
+pub(super) enum Seed {
+    NoCloud,
+    ConfigDrive,
+}
+
+impl Seed {
+    fn field(self) -> &'static str {
+        match self {
+            Seed::NoCloud => "cloudInitNoCloud",
+            Seed::ConfigDrive => "cloudInitConfigDrive",
+        }
+    }
+}
+
+/// One of the two texts: where it may stand, and the words of its faults.
+struct Part<'a> {
+    plain: &'a Option<String>,
+    base64: &'a Option<String>,
+    secret: &'a Option<LocalReference>,
+    base64_field: &'a str,
+    secret_field: &'a str,
+    only_one: &'a str,
+    name: &'a str,
+    advice: &'a str,
+}
+
+pub(super) fn cloud_init(
+    source: &vmi::CloudInit,
+    seed: Seed,
+    volume: &Path,
+    check: &mut Check<'_>,
+) -> Option<CloudInit> {
+    let vmi::CloudInit {
+        secret_ref,
+        user_data_base64,
+        user_data,
+        network_data_secret_ref,
+        network_data_base64,
+        network_data,
+        other: _,
+    } = source;
+    let at = volume.child(seed.field());
+    let user = Part {
+        plain: user_data,
+        base64: user_data_base64,
+        secret: secret_ref,
+        base64_field: "userDataBase64",
+        secret_field: "secretRef",
+        only_one: "userdatasource",
+        name: "userdata",
+        advice: "UserDataSecretRef",
+    };
+    let network = Part {
+        plain: network_data,
+        base64: network_data_base64,
+        secret: network_data_secret_ref,
+        base64_field: "networkDataBase64",
+        secret_field: "networkDataSecretRef",
+        only_one: "networkdata source",
+        name: "networkdata",
+        advice: "NetworkDataSecretRef",
+    };
+    let faults = check.faults.len();
+    let user_data = text_of(&user, &at, check);
+    let network_data = text_of(&network, &at, check);
+    if check.faults.len() > faults {
+        return None;
+    }
+    if user_data.is_none() && network_data.is_none() {
+        check.required(
+            &at,
+            format!("{at} must have at least one userdatasource or one networkdatasource set."),
+        );
+    }
+    Some(CloudInit { user_data, network_data })
+}
+
+fn text_of(part: &Part<'_>, at: &Path, check: &mut Check<'_>) -> Option<Text> {
+    let said = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    let (plain, base64) = (said(part.plain), said(part.base64));
+    let count =
+        [plain.is_some(), base64.is_some(), part.secret.is_some()].iter().filter(|&&there| there).count();
+    if count > 1 {
+        check.invalid(at, format!("{at} must have only one {} set.", part.only_one));
+        return None;
+    }
+    if let Some(LocalReference { name, other: _ }) = part.secret {
+        let name = required_name(name, &at.child(part.secret_field).child("name"), check);
+        return Some(Text::Secret(name));
+    }
+    let bytes = match (plain, base64) {
+        (Some(text), _) => text.into_bytes(),
+        (None, Some(mut text)) => {
+            text.retain(|c| !matches!(c, '\r' | '\n'));
+            match STANDARD.decode(text) {
+                Ok(bytes) => bytes,
+                Err(_) => {
+                    let at = at.child(part.base64_field);
+                    check.invalid(&at, format!("{at} is not a valid base64 value."));
+                    return None;
+                }
+            }
+        }
+        (None, None) => return None,
+    };
+    if bytes.len() > LIMIT {
+        let Part { name, advice, .. } = part;
+        let message = format!("{at} {name} exceeds {LIMIT} byte limit. Should use {advice} for larger data.");
+        check.invalid(at, message);
+    }
+    Some(Text::Inline(bytes))
+}

@@ -1,0 +1,139 @@
+//! Processors.
+
+use super::super::Cpu;
+use super::super::cpu::{Feature, Model, Policy};
+use super::{Check, text};
+use crate::vmi;
+use crate::wire::Path;
+use std::collections::BTreeSet;
+
+/// The most processors that QEMU gives a PC.
+const MOST: u32 = 4096;
+
+/// Sockets, cores and threads: what is said of them, else a socket for each processor of the limit or the request, else
+/// one of each.
+pub fn topology(domain: &vmi::Domain) -> (u32, u32, u32) {
+    let said = |of: fn(&vmi::Cpu) -> Option<u32>| domain.cpu.as_ref().and_then(of).filter(|&n| n > 0);
+    let (sockets, cores, threads) = (said(|cpu| cpu.sockets), said(|cpu| cpu.cores), said(|cpu| cpu.threads));
+    if sockets.or(cores).or(threads).is_some() {
+        return (sockets.unwrap_or(1), cores.unwrap_or(1), threads.unwrap_or(1));
+    }
+    let resources = domain.resources.as_ref();
+    let amount = resources.and_then(|of| of.limits.get("cpu").or_else(|| of.requests.get("cpu")));
+    let sockets = amount.and_then(|amount| u32::try_from(amount.whole()?).ok());
+    (sockets.unwrap_or(1).max(1), 1, 1)
+}
+
+pub(super) fn cpu(domain: &vmi::Domain, at: &Path, check: &mut Check<'_>) -> Cpu {
+    let at = at.child("cpu");
+    let (sockets, cores, threads) = topology(domain);
+    let count = sockets.checked_mul(cores).and_then(|n| n.checked_mul(threads));
+    if count.is_none_or(|count| count > MOST) {
+        check.invalid(
+            &at,
+            format!("{sockets} sockets of {cores} cores of {threads} threads are more than {MOST}"),
+        );
+    }
+    let empty = vmi::Cpu::default();
+    let vmi::Cpu {
+        cores: _,
+        sockets: _,
+        max_sockets,
+        threads: _,
+        model,
+        features,
+        dedicated_cpu_placement,
+        numa,
+        isolate_emulator_thread,
+        realtime,
+        other: _,
+    } = domain.cpu.as_ref().unwrap_or(&empty);
+
+    check.not_yet_on(*dedicated_cpu_placement, at.child("dedicatedCpuPlacement"));
+    if *isolate_emulator_thread == Some(true) {
+        let at = at.child("isolateEmulatorThread");
+        if *dedicated_cpu_placement == Some(true) {
+            check.not_yet(at);
+        } else {
+            let message =
+                "IsolateEmulatorThread should be only set in combination with DedicatedCPUPlacement";
+            check.invalid(at, message);
+        }
+    }
+    check.not_yet_some(numa, at.child("numa"));
+    check.not_yet_some(realtime, at.child("realtime"));
+
+    let max_sockets = max_sockets.filter(|&n| n > 0);
+    if let Some(most) = max_sockets {
+        if sockets > most {
+            check.invalid(
+                at.child("sockets"),
+                "Number of sockets in CPU topology is greater than the maximum sockets allowed",
+            );
+        }
+        if most.checked_mul(cores).and_then(|n| n.checked_mul(threads)).is_none_or(|count| count > MOST) {
+            let message =
+                format!("{most} sockets of {cores} cores of {threads} threads are more than {MOST}");
+            check.invalid(at.child("maxSockets"), message);
+        }
+    }
+    Cpu {
+        sockets,
+        cores,
+        threads,
+        max_sockets,
+        model: model_of(text::said(model), &at, check),
+        features: features_of(features, &at.child("features"), check),
+    }
+}
+
+fn model_of(model: Option<&str>, at: &Path, check: &mut Check<'_>) -> Model {
+    match model {
+        None | Some("host-model") => Model::HostModel,
+        Some("host-passthrough") => Model::HostPassthrough,
+        Some(name) => {
+            if !is_name(name) {
+                let at = at.child("model");
+                check.invalid(&at, format!("{at} {name:?} is not the name of a processor"));
+            }
+            Model::Named(name.to_owned())
+        }
+    }
+}
+
+fn features_of(features: &[vmi::CpuFeature], at: &Path, check: &mut Check<'_>) -> Vec<Feature> {
+    let mut names = BTreeSet::new();
+    let mut result = Vec::new();
+    for (i, vmi::CpuFeature { name, policy, other: _ }) in features.iter().enumerate() {
+        let at = at.index(i);
+        if !is_name(name) {
+            check.invalid(
+                at.child("name"),
+                format!("{at} {name:?} is not the name of a feature of a processor"),
+            );
+        } else if !names.insert(name) {
+            check.duplicate(at.child("name"), format!("CPU feature {name} is given twice"));
+        }
+        let policy = match text::said(policy) {
+            None | Some("require") => Policy::Require,
+            Some("force") => Policy::Force,
+            Some("optional") => Policy::Optional,
+            Some("disable") => Policy::Disable,
+            Some("forbid") => Policy::Forbid,
+            Some(other) => {
+                let message = format!("CPU feature {name} uses policy {other} that is not supported.");
+                check.invalid(at.child("policy"), message);
+                Policy::Require
+            }
+        };
+        result.push(Feature { name: name.clone(), policy });
+    }
+    result
+}
+
+/// The letters of which libvirt makes names of processors and their features.
+fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 64
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '+'))
+}

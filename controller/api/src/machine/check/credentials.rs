@@ -1,0 +1,104 @@
+//! Keys and passwords that are handed to the guest.
+
+use super::super::{Credential, KeyWay, Volume};
+use super::Check;
+use super::volume::{Volumes, required_name};
+use crate::meta::Empty;
+use crate::vmi;
+use crate::wire::Path;
+
+pub(super) fn credentials(
+    credentials: &[vmi::AccessCredential],
+    volumes: &Volumes<'_>,
+    at: &Path,
+    check: &mut Check<'_>,
+) -> Vec<Credential> {
+    let mut result = Vec::new();
+    for (i, vmi::AccessCredential { ssh_public_key, user_password, other: _ }) in
+        credentials.iter().enumerate()
+    {
+        let at = at.child("accessCredentials").index(i);
+        match (ssh_public_key, user_password) {
+            (Some(keys), None) => result.extend(ssh(keys, volumes, &at.child("sshPublicKey"), check)),
+            (None, Some(passwords)) => result.extend(password(passwords, &at.child("userPassword"), check)),
+            _ => {
+                check.invalid(&at, format!("{at} must have exactly one of sshPublicKey and userPassword set"))
+            }
+        }
+    }
+    result
+}
+
+fn ssh(
+    keys: &vmi::SshPublicKey,
+    volumes: &Volumes<'_>,
+    at: &Path,
+    check: &mut Check<'_>,
+) -> Option<Credential> {
+    let vmi::SshPublicKey { source, propagation_method, other: _ } = keys;
+    let secret = secret_of(source, at, check)?;
+    let vmi::SshPropagation { config_drive, no_cloud, qemu_guest_agent, other: _ } = propagation_method;
+    let way_at = at.child("propagationMethod");
+    // A volume with a fault is unknown here: it has been spoken of.
+    let has = |wanted: fn(&Volume) -> bool| volumes.values().any(|volume| volume.as_ref().is_none_or(wanted));
+    let way = match (config_drive, no_cloud, qemu_guest_agent) {
+        (Some(Empty { other: _ }), None, None) => {
+            if !has(|volume| matches!(volume, Volume::ConfigDrive(_))) {
+                let message = format!(
+                    "{at} requires a cloudInitConfigDrive volume to exist when the configDrive propagationMethod is in use."
+                );
+                check.invalid(way_at.child("configDrive"), message);
+            }
+            KeyWay::ConfigDrive
+        }
+        (None, Some(Empty { other: _ }), None) => {
+            if !has(|volume| matches!(volume, Volume::NoCloud(_))) {
+                let message = format!(
+                    "{at} requires a cloudInitNoCloud volume to exist when the noCloud propagationMethod is in use."
+                );
+                check.invalid(way_at.child("noCloud"), message);
+            }
+            KeyWay::NoCloud
+        }
+        (None, None, Some(vmi::AgentUsers { users, other: _ })) => {
+            let at = way_at.child("qemuGuestAgent").child("users");
+            if users.is_empty() {
+                check.required(
+                    &at,
+                    format!("{at} requires at least one user to be present in the users list"),
+                );
+            }
+            for (i, user) in users.iter().enumerate() {
+                if user.is_empty() || super::text::not_plain(user).is_some() {
+                    check.invalid(at.index(i), format!("{at} {user:?} is not the name of a user"));
+                }
+            }
+            KeyWay::Agent(users.clone())
+        }
+        _ => {
+            check.invalid(&way_at, format!("{at} must have exactly one propagationMethod set"));
+            return None;
+        }
+    };
+    Some(Credential::SshKeys { secret, way })
+}
+
+fn password(passwords: &vmi::UserPassword, at: &Path, check: &mut Check<'_>) -> Option<Credential> {
+    let vmi::UserPassword { source, propagation_method, other: _ } = passwords;
+    let vmi::PasswordPropagation { qemu_guest_agent, other: _ } = propagation_method;
+    if qemu_guest_agent.is_none() {
+        let way_at = at.child("propagationMethod");
+        check.required(way_at, format!("{at} must have exactly one propagationMethod set"));
+    }
+    Some(Credential::Passwords { secret: secret_of(source, at, check)? })
+}
+
+fn secret_of(source: &vmi::SecretChoice, at: &Path, check: &mut Check<'_>) -> Option<String> {
+    let vmi::SecretChoice { secret, other: _ } = source;
+    let at = at.child("source");
+    let Some(vmi::SecretName { secret_name, other: _ }) = secret else {
+        check.required(&at, format!("{at} must have exactly one source set"));
+        return None;
+    };
+    Some(required_name(&Some(secret_name.clone()), &at.child("secret").child("secretName"), check))
+}

@@ -1,0 +1,182 @@
+//! The smaller devices, and those that are refused.
+
+use super::super::devices::WatchdogAction;
+use super::super::{Input, Panic, Serial, Video, Watchdog};
+use super::Check;
+use crate::meta::ObjectMeta;
+use crate::vmi::{self, Devices, InputBus, InputType, PanicModel};
+use crate::wire::Path;
+use std::collections::BTreeSet;
+
+/// An EFI guest gets the screen of a BIOS guest.
+const VGA_FOR_EFI: &str = "kubevirt.io/vga-display-efi-x86";
+/// The models of screens that there are.
+const SCREENS: [&str; 5] = ["vga", "virtio", "bochs", "cirrus", "ramfb"];
+
+/// The smaller devices.
+pub(super) struct Small {
+    pub(super) inputs: Vec<Input>,
+    pub(super) watchdog: Option<Watchdog>,
+    pub(super) video: Option<Video>,
+    pub(super) panics: Vec<Panic>,
+}
+
+pub(super) fn small(devices: &Devices, metadata: &ObjectMeta, at: &Path, check: &mut Check<'_>) -> Small {
+    let at = at.child("devices");
+    let Devices {
+        use_virtio_transitional: _, // the caller
+        disable_hotplug: _,         // the caller
+        disks: _,                   // disk.rs
+        watchdog,
+        interfaces: _, // interface.rs
+        inputs,
+        autoattach_pod_interface: _, // the defaults
+        autoattach_graphics_device,
+        autoattach_serial_console: _, // `serial`
+        log_serial_console: _,        // `serial`
+        autoattach_mem_balloon: _,    // the caller
+        autoattach_input_device: _,   // the defaults
+        autoattach_vsock,
+        rng: _,                          // the caller
+        block_multi_queue: _,            // the caller
+        network_interface_multiqueue: _, // the caller
+        gpus,
+        downward_metrics,
+        panic_devices,
+        filesystems,
+        host_devices,
+        client_passthrough,
+        sound,
+        tpm,
+        video,
+        other: _,
+    } = devices;
+    check.not_yet_on(*autoattach_vsock, at.child("autoattachVSOCK"));
+    check.not_yet_each(gpus, &at.child("gpus"));
+    check.not_yet_some(downward_metrics, at.child("downwardMetrics"));
+    check.not_yet_each(filesystems, &at.child("filesystems"));
+    check.not_yet_each(host_devices, &at.child("hostDevices"));
+    check.not_yet_some(client_passthrough, at.child("clientPassthrough"));
+    check.not_yet_some(sound, at.child("sound"));
+    if let Some(vmi::Tpm { enabled, persistent: _, other: _ }) = tpm {
+        check.not_yet_on(Some(enabled.unwrap_or(true)), at.child("tpm"));
+    }
+
+    let screen = autoattach_graphics_device.unwrap_or(true);
+    let vga = metadata.annotations.contains_key(VGA_FOR_EFI);
+    Small {
+        inputs: input_devices(inputs, &at.child("inputs"), check),
+        watchdog: watchdog.as_ref().and_then(|watchdog| watchdog_of(watchdog, &at.child("watchdog"), check)),
+        video: screen_of(video.as_ref(), screen, vga, &at.child("video"), check),
+        panics: panic_devices
+            .iter()
+            .enumerate()
+            .map(|(i, device)| panic(device, &at.child("panicDevices").index(i), check))
+            .collect(),
+    }
+}
+
+/// The serial console.
+pub(super) fn serial(devices: &Devices, at: &Path, check: &mut Check<'_>) -> Option<Serial> {
+    if devices.autoattach_serial_console.unwrap_or(true) {
+        return Some(Serial { log: devices.log_serial_console.unwrap_or(true) });
+    }
+    if devices.log_serial_console == Some(true) {
+        let at = at.child("devices").child("logSerialConsole");
+        check.invalid(at, "there is no serial console to keep a log of: autoattachSerialConsole is false");
+    }
+    None
+}
+
+fn input_devices(inputs: &[vmi::Input], at: &Path, check: &mut Check<'_>) -> Vec<Input> {
+    let mut names = BTreeSet::new();
+    let mut result = Vec::new();
+    for (i, vmi::Input { bus, r#type, name, other: _ }) in inputs.iter().enumerate() {
+        let at = at.index(i);
+        if !matches!(bus, None | Some(InputBus::Usb | InputBus::Virtio)) {
+            check.invalid(at.child("bus"), "Input device can have only virtio or usb bus.");
+        }
+        if *r#type != InputType::Tablet {
+            check.invalid(at.child("type"), "Input device can have only tablet type.");
+        }
+        if !names.insert(name) {
+            check.duplicate(at.child("name"), format!("input device {name:?} is given twice"));
+        }
+        result.push(Input { name: name.clone(), virtio: *bus == Some(InputBus::Virtio) });
+    }
+    result
+}
+
+fn watchdog_of(watchdog: &vmi::Watchdog, at: &Path, check: &mut Check<'_>) -> Option<Watchdog> {
+    let vmi::Watchdog { name, i6300esb, diag288, other: _ } = watchdog;
+    if let Some(vmi::Diag288 { action: _, other: _ }) = diag288 {
+        check.not_supported(at.child("diag288"), "a watchdog of s390x, which a machine of amd64 cannot have");
+        return None;
+    }
+    let Some(vmi::I6300esb { action, other: _ }) = i6300esb else {
+        check.required(at, format!("{at} must have a model, like i6300esb"));
+        return None;
+    };
+    let action = match action {
+        Some(vmi::WatchdogAction::Poweroff) => WatchdogAction::Poweroff,
+        None | Some(vmi::WatchdogAction::Reset) => WatchdogAction::Reset,
+        Some(vmi::WatchdogAction::Shutdown) => WatchdogAction::Shutdown,
+        Some(vmi::WatchdogAction::Other(word)) => {
+            let at = at.child("i6300esb").child("action");
+            let message = format!(
+                "{at} is set with an unrecognized option: {word}, must be one of: [poweroff reset shutdown]"
+            );
+            check.invalid(&at, message);
+            WatchdogAction::Reset
+        }
+    };
+    Some(Watchdog { name: name.clone(), action })
+}
+
+fn screen_of(
+    video: Option<&vmi::VideoDevice>,
+    there: bool,
+    vga: bool,
+    at: &Path,
+    check: &mut Check<'_>,
+) -> Option<Video> {
+    let model = video.and_then(|vmi::VideoDevice { r#type, other: _ }| super::text::said(r#type));
+    if !there {
+        if model.is_some() {
+            check
+                .invalid(at, "there is no screen that could have a model: autoattachGraphicsDevice is false");
+        }
+        return None;
+    }
+    Some(match model {
+        None if vga => Video::Model("vga".to_owned()),
+        None => Video::Default,
+        Some(model) => {
+            if !SCREENS.contains(&model) {
+                let (at, known) = (at.child("type"), SCREENS.join(" "));
+                check.invalid(
+                    &at,
+                    format!("{at} is set with an unrecognized model {model}, must be one of: [{known}]"),
+                );
+            }
+            Video::Model(model.to_owned())
+        }
+    })
+}
+
+fn panic(device: &vmi::PanicDevice, at: &Path, check: &mut Check<'_>) -> Panic {
+    let vmi::PanicDevice { model, other: _ } = device;
+    match model {
+        None | Some(PanicModel::Hyperv) => Panic::Hyperv,
+        Some(PanicModel::Isa) => Panic::Isa,
+        Some(PanicModel::Pvpanic) => Panic::Pvpanic,
+        Some(PanicModel::Other(word)) => {
+            let at = at.child("model");
+            let message = format!(
+                "{at} is set with an unrecognized model {word}, must be one of: [hyperv isa pvpanic]"
+            );
+            check.invalid(&at, message);
+            Panic::Hyperv
+        }
+    }
+}

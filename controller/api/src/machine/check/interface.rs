@@ -1,0 +1,271 @@
+//! Network interfaces.
+
+use super::super::network::{Dhcp, Network};
+use super::super::{Binding, Interface, Nic, Port, Protocol};
+use super::disk::Taken;
+use super::network::Networks;
+use super::{Check, text};
+use crate::vmi;
+use crate::wire::Path;
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+/// The address of the bridge in the pod.
+const RESERVED: &str = "02:00:00:00:00:00";
+
+pub(super) fn interfaces(
+    interfaces: &[vmi::Interface],
+    networks: &Networks<'_>,
+    taken: &mut Taken,
+    devices: &Path,
+    check: &mut Check<'_>,
+) -> Vec<Interface> {
+    let mut names = BTreeSet::new();
+    let mut indices = BTreeSet::new();
+    let mut result = Vec::new();
+    for (i, interface) in interfaces.iter().enumerate() {
+        let at = devices.child("interfaces").index(i);
+        let (name, name_at) = (interface.name.as_str(), at.child("name"));
+        let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        if name.is_empty() || !name.chars().all(letter) {
+            let message = "Network interface name can only contain alphabetical characters, numbers, dashes (-) or \
+                           underscores (_)";
+            check.invalid(&name_at, message);
+        }
+        if !networks.contains_key(name) {
+            check.not_found(&name_at, format!("{name_at} '{name}' not found."));
+        }
+        if !names.insert(name) {
+            check.duplicate(&name_at, "Only one interface can be connected to one specific network");
+        }
+        let network = networks.get(name).cloned().flatten();
+        if let Some(interface) = interface_of(interface, network, taken, &at, check) {
+            if interface.acpi_index.is_some_and(|index| !indices.insert(index)) {
+                check.duplicate(at.child("acpiIndex"), "this index is already used by a different interface");
+            }
+            result.push(interface);
+        }
+    }
+    result
+}
+
+fn interface_of(
+    interface: &vmi::Interface,
+    network: Option<Network>,
+    taken: &mut Taken,
+    at: &Path,
+    check: &mut Check<'_>,
+) -> Option<Interface> {
+    let vmi::Interface {
+        name,
+        model,
+        bridge,
+        slirp,
+        masquerade,
+        sriov,
+        macvtap,
+        passt,
+        passt_binding,
+        binding,
+        ports,
+        port_ranges,
+        mac_address,
+        boot_order,
+        pci_address,
+        dhcp_options,
+        tag,
+        acpi_index,
+        state,
+        other: _,
+    } = interface;
+    let gone = [
+        (slirp, "slirp", "Slirp interface support has been discontinued since v1.3"),
+        (macvtap, "macvtap", "Macvtap network binding has been discontinued since v1.3"),
+        (passt, "passt", "Passt network binding has been discontinued since v1.3"),
+    ];
+    for (binding, field, message) in gone {
+        if binding.is_some() {
+            check.not_supported(at.child(field), message);
+        }
+    }
+    check.not_yet_some(sriov, at.child("sriov"));
+    check.not_yet_some(passt_binding, at.child("passtBinding"));
+    check.not_yet_some(binding, at.child("binding"));
+    let methods = [bridge, slirp, masquerade, sriov, macvtap, passt, passt_binding];
+    let count = methods.iter().filter(|method| method.is_some()).count() + usize::from(binding.is_some());
+    if count != 1 {
+        let message =
+            format!("logical {name} interface must have exactly one binding method or binding plugin");
+        check.invalid(at, message);
+        return None;
+    }
+    let binding = if masquerade.is_some() { Binding::Masquerade } else { Binding::Bridge };
+    let on_pod = matches!(network, None | Some(Network::Pod { .. }));
+    if masquerade.is_some() && !on_pod {
+        check.invalid(at.child("name"), "Masquerade interface only implemented with pod network");
+    }
+    if bridge.is_some()
+        && matches!(network, Some(Network::Pod { .. }))
+        && !check.settings.bridge_on_pod_network
+    {
+        check.invalid(
+            at.child("name"),
+            "Bridge on pod network configuration is not enabled under kubevirt-config",
+        );
+    }
+    check.not_yet_each(port_ranges, &at.child("portRanges"));
+    if let Some(why) = text::said(tag).and_then(text::not_plain) {
+        check.invalid(at.child("tag"), format!("{at}.tag {why}"));
+    }
+    let acpi_index = acpi_index.filter(|&index| index != 0).and_then(|index| {
+        let right = u32::try_from(index).ok().filter(|index| *index <= 16_383);
+        if right.is_none() {
+            check.invalid(at.child("acpiIndex"), format!("{at}.acpiIndex must be from 1 to 16383"));
+        }
+        right
+    });
+    Some(Interface {
+        name: name.clone(),
+        model: model_of(text::said(model), at, check),
+        binding,
+        // One without a network has a fault, and is not handed out.
+        network: network.unwrap_or(Network::Pod { cidr: None, cidr6: None }),
+        mac: mac(text::said(mac_address), at, check),
+        boot_order: taken.boot_order(*boot_order, at, check),
+        pci_address: text::said(pci_address)
+            .and_then(|written| taken.pci_address(written, "interface", at, &at.child("pciAddress"), check)),
+        acpi_index,
+        ports: ports_of(ports, &at.child("ports"), check),
+        up: is_up(state.as_ref(), at, check),
+        tag: text::said(tag).map(str::to_owned),
+        dhcp: dhcp_options.as_ref().map(|options| dhcp(options, &at.child("dhcpOptions"), check)),
+    })
+}
+
+fn model_of(model: Option<&str>, at: &Path, check: &mut Check<'_>) -> Nic {
+    match model {
+        None | Some("virtio") => Nic::Virtio,
+        Some("e1000") => Nic::E1000,
+        Some("e1000e") => Nic::E1000e,
+        Some("igb") => Nic::Igb,
+        Some("ne2k_pci") => Nic::Ne2kPci,
+        Some("pcnet") => Nic::Pcnet,
+        Some("rtl8139") => Nic::Rtl8139,
+        Some(other) => {
+            let message = format!("interface {at}.name uses model {other} that is not supported.");
+            check.not_supported(at.child("model"), message);
+            Nic::Virtio
+        }
+    }
+}
+
+fn mac(written: Option<&str>, at: &Path, check: &mut Check<'_>) -> Option<String> {
+    let written = written?;
+    let mac_at = at.child("macAddress");
+    let Some(mac) = text::mac(written) else {
+        check.invalid(&mac_at, format!("interface {at}.name has malformed MAC address ({written})."));
+        return None;
+    };
+    let is_group = u8::from_str_radix(&mac[..2], 16).is_ok_and(|first| first % 2 == 1);
+    if mac == RESERVED {
+        let message =
+            "The requested MAC address is reserved for the in-pod bridge. Please choose another one.";
+        check.invalid(&mac_at, message);
+    } else if is_group || mac == "00:00:00:00:00:00" {
+        check.invalid(
+            &mac_at,
+            format!("interface {at}.name has a MAC address that is not of one device ({written})."),
+        );
+    }
+    Some(mac)
+}
+
+fn ports_of(ports: &[vmi::Port], at: &Path, check: &mut Check<'_>) -> Vec<Port> {
+    let mut names = BTreeSet::new();
+    let mut result = Vec::new();
+    for (i, vmi::Port { name, protocol, port, other: _ }) in ports.iter().enumerate() {
+        let at = at.index(i);
+        let number = u16::try_from(*port).unwrap_or(0);
+        if *port == 0 {
+            check.required(at.child("port"), "Port field is mandatory.");
+        } else if number == 0 {
+            check.invalid(at.child("port"), "Port field must be in range 0 < x < 65536.");
+        }
+        if let Some(name) = text::said(name) {
+            if !names.insert(name) {
+                check.duplicate(at.child("name"), format!("Duplicate name of the port: {name}"));
+            }
+            if let Some(why) = text::not_a_label(name) {
+                check.invalid(at.child("name"), format!("Invalid name of the port {name}: {why}"));
+            }
+        }
+        let protocol = match text::said(protocol) {
+            None | Some("TCP") => Protocol::Tcp,
+            Some("UDP") => Protocol::Udp,
+            Some(_) => {
+                check.invalid(at.child("protocol"), "Unknown protocol, only TCP or UDP allowed");
+                Protocol::Tcp
+            }
+        };
+        result.push(Port { name: text::said(name).map(str::to_owned), number, protocol });
+    }
+    result
+}
+
+fn is_up(state: Option<&vmi::InterfaceState>, at: &Path, check: &mut Check<'_>) -> bool {
+    let at = at.child("state");
+    match state {
+        None | Some(vmi::InterfaceState::Up) => true,
+        Some(vmi::InterfaceState::Down) => false,
+        Some(vmi::InterfaceState::Absent) => {
+            check.not_supported(at, "removing an interface is not supported yet");
+            false
+        }
+        Some(vmi::InterfaceState::Other(word)) => {
+            check.invalid(
+                &at,
+                format!("{at} is set with an unrecognized option: {word}, must be one of: [up down absent]"),
+            );
+            true
+        }
+    }
+}
+
+fn dhcp(options: &vmi::DhcpOptions, at: &Path, check: &mut Check<'_>) -> Dhcp {
+    let vmi::DhcpOptions { boot_file_name, tftp_server_name, ntp_servers, private_options, other: _ } =
+        options;
+    let fields = [("bootFileName", boot_file_name), ("tftpServerName", tftp_server_name)];
+    for (field, value) in fields {
+        // An option of DHCP has room for 255 bytes.
+        if text::said(value).is_some_and(|value| value.len() > 255 || text::not_plain(value).is_some()) {
+            let at = at.child(field);
+            check.invalid(&at, format!("{at} must be no more than 255 bytes without control characters"));
+        }
+    }
+    if ntp_servers.iter().any(|server| server.parse::<Ipv4Addr>().is_err()) {
+        check.invalid(at.child("ntpServers"), "NTP servers must be a list of valid IPv4 addresses.");
+    }
+    let mut private = Vec::new();
+    let mut numbers = BTreeSet::new();
+    for (i, vmi::DhcpPrivateOption { option, value, other: _ }) in private_options.iter().enumerate() {
+        let at = at.child("privateOptions").index(i);
+        let Some(number) = u8::try_from(*option).ok().filter(|number| (224..=254).contains(number)) else {
+            let message = "provided DHCPPrivateOptions are out of range, must be in range 224 to 254";
+            check.invalid(at.child("option"), message);
+            continue;
+        };
+        if !numbers.insert(number) {
+            check.duplicate(at.child("option"), format!("DHCP option {number} is given twice"));
+        }
+        if value.len() > 255 {
+            check.invalid(at.child("value"), format!("{at}.value must be no more than 255 bytes"));
+        }
+        private.push((number, value.clone()));
+    }
+    Dhcp {
+        boot_file: text::said(boot_file_name).map(str::to_owned),
+        tftp_server: text::said(tftp_server_name).map(str::to_owned),
+        ntp_servers: ntp_servers.clone(),
+        private,
+    }
+}

@@ -1,0 +1,247 @@
+//! The check: from a forgiving object to a strict [`Machine`], or to every fault.
+//!
+//! ```text
+//! VirtualMachineInstance ─┬─ volumes ─► disks ─┐
+//!                         ├─ networks ► interfaces
+//!                         ├─ memory, cpu, firmware, …   ├─► Machine, if nobody found a fault
+//!                         └─ pod (what is only looked at, for the pod and the scheduler)
+//! ```
+//!
+//! One file a noun. Every function takes a struct apart *whole*, without `..`: a field that is added to an object does
+//! not compile until somebody has said here what becomes of it. A function that finds a fault notes it and goes on with
+//! anything that fits; what it returns then is never seen, because a machine with faults is not handed out.
+
+mod cloudinit;
+mod cpu;
+mod credentials;
+mod devices;
+mod disk;
+mod firmware;
+mod interface;
+mod memory;
+mod network;
+mod platform;
+mod pod;
+mod settings;
+mod text;
+mod volume;
+
+pub use cpu::topology;
+pub use memory::guest_memory;
+pub use settings::{Gates, Settings};
+
+use super::{Arch, Chipset, Machine};
+use crate::fault::{Fault, Reason};
+use crate::vmi::{self, VirtualMachineInstance};
+use crate::wire::{Path, Wire};
+use std::fmt::Display;
+
+impl Machine {
+    /// The machine that `vmi` asks for, or everything that is wrong with it.
+    pub fn check(vmi: &VirtualMachineInstance, settings: &Settings) -> Result<Machine, Vec<Fault>> {
+        let mut check = Check { settings, faults: Vec::new() };
+        let machine = machine(vmi, &mut check);
+        if check.faults.is_empty() { Ok(machine) } else { Err(check.faults) }
+    }
+}
+
+/// With the settings of a single machine, where everything is permitted that can be done.
+impl TryFrom<&VirtualMachineInstance> for Machine {
+    type Error = Vec<Fault>;
+
+    fn try_from(vmi: &VirtualMachineInstance) -> Result<Machine, Vec<Fault>> {
+        Machine::check(vmi, &Settings::default())
+    }
+}
+
+/// What has been found so far.
+struct Check<'a> {
+    settings: &'a Settings,
+    faults: Vec<Fault>,
+}
+
+impl Check<'_> {
+    fn invalid(&mut self, at: impl Display, message: impl Into<String>) {
+        self.faults.push(Fault::new(at, Reason::Invalid, message));
+    }
+
+    fn required(&mut self, at: impl Display, message: impl Into<String>) {
+        self.faults.push(Fault::new(at, Reason::Required, message));
+    }
+
+    fn duplicate(&mut self, at: impl Display, message: impl Into<String>) {
+        self.faults.push(Fault::new(at, Reason::Duplicate, message));
+    }
+
+    fn not_found(&mut self, at: impl Display, message: impl Into<String>) {
+        self.faults.push(Fault::new(at, Reason::NotFound, message));
+    }
+
+    fn not_supported(&mut self, at: impl Display, message: impl Into<String>) {
+        self.faults.push(Fault::new(at, Reason::NotSupported, message));
+    }
+
+    fn not_yet(&mut self, at: impl Display) {
+        self.faults.push(Fault::not_yet(at));
+    }
+
+    /// Refuses what is there and not supported yet.
+    fn not_yet_some<T>(&mut self, value: &Option<T>, at: impl Display) {
+        if value.is_some() {
+            self.not_yet(at);
+        }
+    }
+
+    /// Refuses a switch that is on and not supported yet.
+    fn not_yet_on(&mut self, value: Option<bool>, at: impl Display) {
+        if value == Some(true) {
+            self.not_yet(at);
+        }
+    }
+
+    /// Refuses each entry of a list of what is not supported yet.
+    fn not_yet_each<T>(&mut self, list: &[T], at: &Path) {
+        for i in 0..list.len() {
+            self.not_yet(at.index(i));
+        }
+    }
+}
+
+fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
+    let VirtualMachineInstance { api_version: _, kind: _, metadata, spec, status: _, other: _ } = vmi;
+    let at = check.settings.at.clone();
+    unknown_fields(spec, &at, check);
+
+    let name = pod::name(metadata, check);
+    pod::annotations(metadata, check);
+    let vmi::Spec {
+        priority_class_name: _, // scheduler
+        domain,
+        node_selector: _, // scheduler
+        affinity: _,      // scheduler
+        scheduler_name: _,
+        service_account_name,
+        tolerations: _,                 // scheduler
+        topology_spread_constraints: _, // scheduler
+        eviction_strategy,
+        start_strategy,
+        termination_grace_period_seconds,
+        volumes,
+        liveness_probe,
+        readiness_probe,
+        hostname,
+        subdomain,
+        networks,
+        dns_policy,
+        dns_config,
+        access_credentials,
+        architecture,
+        resource_claims,
+        utility_volumes,
+        other: _,
+    } = spec;
+
+    pod::service_account(service_account_name.as_deref(), &at, check);
+    pod::eviction(eviction_strategy.as_ref(), &at, check);
+    pod::probes(liveness_probe.as_ref(), readiness_probe.as_ref(), networks, &at, check);
+    pod::dns(dns_policy.as_deref(), dns_config.as_ref(), &at, check);
+    check.not_yet_each(resource_claims, &at.child("resourceClaims"));
+    check.not_yet_each(utility_volumes, &at.child("utilityVolumes"));
+
+    let domain_at = at.child("domain");
+    let vmi::Domain {
+        resources,
+        cpu: _,    // with the resources, below
+        memory: _, // with the resources, below
+        machine,
+        firmware,
+        clock,
+        features,
+        devices,
+        io_threads_policy,
+        io_threads,
+        chassis,
+        launch_security,
+        reboot_policy,
+        other: _,
+    } = domain;
+    pod::resources(resources.as_ref(), &domain_at, check);
+    check.not_yet_some(launch_security, domain_at.child("launchSecurity"));
+
+    let machine_type = platform::machine_type(machine.as_ref(), &domain_at, check);
+    let chipset = if machine_type.contains("q35") { Chipset::Q35 } else { Chipset::I440fx };
+    let features = platform::features(features.as_ref(), &domain_at, check);
+    let serial = devices::serial(devices, &domain_at, check);
+    let firmware = firmware::firmware(
+        firmware.as_ref(),
+        firmware::Given { chipset, smm: features.smm, serial: serial.is_some() },
+        &domain_at,
+        check,
+    );
+
+    let devices_at = domain_at.child("devices");
+    let volumes = volume::volumes(volumes, devices, &at, check);
+    let networks = network::networks(networks, &devices.interfaces, &at, check);
+    let mut taken = disk::Taken::default();
+    let disks = disk::disks(&devices.disks, &volumes, &mut taken, &devices_at, check);
+    let interfaces = interface::interfaces(&devices.interfaces, &networks, &mut taken, &devices_at, check);
+    let credentials = credentials::credentials(access_credentials, &volumes, &at, check);
+    let small = devices::small(devices, metadata, &domain_at, check);
+
+    Machine {
+        hostname: pod::hostname(hostname.as_deref(), &name, &at, check),
+        subdomain: pod::subdomain(subdomain.as_deref(), &at, check),
+        name,
+        namespace: pod::namespace(metadata, check),
+        uid: text::said(&metadata.uid).map(str::to_owned),
+        arch: architecture_of(architecture.as_deref(), &at, check),
+        machine_type,
+        chipset,
+        memory: memory::memory(domain, &domain_at, check),
+        cpu: cpu::cpu(domain, &domain_at, check),
+        firmware,
+        chassis: platform::chassis(chassis.as_ref(), &domain_at, check),
+        features,
+        clock: platform::clock(clock.as_ref(), &domain_at, check),
+        disks,
+        interfaces,
+        inputs: small.inputs,
+        rng: devices.rng.is_some(),
+        watchdog: small.watchdog,
+        balloon: devices.autoattach_mem_balloon.unwrap_or(true),
+        serial,
+        video: small.video,
+        panics: small.panics,
+        virtio_transitional: devices.use_virtio_transitional.unwrap_or(false),
+        no_hotplug: devices.disable_hotplug.unwrap_or(false),
+        block_multi_queue: devices.block_multi_queue.unwrap_or(false),
+        network_multi_queue: devices.network_interface_multiqueue.unwrap_or(false),
+        io_threads: platform::io_threads(io_threads_policy.as_ref(), io_threads.as_ref(), &domain_at, check),
+        start_paused: pod::starts_paused(start_strategy.as_ref(), liveness_probe.is_some(), &at, check),
+        reboot: platform::reboot(reboot_policy.as_ref(), &domain_at, check),
+        grace_period: pod::grace_period(*termination_grace_period_seconds, &at, check),
+        credentials,
+    }
+}
+
+/// What is not known cannot be done, and silence would look like it had been.
+fn unknown_fields(spec: &vmi::Spec, at: &Path, check: &mut Check<'_>) {
+    if !check.settings.refuse_unknown {
+        return;
+    }
+    let mut unknown = Vec::new();
+    spec.unknown(at, &mut unknown);
+    for path in unknown {
+        check.not_supported(path, "unknown field");
+    }
+}
+
+fn architecture_of(architecture: Option<&str>, at: &Path, check: &mut Check<'_>) -> Arch {
+    match architecture {
+        None | Some("" | "amd64") => {}
+        Some(other) => {
+            check.not_supported(at.child("architecture"), format!("unsupported architecture: {other}"));
+        }
+    }
+    Arch::Amd64
+}

@@ -1,0 +1,111 @@
+//! Networks: each has one kind, and an interface.
+
+use super::super::network::Network;
+use super::{Check, text};
+use crate::vmi;
+use crate::wire::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+/// The networks by name. One with a fault is there with nothing, so that its interface has no fault of its own.
+pub(super) type Networks<'a> = BTreeMap<&'a str, Option<Network>>;
+
+pub(super) fn networks<'a>(
+    networks: &'a [vmi::Network],
+    interfaces: &[vmi::Interface],
+    at: &Path,
+    check: &mut Check<'_>,
+) -> Networks<'a> {
+    let list = at.child("networks");
+    let interfaces_at = at.child("domain").child("devices").child("interfaces");
+    let used: BTreeSet<&str> = interfaces.iter().map(|interface| interface.name.as_str()).collect();
+    let mut result = Networks::new();
+    let (mut pods, mut defaults) = (0, 0);
+    for (i, network) in networks.iter().enumerate() {
+        let at = list.index(i);
+        let name = network.name.as_str();
+        let found = network_of(network, &at, check);
+        pods += usize::from(network.pod.is_some());
+        defaults += usize::from(matches!(&found, Some(Network::Multus { default: true, .. })));
+        if result.contains_key(name) {
+            let message =
+                format!("Network with name {name:?} already exists, every network must have a unique name");
+            check.duplicate(at.child("name"), message);
+            continue;
+        }
+        if !used.contains(name) {
+            let at = at.child("name");
+            check.not_found(&at, format!("{at} '{name}' not found."));
+        }
+        result.insert(name, found);
+    }
+    if pods > 1 {
+        let message = format!("more than one interface is connected to a pod network in {interfaces_at}");
+        check.duplicate(&interfaces_at, message);
+    }
+    if defaults > 1 {
+        check.invalid(&list, "Multus CNI should only have one default network");
+    }
+    if pods > 0 && defaults > 0 {
+        check.invalid(&list, "Pod network cannot be defined when Multus default network is defined");
+    }
+    result
+}
+
+fn network_of(network: &vmi::Network, at: &Path, check: &mut Check<'_>) -> Option<Network> {
+    let vmi::Network { name: _, pod, multus, resource_claim, other: _ } = network;
+    match [pod.is_some(), multus.is_some(), resource_claim.is_some()].iter().filter(|&&there| there).count() {
+        0 => {
+            check.required(at, "should have a network type");
+            return None;
+        }
+        1 => {}
+        _ => {
+            check.required(at, "should have only one network type");
+            return None;
+        }
+    }
+    check.not_yet_some(resource_claim, at.child("resourceClaim"));
+    if let Some(vmi::PodNetwork { vm_network_cidr, vm_ipv6_network_cidr, other: _ }) = pod {
+        let at = at.child("pod");
+        return Some(Network::Pod {
+            cidr: cidr::<Ipv4Addr>(vm_network_cidr, 30, &at.child("vmNetworkCIDR"), check),
+            cidr6: cidr::<Ipv6Addr>(vm_ipv6_network_cidr, 126, &at.child("vmIPv6NetworkCIDR"), check),
+        });
+    }
+    let vmi::MultusNetwork { network_name, default, other: _ } = multus.as_ref()?;
+    if network_name.is_empty() {
+        check.required(at, "CNI delegating plugin must have a networkName");
+    } else if network_name.split('/').any(|part| text::not_a_subdomain(part).is_some())
+        || network_name.matches('/').count() > 1
+    {
+        let at = at.child("multus").child("networkName");
+        check.invalid(
+            &at,
+            format!("{at} '{network_name}' must be a name, or a namespace and a name with a / between"),
+        );
+    }
+    Some(Network::Multus { name: network_name.clone(), default: default.unwrap_or(false) })
+}
+
+/// A network of addresses, with room for a gateway and a guest.
+fn cidr<A: FromStr>(written: &Option<String>, most: u8, at: &Path, check: &mut Check<'_>) -> Option<String> {
+    let written = text::said(written)?;
+    let right = written.split_once('/').is_some_and(|(address, length)| {
+        address.parse::<A>().is_ok()
+            && length.bytes().all(|b| b.is_ascii_digit())
+            && length.parse::<u8>().is_ok_and(|length| (1..=most).contains(&length))
+    });
+    if !right {
+        check.invalid(
+            at,
+            format!("{at} '{written}' is not a network with room for a guest, like {}", example(most)),
+        );
+    }
+    Some(written.to_owned())
+}
+
+fn example(most: u8) -> &'static str {
+    if most > 32 { "fd10:0:2::/120" } else { "10.0.2.0/24" }
+}

@@ -1,0 +1,242 @@
+//! The board: its type, switches, clock, case, and the threads that work for its disks.
+
+use super::super::cpu::{Apic, Offset};
+use super::super::{Chassis, Clock, Features, IoThreads, Reboot, Timer};
+use super::{Check, text};
+use crate::vmi::{self, FeatureState, TickPolicy};
+use crate::wire::Path;
+
+/// The most threads of a pool.
+const MOST_THREADS: u32 = 4096;
+
+pub(super) fn machine_type(machine: Option<&vmi::MachineType>, at: &Path, check: &mut Check<'_>) -> String {
+    let at = at.child("machine").child("type");
+    let name = match machine {
+        Some(vmi::MachineType { r#type, other: _ }) if !r#type.is_empty() => r#type.as_str(),
+        _ => "q35",
+    };
+    if !check.settings.permits_type(name) || text::not_plain(name).is_some() {
+        let allowed = check.settings.machine_types.join(" ");
+        check.invalid(&at, format!("{at} is not supported: {name} (allowed values: [{allowed}])"));
+    }
+    name.to_owned()
+}
+
+/// A switch that is there is on, unless it says otherwise.
+fn on(state: &Option<FeatureState>) -> Option<bool> {
+    let FeatureState { enabled, other: _ } = state.as_ref()?;
+    Some(enabled.unwrap_or(true))
+}
+
+pub(super) fn features(features: Option<&vmi::Features>, at: &Path, check: &mut Check<'_>) -> Features {
+    let at = at.child("features");
+    let empty = vmi::Features::default();
+    let vmi::Features { acpi, apic, hyperv_passthrough, hyperv, smm, kvm, pvspinlock, other: _ } =
+        features.unwrap_or(&empty);
+    if let Some(vmi::HypervPassthrough { enabled, other: _ }) = hyperv_passthrough {
+        check.not_yet_on(Some(enabled.unwrap_or(true)), at.child("hypervPassthrough"));
+    }
+    if let Some(hyperv) = hyperv {
+        enlightenments(hyperv, &at.child("hyperv"), check);
+    }
+    let apic = apic.as_ref().and_then(|vmi::Apic { enabled, end_of_interrupt, other: _ }| {
+        enabled.unwrap_or(true).then_some(Apic { eoi: *end_of_interrupt })
+    });
+    let kvm_hidden = kvm.as_ref().and_then(|vmi::KvmFeatures { hidden, other: _ }| *hidden);
+    Features { acpi: on(acpi).unwrap_or(true), apic, smm: on(smm), kvm_hidden, pvspinlock: on(pvspinlock) }
+}
+
+/// Each that is on is refused by its name; one that is off is as it would be without.
+fn enlightenments(hyperv: &vmi::Hyperv, at: &Path, check: &mut Check<'_>) {
+    let vmi::Hyperv {
+        relaxed,
+        vapic,
+        spinlocks,
+        vpindex,
+        runtime,
+        synic,
+        synictimer,
+        reset,
+        vendorid,
+        frequencies,
+        reenlightenment,
+        tlbflush,
+        ipi,
+        evmcs,
+        other: _,
+    } = hyperv;
+    let spinlocks = spinlocks.as_ref().map(|vmi::Spinlocks { enabled, spinlocks: _, other: _ }| *enabled);
+    let timer = synictimer.as_ref().map(|vmi::SynicTimer { enabled, direct: _, other: _ }| *enabled);
+    let vendor = vendorid.as_ref().map(|vmi::VendorId { enabled, vendorid: _, other: _ }| *enabled);
+    let flush = tlbflush.as_ref().map(|vmi::TlbFlush { enabled, direct: _, extended: _, other: _ }| *enabled);
+    let nested = |state: Option<Option<bool>>| state.map(|enabled| enabled.unwrap_or(true));
+    for (name, state) in [
+        ("relaxed", on(relaxed)),
+        ("vapic", on(vapic)),
+        ("spinlocks", nested(spinlocks)),
+        ("vpindex", on(vpindex)),
+        ("runtime", on(runtime)),
+        ("synic", on(synic)),
+        ("synictimer", nested(timer)),
+        ("reset", on(reset)),
+        ("vendorid", nested(vendor)),
+        ("frequencies", on(frequencies)),
+        ("reenlightenment", on(reenlightenment)),
+        ("tlbflush", nested(flush)),
+        ("ipi", on(ipi)),
+        ("evmcs", on(evmcs)),
+    ] {
+        check.not_yet_on(state, at.child(name));
+    }
+}
+
+pub(super) fn clock(clock: Option<&vmi::Clock>, at: &Path, check: &mut Check<'_>) -> Option<Clock> {
+    let vmi::Clock { utc, timezone, timer, other: _ } = clock?;
+    let at = at.child("clock");
+    let offset = match (utc, text::said(timezone)) {
+        (Some(_), Some(_)) => {
+            check.invalid(
+                &at,
+                format!("{at} has both utc and timezone configured, but they are mutually exclusive."),
+            );
+            Offset::Utc(None)
+        }
+        (None, Some(zone)) => {
+            let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '+' | '-');
+            if !zone.chars().all(letter) || zone.len() > 64 {
+                let at = at.child("timezone");
+                check.invalid(
+                    &at,
+                    format!("{at} {zone:?} is not the name of a time zone, like Europe/Berlin"),
+                );
+            }
+            Offset::Timezone(zone.to_owned())
+        }
+        (Some(vmi::UtcOffset { offset_seconds, other: _ }), None) => Offset::Utc(*offset_seconds),
+        (None, None) => Offset::Utc(None),
+    };
+    let timers = timer.as_ref().map(|timer| timers(timer, &at.child("timer"), check)).unwrap_or_default();
+    Some(Clock { offset, timers })
+}
+
+/// The timers in the order of their names.
+fn timers(timers: &vmi::Timers, at: &Path, check: &mut Check<'_>) -> Vec<Timer> {
+    let vmi::Timers { hpet, kvm, pit, rtc, hyperv, other: _ } = timers;
+    let bare = |name, present: Option<bool>| Timer {
+        name,
+        present: present.unwrap_or(true),
+        tick_policy: None,
+        track: None,
+    };
+    let mut result = Vec::new();
+    if let Some(vmi::HpetTimer { tick_policy, present, other: _ }) = hpet {
+        let allowed = ["delay", "catchup", "merge", "discard"];
+        let tick_policy = ticks(tick_policy, &allowed, &at.child("hpet"), check);
+        result.push(Timer { tick_policy, ..bare("hpet", *present) });
+    }
+    if let Some(vmi::HypervTimer { present, other: _ }) = hyperv {
+        result.push(bare("hypervclock", *present));
+    }
+    if let Some(vmi::KvmTimer { present, other: _ }) = kvm {
+        result.push(bare("kvmclock", *present));
+    }
+    if let Some(vmi::PitTimer { tick_policy, present, other: _ }) = pit {
+        let tick_policy = ticks(tick_policy, &["delay", "catchup", "discard"], &at.child("pit"), check);
+        result.push(Timer { tick_policy, ..bare("pit", *present) });
+    }
+    if let Some(vmi::RtcTimer { tick_policy, present, track, other: _ }) = rtc {
+        let at = at.child("rtc");
+        let tick_policy = ticks(tick_policy, &["delay", "catchup"], &at, check);
+        let track = track.as_ref().map(vmi::RtcTrack::as_str).filter(|word| !word.is_empty());
+        one_of(track, &["guest", "wall"], &at.child("track"), check);
+        result.push(Timer { tick_policy, track: track.map(str::to_owned), ..bare("rtc", *present) });
+    }
+    result
+}
+
+fn ticks(policy: &Option<TickPolicy>, allowed: &[&str], at: &Path, check: &mut Check<'_>) -> Option<String> {
+    let policy = policy.as_ref().map(TickPolicy::as_str).filter(|word| !word.is_empty());
+    one_of(policy, allowed, &at.child("tickPolicy"), check);
+    policy.map(str::to_owned)
+}
+
+fn one_of(word: Option<&str>, allowed: &[&str], at: &Path, check: &mut Check<'_>) {
+    if let Some(word) = word.filter(|word| !allowed.contains(word)) {
+        let allowed = allowed.join(" ");
+        check.invalid(
+            at,
+            format!("{at} is set with an unrecognized option: {word}, must be one of: [{allowed}]"),
+        );
+    }
+}
+
+pub(super) fn chassis(chassis: Option<&vmi::Chassis>, at: &Path, check: &mut Check<'_>) -> Chassis {
+    let Some(vmi::Chassis { manufacturer, version, serial, asset, sku, other: _ }) = chassis else {
+        return Chassis::default();
+    };
+    let at = at.child("chassis");
+    let mut plain = |name: &str, value: &Option<String>| {
+        let value = text::said(value)?;
+        if let Some(why) = text::not_plain(value) {
+            check.invalid(at.child(name), format!("{at}.{name} {why}"));
+        }
+        Some(value.to_owned())
+    };
+    Chassis {
+        manufacturer: plain("manufacturer", manufacturer),
+        version: plain("version", version),
+        serial: plain("serial", serial),
+        asset: plain("asset", asset),
+        sku: plain("sku", sku),
+    }
+}
+
+pub(super) fn io_threads(
+    policy: Option<&vmi::IoThreadsPolicy>,
+    threads: Option<&vmi::IoThreads>,
+    at: &Path,
+    check: &mut Check<'_>,
+) -> IoThreads {
+    let count = threads.and_then(|vmi::IoThreads { supplemental_pool_thread_count, other: _ }| {
+        *supplemental_pool_thread_count
+    });
+    let count_at = at.child("ioThreads").child("supplementalPoolThreadCount");
+    let result = match policy {
+        None => IoThreads::Default,
+        Some(vmi::IoThreadsPolicy::Shared) => IoThreads::Shared,
+        Some(vmi::IoThreadsPolicy::Auto) => IoThreads::Auto,
+        Some(vmi::IoThreadsPolicy::SupplementalPool) => match count {
+            Some(count) if (1..=MOST_THREADS).contains(&count) => return IoThreads::Pool(count),
+            _ => {
+                let message =
+                    format!("{count_at} must be from 1 to {MOST_THREADS} for the policy supplementalPool");
+                check.invalid(&count_at, message);
+                return IoThreads::Default;
+            }
+        },
+        Some(vmi::IoThreadsPolicy::Other(other)) => {
+            check.invalid(at.child("ioThreadsPolicy"), format!("Invalid IOThreadsPolicy ({other})"));
+            IoThreads::Default
+        }
+    };
+    if count.is_some() {
+        check.invalid(&count_at, format!("{count_at} is only used with the policy supplementalPool"));
+    }
+    result
+}
+
+pub(super) fn reboot(policy: Option<&vmi::RebootPolicy>, at: &Path, check: &mut Check<'_>) -> Reboot {
+    let at = at.child("rebootPolicy");
+    if policy.is_some() && !check.settings.gate("RebootPolicy") {
+        check
+            .not_supported(&at, "RebootPolicy is specified but the RebootPolicy feature gate is not enabled");
+    }
+    match policy {
+        None | Some(vmi::RebootPolicy::Reboot) => Reboot::Reboot,
+        Some(vmi::RebootPolicy::Terminate) => Reboot::Terminate,
+        Some(vmi::RebootPolicy::Other(word)) => {
+            check.invalid(&at, format!("{at} is set with an unrecognized option: {word}"));
+            Reboot::Reboot
+        }
+    }
+}

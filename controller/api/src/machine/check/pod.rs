@@ -1,0 +1,240 @@
+//! Names, and what the pod and the scheduler do: it is looked at here and left to them.
+
+use super::{Check, text};
+use crate::meta::{Empty, ObjectMeta};
+use crate::vmi;
+use crate::wire::Path;
+use serde_json::Value;
+
+/// How long a shutdown may take when nobody says, in seconds.
+const GRACE: u64 = 30;
+/// Annotations that change the machine in ways that are not there.
+const ANNOTATIONS: [(&str, &str); 2] = [
+    ("hooks.kubevirt.io/hookSidecars", "sidecar feature gate"),
+    ("kubevirt.io/ignitiondata", "ExperimentalIgnitionSupport feature gate"),
+];
+
+pub(super) fn name(metadata: &ObjectMeta, check: &mut Check<'_>) -> String {
+    let name = text::said(&metadata.name).unwrap_or_default();
+    if name.is_empty() {
+        check.required("metadata.name", "metadata.name is a required field");
+    } else if let Some(why) = text::not_a_subdomain(name) {
+        let message = format!("metadata.name does not conform to the kubernetes DNS_SUBDOMAIN rules : {why}");
+        check.invalid("metadata.name", message);
+    }
+    name.to_owned()
+}
+
+pub(super) fn namespace(metadata: &ObjectMeta, check: &mut Check<'_>) -> String {
+    let namespace = text::said(&metadata.namespace).unwrap_or("default");
+    if let Some(why) = text::not_a_label(namespace) {
+        let message =
+            format!("metadata.namespace does not conform to the kubernetes DNS_LABEL rules : {why}");
+        check.invalid("metadata.namespace", message);
+    }
+    namespace.to_owned()
+}
+
+pub(super) fn annotations(metadata: &ObjectMeta, check: &mut Check<'_>) {
+    for (key, gate) in ANNOTATIONS {
+        if metadata.annotations.contains_key(key) {
+            let at = Path::of("metadata.annotations").child(key);
+            let message = format!("{gate} is not enabled in kubevirt-config, invalid entry {at}");
+            check.not_supported(&at, message);
+        }
+    }
+}
+
+/// The guest's name: what is said, or the object's up to its first dot.
+pub(super) fn hostname(said: Option<&str>, name: &str, at: &Path, check: &mut Check<'_>) -> String {
+    let Some(hostname) = said.filter(|said| !said.is_empty()) else {
+        let first = name.split('.').next().unwrap_or_default();
+        let short: String = first.chars().take(63).collect();
+        return short.trim_end_matches('-').to_owned();
+    };
+    if let Some(why) = text::not_a_label(hostname) {
+        let at = at.child("hostname");
+        check.invalid(&at, format!("{at} does not conform to the kubernetes DNS_LABEL rules : {why}"));
+    }
+    hostname.to_owned()
+}
+
+pub(super) fn subdomain(said: Option<&str>, at: &Path, check: &mut Check<'_>) -> Option<String> {
+    let subdomain = said.filter(|said| !said.is_empty())?;
+    if let Some(why) = text::not_a_subdomain(subdomain) {
+        let at = at.child("subdomain");
+        check.invalid(&at, format!("{at} does not conform to the kubernetes DNS_SUBDOMAIN rules : {why}"));
+    }
+    Some(subdomain.to_owned())
+}
+
+pub(super) fn service_account(name: Option<&str>, at: &Path, check: &mut Check<'_>) {
+    if let Some(name) = name.filter(|name| !name.is_empty())
+        && let Some(why) = text::not_a_subdomain(name)
+    {
+        check.invalid(
+            at.child("serviceAccountName"),
+            format!("{name} is not a valid service account name: {why}"),
+        );
+    }
+}
+
+pub(super) fn eviction(strategy: Option<&vmi::EvictionStrategy>, at: &Path, check: &mut Check<'_>) {
+    if let Some(vmi::EvictionStrategy::Other(word)) = strategy {
+        let at = at.child("evictionStrategy");
+        check.invalid(&at, format!("{at} is set with an unrecognized option: {word}"));
+    }
+}
+
+pub(super) fn starts_paused(
+    strategy: Option<&vmi::StartStrategy>,
+    has_liveness: bool,
+    at: &Path,
+    check: &mut Check<'_>,
+) -> bool {
+    let strategy_at = at.child("startStrategy");
+    match strategy {
+        None => false,
+        Some(vmi::StartStrategy::Paused) => {
+            if has_liveness {
+                let probe = at.child("livenessProbe");
+                check.invalid(
+                    &strategy_at,
+                    format!(
+                        "either {strategy_at} or {probe} should be provided.Pausing VMI with LivenessProbe is not \
+                         supported"
+                    ),
+                );
+            }
+            true
+        }
+        Some(vmi::StartStrategy::Other(word)) => {
+            check.invalid(&strategy_at, format!("{strategy_at} is set with an unrecognized option: {word}"));
+            false
+        }
+    }
+}
+
+pub(super) fn grace_period(seconds: Option<i64>, at: &Path, check: &mut Check<'_>) -> u64 {
+    let Some(seconds) = seconds else {
+        return GRACE;
+    };
+    u64::try_from(seconds).unwrap_or_else(|_| {
+        let at = at.child("terminationGracePeriodSeconds");
+        check.invalid(&at, format!("{at} '{seconds}': must be greater than or equal to 0."));
+        GRACE
+    })
+}
+
+/// What the pod asks for: no less than nothing, and no request above its limit.
+pub(super) fn resources(resources: Option<&vmi::Resources>, domain: &Path, check: &mut Check<'_>) {
+    let Some(vmi::Resources { requests, limits, overcommit_guest_overhead: _, other: _ }) = resources else {
+        return;
+    };
+    let at = domain.child("resources");
+    for (list, kind) in [(requests, "requests"), (limits, "limits")] {
+        for (name, amount) in list {
+            if amount.nanos() < 0 {
+                let at = at.child(kind).child(name);
+                check.invalid(&at, format!("{at} '{amount}': must be greater than or equal to 0."));
+            }
+        }
+    }
+    for (name, request) in requests {
+        let request_at = at.child("requests").child(name);
+        if name == "memory"
+            && (0..1_000_000).contains(&(request.nanos() / 1_000_000_000))
+            && request.nanos() >= 0
+        {
+            let message = format!("{request_at} '{request}': must be greater than or equal to 1M.");
+            check.invalid(&request_at, message);
+        }
+        if let Some(limit) = limits.get(name)
+            && request.nanos() > limit.nanos()
+        {
+            let limit_at = at.child("limits").child(name);
+            let message = format!("{request_at} '{request}' is greater than {limit_at} '{limit}'");
+            check.invalid(&request_at, message);
+        }
+    }
+}
+
+pub(super) fn probes(
+    liveness: Option<&vmi::Probe>,
+    readiness: Option<&vmi::Probe>,
+    networks: &[vmi::Network],
+    at: &Path,
+    check: &mut Check<'_>,
+) {
+    let on_pod = networks.iter().any(|network| network.pod.is_some());
+    for (probe, name) in [(readiness, "readinessProbe"), (liveness, "livenessProbe")] {
+        let Some(probe) = probe else { continue };
+        let vmi::Probe {
+            exec,
+            guest_agent_ping,
+            http_get,
+            tcp_socket,
+            initial_delay_seconds: _,
+            timeout_seconds: _,
+            period_seconds: _,
+            success_threshold: _,
+            failure_threshold: _,
+            other: _,
+        } = probe;
+        let at = at.child(name);
+        let ping = guest_agent_ping.as_ref().map(|Empty { other: _ }| ());
+        match [exec.is_some(), ping.is_some(), http_get.is_some(), tcp_socket.is_some()]
+            .iter()
+            .filter(|&&there| there)
+            .count()
+        {
+            0 => check.invalid(
+                &at,
+                format!(
+                    "either {at}.tcpSocket, {at}.exec or {at}.httpGet must be set if a {at} is specified"
+                ),
+            ),
+            1 => {}
+            _ => check.invalid(&at, format!("{at} must have exactly one probe type set")),
+        }
+        for (way, field) in [(http_get, "httpGet"), (tcp_socket, "tcpSocket")] {
+            if way.is_some() && !on_pod {
+                let at = at.child(field);
+                check.invalid(&at, format!("{at} is only allowed if the Pod Network is attached"));
+            }
+        }
+    }
+}
+
+pub(super) fn dns(policy: Option<&str>, config: Option<&Value>, at: &Path, check: &mut Check<'_>) {
+    const POLICIES: [&str; 4] = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
+    let list = |name: &str| -> Vec<&str> {
+        let entries = config.and_then(|config| config.get(name)?.as_array());
+        entries.into_iter().flatten().filter_map(Value::as_str).collect()
+    };
+    let (servers, searches) = (list("nameservers"), list("searches"));
+    let config_at = at.child("dnsConfig");
+    match policy {
+        None | Some("") => {}
+        Some("None") if servers.is_empty() => {
+            check.required(&config_at, "must provide `dnsConfig` when `dnsPolicy` is None");
+        }
+        Some(policy) if POLICIES.contains(&policy) => {}
+        Some(policy) => {
+            let valid = POLICIES.join(" ");
+            let message = format!("DNSPolicy: {policy} is not supported, valid values: [{valid}]");
+            check.invalid(at.child("dnsPolicy"), message);
+        }
+    }
+    if servers.len() > 3 {
+        let message = format!("must not have more than 3 nameservers: [{}]", servers.join(" "));
+        check.invalid(config_at.child("nameservers"), message);
+    }
+    if searches.len() > 6 {
+        check.invalid(config_at.child("searches"), "must not have more than 6 search paths");
+    }
+    if searches.join(" ").len() > 256 {
+        let message = "must not have more than 256 characters (including spaces) in the search list";
+        check.invalid(config_at.child("searches"), message);
+    }
+}

@@ -1,0 +1,142 @@
+//! Texts that must have a form: names, addresses, paths.
+
+use super::super::network::PciAddress;
+
+/// A text that says something.
+pub(super) fn said(text: &Option<String>) -> Option<&str> {
+    text.as_deref().filter(|text| !text.is_empty())
+}
+
+/// Why a text is no DNS label.
+pub(super) fn not_a_label(text: &str) -> Option<String> {
+    let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    if text.len() > 63 {
+        Some("must be no more than 63 characters".to_owned())
+    } else if !text.starts_with(word) || !text.ends_with(word) || !text.chars().all(|c| word(c) || c == '-') {
+        Some(
+            "must consist of lower case letters, digits and '-', and begin and end with a letter or a digit"
+                .to_owned(),
+        )
+    } else {
+        None
+    }
+}
+
+/// Why a text is no DNS subdomain.
+pub(super) fn not_a_subdomain(text: &str) -> Option<String> {
+    if text.len() > 253 {
+        return Some("must be no more than 253 characters".to_owned());
+    }
+    let odd = |part: &str| {
+        let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+        !part.starts_with(word) || !part.ends_with(word) || !part.chars().all(|c| word(c) || c == '-')
+    };
+    text.split('.').any(odd).then(|| {
+        "must consist of lower case letters, digits, '-' and '.', and each part must begin and end with a letter or a \
+         digit"
+            .to_owned()
+    })
+}
+
+/// Why a text cannot stand in a domain's XML or in the SMBIOS.
+pub(super) fn not_plain(text: &str) -> Option<&'static str> {
+    let odd = |c: char| c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}');
+    if text.chars().any(odd) {
+        Some("must not contain control characters")
+    } else if text.len() > 4096 {
+        Some("must be no more than 4096 bytes")
+    } else {
+        None
+    }
+}
+
+/// `0000:81:01.0`.
+pub(super) fn pci_address(text: &str) -> Option<PciAddress> {
+    let bytes = text.as_bytes();
+    if bytes.len() != 12 || bytes[4] != b':' || bytes[7] != b':' || bytes[10] != b'.' {
+        return None;
+    }
+    let hex = |range: std::ops::Range<usize>| {
+        let part = text.get(range)?;
+        part.bytes().all(|b| b.is_ascii_hexdigit()).then(|| u16::from_str_radix(part, 16).ok())?
+    };
+    let byte = |range| hex(range).and_then(|n| u8::try_from(n).ok());
+    let address =
+        PciAddress { domain: hex(0..4)?, bus: byte(5..7)?, slot: byte(8..10)?, function: byte(11..12)? };
+    (address.slot < 32 && address.function < 8).then_some(address)
+}
+
+/// A MAC address in lower case with colons, from one with colons or dashes.
+pub(super) fn mac(text: &str) -> Option<String> {
+    let separator = if text.contains('-') { '-' } else { ':' };
+    let parts: Vec<&str> = text.split(separator).collect();
+    let right = parts.len() == 6
+        && parts.iter().all(|part| part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit()));
+    right.then(|| parts.join(":").to_ascii_lowercase())
+}
+
+/// A uuid in lower case with dashes.
+pub(super) fn uuid(text: &str) -> Option<String> {
+    let lengths = text.split('-').map(str::len);
+    let right = lengths.eq([8, 4, 4, 4, 12]) && text.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit());
+    right.then(|| text.to_ascii_lowercase())
+}
+
+/// A path from the root in which nothing is relative, empty or doubled.
+pub(super) fn is_clean(path: &str) -> bool {
+    path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(|part| !matches!(part, "" | "." | "..")))
+        && not_plain(path).is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_one_form() {
+        assert_eq!(
+            pci_address("0000:81:01.7"),
+            Some(PciAddress { domain: 0, bus: 0x81, slot: 1, function: 7 })
+        );
+        for odd in
+            ["", "0000:81:01", "0000:81:20.0", "0000:81:01.8", "+000:81:01.0", "0000:81:01.0 ", "000é:81:1.0"]
+        {
+            assert_eq!(pci_address(odd), None, "{odd}");
+        }
+        assert_eq!(mac("DE-AD-00-00-BE-AF").as_deref(), Some("de:ad:00:00:be:af"));
+        for odd in [
+            "",
+            "de:ad",
+            "de:ad:00:00:be:a",
+            "de:ad:00-00:be:af",
+            "de:ad:00:00:be:af:00",
+            "+e:ad:00:00:be:af",
+        ] {
+            assert_eq!(mac(odd), None, "{odd}");
+        }
+        assert!(uuid("5D307CA9-b3ef-428c-8861-06e72d69f223").is_some());
+        for odd in ["", "5d307ca9b3ef428c886106e72d69f223", "5d307ca9-b3ef-428c-8861-06e72d69f22g"] {
+            assert_eq!(uuid(odd), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_clean_path_stays_where_it_is() {
+        assert!(is_clean("/disk/a.img"));
+        for odd in ["", "/", "disk", "/disk/", "/disk/../etc", "/./disk", "//disk", "/a\nb"] {
+            assert!(!is_clean(odd), "{odd}");
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_dns() {
+        assert_eq!(not_a_label("a-1"), None);
+        for odd in ["", "-a", "a-", "A", "a.b", "é", &"a".repeat(64)] {
+            assert!(not_a_label(odd).is_some(), "{odd}");
+        }
+        assert_eq!(not_a_subdomain("a-1.b"), None);
+        for odd in ["", ".", "a..b", "a.", "../a", &"a".repeat(254)] {
+            assert!(not_a_subdomain(odd).is_some(), "{odd}");
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Volumes: each has one source, and something that uses it.
+
+use super::super::Volume;
+use super::super::volume::Named;
+use super::cloudinit::{self, Seed};
+use super::firmware::image_of;
+use super::{Check, text};
+use crate::meta::LocalReference;
+use crate::vmi;
+use crate::wire::Path;
+use std::collections::BTreeMap;
+
+/// The label of a disc has room for so many letters.
+const LABEL: usize = 32;
+
+/// The volumes by name. One with a fault in its source is there with nothing, so that its disk has no fault of its own.
+pub(super) type Volumes<'a> = BTreeMap<&'a str, Option<Volume>>;
+
+pub(super) fn volumes<'a>(
+    volumes: &'a [vmi::Volume],
+    devices: &vmi::Devices,
+    at: &Path,
+    check: &mut Check<'_>,
+) -> Volumes<'a> {
+    let disks = devices.disks.iter().map(|disk| disk.name.as_str());
+    let filesystems = devices.filesystems.iter().map(|filesystem| filesystem.name.as_str());
+    let used: std::collections::BTreeSet<&str> = disks.chain(filesystems).collect();
+    let mut first: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut result = Volumes::new();
+    for (i, volume) in volumes.iter().enumerate() {
+        let here = at.child("volumes").index(i);
+        let name = volume.name.as_str();
+        if let Some(why) = text::not_a_label(name) {
+            let at = here.child("name");
+            check.invalid(&at, format!("{at} does not conform to the kubernetes DNS_LABEL rules : {why}"));
+        }
+        if let Some(&other) = first.get(name) {
+            let other = at.child("volumes").index(other);
+            check.duplicate(here.child("name"), format!("{other} and {here} must not have the same Name."));
+            continue;
+        }
+        first.insert(name, i);
+        if !used.contains(name) {
+            let at = at.child("domain").child("volumes").index(i).child("name");
+            check.not_found(&at, format!("{at} '{name}' not found."));
+        }
+        result.insert(name, volume_of(volume, &here, check));
+    }
+    result
+}
+
+fn volume_of(volume: &vmi::Volume, at: &Path, check: &mut Check<'_>) -> Option<Volume> {
+    let vmi::Volume {
+        name: _,
+        host_disk,
+        persistent_volume_claim,
+        cloud_init_no_cloud,
+        cloud_init_config_drive,
+        sysprep,
+        container_disk,
+        ephemeral,
+        empty_disk,
+        data_volume,
+        config_map,
+        secret,
+        downward_api,
+        service_account,
+        downward_metrics,
+        memory_dump,
+        container_path,
+        other: _,
+    } = volume;
+    let refused = [
+        ("downwardAPI", downward_api.is_some()),
+        ("serviceAccount", service_account.is_some()),
+        ("downwardMetrics", downward_metrics.is_some()),
+        ("memoryDump", memory_dump.is_some()),
+        ("containerPath", container_path.is_some()),
+    ];
+    let mut found: Vec<Option<Volume>> = Vec::new();
+    for (name, there) in refused {
+        if there {
+            check.not_yet(at.child(name));
+            found.push(None);
+        }
+    }
+    found.extend(host_disk.as_ref().map(|source| host(source, &at.child("hostDisk"), check)));
+    found.extend(
+        persistent_volume_claim
+            .as_ref()
+            .map(|source| claim(source, &at.child("persistentVolumeClaim"), check))
+            .map(|(name, readonly)| Some(Volume::Claim { name, readonly })),
+    );
+    found.extend(
+        cloud_init_no_cloud
+            .as_ref()
+            .map(|source| cloudinit::cloud_init(source, Seed::NoCloud, at, check).map(Volume::NoCloud)),
+    );
+    found.extend(
+        cloud_init_config_drive.as_ref().map(|source| {
+            cloudinit::cloud_init(source, Seed::ConfigDrive, at, check).map(Volume::ConfigDrive)
+        }),
+    );
+    found.extend(sysprep.as_ref().map(|source| answers(source, &at.child("sysprep"), check)));
+    found.extend(container_disk.as_ref().map(|source| container(source, &at.child("containerDisk"), check)));
+    found.extend(ephemeral.as_ref().map(|source| on_top(source, &at.child("ephemeral"), check)));
+    found.extend(empty_disk.as_ref().map(|source| empty(source, &at.child("emptyDisk"), check)));
+    found.extend(data_volume.as_ref().map(|vmi::DataVolumeSource { name, hotpluggable: _, other: _ }| {
+        if name.is_empty() {
+            check.required(at, "DataVolume 'name' must be set");
+        } else {
+            object_name(name, &at.child("dataVolume").child("name"), check);
+        }
+        Some(Volume::DataVolume { name: name.clone() })
+    }));
+    found.extend(config_map.as_ref().map(
+        |vmi::ConfigMapSource { name, optional, volume_label, other: _ }| {
+            let at = at.child("configMap");
+            Some(Volume::ConfigMap {
+                name: required_name(name, &at.child("name"), check),
+                optional: optional.unwrap_or(false),
+                label: label(volume_label, &at, check),
+            })
+        },
+    ));
+    found.extend(secret.as_ref().map(
+        |vmi::SecretSource { secret_name, optional, volume_label, other: _ }| {
+            let at = at.child("secret");
+            Some(Volume::Secret {
+                name: required_name(secret_name, &at.child("secretName"), check),
+                optional: optional.unwrap_or(false),
+                label: label(volume_label, &at, check),
+            })
+        },
+    ));
+    if found.len() != 1 {
+        check.invalid(at, format!("{at} must have exactly one source type set"));
+        return None;
+    }
+    found.pop().flatten()
+}
+
+fn host(source: &vmi::HostDisk, at: &Path, check: &mut Check<'_>) -> Option<Volume> {
+    let vmi::HostDisk { path, r#type, capacity, shared, other: _ } = source;
+    if !check.settings.gate("HostDisk") {
+        check.not_supported(at, "HostDisk feature gate is not enabled");
+    }
+    let path_at = at.child("path");
+    if path.is_empty() {
+        check.required(&path_at, format!("{path_at} is required for hostDisk volume"));
+    } else if !text::is_clean(path) {
+        let message = format!("{path_at} must be an absolute path to a file without relative components");
+        check.invalid(&path_at, message);
+    }
+    let (type_at, capacity_at) = (at.child("type"), at.child("capacity"));
+    let create = match r#type {
+        vmi::HostDiskType::DiskOrCreate => match capacity {
+            None => {
+                check.required(&capacity_at, format!("{capacity_at} is required for hostDisk volume"));
+                None
+            }
+            Some(capacity) => size(capacity, &capacity_at, check),
+        },
+        vmi::HostDiskType::Disk => {
+            if capacity.is_some() {
+                check.invalid(
+                    &capacity_at,
+                    format!("{capacity_at} is allowed to pass only with {type_at} equal to 'DiskOrCreate'"),
+                );
+            }
+            None
+        }
+        vmi::HostDiskType::Other(word) => {
+            check.invalid(
+                &type_at,
+                format!("{type_at} has invalid value '{word}', allowed are 'Disk' or 'DiskOrCreate'"),
+            );
+            None
+        }
+    };
+    Some(Volume::Host { path: path.clone(), create, shared: shared.unwrap_or(false) })
+}
+
+/// A claim's name, and whether it is only read. One that came later is like any other when the machine starts.
+fn claim(source: &vmi::ClaimSource, at: &Path, check: &mut Check<'_>) -> (String, bool) {
+    let vmi::ClaimSource { claim_name, read_only, hotpluggable: _, other: _ } = source;
+    let at = at.child("claimName");
+    if claim_name.is_empty() {
+        check.required(&at, format!("{at} is a required field"));
+    } else {
+        object_name(claim_name, &at, check);
+    }
+    (claim_name.clone(), read_only.unwrap_or(false))
+}
+
+fn on_top(source: &vmi::Ephemeral, at: &Path, check: &mut Check<'_>) -> Option<Volume> {
+    let vmi::Ephemeral { persistent_volume_claim, other: _ } = source;
+    let at = at.child("persistentVolumeClaim");
+    let Some(source) = persistent_volume_claim else {
+        check.required(&at, format!("{at} is a required field"));
+        return None;
+    };
+    let (claim, _) = claim(source, &at, check);
+    Some(Volume::Ephemeral { claim })
+}
+
+fn container(source: &vmi::ContainerDisk, at: &Path, check: &mut Check<'_>) -> Option<Volume> {
+    let vmi::ContainerDisk { image, image_pull_secret, path, image_pull_policy, other: _ } = source;
+    if image.is_empty() {
+        let at = at.child("image");
+        check.required(&at, format!("{at} is a required field"));
+    }
+    let path = text::said(path);
+    let path_at = at.child("path");
+    if path == Some("/") {
+        check.invalid(&path_at, format!("{path_at} must not point to root"));
+    } else if path.is_some_and(|path| !text::is_clean(path)) {
+        let message = format!("{path_at} must be an absolute path to a file without relative components");
+        check.invalid(&path_at, message);
+    }
+    let image = image_of(image, image_pull_secret, image_pull_policy, at, check);
+    Some(Volume::ContainerDisk { image, path: path.map(str::to_owned) })
+}
+
+fn empty(source: &vmi::EmptyDisk, at: &Path, check: &mut Check<'_>) -> Option<Volume> {
+    let vmi::EmptyDisk { capacity, other: _ } = source;
+    size(capacity, &at.child("capacity"), check).map(|capacity| Volume::Empty { capacity })
+}
+
+/// The size of a disk that is to be made: whole sectors, at least one, and no more than a file can have.
+fn size(capacity: &crate::quantity::Quantity, at: &Path, check: &mut Check<'_>) -> Option<u64> {
+    let most = i64::MAX as u64;
+    let Some(bytes) = capacity.bytes().filter(|bytes| (1..=most - 511).contains(bytes)) else {
+        check.invalid(at, format!("{at} '{capacity}': must be greater than 0 and less than 8Ei."));
+        return None;
+    };
+    Some(bytes.next_multiple_of(512))
+}
+
+fn answers(source: &vmi::Sysprep, at: &Path, check: &mut Check<'_>) -> Option<Volume> {
+    let vmi::Sysprep { secret, config_map, other: _ } = source;
+    let mut name = |reference: &LocalReference, field: &str| {
+        let LocalReference { name, other: _ } = reference;
+        required_name(name, &at.child(field).child("name"), check)
+    };
+    let source = match (secret, config_map) {
+        (Some(secret), None) => Named::Secret(name(secret, "secret")),
+        (None, Some(config_map)) => Named::ConfigMap(name(config_map, "configMap")),
+        _ => {
+            check.invalid(at, format!("{at} must have exactly one source type set"));
+            return None;
+        }
+    };
+    Some(Volume::Sysprep { source })
+}
+
+/// The name of a config map or a secret.
+pub(super) fn required_name(name: &Option<String>, at: &Path, check: &mut Check<'_>) -> String {
+    let name = text::said(name).unwrap_or_default();
+    if name.is_empty() {
+        check.required(at, format!("{at} is a required field"));
+    } else {
+        object_name(name, at, check);
+    }
+    name.to_owned()
+}
+
+/// Names of objects become names of files.
+fn object_name(name: &str, at: &Path, check: &mut Check<'_>) {
+    if let Some(why) = text::not_a_subdomain(name) {
+        check.invalid(at, format!("{at} does not conform to the kubernetes DNS_SUBDOMAIN rules : {why}"));
+    }
+}
+
+fn label(label: &Option<String>, at: &Path, check: &mut Check<'_>) -> Option<String> {
+    let label = text::said(label)?;
+    if label.chars().count() > LABEL || text::not_plain(label).is_some() {
+        let at = at.child("volumeLabel");
+        check.invalid(&at, format!("{at} must be no more than {LABEL} letters without control characters"));
+    }
+    Some(label.to_owned())
+}

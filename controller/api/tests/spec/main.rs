@@ -1,0 +1,6 @@
+//! The objects and the check, held against `inventory.txt`, a list of fields that does not come from this code.
+
+mod base;
+mod inventory;
+mod known;
+mod messages;
