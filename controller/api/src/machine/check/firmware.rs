@@ -16,7 +16,7 @@ pub(super) struct Given {
 
 pub(super) fn firmware(
     firmware: Option<&vmi::Firmware>,
-    given: Given,
+    given: &Given,
     at: &Path,
     check: &mut Check<'_>,
 ) -> Firmware {
@@ -46,7 +46,7 @@ pub(super) fn firmware(
     Firmware {
         uuid,
         serial: text::said(serial).map(str::to_owned),
-        boot: boot(bootloader.as_ref(), &given, &at, check),
+        boot: boot(bootloader.as_ref(), given, &at, check),
         kernel: kernel_boot.as_ref().and_then(|kernel| kernel_of(kernel, &at.child("kernelBoot"), check)),
     }
 }

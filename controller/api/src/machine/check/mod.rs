@@ -174,7 +174,7 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
     let serial = devices::serial(devices, &domain_at, check);
     let firmware = firmware::firmware(
         firmware.as_ref(),
-        firmware::Given { chipset, smm: features.smm, serial: serial.is_some() },
+        &firmware::Given { chipset, smm: features.smm, serial: serial.is_some() },
         &domain_at,
         check,
     );
