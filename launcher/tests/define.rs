@@ -4,6 +4,8 @@
 //! `virsh` opens libvirt inside its own process (`qemu:///embed`), so there is no daemon; each test has a folder of its
 //! own.
 
+#![allow(clippy::unwrap_used)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
