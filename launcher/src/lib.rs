@@ -16,6 +16,8 @@
 //!
 //! The library links no C library: `libvirt.rs` belongs to the program `virt-launcher` alone.
 
+pub mod console;
 pub mod domain;
 pub mod error;
+pub mod screen;
 pub mod seed;
