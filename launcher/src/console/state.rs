@@ -6,9 +6,8 @@ use super::ring::Ring;
 use crate::error::{Error, Kind, Result};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
-use tokio::time::Instant;
 
 /// Typed bytes travel in pieces of this size …
 pub(super) const PIECE: usize = 4 << 10;
@@ -77,6 +76,8 @@ struct State {
     connected: bool,
     /// The pump waits for room.
     pressed: bool,
+    /// So long it may still wait.
+    credit: Duration,
     ending: bool,
     finished: bool,
     trouble: Option<String>,
@@ -85,8 +86,8 @@ struct State {
 #[derive(Debug)]
 struct Reader {
     at: u64,
-    /// It has not lost anything since it had last caught up, so the pump waits for it.
-    timely: bool,
+    /// So many bytes it has to read, or all there are, before the pump waits for it again: it was late.
+    owes: u64,
 }
 
 /// What a seat is to do next.
@@ -112,6 +113,7 @@ impl Shared {
             writer: None,
             connected: false,
             pressed: false,
+            credit: options.patience,
             ending: false,
             finished: false,
             trouble: None,
@@ -133,29 +135,39 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives bytes to all readers. Waits once for those who are in the way and were timely so far.
+    /// Gives bytes to all readers. Waits for those who are in the way and were timely so far, as long as there is credit.
     pub(super) async fn publish(&self, bytes: &[u8]) {
-        let mut deadline = None;
+        let began = Instant::now();
         loop {
+            let left;
             {
                 let mut state = self.state();
+                let state = &mut *state;
                 let oldest = state.ring.oldest_after(bytes.len());
-                let is_late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
-                let mut in_the_way = false;
-                for reader in state.readers.values_mut().filter(|r| r.timely && r.at < oldest) {
-                    in_the_way = true;
-                    reader.timely = !is_late;
+                left = state.credit.saturating_sub(began.elapsed());
+                state.pressed = false;
+                for reader in state.readers.values_mut().filter(|r| r.owes == 0 && r.at < oldest) {
+                    if left.is_zero() {
+                        reader.owes = state.ring.size() as u64;
+                    } else {
+                        state.pressed = true;
+                    }
                 }
-                state.pressed = in_the_way && !is_late;
                 if !state.pressed {
                     state.ring.write(bytes);
+                    state.credit = self.credit(left, bytes.len(), state.ring.size());
                     break;
                 }
             }
-            let until = *deadline.get_or_insert_with(|| Instant::now() + self.patience);
-            let _ = tokio::time::timeout_at(until, self.room.notified()).await;
+            let _ = tokio::time::timeout(left, self.room.notified()).await;
         }
         self.news.notify_waiters();
+    }
+
+    /// What is left of the patience, and what these bytes earn: all of it for each ringful, whoever it is spent on.
+    fn credit(&self, left: Duration, bytes: usize, ring: usize) -> Duration {
+        let earned = self.patience.mul_f64(bytes as f64 / ring as f64);
+        left.saturating_add(earned).min(self.patience)
     }
 
     /// The largest piece that may be published at once.
@@ -180,7 +192,7 @@ impl Shared {
         let id = state.next;
         state.next += 1;
         let at = state.start(from);
-        state.readers.insert(id, Reader { at, timely: true });
+        state.readers.insert(id, Reader { at, owes: 0 });
         if mode != Mode::Read && state.writer.replace(id).is_some() {
             drop(state);
             self.news.notify_waiters();
@@ -209,7 +221,8 @@ impl Shared {
         let oldest = state.ring.oldest();
         let lost = oldest.saturating_sub(reader.at);
         reader.at = state.ring.copy(reader.at.max(oldest), GIVEN, buffer);
-        reader.timely |= reader.at == state.ring.head();
+        let has_all = reader.at == state.ring.head();
+        reader.owes = if has_all { 0 } else { reader.owes.saturating_sub(buffer.len() as u64) };
         if state.pressed {
             self.room.notify_one();
         }
