@@ -85,3 +85,17 @@ impl Cause for Error {
         self.source.as_deref().map(|cause| cause as _)
     }
 }
+
+/// An error and its causes in one line, for a place that has only one.
+pub fn chain(error: &(dyn Cause + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let words = cause.to_string();
+        if !text.ends_with(&words) {
+            text = format!("{text}: {words}");
+        }
+        next = cause.source();
+    }
+    text
+}

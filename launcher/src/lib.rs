@@ -16,8 +16,11 @@
 //!
 //! The library links no C library: `libvirt.rs` belongs to the program `virt-launcher` alone.
 
-pub mod console;
+pub mod clock;
 pub mod domain;
 pub mod error;
-pub mod screen;
+pub mod hypervisor;
+pub mod root;
 pub mod seed;
+pub mod server;
+pub mod vm;

@@ -1,0 +1,38 @@
+//! The command line.
+
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+
+/// One virtual machine, with libvirt inside.
+#[derive(Debug, Parser)]
+#[command(name = "virt-launcher", version)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run one machine, which is named through the socket
+    Run(Run),
+}
+
+/// Run one machine, which is named through the socket.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Run {
+    /// The folder that holds all of the machine; a new launcher on the same folder takes a running machine over
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: PathBuf,
+    /// Where to listen
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: PathBuf,
+    /// Speak to this libvirt instead of running it inside
+    #[arg(long, value_name = "URI")]
+    pub(crate) libvirt_uri: Option<String>,
+    /// Where what libvirt found out about this host is kept for the next machine
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cache: Option<PathBuf>,
+    /// End when the machine has ended
+    #[arg(long)]
+    pub(crate) once: bool,
+}

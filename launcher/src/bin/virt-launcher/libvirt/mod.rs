@@ -1,0 +1,212 @@
+//! libvirt: the only place that speaks to it.
+//!
+//! ```text
+//!  Hypervisor verb ──► virDomain…  (blocking)   ──► words.rs: its numbers and sentences in our words
+//!  Tell            ◄── events.rs: callbacks     ◄── the thread "libvirt", which runs its event loop
+//! ```
+//!
+//! With `qemu:///embed?root=DIR` libvirt's QEMU driver runs in this process, so its event loop must be ours: it is
+//! registered before the first connection and runs until the process ends. A domain is looked up by name for every verb;
+//! nothing of libvirt's is kept but the connection.
+
+mod events;
+mod words;
+
+use launcher::hypervisor::{About, Condition, Error, Hypervisor, Kind, Result, Seen, Tell};
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+use virt::connect::Connect;
+use virt::domain::Domain;
+use virt::stream::Stream;
+use virt::sys;
+
+/// The largest screenshot that is taken: 16 million points of 3 bytes, and a little.
+const LARGEST_SCREEN: usize = 48 << 20;
+/// The longest answer of a guest's agent that is passed on.
+const LONGEST_ANSWER: usize = 64 << 20;
+
+/// A connection.
+pub(crate) struct Libvirt {
+    connection: Connect,
+    uri: String,
+    /// Where the driver writes the processes' numbers, if it runs in this process.
+    pids: Option<PathBuf>,
+}
+
+impl Libvirt {
+    /// Connects. `pids` is the folder of the driver's pid files.
+    pub(crate) fn open(uri: &str, pids: Option<PathBuf>) -> Result<Libvirt> {
+        let doing = || format!("open {uri}");
+        start_event_loop().map_err(|why| Error::new(Kind::Unavailable, doing(), why))?;
+        let connection = plain(uri, &doing()).and_then(|uri| {
+            Connect::open(Some(uri)).map_err(|e| {
+                let mut error = words::error(&doing(), &e);
+                error.kind = Kind::Unavailable;
+                error
+            })
+        })?;
+        Ok(Libvirt { connection, uri: uri.to_owned(), pids })
+    }
+
+    fn domain(&self, name: &str, doing: &str) -> Result<Domain> {
+        let name = plain(name, doing)?;
+        Domain::lookup_by_name(&self.connection, name).map_err(|e| words::error(doing, &e))
+    }
+
+    /// One verb on one domain.
+    fn on<T>(&self, verb: &str, name: &str, f: impl FnOnce(&Domain) -> virt_result<T>) -> Result<T> {
+        let doing = format!("{verb} {name}");
+        let domain = self.domain(name, &doing)?;
+        f(&domain).map_err(|e| words::error(&doing, &e))
+    }
+}
+
+/// What the bindings return.
+#[allow(non_camel_case_types)]
+type virt_result<T> = std::result::Result<T, virt::error::Error>;
+
+/// The event loop, once in this process. It must be there before the first connection.
+fn start_event_loop() -> std::result::Result<(), String> {
+    static STARTED: OnceLock<std::result::Result<(), String>> = OnceLock::new();
+    let start = || {
+        // Its complaints come back as errors; without this they would also be printed.
+        virt::error::clear_error_callback();
+        virt::event::event_register_default_impl().map_err(|e| e.to_string())?;
+        let run = || {
+            loop {
+                if let Err(e) = virt::event::event_run_default_impl() {
+                    tracing::error!("libvirt's event loop: {e}");
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+            }
+        };
+        std::thread::Builder::new().name("libvirt".into()).spawn(run).map_err(|e| e.to_string())?;
+        Ok(())
+    };
+    STARTED.get_or_init(start).clone()
+}
+
+/// C knows no zero byte inside a text, and the bindings would panic on one.
+fn plain<'a>(text: &'a str, doing: &str) -> Result<&'a str> {
+    match text.contains('\0') {
+        true => Err(Error::new(Kind::Invalid, doing, "there is a zero byte in the text")),
+        false => Ok(text),
+    }
+}
+
+impl Hypervisor for Libvirt {
+    fn about(&self) -> Result<About> {
+        let version = Connect::get_version().map_err(|e| words::error("ask for the version", &e))?;
+        Ok(About { version: words::version(version), uri: self.uri.clone() })
+    }
+
+    fn watch(&self, name: &str, tell: Tell) -> Result<()> {
+        events::register(&self.connection, plain(name, "watch")?, tell)
+    }
+
+    fn define(&self, xml: &str) -> Result<()> {
+        let doing = "define the machine";
+        Domain::define_xml_flags(&self.connection, plain(xml, doing)?, 0)
+            .map(|_| ())
+            .map_err(|e| words::error(doing, &e))
+    }
+
+    fn undefine(&self, name: &str) -> Result<()> {
+        self.on("forget", name, |domain| domain.undefine_flags(sys::VIR_DOMAIN_UNDEFINE_KEEP_NVRAM))
+    }
+
+    fn start(&self, name: &str, paused: bool) -> Result<()> {
+        let flags = if paused { sys::VIR_DOMAIN_START_PAUSED } else { sys::VIR_DOMAIN_NONE };
+        self.on("start", name, |domain| domain.create_with_flags(flags)).map(|_| ())
+    }
+
+    fn look(&self, name: &str) -> Result<Seen> {
+        let (state, reason) = self.on("look at", name, Domain::get_state)?;
+        let condition = words::condition(state, reason);
+        let runs = !matches!(condition, Condition::Off(_));
+        let agent = runs
+            && self
+                .on("look at", name, |domain| domain.get_xml_desc(0))
+                .is_ok_and(|xml| words::agent_is_connected(&xml));
+        let pid = self.pids.as_ref().filter(|_| runs).and_then(|folder| {
+            let text = std::fs::read_to_string(folder.join(format!("{name}.pid"))).ok()?;
+            text.trim().parse().ok()
+        });
+        Ok(Seen { condition, pid, agent })
+    }
+
+    fn shutdown(&self, name: &str) -> Result<()> {
+        let flags = sys::VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN;
+        self.on("shut down", name, |domain| domain.shutdown_flags(flags)).map(|_| ())
+    }
+
+    fn destroy(&self, name: &str) -> Result<()> {
+        self.on("cut off", name, Domain::destroy)
+    }
+
+    fn reboot(&self, name: &str) -> Result<()> {
+        self.on("reboot", name, |domain| domain.reboot(sys::VIR_DOMAIN_REBOOT_DEFAULT))
+    }
+
+    fn reset(&self, name: &str) -> Result<()> {
+        self.on("reset", name, Domain::reset).map(|_| ())
+    }
+
+    fn pause(&self, name: &str) -> Result<()> {
+        self.on("pause", name, Domain::suspend).map(|_| ())
+    }
+
+    fn resume(&self, name: &str) -> Result<()> {
+        self.on("resume", name, Domain::resume).map(|_| ())
+    }
+
+    fn change_media(&self, name: &str, disk: &str) -> Result<()> {
+        let disk = plain(disk, "change a disc")?;
+        let flags = sys::VIR_DOMAIN_AFFECT_LIVE | sys::VIR_DOMAIN_DEVICE_MODIFY_FORCE;
+        self.on("change a disc of", name, |domain| domain.update_device_flags(disk, flags)).map(|_| ())
+    }
+
+    fn agent(&self, name: &str, command: &str, patience: Duration) -> Result<String> {
+        let doing = format!("ask the agent in {name}");
+        let command = plain(command, &doing)?;
+        let seconds = i32::try_from(patience.as_secs().max(1)).unwrap_or(i32::MAX);
+        let domain = self.domain(name, &doing)?;
+        let answer = domain
+            .qemu_agent_command(command, seconds, 0)
+            .map_err(|e| words::agent_error(&doing, patience, &e))?;
+        match answer.len() > LONGEST_ANSWER {
+            true => Err(Error::new(Kind::Failed, doing, "its answer is longer than 64 MiB")),
+            false => Ok(answer),
+        }
+    }
+
+    fn screenshot(&self, name: &str, into: &mut dyn Write) -> Result<()> {
+        let doing = format!("take a picture of {name}");
+        let domain = self.domain(name, &doing)?;
+        let own = |e: &virt::error::Error| words::error(&doing, e);
+        let stream = Stream::new(&self.connection, 0).map_err(|e| own(&e))?;
+        domain.screenshot(&stream, 0, 0).map_err(|e| own(&e))?;
+        let copied = copy(&stream, into, &doing);
+        let ended = if copied.is_ok() { stream.finish() } else { stream.abort() };
+        copied.and(ended.map_err(|e| own(&e)))
+    }
+}
+
+fn copy(stream: &Stream, into: &mut dyn Write, doing: &str) -> Result<()> {
+    let mut buffer = vec![0; 64 << 10];
+    let mut total = 0;
+    loop {
+        let n = stream.recv(&mut buffer).map_err(|e| words::error(doing, &e))?;
+        if n == 0 {
+            return Ok(());
+        }
+        total += n;
+        if total > LARGEST_SCREEN {
+            return Err(Error::new(Kind::Failed, doing, "the screen is larger than 48 MiB"));
+        }
+        let part = buffer.get(..n).unwrap_or_default();
+        into.write_all(part).map_err(|e| Error::new(Kind::Failed, doing, e.to_string()))?;
+    }
+}

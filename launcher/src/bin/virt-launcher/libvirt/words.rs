@@ -1,0 +1,214 @@
+//! libvirt's numbers and sentences in our words. Pure.
+
+use launcher::hypervisor::{Condition, End, Error, Event, Kind, Pause};
+use std::time::Duration;
+use virt::error::ErrorNumber;
+use virt::sys;
+
+/// A version as a text: libvirt counts millions and thousands.
+pub(super) fn version(number: u32) -> String {
+    format!("{}.{}.{}", number / 1_000_000, number / 1_000 % 1_000, number % 1_000)
+}
+
+/// How it is with a domain.
+pub(super) fn condition(state: sys::virDomainState, reason: i32) -> Condition {
+    let reason = u32::try_from(reason).unwrap_or_default();
+    match state {
+        sys::VIR_DOMAIN_RUNNING | sys::VIR_DOMAIN_BLOCKED | sys::VIR_DOMAIN_PMSUSPENDED => Condition::Running,
+        sys::VIR_DOMAIN_PAUSED => Condition::Paused(pause(reason)),
+        sys::VIR_DOMAIN_SHUTDOWN => Condition::Ending,
+        sys::VIR_DOMAIN_CRASHED => Condition::Off(End::Crashed),
+        sys::VIR_DOMAIN_SHUTOFF => Condition::Off(match reason {
+            sys::VIR_DOMAIN_SHUTOFF_SHUTDOWN => End::Shutdown,
+            sys::VIR_DOMAIN_SHUTOFF_DESTROYED => End::Destroyed,
+            sys::VIR_DOMAIN_SHUTOFF_CRASHED => End::Crashed,
+            sys::VIR_DOMAIN_SHUTOFF_MIGRATED | sys::VIR_DOMAIN_SHUTOFF_SAVED => End::Left,
+            sys::VIR_DOMAIN_SHUTOFF_FAILED => End::Failed,
+            // "DAEMON": the driver found no process when it came back.
+            _ => End::Unknown,
+        }),
+        _ => Condition::Off(End::Unknown),
+    }
+}
+
+fn pause(reason: u32) -> Pause {
+    match reason {
+        sys::VIR_DOMAIN_PAUSED_IOERROR => Pause::IoError,
+        sys::VIR_DOMAIN_PAUSED_WATCHDOG => Pause::Watchdog,
+        sys::VIR_DOMAIN_PAUSED_CRASHED => Pause::Panicked,
+        sys::VIR_DOMAIN_PAUSED_UNKNOWN | sys::VIR_DOMAIN_PAUSED_USER | sys::VIR_DOMAIN_PAUSED_STARTING_UP => {
+            Pause::Asked
+        }
+        _ => Pause::Passing,
+    }
+}
+
+/// An event of a domain's life, if it means something to us.
+pub(super) fn lifecycle(event: i32, detail: i32) -> Option<Event> {
+    let detail = u32::try_from(detail).unwrap_or_default();
+    match u32::try_from(event).ok()? {
+        sys::VIR_DOMAIN_EVENT_STARTED => Some(Event::Started),
+        sys::VIR_DOMAIN_EVENT_RESUMED => Some(Event::Resumed),
+        sys::VIR_DOMAIN_EVENT_SUSPENDED => Some(Event::Paused(match detail {
+            sys::VIR_DOMAIN_EVENT_SUSPENDED_PAUSED => Pause::Asked,
+            sys::VIR_DOMAIN_EVENT_SUSPENDED_IOERROR => Pause::IoError,
+            sys::VIR_DOMAIN_EVENT_SUSPENDED_WATCHDOG => Pause::Watchdog,
+            _ => Pause::Passing,
+        })),
+        sys::VIR_DOMAIN_EVENT_SHUTDOWN => Some(Event::Ending),
+        sys::VIR_DOMAIN_EVENT_CRASHED => Some(Event::Panicked),
+        sys::VIR_DOMAIN_EVENT_STOPPED => Some(Event::Ended(match detail {
+            sys::VIR_DOMAIN_EVENT_STOPPED_SHUTDOWN => End::Shutdown,
+            sys::VIR_DOMAIN_EVENT_STOPPED_DESTROYED => End::Destroyed,
+            sys::VIR_DOMAIN_EVENT_STOPPED_CRASHED => End::Crashed,
+            sys::VIR_DOMAIN_EVENT_STOPPED_MIGRATED | sys::VIR_DOMAIN_EVENT_STOPPED_SAVED => End::Left,
+            sys::VIR_DOMAIN_EVENT_STOPPED_FAILED => End::Failed,
+            _ => End::Unknown,
+        })),
+        _ => None,
+    }
+}
+
+/// Why a connection closed.
+pub(super) fn closed(reason: i32) -> &'static str {
+    match u32::try_from(reason).unwrap_or_default() {
+        sys::VIR_CONNECT_CLOSE_REASON_EOF => "libvirt's daemon has gone away",
+        sys::VIR_CONNECT_CLOSE_REASON_KEEPALIVE => "libvirt's daemon does not answer any more",
+        sys::VIR_CONNECT_CLOSE_REASON_CLIENT => "the connection to libvirt was closed",
+        _ => "the connection to libvirt broke",
+    }
+}
+
+/// The disk that an alias of ours means.
+pub(super) fn disk_of(alias: &str) -> String {
+    alias.strip_prefix("ua-").unwrap_or(alias).to_owned()
+}
+
+/// Whether a running domain's description says that the guest's agent has opened its channel.
+pub(super) fn agent_is_connected(xml: &str) -> bool {
+    let has =
+        |tag: &str, text: &str| tag.contains(&format!("'{text}'")) || tag.contains(&format!("\"{text}\""));
+    xml.split("<target ")
+        .skip(1)
+        .filter_map(|rest| rest.split('>').next())
+        .any(|tag| has(tag, "org.qemu.guest_agent.0") && has(tag, "connected"))
+}
+
+/// What went wrong, in our words.
+pub(super) fn error(doing: &str, e: &virt::error::Error) -> Error {
+    let why = sentence(e.message());
+    let (kind, hint) = judge(e.code(), &why);
+    let error = Error::new(kind, doing, why);
+    match hint {
+        Some(hint) => error.hint(hint),
+        None => error,
+    }
+}
+
+/// What went wrong between us and the guest's agent.
+pub(super) fn agent_error(doing: &str, patience: Duration, e: &virt::error::Error) -> Error {
+    let mut error = error(doing, e);
+    if error.why.contains("not connected") || error.why.contains("not responding") {
+        error.kind = Kind::NoAgent;
+        error.hint = Some("is qemu-guest-agent installed and running in the guest?".into());
+    } else if error.why.contains("timed out") {
+        error.kind = Kind::TimedOut;
+        error.why = format!("it did not answer within {} s", patience.as_secs().max(1));
+    }
+    error
+}
+
+/// libvirt says the kind of a failure before the failure ("internal error: …"): that is ours to say.
+fn sentence(message: &str) -> String {
+    const PREFIXES: &[&str] = &[
+        "internal error: ",
+        "Requested operation is not valid: ",
+        "operation failed: ",
+        "unsupported configuration: ",
+        "argument unsupported: ",
+        "invalid argument: ",
+    ];
+    let mut text = message.trim();
+    while let Some(rest) = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)) {
+        text = rest;
+    }
+    // What QEMU wrote has lines and times; the last line says what was wrong.
+    match text.split_once("process exited while connecting to monitor: ") {
+        Some((_, lines)) => {
+            let last = lines.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or(lines);
+            let last = last.split_once("qemu-system-x86_64: ").map_or(last, |(_, rest)| rest);
+            format!("QEMU would not start: {last}")
+        }
+        None => text.lines().map(str::trim).collect::<Vec<_>>().join(" "),
+    }
+}
+
+fn judge(code: ErrorNumber, why: &str) -> (Kind, Option<String>) {
+    let has = |text: &str| why.contains(text);
+    // libvirt has one number for all that QEMU says, so QEMU's own sentences come first.
+    if has("Failed to get \"write\" lock")
+        || has("Failed to get shared \"write\" lock")
+        || has("another process using")
+    {
+        return (Kind::Busy, Some("another machine uses this disk; stop it first".into()));
+    }
+    if has("No space left on device") || has("Cannot allocate memory") || has("cannot set up guest memory") {
+        return (Kind::NoSpace, Some("make room on the host, or give the machine less memory".into()));
+    }
+    if has("Could not access KVM kernel module") || has("failed to initialize kvm") {
+        return (Kind::Unsupported, Some("this host does not run KVM guests; use emulation".into()));
+    }
+    if has("'libvirt-qemu'") || has("user 'libvirt") {
+        return (Kind::Unavailable, Some(launcher::hypervisor::embed::ACCOUNT.into()));
+    }
+    let kind = match code {
+        ErrorNumber::NoDomain => Kind::NotFound,
+        ErrorNumber::OperationInvalid => Kind::NotNow,
+        ErrorNumber::ResourceBusy => Kind::Busy,
+        ErrorNumber::OperationTimeout => Kind::TimedOut,
+        ErrorNumber::AgentUnresponsive | ErrorNumber::AgentUnsynced => Kind::NoAgent,
+        ErrorNumber::NoMemory => Kind::NoSpace,
+        ErrorNumber::OperationDenied | ErrorNumber::AuthFailed => Kind::Denied,
+        ErrorNumber::NoConnect | ErrorNumber::Rpc => Kind::Unavailable,
+        ErrorNumber::NoSupport | ErrorNumber::ConfigUnsupported | ErrorNumber::OperationUnsupported => {
+            Kind::Unsupported
+        }
+        ErrorNumber::XmlError | ErrorNumber::XmlDetail | ErrorNumber::InvalidArg => Kind::Invalid,
+        _ if has("Permission denied") => Kind::Denied,
+        _ => Kind::Failed,
+    };
+    (kind, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_read() {
+        assert_eq!(version(9_000_000), "9.0.0");
+        assert_eq!(version(11_003_012), "11.3.12");
+    }
+
+    #[test]
+    fn the_agent_is_seen_in_its_own_channel_alone() {
+        let connected =
+            "<channel><target type='virtio' name='org.qemu.guest_agent.0' state='connected'/></channel>";
+        let other = "<target type='virtio' name='org.qemu.guest_agent.0' state='disconnected'/>\
+                     <target type='virtio' name='x' state='connected'/>";
+        assert!(agent_is_connected(connected));
+        assert!(!agent_is_connected(other));
+    }
+
+    #[test]
+    fn what_qemu_said_is_the_sentence() {
+        let text = "internal error: process exited while connecting to monitor: 2026-11-21T19:41:21Z \
+                    qemu-system-x86_64: -blockdev {}: Failed to get \"write\" lock\nIs another process using the image?";
+        assert_eq!(sentence(text), "QEMU would not start: Is another process using the image?");
+        assert_eq!(judge(ErrorNumber::InternalError, &sentence(text)).0, Kind::Busy);
+        assert_eq!(
+            sentence("Requested operation is not valid: domain is not running"),
+            "domain is not running"
+        );
+    }
+}

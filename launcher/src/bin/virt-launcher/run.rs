@@ -1,0 +1,159 @@
+//! `virt-launcher run`: the wiring. Everything is made here, in this order, and handed on.
+//!
+//! ```text
+//!  root (locked) ─► environment ─► cache seeded ─► libvirt ─► driver ─► server; the cache is saved when a machine began
+//! ```
+
+#![allow(unsafe_code)] // one line: the environment of this process, set before its first thread
+
+use crate::args;
+use crate::libvirt::Libvirt;
+use api::launcher::{Info, Life};
+use launcher::error::{Error, Kind, Result};
+use launcher::hypervisor::{Hypervisor, embed};
+use launcher::root::Root;
+use launcher::server::{Listener, Service};
+use launcher::vm::{Handle, Parts, drive};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// How long a watcher has to read the last state before the launcher is gone.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+pub(crate) fn run(args: &args::Run) -> Result<()> {
+    let cache = args.cache.clone().or_else(default_cache);
+    let root = open_root(&args.root)?;
+    let _lock = lock(&root)?;
+    if args.libvirt_uri.is_none() {
+        embed::ready(&root).map_err(|e| Error::io("cannot write libvirt's settings", e))?;
+        for (name, value) in embed::environment(&root) {
+            // SAFETY: this process has one thread still.
+            unsafe { std::env::set_var(name, value) };
+        }
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(8)
+        .thread_keep_alive(Duration::from_secs(2))
+        .build()
+        .map_err(|e| Error::io("cannot begin", e))?;
+    let done = runtime.block_on(serve(args, root, cache.as_deref()));
+    // What still blocks inside libvirt must not keep the process.
+    runtime.shutdown_background();
+    done
+}
+
+async fn serve(args: &args::Run, root: Root, cache: Option<&Path>) -> Result<()> {
+    let hypervisor = Arc::new(connect(args.libvirt_uri.as_deref(), &root, cache)?);
+    let about =
+        hypervisor.about().map_err(|e| Error::new(Kind::Failed, "libvirt does not answer").because(e))?;
+    let info = Info {
+        version: env!("CARGO_PKG_VERSION").into(),
+        pid: std::process::id(),
+        libvirt: about.version,
+        uri: about.uri,
+        root: root.folder().to_owned(),
+    };
+    let own = (args.libvirt_uri.is_none(), root.clone());
+    let parts = Parts { hypervisor, root, clock: launcher::clock::now };
+    let (handle, driver) = drive(parts)?;
+    let driver = tokio::spawn(driver);
+    if let (true, Some(cache)) = (own.0, cache) {
+        tokio::spawn(keep_findings(handle.clone(), own.1, cache.to_owned()));
+    }
+    let listener = Listener::bind(&args.socket).await?;
+    tracing::info!("listening on {}, libvirt {} at {}", args.socket.display(), info.libvirt, info.uri);
+    let mut term = signal(SignalKind::terminate()).map_err(|e| Error::io("cannot wait for signals", e))?;
+    let mut interrupt =
+        signal(SignalKind::interrupt()).map_err(|e| Error::io("cannot wait for signals", e))?;
+    let service = Service::new(handle.clone(), info);
+    let serving = listener.serve(service);
+    tokio::pin!(serving);
+    tokio::pin!(driver);
+    let mut once = args.once;
+    loop {
+        tokio::select! {
+            () = &mut serving => {}
+            ended = &mut driver => {
+                tokio::time::timeout(LAST_WORDS, serving).await.ok();
+                return ended.map_err(|e| Error::new(Kind::Failed, "the launcher has a fault").because(e));
+            }
+            _ = term.recv() => handle.end().await,
+            _ = interrupt.recv() => handle.end().await,
+            () = over(&handle), if once => {
+                once = false;
+                handle.end().await;
+            }
+        }
+    }
+}
+
+/// Keeps for the next machine what libvirt found out about this host, once it has: it looks when a machine is started.
+async fn keep_findings(handle: Handle, root: Root, cache: PathBuf) {
+    let began = |life| !matches!(life, Life::Empty | Life::Preparing);
+    if handle.state().wait_for(|state| began(state.life)).await.is_ok() {
+        let saved = tokio::task::spawn_blocking(move || embed::save(&root, &cache)).await;
+        if let Ok(Err(e)) = saved {
+            tracing::warn!("what libvirt found out is not kept: {e}");
+        }
+    }
+}
+
+/// The machine has ended.
+async fn over(handle: &Handle) {
+    // An error is the end of the driver, which is waited for elsewhere.
+    if handle.state().wait_for(|state| Life::is_final(state.life)).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+fn open_root(folder: &Path) -> Result<Root> {
+    let user = rustix::process::geteuid().as_raw();
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR")
+        .map(PathBuf::from)
+        .filter(|folder| folder.is_absolute() && folder.is_dir())
+        .unwrap_or_else(|| PathBuf::from(format!("/tmp/.coracle-{user}")));
+    Root::open(folder, &runtime)
+        .map_err(|e| Error::refused(format!("the folder {} cannot be used", folder.display())).because(e))
+}
+
+/// One launcher per folder, as long as the file is open.
+fn lock(root: &Root) -> Result<File> {
+    let path = root.folder().join("lock");
+    let cannot = || format!("cannot lock {}", path.display());
+    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(|e| Error::io(cannot(), e))?;
+    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::new(
+            Kind::Busy,
+            format!("another launcher has the folder {}", root.folder().display()),
+        )),
+        Err(e) => Err(Error::io(cannot(), e)),
+    }
+}
+
+fn connect(uri: Option<&str>, root: &Root, cache: Option<&Path>) -> Result<Libvirt> {
+    let failed = |e: launcher::hypervisor::Error| {
+        let hint = e.hint.as_ref().map_or_else(String::new, |hint| format!("; {hint}"));
+        Error::new(Kind::Failed, format!("libvirt cannot be used{hint}")).because(e)
+    };
+    let Some(uri) = uri else {
+        // A cache that cannot be used costs time, nothing else.
+        if let Some(Err(e)) = cache.map(|cache| embed::seed(root, cache)) {
+            tracing::warn!("the cache of libvirt's findings is not used: {e}");
+        }
+        return Libvirt::open(&embed::uri(root), Some(root.pids())).map_err(failed);
+    };
+    Libvirt::open(uri, None).map_err(failed)
+}
+
+/// `$XDG_CACHE_HOME/coracle/libvirt`
+fn default_cache() -> Option<PathBuf> {
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)?;
+    cache.is_absolute().then(|| cache.join("coracle/libvirt"))
+}

@@ -1,0 +1,196 @@
+//! libvirt's QEMU driver inside this process (`qemu:///embed?root=DIR`): what must be there before it is opened.
+//!
+//! ```text
+//!  ready()  etc/qemu.conf, HOME and XDG_* (the caller sets them), the account libvirt insists on
+//!  seed()   CACHE/<key>/*.xml ──► ROOT/cache/qemu/capabilities      before it is opened: no probe of QEMU
+//!  save()                     ◄──                                    after it: the next machine needs none either
+//! ```
+//!
+//! libvirt trusts a cached file only while the programs' ctimes are as they were, and makes it anew otherwise: a wrong
+//! cache costs time, never truth.
+
+use crate::root::Root;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What to do where libvirt's default account is missing.
+pub const ACCOUNT: &str = "libvirt looks up its default account before it reads any setting; as root: \
+                           useradd --system --no-create-home --shell /usr/sbin/nologin --user-group libvirt-qemu";
+
+/// Programs and libraries whose change makes a cache old.
+const KEY: &[&str] = &[
+    "/usr/bin/qemu-system-x86_64",
+    "/usr/lib/x86_64-linux-gnu/libvirt.so.0",
+    "/usr/lib/x86_64-linux-gnu/libvirt/connection-driver/libvirt_driver_qemu.so",
+    "/usr/lib64/libvirt.so.0",
+    "/usr/lib64/libvirt/connection-driver/libvirt_driver_qemu.so",
+    "/dev/kvm",
+];
+
+/// The URI of a driver in this process.
+pub fn uri(root: &Root) -> String {
+    format!("qemu:///embed?root={}", root.short().display())
+}
+
+/// Variables this process must have: libvirt and QEMU look for their user's folders there.
+pub fn environment(root: &Root) -> BTreeMap<&'static str, PathBuf> {
+    let home = root.short().join("home");
+    BTreeMap::from([
+        ("XDG_RUNTIME_DIR", home.join("run")),
+        ("XDG_CACHE_HOME", home.join("cache")),
+        ("XDG_CONFIG_HOME", home.join("config")),
+        ("HOME", home),
+    ])
+}
+
+/// Writes the driver's settings.
+pub fn ready(root: &Root) -> io::Result<()> {
+    let user = rustix::process::geteuid().as_raw();
+    let group = rustix::process::getegid().as_raw();
+    let text = format!(
+        "# Written by virt-launcher. QEMU runs as whoever runs the launcher, and nothing is changed around it.\n\
+         user = \"+{user}\"\n\
+         group = \"+{group}\"\n\
+         dynamic_ownership = 0\n\
+         remember_owner = 0\n\
+         security_driver = \"none\"\n\
+         security_default_confined = 0\n\
+         namespaces = []\n\
+         cgroup_controllers = []\n\
+         stdio_handler = \"file\"\n\
+         max_core = 0\n"
+    );
+    write_whole(&root.folder().join("etc/qemu.conf"), text.as_bytes())
+}
+
+/// The folder of the cache for what is installed here now, under `cache`.
+pub fn cache_folder(cache: &Path) -> PathBuf {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    let mut feed = |bytes: &[u8]| {
+        for byte in bytes {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    for path in KEY {
+        // A device's ctime changes with every boot; that it is there is what matters.
+        if let Ok(found) = fs::metadata(path) {
+            feed(path.as_bytes());
+            if found.is_file() {
+                feed(&found.ctime().to_le_bytes());
+                feed(&found.ctime_nsec().to_le_bytes());
+                feed(&found.size().to_le_bytes());
+            }
+        }
+    }
+    feed(&rustix::process::geteuid().as_raw().to_le_bytes());
+    cache.join(format!("{hash:016x}"))
+}
+
+/// Gives the driver what an earlier one found out. Gives back how many files that were.
+pub fn seed(root: &Root, cache: &Path) -> io::Result<usize> {
+    copy_new(&cache_folder(cache), &capabilities(root))
+}
+
+/// Keeps what the driver found out for the next one.
+pub fn save(root: &Root, cache: &Path) -> io::Result<usize> {
+    let into = cache_folder(cache);
+    let copied = copy_new(&capabilities(root), &into)?;
+    if copied > 0 {
+        forget_old(cache, &into);
+    }
+    Ok(copied)
+}
+
+fn capabilities(root: &Root) -> PathBuf {
+    root.folder().join("cache/qemu/capabilities")
+}
+
+/// Copies the files that are not there yet. Each appears whole or not at all, whoever else does the same.
+fn copy_new(from: &Path, to: &Path) -> io::Result<usize> {
+    let Ok(entries) = fs::read_dir(from) else { return Ok(0) };
+    fs::create_dir_all(to)?;
+    let mut copied = 0;
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default();
+        let new = to.join(name);
+        if path.extension() != Some(OsStr::new("xml")) || newer(&new, &path) {
+            continue;
+        }
+        match fs::read(&path) {
+            Ok(bytes) => write_whole(&new, &bytes)?,
+            // Another launcher tidies up at the same time.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            Err(e) => return Err(e),
+        }
+        copied += 1;
+    }
+    Ok(copied)
+}
+
+fn newer(this: &Path, that: &Path) -> bool {
+    let time = |path: &Path| fs::metadata(path).and_then(|found| found.modified()).ok();
+    time(this).is_some_and(|this| Some(this) >= time(that))
+}
+
+/// Caches of programs that are gone. Failing to remove one does no harm.
+fn forget_old(cache: &Path, current: &Path) {
+    for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let is_cache = entry.file_name().len() == 16;
+        let day_old = fs::metadata(&path)
+            .and_then(|found| found.modified())
+            .is_ok_and(|time| time.elapsed().is_ok_and(|age| age.as_secs() > 86_400));
+        if is_cache && day_old && path != current {
+            drop(fs::remove_dir_all(&path));
+        }
+    }
+}
+
+/// Writes a file that appears whole or not at all.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.partial", std::process::id()));
+    let partial = path.with_file_name(name);
+    let written = fs::write(&partial, bytes).and_then(|()| fs::rename(&partial, path));
+    if written.is_err() {
+        drop(fs::remove_file(&partial));
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_driver_found_out_the_next_one_has() {
+        let place = tempfile::tempdir().unwrap();
+        let cache = place.path().join("cache");
+        let first = Root::open(&place.path().join("a"), place.path()).unwrap();
+        assert_eq!(seed(&first, &cache).unwrap(), 0);
+        let found = capabilities(&first);
+        fs::create_dir_all(&found).unwrap();
+        fs::write(found.join("0f.xml"), "<qemuCaps/>").unwrap();
+        fs::write(found.join("other.tmp"), "x").unwrap();
+        assert_eq!(save(&first, &cache).unwrap(), 1);
+        assert_eq!(save(&first, &cache).unwrap(), 0, "it is there already");
+
+        let second = Root::open(&place.path().join("b"), place.path()).unwrap();
+        assert_eq!(seed(&second, &cache).unwrap(), 1);
+        assert_eq!(fs::read_to_string(capabilities(&second).join("0f.xml")).unwrap(), "<qemuCaps/>");
+    }
+
+    #[test]
+    fn the_settings_name_our_own_user() {
+        let place = tempfile::tempdir().unwrap();
+        let root = Root::open(&place.path().join("a"), place.path()).unwrap();
+        ready(&root).unwrap();
+        let text = fs::read_to_string(root.folder().join("etc/qemu.conf")).unwrap();
+        assert!(text.contains(&format!("user = \"+{}\"", rustix::process::geteuid().as_raw())), "{text}");
+    }
+}

@@ -1,0 +1,210 @@
+//! A hypervisor that runs nothing: it keeps the conversation, and behaves (or misbehaves) as it is told.
+
+use super::{About, Condition, End, Error, Event, Hypervisor, Kind, Pause, Result, Seen, Tell};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A hypervisor that runs nothing.
+#[derive(Default)]
+pub struct Fake {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    conversation: Vec<String>,
+    domains: BTreeMap<String, Condition>,
+    listeners: Vec<(String, Tell)>,
+    failures: BTreeMap<String, Error>,
+    agent: BTreeMap<String, String>,
+    deaf: bool,
+}
+
+impl Fake {
+    /// All that was said so far, in order.
+    pub fn conversation(&self) -> Vec<String> {
+        self.lock().conversation.clone()
+    }
+
+    /// The next call of this verb fails.
+    pub fn fail_next(&self, verb: &str, kind: Kind, why: &str) {
+        self.lock().failures.insert(verb.to_owned(), Error::new(kind, verb, why));
+    }
+
+    /// Its guests do not hear the power button.
+    pub fn deaf(&self) {
+        self.lock().deaf = true;
+    }
+
+    /// The agent answers a command so, from now on.
+    pub fn agent_says(&self, command: &str, answer: &str) {
+        self.lock().agent.insert(command.to_owned(), answer.to_owned());
+    }
+
+    /// Something happens to a machine.
+    pub fn happen(&self, name: &str, event: &Event) {
+        let mut inner = self.lock();
+        inner.conversation.push(format!("  {name}: {event:?}"));
+        let condition = match event {
+            Event::Resumed => Some(Condition::Running),
+            Event::Paused(pause) => Some(Condition::Paused(*pause)),
+            Event::Ended(end) => Some(Condition::Off(*end)),
+            _ => None,
+        };
+        if let Some(condition) = condition {
+            inner.domains.insert(name.to_owned(), condition);
+        }
+        for (_, tell) in inner.listeners.iter().filter(|(of, _)| of == name) {
+            tell(event.clone());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps what was said, and fails if it was told to.
+    fn said(&self, verb: &str, rest: &str) -> Result<()> {
+        let mut inner = self.lock();
+        inner.conversation.push(format!("{verb} {rest}").trim_end().to_owned());
+        inner.failures.remove(verb).map_or(Ok(()), Err)
+    }
+
+    /// The condition of a machine that runs.
+    fn running(&self, verb: &str, name: &str) -> Result<Condition> {
+        self.said(verb, name)?;
+        match self.lock().domains.get(name).copied() {
+            None => Err(Error::new(Kind::NotFound, format!("{verb} {name}"), "there is no such machine")),
+            Some(Condition::Off(_)) => {
+                Err(Error::new(Kind::NotNow, format!("{verb} {name}"), "it does not run"))
+            }
+            Some(condition) => Ok(condition),
+        }
+    }
+}
+
+/// The text of the first element of this name.
+fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = xml.split_once(&format!("<{name}>"))?;
+    rest.split_once('<').map(|(text, _)| text)
+}
+
+impl Hypervisor for Fake {
+    fn about(&self) -> Result<About> {
+        Ok(About { version: "0.0.0".into(), uri: "fake:///".into() })
+    }
+
+    fn watch(&self, name: &str, tell: Tell) -> Result<()> {
+        self.said("watch", name)?;
+        self.lock().listeners.push((name.to_owned(), tell));
+        Ok(())
+    }
+
+    fn define(&self, xml: &str) -> Result<()> {
+        let name = element(xml, "name").unwrap_or_default().to_owned();
+        self.said("define", &name)?;
+        if name.is_empty() {
+            return Err(Error::new(Kind::Invalid, "define the machine", "it has no name"));
+        }
+        self.lock().domains.entry(name).or_insert(Condition::Off(End::Unknown));
+        Ok(())
+    }
+
+    fn undefine(&self, name: &str) -> Result<()> {
+        self.said("undefine", name)?;
+        match self.lock().domains.remove(name) {
+            Some(_) => Ok(()),
+            None => Err(Error::new(Kind::NotFound, format!("forget {name}"), "there is no such machine")),
+        }
+    }
+
+    fn start(&self, name: &str, paused: bool) -> Result<()> {
+        self.said("start", &format!("{name}{}", if paused { " paused" } else { "" }))?;
+        match self.lock().domains.get(name) {
+            None => {
+                return Err(Error::new(Kind::NotFound, format!("start {name}"), "there is no such machine"));
+            }
+            Some(Condition::Off(_)) => {}
+            Some(_) => return Err(Error::new(Kind::NotNow, format!("start {name}"), "it runs already")),
+        }
+        self.happen(name, &Event::Started);
+        self.happen(name, &if paused { Event::Paused(Pause::Asked) } else { Event::Resumed });
+        Ok(())
+    }
+
+    fn look(&self, name: &str) -> Result<Seen> {
+        self.said("look", name)?;
+        match self.lock().domains.get(name).copied() {
+            Some(condition) => {
+                let pid = (!matches!(condition, Condition::Off(_))).then_some(4711);
+                Ok(Seen { condition, pid, agent: false })
+            }
+            None => Err(Error::new(Kind::NotFound, format!("look at {name}"), "there is no such machine")),
+        }
+    }
+
+    fn shutdown(&self, name: &str) -> Result<()> {
+        self.running("shutdown", name)?;
+        if !self.lock().deaf {
+            self.happen(name, &Event::Ending);
+            self.happen(name, &Event::Ended(End::Shutdown));
+        }
+        Ok(())
+    }
+
+    fn destroy(&self, name: &str) -> Result<()> {
+        self.running("destroy", name)?;
+        self.happen(name, &Event::Ended(End::Destroyed));
+        Ok(())
+    }
+
+    fn reboot(&self, name: &str) -> Result<()> {
+        self.running("reboot", name)?;
+        self.happen(name, &Event::Rebooted);
+        Ok(())
+    }
+
+    fn reset(&self, name: &str) -> Result<()> {
+        self.running("reset", name)?;
+        self.happen(name, &Event::Rebooted);
+        Ok(())
+    }
+
+    fn pause(&self, name: &str) -> Result<()> {
+        if self.running("pause", name)? == Condition::Running {
+            self.happen(name, &Event::Paused(Pause::Asked));
+        }
+        Ok(())
+    }
+
+    fn resume(&self, name: &str) -> Result<()> {
+        if self.running("resume", name)? != Condition::Running {
+            self.happen(name, &Event::Resumed);
+        }
+        Ok(())
+    }
+
+    fn change_media(&self, name: &str, disk: &str) -> Result<()> {
+        self.running("change_media", name)?;
+        let source = disk.split("file=").nth(1).and_then(|rest| rest.split(['"', '\'']).nth(1));
+        self.lock().conversation.push(format!("  disc: {}", source.unwrap_or("none")));
+        Ok(())
+    }
+
+    fn agent(&self, name: &str, command: &str, _: Duration) -> Result<String> {
+        let verb = command.split('"').skip_while(|word| *word != "execute").nth(2).unwrap_or_default();
+        self.said("agent", &format!("{name} {verb}"))?;
+        let answer = self.lock().agent.get(verb).cloned();
+        answer.ok_or_else(|| {
+            Error::new(Kind::NoAgent, format!("ask the agent in {name}"), "it does not answer")
+        })
+    }
+
+    fn screenshot(&self, name: &str, into: &mut dyn Write) -> Result<()> {
+        self.running("screenshot", name)?;
+        into.write_all(b"P6\n2 1\n255\n\x00\x00\x00\xff\xff\xff")
+            .map_err(|e| Error::new(Kind::Failed, "take a picture", e.to_string()))
+    }
+}

@@ -1,0 +1,230 @@
+//! The folder of one machine: everything its launcher keeps, and where.
+//!
+//! ```text
+//! ROOT/  vm.json     what should run (api::launcher::Sync)          disks/   overlays and empty disks
+//!        state.json  how it was last                                 seeds/   small ISOs
+//!        etc/ lib/ cache/ run/   libvirt's driver (embed)            nvram/   the firmware's variables
+//!        home/       HOME and XDG_* of this process                  log/     QEMU's log, the serial line's
+//!        s/          sockets: serial, vnc, agent
+//! ```
+//!
+//! A socket's path ends at 107 letters, and libvirt puts one 52 letters deep under its root. A root that is too long for
+//! that is reached through a short link in a runtime folder of the user's own; everything is kept in the root itself.
+
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+
+/// The longest path of a socket.
+pub const LONGEST_SOCKET: usize = 107;
+/// What libvirt's driver adds for QEMU's monitor: `/lib/qemu/domain-9999-<20 letters>/monitor.sock`.
+const MONITOR: usize = "/lib/qemu/domain-9999-12345678901234567890/monitor.sock".len();
+
+/// The folder of one machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Root {
+    folder: PathBuf,
+    short: PathBuf,
+}
+
+/// A root that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A path is too long for a socket.
+    #[error(
+        "{} would be a path of {length} letters, and a socket's ends at {LONGEST_SOCKET}; choose a shorter folder",
+        path.display()
+    )]
+    TooLong {
+        /// The path.
+        path: PathBuf,
+        /// Its length.
+        length: usize,
+    },
+    /// A folder belongs to somebody else.
+    #[error("{} belongs to the user {owner}, not to us; remove it or choose another folder", path.display())]
+    NotOurs {
+        /// The folder.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+    },
+    /// It cannot be made.
+    #[error("cannot make {}", path.display())]
+    Make {
+        /// The folder or link.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Root {
+    /// Makes the folder ready. `runtime` is where a short link goes if one is needed, like `/run/user/1000`.
+    pub fn open(folder: &Path, runtime: &Path) -> Result<Root, Error> {
+        make(folder)?;
+        let make_error = |path: &Path| {
+            let path = path.to_owned();
+            move |source| Error::Make { path, source }
+        };
+        let folder = fs::canonicalize(folder).map_err(make_error(folder))?;
+        ours(&folder)?;
+        let short = if length(&folder) + MONITOR <= LONGEST_SOCKET {
+            folder.clone()
+        } else {
+            link(&folder, runtime)?
+        };
+        let root = Root { folder, short };
+        for part in
+            ["etc", "disks", "seeds", "nvram", "log", "s", "home", "home/run", "home/cache", "home/config"]
+        {
+            make(&root.folder.join(part))?;
+        }
+        Ok(root)
+    }
+
+    /// The folder itself.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The folder by its shortest name; sockets and libvirt use this one.
+    pub fn short(&self) -> &Path {
+        &self.short
+    }
+
+    /// What should run.
+    pub fn vm(&self) -> PathBuf {
+        self.folder.join("vm.json")
+    }
+
+    /// How it was last.
+    pub fn state(&self) -> PathBuf {
+        self.folder.join("state.json")
+    }
+
+    /// An overlay or an empty disk of the machine.
+    pub fn disk(&self, name: &str) -> PathBuf {
+        self.folder.join("disks").join(format!("{name}.qcow2"))
+    }
+
+    /// A small ISO of the machine.
+    pub fn seed(&self, name: &str) -> PathBuf {
+        self.folder.join("seeds").join(format!("{name}.iso"))
+    }
+
+    /// The firmware's variables.
+    pub fn nvram(&self) -> PathBuf {
+        self.folder.join("nvram/vars.fd")
+    }
+
+    /// One of the machine's sockets: `serial`, `vnc`, `agent`.
+    pub fn socket(&self, name: &str) -> PathBuf {
+        self.short.join("s").join(name)
+    }
+
+    /// QEMU's own log of the serial line.
+    pub fn serial_log(&self) -> PathBuf {
+        self.folder.join("log/serial.log")
+    }
+
+    /// What QEMU itself complained, as libvirt keeps it.
+    pub fn qemu_log(&self, domain: &str) -> PathBuf {
+        self.folder.join("log/qemu").join(format!("{domain}.log"))
+    }
+
+    /// Where libvirt's driver writes the processes' numbers.
+    pub fn pids(&self) -> PathBuf {
+        self.folder.join("run/qemu")
+    }
+}
+
+/// A path that a socket can have.
+pub fn socket_path(path: &Path) -> Result<&Path, Error> {
+    match length(path) {
+        length if length > LONGEST_SOCKET => Err(Error::TooLong { path: path.to_owned(), length }),
+        _ => Ok(path),
+    }
+}
+
+fn length(path: &Path) -> usize {
+    path.as_os_str().as_bytes().len()
+}
+
+/// A folder of ours alone.
+fn make(folder: &Path) -> Result<(), Error> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|source| Error::Make { path: folder.to_owned(), source })
+}
+
+fn ours(folder: &Path) -> Result<(), Error> {
+    let found =
+        fs::symlink_metadata(folder).map_err(|source| Error::Make { path: folder.to_owned(), source })?;
+    match found.uid() == rustix::process::geteuid().as_raw() {
+        true => Ok(()),
+        false => Err(Error::NotOurs { path: folder.to_owned(), owner: found.uid() }),
+    }
+}
+
+/// A short link to a long folder. The same folder always has the same link, so that a new launcher finds the machine.
+fn link(folder: &Path, runtime: &Path) -> Result<PathBuf, Error> {
+    let home = runtime.join("coracle");
+    make(&home)?;
+    ours(&home)?;
+    let short = home.join(format!("r{:016x}", fnv(folder.as_os_str().as_bytes())));
+    if length(&short) + MONITOR > LONGEST_SOCKET {
+        let path = folder.join("lib/qemu/domain-N-NAME/monitor.sock");
+        return Err(Error::TooLong { path, length: length(folder) + MONITOR });
+    }
+    match fs::read_link(&short) {
+        Ok(target) if target == folder => return Ok(short),
+        Ok(_) => drop(fs::remove_file(&short)),
+        Err(_) => {}
+    }
+    symlink(folder, &short).map_err(|source| Error::Make { path: short.clone(), source })?;
+    Ok(short)
+}
+
+/// FNV-1a: a short name for a long one, the same on every run.
+fn fnv(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_root_is_itself_and_a_long_one_has_a_link_that_stays() {
+        let place = tempfile::Builder::new().prefix("r").tempdir_in("/tmp").unwrap();
+        let short = Root::open(&place.path().join("a"), place.path()).unwrap();
+        assert_eq!(short.short(), short.folder());
+
+        let long = place.path().join("x".repeat(80));
+        let first = Root::open(&long, place.path()).unwrap();
+        let second = Root::open(&long, place.path()).unwrap();
+        assert_eq!(first, second);
+        assert!(length(first.short()) + MONITOR <= LONGEST_SOCKET, "{first:?}");
+        fs::write(first.socket("serial"), "x").unwrap();
+        assert!(long.join("s/serial").exists());
+    }
+
+    #[test]
+    fn a_root_that_no_link_makes_short_is_refused_with_its_length() {
+        let place = tempfile::tempdir().unwrap();
+        let deep = place.path().join("y".repeat(90));
+        let error = Root::open(&deep, &deep).unwrap_err().to_string();
+        assert!(error.contains("monitor.sock") && error.contains("107"), "{error}");
+    }
+
+    #[test]
+    fn a_socket_path_is_judged_by_its_length() {
+        assert!(socket_path(Path::new(&"a".repeat(107))).is_ok());
+        assert!(socket_path(Path::new(&"a".repeat(108))).is_err());
+    }
+}

@@ -1,0 +1,177 @@
+//! Each request, done.
+
+use super::body::{Out, read};
+use super::route::{Route, Wrong, route};
+use super::{Service, stream};
+use crate::error::{Error, Kind, chain};
+use crate::hypervisor;
+use crate::vm::guest::Guest;
+use api::launcher::{Exec, Refusal, Request, State, Sync};
+use bytes::Bytes;
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, CONTENT_TYPE};
+use hyper::{Response, StatusCode};
+use serde::Serialize;
+use serde_json::json;
+use tokio::sync::{mpsc, watch};
+
+type Answer = Response<Out>;
+/// What was not done, with its status.
+type Refused = (StatusCode, Refusal);
+
+/// Answers one request.
+pub(super) async fn answer(service: &Service, request: hyper::Request<Incoming>) -> Answer {
+    let uri = request.uri();
+    match route(request.method(), uri.path(), uri.query()) {
+        Ok(route) => {
+            done(service, route, request).await.unwrap_or_else(|(status, refusal)| say(status, &refusal))
+        }
+        Err(Wrong::NotFound) => {
+            let why = format!("there is nothing at {}", uri.path().chars().take(200).collect::<String>());
+            say(StatusCode::NOT_FOUND, &refusal(why))
+        }
+        Err(Wrong::Method(method)) => {
+            let mut answer =
+                say(StatusCode::METHOD_NOT_ALLOWED, &refusal(format!("{} wants {method}", uri.path())));
+            answer.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static(method));
+            answer
+        }
+    }
+}
+
+async fn done(service: &Service, route: Route, request: hyper::Request<Incoming>) -> Result<Answer, Refused> {
+    let handle = &service.handle;
+    match route {
+        Route::Info => Ok(say(StatusCode::OK, &*service.info)),
+        Route::Sync => {
+            let sync: Sync = read(request.into_body()).await.map_err(|e| ours(&e))?;
+            match handle.sync(sync).await {
+                Ok(answer) => Ok(say(StatusCode::OK, &answer)),
+                Err(refusal) => Err((StatusCode::UNPROCESSABLE_ENTITY, refusal)),
+            }
+        }
+        Route::State { watch: false } => {
+            let state = handle.state().borrow().clone();
+            Ok(say(StatusCode::OK, &state))
+        }
+        Route::State { watch: true } => Ok(watched(handle.state())),
+        Route::Request => {
+            let wanted: Request = read(request.into_body()).await.map_err(|e| ours(&e))?;
+            match handle.request(wanted).await {
+                Ok(answer) => Ok(say(StatusCode::OK, &answer)),
+                Err(refusal) => Err((StatusCode::SERVICE_UNAVAILABLE, refusal)),
+            }
+        }
+        Route::Screenshot => screenshot(service).await,
+        Route::GuestInfo => guest(service, |guest| guest.info()).await,
+        Route::GuestUsers => guest(service, |guest| guest.users()).await,
+        Route::GuestFilesystems => guest(service, |guest| guest.filesystems()).await,
+        Route::GuestExec => {
+            let exec: Exec = read(request.into_body()).await.map_err(|e| ours(&e))?;
+            guest(service, move |guest| guest.exec(&exec)).await
+        }
+        Route::GuestFreeze => {
+            guest(service, |guest| guest.freeze().map(|count| json!({"frozen": count}))).await
+        }
+        Route::GuestThaw => guest(service, |guest| guest.thaw().map(|count| json!({"thawed": count}))).await,
+        Route::GuestPing => guest(service, |guest| guest.ping().map(|()| json!({}))).await,
+        Route::Console { write, take } => stream::console(service, request, write, take).await,
+        Route::Vnc => stream::vnc(service, request).await,
+    }
+}
+
+/// The state at once, and after every change; a watcher that is slow misses what came between.
+fn watched(mut state: watch::Receiver<State>) -> Answer {
+    let (lines, out) = mpsc::channel(4);
+    tokio::spawn(async move {
+        state.mark_changed();
+        while state.changed().await.is_ok() {
+            let mut line = serde_json::to_vec(&*state.borrow_and_update()).unwrap_or_default();
+            line.push(b'\n');
+            if lines.send(Bytes::from(line)).await.is_err() {
+                return;
+            }
+        }
+    });
+    let mut answer = Response::new(Out::Lines(out));
+    answer
+        .headers_mut()
+        .insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("application/x-ndjson"));
+    answer
+}
+
+/// A question to the hypervisor, on a thread of its own.
+async fn ask<T: Send + 'static>(
+    service: &Service,
+    question: impl FnOnce(&dyn hypervisor::Hypervisor, &str) -> Result<T, Refused> + Send + 'static,
+) -> Result<T, Refused> {
+    let name = service.handle.name().map(str::to_owned);
+    let name = name.ok_or_else(|| (StatusCode::CONFLICT, refusal("there is no machine yet".into())))?;
+    let broken = |why: String| (StatusCode::INTERNAL_SERVER_ERROR, refusal(why));
+    let _place = service.questions.acquire().await.map_err(|e| broken(e.to_string()))?;
+    let hypervisor = service.handle.hypervisor.clone();
+    let asked = tokio::task::spawn_blocking(move || question(&*hypervisor, &name)).await;
+    asked.map_err(|e| broken(format!("the launcher has a fault: {e}")))?
+}
+
+async fn guest<T: Serialize + Send + 'static>(
+    service: &Service,
+    question: impl FnOnce(&Guest<'_>) -> hypervisor::Result<T> + Send + 'static,
+) -> Result<Answer, Refused> {
+    let answer =
+        ask(service, |hypervisor, name| question(&Guest { hypervisor, name }).map_err(theirs)).await?;
+    Ok(say(StatusCode::OK, &answer))
+}
+
+async fn screenshot(service: &Service) -> Result<Answer, Refused> {
+    let png = ask(service, |hypervisor, name| {
+        let mut ppm = Vec::new();
+        hypervisor.screenshot(name, &mut ppm).map_err(theirs)?;
+        stream::png(&ppm).map_err(|e| ours(&e))
+    });
+    let mut answer = Response::new(Out::whole(png.await?));
+    answer.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("image/png"));
+    Ok(answer)
+}
+
+fn say(status: StatusCode, what: &impl Serialize) -> Answer {
+    let mut text = serde_json::to_vec(what).unwrap_or_default();
+    text.push(b'\n');
+    let mut answer = Response::new(Out::whole(text));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("application/json"));
+    answer
+}
+
+pub(super) fn refusal(error: String) -> Refusal {
+    Refusal { error, faults: Vec::new(), hint: None }
+}
+
+/// An error of ours, with its status.
+pub(super) fn ours(e: &Error) -> Refused {
+    let status = match e.kind() {
+        Kind::Refused => StatusCode::BAD_REQUEST,
+        Kind::NotFound => StatusCode::NOT_FOUND,
+        Kind::Busy => StatusCode::CONFLICT,
+        Kind::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
+        Kind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    (status, refusal(chain(e)))
+}
+
+/// An error of the hypervisor, with its status.
+fn theirs(e: hypervisor::Error) -> Refused {
+    use hypervisor::Kind;
+    let status = match e.kind {
+        Kind::NotFound => StatusCode::NOT_FOUND,
+        Kind::NotNow | Kind::Busy => StatusCode::CONFLICT,
+        Kind::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
+        Kind::Denied => StatusCode::FORBIDDEN,
+        Kind::Unsupported => StatusCode::NOT_IMPLEMENTED,
+        Kind::Invalid => StatusCode::BAD_REQUEST,
+        Kind::NoAgent | Kind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Kind::TimedOut => StatusCode::GATEWAY_TIMEOUT,
+        Kind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    (status, Refusal { error: e.to_string(), faults: Vec::new(), hint: e.hint })
+}

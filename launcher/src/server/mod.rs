@@ -1,0 +1,126 @@
+//! HTTP and JSON on a unix socket: how the launcher is spoken to. Types and routes are those of `api::launcher`.
+//!
+//! ```text
+//!  socket ─► peer.rs    only root and our own user            route.rs  which request is which (pure)
+//!         ─► hyper ─► answer.rs    does it ─► body.rs         whole, or as it comes
+//!                     └─► stream.rs  Upgrade: the console and the screen leave HTTP
+//! ```
+//!
+//! The socket appears under its name when everything behind it is ready. Bodies are bounded, connections too.
+
+mod answer;
+mod body;
+mod peer;
+mod route;
+mod stream;
+
+use crate::error::{Error, Kind, Result};
+use crate::root::socket_path;
+use crate::vm::Handle;
+use api::launcher::Info;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+
+/// The most connections at once.
+const CONNECTIONS: usize = 128;
+/// The most questions to the hypervisor at once: each holds a thread.
+const QUESTIONS: usize = 4;
+
+/// What answers need.
+#[derive(Clone)]
+pub struct Service {
+    pub(crate) handle: Handle,
+    pub(crate) info: Arc<Info>,
+    pub(crate) questions: Arc<Semaphore>,
+}
+
+impl Service {
+    /// For one machine.
+    pub fn new(handle: Handle, info: Info) -> Service {
+        Service { handle, info: Arc::new(info), questions: Arc::new(Semaphore::new(QUESTIONS)) }
+    }
+}
+
+/// A socket that is listened on. It goes with this value.
+#[derive(Debug)]
+pub struct Listener {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Listener {
+    /// Begins to listen. A socket that nobody listens on any more is replaced; one that somebody does is refused.
+    pub async fn bind(path: &Path) -> Result<Listener> {
+        let cannot = || format!("cannot listen on {}", path.display());
+        let mut name: OsString = path.into();
+        name.push("~");
+        let early = PathBuf::from(name);
+        socket_path(&early).map_err(|e| Error::refused(cannot()).because(e))?;
+        if UnixStream::connect(path).await.is_ok() {
+            let why = format!("{}: another launcher listens there", cannot());
+            return Err(Error::new(Kind::Busy, why));
+        }
+        for old in [path, &early] {
+            match fs::remove_file(old) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Error::io(cannot(), e)),
+                _ => {}
+            }
+        }
+        // Not under its name before only we may speak to it.
+        let listener = UnixListener::bind(&early).map_err(|e| Error::io(cannot(), e))?;
+        fs::set_permissions(&early, fs::Permissions::from_mode(0o600)).map_err(|e| Error::io(cannot(), e))?;
+        fs::rename(&early, path).map_err(|e| Error::io(cannot(), e))?;
+        Ok(Listener { listener, path: path.to_owned() })
+    }
+
+    /// Answers until the future is dropped.
+    pub async fn serve(&self, service: Service) {
+        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        loop {
+            // The semaphore is never closed.
+            let Ok(place) = places.clone().acquire_owned().await else { return };
+            let stream = match self.listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(e) => {
+                    tracing::warn!("cannot accept on {}: {e}", self.path.display());
+                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                    continue;
+                }
+            };
+            if let Err(why) = peer::check(&stream) {
+                tracing::warn!("{why}");
+                continue;
+            }
+            let service = service.clone();
+            tokio::spawn(async move {
+                let answer = service_fn(|request| {
+                    let service = service.clone();
+                    async move { Ok::<_, Infallible>(answer::answer(&service, request).await) }
+                });
+                let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), answer);
+                // A client that goes away in the middle is no fault of ours.
+                if let Err(e) = connection.with_upgrades().await {
+                    tracing::debug!("a client: {e}");
+                }
+                drop(place);
+            });
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // Whoever removed it before has done our work.
+        drop(fs::remove_file(&self.path));
+    }
+}

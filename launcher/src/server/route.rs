@@ -1,0 +1,79 @@
+//! Which request is which. Pure.
+
+use hyper::Method;
+
+/// A request by what it wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    Info,
+    Sync,
+    State { watch: bool },
+    Request,
+    Screenshot,
+    GuestInfo,
+    GuestUsers,
+    GuestFilesystems,
+    GuestExec,
+    GuestFreeze,
+    GuestThaw,
+    GuestPing,
+    Console { write: bool, take: bool },
+    Vnc,
+}
+
+/// Why a request is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wrong {
+    /// There is nothing there.
+    NotFound,
+    /// There is, but not for this method.
+    Method(&'static str),
+}
+
+/// What a request wants.
+pub(super) fn route(method: &Method, path: &str, query: Option<&str>) -> Result<Route, Wrong> {
+    let has = |word: &str| {
+        query.is_some_and(|query| query.split('&').any(|part| part.split('=').next() == Some(word)))
+    };
+    let (wanted, route) = match path {
+        "/v1/info" => (Method::GET, Route::Info),
+        "/v1/vm" => (Method::PUT, Route::Sync),
+        "/v1/state" => (Method::GET, Route::State { watch: has("watch") }),
+        "/v1/requests" => (Method::POST, Route::Request),
+        "/v1/screenshot" => (Method::GET, Route::Screenshot),
+        "/v1/guest/info" => (Method::GET, Route::GuestInfo),
+        "/v1/guest/users" => (Method::GET, Route::GuestUsers),
+        "/v1/guest/filesystems" => (Method::GET, Route::GuestFilesystems),
+        "/v1/guest/exec" => (Method::POST, Route::GuestExec),
+        "/v1/guest/freeze" => (Method::POST, Route::GuestFreeze),
+        "/v1/guest/thaw" => (Method::POST, Route::GuestThaw),
+        "/v1/guest/ping" => (Method::POST, Route::GuestPing),
+        "/v1/console" => (Method::GET, Route::Console { write: has("write"), take: has("take") }),
+        "/v1/vnc" => (Method::GET, Route::Vnc),
+        _ => return Err(Wrong::NotFound),
+    };
+    match wanted {
+        _ if wanted == *method => Ok(route),
+        Method::GET => Err(Wrong::Method("GET")),
+        Method::PUT => Err(Wrong::Method("PUT")),
+        _ => Err(Wrong::Method("POST")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_told_apart() {
+        assert_eq!(route(&Method::GET, "/v1/state", None), Ok(Route::State { watch: false }));
+        assert_eq!(route(&Method::GET, "/v1/state", Some("watch")), Ok(Route::State { watch: true }));
+        assert_eq!(route(&Method::GET, "/v1/state", Some("x=watch")), Ok(Route::State { watch: false }));
+        assert_eq!(
+            route(&Method::GET, "/v1/console", Some("a=b&write=true")),
+            Ok(Route::Console { write: true, take: false })
+        );
+        assert_eq!(route(&Method::GET, "/v1/vm", None), Err(Wrong::Method("PUT")));
+        assert_eq!(route(&Method::GET, "/v2/vm", None), Err(Wrong::NotFound));
+    }
+}

@@ -1,0 +1,571 @@
+//! The one loop that owns the machine.
+//!
+//! ```text
+//!            ┌── Command ── the server asks          ┐
+//!            ├── Event ──── the hypervisor tells     │
+//!   select ◄─┼── Outcome ── a thread is done         ├─► changes Queue and State, then begins the next work
+//!            ├── grace ──── the time to end is over  │
+//!            └── tick ───── press again; is there room again? ┘
+//! ```
+//!
+//! **Owns** every decision after the queue's. **Guarantees:** one piece of work at a time; events that arrive while the
+//! machine is being started are kept and looked at afterwards, in order; the last event decides what runs.
+//! **Never** blocks, and never forgets a machine: its end is published before anything else is begun.
+
+use super::effort::{self, Found, Outcome};
+use super::handle::{Command, Handle, Known};
+use super::keep;
+use super::life::{self, Before, DiskError, Standing};
+use super::prepare;
+use super::publish::Publisher;
+use super::queue::{Mode, Next, Queue};
+use crate::domain;
+use crate::domain::host::Place;
+use crate::error::{Error, Kind, Result, chain};
+use crate::hypervisor::{Condition, End, Event, Hypervisor, Pause, Seen};
+use crate::root::Root;
+use api::fault::Fault;
+use api::launcher::{Answer, Life, Refusal, Request, State, Sync};
+use api::machine::{Machine, Target};
+use api::vmi::VirtualMachineInstance;
+use serde_json::Value;
+use std::future::pending;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
+
+/// How often the power button is pressed again, and a full disk looked at. A guest that is still booting loses a press.
+const TICK: Duration = Duration::from_secs(5);
+
+/// What the loop is made of.
+pub struct Parts {
+    /// Runs the machine.
+    pub hypervisor: Arc<dyn Hypervisor>,
+    /// The machine's folder.
+    pub root: Root,
+    /// The time as RFC 3339.
+    pub clock: fn() -> String,
+}
+
+/// Takes over what an earlier launcher left, and gives the loop to run and the way to it.
+pub fn drive(parts: Parts) -> Result<(Handle, impl Future<Output = ()>)> {
+    let (sync, last) = keep::kept(&parts.root)?;
+    let (commands, asked) = mpsc::channel(32);
+    let (told, events) = mpsc::unbounded_channel();
+    let publisher = Publisher::new(last, parts.root.state(), parts.clock);
+    let name = Arc::new(OnceLock::new());
+    let handle = Handle {
+        commands,
+        state: publisher.reader(),
+        hypervisor: parts.hypervisor.clone(),
+        root: parts.root.clone(),
+        name: name.clone(),
+    };
+    let mut driver = Driver {
+        parts,
+        name,
+        queue: Queue::default(),
+        publisher,
+        known: None,
+        work: None,
+        told,
+        early: Vec::new(),
+        before: Before::default(),
+        disk_error: None,
+        grace: None,
+        tick: None,
+        ending: false,
+    };
+    if let Some(sync) = sync {
+        driver.take_over(sync)?;
+    }
+    Ok((handle, driver.run(asked, events)))
+}
+
+struct Driver {
+    parts: Parts,
+    name: Arc<OnceLock<String>>,
+    queue: Queue,
+    publisher: Publisher,
+    known: Option<Known>,
+    work: Option<JoinHandle<Outcome>>,
+    told: mpsc::UnboundedSender<Event>,
+    /// What happened while the machine was being started.
+    early: Vec<Event>,
+    before: Before,
+    disk_error: Option<DiskError>,
+    /// When the machine is cut off, and how long it was given.
+    grace: Option<(Instant, u64)>,
+    tick: Option<Instant>,
+    ending: bool,
+}
+
+impl Driver {
+    async fn run(mut self, mut asked: mpsc::Receiver<Command>, mut events: mpsc::UnboundedReceiver<Event>) {
+        loop {
+            self.go_on();
+            if self.ending && self.work.is_none() && matches!(self.queue.mode(), Mode::Empty | Mode::Ended) {
+                return;
+            }
+            let until = |time: Option<Instant>| async move {
+                match time {
+                    Some(time) => sleep_until(time).await,
+                    None => pending().await,
+                }
+            };
+            let (grace, tick) = (self.grace.map(|(time, _)| time), self.tick);
+            // Without `biased` an event could be read before the command that caused it is answered; either is right.
+            tokio::select! {
+                command = asked.recv() => match command {
+                    Some(command) => self.asked(command),
+                    None => self.ending = true,
+                },
+                Some(event) = events.recv() => self.happened(event),
+                outcome = finished(&mut self.work) => self.finished(outcome),
+                () = until(grace) => self.grace_is_over(),
+                () = until(tick) => self.ticked(),
+            }
+        }
+    }
+
+    // ---- Who asks ----
+
+    fn asked(&mut self, command: Command) {
+        // Whoever asked may be gone; then nobody hears the answer.
+        match command {
+            Command::Sync(sync, tell) => drop(tell.send(self.sync(*sync))),
+            Command::Request(request, tell) => drop(tell.send(self.request(request))),
+            Command::End => {
+                self.ending = true;
+                let answer = self.queue.admit(Request::Shutdown { grace: None });
+                tracing::info!("the launcher is asked to end: {answer:?}");
+            }
+        }
+    }
+
+    fn sync(&mut self, sync: Sync) -> std::result::Result<Answer, Refusal> {
+        let denied = |reason: String| Ok(Answer::Denied { reason });
+        let refuse = |error: String| Refusal { error, faults: Vec::new(), hint: None };
+        if let Some(known) = &self.known
+            && sync.generation < known.sync.generation
+        {
+            let (old, new) = (sync.generation, known.sync.generation);
+            return denied(format!("generation {old} is older than {new}, which is here already"));
+        }
+        let machine = judge(&sync.vmi).map_err(|faults| Refusal {
+            error: match faults.as_slice() {
+                [one] => one.to_string(),
+                all => format!("the machine has {} faults", all.len()),
+            },
+            faults,
+            hint: None,
+        })?;
+        let name = machine.domain_name();
+        if let Some(known) = &self.known
+            && known.name != name
+        {
+            return denied(format!("this launcher has {}, not {name}", known.name));
+        }
+        keep::sync(&self.parts.root, &sync).map_err(|e| refuse(chain(&e)))?;
+        let generation = sync.generation;
+        let same = self.known.as_ref().is_some_and(|known| known.machine == machine);
+        let host = self.known.take().and_then(|known| known.host);
+        if self.queue.mode() == Mode::Empty {
+            self.learn(Known { sync, machine, name, host: None }).map_err(|e| refuse(chain(&e)))?;
+            self.start();
+            return Ok(Answer::Queued);
+        }
+        self.known = Some(Known { sync, machine, name, host });
+        self.publisher.change(|state| state.generation = generation);
+        Ok(Answer::Ignored {
+            reason: match same {
+                true => "the machine is there already".into(),
+                false => "the machine is there already; what differs is done when it starts again".into(),
+            },
+        })
+    }
+
+    /// The machine of this launcher, from now on: its events come here.
+    fn learn(&mut self, known: Known) -> Result<()> {
+        let told = self.told.clone();
+        // The loop may have ended; then nobody needs to know.
+        let tell = Box::new(move |event| drop(told.send(event)));
+        let failed =
+            |e: crate::hypervisor::Error| Error::new(Kind::Failed, "cannot watch the machine").because(e);
+        self.parts.hypervisor.watch(&known.name, tell).map_err(failed)?;
+        let _ = self.name.set(known.name.clone());
+        self.known = Some(known);
+        Ok(())
+    }
+
+    fn request(&mut self, request: Request) -> Answer {
+        if let Request::Eject { disk } | Request::Insert { disk, .. } = &request
+            && let Err(reason) = self.is_drive(disk)
+        {
+            return Answer::Denied { reason };
+        }
+        if let Request::Insert { path, format, .. } = &request
+            && let Err(e) = prepare::disc(path, *format)
+        {
+            return Answer::Denied { reason: chain(&e) };
+        }
+        self.queue.admit(request)
+    }
+
+    fn is_drive(&self, disk: &str) -> std::result::Result<(), String> {
+        let Some(known) = &self.known else { return Ok(()) };
+        match known.machine.disks.iter().find(|known| known.name == disk) {
+            None => Err(format!("the machine has no disk '{disk}'")),
+            Some(found) if !matches!(found.target, Target::CdRom { .. }) => {
+                Err(format!("the disk '{disk}' is no drive: a disc cannot be changed in it"))
+            }
+            Some(_) if known.host.is_none() => Err("where the machine's parts are is not known".into()),
+            Some(_) => Ok(()),
+        }
+    }
+
+    // ---- Work ----
+
+    /// Begins what waits, and says what is going on.
+    fn go_on(&mut self) {
+        while self.work.is_none() {
+            match self.queue.pop() {
+                Some(Next::Do(Request::Start)) => {
+                    self.queue.done();
+                    self.start();
+                }
+                Some(Next::Do(request)) => self.begin(request),
+                Some(Next::Drop(request, reason)) => {
+                    tracing::info!("{} is dropped: {reason}", word(&request))
+                }
+                None => break,
+            }
+        }
+        let doing = match self.queue.mode() {
+            Mode::Preparing => Some("start".to_owned()),
+            Mode::Stopping if self.queue.outstanding().next().is_none() => Some("shutdown".to_owned()),
+            _ => self.queue.outstanding().next().map(word),
+        };
+        self.publisher.change(|state| state.doing = doing);
+    }
+
+    fn start(&mut self) {
+        let Some(known) = self.known.clone() else { return };
+        self.mode(Mode::Preparing);
+        self.before = Before { acpi: known.machine.features.acpi, ..Before::default() };
+        (self.disk_error, self.grace, self.tick) = (None, None, None);
+        self.early.clear();
+        let targets = domain::targets(&known.machine);
+        self.publisher.change(|state| {
+            *state =
+                State { life: Life::Preparing, generation: known.sync.generation, targets, ..emptied(state) };
+        });
+        let (hypervisor, root) = (self.parts.hypervisor.clone(), self.parts.root.clone());
+        self.work = Some(tokio::task::spawn_blocking(move || effort::start(&*hypervisor, &known, &root)));
+    }
+
+    fn begin(&mut self, request: Request) {
+        let paused = self.queue.mode() == Mode::Paused;
+        if let Some(known) = &mut self.known
+            && let Some(host) = &mut known.host
+        {
+            match &request {
+                Request::Eject { disk } => drop(host.disks.insert(disk.clone(), Place::Nothing)),
+                Request::Insert { disk, path, format } => {
+                    // It was looked at when it was let in; a disc that went since is named when it is put in.
+                    if let Ok(place) = prepare::disc(path, *format) {
+                        host.disks.insert(disk.clone(), place);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let Some(known) = self.known.clone() else { return self.queue.done() };
+        if let Request::Shutdown { grace } = &request {
+            let seconds = grace.unwrap_or(known.machine.grace_period);
+            self.grace = Some((Instant::now() + Duration::from_secs(seconds.min(1 << 30)), seconds));
+            if seconds == 0 {
+                self.before.grace_over = Some(0);
+            }
+        }
+        let hypervisor = self.parts.hypervisor.clone();
+        self.work =
+            Some(tokio::task::spawn_blocking(move || effort::request(&*hypervisor, &known, paused, request)));
+    }
+
+    fn finished(&mut self, outcome: Outcome) {
+        self.work = None;
+        match outcome {
+            Outcome::Started(Ok((host, seen))) => self.started(host, &seen),
+            Outcome::Started(Err(why)) => self.failed(why),
+            Outcome::Broken(why) if self.queue.mode() == Mode::Preparing => self.failed(why),
+            Outcome::Broken(why) => {
+                tracing::error!("{why}");
+                self.queue.done();
+            }
+            Outcome::Done(request, result) => self.done(&request, result),
+            Outcome::WentOn(Ok(())) => {}
+            Outcome::WentOn(Err(e)) => tracing::warn!("{e}"),
+        }
+    }
+
+    fn failed(&mut self, why: String) {
+        self.early.clear();
+        self.stands(&Standing { life: Life::Failed, reason: "StartFailed", message: why });
+        self.mode(Mode::Ended);
+    }
+
+    fn started(&mut self, host: domain::host::Host, seen: &Seen) {
+        if let Some(known) = &mut self.known {
+            known.host = Some(host);
+        }
+        self.saw(seen);
+        for event in std::mem::take(&mut self.early) {
+            self.happened(event);
+        }
+    }
+
+    fn done(&mut self, request: &Request, result: crate::hypervisor::Result<()>) {
+        self.queue.done();
+        match (request, result) {
+            (Request::Shutdown { .. }, Ok(())) if self.queue.mode() != Mode::Ended => {
+                self.mode(Mode::Stopping);
+                self.tick = Some(Instant::now() + TICK);
+                self.publisher.change(|state| {
+                    (state.life, state.reason) = (Life::Stopping, None);
+                    state.message = Some("the guest was asked to end".into());
+                });
+            }
+            // Its end is on its way here; what waits must not be judged as if it ran.
+            (Request::Destroy, Ok(())) if self.queue.mode() != Mode::Ended => self.mode(Mode::Stopping),
+            (_, Ok(())) => {}
+            // The guest was quicker: its end is on its way here, or has come.
+            (_, Err(e)) if e.kind == crate::hypervisor::Kind::NotNow => tracing::info!("{e}"),
+            (request, Err(e)) => {
+                tracing::warn!("{e}");
+                if matches!(request, Request::Shutdown { .. }) {
+                    self.grace = None;
+                }
+                self.publisher.change(|state| state.message = Some(e.to_string()));
+            }
+        }
+    }
+
+    // ---- Time ----
+
+    fn grace_is_over(&mut self) {
+        let Some((_, seconds)) = self.grace.take() else { return };
+        self.tick = None;
+        if self.queue.mode() != Mode::Ended {
+            self.before.grace_over = Some(seconds);
+            let answer = self.queue.admit(Request::Destroy);
+            tracing::info!("{seconds} s are over, the machine is cut off: {answer:?}");
+        }
+    }
+
+    fn ticked(&mut self) {
+        self.tick = None;
+        let Some(known) = &self.known else { return };
+        let (hypervisor, name) = (self.parts.hypervisor.clone(), known.name.clone());
+        match (self.queue.mode(), &self.disk_error) {
+            (Mode::Stopping, _) if self.work.is_none() => {
+                self.tick = Some(Instant::now() + TICK);
+                self.work =
+                    Some(tokio::task::spawn_blocking(move || Outcome::WentOn(hypervisor.shutdown(&name))));
+            }
+            (Mode::Paused, Some(error)) if error.no_space => {
+                self.tick = Some(Instant::now() + TICK);
+                if self.work.is_none() && effort::has_room(&PathBuf::from(&error.path)) {
+                    tracing::info!("there is room again, the machine goes on");
+                    self.work =
+                        Some(tokio::task::spawn_blocking(move || Outcome::WentOn(hypervisor.resume(&name))));
+                }
+            }
+            (Mode::Stopping, _) => self.tick = Some(Instant::now() + TICK),
+            _ => {}
+        }
+    }
+
+    // ---- What happens ----
+
+    fn happened(&mut self, event: Event) {
+        if self.queue.mode() == Mode::Preparing && self.work.is_some() {
+            return self.early.push(event);
+        }
+        if matches!(self.queue.mode(), Mode::Empty | Mode::Ended) {
+            return;
+        }
+        tracing::debug!("{event:?}");
+        match event {
+            Event::Started | Event::Ending => {}
+            Event::Resumed => self.saw_running(),
+            Event::Paused(pause) => self.saw_paused(pause),
+            Event::Panicked => self.before.panicked = true,
+            Event::Ended(end) => self.ended(end),
+            Event::Rebooted => self.before.watchdog = false,
+            Event::IoError { disk, path, no_space, paused } => {
+                self.disk_error = Some(DiskError { disk, path, no_space });
+                if paused || self.queue.mode() == Mode::Paused {
+                    self.saw_paused(Pause::IoError);
+                }
+            }
+            Event::Watchdog { reset } => self.before.watchdog = !reset,
+            Event::Agent(here) => self.publisher.change(|state| state.agent = here),
+            Event::Tray { disk, open } => {
+                tracing::info!("the guest {} {disk}", if open { "opened" } else { "closed" })
+            }
+            Event::Lost(why) => {
+                tracing::error!("{why}");
+                self.publisher.change(|state| state.message = Some(why));
+            }
+        }
+    }
+
+    fn saw(&mut self, seen: &Seen) {
+        self.publisher.change(|state| (state.qemu_pid, state.agent) = (seen.pid, seen.agent));
+        match seen.condition {
+            Condition::Running => self.saw_running(),
+            Condition::Paused(pause) => self.saw_paused(pause),
+            Condition::Ending => self.mode(Mode::Stopping),
+            Condition::Off(end) => self.ended(end),
+        }
+    }
+
+    fn saw_running(&mut self) {
+        // It runs on while it is asked to end.
+        if self.queue.mode() == Mode::Stopping {
+            return;
+        }
+        (self.disk_error, self.tick) = (None, None);
+        // A full disk stopped it on its way to the end.
+        if self.grace.is_some() {
+            self.mode(Mode::Stopping);
+            self.tick = Some(Instant::now() + TICK);
+            return self
+                .publisher
+                .change(|state| (state.life, state.reason, state.message) = (Life::Stopping, None, None));
+        }
+        self.mode(Mode::Running);
+        self.publisher
+            .change(|state| (state.life, state.reason, state.message) = (Life::Running, None, None));
+    }
+
+    fn saw_paused(&mut self, pause: Pause) {
+        if self.queue.mode() == Mode::Stopping && pause != Pause::IoError {
+            return;
+        }
+        if pause == Pause::IoError && self.disk_error.as_ref().is_some_and(|error| error.no_space) {
+            self.tick = Some(Instant::now() + TICK);
+        }
+        self.mode(Mode::Paused);
+        self.stands(&life::paused(pause, self.disk_error.as_ref()));
+    }
+
+    fn ended(&mut self, end: End) {
+        if matches!(end, End::Crashed | End::Failed | End::Unknown)
+            && let Some(known) = &self.known
+        {
+            self.before.last_words = effort::last_words(&self.parts.root, &known.name);
+        }
+        (self.grace, self.tick) = (None, None);
+        self.stands(&life::ended(end, &self.before));
+        self.publisher.change(|state| (state.qemu_pid, state.agent) = (None, false));
+        self.mode(Mode::Ended);
+    }
+
+    fn stands(&self, standing: &Standing) {
+        self.publisher.change(|state| {
+            state.life = standing.life;
+            state.reason = Some(standing.reason.to_owned());
+            state.message = Some(standing.message.clone());
+        });
+    }
+
+    fn mode(&mut self, mode: Mode) {
+        self.queue.now(mode);
+    }
+
+    // ---- What an earlier launcher left ----
+
+    fn take_over(&mut self, sync: Sync) -> Result<()> {
+        let machine = judge(&sync.vmi).map_err(|faults| {
+            let all: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            Error::refused(format!(
+                "the machine that an earlier launcher kept is not understood: {}",
+                all.join("; ")
+            ))
+        })?;
+        let name = machine.domain_name();
+        self.before.acpi = machine.features.acpi;
+        self.learn(Known { sync, machine, name, host: None })?;
+        let Some(known) = self.known.clone() else { return Ok(()) };
+        let last = self.publisher.state().life;
+        let found = effort::find(&*self.parts.hypervisor, &known, &self.parts.root, last);
+        let Found { seen, host } = found
+            .map_err(|e| Error::new(Kind::Failed, "cannot see what became of the machine").because(e))?;
+        if let Some(known) = &mut self.known {
+            known.host = host;
+        }
+        match seen {
+            Some(seen) if !matches!(seen.condition, Condition::Off(_)) => {
+                tracing::info!("took over {}, which runs", known.name);
+                self.mode(Mode::Running);
+                self.saw(&seen);
+            }
+            _ if last.is_final() => self.mode(Mode::Ended),
+            // It was not started yet when the launcher was killed.
+            None => self.start(),
+            Some(_) if matches!(last, Life::Empty | Life::Preparing) => self.start(),
+            Some(seen) => self.saw(&seen),
+        }
+        Ok(())
+    }
+}
+
+/// The machine that an object asks for.
+fn judge(object: &Value) -> std::result::Result<Machine, Vec<Fault>> {
+    let vmi: VirtualMachineInstance = api::wire::read(object.clone())?;
+    for path in api::wire::unknown(&vmi) {
+        tracing::warn!("the field {path} is not known, and has no effect");
+    }
+    Machine::try_from(&vmi)
+}
+
+async fn finished(work: &mut Option<JoinHandle<Outcome>>) -> Outcome {
+    match work {
+        Some(handle) => match handle.await {
+            Ok(outcome) => outcome,
+            Err(e) => Outcome::Broken(format!("the launcher has a fault: {e}")),
+        },
+        None => pending().await,
+    }
+}
+
+/// A state whose life begins anew.
+fn emptied(state: &State) -> State {
+    let gone =
+        State { reason: None, message: None, doing: None, qemu_pid: None, agent: false, ..state.clone() };
+    State { targets: std::collections::BTreeMap::new(), ..gone }
+}
+
+/// A request as a word.
+fn word(request: &Request) -> String {
+    match request {
+        Request::Start => "start",
+        Request::Shutdown { .. } => "shutdown",
+        Request::Destroy => "destroy",
+        Request::Reboot => "reboot",
+        Request::Reset => "reset",
+        Request::Pause => "pause",
+        Request::Unpause => "unpause",
+        Request::Eject { .. } => "eject",
+        Request::Insert { .. } => "insert",
+        Request::Hotplug => "hotplug",
+        Request::Snapshot => "snapshot",
+        Request::Migrate => "migrate",
+    }
+    .to_owned()
+}

@@ -1,0 +1,130 @@
+//! Blocking work for the machine: what the loop hands to a thread, and what comes back.
+
+use super::handle::Known;
+use super::prepare::{How, prepare};
+use crate::domain;
+use crate::domain::host::{Host, Place};
+use crate::error::chain;
+use crate::hypervisor::{Condition, Hypervisor, Kind, Result, Seen};
+use crate::root::Root;
+use api::launcher::{Life, Request};
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+
+/// What came back.
+pub(super) enum Outcome {
+    /// A start.
+    Started(std::result::Result<(Host, Seen), String>),
+    /// A request.
+    Done(Request, Result<()>),
+    /// A try to go on after a full disk.
+    WentOn(Result<()>),
+    /// The work itself broke.
+    Broken(String),
+}
+
+/// Makes the machine ready and starts it.
+pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root) -> Outcome {
+    let begin = || -> std::result::Result<(Host, Seen), String> {
+        let host = prepare(&known.machine, &known.sync.resolved, root, How::Fresh).map_err(|e| chain(&e))?;
+        let xml = domain::draw(&known.machine, &host).map_err(|e| chain(&e))?;
+        let hint = |e: crate::hypervisor::Error| match &e.hint {
+            Some(hint) => format!("{e}; {hint}"),
+            None => e.to_string(),
+        };
+        hypervisor.define(&xml).map_err(hint)?;
+        hypervisor.start(&known.name, known.machine.start_paused).map_err(hint)?;
+        let seen = hypervisor.look(&known.name).map_err(hint)?;
+        Ok((host, seen))
+    };
+    Outcome::Started(begin())
+}
+
+/// Does what was asked of a machine that runs.
+pub(super) fn request(hypervisor: &dyn Hypervisor, known: &Known, paused: bool, request: Request) -> Outcome {
+    let name = known.name.as_str();
+    let result = match &request {
+        Request::Shutdown { grace } => match grace.unwrap_or(known.machine.grace_period) {
+            0 => hypervisor.destroy(name),
+            // A guest that is paused cannot hear the button.
+            _ if paused => hypervisor.resume(name).and_then(|()| hypervisor.shutdown(name)),
+            _ => hypervisor.shutdown(name),
+        },
+        Request::Destroy => hypervisor.destroy(name),
+        Request::Reboot => hypervisor.reboot(name),
+        Request::Reset => hypervisor.reset(name),
+        Request::Pause => hypervisor.pause(name),
+        Request::Unpause => hypervisor.resume(name),
+        Request::Eject { disk } | Request::Insert { disk, .. } => change_media(hypervisor, known, disk),
+        Request::Start | Request::Hotplug | Request::Snapshot | Request::Migrate => {
+            Err(crate::hypervisor::Error::new(
+                Kind::Unsupported,
+                format!("do that to {name}"),
+                "nobody knows how",
+            ))
+        }
+    };
+    Outcome::Done(request, result)
+}
+
+/// The loop has put the disc (or nothing) into `known` before.
+fn change_media(hypervisor: &dyn Hypervisor, known: &Known, disk: &str) -> Result<()> {
+    let doing = || format!("change the disc in '{disk}'");
+    let invalid = |why: String| crate::hypervisor::Error::new(Kind::Invalid, doing(), why);
+    let host =
+        known.host.as_ref().ok_or_else(|| invalid("nobody knows where the machine's parts are".into()))?;
+    if let Some(Place::File { path, .. }) = host.disks.get(disk) {
+        fs::File::open(path).map_err(|e| invalid(format!("cannot read {}: {e}", path.display())))?;
+    }
+    let xml = domain::draw_disk(&known.machine, host, disk).map_err(|e| invalid(chain(&e)))?;
+    hypervisor.change_media(&known.name, &xml)
+}
+
+/// What a new launcher finds.
+pub(super) struct Found {
+    pub(super) seen: Option<Seen>,
+    pub(super) host: Option<Host>,
+}
+
+/// Looks for a machine that an earlier launcher left.
+pub(super) fn find(hypervisor: &dyn Hypervisor, known: &Known, root: &Root, last: Life) -> Result<Found> {
+    let seen = match hypervisor.look(&known.name) {
+        Ok(seen) => Some(seen),
+        Err(e) if e.kind == Kind::NotFound => None,
+        Err(e) => return Err(e),
+    };
+    let runs = seen.as_ref().is_some_and(|seen| !matches!(seen.condition, Condition::Off(_)));
+    // Where its parts are is needed only to change a disc; what cannot be found any more must not end a guest.
+    let host = match runs {
+        true => prepare(&known.machine, &known.sync.resolved, root, How::AsItIs)
+            .inspect_err(|e| tracing::warn!("taken over, but {}", chain(e)))
+            .ok(),
+        false => None,
+    };
+    tracing::debug!("the last state was {last:?}, and there is {seen:?}");
+    Ok(Found { seen, host })
+}
+
+/// The last line that QEMU wrote to its log, without its own name.
+pub(super) fn last_words(root: &Root, domain: &str) -> Option<String> {
+    let mut file = fs::File::open(root.qemu_log(domain)).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(4096))).ok()?;
+    let mut bytes = Vec::new();
+    file.take(4096).read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let ours = |line: &&str| {
+        !line.is_empty() && !line.contains(": starting up ") && !line.contains(": shutting down")
+    };
+    let line = text.lines().map(str::trim).rfind(ours)?;
+    // The command line is one long line, and no word about the end.
+    let said = line.split_once("qemu-system-x86_64: ").map_or(line, |(_, rest)| rest);
+    (said.len() < 300 && !said.starts_with('-') && !said.ends_with('\\')).then(|| said.to_owned())
+}
+
+/// Whether there is room again where a guest ran out of it.
+pub(super) fn has_room(path: &std::path::Path) -> bool {
+    const ENOUGH: u64 = 16 << 20;
+    // A path that cannot be asked (a daemon's, elsewhere) is tried.
+    rustix::fs::statvfs(path).map_or(true, |found| found.f_bavail.saturating_mul(found.f_frsize) >= ENOUGH)
+}

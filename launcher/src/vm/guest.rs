@@ -1,0 +1,248 @@
+//! What the guest's agent is asked: JSON commands of qemu-guest-agent, answers in our types.
+//!
+//! The guest answers, so nothing in an answer is believed: every field may be missing or of another kind, texts are
+//! bounded, and a command that never ends is given up.
+
+use crate::hypervisor::{Error, Hypervisor, Kind, Result};
+use api::launcher::{Exec, Executed, GuestFilesystem, GuestInfo, GuestInterface, GuestUser};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// How long one command may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a program may run if nobody said.
+const EXEC: Duration = Duration::from_secs(60);
+/// How long file systems may take to come to rest.
+const FREEZE: Duration = Duration::from_secs(30);
+/// The most of a program's output that is passed on.
+const OUTPUT: usize = 1 << 20;
+
+/// A way to the agent of one guest.
+pub struct Guest<'a> {
+    /// The hypervisor.
+    pub hypervisor: &'a dyn Hypervisor,
+    /// The domain's name.
+    pub name: &'a str,
+}
+
+impl Guest<'_> {
+    /// It answers.
+    pub fn ping(&self) -> Result<()> {
+        self.ask("guest-ping", None, PATIENCE).map(|_| ())
+    }
+
+    /// What it says of the guest. What an older agent does not know stays empty.
+    pub fn info(&self) -> Result<GuestInfo> {
+        let about = self.ask("guest-info", None, PATIENCE)?;
+        let maybe = |command: &str| self.ask(command, None, PATIENCE).unwrap_or(Value::Null);
+        let os = maybe("guest-get-osinfo");
+        let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
+        Ok(GuestInfo {
+            agent_version: string(&about["version"]),
+            hostname: string(&maybe("guest-get-host-name")["host-name"]),
+            os: os.as_object().into_iter().flatten().filter_map(text).collect::<BTreeMap<_, _>>(),
+            timezone: string(&maybe("guest-get-timezone")["zone"]),
+            interfaces: list(&maybe("guest-network-get-interfaces")).iter().filter_map(interface).collect(),
+        })
+    }
+
+    /// Who is logged in.
+    pub fn users(&self) -> Result<Vec<GuestUser>> {
+        let answer = self.ask("guest-get-users", None, PATIENCE)?;
+        let user = |user: &Value| {
+            Some(GuestUser {
+                name: string(&user["user"])?,
+                domain: string(&user["domain"]),
+                login_time: user["login-time"].as_f64(),
+            })
+        };
+        Ok(list(&answer).iter().filter_map(user).collect())
+    }
+
+    /// What it has mounted.
+    pub fn filesystems(&self) -> Result<Vec<GuestFilesystem>> {
+        let answer = self.ask("guest-get-fsinfo", None, PATIENCE)?;
+        let filesystem = |found: &Value| {
+            Some(GuestFilesystem {
+                name: string(&found["name"])?,
+                mountpoint: string(&found["mountpoint"])?,
+                kind: string(&found["type"]).unwrap_or_default(),
+                used_bytes: found["used-bytes"].as_u64(),
+                total_bytes: found["total-bytes"].as_u64(),
+            })
+        };
+        Ok(list(&answer).iter().filter_map(filesystem).collect())
+    }
+
+    /// Brings its file systems to rest. Gives back how many.
+    pub fn freeze(&self) -> Result<u64> {
+        Ok(self.ask("guest-fsfreeze-freeze", None, FREEZE)?.as_u64().unwrap_or_default())
+    }
+
+    /// Lets them go on. Gives back how many.
+    pub fn thaw(&self) -> Result<u64> {
+        Ok(self.ask("guest-fsfreeze-thaw", None, FREEZE)?.as_u64().unwrap_or_default())
+    }
+
+    /// Runs a program and waits for it.
+    pub fn exec(&self, exec: &Exec) -> Result<Executed> {
+        let limit = exec.timeout.map_or(EXEC, Duration::from_secs);
+        let began = Instant::now();
+        let mut arguments = json!({"path": exec.command, "arg": exec.args, "capture-output": true});
+        if let Some(input) = &exec.input {
+            arguments["input-data"] = STANDARD.encode(input).into();
+        }
+        let started = self.ask("guest-exec", Some(arguments), PATIENCE)?;
+        let pid = started["pid"].as_i64().ok_or_else(|| self.nonsense("guest-exec"))?;
+        let mut pause = Duration::from_millis(10);
+        loop {
+            let status = self.ask("guest-exec-status", Some(json!({"pid": pid})), PATIENCE)?;
+            if status["exited"].as_bool().unwrap_or_default() {
+                return Ok(executed(&status));
+            }
+            let Some(left) = limit.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) else {
+                let why = format!(
+                    "'{}' still runs after {} s; it goes on in the guest",
+                    exec.command,
+                    limit.as_secs()
+                );
+                return Err(Error::new(Kind::TimedOut, format!("run a program in {}", self.name), why));
+            };
+            std::thread::sleep(pause.min(left));
+            pause = (pause * 2).min(Duration::from_millis(500));
+        }
+    }
+
+    fn ask(&self, command: &str, arguments: Option<Value>, patience: Duration) -> Result<Value> {
+        let mut question = json!({"execute": command});
+        if let Some(arguments) = arguments {
+            question["arguments"] = arguments;
+        }
+        let text = self.hypervisor.agent(self.name, &question.to_string(), patience)?;
+        let mut answer: Value = serde_json::from_str(&text).map_err(|_| self.nonsense(command))?;
+        if let Some(why) = answer["error"]["desc"].as_str() {
+            let why = why.chars().take(500).collect::<String>();
+            return Err(Error::new(
+                Kind::Failed,
+                format!("ask the agent in {} for {command}", self.name),
+                why,
+            ));
+        }
+        // Looking into what is no object is harmless, changing it is not.
+        let result = answer.as_object_mut().and_then(|answer| answer.remove("return"));
+        result.ok_or_else(|| self.nonsense(command))
+    }
+
+    fn nonsense(&self, command: &str) -> Error {
+        let doing = format!("ask the agent in {} for {command}", self.name);
+        Error::new(Kind::Failed, doing, "its answer makes no sense")
+    }
+}
+
+fn executed(status: &Value) -> Executed {
+    let code = |value: &Value| value.as_i64().and_then(|code| i32::try_from(code).ok());
+    let exit_code = match (code(&status["exitcode"]), code(&status["signal"])) {
+        (_, Some(signal)) => signal.saturating_add(128),
+        (Some(code), None) => code,
+        (None, None) => -1,
+    };
+    let output = |data: &str, cut: &str| {
+        let bytes = STANDARD.decode(status[data].as_str().unwrap_or_default()).unwrap_or_default();
+        let whole = bytes.len() <= OUTPUT && !status[cut].as_bool().unwrap_or_default();
+        let mut text = String::from_utf8_lossy(bytes.get(..OUTPUT).unwrap_or(&bytes)).into_owned();
+        if !whole {
+            text.push_str("\n[… the rest is cut off]\n");
+        }
+        text
+    };
+    Executed {
+        exit_code,
+        stdout: output("out-data", "out-truncated"),
+        stderr: output("err-data", "err-truncated"),
+    }
+}
+
+fn interface(found: &Value) -> Option<GuestInterface> {
+    let ips = list(&found["ip-addresses"]).iter().filter_map(|ip| string(&ip["ip-address"])).collect();
+    Some(GuestInterface { name: string(&found["name"])?, mac: string(&found["hardware-address"]), ips })
+}
+
+fn string(value: &Value) -> Option<String> {
+    value.as_str().map(|text| text.chars().take(4096).collect())
+}
+
+/// At most so many things as a person reads.
+fn list(value: &Value) -> &[Value] {
+    let all = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    all.get(..1024).unwrap_or(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hypervisor::fake::Fake;
+
+    fn with(answers: &[(&str, &str)]) -> Fake {
+        let fake = Fake::default();
+        for (command, answer) in answers {
+            fake.agent_says(command, answer);
+        }
+        fake
+    }
+
+    #[test]
+    fn a_program_is_waited_for_and_its_output_is_cut() {
+        let long = STANDARD.encode(vec![b'x'; OUTPUT + 5]);
+        let status =
+            format!(r#"{{"return":{{"exited":true,"exitcode":7,"out-data":"{long}","err-data":"aGk="}}}}"#);
+        let fake = with(&[("guest-exec", r#"{"return":{"pid":42}}"#), ("guest-exec-status", &status)]);
+        let exec = Exec { command: "/bin/x".into(), args: vec![], input: None, timeout: None };
+        let got = Guest { hypervisor: &fake, name: "a_b" }.exec(&exec).unwrap();
+        assert_eq!((got.exit_code, got.stderr.as_str()), (7, "hi"));
+        assert!(got.stdout.len() < OUTPUT + 50 && got.stdout.ends_with("cut off]\n"));
+    }
+
+    #[test]
+    fn a_program_that_never_ends_is_given_up() {
+        let fake = with(&[
+            ("guest-exec", r#"{"return":{"pid":42}}"#),
+            ("guest-exec-status", r#"{"return":{"exited":false}}"#),
+        ]);
+        let exec = Exec { command: "/bin/x".into(), args: vec![], input: None, timeout: Some(0) };
+        let error = Guest { hypervisor: &fake, name: "a_b" }.exec(&exec).unwrap_err();
+        assert_eq!(error.kind, Kind::TimedOut);
+    }
+
+    #[test]
+    fn an_agent_that_talks_nonsense_is_not_believed() {
+        for answer in
+            ["", "[]", r#"{"return": 7}"#, r#"{"return":{"pid":"x"}}"#, r#"{"error":{"desc":"no such"}}"#]
+        {
+            let fake = with(&[("guest-exec", answer), ("guest-info", answer), ("guest-get-users", answer)]);
+            let guest = Guest { hypervisor: &fake, name: "a_b" };
+            let exec = Exec { command: "/bin/x".into(), args: vec![], input: None, timeout: None };
+            assert!(guest.exec(&exec).is_err(), "{answer}");
+            let _ = (guest.info(), guest.users());
+        }
+    }
+
+    #[test]
+    fn what_it_knows_is_told() {
+        let fake = with(&[
+            ("guest-info", r#"{"return":{"version":"7.2"}}"#),
+            ("guest-get-osinfo", r#"{"return":{"id":"debian","kernel-release":"6.1"}}"#),
+            (
+                "guest-network-get-interfaces",
+                r#"{"return":[{"name":"eth0","hardware-address":"02:00:00:00:00:01","ip-addresses":[{"ip-address":"10.0.2.15"}]}]}"#,
+            ),
+        ]);
+        let info = Guest { hypervisor: &fake, name: "a_b" }.info().unwrap();
+        assert_eq!(info.agent_version.as_deref(), Some("7.2"));
+        assert_eq!(info.os["id"], "debian");
+        assert_eq!(info.interfaces[0].ips, ["10.0.2.15"]);
+        assert_eq!(info.hostname, None);
+    }
+}

@@ -1,0 +1,84 @@
+//! What the rest of the launcher holds of the machine.
+
+use crate::domain::host::Host;
+use crate::hypervisor::Hypervisor;
+use crate::root::Root;
+use api::launcher::{Answer, Refusal, Request, State, Sync};
+use std::sync::{Arc, OnceLock};
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// What the loop is asked.
+pub enum Command {
+    /// A machine should be there.
+    Sync(Box<Sync>, oneshot::Sender<Result<Answer, Refusal>>),
+    /// Something is wanted of it.
+    Request(Request, oneshot::Sender<Answer>),
+    /// The launcher shall end: the machine is shut down first.
+    End,
+}
+
+/// A way to the machine. Cheap to clone.
+#[derive(Clone)]
+pub struct Handle {
+    /// To the loop.
+    pub(super) commands: mpsc::Sender<Command>,
+    /// From the publisher.
+    pub(super) state: watch::Receiver<State>,
+    /// The hypervisor, for questions that change nothing.
+    pub hypervisor: Arc<dyn Hypervisor>,
+    /// The machine's folder.
+    pub root: Root,
+    pub(super) name: Arc<OnceLock<String>>,
+}
+
+impl Handle {
+    /// A machine should be there.
+    pub async fn sync(&self, sync: Sync) -> Result<Answer, Refusal> {
+        let (tell, told) = oneshot::channel();
+        let sent = self.commands.send(Command::Sync(Box::new(sync), tell)).await;
+        match (sent, told.await) {
+            (Ok(()), Ok(answer)) => answer,
+            _ => Err(ending()),
+        }
+    }
+
+    /// Something is wanted of it.
+    pub async fn request(&self, request: Request) -> Result<Answer, Refusal> {
+        let (tell, told) = oneshot::channel();
+        let sent = self.commands.send(Command::Request(request, tell)).await;
+        match (sent, told.await) {
+            (Ok(()), Ok(answer)) => Ok(answer),
+            _ => Err(ending()),
+        }
+    }
+
+    /// Ends the launcher.
+    pub async fn end(&self) {
+        // A loop that is gone has ended already.
+        let _ = self.commands.send(Command::End).await;
+    }
+
+    /// The state, and its changes.
+    pub fn state(&self) -> watch::Receiver<State> {
+        self.state.clone()
+    }
+
+    /// The domain's name, once there is a machine.
+    pub fn name(&self) -> Option<&str> {
+        self.name.get().map(String::as_str)
+    }
+}
+
+fn ending() -> Refusal {
+    Refusal { error: "the launcher is ending".into(), faults: Vec::new(), hint: None }
+}
+
+/// What is known of the machine.
+#[derive(Clone)]
+pub(super) struct Known {
+    pub(super) sync: Sync,
+    pub(super) machine: api::machine::Machine,
+    pub(super) name: String,
+    /// Where its parts are, once that was found out.
+    pub(super) host: Option<Host>,
+}

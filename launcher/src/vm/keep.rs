@@ -1,0 +1,37 @@
+//! What a new launcher must know: what should run, and how it was last.
+
+use crate::error::{Error, Result};
+use crate::hypervisor::embed::write_whole;
+use crate::root::Root;
+use api::launcher::{State, Sync};
+use serde::de::DeserializeOwned;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Keeps what should run. The folder is ours alone: there are passwords in it.
+pub(super) fn sync(root: &Root, sync: &Sync) -> Result<()> {
+    let cannot = || format!("cannot keep the machine in {}", root.vm().display());
+    let text = serde_json::to_vec(sync).map_err(|e| Error::refused(cannot()).because(e))?;
+    write_whole(&root.vm(), &text).map_err(|e| Error::io(cannot(), e))
+}
+
+/// What was kept by an earlier launcher, if there was one.
+pub(super) fn kept(root: &Root) -> Result<(Option<Sync>, Option<State>)> {
+    // The state is a memory; a broken one is as good as none.
+    let state = read(&root.state()).unwrap_or_else(|e| {
+        tracing::warn!("{}", crate::error::chain(&e));
+        None
+    });
+    Ok((read(&root.vm())?, state))
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    let cannot = || format!("cannot read {}, which an earlier launcher wrote", path.display());
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(Error::io(cannot(), e)),
+    };
+    serde_json::from_slice(&text).map(Some).map_err(|e| Error::refused(cannot()).because(e))
+}

@@ -1,0 +1,151 @@
+//! What became of a machine, in the contract's words. Pure.
+//!
+//! ```text
+//!  crashed, panicked                      Failed
+//!  cut off, the guest knows ACPI          Failed      (the grace period ran out)
+//!  cut off, it does not                   Succeeded   (there was no other way)
+//!  switched off by the guest, saved       Succeeded
+//!  nobody saw how                         Failed
+//! ```
+
+use crate::hypervisor::{End, Pause};
+use api::launcher::Life;
+
+/// A life with a word and a sentence for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Where it stands.
+    pub life: Life,
+    /// A word, in the contract's words where it has one.
+    pub reason: &'static str,
+    /// A sentence.
+    pub message: String,
+}
+
+/// What came before an end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Before {
+    /// The guest knows ACPI, so it could have heard the power button.
+    pub acpi: bool,
+    /// The guest said that it panicked.
+    pub panicked: bool,
+    /// The guest did not answer its watchdog.
+    pub watchdog: bool,
+    /// It was asked to end, and had so many seconds, which are over.
+    pub grace_over: Option<u64>,
+    /// The last line that QEMU wrote to its log.
+    pub last_words: Option<String>,
+}
+
+/// How a machine ended.
+pub fn ended(end: End, before: &Before) -> Standing {
+    let standing = |life, reason, message: &str| Standing { life, reason, message: message.to_owned() };
+    let with_last_words = |text: &str| match &before.last_words {
+        Some(words) => format!("{text}; its last words: {words}"),
+        None => text.to_owned(),
+    };
+    match end {
+        End::Crashed | End::Shutdown | End::Destroyed if before.panicked => {
+            standing(Life::Failed, "GuestPanicked", "the guest panicked")
+        }
+        End::Shutdown | End::Destroyed | End::Crashed if before.watchdog => standing(
+            Life::Failed,
+            "WatchdogExpired",
+            "the guest did not answer its watchdog, and was switched off",
+        ),
+        End::Shutdown => standing(Life::Succeeded, "Shutdown", "the guest switched itself off"),
+        End::Destroyed if before.acpi => match before.grace_over {
+            Some(seconds) => standing(
+                Life::Failed,
+                "GracePeriodExpired",
+                &format!("the guest did not end within {seconds} s, and was cut off"),
+            ),
+            None => standing(Life::Failed, "Destroyed", "the machine was cut off"),
+        },
+        End::Destroyed => {
+            standing(Life::Succeeded, "Destroyed", "the machine was cut off; its guest knows no ACPI")
+        }
+        End::Crashed => standing(Life::Failed, "Crashed", &with_last_words("QEMU ended by itself")),
+        End::Failed => standing(Life::Failed, "StartFailed", &with_last_words("the machine could not begin")),
+        End::Left => standing(Life::Succeeded, "Left", "the machine was saved or moved away"),
+        End::Unknown => {
+            standing(Life::Failed, "Lost", &with_last_words("the machine ended while no launcher watched it"))
+        }
+    }
+}
+
+/// An error of a disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskError {
+    /// The disk's name in the machine.
+    pub disk: Option<String>,
+    /// The file or device.
+    pub path: String,
+    /// There is no space for what the guest writes.
+    pub no_space: bool,
+}
+
+/// Why a machine is paused.
+pub fn paused(pause: Pause, error: Option<&DiskError>) -> Standing {
+    let standing = |reason, message: String| Standing { life: Life::Paused, reason, message };
+    let text = "VMI was paused, low-level IO error detected";
+    match (pause, error) {
+        (Pause::IoError, Some(error)) => {
+            let disk = error.disk.as_ref().map_or_else(String::new, |disk| format!("disk '{disk}' "));
+            let why = match error.no_space {
+                true => "has no space left; make room and it goes on by itself",
+                false => "could not be read or written",
+            };
+            standing("PausedIOError", format!("{text}: {disk}({}) {why}", error.path))
+        }
+        (Pause::IoError, None) => standing("PausedIOError", text.to_owned()),
+        (Pause::Asked, _) => standing("PausedByUser", "VMI was paused by user".to_owned()),
+        (Pause::Watchdog, _) => {
+            standing("PausedByWatchdog", "the guest did not answer its watchdog".to_owned())
+        }
+        (Pause::Panicked, _) => standing("GuestPanicked", "the guest panicked".to_owned()),
+        (Pause::Passing, _) => {
+            standing("PausedByHypervisor", "the hypervisor paused it for a while".to_owned())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_become_the_phases_of_the_contract() {
+        let acpi = Before { acpi: true, ..Before::default() };
+        let none = Before::default();
+        let over = Before { grace_over: Some(3), ..acpi.clone() };
+        for (end, before, life, reason) in [
+            (End::Shutdown, &acpi, Life::Succeeded, "Shutdown"),
+            (End::Destroyed, &acpi, Life::Failed, "Destroyed"),
+            (End::Destroyed, &over, Life::Failed, "GracePeriodExpired"),
+            (End::Destroyed, &none, Life::Succeeded, "Destroyed"),
+            (End::Crashed, &acpi, Life::Failed, "Crashed"),
+            (End::Failed, &acpi, Life::Failed, "StartFailed"),
+            (End::Left, &acpi, Life::Succeeded, "Left"),
+            (End::Unknown, &acpi, Life::Failed, "Lost"),
+            (End::Crashed, &Before { panicked: true, ..acpi.clone() }, Life::Failed, "GuestPanicked"),
+            (End::Shutdown, &Before { watchdog: true, ..acpi.clone() }, Life::Failed, "WatchdogExpired"),
+        ] {
+            let got = ended(end, before);
+            assert_eq!((got.life, got.reason), (life, reason), "{end:?} {before:?}");
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_named_with_what_to_do() {
+        let error = DiskError { disk: Some("root".into()), path: "/d/root.qcow2".into(), no_space: true };
+        let got = paused(Pause::IoError, Some(&error));
+        assert_eq!(got.reason, "PausedIOError");
+        assert!(
+            got.message.starts_with("VMI was paused, low-level IO error detected: disk 'root'"),
+            "{}",
+            got.message
+        );
+        assert!(got.message.contains("make room"), "{}", got.message);
+    }
+}

@@ -1,0 +1,114 @@
+//! Disks that the launcher makes itself: overlays over what is only read, and empty ones.
+
+use crate::error::{Error, Kind, Result};
+use api::launcher::Format;
+use disk_format::qcow2::write::{Backing, FreshFile, Options, empty};
+use disk_format::read_at::FileAt;
+use disk_format::{Limits, ReadAt};
+use std::fs::{File, OpenOptions};
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Lays a fresh overlay over `base` at `path`. What the guest writes goes there.
+pub(super) fn over(base: &Path, format: Format, path: &Path) -> Result<()> {
+    let size = virtual_size(base, format)?;
+    let name = base.to_str().ok_or_else(|| {
+        Error::refused(format!("the path {} is not UTF-8, which an overlay cannot hold", base.display()))
+    })?;
+    let backing = Backing { name: name.to_owned(), format: name_of(format).to_owned() };
+    write(path, Options { backing: Some(backing), ..Options::new(size) })
+}
+
+/// Makes an empty disk at `path`.
+pub(super) fn blank(capacity: u64, path: &Path) -> Result<()> {
+    write(path, Options::new(capacity))
+}
+
+/// The size the guest sees. A qcow2 image that refers to another file is refused: nobody but its maker chose that file.
+pub(super) fn virtual_size(path: &Path, format: Format) -> Result<u64> {
+    let cannot = || format!("cannot open the disk {}", path.display());
+    let mut file = File::open(path).map_err(|e| Error::io(cannot(), e))?;
+    // A block device tells its size only at its end.
+    let length = file.seek(SeekFrom::End(0)).map_err(|e| Error::io(cannot(), e))?;
+    match format {
+        Format::Raw => Ok(length.next_multiple_of(512)),
+        Format::Qcow2 => {
+            let bytes: Arc<dyn ReadAt> = Arc::new(FileAt::new(file, length));
+            let opened = disk_format::open(disk_format::Format::Qcow2, bytes, Limits::default());
+            let image = opened
+                .map_err(|e| Error::refused(format!("the disk {} is not used: {e}", path.display())))?;
+            Ok(image.virtual_size())
+        }
+    }
+}
+
+fn name_of(format: Format) -> &'static str {
+    match format {
+        Format::Raw => "raw",
+        Format::Qcow2 => "qcow2",
+    }
+}
+
+/// It appears whole or not at all.
+fn write(path: &Path, options: Options) -> Result<()> {
+    let partial = path.with_extension("partial");
+    let cannot = || format!("cannot make the disk {}", path.display());
+    let _ = std::fs::remove_file(&partial);
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial);
+    let file = file.map_err(|e| Error::io(cannot(), e))?;
+    let written = empty(FreshFile(file), options).map_err(|mut e| match e.take_source() {
+        Some(source) => Error::io(cannot(), source),
+        None => Error::new(Kind::Failed, cannot()).because(e),
+    });
+    let placed = written.and_then(|_| std::fs::rename(&partial, path).map_err(|e| Error::io(cannot(), e)));
+    if placed.is_err() {
+        drop(std::fs::remove_file(&partial));
+    }
+    placed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn info(path: &Path) -> String {
+        let out = Command::new("qemu-img").args(["info", "--output=json"]).arg(path).output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        let check = Command::new("qemu-img").arg("check").arg(path).output().unwrap();
+        assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stderr));
+        String::from_utf8(out.stdout).unwrap()
+    }
+
+    #[test]
+    fn an_overlay_names_its_base_and_has_its_size() {
+        let place = tempfile::tempdir().unwrap();
+        let base = place.path().join("base.raw");
+        std::fs::write(&base, vec![7; 1 << 20]).unwrap();
+        let path = place.path().join("over.qcow2");
+        over(&base, Format::Raw, &path).unwrap();
+        let text = info(&path);
+        assert!(text.contains("\"virtual-size\": 1048576"), "{text}");
+        assert!(text.contains("\"backing-filename-format\": \"raw\""), "{text}");
+        assert!(text.contains("base.raw"), "{text}");
+
+        // Over a qcow2 without a backing file too; but never over one that has grown one.
+        let lone = place.path().join("lone.qcow2");
+        blank(10 << 20, &lone).unwrap();
+        over(&lone, Format::Qcow2, &place.path().join("two.qcow2")).unwrap();
+        let error = over(&path, Format::Qcow2, &place.path().join("three.qcow2")).unwrap_err();
+        assert!(error.to_string().contains("backing file"), "{error}");
+        assert!(!place.path().join("three.qcow2").exists());
+    }
+
+    #[test]
+    fn an_empty_disk_is_as_large_as_it_was_asked() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("empty.qcow2");
+        blank(3 << 30, &path).unwrap();
+        assert!(info(&path).contains("\"virtual-size\": 3221225472"));
+        assert!(std::fs::metadata(&path).unwrap().len() < 1 << 20);
+    }
+}

@@ -1,0 +1,301 @@
+//! Where each part of a machine is on this host: what the drawing needs, made ready.
+//!
+//! ```text
+//!  Source::Image    ─► an overlay of ours over it          Empty      ─► an empty disk of ours
+//!  File, Block      ─► itself, if nobody else uses it      Host       ─► the file, made where it may be
+//!  Folder, Absent   ─► a small ISO of ours (seed)          a CD drive ─► its disc, or nothing
+//! ```
+//!
+//! A launcher that takes a running machine over looks only: nothing is made anew under a guest.
+
+use super::{firmware, overlay, users};
+use crate::domain::host::{Efi, Host, Place};
+use crate::error::{Error, Kind, Result};
+use crate::root::{Root, socket_path};
+use api::launcher::{Format, Resolved, Source};
+use api::machine::{Boot, Disk, Machine, Target, Volume};
+use rustix::fs::{Mode, OFlags};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// What to do with what the launcher makes itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// Make it anew: a machine that starts.
+    Fresh,
+    /// Leave it: a machine that runs.
+    AsItIs,
+}
+
+/// Makes ready what a machine needs here.
+pub fn prepare(machine: &Machine, resolved: &Resolved, root: &Root, how: How) -> Result<Host> {
+    let mut preparing = Preparing { machine, resolved, root, how, faults: Vec::new() };
+    let disks = preparing.disks();
+    let host = Host {
+        accelerator: resolved.accelerator,
+        disks,
+        links: resolved.interfaces.clone(),
+        kernel: resolved.kernel.clone(),
+        efi: preparing.efi(),
+        serial: root.socket("serial"),
+        serial_log: root.serial_log(),
+        vnc: root.socket("vnc"),
+        agent: root.socket("agent"),
+    };
+    preparing.links();
+    preparing.kernel();
+    for name in ["serial", "vnc", "agent"] {
+        let path = root.socket(name);
+        if let Err(e) = socket_path(&path) {
+            preparing.faults.push(Error::refused(e.to_string()));
+        }
+    }
+    match preparing.faults.len() {
+        0 => Ok(host),
+        1 => Err(preparing.faults.remove(0)),
+        _ => {
+            let kind = preparing.faults.first().map_or(Kind::Failed, Error::kind);
+            let all: Vec<String> = preparing.faults.iter().map(|e| crate::error::chain(e)).collect();
+            Err(Error::new(kind, all.join("; ")))
+        }
+    }
+}
+
+/// One preparation, which goes on after a fault so that a person sees all of them.
+struct Preparing<'a> {
+    machine: &'a Machine,
+    resolved: &'a Resolved,
+    root: &'a Root,
+    how: How,
+    faults: Vec<Error>,
+}
+
+impl Preparing<'_> {
+    fn disks(&mut self) -> BTreeMap<String, Place> {
+        let mut disks = BTreeMap::new();
+        for disk in &self.machine.disks {
+            match self.disk(disk) {
+                Ok(place) => drop(disks.insert(disk.name.clone(), place)),
+                Err(e) => self.faults.push(e),
+            }
+        }
+        disks
+    }
+
+    fn disk(&self, disk: &Disk) -> Result<Place> {
+        let source = self.resolved.volumes.get(&disk.name);
+        let nobody = || Error::refused(format!("the volume '{}' has no place on this host", disk.name));
+        match &disk.volume {
+            Volume::ContainerDisk { .. } | Volume::Ephemeral { .. } => {
+                self.over(disk, source.ok_or_else(nobody)?)
+            }
+            Volume::Claim { .. } | Volume::DataVolume { .. } => self.itself(disk, source.ok_or_else(nobody)?),
+            Volume::Empty { capacity } => {
+                let path = self.root.disk(&disk.name);
+                if self.how == How::Fresh {
+                    overlay::blank(*capacity, &path)?;
+                }
+                Ok(file(path, Format::Qcow2))
+            }
+            Volume::Host { path, create, .. } => match source {
+                Some(source) => self.itself(disk, source),
+                None => self.host_disk(disk, Path::new(path), *create),
+            },
+            Volume::NoCloud(_)
+            | Volume::ConfigDrive(_)
+            | Volume::ConfigMap { .. }
+            | Volume::Secret { .. }
+            | Volume::Sysprep { .. } => self.seed(disk),
+        }
+    }
+
+    /// A disk that is only read, under an overlay of ours.
+    fn over(&self, disk: &Disk, source: &Source) -> Result<Place> {
+        let (base, format) = match source {
+            Source::Image { path, format } | Source::File { path, format, .. } => (path, *format),
+            Source::Block { path } => (path, Format::Raw),
+            Source::Folder { .. } | Source::Absent => return Err(wrong(disk, "a disk image")),
+        };
+        self.free(disk, base, false)?;
+        // A disc is only read, so it needs no overlay; but what it refers to is judged all the same.
+        if matches!(disk.target, Target::CdRom { .. }) {
+            overlay::virtual_size(base, format)?;
+            return Ok(file(base.clone(), format));
+        }
+        let path = self.root.disk(&disk.name);
+        if self.how == How::Fresh {
+            overlay::over(base, format, &path)?;
+        }
+        let mut place = file(path, Format::Qcow2);
+        if let Place::File { backing, direct, .. } = &mut place {
+            backing.push((base.clone(), format));
+            // One policy for the chain: the base is opened as the overlay is.
+            *direct = *direct && opens_direct(base);
+        }
+        Ok(place)
+    }
+
+    /// A disk that the guest writes to as it is.
+    fn itself(&self, disk: &Disk, source: &Source) -> Result<Place> {
+        match source {
+            Source::Image { .. } => self.over(disk, source),
+            Source::File { path, format, preallocated } => {
+                self.free(disk, path, !disk.readonly)?;
+                // A qcow2 that has grown a backing file since it was made would let its guest read any file of ours.
+                overlay::virtual_size(path, *format)?;
+                let mut place = file(path.clone(), *format);
+                if let Place::File { preallocated: mark, .. } = &mut place {
+                    *mark = *preallocated;
+                }
+                Ok(place)
+            }
+            Source::Block { path } => {
+                self.free(disk, path, !disk.readonly)?;
+                block(path)
+            }
+            Source::Absent if matches!(disk.target, Target::CdRom { .. }) => Ok(Place::Nothing),
+            Source::Folder { .. } | Source::Absent => Err(wrong(disk, "a file or a block device")),
+        }
+    }
+
+    /// A file of the host, made where it may be.
+    fn host_disk(&self, disk: &Disk, path: &Path, create: Option<u64>) -> Result<Place> {
+        match (fs::metadata(path), create) {
+            (Ok(found), _) if found.file_type().is_block_device() => {
+                return self.itself(disk, &Source::Block { path: path.to_owned() });
+            }
+            (Ok(found), _) if !found.is_file() => {
+                return Err(Error::refused(format!(
+                    "{} of the disk '{}' is no file",
+                    path.display(),
+                    disk.name
+                )));
+            }
+            (Ok(_), _) => {}
+            (Err(e), Some(size)) if e.kind() == std::io::ErrorKind::NotFound && self.how == How::Fresh => {
+                let made = fs::OpenOptions::new().write(true).create_new(true).open(path);
+                let cannot = || format!("cannot make {} of the disk '{}'", path.display(), disk.name);
+                made.and_then(|made| made.set_len(size)).map_err(|e| Error::io(cannot(), e))?;
+            }
+            (Err(e), _) => {
+                return Err(Error::io(
+                    format!("cannot use {} of the disk '{}'", path.display(), disk.name),
+                    e,
+                ));
+            }
+        }
+        self.itself(disk, &Source::File { path: path.to_owned(), format: Format::Raw, preallocated: false })
+    }
+
+    /// A small ISO.
+    fn seed(&self, disk: &Disk) -> Result<Place> {
+        let path = self.root.seed(&disk.name);
+        if self.how == How::Fresh {
+            let seconds = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
+            crate::seed::make(self.machine, &disk.name, &disk.volume, self.resolved, &path, seconds)?;
+        }
+        Ok(file(path, Format::Raw))
+    }
+
+    /// No other machine uses the disk.
+    fn free(&self, disk: &Disk, path: &Path, we_write: bool) -> Result<()> {
+        let shared = disk.shareable || matches!(disk.volume, Volume::Host { shared: true, .. });
+        match users::in_the_way(path, we_write && !shared, &self.machine.domain_name()) {
+            Some(user) if !shared => Err(Error::new(
+                Kind::Busy,
+                format!("the disk '{}' ({}) is used by {user}; stop it first", disk.name, path.display()),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn efi(&mut self) -> Option<Efi> {
+        let Boot::Efi { secure, persistent } = self.machine.firmware.boot else { return None };
+        let Some(found) = firmware::find(secure) else {
+            let what = if secure { " with secure boot" } else { "" };
+            self.faults.push(Error::new(
+                Kind::NotFound,
+                format!(
+                    "EFI OVMF rom missing: no firmware{what} is installed; as root: apt-get install ovmf"
+                ),
+            ));
+            return None;
+        };
+        let vars = self.root.nvram();
+        if self.how == How::Fresh && !persistent {
+            drop(fs::remove_file(&vars));
+        }
+        Some(Efi { code: found.code.into(), template: found.vars.into(), vars })
+    }
+
+    fn links(&mut self) {
+        for interface in &self.machine.interfaces {
+            if !self.resolved.interfaces.contains_key(&interface.name) {
+                let what = format!("the interface '{}' is linked to nothing on this host", interface.name);
+                self.faults.push(Error::refused(what));
+            }
+        }
+    }
+
+    fn kernel(&mut self) {
+        let Some(kernel) = &self.resolved.kernel else {
+            if self.machine.firmware.kernel.as_ref().is_some_and(|kernel| kernel.image.is_some()) {
+                self.faults.push(Error::refused("the kernel of kernelBoot has no place on this host"));
+            }
+            return;
+        };
+        for path in [Some(&kernel.kernel), kernel.initrd.as_ref()].into_iter().flatten() {
+            if let Err(e) = fs::File::open(path) {
+                self.faults.push(Error::io(format!("cannot read the kernel's file {}", path.display()), e));
+            }
+        }
+    }
+}
+
+/// The place of a disc that is put into a drive while the machine runs.
+pub fn disc(path: &Path, format: Format) -> Result<Place> {
+    overlay::virtual_size(path, format)?;
+    Ok(file(path.to_owned(), format))
+}
+
+fn wrong(disk: &Disk, wanted: &str) -> Error {
+    Error::refused(format!("the volume '{}' must be {wanted} on this host", disk.name))
+}
+
+fn file(path: PathBuf, format: Format) -> Place {
+    let found = fs::metadata(&path).ok();
+    let blocks =
+        found.and_then(|found| u32::try_from(found.blksize()).ok()).map(|size| size.clamp(512, 4096));
+    let direct = opens_direct(&path);
+    Place::File {
+        path,
+        format,
+        backing: Vec::new(),
+        direct,
+        preallocated: false,
+        blocks: blocks.map(|size| (size, size)),
+    }
+}
+
+fn block(path: &Path) -> Result<Place> {
+    let cannot = || format!("cannot open the block device {}", path.display());
+    let device = fs::File::open(path).map_err(|e| Error::io(cannot(), e))?;
+    let is_block = device.metadata().is_ok_and(|found| found.file_type().is_block_device());
+    if !is_block {
+        return Err(Error::refused(format!("{} is no block device", path.display())));
+    }
+    let logical = rustix::fs::ioctl_blksszget(&device).map_err(|e| Error::io(cannot(), e))?;
+    let physical = rustix::fs::ioctl_blkpbszget(&device).map_err(|e| Error::io(cannot(), e))?;
+    Ok(Place::Block {
+        path: path.to_owned(),
+        blocks: (logical, physical.max(logical)),
+        direct: opens_direct(path),
+    })
+}
+
+/// Whether the file can be opened past the host's cache (tmpfs cannot).
+fn opens_direct(path: &Path) -> bool {
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty()).is_ok()
+}

@@ -1,0 +1,107 @@
+//! How it is with the machine, for whoever watches: one writer, any number of readers, a number that rises.
+//!
+//! What does not differ is not published. The last state is kept in the machine's folder too, so that a new launcher
+//! (and a person) can read how it ended.
+
+use crate::hypervisor::embed::write_whole;
+use api::launcher::{Life, State};
+use std::path::PathBuf;
+use tokio::sync::watch;
+
+/// The one writer.
+#[derive(Debug)]
+pub struct Publisher {
+    sender: watch::Sender<State>,
+    file: PathBuf,
+    clock: fn() -> String,
+}
+
+impl Publisher {
+    /// Goes on from the last state, or begins. `clock` gives RFC 3339.
+    pub fn new(last: Option<State>, file: PathBuf, clock: fn() -> String) -> Publisher {
+        let state = last.unwrap_or_else(|| empty(clock()));
+        Publisher { sender: watch::Sender::new(state), file, clock }
+    }
+
+    /// A reader.
+    pub fn reader(&self) -> watch::Receiver<State> {
+        self.sender.subscribe()
+    }
+
+    /// The state as it is.
+    pub fn state(&self) -> State {
+        self.sender.borrow().clone()
+    }
+
+    /// Changes it, and tells everyone if that made a difference.
+    pub fn change(&self, change: impl FnOnce(&mut State)) {
+        let before = self.state();
+        let mut state = before.clone();
+        change(&mut state);
+        if state == before {
+            return;
+        }
+        let now = (self.clock)();
+        if (state.life, &state.reason) != (before.life, &before.reason) {
+            state.since.clone_from(&now);
+        }
+        if state.life != before.life {
+            // A new life of the same machine begins a new list.
+            if state.life == Life::Preparing {
+                state.phases.clear();
+            }
+            state.phases.push((state.life, now));
+        }
+        state.number = before.number + 1;
+        self.keep(&state);
+        self.sender.send_replace(state);
+    }
+
+    fn keep(&self, state: &State) {
+        let written = serde_json::to_vec(state).map_err(std::io::Error::from);
+        if let Err(e) = written.and_then(|text| write_whole(&self.file, &text)) {
+            tracing::warn!("cannot keep the state in {}: {e}", self.file.display());
+        }
+    }
+}
+
+fn empty(now: String) -> State {
+    State {
+        number: 0,
+        generation: 0,
+        life: Life::Empty,
+        reason: None,
+        message: None,
+        since: now,
+        doing: None,
+        qemu_pid: None,
+        agent: false,
+        targets: std::collections::BTreeMap::new(),
+        phases: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_rises_with_every_difference_and_only_then() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("state.json");
+        let publisher = Publisher::new(None, file.clone(), || "now".into());
+        let mut reader = publisher.reader();
+        publisher.change(|state| state.life = Life::Preparing);
+        publisher.change(|state| state.life = Life::Preparing);
+        publisher.change(|state| state.life = Life::Running);
+        assert!(reader.has_changed().unwrap());
+        let state = reader.borrow_and_update().clone();
+        assert_eq!((state.number, state.phases.len()), (2, 2));
+        let kept: State = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        assert_eq!(kept, state);
+
+        let next = Publisher::new(Some(kept), file, || "later".into());
+        next.change(|state| state.agent = true);
+        assert_eq!((next.state().number, next.state().since.as_str()), (3, "now"));
+    }
+}

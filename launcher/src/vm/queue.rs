@@ -1,0 +1,275 @@
+//! Which requests are let in: pure, total, without a clock and without a lock.
+//!
+//! ```text
+//!   Request ──admit──► judged against the mode the machine will be in when all that waits is done
+//!                      Queued ──► waits ──pop──► the driver does it      Ignored, Denied ──► the reason goes back
+//!   Mode    ──now────► what the driver saw; what waits is judged again when its turn comes
+//! ```
+//!
+//! Every request is named in every mode. A new one compiles only when each mode has answered it.
+
+use api::launcher::{Answer, Request};
+use std::collections::VecDeque;
+
+/// Where a machine stands, as far as requests care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Nothing is known of a machine yet.
+    Empty,
+    /// It is made ready and started.
+    Preparing,
+    /// Its processors run.
+    Running,
+    /// They are stopped.
+    Paused,
+    /// The guest was asked to end.
+    Stopping,
+    /// It has ended.
+    Ended,
+}
+
+/// What waits, and for what.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    mode: Mode,
+    doing: Option<Request>,
+    waiting: VecDeque<Request>,
+}
+
+/// The most requests that wait. Nobody needs that many; a caller in a loop is told.
+const MOST: usize = 16;
+
+impl Default for Queue {
+    fn default() -> Self {
+        Queue { mode: Mode::Empty, doing: None, waiting: VecDeque::new() }
+    }
+}
+
+impl Queue {
+    /// Lets a request in, or says why not.
+    pub fn admit(&mut self, request: Request) -> Answer {
+        let verdict = judge(self.mode_then(), &request);
+        // Whoever cuts the machine off wants it now: what waits before has lost its sense.
+        if request == Request::Destroy && verdict == Answer::Queued {
+            self.waiting.clear();
+            let verdict = judge(self.mode_then(), &request);
+            if verdict == Answer::Queued {
+                self.waiting.push_back(request);
+            }
+            return verdict;
+        }
+        match verdict {
+            Answer::Queued if self.waiting.len() >= MOST => {
+                Answer::Denied { reason: format!("{MOST} requests wait already") }
+            }
+            Answer::Queued => {
+                self.waiting.push_back(request);
+                Answer::Queued
+            }
+            Answer::Ignored { .. } | Answer::Denied { .. } => verdict,
+        }
+    }
+
+    /// The next request to do now, if its time has come. What has lost its sense meanwhile comes out as dropped.
+    pub fn pop(&mut self) -> Option<Next> {
+        if self.doing.is_some() || self.mode == Mode::Preparing {
+            return None;
+        }
+        // Starting again waits for the end, and what was asked after it waits with it.
+        if self.mode == Mode::Stopping && matches!(self.waiting.front(), Some(Request::Start)) {
+            return None;
+        }
+        let request = self.waiting.pop_front()?;
+        match judge(self.mode, &request) {
+            Answer::Queued => {
+                self.doing = Some(request.clone());
+                Some(Next::Do(request))
+            }
+            Answer::Ignored { reason } | Answer::Denied { reason } => Some(Next::Drop(request, reason)),
+        }
+    }
+
+    /// What was being done is done, or has failed.
+    pub fn done(&mut self) {
+        self.doing = None;
+    }
+
+    /// The driver saw this mode.
+    pub fn now(&mut self, mode: Mode) {
+        self.mode = mode;
+    }
+
+    /// The mode the driver saw last.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// What is being done, or waits, in order.
+    pub fn outstanding(&self) -> impl Iterator<Item = &Request> {
+        self.doing.iter().chain(&self.waiting)
+    }
+
+    /// The mode the machine will be in when all that waits is done.
+    fn mode_then(&self) -> Mode {
+        self.outstanding().fold(self.mode, after)
+    }
+}
+
+/// What to do with the first that waited.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Do it.
+    Do(Request),
+    /// It makes no sense any more, for this reason.
+    Drop(Request, String),
+}
+
+fn ignored(reason: &str) -> Answer {
+    Answer::Ignored { reason: reason.into() }
+}
+
+fn denied(reason: &str) -> Answer {
+    Answer::Denied { reason: reason.into() }
+}
+
+/// What a request gets in a mode.
+pub fn judge(mode: Mode, request: &Request) -> Answer {
+    match mode {
+        Mode::Empty => when_empty(request),
+        Mode::Preparing => when_preparing(request),
+        Mode::Running => when_running(request),
+        Mode::Paused => when_paused(request),
+        Mode::Stopping => when_stopping(request),
+        Mode::Ended => when_ended(request),
+    }
+}
+
+/// What is not there yet, in any mode.
+fn not_yet(what: &str) -> Answer {
+    Answer::Denied { reason: format!("{what}: not supported yet") }
+}
+
+fn when_empty(request: &Request) -> Answer {
+    let nothing = || denied("there is no machine yet");
+    match request {
+        Request::Start => nothing(),
+        Request::Shutdown { .. } => nothing(),
+        Request::Destroy => nothing(),
+        Request::Reboot => nothing(),
+        Request::Reset => nothing(),
+        Request::Pause => nothing(),
+        Request::Unpause => nothing(),
+        Request::Eject { .. } | Request::Insert { .. } => nothing(),
+        Request::Hotplug => not_yet("hotplug"),
+        Request::Snapshot => not_yet("a snapshot"),
+        Request::Migrate => not_yet("migration"),
+    }
+}
+
+fn when_preparing(request: &Request) -> Answer {
+    let early = || denied("the machine is being started");
+    match request {
+        Request::Start => ignored("the machine is being started"),
+        Request::Shutdown { .. } => Answer::Queued,
+        Request::Destroy => Answer::Queued,
+        Request::Reboot => early(),
+        Request::Reset => early(),
+        Request::Pause => Answer::Queued,
+        Request::Unpause => early(),
+        Request::Eject { .. } | Request::Insert { .. } => early(),
+        Request::Hotplug => not_yet("hotplug"),
+        Request::Snapshot => not_yet("a snapshot"),
+        Request::Migrate => not_yet("migration"),
+    }
+}
+
+fn when_running(request: &Request) -> Answer {
+    match request {
+        Request::Start => ignored("the machine runs already"),
+        Request::Shutdown { .. } => Answer::Queued,
+        Request::Destroy => Answer::Queued,
+        Request::Reboot => Answer::Queued,
+        Request::Reset => Answer::Queued,
+        Request::Pause => Answer::Queued,
+        Request::Unpause => ignored("the machine is not paused"),
+        Request::Eject { .. } | Request::Insert { .. } => Answer::Queued,
+        Request::Hotplug => not_yet("hotplug"),
+        Request::Snapshot => not_yet("a snapshot"),
+        Request::Migrate => not_yet("migration"),
+    }
+}
+
+fn when_paused(request: &Request) -> Answer {
+    match request {
+        Request::Start => ignored("the machine is there already; it is paused"),
+        // The driver lets it run first, so that the guest can hear it.
+        Request::Shutdown { .. } => Answer::Queued,
+        Request::Destroy => Answer::Queued,
+        Request::Reboot => {
+            denied("the machine is paused, so its guest cannot hear it; unpause it first, or reset it")
+        }
+        Request::Reset => Answer::Queued,
+        Request::Pause => ignored("the machine is paused already"),
+        Request::Unpause => Answer::Queued,
+        Request::Eject { .. } | Request::Insert { .. } => Answer::Queued,
+        Request::Hotplug => not_yet("hotplug"),
+        Request::Snapshot => not_yet("a snapshot"),
+        Request::Migrate => not_yet("migration"),
+    }
+}
+
+fn when_stopping(request: &Request) -> Answer {
+    let late = || denied("the machine is stopping");
+    match request {
+        // It starts again once it has ended.
+        Request::Start => Answer::Queued,
+        // A new grace period moves the end; the same request again does not.
+        Request::Shutdown { grace: Some(_) } => Answer::Queued,
+        Request::Shutdown { grace: None } => ignored("the machine is stopping already"),
+        Request::Destroy => Answer::Queued,
+        Request::Reboot => late(),
+        Request::Reset => late(),
+        Request::Pause => late(),
+        Request::Unpause => late(),
+        Request::Eject { .. } | Request::Insert { .. } => late(),
+        Request::Hotplug => not_yet("hotplug"),
+        Request::Snapshot => not_yet("a snapshot"),
+        Request::Migrate => not_yet("migration"),
+    }
+}
+
+fn when_ended(request: &Request) -> Answer {
+    let over = || denied("the machine has ended; start it first");
+    match request {
+        Request::Start => Answer::Queued,
+        Request::Shutdown { .. } => ignored("the machine has ended already"),
+        Request::Destroy => ignored("the machine has ended already"),
+        Request::Reboot => over(),
+        Request::Reset => over(),
+        Request::Pause => over(),
+        Request::Unpause => over(),
+        Request::Eject { .. } | Request::Insert { .. } => over(),
+        Request::Hotplug => not_yet("hotplug"),
+        Request::Snapshot => not_yet("a snapshot"),
+        Request::Migrate => not_yet("migration"),
+    }
+}
+
+/// The mode after a request was done in a mode that queued it.
+fn after(mode: Mode, request: &Request) -> Mode {
+    match request {
+        Request::Start => Mode::Preparing,
+        Request::Shutdown { .. } => Mode::Stopping,
+        Request::Destroy => Mode::Ended,
+        Request::Reboot => Mode::Running,
+        Request::Reset => mode,
+        Request::Pause => Mode::Paused,
+        Request::Unpause => Mode::Running,
+        Request::Eject { .. } | Request::Insert { .. } => mode,
+        Request::Hotplug | Request::Snapshot | Request::Migrate => mode,
+    }
+}
+
+#[cfg(test)]
+#[path = "queue_tests.rs"]
+mod tests;

@@ -1,0 +1,200 @@
+//! The queue against a second model: a table of letters and a plain replay.
+
+use super::*;
+use proptest::prelude::*;
+
+fn requests() -> Vec<Request> {
+    let disk = || "cd".to_owned();
+    vec![
+        Request::Start,
+        Request::Shutdown { grace: None },
+        Request::Shutdown { grace: Some(1) },
+        Request::Destroy,
+        Request::Reboot,
+        Request::Reset,
+        Request::Pause,
+        Request::Unpause,
+        Request::Eject { disk: disk() },
+        Request::Insert { disk: disk(), path: "/a.iso".into(), format: api::launcher::Format::Raw },
+        Request::Hotplug,
+        Request::Snapshot,
+        Request::Migrate,
+    ]
+}
+
+const MODES: [Mode; 6] =
+    [Mode::Empty, Mode::Preparing, Mode::Running, Mode::Paused, Mode::Stopping, Mode::Ended];
+
+/// One row a mode, one letter a request, in the order of [`requests`]: Queued, Ignored, Denied.
+///               start shut shut1 destr reboot reset pause unpause eject insert hot snap migr
+const TABLE: [&str; 6] = [
+    "D DD D DD DD DD DDD", // empty
+    "I QQ Q DD QD DD DDD", // preparing
+    "I QQ Q QQ QI QQ DDD", // running
+    "I QQ Q DQ IQ QQ DDD", // paused
+    "Q IQ Q DD DD DD DDD", // stopping
+    "Q II I DD DD DD DDD", // ended
+];
+
+fn letter(answer: &Answer) -> char {
+    match answer {
+        Answer::Queued => 'Q',
+        Answer::Ignored { .. } => 'I',
+        Answer::Denied { .. } => 'D',
+    }
+}
+
+fn expected(mode: Mode, request: usize) -> char {
+    let row = MODES.iter().position(|known| *known == mode).unwrap();
+    TABLE[row].chars().filter(|c| *c != ' ').nth(request).unwrap()
+}
+
+#[test]
+fn every_mode_answers_every_request_as_the_table_says() {
+    for mode in MODES {
+        let row: String = requests().iter().map(|request| letter(&judge(mode, request))).collect();
+        let want: String = (0..requests().len()).map(|n| expected(mode, n)).collect();
+        assert_eq!(row, want, "{mode:?}");
+    }
+}
+
+#[test]
+fn every_refusal_has_a_reason() {
+    for mode in MODES {
+        for request in requests() {
+            if let Answer::Ignored { reason } | Answer::Denied { reason } = judge(mode, &request) {
+                assert!(reason.len() > 8, "{mode:?} {request:?}: {reason}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_restart_is_a_stop_and_a_start() {
+    let mut queue = Queue::default();
+    queue.now(Mode::Running);
+    assert_eq!(queue.admit(Request::Shutdown { grace: None }), Answer::Queued);
+    assert_eq!(queue.admit(Request::Start), Answer::Queued);
+    assert_eq!(queue.pop(), Some(Next::Do(Request::Shutdown { grace: None })));
+    queue.now(Mode::Stopping);
+    queue.done();
+    assert_eq!(queue.pop(), None, "it waits for the end");
+    queue.now(Mode::Ended);
+    assert_eq!(queue.pop(), Some(Next::Do(Request::Start)));
+}
+
+#[test]
+fn cutting_off_waits_for_nothing_that_was_asked_before() {
+    let mut queue = Queue::default();
+    queue.now(Mode::Stopping);
+    assert_eq!(queue.admit(Request::Start), Answer::Queued);
+    assert_eq!(queue.admit(Request::Destroy), Answer::Queued);
+    assert_eq!(queue.pop(), Some(Next::Do(Request::Destroy)));
+    queue.now(Mode::Ended);
+    queue.done();
+    assert_eq!(queue.pop(), None);
+}
+
+#[test]
+fn what_lost_its_sense_is_dropped_with_a_reason() {
+    let mut queue = Queue::default();
+    queue.now(Mode::Running);
+    assert_eq!(queue.admit(Request::Pause), Answer::Queued);
+    queue.now(Mode::Ended);
+    assert!(matches!(queue.pop(), Some(Next::Drop(Request::Pause, _))));
+    assert_eq!(queue.pop(), None);
+}
+
+#[test]
+fn a_caller_in_a_loop_is_told() {
+    let mut queue = Queue::default();
+    queue.now(Mode::Running);
+    let mut answers = (0..40).map(|_| queue.admit(Request::Reset));
+    assert_eq!(answers.by_ref().take(16).filter(|a| *a == Answer::Queued).count(), 16);
+    assert!(answers.all(|a| matches!(a, Answer::Denied { .. })));
+}
+
+/// The second model: it remembers all that was let in and replays it from the mode each time.
+#[derive(Default)]
+struct Model {
+    mode: Option<Mode>,
+    accepted: Vec<usize>,
+}
+
+impl Model {
+    fn mode(&self) -> Mode {
+        self.mode.unwrap_or(Mode::Empty)
+    }
+
+    fn then(&self) -> Mode {
+        let mut mode = self.mode();
+        for n in &self.accepted {
+            mode = match n {
+                0 => Mode::Preparing,
+                1 | 2 => Mode::Stopping,
+                3 => Mode::Ended,
+                4 | 7 => Mode::Running,
+                6 => Mode::Paused,
+                _ => mode,
+            };
+        }
+        mode
+    }
+}
+
+proptest! {
+    #[test]
+    fn it_answers_as_the_second_model(steps in prop::collection::vec((0_u8..4, 0_usize..13), 1..60)) {
+        let all = requests();
+        let (mut queue, mut model, mut busy) = (Queue::default(), Model::default(), false);
+        for (what, n) in steps {
+            match what {
+                // The driver sees a mode.
+                0 => {
+                    let mode = MODES[n % MODES.len()];
+                    queue.now(mode);
+                    model.mode = Some(mode);
+                }
+                // Somebody asks.
+                1 | 2 => {
+                    let answer = queue.admit(all[n].clone());
+                    let mut want = expected(model.then(), n);
+                    if n == 3 && want == 'Q' {
+                        model.accepted.truncate(usize::from(busy));
+                        want = expected(model.then(), n);
+                    }
+                    let waiting = model.accepted.len() - usize::from(busy);
+                    if want == 'Q' && waiting >= MOST {
+                        want = 'D';
+                    }
+                    prop_assert_eq!(letter(&answer), want);
+                    if want == 'Q' {
+                        model.accepted.push(n);
+                    }
+                }
+                // The driver goes on.
+                _ => {
+                    if busy {
+                        queue.done();
+                        model.accepted.remove(0);
+                        busy = false;
+                    }
+                    let next = queue.pop();
+                    let waits_for_end = model.mode() == Mode::Stopping && model.accepted.first() == Some(&0);
+                    if model.mode() == Mode::Preparing || waits_for_end || model.accepted.is_empty() {
+                        prop_assert_eq!(next, None);
+                    } else {
+                        let first = model.accepted[0];
+                        if expected(model.mode(), first) == 'Q' {
+                            prop_assert_eq!(next, Some(Next::Do(all[first].clone())));
+                            busy = true;
+                        } else {
+                            prop_assert!(matches!(next, Some(Next::Drop(..))));
+                            model.accepted.remove(0);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
