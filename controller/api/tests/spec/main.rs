@@ -2,5 +2,6 @@
 
 mod base;
 mod inventory;
+mod judged;
 mod known;
 mod messages;

@@ -55,6 +55,7 @@ pub(super) fn networks<'a>(
 
 fn network_of(network: &vmi::Network, at: &Path, check: &mut Check<'_>) -> Option<Network> {
     let vmi::Network { name: _, pod, multus, resource_claim, other: _ } = network;
+    check.not_yet_some(resource_claim, at.child("resourceClaim"));
     match [pod.is_some(), multus.is_some(), resource_claim.is_some()].iter().filter(|&&there| there).count() {
         0 => {
             check.required(at, "should have a network type");
@@ -66,7 +67,6 @@ fn network_of(network: &vmi::Network, at: &Path, check: &mut Check<'_>) -> Optio
             return None;
         }
     }
-    check.not_yet_some(resource_claim, at.child("resourceClaim"));
     if let Some(vmi::PodNetwork { vm_network_cidr, vm_ipv6_network_cidr, other: _ }) = pod {
         let at = at.child("pod");
         return Some(Network::Pod {

@@ -1,0 +1,220 @@
+//! Nothing is silently ignored: every field of an instance's spec changes the machine, or is refused by its name, or
+//! stands in the list of those that belong to somebody else. What comes of it is written down in
+//! `docs/reference/machine.md`; `UPDATE_GOLDEN=1` writes it anew.
+
+use crate::base::{base, check, set};
+use crate::inventory::{Inventory, Kind};
+use api::fault::Reason;
+use api::machine::Settings;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+/// What becomes of a field.
+#[derive(Debug, PartialEq)]
+enum Verdict {
+    /// It changes the machine.
+    Supported,
+    /// It is refused, by this name.
+    Refused(String),
+    /// It can have this value only.
+    Fixed(&'static str),
+    /// It belongs to somebody else.
+    Left(&'static str),
+}
+
+/// `judged.txt`: sections of lines, each a field and what is said of it.
+struct Tables(BTreeMap<&'static str, Vec<(&'static str, &'static str)>>);
+
+impl Tables {
+    fn read() -> Tables {
+        let mut tables = Tables(BTreeMap::new());
+        let mut section = "";
+        for line in include_str!("judged.txt").lines() {
+            if let Some(title) = line.strip_prefix("## ") {
+                section = title.split(':').next().unwrap();
+            } else if !line.is_empty() && !line.starts_with('#') {
+                let separator = if matches!(section, "left" | "fixed") { " = " } else { " |" };
+                let (field, rest) = line.split_once(separator).unwrap_or_else(|| panic!("{line}"));
+                tables.0.entry(section).or_default().push((field, rest.trim()));
+            }
+        }
+        tables
+    }
+
+    /// What is said of `leaf`: under its own name, else under the longest beginning of it.
+    fn of(&self, section: &str, leaf: &str) -> Option<(&'static str, &'static str)> {
+        let matching = self.0[section].iter().filter(|(field, _)| *field == leaf || begins(leaf, field));
+        matching.max_by_key(|(field, _)| field.len()).copied()
+    }
+
+    fn changes(&self, section: &str, leaf: &str) -> Option<Vec<(&'static str, Value)>> {
+        let (_, changes) = self.of(section, leaf)?;
+        let read = |change: &'static str| {
+            let (path, value) = change.split_once(" = ").unwrap();
+            (path.trim(), serde_json::from_str(value).unwrap_or_else(|error| panic!("{change}: {error}")))
+        };
+        Some(changes.split(" | ").filter(|change| !change.is_empty()).map(read).collect())
+    }
+}
+
+/// Whether `field` names something that `leaf` is part of.
+fn begins(leaf: &str, field: &str) -> bool {
+    leaf.strip_prefix(field).is_some_and(|rest| field.ends_with('.') || rest.starts_with(['.', '[']))
+}
+
+#[test]
+fn every_field_is_supported_or_refused_or_somebody_elses() {
+    let tables = Tables::read();
+    let mut problems = Vec::new();
+    let mut used = BTreeSet::new();
+    for (leaf, sample) in leaves() {
+        match judge(&leaf, &sample, &tables) {
+            Ok(Verdict::Left(_)) => used.extend(tables.of("left", &leaf).map(|(field, _)| field)),
+            Ok(_) => {}
+            Err(problem) => problems.push(format!("{leaf}: {problem}")),
+        }
+    }
+    let stale = tables.0["left"].iter().filter(|(field, _)| !used.contains(field));
+    problems.extend(stale.map(|(field, _)| format!("{field} is in the list for nothing")));
+    assert!(problems.is_empty(), "{} problems\n{}", problems.len(), problems.join("\n"));
+}
+
+#[test]
+fn the_document_says_what_is() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/machine.md");
+    let expected = document();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(path, &expected).unwrap();
+    }
+    let found = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        found == expected,
+        "docs/reference/machine.md is not what the check does: UPDATE_GOLDEN=1 writes it anew"
+    );
+}
+
+fn judge(leaf: &str, sample: &Value, tables: &Tables) -> Result<Verdict, String> {
+    let settings = Settings::default();
+    let mut object = base();
+    for (path, value) in tables.changes("before", leaf).unwrap_or_default() {
+        set(&mut object, path, value);
+    }
+    let before = check(&object, &settings);
+    let own = || vec![(format!("spec.{}", leaf.replace("[]", "[0]")), sample.clone())];
+    let changes = match tables.changes("with", leaf) {
+        Some(changes) => changes.into_iter().map(|(path, value)| (path.to_owned(), value)).collect(),
+        None => own(),
+    };
+    for (path, value) in changes {
+        set(&mut object, &path, value);
+    }
+    let after = match check(&object, &settings) {
+        Ok(after) => after,
+        Err(faults) => {
+            let fixed = tables.0["fixed"].iter().find(|(field, _)| *field == leaf);
+            if let Some((_, value)) = fixed
+                && faults.iter().all(|fault| bare(&fault.field) == leaf)
+            {
+                return Ok(Verdict::Fixed(value));
+            }
+            let refusal = faults.iter().find_map(|fault| {
+                let field = bare(&fault.field);
+                let named = field == leaf || begins(leaf, &field);
+                (fault.reason == Reason::NotSupported && named).then_some(field)
+            });
+            return refusal.map(Verdict::Refused).ok_or(format!("has other faults: {faults:?}"));
+        }
+    };
+    let before = before.map_err(|faults| format!("what must be there has faults: {faults:?}"))?;
+    match (before == after, tables.of("left", leaf)) {
+        (true, Some((_, whose))) => Ok(Verdict::Left(whose)),
+        (true, None) => Err("is silently ignored".to_owned()),
+        (false, None) => Ok(Verdict::Supported),
+        (false, Some(_)) => Err("is in the list and changes the machine".to_owned()),
+    }
+}
+
+/// `spec.volumes[1].name` as `volumes[].name`.
+fn bare(field: &str) -> String {
+    let mut result = String::new();
+    let mut inside = false;
+    for c in field.trim_start_matches("spec.").chars() {
+        inside = c == '[' || inside && c != ']';
+        if !inside || c == '[' {
+            result.push(c);
+        }
+    }
+    result
+}
+
+/// Every field that holds no other, with a sample of what it holds.
+fn leaves() -> Vec<(String, Value)> {
+    let inventory = Inventory::read();
+    let mut leaves = Vec::new();
+    walk(&inventory, "VirtualMachineInstanceSpec", "", &mut leaves);
+    assert!(leaves.len() > 250, "{}", leaves.len());
+    leaves
+}
+
+fn walk(inventory: &Inventory, name: &str, at: &str, leaves: &mut Vec<(String, Value)>) {
+    for field in inventory.fields(name) {
+        let here = format!("{at}{}", field.name);
+        let (inner, here) = match &field.kind {
+            Kind::Struct(inner) => (Some(inner), here),
+            Kind::List(item) => match &**item {
+                Kind::Struct(inner) => (Some(inner), format!("{here}[]")),
+                _ => (None, here),
+            },
+            _ => (None, here),
+        };
+        match inner.filter(|inner| !inventory.fields(inner).is_empty()) {
+            Some(inner) => walk(inventory, inner, &format!("{here}."), leaves),
+            None if inner.is_some() => leaves.push((here, json!({}))),
+            None => leaves.push((here, inventory.value(&field.kind))),
+        }
+    }
+}
+
+/// The fields by the struct that they stand in, in the order of the inventory.
+fn document() -> String {
+    let tables = Tables::read();
+    let mut rows: Vec<(String, [Vec<String>; 3])> = Vec::new();
+    let mut refusals = BTreeSet::new();
+    for (leaf, sample) in leaves() {
+        let (column, field, note) = match judge(&leaf, &sample, &tables) {
+            Ok(Verdict::Supported) => (0, leaf, String::new()),
+            Ok(Verdict::Fixed(value)) => (0, leaf, format!(" (`{value}`)")),
+            Ok(Verdict::Refused(field)) if !refusals.insert(field.clone()) => continue,
+            Ok(Verdict::Refused(field)) => (1, field, String::new()),
+            Ok(Verdict::Left(whose)) => (2, leaf, format!(" ({whose})")),
+            Err(problem) => panic!("{leaf}: {problem}"),
+        };
+        let (parent, name) = field
+            .rsplit_once('.')
+            .map_or(("spec".to_owned(), field.as_str()), |(parent, name)| (format!("spec.{parent}"), name));
+        if rows.iter().all(|(row, _)| *row != parent) {
+            rows.push((parent.clone(), Default::default()));
+        }
+        let row = rows.iter_mut().find(|(row, _)| *row == parent).unwrap();
+        row.1[column].push(format!("`{name}`{note}"));
+    }
+    let mut text = String::from(HEAD);
+    for (parent, columns) in rows {
+        let [supported, refused, left] = columns.map(|names| names.join(", "));
+        writeln!(text, "| `{parent}` | {supported} | {refused} | {left} |").unwrap();
+    }
+    text
+}
+
+const HEAD: &str = "# What becomes of each field of a VirtualMachineInstance
+
+Every field of `spec` is one of three: it shapes the machine; it is refused by its name, because it is not supported yet
+or never will be; or it belongs to somebody else (the pod, the scheduler, the cluster, the defaults) and does not reach
+the machine. Nothing is silently ignored, and a field that is not in this table is refused as unknown.
+
+A test writes this table from what the check does with each field, and fails when the two differ.
+
+| in | shapes the machine | refused | left to others |
+|---|---|---|---|
+";
