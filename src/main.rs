@@ -11,6 +11,8 @@ mod cli;
 mod commands;
 mod error;
 mod ui;
+#[allow(dead_code)]
+mod vm;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -6,7 +6,7 @@ use cdi::{Error, Kind, Result};
 use container_disk::watched;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, Write};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -33,6 +33,12 @@ pub(crate) fn out(text: &str) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Prints bytes as they are, at once: what a guest writes on its console.
+pub(crate) fn raw(bytes: &[u8]) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(bytes).and_then(|()| out.flush()).map_err(|e| Error::io("cannot write to standard output", e))
 }
 
 /// Prints a value as JSON.
@@ -196,6 +202,23 @@ pub(crate) fn on_interrupt_go_on() -> Result<()> {
         say("coracle: interrupted; the same command goes on");
         std::process::exit(i32::from(crate::error::code_of(Kind::Interrupted)));
     };
+    on_signal(handler)
+}
+
+/// Does this when a signal asks the program to end, in place of what was to be done until now.
+pub(crate) fn on_signal(action: impl FnMut() + Send + 'static) -> Result<()> {
+    static ACTION: Mutex<Option<Box<dyn FnMut() + Send>>> = Mutex::new(None);
+    let mut slot = ACTION.lock().unwrap_or_else(PoisonError::into_inner);
+    let first = slot.replace(Box::new(action)).is_none();
+    drop(slot);
+    if !first {
+        return Ok(());
+    }
+    let handler = || {
+        if let Some(action) = ACTION.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            action();
+        }
+    };
     ctrlc::set_handler(handler).map_err(|e| Error::failed("cannot listen for Ctrl-C").because(e))
 }
 
@@ -215,5 +238,5 @@ pub(crate) fn on_interrupt(watch: Arc<Watch>) -> Result<()> {
             std::process::exit(i32::from(crate::error::code_of(Kind::Interrupted)));
         });
     };
-    ctrlc::set_handler(handler).map_err(|e| Error::failed("cannot listen for Ctrl-C").because(e))
+    on_signal(handler)
 }

@@ -1,0 +1,87 @@
+//! Joins the terminal to a machine's serial console.
+//!
+//! ```text
+//!  keys ──────► Ctrl-]? leave ──────► the launcher's stream ──► the guest
+//!  screen ◄─────────────────────────┘
+//! ```
+//!
+//! Without a terminal (a pipe, a file, nothing) bytes pass unchanged, and the end of the input ends nothing: the
+//! output goes on until the machine ends.
+
+use super::client::Stream;
+use super::terminal::Raw;
+use cdi::{Error, Result};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use std::io::{ErrorKind, Read as _, Write as _};
+
+/// Ctrl-].
+const LEAVE: u8 = 0x1d;
+
+/// Why a console was left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// Somebody pressed Ctrl-].
+    Keys,
+    /// The launcher has no more to say.
+    End,
+}
+
+/// Joins them until one of the two leaves.
+pub(crate) fn join(stream: &mut Stream, input: bool) -> Result<Left> {
+    let raw = if input { Raw::of_stdin()? } else { None };
+    show(&stream.first)?;
+    stream.first.clear();
+    let stdin = std::io::stdin();
+    let mut listening = input;
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let mut fds = vec![PollFd::new(&stream.socket, PollFlags::IN)];
+        if listening {
+            fds.push(PollFd::new(&stdin, PollFlags::IN));
+        }
+        match poll(&mut fds, None) {
+            Err(Errno::INTR) => continue,
+            other => other.map_err(|e| Error::io("cannot wait for the console", e.into()))?,
+        };
+        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        drop(fds);
+        if ready.get(1) == Some(&true) {
+            let read = rustix::io::read(&stdin, &mut buffer);
+            let count = match read {
+                Err(Errno::INTR) => continue,
+                // A terminal that was hung up.
+                Err(Errno::IO) => return Ok(Left::Keys),
+                other => other.map_err(|e| Error::io("cannot read the keys", e.into()))?,
+            };
+            listening = count > 0;
+            let typed = &buffer[..count];
+            let leave = raw.is_some().then(|| typed.iter().position(|&key| key == LEAVE)).flatten();
+            let sent = stream.socket.write_all(&typed[..leave.unwrap_or(count)]);
+            if leave.is_some() {
+                return Ok(Left::Keys);
+            }
+            match sent {
+                Err(e) if gone(&e) => return Ok(Left::End),
+                other => other.map_err(|e| Error::io("cannot send keys to the console", e))?,
+            }
+        }
+        if ready[0] {
+            match stream.socket.read(&mut buffer) {
+                Ok(0) => return Ok(Left::End),
+                Ok(count) => show(&buffer[..count])?,
+                Err(e) if gone(&e) => return Ok(Left::End),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(Error::io("cannot read the console", e)),
+            }
+        }
+    }
+}
+
+fn gone(e: &std::io::Error) -> bool {
+    matches!(e.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
+}
+
+fn show(bytes: &[u8]) -> Result<()> {
+    crate::ui::raw(bytes)
+}

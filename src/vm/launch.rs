@@ -1,0 +1,209 @@
+//! Finds the program virt-launcher and starts one for a machine: detached, so that it outlives whoever started it.
+//!
+//! ```text
+//!  --launcher, or beside coracle, or in PATH
+//!     │ run --root DIR --socket PATH --cache DIR        a session of its own, in /, its words in launcher.log
+//!     ▼
+//!  asked until it answers; when it ends before, or takes too long, the last lines of its log are told
+//! ```
+
+use super::client::Client;
+use super::place::{Home, make};
+use cdi::{Error, Kind, Result};
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The program's name.
+const PROGRAM: &str = "virt-launcher";
+/// How long it may take until it answers: libvirt may have to find out first what QEMU can do.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A log that is longer is put aside.
+const LOG_MAX: u64 = 1 << 20;
+/// Lines of the log that a failure tells.
+const LOG_TOLD: usize = 12;
+
+/// The argument that every verb has which may start a launcher.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct LauncherArgs {
+    /// The program virt-launcher [default: beside coracle, or in PATH]
+    #[arg(long, value_name = "FILE", env = "CORACLE_LAUNCHER", hide_env_values = true)]
+    launcher: Option<PathBuf>,
+}
+
+impl LauncherArgs {
+    /// Where the program is.
+    pub(crate) fn find(&self) -> Result<PathBuf> {
+        if let Some(named) = &self.launcher {
+            return match named.is_file() {
+                true => std::path::absolute(named)
+                    .map_err(|e| Error::io(format!("cannot find {}", named.display()), e)),
+                false => Err(Error::new(
+                    Kind::NotFound,
+                    format!("{} is no program; name virt-launcher by --launcher", named.display()),
+                )),
+            };
+        }
+        let beside = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.join(PROGRAM)));
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let listed = std::env::split_paths(&path).map(|folder| folder.join(PROGRAM));
+        beside.into_iter().chain(listed).find(|file| file.is_absolute() && file.is_file()).ok_or_else(|| {
+            let what = "the program virt-launcher is neither beside coracle nor in PATH; \
+                        install it, or name it by --launcher";
+            Error::new(Kind::NotFound, what)
+        })
+    }
+}
+
+/// Where the launcher of a machine keeps everything.
+pub(crate) fn root(home: &Home, name: &str) -> PathBuf {
+    home.machine(name).join("root")
+}
+
+/// The log of a machine's launcher.
+pub(crate) fn log(home: &Home, name: &str) -> PathBuf {
+    home.machine(name).join("launcher.log")
+}
+
+/// The launcher of a machine, started where none answers. Only who holds the machine's lock calls this.
+pub(crate) fn start(program: &Path, home: &Home, name: &str) -> Result<Client> {
+    let socket = home.socket(name)?;
+    let client = Client::new(name, socket.clone());
+    if client.is_there() {
+        return Ok(client);
+    }
+    home.make_runtime()?;
+    let root = root(home, name);
+    make(&root)?;
+    make(&home.launcher_cache())?;
+    // What a launcher left behind that was killed: nobody listens there.
+    if let Err(e) = std::fs::remove_file(&socket)
+        && e.kind() != std::io::ErrorKind::NotFound
+    {
+        return Err(Error::io(format!("cannot remove the old socket {}", socket.display()), e));
+    }
+    let log = log(home, name);
+    let words = open_log(&log)?;
+    let again = words.try_clone().map_err(|e| Error::io(format!("cannot use {}", log.display()), e))?;
+    let mut command = Command::new(program);
+    command.arg("run").arg("--root").arg(&root).arg("--socket").arg(&socket);
+    command.arg("--cache").arg(home.launcher_cache());
+    command.current_dir("/").stdin(Stdio::null()).stdout(words).stderr(again);
+    detach(&mut command);
+    let child =
+        command.spawn().map_err(|e| Error::io(format!("cannot start {}", program.display()), e))?;
+    wait(child, &client, &log)?;
+    Ok(client)
+}
+
+/// Away from the terminal: what is typed there, and its end, do not reach it.
+#[allow(unsafe_code)]
+fn detach(command: &mut Command) {
+    let setsid = || rustix::process::setsid().map(drop).map_err(std::io::Error::from);
+    // SAFETY: between fork and exec only one system call is made, and no memory is taken.
+    unsafe {
+        command.pre_exec(setsid);
+    }
+}
+
+fn wait(mut child: Child, client: &Client, log: &Path) -> Result<()> {
+    let since = Instant::now();
+    let mut pause = Duration::from_millis(2);
+    loop {
+        if client.is_there() {
+            return client.info().map(drop);
+        }
+        let ended = child.try_wait().map_err(|e| Error::io("cannot wait for the launcher", e))?;
+        if let Some(status) = ended {
+            return Err(Error::failed(format!("the launcher ended with {status}{}", tail(log))));
+        }
+        if since.elapsed() > PATIENCE {
+            // Nobody would ever find it again.
+            let _ = child.kill();
+            let _ = child.wait();
+            let what = format!(
+                "the launcher did not listen on {} within {} s{}",
+                client.socket().display(),
+                PATIENCE.as_secs(),
+                tail(log)
+            );
+            return Err(Error::failed(what));
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
+
+fn open_log(path: &Path) -> Result<File> {
+    let cannot = |e| Error::io(format!("cannot write {}", path.display()), e);
+    if std::fs::metadata(path).is_ok_and(|facts| facts.len() > LOG_MAX) {
+        std::fs::rename(path, path.with_extension("log.1")).map_err(cannot)?;
+    }
+    File::options().create(true).append(true).mode(0o600).open(path).map_err(cannot)
+}
+
+/// The last lines of the log, as the end of a sentence.
+pub(crate) fn tail(log: &Path) -> String {
+    use std::io::{Read as _, Seek as _, SeekFrom};
+    let mut bytes = vec![];
+    let read = File::open(log).and_then(|mut file| {
+        let size = file.metadata()?.len();
+        file.seek(SeekFrom::Start(size.saturating_sub(16 << 10)))?;
+        file.take(16 << 10).read_to_end(&mut bytes)
+    });
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = lines.get(lines.len().saturating_sub(LOG_TOLD)..).unwrap_or_default();
+    if read.is_err() || last.is_empty() {
+        return format!("; it wrote nothing to {}", log.display());
+    }
+    let clean = |line: &str| line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
+    let last: Vec<String> = last.iter().map(|line| format!("\n  {}", clean(line))).collect();
+    format!("; {} ends so:{}", log.display(), last.concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn home(folder: &Path) -> Home {
+        Home::of(Some(folder.to_owned()), |_| None).unwrap()
+    }
+
+    fn program(folder: &Path, script: &str) -> PathBuf {
+        let path = folder.join("launcher");
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_launcher_that_ends_is_told_with_its_last_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = program(folder.path(), "echo \"$1 $2\"; echo 'libvirt is not there' >&2; exit 3");
+        let e = start(&program, &home(folder.path()), "m").unwrap_err();
+        let text = e.to_string();
+        assert!(text.contains("exit status: 3") && text.contains("\n  run --root\n"), "{text}");
+        assert!(text.contains("libvirt is not there"), "{text}");
+    }
+
+    #[test]
+    fn a_launcher_that_is_nowhere_is_told_with_where_it_was_looked_for() {
+        let args = LauncherArgs { launcher: Some("/nowhere/virt-launcher".into()) };
+        assert_eq!(args.find().unwrap_err().kind(), Kind::NotFound);
+    }
+
+    #[test]
+    fn only_the_end_of_a_log_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        std::fs::write(&log, (0..5000).map(|i| format!("line {i}\x1b[2J\n")).collect::<String>()).unwrap();
+        let told = tail(&log);
+        assert!(told.ends_with("line 4999 [2J") && told.lines().count() == LOG_TOLD + 1, "{told}");
+        assert!(tail(&folder.path().join("none")).contains("wrote nothing"));
+    }
+}

@@ -1,0 +1,4 @@
+//! Manifests.
+
+mod scalar;
+pub(crate) mod yaml;

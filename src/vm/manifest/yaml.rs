@@ -1,0 +1,337 @@
+//! A text of YAML (or JSON) becomes values that know on which line each of their fields stands.
+//!
+//! ```text
+//!  text ──parser──► events ──► Node (bounded: depth, number of nodes with every alias written out)
+//!                               └──► serde_json::Value  and  Lines: field path ─► line
+//! ```
+//!
+//! A manifest may come from anywhere, so nesting and aliases are bounded before they take memory. A key that stands
+//! twice is a fault, as it is to an API server.
+
+use super::scalar;
+use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+/// How deep a document may nest.
+const DEPTH: usize = 100;
+/// How many values a text may have, every alias written out.
+const NODES: usize = 200_000;
+
+/// One document.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Parsed {
+    /// What it says.
+    pub(crate) value: Value,
+    /// Where it says so.
+    pub(crate) lines: Lines,
+}
+
+/// On which line each field stands, by its path from the document's root.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Lines(BTreeMap<String, usize>);
+
+impl Lines {
+    /// The line of a field, or of the nearest one around it that is written.
+    pub(crate) fn of(&self, path: &str) -> usize {
+        let mut path = path;
+        loop {
+            if let Some(line) = self.0.get(path) {
+                return *line;
+            }
+            match path.rfind(['.', '[']) {
+                Some(at) => path = &path[..at],
+                None => return self.0.get("").copied().unwrap_or(1),
+            }
+        }
+    }
+
+    /// The lines of what stands at `path`, as if it were a document.
+    pub(crate) fn below(&self, path: &str) -> Lines {
+        let within = self.0.iter().filter_map(|(known, line)| {
+            let rest = known.strip_prefix(path)?;
+            let rest = if rest.is_empty() || rest.starts_with('[') { rest } else { rest.strip_prefix('.')? };
+            Some((rest.to_owned(), *line))
+        });
+        Lines(within.collect())
+    }
+}
+
+/// Why a text is no YAML, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Wrong {
+    /// The line, from 1.
+    pub(crate) line: usize,
+    /// The field, where it is one.
+    pub(crate) field: String,
+    /// What is wrong.
+    pub(crate) what: String,
+}
+
+/// The documents of a text, the empty ones left out; or everything that is wrong with it.
+pub(crate) fn parse(text: &str) -> Result<Vec<Parsed>, Vec<Wrong>> {
+    let mut reader = Reader::new(text);
+    let read = reader.documents();
+    match read {
+        Ok(documents) if reader.wrong.is_empty() => Ok(documents),
+        Ok(_) => Err(reader.wrong),
+        Err(first) => match serde_json::from_str(text) {
+            // JSON with tabs is still JSON.
+            Ok(value) if text.trim_start().starts_with('{') => {
+                Ok(vec![Parsed { value, lines: Lines::default() }])
+            }
+            _ => {
+                reader.wrong.push(first);
+                Err(reader.wrong)
+            }
+        },
+    }
+}
+
+/// A value with its line.
+#[derive(Debug)]
+struct Node {
+    line: usize,
+    /// How many values it is.
+    size: usize,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Scalar(Value),
+    List(Vec<Rc<Node>>),
+    Map(Vec<(String, usize, Rc<Node>)>),
+}
+
+struct Reader<'t> {
+    events: Parser<'t, StrInput<'t>>,
+    anchors: HashMap<usize, Rc<Node>>,
+    nodes: usize,
+    wrong: Vec<Wrong>,
+}
+
+impl<'t> Reader<'t> {
+    fn new(text: &'t str) -> Self {
+        // A byte-order mark is no part of the text.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        Reader { events: Parser::new_from_str(text), anchors: HashMap::new(), nodes: 0, wrong: vec![] }
+    }
+
+    fn documents(&mut self) -> Result<Vec<Parsed>, Wrong> {
+        let mut documents = vec![];
+        loop {
+            let (event, span) = self.next()?;
+            match event {
+                Event::StreamEnd => return Ok(documents),
+                Event::DocumentStart(_) => {
+                    self.anchors.clear();
+                    let (event, span) = self.next()?;
+                    let node = self.node(event, span, 0)?;
+                    let mut parsed = Parsed { value: Value::Null, lines: Lines::default() };
+                    parsed.value = spread(&node, String::new(), true, &mut parsed.lines);
+                    if !parsed.value.is_null() {
+                        documents.push(parsed);
+                    }
+                }
+                Event::StreamStart | Event::DocumentEnd | Event::Nothing => {}
+                _ => return Err(wrong(span, "something stands outside of a document")),
+            }
+        }
+    }
+
+    fn next(&mut self) -> Result<(Event<'t>, Span), Wrong> {
+        match self.events.next() {
+            Some(Ok(next)) => Ok(next),
+            Some(Err(e)) => {
+                let line = e.marker().line().max(1);
+                Err(Wrong { line, field: String::new(), what: format!("this is no YAML: {}", e.info()) })
+            }
+            None => Err(Wrong { line: 1, field: String::new(), what: "the text ends too early".into() }),
+        }
+    }
+
+    fn node(&mut self, event: Event<'t>, span: Span, depth: usize) -> Result<Rc<Node>, Wrong> {
+        if depth > DEPTH {
+            return Err(wrong(span, format!("this is nested more than {DEPTH} deep")));
+        }
+        let line = span.start.line().max(1);
+        let (kind, anchor) = match event {
+            Event::Alias(anchor) => {
+                let node = self.anchors.get(&anchor).cloned();
+                let node = node.ok_or_else(|| wrong(span, "this alias stands for nothing, or for itself"))?;
+                self.count(node.size, span)?;
+                // Whoever looks for a field of it is led to the alias.
+                let kind = match &node.kind {
+                    Kind::Scalar(value) => Kind::Scalar(value.clone()),
+                    Kind::List(items) => Kind::List(items.clone()),
+                    Kind::Map(fields) => Kind::Map(fields.clone()),
+                };
+                return Ok(Rc::new(Node { line, size: node.size, kind }));
+            }
+            Event::Scalar(text, style, anchor, tag) => {
+                let value = scalar_of(&text, style, tag.as_deref()).unwrap_or_else(|what| {
+                    self.wrong.push(wrong(span, what));
+                    Value::Null
+                });
+                (Kind::Scalar(value), anchor)
+            }
+            Event::SequenceStart(anchor, _) => (self.list(depth)?, anchor),
+            Event::MappingStart(anchor, _) => (self.map(depth)?, anchor),
+            _ => return Err(wrong(span, "a value is missing here")),
+        };
+        self.count(1, span)?;
+        let size = 1 + match &kind {
+            Kind::Scalar(_) => 0,
+            Kind::List(items) => items.iter().map(|item| item.size).sum(),
+            Kind::Map(fields) => fields.iter().map(|(_, _, value)| value.size).sum(),
+        };
+        let node = Rc::new(Node { line, size, kind });
+        if anchor > 0 {
+            self.anchors.insert(anchor, Rc::clone(&node));
+        }
+        Ok(node)
+    }
+
+    fn count(&mut self, nodes: usize, span: Span) -> Result<(), Wrong> {
+        self.nodes = self.nodes.saturating_add(nodes);
+        if self.nodes > NODES {
+            return Err(wrong(span, format!("with all aliases written out, this has more than {NODES} values")));
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Kind, Wrong> {
+        let mut items = vec![];
+        loop {
+            let (event, span) = self.next()?;
+            if event == Event::SequenceEnd {
+                return Ok(Kind::List(items));
+            }
+            items.push(self.node(event, span, depth + 1)?);
+        }
+    }
+
+    fn map(&mut self, depth: usize) -> Result<Kind, Wrong> {
+        let mut fields: Vec<(String, usize, Rc<Node>)> = vec![];
+        let mut merged = vec![];
+        loop {
+            let (event, span) = self.next()?;
+            if event == Event::MappingEnd {
+                break;
+            }
+            let is_merge = matches!(&event, Event::Scalar(text, ScalarStyle::Plain, _, None) if text == "<<");
+            let key = self.node(event, span, depth + 1)?;
+            let (event, value_span) = self.next()?;
+            let value = self.node(event, value_span, depth + 1)?;
+            if is_merge {
+                merged.push((value, span));
+                continue;
+            }
+            let key = self.key(&key, span);
+            if let Some((_, line, _)) = fields.iter().find(|(known, ..)| *known == key) {
+                let what = format!("{key:?} stands here a second time; the first is on line {line}");
+                self.wrong.push(wrong(span, what));
+            }
+            fields.push((key, span.start.line().max(1), value));
+        }
+        for (value, span) in merged {
+            self.merge(&value, span, &mut fields);
+        }
+        Ok(Kind::Map(fields))
+    }
+
+    /// A key is text; numbers and truths are written as such.
+    fn key(&mut self, key: &Node, span: Span) -> String {
+        match &key.kind {
+            Kind::Scalar(Value::String(text)) => text.clone(),
+            Kind::Scalar(Value::Number(number)) => number.to_string(),
+            Kind::Scalar(Value::Bool(truth)) => truth.to_string(),
+            _ => {
+                self.wrong.push(wrong(span, "a key must be a word"));
+                String::new()
+            }
+        }
+    }
+
+    /// `<<`: the fields of other objects, where there is none of that name.
+    fn merge(&mut self, from: &Rc<Node>, span: Span, fields: &mut Vec<(String, usize, Rc<Node>)>) {
+        let maps = match &from.kind {
+            Kind::List(items) => items.clone(),
+            _ => vec![Rc::clone(from)],
+        };
+        for map in maps {
+            let Kind::Map(others) = &map.kind else {
+                self.wrong.push(wrong(span, "only objects can be merged with <<"));
+                return;
+            };
+            for (key, _, value) in others {
+                if !fields.iter().any(|(known, ..)| known == key) {
+                    fields.push((key.clone(), span.start.line().max(1), Rc::clone(value)));
+                }
+            }
+        }
+    }
+}
+
+/// Writes a node out, and notes its lines; within an alias nothing has a line of its own.
+fn spread(node: &Node, path: String, own: bool, lines: &mut Lines) -> Value {
+    if own {
+        lines.0.entry(path.clone()).or_insert(node.line);
+    }
+    match &node.kind {
+        Kind::Scalar(value) => value.clone(),
+        Kind::List(items) => {
+            let items = items.iter().enumerate().map(|(i, item)| {
+                // An alias stands below what it stands for, and its parts above it.
+                let own = own && item.line >= node.line;
+                spread(item, format!("{path}[{i}]"), own, lines)
+            });
+            Value::Array(items.collect())
+        }
+        Kind::Map(fields) => {
+            let mut map = Map::new();
+            for (key, line, value) in fields {
+                let at = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                let own = own && *line >= node.line;
+                if own {
+                    lines.0.insert(at.clone(), *line);
+                }
+                map.insert(key.clone(), spread(value, at, own && value.line >= *line, lines));
+            }
+            Value::Object(map)
+        }
+    }
+}
+
+/// What a scalar means.
+fn scalar_of(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, String> {
+    let string = || Value::String(text.to_owned());
+    let Some(tag) = tag else {
+        return if style == ScalarStyle::Plain { scalar::plain(text) } else { Ok(string()) };
+    };
+    if !tag.is_yaml_core_schema() {
+        return if tag.suffix.is_empty() { Ok(string()) } else { Err(format!("the tag {tag} is not known")) };
+    }
+    let value = match tag.suffix.as_str() {
+        "str" => return Ok(string()),
+        "int" | "float" | "bool" | "null" => scalar::plain(text)?,
+        other => return Err(format!("the tag !!{other} is not supported; write the text itself")),
+    };
+    let fits = match tag.suffix.as_str() {
+        "int" => value.is_i64() || value.is_u64(),
+        "float" => value.is_number(),
+        "bool" => value.is_boolean(),
+        _ => value.is_null(),
+    };
+    if fits { Ok(value) } else { Err(format!("{text:?} is no {}", tag.suffix)) }
+}
+
+fn wrong(span: Span, what: impl Into<String>) -> Wrong {
+    Wrong { line: span.start.line().max(1), field: String::new(), what: what.into() }
+}
+
+#[cfg(test)]
+#[path = "yaml_tests.rs"]
+mod tests;

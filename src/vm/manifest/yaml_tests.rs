@@ -1,0 +1,107 @@
+//! What is read, where it stands, and what is refused.
+
+use super::*;
+use serde_json::json;
+
+fn one(text: &str) -> Parsed {
+    let mut documents = parse(text).unwrap();
+    assert_eq!(documents.len(), 1);
+    documents.remove(0)
+}
+
+fn refused(text: &str) -> Vec<(usize, String)> {
+    parse(text).unwrap_err().into_iter().map(|wrong| (wrong.line, wrong.what)).collect()
+}
+
+#[test]
+fn every_field_knows_its_line() {
+    let text = "# a machine\nkind: X\nspec:\n  domain:\n    disks:\n    - name: a\n      disk: {bus: virtio}\n    - name: b\n";
+    let parsed = one(text);
+    assert_eq!(parsed.value["spec"]["domain"]["disks"][0]["disk"]["bus"], json!("virtio"));
+    for (path, line) in [
+        ("kind", 2),
+        ("spec", 3),
+        ("spec.domain.disks", 5),
+        ("spec.domain.disks[0].name", 6),
+        ("spec.domain.disks[0].disk.bus", 7),
+        ("spec.domain.disks[1]", 8),
+        // What is not there is missing from what is around it.
+        ("spec.domain.disks[1].disk.bus", 8),
+        ("spec.domain.memory.guest", 4),
+        ("spec.domain.disks[7].name", 5),
+        ("metadata.name", 2),
+    ] {
+        assert_eq!(parsed.lines.of(path), line, "{path}");
+    }
+    let below = parsed.lines.below("spec.domain");
+    assert_eq!((below.of("disks[1].name"), below.of("cpu")), (8, 4));
+}
+
+#[test]
+fn several_documents_and_empty_ones() {
+    let documents = parse("---\na: 1\n---\n# nothing\n---\nb: 2\n...\n").unwrap();
+    assert_eq!(documents.len(), 2);
+    assert_eq!((documents[1].value.clone(), documents[1].lines.of("b")), (json!({"b": 2}), 6));
+    assert_eq!(parse("").unwrap(), vec![]);
+    assert_eq!(one("\u{feff}a: yes").value, json!({"a": true}));
+}
+
+#[test]
+fn aliases_and_merges_are_written_out() {
+    let text = "base: &b {x: 1, y: 2}\nlist: &l\n- 1\n- 2\nuse:\n  <<: *b\n  y: 3\nagain: *l\n1: one\ntrue: yes\n";
+    let parsed = one(text);
+    assert_eq!(parsed.value["use"], json!({"x": 1, "y": 3}));
+    assert_eq!(parsed.value["again"], json!([1, 2]));
+    assert_eq!((&parsed.value["1"], &parsed.value["true"]), (&json!("one"), &json!(true)));
+    assert_eq!(parsed.lines.of("again[1]"), 8);
+    assert_eq!(parsed.lines.of("use.x"), 6);
+}
+
+#[test]
+fn strings_stay_strings() {
+    let text = "a: \"yes\"\nb: '010'\nc: !!str 12\nd: |\n  no\n  way\ne: >-\n  one\n  two\nf: !!int 7\n";
+    let wanted = json!({"a": "yes", "b": "010", "c": "12", "d": "no\nway\n", "e": "one two", "f": 7});
+    assert_eq!(one(text).value, wanted);
+}
+
+#[test]
+fn json_is_yaml_even_with_tabs() {
+    let parsed = one("{\n\t\"a\": [true,\n\t\t{\"b\": \"yes\"}]\n}\n");
+    assert_eq!(parsed.value, json!({"a": [true, {"b": "yes"}]}));
+    assert_eq!(one("{\n  \"a\": 1,\n  \"b\": 2\n}").lines.of("b"), 3);
+}
+
+#[test]
+fn faults_are_all_told_with_their_lines() {
+    let faults = refused("a: 1\nb: .nan\na: 2\nc: !mine x\n");
+    assert_eq!(faults.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [2, 3, 4], "{faults:?}");
+    assert!(faults[1].1.contains("first is on line 1"), "{faults:?}");
+    for (text, line, what) in [
+        ("a: [1\nb: 2", 2, "no YAML"),
+        ("a:\n\tb: 1", 2, "no YAML"),
+        ("a: *nothing", 1, ""),
+        ("a: &x [*x]", 1, "itself"),
+        ("a: !!int many", 1, "no int"),
+        ("? [1]\n: 2", 1, "word"),
+        ("a:\n  <<: 3", 2, "merged"),
+    ] {
+        let faults = refused(text);
+        assert!(faults.iter().any(|(at, why)| *at == line && why.contains(what)), "{text}: {faults:?}");
+    }
+}
+
+#[test]
+fn bombs_are_refused_before_they_go_off() {
+    let mut bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
+    for i in 1..12 {
+        let list = vec![format!("*a{}", i - 1); 10].join(",");
+        bomb += &format!("a{i}: &a{i} [{list}]\n");
+    }
+    assert!(refused(&bomb)[0].1.contains("more than 200000 values"));
+    let deep = "[".repeat(5000);
+    assert!(!refused(&deep).is_empty());
+    let deep = format!("{}1{}", "{a: ".repeat(200), "}".repeat(200));
+    assert!(refused(&deep)[0].1.contains("nested"));
+    let long = "- 1\n".repeat(200_001);
+    assert!(refused(&long)[0].1.contains("values"));
+}

@@ -1,0 +1,308 @@
+//! Where machines live on one computer, for one user.
+//!
+//! ```text
+//!  $XDG_STATE_HOME/coracle/vms/NAME/     vm.json  lock  launcher.log  root/ (all that the launcher keeps)  secrets/
+//!  $XDG_RUNTIME_DIR/coracle/NAME.sock    the launcher's socket; a socket's path must be short
+//!  $XDG_DATA_HOME/coracle/pool/CLAIM/    disk.img  disk.json  lock       disks that outlive machines
+//!  $XDG_DATA_HOME/coracle/disks/DIGEST/  disks and kernels out of images, only read
+//!  $XDG_CACHE_HOME/coracle/launcher/     what libvirt found out about QEMU
+//! ```
+//!
+//! `CORACLE_HOME` (or `--root`) puts all of these below one folder. Every folder is the user's own (0700), and a
+//! runtime folder that belongs to someone else is refused: whoever owns it could answer in the launcher's place.
+
+use cdi::{Error, Kind, Result};
+use std::ffi::OsString;
+use std::fs::{File, TryLockError};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+/// The longest path a unix socket can have, without the zero at its end.
+const SOCKET_MAX: usize = 107;
+
+/// The arguments that every verb on machines has.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct HomeArgs {
+    /// Keep machines, their disks and their sockets below this folder
+    /// [default: the user's state, data and runtime folders]
+    #[arg(long, value_name = "DIR", env = "CORACLE_HOME", hide_env_values = true)]
+    root: Option<PathBuf>,
+}
+
+impl HomeArgs {
+    /// The folders.
+    pub(crate) fn home(&self) -> Result<Home> {
+        Home::of(self.root.clone(), |name| std::env::var_os(name))
+    }
+}
+
+/// The folders in which everything is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Home {
+    state: PathBuf,
+    runtime: PathBuf,
+    data: PathBuf,
+    cache: PathBuf,
+}
+
+impl Home {
+    /// The folders as these variables say. Nothing is made.
+    pub(crate) fn of(root: Option<PathBuf>, variable: impl Fn(&str) -> Option<OsString>) -> Result<Home> {
+        // The specification of these folders says that one which is not absolute is to be ignored.
+        let path = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        if let Some(root) = root.filter(|root| !root.as_os_str().is_empty()) {
+            let root = std::path::absolute(&root)
+                .map_err(|e| Error::io(format!("cannot find the folder {}", root.display()), e))?;
+            let below = |name: &str| root.join(name);
+            return Ok(Home {
+                state: below("state"),
+                runtime: below("run"),
+                data: below("data"),
+                cache: below("cache"),
+            });
+        }
+        let home = path("HOME");
+        let below = |xdg: &str, otherwise: &str| {
+            let base = path(xdg).or_else(|| home.as_ref().map(|home| home.join(otherwise)));
+            base.map(|base| base.join("coracle")).ok_or_else(|| {
+                let what = "there is no HOME to keep machines in; name a folder by CORACLE_HOME";
+                Error::new(Kind::Usage, what)
+            })
+        };
+        let own = rustix::process::geteuid().as_raw();
+        let runtime = path("XDG_RUNTIME_DIR").filter(|folder| folder.is_dir());
+        Ok(Home {
+            state: below("XDG_STATE_HOME", ".local/state")?,
+            data: below("XDG_DATA_HOME", ".local/share")?,
+            cache: below("XDG_CACHE_HOME", ".cache")?,
+            runtime: runtime.map_or_else(
+                || PathBuf::from(format!("/tmp/coracle-{own}")),
+                |folder| folder.join("coracle"),
+            ),
+        })
+    }
+
+    /// Where all machines are.
+    pub(crate) fn machines(&self) -> PathBuf {
+        self.state.join("vms")
+    }
+
+    /// Where one machine is.
+    pub(crate) fn machine(&self, name: &str) -> PathBuf {
+        self.machines().join(name)
+    }
+
+    /// The socket of a machine's launcher.
+    pub(crate) fn socket(&self, name: &str) -> Result<PathBuf> {
+        let path = self.runtime.join(format!("{name}.sock"));
+        let length = path.as_os_str().as_bytes().len();
+        if length > SOCKET_MAX {
+            let what = format!(
+                "the socket {} would have a path of {length} bytes, and no more than {SOCKET_MAX} are possible; \
+                 give the machine a shorter --name, or name a shorter folder by XDG_RUNTIME_DIR or CORACLE_HOME",
+                path.display()
+            );
+            return Err(Error::new(Kind::Usage, what));
+        }
+        Ok(path)
+    }
+
+    /// Makes the folder of sockets, or makes sure that it is ours.
+    pub(crate) fn make_runtime(&self) -> Result<()> {
+        make(&self.runtime)?;
+        own(&self.runtime)
+    }
+
+    /// The disks that outlive machines.
+    pub(crate) fn pool(&self) -> PathBuf {
+        self.data.join("pool")
+    }
+
+    /// The disks and kernels that came out of images.
+    pub(crate) fn disks(&self) -> PathBuf {
+        self.data.join("disks")
+    }
+
+    /// What launchers keep of what they found out about this computer.
+    pub(crate) fn launcher_cache(&self) -> PathBuf {
+        self.cache.join("launcher")
+    }
+
+    /// The names of all machines, sorted.
+    pub(crate) fn names(&self) -> Result<Vec<String>> {
+        let folder = self.machines();
+        let cannot = |e| Error::io(format!("cannot read {}", folder.display()), e);
+        let entries = match std::fs::read_dir(&folder) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(vec![]),
+            other => other.map_err(cannot)?,
+        };
+        let mut names = vec![];
+        for entry in entries {
+            let entry = entry.map_err(cannot)?;
+            if let Some(name) = entry.file_name().to_str().filter(|name| check_name(name).is_ok()) {
+                names.push(name.to_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Takes a machine for oneself: nobody else changes what is kept of it until this is dropped.
+    pub(crate) fn lock_machine(&self, name: &str) -> Result<Lock> {
+        let folder = self.machine(name);
+        make(&folder)?;
+        Lock::take(&folder.join("lock"), &format!("the machine {name}"))
+    }
+
+    /// Takes the choice of disks for oneself, for the moment in which a machine says which it uses.
+    pub(crate) fn lock_uses(&self) -> Result<Lock> {
+        make(&self.machines())?;
+        Lock::wait(&self.machines().join(".uses"))
+    }
+}
+
+/// Whether a machine, or a claim, can be called so: what Kubernetes allows, so that no name leads out of its folder.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    let word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let edge = |b: Option<&u8>| b.is_some_and(|&b| word(b));
+    let bytes = name.as_bytes();
+    let fits = edge(bytes.first())
+        && edge(bytes.last())
+        && bytes.iter().all(|&b| word(b) || b == b'-' || b == b'.')
+        && !name.contains("..")
+        && name.len() <= 253;
+    if fits {
+        return Ok(());
+    }
+    let what = format!("{name:?} is no name: use lower-case letters, digits, '-' and '.', at most 253");
+    Err(Error::new(Kind::Usage, what))
+}
+
+/// Makes a folder and those above it, for the user alone.
+pub(crate) fn make(folder: &Path) -> Result<()> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(|e| Error::io(format!("cannot make the folder {}", folder.display()), e))
+}
+
+/// Makes sure that nobody else can put something into a folder.
+fn own(folder: &Path) -> Result<()> {
+    let facts = std::fs::symlink_metadata(folder)
+        .map_err(|e| Error::io(format!("cannot look at {}", folder.display()), e))?;
+    let me = rustix::process::geteuid().as_raw();
+    if !facts.is_dir() || facts.uid() != me || facts.mode() & 0o022 != 0 {
+        let what = format!(
+            "the folder {} is not yours alone, so what is in it cannot be trusted; remove it, or set XDG_RUNTIME_DIR",
+            folder.display()
+        );
+        return Err(Error::failed(what));
+    }
+    Ok(())
+}
+
+/// A file that one process has at a time.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes it, or says at once that somebody else has it.
+    pub(crate) fn take(path: &Path, what: &str) -> Result<Lock> {
+        let file = open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Lock { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(Error::failed(format!(
+                "another coracle works on {what}; wait for it, or end it"
+            ))),
+            Err(TryLockError::Error(e)) => Err(Error::io(format!("cannot lock {}", path.display()), e)),
+        }
+    }
+
+    /// Takes it as soon as whoever has it lets it go.
+    pub(crate) fn wait(path: &Path) -> Result<Lock> {
+        let file = open(path)?;
+        file.lock().map_err(|e| Error::io(format!("cannot lock {}", path.display()), e))?;
+        Ok(Lock { _file: file })
+    }
+}
+
+fn open(path: &Path) -> Result<File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    options.open(path).map_err(|e| Error::io(format!("cannot open {}", path.display()), e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn home(root: Option<&str>, set: &[(&str, &str)]) -> Result<Home> {
+        Home::of(root.map(PathBuf::from), |name| {
+            set.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into())
+        })
+    }
+
+    #[test]
+    fn the_users_folders_hold_everything() {
+        let home = home(None, &[("HOME", "/h"), ("XDG_DATA_HOME", "relative")]).unwrap();
+        assert_eq!(home.machine("a"), Path::new("/h/.local/state/coracle/vms/a"));
+        assert_eq!(home.pool(), Path::new("/h/.local/share/coracle/pool"));
+        let me = rustix::process::geteuid().as_raw();
+        assert_eq!(home.socket("a").unwrap(), PathBuf::from(format!("/tmp/coracle-{me}/a.sock")));
+        assert!(super::tests::home(None, &[]).unwrap_err().to_string().contains("CORACLE_HOME"));
+    }
+
+    #[test]
+    fn one_folder_can_hold_everything() {
+        let home = home(Some("/r"), &[("HOME", "/h")]).unwrap();
+        for path in [home.machine("a"), home.pool(), home.disks(), home.launcher_cache()] {
+            assert!(path.starts_with("/r"), "{}", path.display());
+        }
+        assert_eq!(home.socket("a").unwrap(), Path::new("/r/run/a.sock"));
+    }
+
+    #[test]
+    fn a_path_that_is_too_long_for_a_socket_is_told_before_it_is_used() {
+        let home = home(Some(&format!("/{}", "d".repeat(90))), &[]).unwrap();
+        assert!(home.socket("abc").is_ok());
+        let e = home.socket("a-long-name").unwrap_err();
+        assert_eq!(e.kind(), Kind::Usage);
+        assert!(e.to_string().contains("110 bytes"), "{e}");
+    }
+
+    #[test]
+    fn no_name_leads_out_of_its_folder() {
+        for good in ["a", "vm-1", "a.b", "0"] {
+            check_name(good).unwrap();
+        }
+        for bad in ["", "-a", "a-", "A", "a/b", "..", "a..b", ".a", "a b", "ä", &"a".repeat(254)] {
+            assert_eq!(check_name(bad).unwrap_err().kind(), Kind::Usage, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_machine_is_worked_on_by_one_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = home(folder.path().to_str(), &[]).unwrap();
+        let first = home.lock_machine("a").unwrap();
+        assert!(home.lock_machine("a").unwrap_err().to_string().contains("the machine a"));
+        drop(first);
+        home.lock_machine("a").unwrap();
+        assert_eq!(home.names().unwrap(), ["a"]);
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_to_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let home = home(folder.path().to_str(), &[]).unwrap();
+        home.make_runtime().unwrap();
+        std::fs::set_permissions(&home.runtime, std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(home.make_runtime().unwrap_err().to_string().contains("not yours alone"));
+    }
+}
