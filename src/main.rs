@@ -11,7 +11,7 @@ mod cli;
 mod commands;
 mod error;
 mod ui;
-#[allow(dead_code)]
+#[allow(dead_code, unused_imports)]
 mod vm;
 
 use clap::Parser;

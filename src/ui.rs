@@ -6,9 +6,9 @@ use cdi::{Error, Kind, Result};
 use container_disk::watched;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, Write};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,9 @@ pub(crate) fn out(text: &str) -> Result<()> {
 /// Prints bytes as they are, at once: what a guest writes on its console.
 pub(crate) fn raw(bytes: &[u8]) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    out.write_all(bytes).and_then(|()| out.flush()).map_err(|e| Error::io("cannot write to standard output", e))
+    out.write_all(bytes)
+        .and_then(|()| out.flush())
+        .map_err(|e| Error::io("cannot write to standard output", e))
 }
 
 /// Prints a value as JSON.

@@ -93,8 +93,7 @@ pub(crate) fn start(program: &Path, home: &Home, name: &str) -> Result<Client> {
     command.arg("--cache").arg(home.launcher_cache());
     command.current_dir("/").stdin(Stdio::null()).stdout(words).stderr(again);
     detach(&mut command);
-    let child =
-        command.spawn().map_err(|e| Error::io(format!("cannot start {}", program.display()), e))?;
+    let child = command.spawn().map_err(|e| Error::io(format!("cannot start {}", program.display()), e))?;
     wait(child, &client, &log)?;
     Ok(client)
 }

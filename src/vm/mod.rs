@@ -13,4 +13,6 @@ pub(crate) mod console;
 pub(crate) mod launch;
 pub(crate) mod manifest;
 pub(crate) mod place;
+pub(crate) mod record;
+pub(crate) mod resolve;
 pub(crate) mod terminal;

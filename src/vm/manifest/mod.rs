@@ -1,4 +1,50 @@
-//! Manifests.
+//! Manifests: what people have in their YAML becomes objects, and every fault knows its file, its line and its field.
+//!
+//! ```text
+//!  path, folder, - ──source──► texts ──yaml──► documents with lines ──object──► Objects
+//!                                                                          ├─ faults: all of them, exit code 3
+//!                                                                          └─ warnings: unknown fields and kinds
+//! ```
+//!
+//! Which machine is meant, and whether it can be made, is judged afterwards by [`Objects::choose`] and by
+//! `api::machine`; their faults are told in the same way.
 
+mod choose;
+mod finding;
+mod object;
 mod scalar;
-pub(crate) mod yaml;
+mod source;
+#[cfg(test)]
+mod tests;
+mod volume;
+mod yaml;
+
+pub(crate) use choose::Which;
+pub(crate) use finding::{Finding, Origin, refusal};
+pub(crate) use object::{Objects, Written};
+pub(crate) use source::is_manifest;
+pub(crate) use volume::size;
+
+use cdi::Result;
+use std::sync::Arc;
+
+/// The objects of these files and folders; `-` is standard input.
+pub(crate) fn read(paths: &[String]) -> Result<Objects> {
+    let mut objects = Objects::default();
+    for path in paths {
+        for source::Text { name, text } in source::read(path)? {
+            let file: Arc<str> = name.into();
+            match yaml::parse(&text) {
+                Ok(documents) => documents.into_iter().for_each(|document| objects.add(&file, document)),
+                Err(wrong) => objects.faults.extend(wrong.into_iter().map(|wrong| Finding {
+                    file: Arc::clone(&file),
+                    line: wrong.line,
+                    field: wrong.field,
+                    message: wrong.what,
+                    hint: None,
+                })),
+            }
+        }
+    }
+    Ok(objects)
+}

@@ -197,7 +197,10 @@ impl<'t> Reader<'t> {
     fn count(&mut self, nodes: usize, span: Span) -> Result<(), Wrong> {
         self.nodes = self.nodes.saturating_add(nodes);
         if self.nodes > NODES {
-            return Err(wrong(span, format!("with all aliases written out, this has more than {NODES} values")));
+            return Err(wrong(
+                span,
+                format!("with all aliases written out, this has more than {NODES} values"),
+            ));
         }
         Ok(())
     }

@@ -48,9 +48,10 @@ fn several_documents_and_empty_ones() {
 
 #[test]
 fn aliases_and_merges_are_written_out() {
-    let text = "base: &b {x: 1, y: 2}\nlist: &l\n- 1\n- 2\nuse:\n  <<: *b\n  y: 3\nagain: *l\n1: one\ntrue: yes\n";
+    let text =
+        "base: &b {x: 1, z: 2}\nlist: &l\n- 1\n- 2\nuse:\n  <<: *b\n  z: 3\nagain: *l\n1: one\ntrue: yes\n";
     let parsed = one(text);
-    assert_eq!(parsed.value["use"], json!({"x": 1, "y": 3}));
+    assert_eq!(parsed.value["use"], json!({"x": 1, "z": 3}));
     assert_eq!(parsed.value["again"], json!([1, 2]));
     assert_eq!((&parsed.value["1"], &parsed.value["true"]), (&json!("one"), &json!(true)));
     assert_eq!(parsed.lines.of("again[1]"), 8);

@@ -1,0 +1,87 @@
+//! What is wrong with a manifest, or only odd, and where: file, line, field.
+
+use super::yaml::Lines;
+use api::fault::Fault;
+use cdi::Error;
+use std::fmt;
+use std::sync::Arc;
+
+/// Where an object was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// The file.
+    pub(crate) file: Arc<str>,
+    /// Where its fields stand.
+    pub(crate) lines: Lines,
+    /// What stands before `spec` in the file, where the object is a part of another: `spec.template`.
+    pub(crate) before: String,
+}
+
+impl Origin {
+    /// A finding about a field of the object.
+    pub(crate) fn finding(&self, field: &str, message: impl Into<String>) -> Finding {
+        let field = match (self.before.as_str(), field.strip_prefix("metadata")) {
+            ("", _) | (_, Some(_)) => field.to_owned(),
+            (before, _) if field.is_empty() => before.to_owned(),
+            (before, _) => format!("{before}.{field}"),
+        };
+        Finding {
+            file: Arc::clone(&self.file),
+            line: self.lines.of(&field),
+            field,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// A finding of the judges.
+    pub(crate) fn fault(&self, fault: &Fault) -> Finding {
+        Finding { hint: fault.hint.clone(), ..self.finding(&fault.field, fault.message.clone()) }
+    }
+}
+
+/// One thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finding {
+    /// The file.
+    pub(crate) file: Arc<str>,
+    /// The line, from 1.
+    pub(crate) line: usize,
+    /// The field's path in its document; may be empty.
+    pub(crate) field: String,
+    /// A sentence.
+    pub(crate) message: String,
+    /// What to do about it.
+    pub(crate) hint: Option<String>,
+}
+
+impl Finding {
+    /// The same with what to do about it.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Finding {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: ", self.file, self.line)?;
+        if !self.field.is_empty() {
+            write!(f, "{}: ", self.field)?;
+        }
+        f.write_str(&self.message)?;
+        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, "\n    {hint}"))
+    }
+}
+
+/// All faults as one error, in the order of the files.
+pub(crate) fn refusal(what: &str, mut faults: Vec<Finding>) -> Error {
+    faults.sort_by(|a, b| (&a.file, a.line, &a.field).cmp(&(&b.file, b.line, &b.field)));
+    faults.dedup();
+    let count = match faults.len() {
+        1 => "one fault".to_owned(),
+        n => format!("{n} faults"),
+    };
+    let lines: Vec<String> = faults.iter().map(|fault| format!("\n  {fault}")).collect();
+    Error::refused(format!("{what} has {count}:{}", lines.concat()))
+}

@@ -1,0 +1,252 @@
+//! The objects of a manifest, by kind.
+//!
+//! ```text
+//!  document ──► apiVersion, kind ──► VirtualMachine(Instance) ──► Wanted   (of a VirtualMachine: its template)
+//!                  │                 DataVolume, PersistentVolumeClaim, Secret, ConfigMap
+//!                  │                 List ──► its items
+//!                  └──► any other: a warning that names it
+//! ```
+
+use super::finding::{Finding, Origin};
+use super::yaml::Parsed;
+use crate::vm::place::check_name;
+use api::claim::PersistentVolumeClaim;
+use api::configmap::ConfigMap;
+use api::datavolume::DataVolume;
+use api::fault::{Fault, Reason};
+use api::meta::ObjectMeta;
+use api::secret::Secret;
+use api::vm::VirtualMachine;
+use api::vmi::VirtualMachineInstance;
+use api::wire::{self, Wire};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Lists in lists in lists.
+const LISTS: usize = 4;
+
+/// An object, and where it was written.
+#[derive(Debug, Clone)]
+pub(crate) struct Written<T> {
+    /// The object.
+    pub(crate) object: T,
+    /// Where.
+    pub(crate) origin: Origin,
+}
+
+/// All objects of a manifest.
+#[derive(Debug, Default)]
+pub(crate) struct Objects {
+    /// Machines, in the order of the text.
+    pub(crate) machines: Vec<Written<VirtualMachineInstance>>,
+    /// By name; those of the machines' templates too.
+    pub(crate) data_volumes: BTreeMap<String, Written<DataVolume>>,
+    /// By name.
+    pub(crate) claims: BTreeMap<String, Written<PersistentVolumeClaim>>,
+    /// By name.
+    pub(crate) secrets: BTreeMap<String, Written<Secret>>,
+    /// By name.
+    pub(crate) config_maps: BTreeMap<String, Written<ConfigMap>>,
+    /// What is wrong.
+    pub(crate) faults: Vec<Finding>,
+    /// What is only odd.
+    pub(crate) warnings: Vec<Finding>,
+}
+
+impl Objects {
+    /// Adds a document.
+    pub(crate) fn add(&mut self, file: &Arc<str>, document: Parsed) {
+        let origin = Origin { file: Arc::clone(file), lines: document.lines, before: String::new() };
+        self.add_value(document.value, origin, 0);
+    }
+
+    fn add_value(&mut self, value: Value, origin: Origin, depth: usize) {
+        let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (version, kind) = (text("apiVersion"), text("kind"));
+        match (version.as_str(), kind.as_str()) {
+            ("kubevirt.io/v1" | "kubevirt.io/v1alpha3", "VirtualMachine") => self.machine(value, origin),
+            ("kubevirt.io/v1" | "kubevirt.io/v1alpha3", "VirtualMachineInstance") => {
+                self.instance(value, origin);
+            }
+            ("cdi.kubevirt.io/v1beta1", "DataVolume") => {
+                if let Some(written) = self.read::<DataVolume>(value, origin, |object| &object.metadata) {
+                    self.data_volume(written);
+                }
+            }
+            ("v1", "PersistentVolumeClaim") => {
+                let written = self.read::<PersistentVolumeClaim>(value, origin, |object| &object.metadata);
+                insert(&mut self.claims, &mut self.faults, written, |object| &object.metadata);
+            }
+            ("v1", "Secret") => {
+                let written = self.read::<Secret>(value, origin, |object| &object.metadata);
+                insert(&mut self.secrets, &mut self.faults, written, |object| &object.metadata);
+            }
+            ("v1", "ConfigMap") => {
+                let written = self.read::<ConfigMap>(value, origin, |object| &object.metadata);
+                insert(&mut self.config_maps, &mut self.faults, written, |object| &object.metadata);
+            }
+            ("v1", list) if list.ends_with("List") && depth < LISTS => self.list(value, &origin, depth),
+            ("", _) => self.faults.push(
+                origin
+                    .finding("apiVersion", "an object must say what it is")
+                    .hint("write apiVersion: and kind:"),
+            ),
+            (_, "") => self.faults.push(origin.finding("kind", "an object must say of which kind it is")),
+            _ => {
+                let what = format!("{kind} of {version} is not used here, and was left out");
+                self.warnings.push(origin.finding("kind", what));
+            }
+        }
+    }
+
+    fn list(&mut self, mut value: Value, origin: &Origin, depth: usize) {
+        let items = value.get_mut("items").map(Value::take);
+        let Some(Value::Array(items)) = items else {
+            self.faults.push(origin.finding("items", "a list must have items"));
+            return;
+        };
+        for (i, item) in items.into_iter().enumerate() {
+            let lines = origin.lines.below(&format!("items[{i}]"));
+            let origin = Origin { file: Arc::clone(&origin.file), lines, before: String::new() };
+            self.add_value(item, origin, depth + 1);
+        }
+    }
+
+    /// Reads an object, with its faults, its unknown fields, and its name.
+    fn read<T: Wire>(
+        &mut self,
+        value: Value,
+        origin: Origin,
+        meta: impl Fn(&T) -> &ObjectMeta,
+    ) -> Option<Written<T>> {
+        let object: T = match wire::read(value) {
+            Ok(object) => object,
+            Err(faults) => {
+                self.faults.extend(faults.iter().map(|fault| origin.fault(fault)));
+                return None;
+            }
+        };
+        for path in wire::unknown(&object) {
+            let what = "this field is not known, and has no effect";
+            self.warnings.push(origin.finding(path.as_str(), what));
+        }
+        let name = meta(&object).name.clone().unwrap_or_default();
+        if name.is_empty() {
+            let hint = match meta(&object).generate_name.is_some() {
+                true => "write metadata.name: generateName is for a server that completes it",
+                false => "write metadata.name",
+            };
+            self.faults.push(origin.finding("metadata.name", "an object must have a name").hint(hint));
+            return None;
+        }
+        if let Err(e) = check_name(&name) {
+            self.faults.push(origin.finding("metadata.name", e.to_string()));
+            return None;
+        }
+        Some(Written { object, origin })
+    }
+
+    fn instance(&mut self, value: Value, origin: Origin) {
+        if let Some(written) = self.read::<VirtualMachineInstance>(value, origin, |object| &object.metadata) {
+            self.add_machine(written);
+        }
+    }
+
+    fn machine(&mut self, value: Value, origin: Origin) {
+        let Some(written) = self.read::<VirtualMachine>(value, origin, |object| &object.metadata) else {
+            return;
+        };
+        let Written { object: VirtualMachine { metadata, spec, .. }, origin } = written;
+        self.faults.extend(judge(&spec).iter().map(|fault| origin.fault(fault)));
+        for (i, template) in spec.data_volume_templates.into_iter().enumerate() {
+            let at = format!("spec.dataVolumeTemplates[{i}]");
+            let object = DataVolume {
+                api_version: Some(api::datavolume::API_VERSION.to_owned()),
+                kind: Some("DataVolume".to_owned()),
+                metadata: template.metadata.unwrap_or_default(),
+                spec: template.spec,
+                ..DataVolume::default()
+            };
+            let lines = origin.lines.below(&at);
+            let own = Origin { file: Arc::clone(&origin.file), lines, before: String::new() };
+            match &object.metadata.name {
+                Some(name) if check_name(name).is_ok() => {
+                    self.data_volume(Written { object, origin: own });
+                }
+                _ => {
+                    let what = "a DataVolume must have a name";
+                    self.faults.push(origin.finding(&format!("{at}.metadata.name"), what));
+                }
+            }
+        }
+        let Some(template) = spec.template else {
+            self.faults.push(origin.finding("spec.template", "a machine must say what its instance is like"));
+            return;
+        };
+        let of_template = template.metadata.unwrap_or_default();
+        let mut own = ObjectMeta { name: metadata.name, namespace: metadata.namespace, ..of_template };
+        own.uid = metadata.uid;
+        let object = VirtualMachineInstance {
+            api_version: Some(api::vm::API_VERSION.to_owned()),
+            kind: Some("VirtualMachineInstance".to_owned()),
+            metadata: own,
+            spec: template.spec,
+            ..VirtualMachineInstance::default()
+        };
+        self.add_machine(Written { object, origin: Origin { before: "spec.template".to_owned(), ..origin } });
+    }
+
+    fn add_machine(&mut self, machine: Written<VirtualMachineInstance>) {
+        let name = &machine.object.metadata.name;
+        if self.machines.iter().any(|known| known.object.metadata.name == *name) {
+            let what = format!("another machine is called {:?} too", name.as_deref().unwrap_or_default());
+            self.faults.push(machine.origin.finding("metadata.name", what));
+        }
+        self.machines.push(machine);
+    }
+
+    fn data_volume(&mut self, written: Written<DataVolume>) {
+        let faults = super::volume::judge(&written.object);
+        self.faults.extend(faults.iter().map(|fault| written.origin.fault(fault)));
+        insert(&mut self.data_volumes, &mut self.faults, Some(written), |object| &object.metadata);
+    }
+}
+
+/// What a machine asks of a cluster that nobody has here.
+fn judge(spec: &api::vm::Spec) -> Vec<Fault> {
+    let mut faults = vec![];
+    if spec.running.is_some() && spec.run_strategy.is_some() {
+        let what = "Running and RunStrategy are mutually exclusive. Note that Running is deprecated, please use RunStrategy instead";
+        faults.push(Fault::new("spec.running", Reason::Invalid, what));
+    }
+    let hint = "write the processors and the memory into spec.template.spec.domain";
+    if spec.instancetype.is_some() {
+        faults.push(Fault::not_yet("spec.instancetype").hint(hint));
+    }
+    if spec.preference.is_some() {
+        faults.push(Fault::not_yet("spec.preference").hint(hint));
+    }
+    faults
+}
+
+/// Adds an object under its name, which must be the only one.
+fn insert<T>(
+    known: &mut BTreeMap<String, Written<T>>,
+    faults: &mut Vec<Finding>,
+    written: Option<Written<T>>,
+    meta: impl Fn(&T) -> &ObjectMeta,
+) {
+    let Some(written) = written else { return };
+    let name = meta(&written.object).name.clone().unwrap_or_default();
+    if let Some(first) = known.get(&name) {
+        let what = format!(
+            "another object of this kind is called {name:?} too, in {}:{}",
+            first.origin.file,
+            first.origin.lines.of("metadata.name")
+        );
+        faults.push(written.origin.finding("metadata.name", what));
+        return;
+    }
+    known.insert(name, written);
+}

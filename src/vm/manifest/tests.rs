@@ -1,0 +1,126 @@
+//! Whole manifests: what is read, and how faults are told.
+
+use super::*;
+use cdi::Kind;
+
+fn read_text(text: &str) -> Objects {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("vm.yaml");
+    std::fs::write(&path, text).unwrap();
+    read(&[path.display().to_string()]).unwrap()
+}
+
+/// The findings as a person reads them, without the folder.
+fn told(findings: &[Finding]) -> Vec<String> {
+    findings.iter().map(|finding| finding.to_string().split_once("vm.yaml:").unwrap().1.to_owned()).collect()
+}
+
+const MACHINE: &str = "\
+apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata:
+  name: web
+spec:
+  runStrategy: Always
+  template:
+    metadata:
+      labels: {app: web}
+    spec:
+      domain:
+        memory: {guest: 1Gi}
+        devices:
+          disks:
+          - name: root
+            disk: {bus: virtio}
+      volumes:
+      - name: root
+        dataVolume: {name: web-root}
+  dataVolumeTemplates:
+  - metadata: {name: web-root}
+    spec:
+      storage: {resources: {requests: {storage: 10Gi}}}
+      source:
+        http: {url: 'http://server/disk.qcow2'}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: keys}
+stringData: {key: ssh-ed25519 AAAA}
+";
+
+#[test]
+fn a_machine_is_what_its_template_says() {
+    let objects = read_text(MACHINE);
+    assert_eq!((told(&objects.faults), told(&objects.warnings)), (vec![], vec![]));
+    let machine = &objects.machines[0];
+    assert_eq!(machine.object.metadata.name.as_deref(), Some("web"));
+    assert_eq!(machine.object.metadata.labels["app"], "web");
+    assert_eq!(objects.data_volumes["web-root"].object.spec.source.as_ref().unwrap().http.is_some(), true);
+    assert_eq!(size(&objects.data_volumes["web-root"].object).unwrap().bytes(), Some(10 << 30));
+    assert_eq!(objects.secrets["keys"].object.string_data["key"], "ssh-ed25519 AAAA");
+    let finding = machine.origin.finding("spec.domain.devices.disks[0].disk.bus", "x");
+    assert_eq!(
+        (finding.line, finding.field.as_str()),
+        (16, "spec.template.spec.domain.devices.disks[0].disk.bus")
+    );
+    assert_eq!(machine.origin.finding("metadata.name", "x").line, 4);
+}
+
+#[test]
+fn every_fault_is_told_with_its_line_and_what_is_not_known_is_only_a_warning() {
+    let text = MACHINE
+        .replace("{guest: 1Gi}", "{guest: much}")
+        .replace("{bus: virtio}", "{bus: virtio, colour: red}")
+        .replace("http: {url: 'http://server/disk.qcow2'}", "s3: {url: 'http://server/disk.qcow2'}")
+        .replace("metadata: {name: keys}", "metadata: {name: Keys}")
+        + "---\nkind: Service\napiVersion: v1\n---\nkind: Pod\n";
+    let objects = read_text(&text);
+    let faults = told(&objects.faults);
+    assert_eq!(faults.len(), 3, "{faults:#?}");
+    assert!(faults[0].starts_with("12: spec.template.spec.domain.memory.guest: must be"), "{faults:#?}");
+    assert!(faults[1].starts_with("29: metadata.name: \"Keys\" is no name"), "{faults:#?}");
+    assert!(faults[2].starts_with("35: apiVersion: "), "{faults:#?}");
+    assert_eq!(told(&objects.warnings), ["32: kind: Service of v1 is not used here, and was left out"]);
+
+    let text = MACHINE.replace("{bus: virtio}", "{bus: virtio, colour: red}").replace("http: {", "s3: {");
+    let objects = read_text(&text);
+    assert_eq!(
+        told(&objects.faults),
+        ["25: spec.source.s3: not supported yet\n    on a laptop a disk comes from http, registry or blank"]
+    );
+    let unknown = "16: spec.template.spec.domain.devices.disks[0].disk.colour: this field is not known, and has no effect";
+    assert_eq!(told(&objects.warnings), [unknown]);
+    let e = refusal("vm.yaml", objects.faults);
+    assert_eq!(e.kind(), Kind::Refused);
+    assert!(e.to_string().starts_with("vm.yaml has one fault:\n  "), "{e}");
+}
+
+#[test]
+fn a_list_is_its_items() {
+    let text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: ConfigMap\n  metadata:\n    name: a\n- apiVersion: v1\n  kind: ConfigMap\n  metadata:\n    name: a\n";
+    let objects = read_text(text);
+    assert!(objects.config_maps.contains_key("a"));
+    let faults = told(&objects.faults);
+    assert!(
+        faults[0].starts_with("11: metadata.name: another object of this kind is called \"a\""),
+        "{faults:?}"
+    );
+}
+
+#[test]
+fn one_of_several_machines_is_chosen_by_its_name() {
+    let instance = |name: &str| {
+        format!(
+            "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {{name: {name}}}\nspec: {{domain: {{}}}}\n---\n"
+        )
+    };
+    let objects = read_text(&(instance("a") + &instance("b")));
+    assert_eq!(told(&objects.faults), Vec::<String>::new());
+    let e = objects.choose("vm.yaml", &Which::Only).unwrap_err();
+    assert!(e.to_string().contains("2 machines: a, b; choose one with --name"), "{e}");
+    assert_eq!(objects.choose("vm.yaml", &Which::Named("b".into())).unwrap().len(), 1);
+    assert_eq!(objects.choose("vm.yaml", &Which::All).unwrap().len(), 2);
+    assert!(objects.choose("vm.yaml", &Which::Named("c".into())).is_err());
+    let none = read_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n");
+    assert_eq!(none.choose("vm.yaml", &Which::Only).unwrap_err().kind(), Kind::Refused);
+}

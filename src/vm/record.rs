@@ -1,0 +1,310 @@
+//! What is kept of a machine: enough to show it, to start it again, and to remove it without a trace.
+//!
+//! ```text
+//!  vms/NAME/vm.json     a Record: written before the launcher is told, read by every verb
+//! ```
+//!
+//! The launcher keeps in its own root what it needs to take a running machine over; this is the part of whoever typed
+//! `coracle run`.
+
+use super::client::Client;
+use super::launch;
+use super::place::{Home, Lock};
+use api::launcher::{Answer, Life, Request, State, Sync};
+use cdi::{Error, Kind, Result};
+use serde::{Deserialize, Serialize};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The shape of the file.
+const SCHEMA: &str = "coracle.vm/v1";
+
+/// What is kept of a machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// The shape of this JSON.
+    pub(crate) schema: String,
+    /// Its name here.
+    pub(crate) name: String,
+    /// When it was first run, RFC 3339.
+    pub(crate) created: String,
+    /// What it was made from, for people: a manifest, an image, a disk.
+    pub(crate) source: String,
+    /// It is removed when it has ended.
+    pub(crate) remove: bool,
+    /// What the launcher was told.
+    pub(crate) sync: Sync,
+    /// The program that runs it.
+    pub(crate) launcher: PathBuf,
+}
+
+impl Record {
+    /// A new one.
+    pub(crate) fn new(name: &str, source: &str, remove: bool, sync: Sync, launcher: &Path) -> Record {
+        Record {
+            schema: SCHEMA.to_owned(),
+            name: name.to_owned(),
+            created: now(),
+            source: source.to_owned(),
+            remove,
+            sync,
+            launcher: launcher.to_owned(),
+        }
+    }
+
+    /// Keeps it. It appears whole or not at all.
+    pub(crate) fn save(&self, home: &Home) -> Result<()> {
+        let text = serde_json::to_vec_pretty(self)
+            .map_err(|e| Error::failed("cannot write the record of a machine").because(e))?;
+        write_whole(&file(home, &self.name), &text)
+    }
+}
+
+fn file(home: &Home, name: &str) -> PathBuf {
+    home.machine(name).join("vm.json")
+}
+
+/// Writes a file of the user's own, whole or not at all.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let cannot = |e| Error::io(format!("cannot write {}", path.display()), e);
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    let mut options = std::fs::File::options();
+    let mut file =
+        options.write(true).create(true).truncate(true).mode(0o600).open(&partial).map_err(cannot)?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(cannot)?;
+    std::fs::rename(&partial, path).map_err(cannot)
+}
+
+/// The moment, RFC 3339.
+pub(crate) fn now() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    container_disk::image::time::rfc3339(seconds)
+}
+
+/// How it is with a machine.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Standing {
+    /// Its launcher says so.
+    Known(State),
+    /// Its launcher is gone; this is what it said last.
+    Left(Option<State>),
+}
+
+impl Standing {
+    /// Where its life stands, as far as is known.
+    pub(crate) fn life(&self) -> Option<Life> {
+        match self {
+            Standing::Known(state) | Standing::Left(Some(state)) => Some(state.life),
+            Standing::Left(None) => None,
+        }
+    }
+
+    /// A word for a table.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Standing::Known(state) => word(state.life),
+            Standing::Left(Some(state)) if state.life.is_final() => word(state.life),
+            Standing::Left(Some(_)) => "Lost",
+            Standing::Left(None) => "Stopped",
+        }
+    }
+
+    /// It runs, or did when it was last heard of.
+    pub(crate) fn is_up(&self) -> bool {
+        match self {
+            Standing::Known(state) => !state.life.is_final() && state.life != Life::Empty,
+            Standing::Left(state) => state.as_ref().is_some_and(|state| !state.life.is_final()),
+        }
+    }
+}
+
+fn word(life: Life) -> &'static str {
+    match life {
+        Life::Empty => "Empty",
+        Life::Preparing => "Starting",
+        Life::Running => "Running",
+        Life::Paused => "Paused",
+        Life::Stopping => "Stopping",
+        Life::Succeeded => "Stopped",
+        Life::Failed => "Failed",
+    }
+}
+
+/// A machine that was run here.
+#[derive(Debug, Clone)]
+pub(crate) struct Vm {
+    /// Where everything is.
+    pub(crate) home: Home,
+    /// What is kept of it.
+    pub(crate) record: Record,
+}
+
+impl Vm {
+    /// The machine of this name.
+    pub(crate) fn open(home: &Home, name: &str) -> Result<Vm> {
+        super::place::check_name(name)?;
+        match Vm::find(home, name)? {
+            Some(vm) => Ok(vm),
+            None => {
+                let what = format!("there is no machine {name:?}; 'coracle ps -a' lists those that are");
+                Err(Error::new(Kind::NotFound, what))
+            }
+        }
+    }
+
+    /// The same, where it may be none.
+    pub(crate) fn find(home: &Home, name: &str) -> Result<Option<Vm>> {
+        let path = file(home, name);
+        let bytes = match std::fs::read(&path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(|e| Error::io(format!("cannot read {}", path.display()), e))?,
+        };
+        let record: Record = serde_json::from_slice(&bytes).map_err(|e| {
+            let what =
+                format!("{} is not what coracle wrote; 'coracle rm -f {name}' removes it", path.display());
+            Error::refused(what).because(e)
+        })?;
+        Ok(Some(Vm { home: home.clone(), record }))
+    }
+
+    /// All machines, by name. One whose record cannot be read is only named.
+    pub(crate) fn all(home: &Home) -> Result<Vec<(String, Result<Vm>)>> {
+        let mut found = vec![];
+        for name in home.names()? {
+            match Vm::find(home, &name) {
+                Ok(None) => {}
+                Ok(Some(vm)) => found.push((name, Ok(vm))),
+                Err(e) => found.push((name, Err(e))),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        &self.record.name
+    }
+
+    /// Its launcher, whether it runs or not.
+    pub(crate) fn client(&self) -> Result<Client> {
+        Ok(Client::new(self.name(), self.home.socket(self.name())?))
+    }
+
+    /// Its launcher; where it is gone, a new one that takes the machine over.
+    pub(crate) fn launcher(&self) -> Result<Client> {
+        let client = self.client()?;
+        if client.is_there() {
+            return Ok(client);
+        }
+        let _lock = self.home.lock_machine(self.name())?;
+        launch::start(&self.record.launcher, &self.home, self.name())
+    }
+
+    /// How it is with it.
+    pub(crate) fn standing(&self) -> Result<Standing> {
+        match self.client()?.state() {
+            Ok(state) => Ok(Standing::Known(state)),
+            Err(e) if e.kind() == Kind::NotFound => Ok(Standing::Left(self.last_state())),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// What the launcher noted last in its root.
+    fn last_state(&self) -> Option<State> {
+        let path = launch::root(&self.home, self.name()).join("state.json");
+        serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+    }
+
+    /// What the guest wrote on its serial line, as QEMU noted it.
+    pub(crate) fn serial_log(&self) -> PathBuf {
+        launch::root(&self.home, self.name()).join("log/serial.log")
+    }
+
+    /// The launcher of a machine that must be up.
+    pub(crate) fn up(&self) -> Result<Client> {
+        let standing = self.standing()?;
+        if standing.is_up() {
+            return self.launcher();
+        }
+        let name = self.name();
+        let what = format!("{name} does not run ({}); 'coracle restart {name}' starts it", standing.word());
+        Err(Error::failed(what))
+    }
+
+    /// Asks for something that must not be denied. Whether there was anything to do.
+    pub(crate) fn ask(&self, client: &Client, request: &Request) -> Result<bool> {
+        match client.request(request)? {
+            Answer::Queued => Ok(true),
+            Answer::Ignored { reason } => {
+                tracing::info!("{}: {reason}", self.name());
+                Ok(false)
+            }
+            Answer::Denied { reason } => Err(Error::failed(format!("{}: {reason}", self.name()))),
+        }
+    }
+
+    /// Waits until it has ended.
+    pub(crate) fn wait_for_end(&self, client: &Client, patience: Option<Duration>) -> Result<State> {
+        let what = "end";
+        self.wait_for(client, what, patience, |state| state.life.is_final() || state.life == Life::Empty)
+    }
+
+    /// Waits until its state is like that.
+    pub(crate) fn wait_for(
+        &self,
+        client: &Client,
+        what: &str,
+        patience: Option<Duration>,
+        is: impl Fn(&State) -> bool,
+    ) -> Result<State> {
+        let since = Instant::now();
+        let mut states = client.watch()?;
+        let mut last = None;
+        loop {
+            let left = patience.map(|patience| patience.saturating_sub(since.elapsed()));
+            let late = || {
+                let life = last.map_or("not known", word);
+                let seconds = patience.map_or(0, |patience| patience.as_secs());
+                let name = self.name();
+                Error::failed(format!("{name} did not {what} within {seconds} s; its state is: {life}"))
+            };
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(late());
+            }
+            match states.next(left) {
+                Ok(Some(state)) if is(&state) => return Ok(state),
+                Ok(Some(state)) => last = Some(state.life),
+                Ok(None) => {
+                    let log = launch::log(&self.home, self.name());
+                    let what = format!("the launcher of {} is gone{}", self.name(), launch::tail(&log));
+                    return Err(Error::failed(what));
+                }
+                Err(_) if left.is_some_and(|left| since.elapsed() >= left) => return Err(late()),
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Removes all that is kept of it here. Its launcher must be gone.
+    pub(crate) fn forget(home: &Home, name: &str, lock: Lock) -> Result<()> {
+        let remove = |path: &Path, done: std::io::Result<()>| match done {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::io(format!("cannot remove {}", path.display()), e))
+            }
+            _ => Ok(()),
+        };
+        let socket = home.socket(name)?;
+        remove(&socket, std::fs::remove_file(&socket))?;
+        // The record goes first: a folder without one is not listed, and is swept by the next run of that name.
+        let record = file(home, name);
+        remove(&record, std::fs::remove_file(&record))?;
+        let folder = home.machine(name);
+        remove(&folder, std::fs::remove_dir_all(&folder))?;
+        drop(lock);
+        Ok(())
+    }
+}

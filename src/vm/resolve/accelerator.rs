@@ -1,0 +1,90 @@
+//! Whether the processor runs the guest, or QEMU does.
+//!
+//! The launcher probes it by running something, which takes a moment; the answer is kept until the computer is started
+//! anew or another launcher is used.
+
+use crate::vm::place::{Home, make};
+use crate::vm::record::write_whole;
+use api::launcher::Accelerator;
+use api::node::{Node, Verdict};
+use cdi::{Error, Kind, Result};
+use serde::{Deserialize, Serialize};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What somebody wishes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Wish {
+    /// The processor, where it runs kernels.
+    Auto,
+    /// The processor, whatever the probe says.
+    Kvm,
+    /// QEMU.
+    Emulation,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    boot: String,
+    launcher: String,
+    node: Node,
+}
+
+/// What runs the guest.
+pub(crate) fn choose(wish: Wish, launcher: &Path, home: &Home) -> Result<Accelerator> {
+    match wish {
+        Wish::Emulation => return Ok(Accelerator::Emulation),
+        Wish::Kvm => return Ok(Accelerator::Kvm),
+        Wish::Auto => {}
+    }
+    // Nothing to probe.
+    if std::fs::File::options().read(true).write(true).open("/dev/kvm").is_err() {
+        return Ok(Accelerator::Emulation);
+    }
+    let node = node(launcher, home, false)?;
+    Ok(match node.kvm.verdict {
+        Verdict::Full => Accelerator::Kvm,
+        Verdict::Limited | Verdict::None => {
+            let reason = node.kvm.reason.unwrap_or_default();
+            tracing::info!("the guest is emulated: {reason}");
+            Accelerator::Emulation
+        }
+    })
+}
+
+/// What this computer can do.
+pub(crate) fn node(launcher: &Path, home: &Home, anew: bool) -> Result<Node> {
+    let path = home.launcher_cache().join("node.json");
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let facts = std::fs::metadata(launcher)
+        .map_err(|e| Error::io(format!("cannot use {}", launcher.display()), e))?;
+    let program = format!("{} {} {}", launcher.display(), facts.size(), facts.mtime());
+    if !anew
+        && let Ok(bytes) = std::fs::read(&path)
+        && let Ok(kept) = serde_json::from_slice::<Kept>(&bytes)
+        && (&kept.boot, &kept.launcher) == (&boot, &program)
+    {
+        return Ok(kept.node);
+    }
+    make(&home.launcher_cache())?;
+    let mut command = Command::new(launcher);
+    command.arg("node-info").arg("--cache").arg(home.launcher_cache());
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|e| Error::io(format!("cannot start {}", launcher.display()), e))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(Error::failed(format!(
+            "virt-launcher cannot say what this computer can do: {}",
+            said.trim()
+        )));
+    }
+    let node: Node = serde_json::from_slice(&output.stdout).map_err(|e| {
+        Error::new(Kind::Failed, "virt-launcher answers node-info in words that are not known here")
+            .because(e)
+    })?;
+    let kept = Kept { boot, launcher: program, node };
+    let text = serde_json::to_vec(&kept).map_err(|e| Error::failed("cannot write JSON").because(e))?;
+    write_whole(&path, &text)?;
+    Ok(kept.node)
+}

@@ -1,0 +1,78 @@
+//! What a machine names and the manifest does not have: told all at once, with its line, before anything is fetched.
+
+use super::image::Images;
+use super::pool::Pool;
+use crate::vm::manifest::{Finding, Objects, Written};
+use api::meta::LocalReference;
+use api::vmi::VirtualMachineInstance;
+
+/// Everything that is named and is not there.
+pub(crate) fn find(
+    machine: &Written<VirtualMachineInstance>,
+    objects: &Objects,
+    images: &Images,
+) -> Vec<Finding> {
+    let mut found = vec![];
+    let mut need = |at: String, kind: &str, name: Option<&str>, there: bool| {
+        let Some(name) = name.filter(|name| !name.is_empty() && !there) else { return };
+        let what = format!("there is no {kind} {name:?} in the manifest");
+        found.push(
+            machine.origin.finding(&at, what).hint(format!("add the {kind} to the same file or folder")),
+        );
+    };
+    let has_disk = |name: &str| {
+        objects.data_volumes.contains_key(name)
+            || objects.claims.contains_key(name)
+            || Pool::has(images, name)
+    };
+    let secret = |name: Option<&str>| name.is_some_and(|name| objects.secrets.contains_key(name));
+    let map = |name: Option<&str>| name.is_some_and(|name| objects.config_maps.contains_key(name));
+    let local =
+        |reference: &Option<LocalReference>| reference.as_ref().and_then(|reference| reference.name.clone());
+    for (i, volume) in machine.object.spec.volumes.iter().enumerate() {
+        let at = |field: &str| format!("spec.volumes[{i}].{field}");
+        if let Some(claim) = &volume.persistent_volume_claim {
+            let name = claim.claim_name.as_str();
+            need(at("persistentVolumeClaim.claimName"), "PersistentVolumeClaim", Some(name), has_disk(name));
+        }
+        if let Some(claim) = volume.ephemeral.as_ref().and_then(|e| e.persistent_volume_claim.as_ref()) {
+            let name = claim.claim_name.as_str();
+            let field = at("ephemeral.persistentVolumeClaim.claimName");
+            need(field, "PersistentVolumeClaim", Some(name), has_disk(name));
+        }
+        if let Some(source) = &volume.data_volume {
+            need(at("dataVolume.name"), "DataVolume", Some(&source.name), has_disk(&source.name));
+        }
+        if let Some(source) = volume.secret.as_ref().filter(|source| source.optional != Some(true)) {
+            let name = source.secret_name.as_deref();
+            need(at("secret.secretName"), "Secret", name, secret(name));
+        }
+        if let Some(source) = volume.config_map.as_ref().filter(|source| source.optional != Some(true)) {
+            let name = source.name.as_deref();
+            need(at("configMap.name"), "ConfigMap", name, map(name));
+        }
+        if let Some(sysprep) = &volume.sysprep {
+            let name = local(&sysprep.secret);
+            need(at("sysprep.secret.name"), "Secret", name.as_deref(), secret(name.as_deref()));
+            let name = local(&sysprep.config_map);
+            need(at("sysprep.configMap.name"), "ConfigMap", name.as_deref(), map(name.as_deref()));
+        }
+        let seeds = [
+            ("cloudInitNoCloud", &volume.cloud_init_no_cloud),
+            ("cloudInitConfigDrive", &volume.cloud_init_config_drive),
+        ];
+        for (kind, seed) in seeds {
+            let Some(seed) = seed else { continue };
+            let name = local(&seed.secret_ref);
+            need(at(&format!("{kind}.secretRef.name")), "Secret", name.as_deref(), secret(name.as_deref()));
+            let name = local(&seed.network_data_secret_ref);
+            need(
+                at(&format!("{kind}.networkDataSecretRef.name")),
+                "Secret",
+                name.as_deref(),
+                secret(name.as_deref()),
+            );
+        }
+    }
+    found
+}

@@ -1,0 +1,192 @@
+//! Where each part of a machine is on this computer: a `Machine` and a manifest's objects become `Resolved`.
+//!
+//! ```text
+//!  containerDisk, kernelBoot ──image──► store ──► disks/ (only read)
+//!  dataVolume, claim ─────────pool───► pool/ (kept between runs)
+//!  hostDisk ──────────────────────────► itself
+//!  secret, configMap, sysprep ─folder─► secrets/ of the machine
+//!  interfaces ────────────────network─► user-mode networks with forwards
+//! ```
+//!
+//! Seeds and empty disks are made by the launcher. Whatever is missing is told by name before anything is fetched.
+
+pub(crate) mod accelerator;
+pub(crate) mod folder;
+pub(crate) mod image;
+pub(crate) mod missing;
+pub(crate) mod network;
+pub(crate) mod pool;
+
+use crate::vm::manifest::Objects;
+use api::launcher::{Accelerator, Format, Forward, Kernel, Resolved, Source};
+use api::machine::Credential;
+use api::machine::volume::{Named, Text};
+use api::machine::{CloudInit, Disk, Machine, Volume};
+use cdi::run::watch::Watch;
+use cdi::{Error, Result};
+use image::{Images, Policy};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Everything that is needed to find the parts of one machine.
+pub(crate) struct Resolver<'a> {
+    /// Registries, folders, progress.
+    pub(crate) images: &'a Images,
+    /// What the manifest says beside the machine.
+    pub(crate) objects: &'a Objects,
+    /// Ctrl-C reaches an import through this.
+    pub(crate) watch: &'a Arc<Watch>,
+    /// In place of what the spec and the image's name say.
+    pub(crate) policy: Option<Policy>,
+}
+
+impl Resolver<'_> {
+    /// Brings and makes everything that a machine needs. `name` is what it is called here.
+    pub(crate) fn resolve(
+        &self,
+        name: &str,
+        machine: &Machine,
+        forwards: Vec<Forward>,
+        accelerator: Accelerator,
+    ) -> Result<Resolved> {
+        let mut resolved = Resolved {
+            accelerator,
+            interfaces: network::links(machine, forwards)?,
+            kernel: self.kernel(machine)?,
+            ..Resolved::default()
+        };
+        let secrets = self.images.home.machine(name).join("secrets");
+        for disk in &machine.disks {
+            if let Some(source) = self.volume(disk, &secrets)? {
+                resolved.volumes.insert(disk.name.clone(), source);
+            }
+            for secret in texts(&disk.volume) {
+                let folder = self.folder(&secrets, &Named::Secret(secret.to_owned()), false)?;
+                resolved.secrets.extend(folder.map(|folder| (secret.to_owned(), folder)));
+            }
+        }
+        for credential in &machine.credentials {
+            let (Credential::SshKeys { secret, .. } | Credential::Passwords { secret }) = credential;
+            let folder = self.folder(&secrets, &Named::Secret(secret.clone()), false)?;
+            resolved.secrets.extend(folder.map(|folder| (secret.clone(), folder)));
+        }
+        Ok(resolved)
+    }
+
+    fn volume(&self, disk: &Disk, secrets: &Path) -> Result<Option<Source>> {
+        let pool = pool::Pool { images: self.images, objects: self.objects, watch: self.watch };
+        Ok(Some(match &disk.volume {
+            Volume::ContainerDisk { image, path } => {
+                let brought = self.bring(&image.name, image.pull_policy.as_deref())?;
+                let (path, format) = self.images.disk(&brought, path.as_deref())?;
+                Source::Image { path, format }
+            }
+            Volume::Claim { name, .. } | Volume::DataVolume { name } => pool.disk(name)?,
+            Volume::Ephemeral { claim } => match pool.disk(claim)? {
+                Source::File { path, format, .. } => Source::Image { path, format },
+                other => other,
+            },
+            Volume::Host { path, create, .. } => match host_disk(path, *create)? {
+                Some(source) => source,
+                None => return Ok(None),
+            },
+            Volume::ConfigMap { name, optional, .. } => {
+                self.disc(secrets, &Named::ConfigMap(name.clone()), *optional)?
+            }
+            Volume::Secret { name, optional, .. } => {
+                self.disc(secrets, &Named::Secret(name.clone()), *optional)?
+            }
+            Volume::Sysprep { source } => self.disc(secrets, source, false)?,
+            Volume::Empty { .. } | Volume::NoCloud(_) | Volume::ConfigDrive(_) => return Ok(None),
+        }))
+    }
+
+    /// Brings an image here.
+    pub(crate) fn bring(&self, image: &str, policy: Option<&str>) -> Result<image::Image> {
+        let policy = match self.policy {
+            Some(policy) => policy,
+            None => Policy::of(policy, image)?,
+        };
+        self.images.bring(image, policy)
+    }
+
+    fn kernel(&self, machine: &Machine) -> Result<Option<Kernel>> {
+        let Some(boot) = &machine.firmware.kernel else { return Ok(None) };
+        let Some(container) = &boot.image else { return Ok(None) };
+        let brought = self.bring(&container.name, container.pull_policy.as_deref())?;
+        // What the manifest leaves open, the labels of the image say.
+        let labels = Images::boot(&brought);
+        let told = labels.as_ref();
+        let kernel = boot.kernel_path.clone().or_else(|| told.map(|told| told.kernel.clone()));
+        let Some(kernel) = kernel else {
+            let what =
+                format!("{} does not say which of its files is the kernel; write kernelPath", brought.name);
+            return Err(Error::refused(what));
+        };
+        let initrd = match boot.kernel_path {
+            Some(_) => boot.initrd_path.clone(),
+            None => boot.initrd_path.clone().or_else(|| told.and_then(|told| told.initrd.clone())),
+        };
+        let args = boot.args.clone().or_else(|| told.map(|told| told.cmdline.clone()));
+        self.images.kernel(&brought, &kernel, initrd.as_deref(), args).map(Some)
+    }
+
+    fn disc(&self, secrets: &Path, named: &Named, optional: bool) -> Result<Source> {
+        let folder = self.folder(secrets, named, optional)?;
+        Ok(folder.map_or(Source::Absent, |path| Source::Folder { path }))
+    }
+
+    /// The files of a secret or a config map in a folder of the machine.
+    fn folder(&self, secrets: &Path, named: &Named, optional: bool) -> Result<Option<PathBuf>> {
+        let (kind, name, files) = match named {
+            Named::Secret(name) => {
+                let found = self.objects.secrets.get(name);
+                ("Secret", name, found.map(|found| folder::of_secret(&found.object)))
+            }
+            Named::ConfigMap(name) => {
+                let found = self.objects.config_maps.get(name);
+                ("ConfigMap", name, found.map(|found| folder::of_config_map(&found.object)))
+            }
+        };
+        match files {
+            Some(files) => {
+                let place = secrets.join(format!("{}-{name}", kind.to_lowercase()));
+                folder::write(&place, &files?).map(Some)
+            }
+            None if optional => Ok(None),
+            None => Err(Error::new(
+                cdi::Kind::NotFound,
+                format!("the manifest has no {kind} {name:?}, which the machine needs; add it"),
+            )),
+        }
+    }
+}
+
+/// The secrets that hold texts of a seed.
+fn texts(volume: &Volume) -> Vec<&str> {
+    let (Volume::NoCloud(seed) | Volume::ConfigDrive(seed)) = volume else { return vec![] };
+    let CloudInit { user_data, network_data } = seed;
+    [user_data, network_data]
+        .into_iter()
+        .filter_map(|text| match text {
+            Some(Text::Secret(name)) => Some(name.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
+/// A file of the user's, or a device. One that is to be made is left to the launcher.
+fn host_disk(path: &str, create: Option<u64>) -> Result<Option<Source>> {
+    use std::os::unix::fs::FileTypeExt as _;
+    let place = PathBuf::from(path);
+    match std::fs::metadata(&place) {
+        Ok(facts) if facts.file_type().is_block_device() => Ok(Some(Source::Block { path: place })),
+        Ok(facts) if facts.is_file() => {
+            let format: Format = image::usable(&place)?;
+            Ok(Some(Source::File { path: place, format, preallocated: false }))
+        }
+        Ok(_) => Err(Error::refused(format!("{path} is neither a file nor a block device"))),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound && create.is_some() => Ok(None),
+        Err(e) => Err(Error::io(format!("cannot use the disk {path}"), e)),
+    }
+}

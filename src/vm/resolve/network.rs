@@ -1,0 +1,166 @@
+//! How a machine's interfaces are linked on a laptop: a network of its own in user space, with forwards.
+//!
+//! `-p 2222:22`, `-p 127.0.0.1:2222:22/tcp`, `-p 5353:53/udp`, `-p 22` (the same port here).
+
+use api::launcher::{Forward, Link};
+use api::machine::network::{Network, Protocol};
+use api::machine::{Interface, Machine};
+use cdi::{Error, Kind, Result};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+
+/// Where forwards listen unless they say it: nobody else reaches the guest.
+const HERE: &str = "127.0.0.1";
+
+/// Reads `[ADDRESS:]HOST:GUEST[/udp]` or `PORT`.
+pub(crate) fn forward(text: &str) -> Result<Forward> {
+    let wrong = || {
+        let what = format!(
+            "{text:?} is no forward; write HOST:GUEST, as in 2222:22, 0.0.0.0:80:8080 or 5353:53/udp"
+        );
+        Error::new(Kind::Usage, what)
+    };
+    let (ports, protocol) = match text.rsplit_once('/') {
+        Some((ports, protocol @ ("tcp" | "udp"))) => (ports, protocol),
+        Some(_) => return Err(wrong()),
+        None => (text, "tcp"),
+    };
+    let (host, guest) = ports.rsplit_once(':').unwrap_or((ports, ports));
+    let (address, port) = host.rsplit_once(':').unwrap_or((HERE, host));
+    let number = |text: &str| text.parse::<u16>().ok().filter(|&port| port > 0).ok_or_else(wrong);
+    let address = address.trim_start_matches('[').trim_end_matches(']');
+    let address = if address == "localhost" { HERE } else { address };
+    let ip: IpAddr = address.parse().map_err(|_| wrong())?;
+    Ok(Forward {
+        protocol: protocol.into(),
+        address: ip.to_string(),
+        port: number(port)?,
+        guest_port: number(guest)?,
+    })
+}
+
+/// The ports that a manifest names, each forwarded to the same port here.
+pub(crate) fn of_manifest(machine: &Machine) -> Vec<Forward> {
+    let ports = machine.interfaces.iter().flat_map(|interface| &interface.ports);
+    let forwards = ports.map(|port| Forward {
+        protocol: match port.protocol {
+            Protocol::Tcp => "tcp".into(),
+            Protocol::Udp => "udp".into(),
+        },
+        address: HERE.into(),
+        port: port.number,
+        guest_port: port.number,
+    });
+    forwards.collect()
+}
+
+/// The links of all interfaces; the forwards lead to the first.
+pub(crate) fn links(machine: &Machine, forwards: Vec<Forward>) -> Result<BTreeMap<String, Link>> {
+    if machine.interfaces.is_empty() && !forwards.is_empty() {
+        let what = format!("{} has no network interface that a port could lead to", machine.name);
+        return Err(Error::refused(what));
+    }
+    check(&forwards)?;
+    let mut forwards = Some(forwards);
+    let link = |interface: &Interface| {
+        let cidr = match &interface.network {
+            Network::Pod { cidr, .. } => cidr.clone(),
+            Network::Multus { name, .. } => {
+                let what =
+                    format!("the network {name} of the interface {}: multus is for clusters", interface.name);
+                return Err(Error::refused(what));
+            }
+        };
+        let mac = interface.mac.clone().unwrap_or_else(|| mac(&machine.name, &interface.name));
+        let forwards = forwards.take().unwrap_or_default();
+        Ok((interface.name.clone(), Link::User { mac, cidr, forwards, isolated: false }))
+    };
+    machine.interfaces.iter().map(link).collect()
+}
+
+/// Whether all can be had, before a machine is made that would not start.
+fn check(forwards: &[Forward]) -> Result<()> {
+    let mut held = vec![];
+    for forward in forwards {
+        let address: SocketAddr = format!("{}:{}", bracketed(&forward.address), forward.port)
+            .parse()
+            .map_err(|e| Error::failed("an address that cannot be read").because(e))?;
+        let taken = match forward.protocol.as_str() {
+            "udp" => UdpSocket::bind(address).map(|socket| held.push(Held::Udp(socket))),
+            _ => TcpListener::bind(address).map(|socket| held.push(Held::Tcp(socket))),
+        };
+        taken.map_err(|e| {
+            let what = format!("the port {address} cannot be forwarded");
+            let error = Error::failed(what);
+            match e.kind() {
+                std::io::ErrorKind::PermissionDenied => error
+                    .with_hint("ports below 1024 are for root; choose one above, as in 8080:80")
+                    .because(e),
+                _ => error.with_hint("choose another one").because(e),
+            }
+        })?;
+    }
+    drop(held);
+    Ok(())
+}
+
+/// Two forwards of one port must not both be had.
+#[allow(dead_code)]
+enum Held {
+    Tcp(TcpListener),
+    Udp(UdpSocket),
+}
+
+fn bracketed(address: &str) -> String {
+    if address.contains(':') { format!("[{address}]") } else { address.to_owned() }
+}
+
+/// An address that is the same on each run: of our own making (the second bit), for one station (the first).
+fn mac(machine: &str, interface: &str) -> String {
+    let sum = format!("{machine}\0{interface}").bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let [a, b, c, d, e, ..] = sum.to_be_bytes();
+    format!("02:{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forwards_are_read_as_people_write_them() {
+        for (text, want) in [
+            ("2222:22", ("tcp", "127.0.0.1", 2222, 22)),
+            ("22", ("tcp", "127.0.0.1", 22, 22)),
+            ("0.0.0.0:80:8080", ("tcp", "0.0.0.0", 80, 8080)),
+            ("localhost:5353:53/udp", ("udp", "127.0.0.1", 5353, 53)),
+            ("[::1]:80:8080", ("tcp", "::1", 80, 8080)),
+        ] {
+            let got = forward(text).unwrap();
+            assert_eq!(
+                (got.protocol.as_str(), got.address.as_str(), got.port, got.guest_port),
+                want,
+                "{text}"
+            );
+        }
+        for text in ["", "a", "0:22", "22:0", "99999:1", "1:2:3", "x:1:2", "1:2/sctp", ":22"] {
+            assert_eq!(forward(text).unwrap_err().kind(), Kind::Usage, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_address_stays_and_two_machines_have_two() {
+        assert_eq!(mac("a", "default"), mac("a", "default"));
+        assert_ne!(mac("a", "default"), mac("b", "default"));
+        assert!(mac("a", "default").starts_with("02:") && mac("a", "x").len() == 17);
+    }
+
+    #[test]
+    fn a_port_that_is_taken_is_told() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let e = check(&[forward(&format!("{port}:22")).unwrap()]).unwrap_err();
+        assert!(e.to_string().contains("choose another one"), "{e}");
+    }
+}

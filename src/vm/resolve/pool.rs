@@ -1,0 +1,302 @@
+//! Disks that outlive machines: what claims and DataVolumes are on a laptop.
+//!
+//! ```text
+//!  pool/CLAIM/disk.img          the disk, raw
+//!            /disk.img.partial  on its way; the engine goes on with it
+//!            /disk.json         a Note: what it was made from, and that it is whole
+//!            /lock              one makes it; others wait
+//! ```
+//!
+//! A disk that is whole is kept and used again, whatever the manifest says now: it holds what the guest has written. It
+//! grows when its claim has grown, and never shrinks.
+
+use super::folder;
+use super::image::{Images, wishes};
+use crate::ui;
+use crate::vm::manifest::{Objects, Written, size};
+use crate::vm::place::{Lock, make};
+use crate::vm::record::{now, write_whole};
+use api::datavolume::{DataVolume, Http};
+use api::launcher::{Format, Source};
+use cdi::convert::{Keep, Request, prepare};
+use cdi::filter::verify::Digest;
+use cdi::plan::{Output, Wishes};
+use cdi::run::watch::Watch;
+use cdi::size::human;
+use cdi::source::{Options, image};
+use cdi::{Error, Kind, Result};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What is noted of a disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Note {
+    /// `coracle.disk/v1`.
+    schema: String,
+    /// What it was made from.
+    from: String,
+    /// The guest's bytes when it was made.
+    size: u64,
+    /// When, RFC 3339.
+    created: String,
+    /// All its blocks are there.
+    #[serde(default)]
+    preallocated: bool,
+}
+
+/// The pool, while one machine's disks are made ready.
+pub(crate) struct Pool<'a> {
+    /// Registries, folders, progress.
+    pub(crate) images: &'a Images,
+    /// What the manifest says of claims.
+    pub(crate) objects: &'a Objects,
+    /// Ctrl-C reaches an import through this.
+    pub(crate) watch: &'a Arc<Watch>,
+}
+
+impl Pool<'_> {
+    /// Whether a claim has a disk.
+    pub(crate) fn has(images: &Images, claim: &str) -> bool {
+        let folder = images.home.pool().join(claim);
+        folder.join("disk.json").is_file() && folder.join("disk.img").exists()
+    }
+
+    /// The disk of a claim, made or filled where it is not there yet.
+    pub(crate) fn disk(&self, claim: &str) -> Result<Source> {
+        crate::vm::place::check_name(claim)?;
+        let folder = self.images.home.pool().join(claim);
+        make(&folder)?;
+        let _lock = Lock::wait(&folder.join("lock"))?;
+        let volume = self.objects.data_volumes.get(claim);
+        let disk = folder.join("disk.img");
+        let note = match (Pool::has(self.images, claim), volume) {
+            (true, _) => self.kept(claim, &folder, volume)?,
+            (false, Some(volume)) => self.fill(claim, &folder, &volume.object)?,
+            (false, None) => self.claimed(claim, &folder)?,
+        };
+        Ok(Source::File { path: disk, format: Format::Raw, preallocated: note.preallocated })
+    }
+
+    /// A disk that is there: grown where its claim has grown.
+    fn kept(&self, claim: &str, folder: &Path, volume: Option<&Written<DataVolume>>) -> Result<Note> {
+        let path = folder.join("disk.json");
+        let bytes =
+            std::fs::read(&path).map_err(|e| Error::io(format!("cannot read {}", path.display()), e))?;
+        let note: Note = serde_json::from_slice(&bytes).map_err(|e| {
+            Error::refused(format!("{} is not what coracle wrote", path.display())).because(e)
+        })?;
+        if let Some(volume) = volume
+            && source_of(&volume.object) != note.from
+        {
+            let was = &note.from;
+            ui::say(&format!("coracle: {claim} keeps the disk that it has, which was made from {was}"));
+        }
+        let wanted = match volume {
+            Some(volume) => size(&volume.object).and_then(|size| size.bytes()),
+            None => self.wanted(claim),
+        };
+        let disk = folder.join("disk.img");
+        let cannot = |e| Error::io(format!("cannot grow {}", disk.display()), e);
+        let now = std::fs::metadata(&disk).map_err(cannot)?.len();
+        if let Some(wanted) = wanted.map(sectors).filter(|&wanted| wanted > now) {
+            let file = std::fs::File::options().write(true).open(&disk).map_err(cannot)?;
+            file.set_len(wanted).and_then(|()| file.sync_all()).map_err(cannot)?;
+            ui::say(&format!("coracle: the disk {claim} grew from {} to {}", human(now), human(wanted)));
+        }
+        Ok(note)
+    }
+
+    fn wanted(&self, claim: &str) -> Option<u64> {
+        self.objects.claims.get(claim)?.object.spec.storage()?.bytes()
+    }
+
+    /// The empty disk of a claim that nothing fills.
+    fn claimed(&self, claim: &str, folder: &Path) -> Result<Note> {
+        let Some(written) = self.objects.claims.get(claim) else {
+            let what = format!(
+                "there is no disk {claim:?}: neither a PersistentVolumeClaim nor a DataVolume of the manifest is called so, \
+                 and {} has none from before",
+                self.images.home.pool().display()
+            );
+            return Err(Error::new(Kind::NotFound, what));
+        };
+        let spec = &written.object.spec;
+        if spec.data_source.is_some() || spec.data_source_ref.is_some() {
+            let finding = written.origin.finding("spec.dataSource", "not supported yet");
+            return Err(Error::refused(finding.to_string()));
+        }
+        match self.wanted(claim).filter(|&size| size > 0) {
+            Some(size) => blank(folder, size, false),
+            None => {
+                let what = "an empty disk must say its size";
+                let finding = written.origin.finding("spec.resources.requests.storage", what);
+                Err(Error::refused(finding.to_string()))
+            }
+        }
+    }
+
+    /// Fills a disk from where its DataVolume says.
+    fn fill(&self, claim: &str, folder: &Path, volume: &DataVolume) -> Result<Note> {
+        let wanted = size(volume).and_then(|size| size.bytes()).map(sectors);
+        let source = volume.spec.source.as_ref();
+        let preallocate = volume.spec.preallocation == Some(true);
+        if let (Some(size), true) = (wanted, source.is_some_and(|source| source.blank.is_some())) {
+            return blank(folder, size, preallocate);
+        }
+        let http = source.and_then(|source| source.http.as_ref());
+        let registry = source.and_then(|source| source.registry.as_ref());
+        let (mut options, checksum) = match http {
+            Some(http) => (self.http_options(http)?, http.checksum.as_deref()),
+            None => (Options::default(), None),
+        };
+        options.places = Arc::clone(&self.images.places);
+        if let Some(arch) = registry.and_then(|r| r.platform.as_ref()).and_then(|p| p.architecture.clone()) {
+            options.image = image::Options { arch, ..image::Options::default() };
+        }
+        if registry
+            .is_some_and(|registry| registry.secret_ref.is_some() || registry.cert_config_map.is_some())
+        {
+            let what = format!(
+                "the DataVolume {claim}: secretRef and certConfigMap of a registry are not supported yet; \
+                 put the login or the certificate into registries.toml"
+            );
+            return Err(Error::refused(what));
+        }
+        let name = source_of(volume);
+        let request = Request {
+            source: name.clone(),
+            target: folder.join("disk.img").display().to_string(),
+            source_format: None,
+            keep: Keep::No,
+            options,
+            output: Output::Raw,
+            checksum: checksum.map(|text| text.parse::<Digest>()).transpose()?,
+            wishes: Wishes { checksum: checksum.is_some(), preallocate, ..wishes() },
+            journal_every: Duration::from_secs(5),
+        };
+        ui::say(&format!("coracle: importing {name} as the disk {claim}"));
+        let report = self.import(request, wanted)?;
+        let note = Note {
+            schema: "coracle.disk/v1".into(),
+            from: name,
+            size: report.virtual_size,
+            created: now(),
+            preallocated: preallocate,
+        };
+        note.write(folder)?;
+        Ok(note)
+    }
+
+    fn import(&self, request: Request, wanted: Option<u64>) -> Result<cdi::convert::Report> {
+        let with = |resize: Option<u64>| Request {
+            wishes: Wishes { resize, ..request.wishes.clone() },
+            ..request.clone()
+        };
+        let prepared = prepare(with(wanted), self.watch)?;
+        let bar = ui::Progress::of(self.watch, self.images.show);
+        let report = prepared.run(self.watch);
+        drop(bar);
+        report
+    }
+
+    fn http_options(&self, http: &Http) -> Result<Options> {
+        let header = |line: &String| {
+            let parts =
+                line.split_once(':').map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
+            parts.ok_or_else(|| Error::refused("a header of extraHeaders is written 'Name: value'"))
+        };
+        let mut options = Options {
+            headers: http.extra_headers.iter().map(header).collect::<Result<_>>()?,
+            insecure_tls: http.insecure_skip_verify == Some(true),
+            ..Options::default()
+        };
+        for name in &http.secret_extra_headers {
+            for (_, value) in self.secret(name)? {
+                let line = String::from_utf8(value)
+                    .map_err(|_| Error::refused(format!("a header of the secret {name} is no text")))?;
+                options.headers.push(header(&line)?);
+            }
+        }
+        if let Some(name) = &http.secret_ref {
+            let files = self.secret(name)?;
+            let text = |key: &str| {
+                let bytes = files.get(key).cloned().ok_or_else(|| {
+                    Error::refused(format!(
+                        "the secret {name} has no key {key}, which logins to web servers need"
+                    ))
+                })?;
+                String::from_utf8(bytes)
+                    .map_err(|_| Error::refused(format!("{key} of the secret {name} is no text")))
+            };
+            options.user = Some(text("accessKeyId")?);
+            options.password = Some(text("secretKey")?);
+        }
+        if let Some(name) = &http.cert_config_map {
+            let Some(map) = self.objects.config_maps.get(name) else {
+                return Err(missing("ConfigMap", name));
+            };
+            let folder = self.images.home.pool().join(".certificates").join(name);
+            let files = folder::of_config_map(&map.object)?;
+            let folder = folder::write(&folder, &files)?;
+            options.ca_files = files.keys().map(|key| folder.join(key)).collect();
+        }
+        Ok(options)
+    }
+
+    fn secret(&self, name: &str) -> Result<folder::Files> {
+        let secret = self.objects.secrets.get(name).ok_or_else(|| missing("Secret", name))?;
+        folder::of_secret(&secret.object)
+    }
+}
+
+fn missing(kind: &str, name: &str) -> Error {
+    Error::new(Kind::NotFound, format!("the manifest has no {kind} {name:?}, which is needed; add it"))
+}
+
+/// What a DataVolume's disk is made from, as the engine calls it.
+fn source_of(volume: &DataVolume) -> String {
+    let source = volume.spec.source.as_ref();
+    let http = || Some(source?.http.as_ref()?.url.clone());
+    let registry = || source?.registry.as_ref()?.url.clone();
+    http().or_else(registry).unwrap_or_else(|| "nothing".to_owned())
+}
+
+/// An empty disk.
+fn blank(folder: &Path, size: u64, preallocate: bool) -> Result<Note> {
+    let size = sectors(size);
+    let partial = folder.join("disk.img.partial");
+    let cannot = |e| Error::io(format!("cannot make {}", partial.display()), e);
+    let file = std::fs::File::create(&partial).map_err(cannot)?;
+    file.set_len(size).map_err(cannot)?;
+    if preallocate {
+        use rustix::fs::{FallocateFlags, fallocate};
+        fallocate(&file, FallocateFlags::empty(), 0, size).map_err(|e| cannot(e.into()))?;
+    }
+    file.sync_all().map_err(cannot)?;
+    let disk: PathBuf = folder.join("disk.img");
+    std::fs::rename(&partial, &disk).map_err(cannot)?;
+    let note = Note {
+        schema: "coracle.disk/v1".into(),
+        from: "nothing".into(),
+        size,
+        created: now(),
+        preallocated: preallocate,
+    };
+    note.write(folder)?;
+    Ok(note)
+}
+
+/// A disk is of whole sectors.
+fn sectors(size: u64) -> u64 {
+    size.checked_next_multiple_of(512).unwrap_or(size)
+}
+
+impl Note {
+    fn write(&self, folder: &Path) -> Result<()> {
+        let text =
+            serde_json::to_vec_pretty(self).map_err(|e| Error::failed("cannot write a note").because(e))?;
+        write_whole(&folder.join("disk.json"), &text)
+    }
+}
