@@ -5,19 +5,19 @@
 //!                                  └─► ui (the only place that prints) ─► terminal
 //! ```
 //!
-//! Libraries return values; [`ui`] prints them; [`error`] turns a kind into an exit code, once, here.
+//! `vm/` is what the verbs on machines share. Libraries return values; [`ui`] prints them; [`error`] turns a kind into an exit code, once, here.
 
 mod cli;
 mod commands;
 mod error;
 mod ui;
-#[allow(dead_code, unused_imports)]
 mod vm;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    clap_complete::CompleteEnv::with_factory(cli::Cli::command).complete();
     let cli = cli::Cli::parse();
     ui::log(cli.verbose);
     let result = commands::run(cli.command);

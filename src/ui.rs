@@ -242,3 +242,14 @@ pub(crate) fn on_interrupt(watch: Arc<Watch>) -> Result<()> {
     };
     on_signal(handler)
 }
+
+/// Passes on what somebody else complained.
+pub(crate) fn err(text: &str) {
+    // Nobody may be there to hear it.
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Ends the program with the exit code of another one.
+pub(crate) fn leave(code: i32) -> ! {
+    std::process::exit(code)
+}

@@ -1,7 +1,11 @@
 //! `coracle completions`.
 
-use crate::{cli::Cli, ui};
-use clap::CommandFactory;
+use crate::ui;
+use cdi::Error;
+use clap_complete::env::Shells;
+
+/// The variable by which a shell asks.
+pub(crate) const COMPLETE: &str = "COMPLETE";
 
 /// Print a completion script for a shell
 ///
@@ -13,7 +17,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> cdi::Result<()> {
+    let shells = Shells::builtins();
+    let name = args.shell.to_string();
+    let shell = shells.completer(&name).ok_or_else(|| Error::failed(format!("{name} completes nothing")))?;
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "coracle", &mut script);
+    // The script asks the program itself, so that names of machines complete too.
+    shell
+        .write_registration(COMPLETE, "coracle", "coracle", "coracle", &mut script)
+        .map_err(|e| Error::io("cannot write the script", e))?;
     ui::out(&String::from_utf8_lossy(&script))
 }

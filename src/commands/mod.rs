@@ -2,13 +2,21 @@
 
 pub(crate) mod build;
 pub(crate) mod completions;
+pub(crate) mod console;
 pub(crate) mod convert;
 pub(crate) mod copy;
 mod disk;
+pub(crate) mod guest;
+pub(crate) mod host;
 pub(crate) mod inspect;
+pub(crate) mod logs;
+mod machine;
 mod places;
+pub(crate) mod power;
+pub(crate) mod ps;
 pub(crate) mod pull;
 pub(crate) mod push;
+pub(crate) mod run;
 mod source;
 pub(crate) mod store;
 mod transfer;
@@ -30,6 +38,20 @@ pub(crate) fn run(command: Command) -> cdi::Result<()> {
         Command::Images(args) => store::images(&args),
         Command::Rmi(args) => store::rmi(&args),
         Command::Prune(args) => store::prune(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Ps(args) => ps::run(&args),
+        Command::Console(args) => console::run(&args),
+        Command::Logs(args) => logs::run(&args),
+        Command::Ssh(args) => guest::ssh(&args),
+        Command::Exec(args) => guest::exec(&args),
+        Command::Stop(args) => power::stop(&args),
+        Command::Kill(args) => power::kill(&args),
+        Command::Restart(args) => power::restart(&args),
+        Command::Pause(args) => power::pause(&args),
+        Command::Unpause(args) => power::unpause(&args),
+        Command::Rm(args) => power::rm(&args),
+        Command::Status(args) => ps::status(&args),
+        Command::Host(args) => host::run(&args),
         Command::Completions(args) => completions::run(&args),
     }
 }

@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 const PROGRAM: &str = "virt-launcher";
 /// How long it may take until it answers: libvirt may have to find out first what QEMU can do.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long it may take to end when it is asked to.
+const END: Duration = Duration::from_secs(10);
 /// A log that is longer is put aside.
 const LOG_MAX: u64 = 1 << 20;
 /// Lines of the log that a failure tells.
@@ -134,6 +136,41 @@ fn wait(mut child: Child, client: &Client, log: &Path) -> Result<()> {
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(20));
     }
+}
+
+/// Ends a launcher that has nothing left to do, and waits until it is gone.
+pub(crate) fn end(client: &Client) -> Result<()> {
+    use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+    let info = match client.info() {
+        Err(e) if e.kind() == Kind::NotFound => return Ok(()),
+        other => other?,
+    };
+    let pid = i32::try_from(info.pid).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| Error::failed("the launcher does not know its own process"))?;
+    let since = Instant::now();
+    let mut signal = Signal::TERM;
+    // One that has gone already needs no signal.
+    while kill_process(pid, signal).is_ok() {
+        let asked = Instant::now();
+        while asked.elapsed() < END && test_kill_process(pid).is_ok() && !is_zombie(info.pid) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if test_kill_process(pid).is_err() || is_zombie(info.pid) {
+            return Ok(());
+        }
+        if since.elapsed() > END * 2 {
+            let what = format!("the launcher (process {}) does not end", info.pid);
+            return Err(Error::failed(what));
+        }
+        signal = Signal::KILL;
+    }
+    Ok(())
+}
+
+/// Ended, and only not yet waited for: by us, or by whoever adopts it.
+fn is_zombie(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'))
 }
 
 fn open_log(path: &Path) -> Result<File> {

@@ -8,11 +8,14 @@
 //!  console     the terminal joined to the serial console; terminal puts it back
 //! ```
 
+pub(crate) mod bare;
 pub(crate) mod client;
 pub(crate) mod console;
+mod judge;
 pub(crate) mod launch;
 pub(crate) mod manifest;
 pub(crate) mod place;
 pub(crate) mod record;
 pub(crate) mod resolve;
+pub(crate) mod start;
 pub(crate) mod terminal;

@@ -17,6 +17,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 mod volume;
+mod write;
 mod yaml;
 
 pub(crate) use choose::Which;
@@ -24,8 +25,10 @@ pub(crate) use finding::{Finding, Origin, refusal};
 pub(crate) use object::{Objects, Written};
 pub(crate) use source::is_manifest;
 pub(crate) use volume::size;
+pub(crate) use write::yaml as text;
 
 use cdi::Result;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// The objects of these files and folders; `-` is standard input.
@@ -47,4 +50,14 @@ pub(crate) fn read(paths: &[String]) -> Result<Objects> {
         }
     }
     Ok(objects)
+}
+
+/// The objects that were made here; `name` is what a person calls their origin.
+pub(crate) fn made(name: &str, documents: Vec<Value>) -> Objects {
+    let mut objects = Objects::default();
+    let file: Arc<str> = name.into();
+    for value in documents {
+        objects.add(&file, yaml::Parsed { value, lines: yaml::Lines::default() });
+    }
+    objects
 }

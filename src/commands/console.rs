@@ -1,0 +1,78 @@
+//! `coracle console`.
+
+use super::machine::{self, MachineArgs};
+use crate::ui;
+use crate::vm::console::{Left, join};
+use crate::vm::record::Vm;
+use crate::vm::terminal;
+use api::launcher::State;
+use cdi::{Kind, Result};
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+/// Join the terminal to a machine's serial console; Ctrl-] leaves it
+///
+/// The last screen is shown first. One at a time can type; --read-only lets
+/// others look on.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    machine: MachineArgs,
+
+    /// Only look
+    #[arg(long)]
+    read_only: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let vm = args.machine.open()?;
+    vm.up()?;
+    match attach(&vm, !args.read_only)? {
+        Some(state) => machine::ended(&vm, &state),
+        None => Ok(()),
+    }
+}
+
+/// Joins the console until somebody leaves it (`None`) or the machine ends. A launcher that goes away meanwhile is
+/// replaced by another, which takes the machine over.
+pub(super) fn attach(vm: &Vm, write: bool) -> Result<Option<State>> {
+    let name = vm.name();
+    ui::on_signal(|| {
+        terminal::restore();
+        std::process::exit(i32::from(crate::error::code_of(Kind::Interrupted)));
+    })?;
+    if write && std::io::stdin().is_terminal() {
+        ui::say(&format!("coracle: the console of {name}; Ctrl-] leaves it, and the machine goes on"));
+    }
+    loop {
+        let client = vm.launcher()?;
+        if vm.record.sync.vmi["spec"]["domain"]["devices"]["autoattachSerialConsole"] == false {
+            ui::say(&format!("coracle: {name} has no serial console; this waits until it ends"));
+            return vm.wait_for_end(&client, None).map(Some);
+        }
+        let mut stream = client.upgrade(if write { "/v1/console?write" } else { "/v1/console" })?;
+        if join(&mut stream, write)? == Left::Keys {
+            ui::say(&format!("\ncoracle: left; 'coracle console {name}' comes back, 'coracle stop {name}' ends it"));
+            return Ok(None);
+        }
+        // The machine has ended, or its launcher has.
+        match vm.standing()? {
+            standing if !standing.is_up() => {
+                return match standing {
+                    crate::vm::record::Standing::Known(state) => Ok(Some(state)),
+                    crate::vm::record::Standing::Left(state) => Ok(state),
+                };
+            }
+            crate::vm::record::Standing::Known(_) => {
+                // The stream ends a moment before the state is told.
+                match vm.wait_for_end(&client, Some(Duration::from_secs(2))) {
+                    Ok(state) => return Ok(Some(state)),
+                    Err(e) => tracing::info!("the console is joined again: {e}"),
+                }
+            }
+            crate::vm::record::Standing::Left(_) => {
+                ui::say(&format!("coracle: the launcher of {name} is gone; another one takes over"));
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The verbs that reach into a guest: `ssh` and `exec`.
+
+use super::machine::{MachineArgs, complete};
+use crate::ui;
+use crate::vm::place::HomeArgs;
+use crate::vm::record::Vm;
+use api::launcher::{Exec, Executed, Link};
+use cdi::{Error, Kind, Result};
+use clap_complete::engine::ArgValueCompleter;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::time::Duration;
+
+/// Log in to a machine by ssh, through the port that leads to its port 22
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    coracle run -d os.qcow2 -p 2222:22 --user me --ssh-key ~/.ssh/id_ed25519.pub\n  \
+    coracle ssh me@os\n  \
+    coracle ssh me@os uname -a")]
+pub(crate) struct SshArgs {
+    /// The machine, and who logs in: [USER@]NAME
+    #[arg(value_name = "NAME", add = ArgValueCompleter::new(complete))]
+    name: String,
+
+    /// Use this private key
+    #[arg(short, long, value_name = "FILE")]
+    identity: Option<std::path::PathBuf>,
+
+    #[command(flatten)]
+    home: HomeArgs,
+
+    /// A command for the guest's shell, and options of ssh before it
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<String>,
+}
+
+/// Run a program in a machine, by its guest agent
+///
+/// The exit code is the program's.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  coracle exec os -- systemctl is-system-running")]
+pub(crate) struct ExecArgs {
+    #[command(flatten)]
+    machine: MachineArgs,
+
+    /// Give up after so many seconds
+    #[arg(short, long, value_name = "SECONDS", default_value_t = 60)]
+    timeout: u64,
+
+    /// The program and its arguments
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<String>,
+}
+
+pub(crate) fn ssh(args: &SshArgs) -> Result<()> {
+    let (user, name) = match args.name.rsplit_once('@') {
+        Some((user, name)) => (Some(user), name),
+        None => (None, args.name.as_str()),
+    };
+    let vm = Vm::open(&args.home.home()?, name)?;
+    vm.up()?;
+    let (address, port) = port_of_ssh(&vm).ok_or_else(|| {
+        let what = format!("no port leads to port 22 of {name}; run it with -p 2222:22");
+        Error::new(Kind::Usage, what)
+    })?;
+    let known = vm.home.machine(name).join("known_hosts");
+    let mut command = Command::new("ssh");
+    command.arg("-p").arg(port.to_string());
+    // The key of the guest is its own, and is asked again when the machine was made anew.
+    command.arg("-o").arg(format!("UserKnownHostsFile={}", known.display()));
+    command.arg("-o").arg("StrictHostKeyChecking=accept-new");
+    command.arg("-o").arg(format!("HostKeyAlias={name}"));
+    if let Some(identity) = &args.identity {
+        command.arg("-i").arg(identity);
+    }
+    command.arg(match user {
+        Some(user) => format!("{user}@{address}"),
+        None => address,
+    });
+    command.args(&args.command);
+    let e = command.exec();
+    let error = match e.kind() {
+        std::io::ErrorKind::NotFound => {
+            Error::new(Kind::NotFound, "there is no ssh here; as root: apt-get install openssh-client")
+        }
+        _ => Error::io("cannot start ssh", e),
+    };
+    Err(error)
+}
+
+/// Where the guest's port 22 is reached.
+fn port_of_ssh(vm: &Vm) -> Option<(String, u16)> {
+    let links = vm.record.sync.resolved.interfaces.values();
+    let forwards = links.flat_map(|link| match link {
+        Link::User { forwards, .. } => forwards.as_slice(),
+        Link::Tap { .. } => &[],
+    });
+    let found = forwards.into_iter().find(|f| f.guest_port == 22 && f.protocol == "tcp")?;
+    let address = match found.address.as_str() {
+        "0.0.0.0" => "127.0.0.1",
+        "::" => "::1",
+        other => other,
+    };
+    Some((address.to_owned(), found.port))
+}
+
+pub(crate) fn exec(args: &ExecArgs) -> Result<()> {
+    let vm = args.machine.open()?;
+    let client = vm.up()?;
+    let (program, rest) = args.command.split_first().ok_or_else(|| Error::new(Kind::Usage, "no program"))?;
+    let exec =
+        Exec { command: program.clone(), args: rest.to_vec(), input: None, timeout: Some(args.timeout) };
+    let patience = Duration::from_secs(args.timeout.saturating_add(10).min(86_400));
+    let done: Executed = client.send("POST", "/v1/guest/exec", &exec, patience)?;
+    ui::out(&done.stdout)?;
+    ui::err(&done.stderr);
+    match done.exit_code {
+        0 => Ok(()),
+        code => ui::leave(code),
+    }
+}

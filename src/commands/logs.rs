@@ -1,0 +1,64 @@
+//! `coracle logs`.
+
+use super::machine::MachineArgs;
+use crate::ui;
+use crate::vm::launch;
+use cdi::{Error, Result};
+use std::fs::File;
+use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+use std::time::Duration;
+
+/// Print what a machine wrote on its serial console
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    machine: MachineArgs,
+
+    /// Go on until the machine ends
+    #[arg(short, long)]
+    follow: bool,
+
+    /// What its launcher wrote instead
+    #[arg(long)]
+    of_launcher: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let vm = args.machine.open()?;
+    let path = match args.of_launcher {
+        true => launch::log(&vm.home, vm.name()),
+        false => vm.serial_log(),
+    };
+    let mut at = 0;
+    loop {
+        // Asked before it is read: what was written before the end is printed.
+        let up = args.follow && vm.standing()?.is_up();
+        at = print(&path, at)?;
+        if !up {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Prints what follows after `at`; where it ends. A log that was cut meanwhile is begun anew.
+fn print(path: &Path, at: u64) -> Result<u64> {
+    let cannot = |e| Error::io(format!("cannot read {}", path.display()), e);
+    let mut file = match File::open(path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(0),
+        other => other.map_err(cannot)?,
+    };
+    let size = file.metadata().map_err(cannot)?.len();
+    let mut at = if size < at { 0 } else { at };
+    file.seek(SeekFrom::Start(at)).map_err(cannot)?;
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let read = file.read(&mut buffer).map_err(cannot)?;
+        if read == 0 {
+            return Ok(at);
+        }
+        ui::raw(&buffer[..read])?;
+        at += read as u64;
+    }
+}

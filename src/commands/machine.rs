@@ -1,0 +1,148 @@
+//! The arguments that name a machine, the same for every verb on machines; and how names complete in the shell.
+
+use crate::vm::place::{Home, HomeArgs};
+use crate::vm::record::{Standing, Vm};
+use crate::vm::start;
+use api::launcher::{Life, State};
+use cdi::{Error, Result};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use std::ffi::OsStr;
+
+/// One machine.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MachineArgs {
+    /// The machine
+    #[arg(value_name = "NAME", add = ArgValueCompleter::new(complete))]
+    pub(crate) name: String,
+
+    #[command(flatten)]
+    pub(crate) home: HomeArgs,
+}
+
+impl MachineArgs {
+    /// The machine.
+    pub(crate) fn open(&self) -> Result<Vm> {
+        Vm::open(&self.home.home()?, &self.name)
+    }
+}
+
+/// Several machines.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MachinesArgs {
+    /// The machines
+    #[arg(value_name = "NAME", required = true, add = ArgValueCompleter::new(complete))]
+    pub(crate) names: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) home: HomeArgs,
+}
+
+impl MachinesArgs {
+    /// Does this with each; goes on after one that failed, and fails with the first.
+    pub(crate) fn each(&self, mut verb: impl FnMut(&Home, &str) -> Result<()>) -> Result<()> {
+        let home = self.home.home()?;
+        let mut first: Option<Error> = None;
+        for name in &self.names {
+            if let Err(e) = verb(&home, name) {
+                match first {
+                    None => first = Some(e),
+                    Some(_) => crate::ui::failure(&e),
+                }
+            }
+        }
+        first.map_or(Ok(()), Err)
+    }
+}
+
+/// The names that begin so. A shell that asks must get an answer and no complaint.
+pub(super) fn complete(begin: &OsStr) -> Vec<CompletionCandidate> {
+    let home = Home::of(std::env::var_os("CORACLE_HOME").map(Into::into), |name| std::env::var_os(name));
+    let names = home.and_then(|home| home.names()).unwrap_or_default();
+    let begin = begin.to_string_lossy();
+    names.iter().filter(|name| name.starts_with(&*begin)).map(CompletionCandidate::new).collect()
+}
+
+/// What a machine came to, as the result of whoever watched it to its end.
+pub(super) fn ended(vm: &Vm, state: &State) -> Result<()> {
+    let why = state.message.as_deref().or(state.reason.as_deref()).unwrap_or("nobody knows why");
+    match state.life {
+        Life::Failed => Err(Error::failed(format!("{} failed: {why}", vm.name()))),
+        _ => Ok(()),
+    }
+}
+
+/// Starts a machine again that has ended, as it was told to run.
+pub(super) fn again(vm: &Vm) -> Result<State> {
+    let _lock = vm.home.lock_machine(vm.name())?;
+    let client = vm.client()?;
+    crate::vm::launch::end(&client)?;
+    let mut vm = vm.clone();
+    vm.record.sync.generation = vm.record.sync.generation.saturating_add(1);
+    vm.record.save(&vm.home)?;
+    let client = crate::vm::launch::start(&vm.record.launcher, &vm.home, vm.name())?;
+    start::tell(&client, &vm.record)?;
+    start::runs(&vm, &client)
+}
+
+/// Removes a machine that has ended; one that runs is cut off first if `force` says so.
+pub(super) fn remove(home: &Home, name: &str, force: bool) -> Result<()> {
+    crate::vm::place::check_name(name)?;
+    let vm = match Vm::open(home, name) {
+        Ok(vm) => vm,
+        // Something of it is there, and cannot be read.
+        Err(_) if force && home.machine(name).is_dir() => {
+            let lock = home.lock_machine(name)?;
+            let socket = home.socket(name)?;
+            let client = crate::vm::client::Client::new(name, socket);
+            if client.is_there() {
+                let _ = client.request(&api::launcher::Request::Destroy);
+            }
+            crate::vm::launch::end(&client)?;
+            return Vm::forget(home, name, lock);
+        }
+        Err(e) => return Err(e),
+    };
+    let standing = vm.standing()?;
+    if standing.is_up() {
+        if !force {
+            let what = format!("{name} is {}; stop it first, or remove it with -f", standing.word());
+            return Err(Error::failed(what));
+        }
+        cut_off(&vm)?;
+    }
+    let lock = home.lock_machine(name)?;
+    crate::vm::launch::end(&vm.client()?)?;
+    Vm::forget(home, name, lock)
+}
+
+/// Cuts a machine off, and waits until it has ended. A launcher that is gone is started again for it.
+pub(super) fn cut_off(vm: &Vm) -> Result<State> {
+    let client = vm.launcher()?;
+    vm.ask(&client, &api::launcher::Request::Destroy)?;
+    vm.wait_for_end(&client, Some(std::time::Duration::from_secs(30)))
+}
+
+/// Removes the machines that were to go with their end, and what a start left that was killed in the middle.
+pub(super) fn sweep(home: &Home) -> Result<()> {
+    for name in home.names()? {
+        let over = match Vm::find(home, &name) {
+            Ok(Some(vm)) if vm.record.remove => match vm.standing()? {
+                Standing::Known(state) => state.life.is_final(),
+                Standing::Left(state) => state.is_none_or(|state| state.life.is_final()),
+            },
+            Ok(Some(_)) | Err(_) => false,
+            // Whoever makes it now holds its lock.
+            Ok(None) => match home.lock_machine(&name) {
+                Ok(lock) if matches!(Vm::find(home, &name), Ok(None)) => {
+                    Vm::forget(home, &name, lock)?;
+                    false
+                }
+                _ => false,
+            },
+        };
+        if over && let Err(e) = remove(home, &name, false) {
+            tracing::info!("{name} is not removed yet: {e}");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,477 @@
+//! `coracle run`.
+
+use super::machine;
+use super::places::PlaceArgs;
+use crate::ui::{self, Show};
+use crate::vm::bare::{Account, Bare, Drive, name_from};
+use crate::vm::launch::LauncherArgs;
+use crate::vm::manifest::{self, Objects, Which, is_manifest, refusal};
+use crate::vm::place::HomeArgs;
+use crate::vm::record::Vm;
+use crate::vm::resolve::accelerator::Wish;
+use crate::vm::resolve::image::{Images, Policy, format_of};
+use crate::vm::resolve::network;
+use crate::vm::start::{Start, absolute, free_name, judged};
+use api::launcher::{Forward, Link, State};
+use api::wire::Wire as _;
+use cdi::run::watch::Watch;
+use cdi::{Error, Kind, Result};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Run a virtual machine: from a manifest, an image, a disk or an ISO
+///
+/// SRC is a manifest (a file or a folder; -f - reads standard input) with a
+/// VirtualMachine or a VirtualMachineInstance and what belongs to it, an image
+/// with a disk or a kernel in it, a disk, an ISO, or a disk's http:// address.
+/// The terminal becomes the machine's serial console; Ctrl-] leaves it, and
+/// the machine goes on.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    coracle run vm.yaml\n  \
+    coracle run docker://registry.example/os:12 --ssh-key ~/.ssh/id_ed25519.pub -p 2222:22\n  \
+    coracle run -d --name web disk.qcow2 --memory 2G\n  \
+    coracle run installer.iso --disk new.img:20G\n  \
+    coracle run disk.qcow2 --dry-run -o yaml > vm.yaml")]
+pub(crate) struct Args {
+    /// What to run
+    #[arg(value_name = "SRC", required_unless_present = "files")]
+    source: Option<String>,
+
+    /// A manifest: a file, a folder, or - for standard input
+    #[arg(short = 'f', long = "file", value_name = "FILE", conflicts_with = "source")]
+    files: Vec<String>,
+
+    #[command(flatten)]
+    machine: MachineArgs,
+
+    #[command(flatten)]
+    bare: BareArgs,
+
+    /// Do not stay: print the name and leave
+    #[arg(short, long)]
+    detach: bool,
+
+    /// Remove the machine when it has ended
+    #[arg(long)]
+    rm: bool,
+
+    /// Start all machines of a manifest (with -d)
+    #[arg(long, conflicts_with = "name", requires = "detach")]
+    all: bool,
+
+    /// Start nothing; show the objects
+    #[arg(long)]
+    dry_run: bool,
+
+    /// How --dry-run shows them
+    #[arg(short, long, value_enum, default_value = "yaml", value_name = "FORMAT")]
+    output: Written,
+}
+
+/// What a machine is started with, the same for `run` and `test`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MachineArgs {
+    /// Its name [default: as the manifest says, or after SRC]
+    #[arg(long, value_name = "NAME")]
+    pub(super) name: Option<String>,
+
+    /// Forward a port to the guest: [ADDRESS:]HOST:GUEST[/udp]
+    #[arg(short, long = "publish", value_name = "PORTS", value_parser = network::forward)]
+    publish: Vec<Forward>,
+
+    /// Forward the ports that the manifest names, too
+    #[arg(short = 'P', long)]
+    publish_all: bool,
+
+    /// What runs the guest's instructions
+    #[arg(long, value_enum, default_value = "auto", value_name = "HOW")]
+    accel: Wish,
+
+    /// When images are asked for [default: as the manifest says]
+    #[arg(long, value_enum, value_name = "WHEN")]
+    pull: Option<Pull>,
+
+    /// Show no progress
+    #[arg(short, long)]
+    quiet: bool,
+
+    #[command(flatten)]
+    pub(super) home: HomeArgs,
+
+    #[command(flatten)]
+    pub(super) launcher: LauncherArgs,
+
+    #[command(flatten)]
+    places: PlaceArgs,
+}
+
+/// What a machine is like that is made from a disk or an image.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "For disks and images")]
+pub(crate) struct BareArgs {
+    /// Processors [default: 2, or as many as this computer has]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    cpus: Option<u32>,
+
+    /// Memory [default: 1GiB]
+    #[arg(long, value_name = "SIZE", value_parser = cdi::size::parse)]
+    memory: Option<u64>,
+
+    /// A further disk: FILE, FILE:SIZE (made where it is not there), SIZE
+    /// (empty, gone with the machine), or an image
+    #[arg(long = "disk", value_name = "DISK")]
+    disks: Vec<String>,
+
+    /// A further disc
+    #[arg(long = "cdrom", value_name = "ISO")]
+    cdroms: Vec<PathBuf>,
+
+    /// What cloud-init is told: a file with user-data
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["user", "password", "ssh_keys"])]
+    cloud_init: Option<PathBuf>,
+
+    /// Make this user, by cloud-init
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+
+    /// The user's password, by cloud-init; - reads CORACLE_GUEST_PASSWORD
+    #[arg(long, value_name = "PASSWORD")]
+    password: Option<String>,
+
+    /// The user's public key, by cloud-init: a file, or the key itself
+    #[arg(long = "ssh-key", value_name = "KEY")]
+    ssh_keys: Vec<String>,
+
+    /// Start with EFI and not with BIOS
+    #[arg(long)]
+    efi: bool,
+
+    /// No network
+    #[arg(long)]
+    no_network: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Pull {
+    Always,
+    Missing,
+    Never,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Written {
+    Yaml,
+    Json,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let prepared = Prepared::of(args.source.as_deref(), &args.files, &args.machine, &args.bare)?;
+    let which = match (&args.machine.name, args.all) {
+        (_, true) => Which::All,
+        (Some(name), _) => Which::Named(name.clone()),
+        (None, _) => Which::Only,
+    };
+    if args.dry_run {
+        return dry_run(args, &prepared, &which);
+    }
+    machine::sweep(&prepared.images.home)?;
+    let watch = Arc::new(Watch::default());
+    ui::on_interrupt(watch.clone())?;
+    let started = prepared.start(&args.machine, &which, args.rm, &watch)?;
+    if args.detach {
+        for (vm, state) in &started {
+            tell_forwards(vm);
+            ui::out(&format!("{}\n", vm.name()))?;
+            machine::ended(vm, state)?;
+        }
+        return Ok(());
+    }
+    let Some((vm, _)) = started.first() else { return Ok(()) };
+    tell_forwards(vm);
+    let over = super::console::attach(vm, true)?;
+    let Some(state) = over else { return Ok(()) };
+    if args.rm {
+        machine::remove(&vm.home, vm.name(), true)?;
+    }
+    machine::ended(vm, &state)
+}
+
+fn dry_run(args: &Args, prepared: &Prepared, which: &Which) -> Result<()> {
+    let mut documents = prepared.beside.clone();
+    for written in prepared.objects.choose(&prepared.what, which)? {
+        let own = written.object.metadata.name.clone().unwrap_or_default();
+        let name = args.machine.name.as_deref().unwrap_or(&own);
+        judged(written, name, &prepared.what)?;
+        let mut instance = written.object.clone();
+        instance.metadata.name = Some(name.to_owned());
+        documents.push(instance.write());
+    }
+    match args.output {
+        Written::Yaml => ui::out(&manifest::text(&documents)),
+        Written::Json if documents.len() == 1 => ui::json(&documents[0]),
+        Written::Json => {
+            ui::json(&serde_json::json!({"apiVersion": "v1", "kind": "List", "items": documents}))
+        }
+    }
+}
+
+/// Says how the guest is reached.
+fn tell_forwards(vm: &Vm) {
+    for link in vm.record.sync.resolved.interfaces.values() {
+        let Link::User { forwards, .. } = link else { continue };
+        for Forward { protocol, address, port, guest_port } in forwards {
+            ui::say(&format!("coracle: {address}:{port}/{protocol} leads to port {guest_port} of {}", vm.name()));
+        }
+    }
+}
+
+/// What is to be run, read and understood.
+pub(super) struct Prepared {
+    /// What a person calls it.
+    pub(super) what: String,
+    pub(super) objects: Objects,
+    pub(super) images: Images,
+    launcher: Option<PathBuf>,
+    /// It has no name of its own that must be kept.
+    is_image: bool,
+    /// Objects beside the machine, for those who want to see them.
+    beside: Vec<serde_json::Value>,
+}
+
+impl Prepared {
+    /// Reads SRC, or the files of `-f`.
+    pub(super) fn of(
+        source: Option<&str>,
+        files: &[String],
+        args: &MachineArgs,
+        bare: &BareArgs,
+    ) -> Result<Prepared> {
+        let home = args.home.home()?;
+        let show = if args.quiet { Show::Quiet } else { Show::Auto };
+        let images = Images { places: args.places.open(), home, show };
+        let launcher = args.launcher.find().ok();
+        let manifest = |files: &[String]| {
+            bare.check_unused()?;
+            Ok::<_, Error>((files.join(", "), manifest::read(files)?, vec![], false))
+        };
+        let (what, objects, beside, is_image) = match source {
+            None => manifest(files)?,
+            Some("-") => manifest(&["-".to_owned()])?,
+            Some(source) if is_text(Path::new(source)) => manifest(&[source.to_owned()])?,
+            Some(source) => {
+                let (documents, is_image) = bare.objects(source, args, &images)?;
+                let objects = manifest::made(source, documents.clone());
+                let beside = documents.into_iter().filter(|d| d["kind"] != "VirtualMachineInstance").collect();
+                (source.to_owned(), objects, beside, is_image)
+            }
+        };
+        for warning in &objects.warnings {
+            ui::say(&format!("coracle: warning: {warning}"));
+        }
+        let mut objects = objects;
+        let mut faults = std::mem::take(&mut objects.faults);
+        // What is wrong with the machines is told together with what is wrong with the rest.
+        for written in &objects.machines {
+            faults.extend(crate::vm::start::faults(written));
+        }
+        if !faults.is_empty() {
+            return Err(refusal(&what, faults));
+        }
+        Ok(Prepared { what, objects, images, launcher, is_image, beside })
+    }
+
+    /// Starts what is meant.
+    pub(super) fn start(
+        &self,
+        args: &MachineArgs,
+        which: &Which,
+        remove: bool,
+        watch: &Arc<Watch>,
+    ) -> Result<Vec<(Vm, State)>> {
+        let launcher = match &self.launcher {
+            Some(launcher) => launcher.clone(),
+            None => args.launcher.find()?,
+        };
+        let chosen = self.objects.choose(&self.what, which)?;
+        let start = Start {
+            images: &self.images,
+            objects: &self.objects,
+            launcher: &launcher,
+            accelerator: args.accel,
+            policy: args.pull.map(|pull| match pull {
+                Pull::Always => Policy::Always,
+                Pull::Missing => Policy::IfNotPresent,
+                Pull::Never => Policy::Never,
+            }),
+            forwards: args.publish.clone(),
+            publish_all: args.publish_all,
+            remove,
+            source: &self.what,
+            watch,
+        };
+        let mut started = vec![];
+        for written in chosen {
+            let own = written.object.metadata.name.clone().unwrap_or_default();
+            let name = match &args.name {
+                Some(name) => name.clone(),
+                None if self.is_image => free_name(&self.images.home, &own)?,
+                None => own,
+            };
+            started.push(start.start(written, &name)?);
+        }
+        Ok(started)
+    }
+}
+
+/// Whether this is a manifest, by its name.
+fn is_text(path: &Path) -> bool {
+    path.is_dir() || (is_manifest(path) && !path.to_string_lossy().contains("://"))
+}
+
+impl BareArgs {
+    /// A manifest says all of this itself.
+    fn check_unused(&self) -> Result<()> {
+        let used = [
+            ("--cpus", self.cpus.is_some()),
+            ("--memory", self.memory.is_some()),
+            ("--disk", !self.disks.is_empty()),
+            ("--cdrom", !self.cdroms.is_empty()),
+            ("--cloud-init", self.cloud_init.is_some()),
+            ("--user", self.user.is_some()),
+            ("--password", self.password.is_some()),
+            ("--ssh-key", !self.ssh_keys.is_empty()),
+            ("--efi", self.efi),
+            ("--no-network", self.no_network),
+        ];
+        match used.iter().find(|(_, used)| *used) {
+            Some((flag, _)) => {
+                let what = format!("{flag} is for disks and images; write it into the manifest");
+                Err(Error::new(Kind::Usage, what))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The objects of a machine around SRC; whether that is an image.
+    fn objects(
+        &self,
+        source: &str,
+        args: &MachineArgs,
+        images: &Images,
+    ) -> Result<(Vec<serde_json::Value>, bool)> {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut bare = Bare {
+            name: args.name.clone().unwrap_or_else(|| name_from(source)),
+            cpus: self.cpus.unwrap_or(if processors > 1 { 2 } else { 1 }),
+            memory: self.memory.unwrap_or(1 << 30),
+            user_data: self.user_data()?,
+            efi: self.efi,
+            offline: self.no_network,
+            ..Bare::default()
+        };
+        let is_image = self.first(source, args, images, &mut bare)?;
+        for disk in &self.disks {
+            bare.drives.push(self.further(disk)?);
+        }
+        for cdrom in &self.cdroms {
+            bare.drives.push(Drive::Cdrom(existing(cdrom)?));
+        }
+        Ok((bare.objects(), is_image))
+    }
+
+    fn first(&self, source: &str, args: &MachineArgs, images: &Images, bare: &mut Bare) -> Result<bool> {
+        if source.starts_with("http://") || source.starts_with("https://") {
+            bare.drives.push(Drive::Web(source.to_owned()));
+            return Ok(false);
+        }
+        let path = Path::new(source);
+        if path.exists() {
+            let path = existing(path)?;
+            let is_disc = path.is_file() && format_of(&path)? == disk_format::Format::Iso;
+            bare.drives.push(if is_disc { Drive::Cdrom(path) } else { Drive::File(path, None) });
+            return Ok(false);
+        }
+        let policy = match args.pull {
+            Some(Pull::Always) => Policy::Always,
+            Some(Pull::Missing) => Policy::IfNotPresent,
+            Some(Pull::Never) => Policy::Never,
+            None => Policy::of(None, source)?,
+        };
+        let image = images.bring(source, policy).map_err(|e| match e.kind() {
+            Kind::NotFound if !source.contains("://") => {
+                e.with_hint(format!("and there is no file {source}"))
+            }
+            _ => e,
+        })?;
+        bare.kernel = Images::boot(&image).map(|boot| (source.to_owned(), boot));
+        if bare.kernel.is_none() || Images::has_disk(&image)? {
+            bare.drives.push(Drive::Image(source.to_owned()));
+        }
+        Ok(true)
+    }
+
+    fn further(&self, text: &str) -> Result<Drive> {
+        let path = Path::new(text);
+        if path.exists() {
+            return Ok(Drive::File(existing(path)?, None));
+        }
+        if let Ok(size) = cdi::size::parse(text) {
+            return Ok(Drive::Empty(size));
+        }
+        if let Some((file, size)) = text.rsplit_once(':')
+            && let Ok(size) = cdi::size::parse(size)
+            && size > 0
+            && !text.contains("://")
+        {
+            return Ok(Drive::File(absolute(Path::new(file))?, Some(size)));
+        }
+        if container_disk::Name::with_scheme(text).is_some() {
+            return Ok(Drive::Image(text.to_owned()));
+        }
+        let what = format!("--disk {text}: there is no such file; write FILE:SIZE to make one, or docker://… for an image");
+        Err(Error::new(Kind::NotFound, what))
+    }
+
+    fn user_data(&self) -> Result<Option<String>> {
+        if let Some(path) = &self.cloud_init {
+            let read = std::fs::read_to_string(path);
+            return read.map(Some).map_err(|e| Error::io(format!("cannot read {}", path.display()), e));
+        }
+        let password = match self.password.as_deref() {
+            Some("-") => Some(std::env::var("CORACLE_GUEST_PASSWORD").map_err(|_| {
+                Error::new(Kind::Usage, "--password - needs the variable CORACLE_GUEST_PASSWORD")
+            })?),
+            other => other.map(str::to_owned),
+        };
+        let mut keys = vec![];
+        for key in &self.ssh_keys {
+            keys.extend(key_lines(key)?);
+        }
+        let account = Account { user: self.user.clone(), password, keys };
+        Ok((!account.is_empty()).then(|| account.user_data()))
+    }
+}
+
+/// The keys of a file, or the key itself.
+fn key_lines(text: &str) -> Result<Vec<String>> {
+    let is_key = |line: &str| line.starts_with("ssh-") || line.starts_with("ecdsa-") || line.starts_with("sk-");
+    if is_key(text) && text.contains(' ') {
+        return Ok(vec![text.to_owned()]);
+    }
+    let content = std::fs::read_to_string(text).map_err(|e| Error::io(format!("cannot read the key {text}"), e))?;
+    let keys: Vec<String> = content.lines().map(str::trim).filter(|line| is_key(line)).map(str::to_owned).collect();
+    if keys.is_empty() {
+        let what = format!("{text} holds no public key; it is the file that ends in .pub");
+        return Err(Error::new(Kind::Usage, what));
+    }
+    Ok(keys)
+}
+
+fn existing(path: &Path) -> Result<PathBuf> {
+    match path.exists() {
+        true => absolute(path),
+        false => Err(Error::new(Kind::NotFound, format!("there is no file {}", path.display()))),
+    }
+}
+

@@ -1,0 +1,301 @@
+//! A disk, an image, an ISO: what becomes of something that is no manifest. Pure.
+//!
+//! ```text
+//!  coracle run X --cpus … --disk … ──► a VirtualMachineInstance and, for long texts, a Secret ──► as any manifest
+//! ```
+//!
+//! `--dry-run` shows these objects, so that whoever outgrows the flags goes on from there.
+
+use container_disk::locate::Boot;
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+
+/// What cloud-init takes inline; more goes into a secret.
+const INLINE_MAX: usize = 2048;
+
+/// A machine by its flags.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Bare {
+    /// What it is called.
+    pub(crate) name: String,
+    /// Processors.
+    pub(crate) cpus: u32,
+    /// Memory in bytes.
+    pub(crate) memory: u64,
+    /// Its drives in the order in which they are tried.
+    pub(crate) drives: Vec<Drive>,
+    /// An image with a kernel, and what its labels say.
+    pub(crate) kernel: Option<(String, Boot)>,
+    /// What cloud-init is told.
+    pub(crate) user_data: Option<String>,
+    /// EFI, and not BIOS.
+    pub(crate) efi: bool,
+    /// No network at all.
+    pub(crate) offline: bool,
+}
+
+/// A drive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Drive {
+    /// The disk of an image; what is written is gone with the machine.
+    Image(String),
+    /// A file or a device, written as it is; made of this size where it does not exist.
+    File(PathBuf, Option<u64>),
+    /// A disc.
+    Cdrom(PathBuf),
+    /// An empty disk that is gone with the machine.
+    Empty(u64),
+    /// A disk out of the web, kept in the pool under the machine's name.
+    Web(String),
+}
+
+/// Someone who can log in, by cloud-init.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Account {
+    /// The name; else the image's own.
+    pub(crate) user: Option<String>,
+    /// In plain.
+    pub(crate) password: Option<String>,
+    /// Public keys.
+    pub(crate) keys: Vec<String>,
+}
+
+impl Account {
+    /// Whether there is nothing to tell.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Account::default()
+    }
+
+    /// What cloud-init is told. JSON is YAML, and needs no thought about quotes.
+    pub(crate) fn user_data(&self) -> String {
+        let mut config = Map::new();
+        let mut user = Map::new();
+        if let Some(name) = &self.user {
+            user.insert("name".into(), json!(name));
+            user.insert("sudo".into(), json!("ALL=(ALL) NOPASSWD:ALL"));
+            user.insert("shell".into(), json!("/bin/bash"));
+            if name == "root" {
+                config.insert("disable_root".into(), json!(false));
+            }
+        }
+        if let Some(password) = &self.password {
+            config.insert("ssh_pwauth".into(), json!(true));
+            match self.user.is_some() {
+                true => {
+                    user.insert("lock_passwd".into(), json!(false));
+                    user.insert("plain_text_passwd".into(), json!(password));
+                }
+                false => {
+                    config.insert("password".into(), json!(password));
+                    config.insert("chpasswd".into(), json!({"expire": false}));
+                }
+            }
+        }
+        if !self.keys.is_empty() {
+            let into = if self.user.is_some() { &mut user } else { &mut config };
+            into.insert("ssh_authorized_keys".into(), json!(self.keys));
+        }
+        if !user.is_empty() {
+            config.insert("users".into(), json!(["default", user]));
+        }
+        format!("#cloud-config\n{}\n", Value::Object(config))
+    }
+}
+
+impl Bare {
+    /// The objects of the machine: itself last.
+    pub(crate) fn objects(&self) -> Vec<Value> {
+        let (mut objects, mut disks, mut volumes) = (vec![], vec![], vec![]);
+        let mut order = 0;
+        for (i, drive) in self.drives.iter().enumerate() {
+            let name = match (i, drive) {
+                (_, Drive::Cdrom(_)) => format!("cdrom{}", if i == 0 { String::new() } else { i.to_string() }),
+                (0, _) => "disk".to_owned(),
+                (i, _) => format!("disk{i}"),
+            };
+            order += 1;
+            let target = match drive {
+                Drive::Cdrom(_) => json!({"name": name, "bootOrder": order, "cdrom": {"bus": "sata"}}),
+                _ => json!({"name": name, "bootOrder": order, "disk": {"bus": "virtio"}}),
+            };
+            disks.push(target);
+            let volume = match drive {
+                Drive::Image(image) => json!({"name": name, "containerDisk": {"image": image}}),
+                Drive::File(path, None) | Drive::Cdrom(path) => {
+                    json!({"name": name, "hostDisk": {"path": path, "type": "Disk"}})
+                }
+                Drive::File(path, Some(size)) => {
+                    let disk = json!({"path": path, "type": "DiskOrCreate", "capacity": size.to_string()});
+                    json!({"name": name, "hostDisk": disk})
+                }
+                Drive::Empty(size) => json!({"name": name, "emptyDisk": {"capacity": size.to_string()}}),
+                Drive::Web(url) => {
+                    let claim = if i == 0 { self.name.clone() } else { format!("{}-{name}", self.name) };
+                    objects.push(json!({
+                        "apiVersion": "cdi.kubevirt.io/v1beta1",
+                        "kind": "DataVolume",
+                        "metadata": {"name": claim},
+                        "spec": {"storage": {}, "source": {"http": {"url": url}}},
+                    }));
+                    json!({"name": name, "dataVolume": {"name": claim}})
+                }
+            };
+            volumes.push(volume);
+        }
+        if let Some(text) = &self.user_data {
+            disks.push(json!({"name": "cloudinit", "disk": {"bus": "virtio"}}));
+            let mut seed = json!({"userData": text});
+            if text.len() > INLINE_MAX {
+                let name = format!("{}-cloudinit", self.name);
+                seed = json!({"secretRef": {"name": name}});
+                objects.push(json!({
+                    "apiVersion": "v1",
+                    "kind": "Secret",
+                    "metadata": {"name": name},
+                    "stringData": {"userdata": text},
+                }));
+            }
+            volumes.push(json!({"name": "cloudinit", "cloudInitNoCloud": seed}));
+        }
+        objects.push(self.instance(&disks, &volumes));
+        objects
+    }
+
+    fn instance(&self, disks: &[Value], volumes: &[Value]) -> Value {
+        let mut domain = json!({
+            "cpu": {"cores": self.cpus},
+            "memory": {"guest": quantity(self.memory)},
+            "devices": {"disks": disks, "rng": {}},
+        });
+        let mut spec = json!({"volumes": volumes});
+        let mut firmware = Map::new();
+        if let Some((image, boot)) = &self.kernel {
+            let mut container = json!({"image": image, "kernelPath": format!("/{}", boot.kernel.trim_start_matches('/'))});
+            if let Some(initrd) = &boot.initrd {
+                container["initrdPath"] = json!(format!("/{}", initrd.trim_start_matches('/')));
+            }
+            firmware.insert("kernelBoot".into(), json!({"container": container, "kernelArgs": boot.cmdline}));
+        }
+        if self.efi {
+            firmware.insert("bootloader".into(), json!({"efi": {"secureBoot": false}}));
+        }
+        if !firmware.is_empty() {
+            domain["firmware"] = Value::Object(firmware);
+        }
+        if self.offline {
+            domain["devices"]["autoattachPodInterface"] = json!(false);
+        } else {
+            domain["devices"]["interfaces"] = json!([{"name": "default", "masquerade": {}}]);
+            spec["networks"] = json!([{"name": "default", "pod": {}}]);
+        }
+        spec["domain"] = domain;
+        json!({
+            "apiVersion": "kubevirt.io/v1",
+            "kind": "VirtualMachineInstance",
+            "metadata": {"name": self.name},
+            "spec": spec,
+        })
+    }
+}
+
+/// Bytes as a quantity that people like to read.
+fn quantity(bytes: u64) -> String {
+    [(30, "Gi"), (20, "Mi"), (10, "Ki")]
+        .iter()
+        .find(|(power, _)| bytes > 0 && bytes.is_multiple_of(1 << power))
+        .map_or_else(|| bytes.to_string(), |(power, unit)| format!("{}{unit}", bytes >> power))
+}
+
+/// A name out of a file's or an image's: `registry.example/group/Debian_12.qcow2:1` is `debian-12`.
+pub(crate) fn name_from(text: &str) -> String {
+    let last = text.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let last = last.split(['@', '?', '#']).next().unwrap_or_default();
+    let last = last.rsplit_once(':').map_or(last, |(before, tag)| if before.is_empty() { tag } else { before });
+    let last = last.rsplit(':').next().unwrap_or_default();
+    let mut stem = last;
+    while let Some((before, ending)) = stem.rsplit_once('.') {
+        let known = ["qcow2", "img", "raw", "iso", "xz", "gz", "zst", "bz2", "tar"];
+        if before.is_empty() || !known.contains(&ending.to_ascii_lowercase().as_str()) {
+            break;
+        }
+        stem = before;
+    }
+    let lower = stem.to_ascii_lowercase();
+    let plain: String = lower.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let parts: Vec<&str> = plain.split('-').filter(|part| !part.is_empty()).collect();
+    let name: String = parts.join("-").chars().take(50).collect();
+    match name.trim_matches('-') {
+        "" => "vm".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_comes_from_what_is_run() {
+        for (text, name) in [
+            ("docker://registry.example:5000/group/Debian_12:1", "debian-12"),
+            ("/tmp/My Disk.qcow2.xz", "my-disk"),
+            ("tiny:1", "tiny"),
+            ("oci:layout:2", "layout"),
+            ("http://server/a/disk.img?x=y", "disk"),
+            ("h/os@sha256:00", "os"),
+            ("memtest86+.iso", "memtest86"),
+            ("...", "vm"),
+        ] {
+            assert_eq!(name_from(text), name, "{text}");
+            crate::vm::place::check_name(name).unwrap();
+        }
+    }
+
+    #[test]
+    fn flags_become_objects() {
+        let bare = Bare {
+            name: "m".into(),
+            cpus: 2,
+            memory: 1536 << 20,
+            drives: vec![Drive::Cdrom("/i.iso".into()), Drive::File("/d.img".into(), Some(1 << 30)), Drive::Empty(512)],
+            efi: true,
+            ..Bare::default()
+        };
+        let objects = bare.objects();
+        let spec = &objects[0]["spec"];
+        assert_eq!(spec["domain"]["memory"]["guest"], "1536Mi");
+        assert_eq!(spec["domain"]["devices"]["disks"][0]["cdrom"]["bus"], "sata");
+        assert_eq!(spec["volumes"][1]["hostDisk"]["capacity"], "1073741824");
+        assert_eq!(spec["volumes"][2]["emptyDisk"]["capacity"], "512");
+        assert_eq!(spec["domain"]["firmware"]["bootloader"]["efi"]["secureBoot"], false);
+        assert_eq!(spec["networks"][0]["pod"], json!({}));
+    }
+
+    #[test]
+    fn a_kernel_of_an_image_is_written_out() {
+        let boot = Boot { kernel: "boot/vmlinux".into(), initrd: Some("boot/initrd".into()), cmdline: "quiet".into() };
+        let bare = Bare { name: "t".into(), kernel: Some(("tiny:1".into(), boot)), ..Bare::default() };
+        let kernel = &bare.objects()[0]["spec"]["domain"]["firmware"]["kernelBoot"];
+        let container = json!({"image": "tiny:1", "kernelPath": "/boot/vmlinux", "initrdPath": "/boot/initrd"});
+        assert_eq!(*kernel, json!({"container": container, "kernelArgs": "quiet"}));
+    }
+
+    #[test]
+    fn a_long_text_goes_into_a_secret() {
+        let bare = Bare { name: "m".into(), user_data: Some("x".repeat(INLINE_MAX + 1)), ..Bare::default() };
+        let objects = bare.objects();
+        assert_eq!(objects[0]["kind"], "Secret");
+        assert_eq!(objects[1]["spec"]["volumes"][0]["cloudInitNoCloud"]["secretRef"]["name"], "m-cloudinit");
+    }
+
+    #[test]
+    fn an_account_is_told_to_cloud_init() {
+        let account = Account { user: Some("a".into()), password: Some("p\"'".into()), keys: vec!["k".into()] };
+        let text = account.user_data();
+        let config: Value = serde_json::from_str(text.strip_prefix("#cloud-config\n").unwrap()).unwrap();
+        assert_eq!(config["users"][1]["plain_text_passwd"], "p\"'");
+        assert_eq!(config["users"][1]["ssh_authorized_keys"], json!(["k"]));
+        let keys = Account { keys: vec!["k".into()], ..Account::default() };
+        assert!(keys.user_data().contains("ssh_authorized_keys") && !keys.user_data().contains("users"));
+    }
+}

@@ -1,0 +1,204 @@
+//! A machine comes to run: judged, its parts brought, its launcher started and told.
+//!
+//! ```text
+//!  instance ─► defaults ─► Machine (or all faults) ─► what is missing ─► Resolved
+//!     ─► vm.json ─► launcher ─► PUT /v1/vm ─► Running
+//! ```
+//!
+//! The machine's lock is held all the way. Whatever ends it, what stays behind is a record that `ps` shows and `rm`
+//! removes, or nothing.
+
+use super::client::Client;
+use super::launch;
+use super::manifest::{Finding, Objects, Written, refusal};
+use super::place::{Home, Lock, check_name};
+use super::record::{Record, Vm};
+use super::resolve::accelerator::{self, Wish};
+use super::resolve::image::{Images, Policy};
+use super::resolve::{Resolver, missing, network};
+use api::launcher::{Answer, Forward, Life, State, Sync};
+use api::machine::Machine;
+use api::vmi::VirtualMachineInstance;
+use api::wire::Wire as _;
+use cdi::run::watch::Watch;
+use cdi::{Error, Kind, Result};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the launcher may take for an answer to a new machine.
+const ANSWER: Duration = Duration::from_secs(120);
+
+/// What is the same for all machines of one command.
+pub(crate) struct Start<'a> {
+    /// Registries, folders, progress.
+    pub(crate) images: &'a Images,
+    /// The manifest.
+    pub(crate) objects: &'a Objects,
+    /// The program.
+    pub(crate) launcher: &'a Path,
+    /// What shall run the guest.
+    pub(crate) accelerator: Wish,
+    /// In place of what images say.
+    pub(crate) policy: Option<Policy>,
+    /// Ports.
+    pub(crate) forwards: Vec<Forward>,
+    /// The ports that the manifest names, too.
+    pub(crate) publish_all: bool,
+    /// Remove it when it has ended.
+    pub(crate) remove: bool,
+    /// What it is made from, for people.
+    pub(crate) source: &'a str,
+    /// Ctrl-C reaches an import through this.
+    pub(crate) watch: &'a Arc<Watch>,
+}
+
+/// The machine that an instance asks for, or every fault with its line.
+pub(crate) fn judged(
+    written: &Written<VirtualMachineInstance>,
+    name: &str,
+    what: &str,
+) -> Result<(VirtualMachineInstance, Machine)> {
+    let mut instance = written.object.clone();
+    instance.metadata.name = Some(name.to_owned());
+    super::judge::defaults(&mut instance);
+    let machine = super::judge::machine(&instance).map_err(|faults| {
+        let faults = faults.iter().map(|fault| written.origin.fault(fault)).collect();
+        refusal(what, faults)
+    })?;
+    Ok((instance, machine))
+}
+
+/// Everything that is wrong with a machine as its manifest has it.
+pub(crate) fn faults(written: &Written<VirtualMachineInstance>) -> Vec<Finding> {
+    let mut instance = written.object.clone();
+    super::judge::defaults(&mut instance);
+    let faults = super::judge::machine(&instance).err().unwrap_or_default();
+    faults.iter().map(|fault| written.origin.fault(fault)).collect()
+}
+
+impl Start<'_> {
+    /// Starts one machine under this name, and waits until it runs.
+    pub(crate) fn start(&self, written: &Written<VirtualMachineInstance>, name: &str) -> Result<(Vm, State)> {
+        check_name(name)?;
+        let home = &self.images.home;
+        home.socket(name)?;
+        let (instance, machine) = judged(written, name, self.source)?;
+        let lacking = missing::find(written, self.objects, self.images);
+        if !lacking.is_empty() {
+            return Err(refusal(self.source, lacking));
+        }
+        let lock = home.lock_machine(name)?;
+        let before = self.free(home, name)?;
+        let known = before.is_some();
+        let started = self.begin(home, name, &instance, &machine, before);
+        match started {
+            Ok(state) => {
+                let vm = Vm::open(home, name)?;
+                Ok((vm, state))
+            }
+            Err(e) => {
+                if !known {
+                    // Nobody has seen it, so nothing of it stays.
+                    clean(home, name, lock);
+                }
+                Err(e)
+            }
+        }
+    }
+
+    /// Whether the name is free; the record of a machine that had it, whose launcher is ended.
+    fn free(&self, home: &Home, name: &str) -> Result<Option<Record>> {
+        let Some(vm) = Vm::find(home, name)? else { return Ok(None) };
+        let standing = vm.standing()?;
+        if standing.is_up() {
+            let what = format!(
+                "{name} runs already ({}); 'coracle console {name}' shows it, 'coracle stop {name}' ends it, \
+                 and --name starts another",
+                standing.word()
+            );
+            return Err(Error::failed(what));
+        }
+        launch::end(&vm.client()?)?;
+        Ok(Some(vm.record))
+    }
+
+    fn begin(
+        &self,
+        home: &Home,
+        name: &str,
+        instance: &VirtualMachineInstance,
+        machine: &Machine,
+        before: Option<Record>,
+    ) -> Result<State> {
+        let mut forwards = self.forwards.clone();
+        if self.publish_all {
+            forwards.extend(network::of_manifest(machine));
+        }
+        let accelerator = accelerator::choose(self.accelerator, self.launcher, home)?;
+        let resolver = Resolver {
+            images: self.images,
+            objects: self.objects,
+            watch: self.watch,
+            policy: self.policy,
+        };
+        let resolved = resolver.resolve(name, machine, forwards, accelerator)?;
+        let generation = before.map_or(1, |record| record.sync.generation.saturating_add(1));
+        let sync = Sync { vmi: instance.write(), generation, resolved };
+        let record = Record::new(name, self.source, self.remove, sync, self.launcher);
+        record.save(home)?;
+        let client = launch::start(self.launcher, home, name)?;
+        tell(&client, &record)?;
+        let vm = Vm { home: home.clone(), record };
+        runs(&vm, &client)
+    }
+}
+
+/// Tells a launcher what should run.
+pub(crate) fn tell(client: &Client, record: &Record) -> Result<()> {
+    match client.send::<Answer>("PUT", "/v1/vm", &record.sync, ANSWER)? {
+        Answer::Queued | Answer::Ignored { .. } => Ok(()),
+        Answer::Denied { reason } => Err(Error::failed(format!("{}: {reason}", record.name))),
+    }
+}
+
+/// Waits until a machine runs, or has ended at once.
+pub(crate) fn runs(vm: &Vm, client: &Client) -> Result<State> {
+    let state = vm.wait_for(client, "start", Some(ANSWER), |state| {
+        !matches!(state.life, Life::Empty | Life::Preparing)
+    })?;
+    if state.life == Life::Failed && state.qemu_pid.is_none() {
+        let why = state.message.clone().or(state.reason.clone()).unwrap_or_else(|| "nobody knows why".into());
+        return Err(Error::failed(format!("{} could not start: {why}", vm.name())));
+    }
+    Ok(state)
+}
+
+/// Takes away what a start has made that came to nothing. What cannot be taken away is what `rm -f` is for.
+fn clean(home: &Home, name: &str, lock: Lock) {
+    let done = home.socket(name).and_then(|socket| launch::end(&Client::new(name, socket)));
+    if let Err(e) = done.and_then(|()| Vm::forget(home, name, lock)) {
+        tracing::warn!("something of {name} stays behind: {e}");
+    }
+}
+
+/// A free name like this one.
+pub(crate) fn free_name(home: &Home, wanted: &str) -> Result<String> {
+    for i in 1..1000 {
+        let name = if i == 1 { wanted.to_owned() } else { format!("{wanted}-{i}") };
+        let taken = match Vm::find(home, &name) {
+            Ok(None) => home.lock_machine(&name).is_err(),
+            Ok(Some(vm)) => vm.standing()?.is_up() || home.lock_machine(&name).is_err(),
+            Err(_) => true,
+        };
+        if !taken {
+            return Ok(name);
+        }
+    }
+    Err(Error::new(Kind::Usage, format!("a thousand machines are called {wanted}; give this one a --name")))
+}
+
+/// The absolute path of a file, links and all.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|e| Error::io(format!("cannot find {}", path.display()), e))
+}
