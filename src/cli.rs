@@ -37,6 +37,7 @@ pub(crate) enum Command {
     Ps(commands::ps::Args),
     Console(commands::console::Args),
     Logs(commands::logs::Args),
+    Vnc(commands::vnc::Args),
     Ssh(commands::guest::SshArgs),
     Exec(commands::guest::ExecArgs),
     Stop(commands::power::StopArgs),

@@ -52,7 +52,9 @@ pub(super) fn attach(vm: &Vm, write: bool) -> Result<Option<State>> {
         }
         let mut stream = client.upgrade(if write { "/v1/console?write" } else { "/v1/console" })?;
         if join(&mut stream, write)? == Left::Keys {
-            ui::say(&format!("\ncoracle: left; 'coracle console {name}' comes back, 'coracle stop {name}' ends it"));
+            ui::say(&format!(
+                "\ncoracle: left; 'coracle console {name}' comes back, 'coracle stop {name}' ends it"
+            ));
             return Ok(None);
         }
         // The machine has ended, or its launcher has.

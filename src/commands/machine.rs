@@ -3,10 +3,11 @@
 use crate::vm::place::{Home, HomeArgs};
 use crate::vm::record::{Standing, Vm};
 use crate::vm::start;
-use api::launcher::{Life, State};
+use api::launcher::{Life, Request, State};
 use cdi::{Error, Result};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use std::ffi::OsStr;
+use std::time::Duration;
 
 /// One machine.
 #[derive(Debug, clap::Args)]
@@ -95,7 +96,7 @@ pub(super) fn remove(home: &Home, name: &str, force: bool) -> Result<()> {
             let socket = home.socket(name)?;
             let client = crate::vm::client::Client::new(name, socket);
             if client.is_there() {
-                let _ = client.request(&api::launcher::Request::Destroy);
+                let _ = client.request(&Request::Destroy);
             }
             crate::vm::launch::end(&client)?;
             return Vm::forget(home, name, lock);
@@ -116,10 +117,12 @@ pub(super) fn remove(home: &Home, name: &str, force: bool) -> Result<()> {
 }
 
 /// Cuts a machine off, and waits until it has ended. A launcher that is gone is started again for it.
-pub(super) fn cut_off(vm: &Vm) -> Result<State> {
+pub(super) fn cut_off(vm: &Vm) -> Result<()> {
     let client = vm.launcher()?;
-    vm.ask(&client, &api::launcher::Request::Destroy)?;
-    vm.wait_for_end(&client, Some(std::time::Duration::from_secs(30)))
+    if vm.ask(&client, &Request::Destroy)? {
+        vm.wait_for_end(&client, Some(Duration::from_secs(30)))?;
+    }
+    Ok(())
 }
 
 /// Removes the machines that were to go with their end, and what a start left that was killed in the middle.

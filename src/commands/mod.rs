@@ -21,6 +21,7 @@ mod source;
 pub(crate) mod store;
 mod transfer;
 pub(crate) mod verify;
+pub(crate) mod vnc;
 
 use crate::cli::Command;
 
@@ -42,6 +43,7 @@ pub(crate) fn run(command: Command) -> cdi::Result<()> {
         Command::Ps(args) => ps::run(&args),
         Command::Console(args) => console::run(&args),
         Command::Logs(args) => logs::run(&args),
+        Command::Vnc(args) => vnc::run(&args),
         Command::Ssh(args) => guest::ssh(&args),
         Command::Exec(args) => guest::exec(&args),
         Command::Stop(args) => power::stop(&args),

@@ -95,7 +95,7 @@ pub(crate) fn kill(args: &KillArgs) -> Result<()> {
     args.machines.each(|home, name| {
         let vm = Vm::open(home, name)?;
         vm.up()?;
-        machine::cut_off(&vm).map(drop)
+        machine::cut_off(&vm)
     })?;
     machine::sweep(&args.machines.home.home()?)
 }
@@ -117,7 +117,8 @@ pub(crate) fn pause(args: &PauseArgs) -> Result<()> {
 }
 
 pub(crate) fn unpause(args: &UnpauseArgs) -> Result<()> {
-    args.machines.each(|home, name| change(&Vm::open(home, name)?, &Request::Unpause, "run on", Life::Running))
+    args.machines
+        .each(|home, name| change(&Vm::open(home, name)?, &Request::Unpause, "run on", Life::Running))
 }
 
 fn change(vm: &Vm, request: &Request, what: &str, wanted: Life) -> Result<()> {
@@ -126,7 +127,8 @@ fn change(vm: &Vm, request: &Request, what: &str, wanted: Life) -> Result<()> {
         return Ok(());
     }
     let patience = Some(Duration::from_secs(30));
-    let state = vm.wait_for(&client, what, patience, |state| state.life == wanted || state.life.is_final())?;
+    let state =
+        vm.wait_for(&client, what, patience, |state| state.life == wanted || state.life.is_final())?;
     machine::ended(vm, &state)
 }
 

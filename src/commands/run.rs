@@ -221,7 +221,10 @@ fn tell_forwards(vm: &Vm) {
     for link in vm.record.sync.resolved.interfaces.values() {
         let Link::User { forwards, .. } = link else { continue };
         for Forward { protocol, address, port, guest_port } in forwards {
-            ui::say(&format!("coracle: {address}:{port}/{protocol} leads to port {guest_port} of {}", vm.name()));
+            ui::say(&format!(
+                "coracle: {address}:{port}/{protocol} leads to port {guest_port} of {}",
+                vm.name()
+            ));
         }
     }
 }
@@ -262,7 +265,8 @@ impl Prepared {
             Some(source) => {
                 let (documents, is_image) = bare.objects(source, args, &images)?;
                 let objects = manifest::made(source, documents.clone());
-                let beside = documents.into_iter().filter(|d| d["kind"] != "VirtualMachineInstance").collect();
+                let beside =
+                    documents.into_iter().filter(|d| d["kind"] != "VirtualMachineInstance").collect();
                 (source.to_owned(), objects, beside, is_image)
             }
         };
@@ -429,7 +433,9 @@ impl BareArgs {
         if container_disk::Name::with_scheme(text).is_some() {
             return Ok(Drive::Image(text.to_owned()));
         }
-        let what = format!("--disk {text}: there is no such file; write FILE:SIZE to make one, or docker://… for an image");
+        let what = format!(
+            "--disk {text}: there is no such file; write FILE:SIZE to make one, or docker://… for an image"
+        );
         Err(Error::new(Kind::NotFound, what))
     }
 
@@ -455,12 +461,15 @@ impl BareArgs {
 
 /// The keys of a file, or the key itself.
 fn key_lines(text: &str) -> Result<Vec<String>> {
-    let is_key = |line: &str| line.starts_with("ssh-") || line.starts_with("ecdsa-") || line.starts_with("sk-");
+    let is_key =
+        |line: &str| line.starts_with("ssh-") || line.starts_with("ecdsa-") || line.starts_with("sk-");
     if is_key(text) && text.contains(' ') {
         return Ok(vec![text.to_owned()]);
     }
-    let content = std::fs::read_to_string(text).map_err(|e| Error::io(format!("cannot read the key {text}"), e))?;
-    let keys: Vec<String> = content.lines().map(str::trim).filter(|line| is_key(line)).map(str::to_owned).collect();
+    let content =
+        std::fs::read_to_string(text).map_err(|e| Error::io(format!("cannot read the key {text}"), e))?;
+    let keys: Vec<String> =
+        content.lines().map(str::trim).filter(|line| is_key(line)).map(str::to_owned).collect();
     if keys.is_empty() {
         let what = format!("{text} holds no public key; it is the file that ends in .pub");
         return Err(Error::new(Kind::Usage, what));
@@ -474,4 +483,3 @@ fn existing(path: &Path) -> Result<PathBuf> {
         false => Err(Error::new(Kind::NotFound, format!("there is no file {}", path.display()))),
     }
 }
-

@@ -109,7 +109,9 @@ impl Bare {
         let mut order = 0;
         for (i, drive) in self.drives.iter().enumerate() {
             let name = match (i, drive) {
-                (_, Drive::Cdrom(_)) => format!("cdrom{}", if i == 0 { String::new() } else { i.to_string() }),
+                (_, Drive::Cdrom(_)) => {
+                    format!("cdrom{}", if i == 0 { String::new() } else { i.to_string() })
+                }
                 (0, _) => "disk".to_owned(),
                 (i, _) => format!("disk{i}"),
             };
@@ -170,7 +172,8 @@ impl Bare {
         let mut spec = json!({"volumes": volumes});
         let mut firmware = Map::new();
         if let Some((image, boot)) = &self.kernel {
-            let mut container = json!({"image": image, "kernelPath": format!("/{}", boot.kernel.trim_start_matches('/'))});
+            let mut container =
+                json!({"image": image, "kernelPath": format!("/{}", boot.kernel.trim_start_matches('/'))});
             if let Some(initrd) = &boot.initrd {
                 container["initrdPath"] = json!(format!("/{}", initrd.trim_start_matches('/')));
             }
@@ -210,7 +213,8 @@ fn quantity(bytes: u64) -> String {
 pub(crate) fn name_from(text: &str) -> String {
     let last = text.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     let last = last.split(['@', '?', '#']).next().unwrap_or_default();
-    let last = last.rsplit_once(':').map_or(last, |(before, tag)| if before.is_empty() { tag } else { before });
+    let last =
+        last.rsplit_once(':').map_or(last, |(before, tag)| if before.is_empty() { tag } else { before });
     let last = last.rsplit(':').next().unwrap_or_default();
     let mut stem = last;
     while let Some((before, ending)) = stem.rsplit_once('.') {
@@ -257,7 +261,11 @@ mod tests {
             name: "m".into(),
             cpus: 2,
             memory: 1536 << 20,
-            drives: vec![Drive::Cdrom("/i.iso".into()), Drive::File("/d.img".into(), Some(1 << 30)), Drive::Empty(512)],
+            drives: vec![
+                Drive::Cdrom("/i.iso".into()),
+                Drive::File("/d.img".into(), Some(1 << 30)),
+                Drive::Empty(512),
+            ],
             efi: true,
             ..Bare::default()
         };
@@ -273,10 +281,15 @@ mod tests {
 
     #[test]
     fn a_kernel_of_an_image_is_written_out() {
-        let boot = Boot { kernel: "boot/vmlinux".into(), initrd: Some("boot/initrd".into()), cmdline: "quiet".into() };
+        let boot = Boot {
+            kernel: "boot/vmlinux".into(),
+            initrd: Some("boot/initrd".into()),
+            cmdline: "quiet".into(),
+        };
         let bare = Bare { name: "t".into(), kernel: Some(("tiny:1".into(), boot)), ..Bare::default() };
         let kernel = &bare.objects()[0]["spec"]["domain"]["firmware"]["kernelBoot"];
-        let container = json!({"image": "tiny:1", "kernelPath": "/boot/vmlinux", "initrdPath": "/boot/initrd"});
+        let container =
+            json!({"image": "tiny:1", "kernelPath": "/boot/vmlinux", "initrdPath": "/boot/initrd"});
         assert_eq!(*kernel, json!({"container": container, "kernelArgs": "quiet"}));
     }
 
@@ -290,7 +303,8 @@ mod tests {
 
     #[test]
     fn an_account_is_told_to_cloud_init() {
-        let account = Account { user: Some("a".into()), password: Some("p\"'".into()), keys: vec!["k".into()] };
+        let account =
+            Account { user: Some("a".into()), password: Some("p\"'".into()), keys: vec!["k".into()] };
         let text = account.user_data();
         let config: Value = serde_json::from_str(text.strip_prefix("#cloud-config\n").unwrap()).unwrap();
         assert_eq!(config["users"][1]["plain_text_passwd"], "p\"'");

@@ -147,22 +147,19 @@ pub(crate) fn end(client: &Client) -> Result<()> {
     };
     let pid = i32::try_from(info.pid).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| Error::failed("the launcher does not know its own process"))?;
+    if kill_process(pid, Signal::TERM).is_err() {
+        // It has gone already.
+        return Ok(());
+    }
     let since = Instant::now();
-    let mut signal = Signal::TERM;
-    // One that has gone already needs no signal.
-    while kill_process(pid, signal).is_ok() {
-        let asked = Instant::now();
-        while asked.elapsed() < END && test_kill_process(pid).is_ok() && !is_zombie(info.pid) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        if test_kill_process(pid).is_err() || is_zombie(info.pid) {
-            return Ok(());
-        }
-        if since.elapsed() > END * 2 {
-            let what = format!("the launcher (process {}) does not end", info.pid);
+    while test_kill_process(pid).is_ok() && !is_zombie(info.pid) {
+        if since.elapsed() > END {
+            // It is not killed: a machine that it cares for would be left alone.
+            let seconds = END.as_secs();
+            let what = format!("the launcher (process {}) did not end within {seconds} s", info.pid);
             return Err(Error::failed(what));
         }
-        signal = Signal::KILL;
+        std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())
 }

@@ -1,11 +1,13 @@
 //! Machines on this computer, for whoever types `coracle run`: everything about them that is not a verb.
 //!
 //! ```text
-//!  manifest/   YAML ──► objects, each fault with file, line and field path
-//!  place       where machines, disks and sockets are
-//!  launch      finds and starts the program virt-launcher
-//!  client      what is said to it
-//!  console     the terminal joined to the serial console; terminal puts it back
+//!  a manifest ──manifest/──► objects with lines ─┐
+//!  a disk, an image ──bare──► objects ───────────┴─judge─► Machine ─resolve/─► Resolved
+//!                                                                               │ start
+//!     record ◄── vm.json, kept for every other verb ────────────────────────────┤
+//!     launch ── starts virt-launcher, detached ◄────────────────────────────────┘
+//!     client ── what is said to it; console, terminal, relay: its streams
+//!     place  ── where all of this is kept
 //! ```
 
 pub(crate) mod bare;
@@ -16,6 +18,7 @@ pub(crate) mod launch;
 pub(crate) mod manifest;
 pub(crate) mod place;
 pub(crate) mod record;
+pub(crate) mod relay;
 pub(crate) mod resolve;
 pub(crate) mod start;
 pub(crate) mod terminal;

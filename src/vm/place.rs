@@ -154,12 +154,6 @@ impl Home {
         make(&folder)?;
         Lock::take(&folder.join("lock"), &format!("the machine {name}"))
     }
-
-    /// Takes the choice of disks for oneself, for the moment in which a machine says which it uses.
-    pub(crate) fn lock_uses(&self) -> Result<Lock> {
-        make(&self.machines())?;
-        Lock::wait(&self.machines().join(".uses"))
-    }
 }
 
 /// Whether a machine, or a claim, can be called so: what Kubernetes allows, so that no name leads out of its folder.

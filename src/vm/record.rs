@@ -95,14 +95,6 @@ pub(crate) enum Standing {
 }
 
 impl Standing {
-    /// Where its life stands, as far as is known.
-    pub(crate) fn life(&self) -> Option<Life> {
-        match self {
-            Standing::Known(state) | Standing::Left(Some(state)) => Some(state.life),
-            Standing::Left(None) => None,
-        }
-    }
-
     /// A word for a table.
     pub(crate) fn word(&self) -> &'static str {
         match self {
@@ -207,6 +199,10 @@ impl Vm {
     /// How it is with it.
     pub(crate) fn standing(&self) -> Result<Standing> {
         match self.client()?.state() {
+            // It was told of a new run, and still tells of the one before.
+            Ok(state) if state.generation < self.record.sync.generation => {
+                Ok(Standing::Known(State { life: Life::Preparing, ..state }))
+            }
             Ok(state) => Ok(Standing::Known(state)),
             Err(e) if e.kind() == Kind::NotFound => Ok(Standing::Left(self.last_state())),
             Err(e) => Err(e),
@@ -249,8 +245,10 @@ impl Vm {
 
     /// Waits until it has ended.
     pub(crate) fn wait_for_end(&self, client: &Client, patience: Option<Duration>) -> Result<State> {
-        let what = "end";
-        self.wait_for(client, what, patience, |state| state.life.is_final() || state.life == Life::Empty)
+        let generation = self.record.sync.generation;
+        self.wait_for(client, "end", patience, |state| {
+            (state.life.is_final() && state.generation >= generation) || state.life == Life::Empty
+        })
     }
 
     /// Waits until its state is like that.

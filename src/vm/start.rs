@@ -62,7 +62,7 @@ pub(crate) fn judged(
     let mut instance = written.object.clone();
     instance.metadata.name = Some(name.to_owned());
     super::judge::defaults(&mut instance);
-    let machine = super::judge::machine(&instance).map_err(|faults| {
+    let machine = super::judge::machine(&instance, &written.origin.spec()).map_err(|faults| {
         let faults = faults.iter().map(|fault| written.origin.fault(fault)).collect();
         refusal(what, faults)
     })?;
@@ -73,7 +73,7 @@ pub(crate) fn judged(
 pub(crate) fn faults(written: &Written<VirtualMachineInstance>) -> Vec<Finding> {
     let mut instance = written.object.clone();
     super::judge::defaults(&mut instance);
-    let faults = super::judge::machine(&instance).err().unwrap_or_default();
+    let faults = super::judge::machine(&instance, &written.origin.spec()).err().unwrap_or_default();
     faults.iter().map(|fault| written.origin.fault(fault)).collect()
 }
 
@@ -136,12 +136,8 @@ impl Start<'_> {
             forwards.extend(network::of_manifest(machine));
         }
         let accelerator = accelerator::choose(self.accelerator, self.launcher, home)?;
-        let resolver = Resolver {
-            images: self.images,
-            objects: self.objects,
-            watch: self.watch,
-            policy: self.policy,
-        };
+        let resolver =
+            Resolver { images: self.images, objects: self.objects, watch: self.watch, policy: self.policy };
         let resolved = resolver.resolve(name, machine, forwards, accelerator)?;
         let generation = before.map_or(1, |record| record.sync.generation.saturating_add(1));
         let sync = Sync { vmi: instance.write(), generation, resolved };
@@ -164,8 +160,10 @@ pub(crate) fn tell(client: &Client, record: &Record) -> Result<()> {
 
 /// Waits until a machine runs, or has ended at once.
 pub(crate) fn runs(vm: &Vm, client: &Client) -> Result<State> {
+    let generation = vm.record.sync.generation;
+    // What an earlier run of it came to is told first.
     let state = vm.wait_for(client, "start", Some(ANSWER), |state| {
-        !matches!(state.life, Life::Empty | Life::Preparing)
+        state.generation >= generation && !matches!(state.life, Life::Empty | Life::Preparing)
     })?;
     if state.life == Life::Failed && state.qemu_pid.is_none() {
         let why = state.message.clone().or(state.reason.clone()).unwrap_or_else(|| "nobody knows why".into());

@@ -18,6 +18,11 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
+    /// Where the object's spec stands in the file.
+    pub(crate) fn spec(&self) -> String {
+        if self.before.is_empty() { "spec".to_owned() } else { format!("{}.spec", self.before) }
+    }
+
     /// A finding about a field of the object.
     pub(crate) fn finding(&self, field: &str, message: impl Into<String>) -> Finding {
         let field = match (self.before.as_str(), field.strip_prefix("metadata")) {
@@ -25,18 +30,16 @@ impl Origin {
             (before, _) if field.is_empty() => before.to_owned(),
             (before, _) => format!("{before}.{field}"),
         };
-        Finding {
-            file: Arc::clone(&self.file),
-            line: self.lines.of(&field),
-            field,
-            message: message.into(),
-            hint: None,
-        }
+        self.written(field, message.into())
     }
 
-    /// A finding of the judges.
+    fn written(&self, field: String, message: String) -> Finding {
+        Finding { file: Arc::clone(&self.file), line: self.lines.of(&field), field, message, hint: None }
+    }
+
+    /// A finding of the judges, who name fields as they are written.
     pub(crate) fn fault(&self, fault: &Fault) -> Finding {
-        Finding { hint: fault.hint.clone(), ..self.finding(&fault.field, fault.message.clone()) }
+        Finding { hint: fault.hint.clone(), ..self.written(fault.field.clone(), fault.message.clone()) }
     }
 }
 
@@ -45,7 +48,7 @@ impl Origin {
 pub(crate) struct Finding {
     /// The file.
     pub(crate) file: Arc<str>,
-    /// The line, from 1.
+    /// The line, from 1; 0 where nothing was written.
     pub(crate) line: usize,
     /// The field's path in its document; may be empty.
     pub(crate) field: String,
@@ -65,8 +68,13 @@ impl Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: ", self.file, self.line)?;
-        if !self.field.is_empty() {
+        f.write_str(&self.file)?;
+        if self.line > 0 {
+            write!(f, ":{}", self.line)?;
+        }
+        f.write_str(": ")?;
+        // Many sentences name their field themselves.
+        if !self.field.is_empty() && !self.message.starts_with(&self.field) {
             write!(f, "{}: ", self.field)?;
         }
         f.write_str(&self.message)?;

@@ -21,7 +21,7 @@ mod write;
 mod yaml;
 
 pub(crate) use choose::Which;
-pub(crate) use finding::{Finding, Origin, refusal};
+pub(crate) use finding::{Finding, refusal};
 pub(crate) use object::{Objects, Written};
 pub(crate) use source::is_manifest;
 pub(crate) use volume::size;

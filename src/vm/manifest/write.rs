@@ -34,8 +34,9 @@ fn block(value: &Value, depth: usize, text: &mut String) {
             }
         }
         Value::Array(items) => {
-            for item in items {
-                let _ = write!(text, "{indent}- ");
+            for (i, item) in items.iter().enumerate() {
+                let lead = if i == 0 && text.ends_with("- ") { "" } else { indent.as_str() };
+                let _ = write!(text, "{lead}- ");
                 match is_block(item) {
                     true => block(item, depth + 1, text),
                     false => {

@@ -33,7 +33,7 @@ pub(crate) struct Parsed {
 pub(crate) struct Lines(BTreeMap<String, usize>);
 
 impl Lines {
-    /// The line of a field, or of the nearest one around it that is written.
+    /// The line of a field, or of the nearest one around it that is written; 0 where nothing is.
     pub(crate) fn of(&self, path: &str) -> usize {
         let mut path = path;
         loop {
@@ -42,7 +42,7 @@ impl Lines {
             }
             match path.rfind(['.', '[']) {
                 Some(at) => path = &path[..at],
-                None => return self.0.get("").copied().unwrap_or(1),
+                None => return self.0.get("").copied().unwrap_or(0),
             }
         }
     }
@@ -130,7 +130,7 @@ impl<'t> Reader<'t> {
                     let (event, span) = self.next()?;
                     let node = self.node(event, span, 0)?;
                     let mut parsed = Parsed { value: Value::Null, lines: Lines::default() };
-                    parsed.value = spread(&node, String::new(), true, &mut parsed.lines);
+                    parsed.value = spread(&node, "", true, &mut parsed.lines);
                     if !parsed.value.is_null() {
                         documents.push(parsed);
                     }
@@ -279,9 +279,9 @@ impl<'t> Reader<'t> {
 }
 
 /// Writes a node out, and notes its lines; within an alias nothing has a line of its own.
-fn spread(node: &Node, path: String, own: bool, lines: &mut Lines) -> Value {
+fn spread(node: &Node, path: &str, own: bool, lines: &mut Lines) -> Value {
     if own {
-        lines.0.entry(path.clone()).or_insert(node.line);
+        lines.0.entry(path.to_owned()).or_insert(node.line);
     }
     match &node.kind {
         Kind::Scalar(value) => value.clone(),
@@ -289,7 +289,7 @@ fn spread(node: &Node, path: String, own: bool, lines: &mut Lines) -> Value {
             let items = items.iter().enumerate().map(|(i, item)| {
                 // An alias stands below what it stands for, and its parts above it.
                 let own = own && item.line >= node.line;
-                spread(item, format!("{path}[{i}]"), own, lines)
+                spread(item, &format!("{path}[{i}]"), own, lines)
             });
             Value::Array(items.collect())
         }
@@ -301,7 +301,7 @@ fn spread(node: &Node, path: String, own: bool, lines: &mut Lines) -> Value {
                 if own {
                     lines.0.insert(at.clone(), *line);
                 }
-                map.insert(key.clone(), spread(value, at, own && value.line >= *line, lines));
+                map.insert(key.clone(), spread(value, &at, own && value.line >= *line, lines));
             }
             Value::Object(map)
         }

@@ -42,7 +42,13 @@ pub(crate) fn choose(wish: Wish, launcher: &Path, home: &Home) -> Result<Acceler
     if std::fs::File::options().read(true).write(true).open("/dev/kvm").is_err() {
         return Ok(Accelerator::Emulation);
     }
-    let node = node(launcher, home, false)?;
+    let node = match node(launcher, home, false) {
+        Ok(node) => node,
+        Err(e) => {
+            tracing::warn!("the guest is emulated: {e}");
+            return Ok(Accelerator::Emulation);
+        }
+    };
     Ok(match node.kvm.verdict {
         Verdict::Full => Accelerator::Kvm,
         Verdict::Limited | Verdict::None => {

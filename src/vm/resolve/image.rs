@@ -137,12 +137,6 @@ impl Images {
         self.open(&Name::Store(local), name)
     }
 
-    /// Looks at an image where it is, without bringing it here.
-    pub(crate) fn look(&self, text: &str) -> Result<Image> {
-        let name = name_of(text)?;
-        self.open(&name, name.clone())
-    }
-
     fn pull(&self, name: &Name, local: &Local) -> Result<()> {
         let found = self.places.find(name)?;
         let goal = self.places.goal(&Name::Store(local.clone()))?;

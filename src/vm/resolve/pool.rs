@@ -18,7 +18,7 @@ use crate::vm::place::{Lock, make};
 use crate::vm::record::{now, write_whole};
 use api::datavolume::{DataVolume, Http};
 use api::launcher::{Format, Source};
-use cdi::convert::{Keep, Request, prepare};
+use cdi::convert::{Keep, Report, Request, prepare};
 use cdi::filter::verify::Digest;
 use cdi::plan::{Output, Wishes};
 use cdi::run::watch::Watch;
@@ -173,11 +173,11 @@ impl Pool<'_> {
             options,
             output: Output::Raw,
             checksum: checksum.map(|text| text.parse::<Digest>()).transpose()?,
-            wishes: Wishes { checksum: checksum.is_some(), preallocate, ..wishes() },
+            wishes: Wishes { checksum: checksum.is_some(), preallocate, resize: wanted, ..wishes() },
             journal_every: Duration::from_secs(5),
         };
         ui::say(&format!("coracle: importing {name} as the disk {claim}"));
-        let report = self.import(request, wanted)?;
+        let report = self.import(request)?;
         let note = Note {
             schema: "coracle.disk/v1".into(),
             from: name,
@@ -189,12 +189,8 @@ impl Pool<'_> {
         Ok(note)
     }
 
-    fn import(&self, request: Request, wanted: Option<u64>) -> Result<cdi::convert::Report> {
-        let with = |resize: Option<u64>| Request {
-            wishes: Wishes { resize, ..request.wishes.clone() },
-            ..request.clone()
-        };
-        let prepared = prepare(with(wanted), self.watch)?;
+    fn import(&self, request: Request) -> Result<Report> {
+        let prepared = prepare(request, self.watch)?;
         let bar = ui::Progress::of(self.watch, self.images.show);
         let report = prepared.run(self.watch);
         drop(bar);

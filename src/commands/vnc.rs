@@ -1,0 +1,74 @@
+//! `coracle vnc`.
+
+use super::machine::MachineArgs;
+use crate::ui;
+use crate::vm::record::write_whole;
+use crate::vm::relay::Relay;
+use cdi::{Error, Result};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Programs that show a screen, and what stands before the port where they are told it.
+const VIEWERS: [(&str, &str); 4] = [
+    ("remote-viewer", "vnc://127.0.0.1:"),
+    ("vncviewer", "127.0.0.1::"),
+    ("gvncviewer", "127.0.0.1::"),
+    ("vinagre", "127.0.0.1::"),
+];
+
+/// Show a machine's screen
+///
+/// Prints an address on this computer, and opens a viewer if one is
+/// installed. The address is there until the viewer is closed, or until
+/// Ctrl-C; only your own programs are let in.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    machine: MachineArgs,
+
+    /// Write the screen to this file (PNG), and leave; - is standard output
+    #[arg(long, value_name = "FILE")]
+    screenshot: Option<PathBuf>,
+
+    /// Listen on this port [default: any]
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    port: u16,
+
+    /// Open no viewer
+    #[arg(long)]
+    no_viewer: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let vm = args.machine.open()?;
+    let client = vm.up()?;
+    if let Some(path) = &args.screenshot {
+        let png = client.bytes("/v1/screenshot")?;
+        return if path.as_os_str() == "-" { ui::raw(&png) } else { write_whole(path, &png) };
+    }
+    let relay = Relay::listen(client, args.port)?;
+    let port = relay.address()?.port();
+    ui::out(&format!("vnc://127.0.0.1:{port}\n"))?;
+    let viewer = if args.no_viewer { None } else { viewer(port) };
+    let Some((mut command, name)) = viewer else {
+        ui::say("coracle: any VNC viewer can show it; Ctrl-C ends this");
+        return relay.serve();
+    };
+    std::thread::spawn(move || relay.serve());
+    let status = command.status().map_err(|e| Error::io(format!("cannot start {name}"), e))?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(Error::failed(format!("{name} ended with {status}"))),
+    }
+}
+
+/// A viewer that is installed; none where there is no screen for it.
+fn viewer(port: u16) -> Option<(Command, &'static str)> {
+    let has_screen = ["WAYLAND_DISPLAY", "DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
+    let path = std::env::var_os("PATH").filter(|_| has_screen)?;
+    let is_there = |name: &str| std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
+    let (name, address) = VIEWERS.into_iter().find(|(name, _)| is_there(name))?;
+    let mut command = Command::new(name);
+    command.arg(format!("{address}{port}"));
+    Some((command, name))
+}
