@@ -17,10 +17,12 @@
 //! The library links no C library: `libvirt.rs` belongs to the program `virt-launcher` alone.
 
 pub mod clock;
+pub mod console;
 pub mod domain;
 pub mod error;
 pub mod hypervisor;
 pub mod root;
+pub mod screen;
 pub mod seed;
 pub mod server;
 pub mod vm;

@@ -16,6 +16,7 @@
 pub mod claim;
 pub mod configmap;
 pub mod datavolume;
+pub mod defaults;
 pub mod fault;
 pub mod launcher;
 pub mod machine;

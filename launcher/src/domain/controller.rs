@@ -2,6 +2,7 @@
 //! drawn, those that are never there too, so that libvirt adds none.
 
 use super::Drawing;
+use super::pci;
 use super::seats::{Seat, has_scsi, has_usb, sata_controllers};
 use super::xml::Element;
 use api::machine::{Bus, Chipset};
@@ -35,9 +36,7 @@ impl Drawing<'_> {
         }
         let built_in = usize::from(self.machine.chipset == Chipset::Q35);
         if built_in == 1 {
-            let address =
-                Element::new("address").at("type", "pci").at("bus", 0).at("slot", "0x1f").at("function", 2);
-            all.push(controller("sata", 0, None).and(address));
+            all.push(controller("sata", 0, None).and(pci::element(pci::on_root(0x1f, 2))));
         }
         for n in 0..sata_controllers(self.machine) {
             all.push(controller("sata", n + built_in, None).with(self.places.element(Seat::Sata(n))));

@@ -15,6 +15,13 @@ impl Drawing<'_> {
         let kind = Element::of("type", "hvm").at("arch", "x86_64").at("machine", &self.machine.machine_type);
         let mut os = Element::new("os").and(kind);
         match self.machine.firmware.boot {
+            Boot::Bios { use_serial: true } if self.machine.serial.is_none() => {
+                let field = "spec.domain.firmware.bootloader.bios.useSerial";
+                return Err(DrawError::refused(
+                    field,
+                    "the machine has no serial console (autoattachSerialConsole)",
+                ));
+            }
             Boot::Bios { use_serial } => {
                 os = os.with(use_serial.then(|| Element::new("bios").at("useserial", "yes")));
             }

@@ -104,13 +104,7 @@ impl Places {
 
     /// The `<address>` of a device, where the machine has it.
     pub(super) fn element(&self, seat: Seat) -> Option<Element> {
-        let PciAddress { domain, bus, slot, function } = self.get(seat)?;
-        let element = Element::new("address")
-            .at("type", "pci")
-            .at("domain", format!("0x{domain:04x}"))
-            .at("bus", format!("0x{bus:02x}"))
-            .at("slot", format!("0x{slot:02x}"))
-            .at("function", format!("0x{function:x}"));
+        let element = element(self.get(seat)?);
         Some(if self.shares_slot(seat) { element.at("multifunction", "on") } else { element })
     }
 
@@ -132,7 +126,18 @@ impl Places {
     }
 }
 
-fn on_root(slot: u8, function: u8) -> PciAddress {
+/// The `<address>` of a place.
+pub(super) fn element(PciAddress { domain, bus, slot, function }: PciAddress) -> Element {
+    Element::new("address")
+        .at("type", "pci")
+        .at("domain", format!("0x{domain:04x}"))
+        .at("bus", format!("0x{bus:02x}"))
+        .at("slot", format!("0x{slot:02x}"))
+        .at("function", format!("0x{function:x}"))
+}
+
+/// A place on the bus that is there without ports.
+pub(super) fn on_root(slot: u8, function: u8) -> PciAddress {
     PciAddress { domain: 0, bus: 0, slot, function }
 }
 

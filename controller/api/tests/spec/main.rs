@@ -1,6 +1,9 @@
 //! The objects and the check, held against `inventory.txt`, a list of fields that does not come from this code.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 mod base;
+mod defaults;
 mod inventory;
 mod judged;
 mod known;

@@ -1,1 +1,324 @@
 //! Each device alone, in all its forms.
+
+use super::fixture::{Fixture, cdrom, cloud_init, container_disk, disk, nic, overlay, raw, tap, user};
+use super::golden;
+use crate::domain::Drawing;
+use crate::domain::beyond::Beyond;
+use crate::domain::error::DrawError;
+use crate::domain::host::Place;
+use crate::domain::xml::Element;
+use api::launcher::{Format, Forward, Link};
+use api::machine::cpu::{Apic, Clock, Feature, Model, Offset, Policy, Timer};
+use api::machine::devices::WatchdogAction;
+use api::machine::network::Dhcp;
+use api::machine::{
+    BlockSize, Boot, Bus, Cache, Chassis, Disk, ErrorPolicy, Input, Interface, Io, IoThreads, Machine, Nic,
+    Panic, Serial, Target, Video, Watchdog,
+};
+
+/// Compares one part of a drawing with `golden/device/NAME.xml`.
+fn device<E: IntoIterator<Item = Element>>(
+    name: &str,
+    fixture: &Fixture,
+    draw: impl FnOnce(&Drawing<'_>, &mut Beyond) -> Result<E, DrawError>,
+) {
+    let drawing = Drawing::begin(&fixture.machine, &fixture.host).unwrap();
+    let mut beyond = Beyond::default();
+    let elements: Vec<_> = draw(&drawing, &mut beyond).unwrap().into_iter().collect();
+    let xml: String =
+        elements.into_iter().chain(beyond.elements()).map(|element| element.write().unwrap()).collect();
+    golden(&format!("device/{name}"), &xml);
+}
+
+fn bare(change: impl FnOnce(&mut Machine)) -> Fixture {
+    Fixture::bare().with(change)
+}
+
+#[test]
+fn memory() {
+    device("memory", &bare(|machine| machine.memory.guest = (64 << 20) + 4096), |drawing, _| {
+        Ok(drawing.memory())
+    });
+    let huge = bare(|machine| machine.memory.hugepage = Some(1 << 30));
+    device("memory-hugepages", &huge, |drawing, _| Ok(drawing.memory()));
+}
+
+#[test]
+fn cpu() {
+    let all = |drawing: &Drawing<'_>, _: &mut Beyond| Ok([drawing.vcpu(), drawing.cpu()]);
+    let model = |model: Model| {
+        bare(|machine| {
+            machine.cpu.model = model;
+            machine.cpu.cores = 2;
+            machine.cpu.features = vec![Feature { name: "vmx".into(), policy: Policy::Disable }];
+        })
+    };
+    device("cpu-host-model-kvm", &model(Model::HostModel).kvm(), all);
+    device("cpu-host-passthrough-kvm", &model(Model::HostPassthrough).kvm(), all);
+    device("cpu-named-kvm", &model(Model::Named("Conroe".into())).kvm(), all);
+    device("cpu-host-model", &model(Model::HostModel), all);
+    device("cpu-host-passthrough", &model(Model::HostPassthrough), all);
+    device("cpu-named", &model(Model::Named("Skylake-Server".into())), all);
+    let more = bare(|machine| {
+        machine.cpu.threads = 2;
+        machine.cpu.max_sockets = Some(4);
+        machine.cpu.model = Model::Named("Nehalem".into());
+        machine.cpu.features = [
+            ("aes", Policy::Force),
+            ("apic", Policy::Require),
+            ("avx", Policy::Optional),
+            ("mpx", Policy::Optional),
+            ("svm", Policy::Forbid),
+        ]
+        .map(|(name, policy)| Feature { name: name.into(), policy })
+        .to_vec();
+    });
+    device("cpu-features", &more, all);
+}
+
+#[test]
+fn os() {
+    let os = |drawing: &Drawing<'_>, _: &mut Beyond| Ok([drawing.os()?, drawing.features()?]);
+    device("os-bios", &bare(|machine| machine.firmware.boot = Boot::Bios { use_serial: true }), os);
+    device("os-efi", &Fixture::bare().efi(false), os);
+    device("os-efi-secure", &Fixture::bare().efi(true), os);
+    device("os-kernel", &Fixture::bare().kernel(), os);
+    device("os-menu", &bare(|machine| machine.start_paused = true), os);
+}
+
+#[test]
+fn features() {
+    let features = bare(|machine| {
+        machine.features.acpi = false;
+        machine.features.apic = Some(Apic { eoi: Some(false) });
+        machine.features.kvm_hidden = Some(true);
+        machine.features.pvspinlock = Some(false);
+        machine.features.smm = Some(true);
+    });
+    device("features", &features, |drawing, _| Ok([drawing.features()?]));
+}
+
+#[test]
+fn clock() {
+    let clock = |offset: Offset| bare(|machine| machine.clock = Some(Clock { offset, timers: Vec::new() }));
+    let draw = |drawing: &Drawing<'_>, _: &mut Beyond| Ok(drawing.clock());
+    device("clock-utc", &clock(Offset::Utc(None)), draw);
+    device("clock-shifted", &clock(Offset::Utc(Some(-60))), draw);
+    device("clock-zone", &clock(Offset::Timezone("Europe/Berlin".into())), draw);
+    let timer = |name, present| Timer { name, present, tick_policy: None, track: None };
+    let timers = bare(|machine| {
+        let timers = vec![
+            timer("hpet", false),
+            timer("hypervclock", false),
+            timer("kvmclock", true),
+            Timer { tick_policy: Some("discard".into()), ..timer("pit", true) },
+            Timer { tick_policy: Some("delay".into()), track: Some("wall".into()), ..timer("rtc", true) },
+        ];
+        machine.clock = Some(Clock { offset: Offset::Utc(None), timers });
+    });
+    device("clock-timers", &timers, draw);
+}
+
+#[test]
+fn sysinfo_and_metadata() {
+    let some = bare(|machine| {
+        machine.uid = Some("0d0a3bd5-6a6b-4b0b-9e6b-1b7c6c1f4b0e".into());
+        machine.firmware.serial = Some("e4686d2c-6e8d-4335-b8fd-81bee22f4814".into());
+        let word = |word: &str| Some(word.to_string());
+        machine.chassis = Chassis {
+            manufacturer: word("one"),
+            version: word("two"),
+            serial: word("three"),
+            asset: word("four"),
+            sku: word("five"),
+        };
+    });
+    device("sysinfo", &some, |drawing, _| Ok([drawing.metadata(), drawing.sysinfo()]));
+}
+
+#[test]
+fn controllers() {
+    let mut full = bare(|machine| {
+        machine.inputs = vec![Input { name: "tablet".into(), virtio: false }];
+        machine.block_multi_queue = true;
+        machine.cpu.cores = 4;
+    });
+    for n in 0..7 {
+        full = full.disk(disk(&format!("d{n}"), Bus::Sata), raw("d"));
+    }
+    full = full.disk(disk("scsi", Bus::Scsi), raw("d"));
+    for n in 0..6 {
+        full = full.nic(nic(&format!("n{n}"), Nic::Virtio), user(n));
+    }
+    device("controllers", &full, |drawing, _| Ok(drawing.controllers()));
+    let least = bare(|machine| machine.no_hotplug = true);
+    device("controllers-least", &least, |drawing, _| Ok(drawing.controllers()));
+}
+
+/// One disk alone.
+fn one_disk(name: &str, disk: Disk, place: Place) {
+    device(name, &Fixture::bare().disk(disk, place), |drawing, beyond| Ok([drawing.disk(0, beyond)?]));
+}
+
+fn file(direct: bool, preallocated: bool) -> Place {
+    Place::File {
+        path: "/vm/disk.img".into(),
+        format: Format::Raw,
+        backing: Vec::new(),
+        direct,
+        preallocated,
+        blocks: Some((512, 4096)),
+    }
+}
+
+fn block() -> Place {
+    Place::Block { path: "/dev/null".into(), blocks: (4096, 4096), direct: true }
+}
+
+#[test]
+fn disks_and_what_they_are_taken_for() {
+    one_disk("disk", disk("root", Bus::Virtio), raw("root"));
+    one_disk("disk-image", container_disk("root", Bus::Virtio), overlay("root"));
+    one_disk("disk-seed", cloud_init("seed", Bus::Sata), raw("seed"));
+    one_disk(
+        "disk-scsi",
+        Disk { readonly: true, serial: Some("a-1".into()), ..disk("root", Bus::Scsi) },
+        raw("root"),
+    );
+    one_disk("disk-usb", disk("stick", Bus::Usb), raw("stick"));
+    one_disk("disk-block", disk("root", Bus::Virtio), block());
+    one_disk("lun", Disk { target: Target::Lun, ..disk("lun", Bus::Scsi) }, block());
+    one_disk("cdrom", cdrom("iso", Bus::Sata), raw("iso"));
+    one_disk(
+        "cdrom-empty",
+        Disk { target: Target::CdRom { open: true }, ..cdrom("iso", Bus::Scsi) },
+        Place::Nothing,
+    );
+    one_disk("disk-shareable", Disk { shareable: true, ..disk("root", Bus::Virtio) }, raw("root"));
+}
+
+#[test]
+fn disks_and_how_they_are_read_and_written() {
+    let virtio = || disk("root", Bus::Virtio);
+    one_disk("disk-direct", virtio(), file(true, false));
+    one_disk("disk-preallocated", virtio(), file(true, true));
+    one_disk("disk-cached", Disk { cache: Some(Cache::WriteBack), ..virtio() }, file(true, true));
+    one_disk("disk-native", Disk { io: Some(Io::Native), ..virtio() }, file(true, false));
+    one_disk("disk-threads", Disk { io: Some(Io::Threads), ..virtio() }, block());
+    one_disk("disk-ignore", Disk { error_policy: ErrorPolicy::Ignore, ..virtio() }, raw("root"));
+    one_disk("disk-report", Disk { error_policy: ErrorPolicy::Report, ..virtio() }, raw("root"));
+    one_disk("disk-enospace", Disk { error_policy: ErrorPolicy::EnoSpace, ..virtio() }, raw("root"));
+    one_disk("disk-match", Disk { block_size: Some(BlockSize::MatchVolume), ..virtio() }, file(false, false));
+    let custom = BlockSize::Custom { logical: 512, physical: 4096, discard_granularity: Some(4096) };
+    one_disk("disk-blocks", Disk { block_size: Some(custom), ..virtio() }, raw("root"));
+}
+
+#[test]
+fn threads() {
+    let names = ["a", "b", "c"];
+    let disks = |policy: IoThreads| {
+        let mut fixture = bare(|machine| machine.io_threads = policy);
+        for name in names {
+            fixture = fixture.disk(disk(name, Bus::Virtio), raw(name));
+        }
+        fixture.with(|machine| machine.disks[1].dedicated_io_thread = true)
+    };
+    for (name, policy) in [
+        ("default", IoThreads::Default),
+        ("shared", IoThreads::Shared),
+        ("auto", IoThreads::Auto),
+        ("pool", IoThreads::Pool(3)),
+    ] {
+        device(&format!("threads-{name}"), &disks(policy), |drawing, beyond| {
+            let mut elements: Vec<_> = drawing.threads.element().into_iter().collect();
+            for position in 0..names.len() {
+                elements.push(drawing.disk(position, beyond)?);
+            }
+            Ok(elements)
+        });
+    }
+}
+
+/// One interface alone.
+fn one_nic(name: &str, nic: Interface, link: Link) {
+    let fixture = bare(|machine| {
+        machine.network_multi_queue = true;
+        machine.cpu.cores = 4;
+    });
+    device(name, &fixture.nic(nic, link), |drawing, beyond| drawing.interface(0, beyond));
+}
+
+#[test]
+fn interfaces() {
+    let plain = || nic("default", Nic::Virtio);
+    one_nic("interface-tap", plain(), tap(0));
+    let down =
+        Interface { up: false, boot_order: Some(1), acpi_index: Some(3), ..nic("default", Nic::E1000e) };
+    one_nic("interface-tap-down", down, tap(0));
+    one_nic("interface-user", plain(), user(0));
+    let forward = |protocol: &str, port, guest_port| Forward {
+        protocol: protocol.into(),
+        address: "127.0.0.1".into(),
+        port,
+        guest_port,
+    };
+    let link = Link::User {
+        mac: "02:00:00:00:00:01".into(),
+        cidr: Some("192.168.77.0/26".into()),
+        forwards: vec![forward("tcp", 2222, 22), forward("udp", 5353, 53)],
+        isolated: true,
+    };
+    let dhcp = Dhcp { boot_file: Some("a,b".into()), tftp_server: Some("tftp".into()), ..Dhcp::default() };
+    let all = Interface {
+        boot_order: Some(1),
+        acpi_index: Some(3),
+        dhcp: Some(dhcp),
+        ..nic("default", Nic::E1000)
+    };
+    one_nic("interface-user-all", all, link);
+}
+
+#[test]
+fn serial_and_channel() {
+    let draw = |drawing: &Drawing<'_>, _: &mut Beyond| drawing.serial();
+    device("serial", &Fixture::bare(), draw);
+    device("serial-unlogged", &bare(|machine| machine.serial = Some(Serial { log: false })), draw);
+    device("channel", &Fixture::bare(), |drawing, _| Ok([drawing.channel()?]));
+}
+
+#[test]
+fn video() {
+    let draw = |drawing: &Drawing<'_>, _: &mut Beyond| drawing.video();
+    device("video", &Fixture::bare().screen(), draw);
+    device("video-efi", &Fixture::bare().screen().efi(false), draw);
+    for model in ["virtio", "cirrus", "ramfb"] {
+        let fixture = bare(|machine| machine.video = Some(Video::Model(model.into())));
+        device(&format!("video-{model}"), &fixture, draw);
+    }
+}
+
+#[test]
+fn the_smaller_ones() {
+    device("rng", &bare(|machine| machine.rng = true), |drawing, _| Ok(drawing.rng()));
+    device("balloon", &Fixture::bare(), |drawing, _| Ok([drawing.balloon()]));
+    device("balloon-none", &bare(|machine| machine.balloon = false), |drawing, _| Ok([drawing.balloon()]));
+    let actions = [
+        ("poweroff", WatchdogAction::Poweroff),
+        ("reset", WatchdogAction::Reset),
+        ("shutdown", WatchdogAction::Shutdown),
+    ];
+    for (name, action) in actions {
+        let dog = bare(|machine| machine.watchdog = Some(Watchdog { name: "dog".into(), action }));
+        device(&format!("watchdog-{name}"), &dog, |drawing, _| Ok(drawing.watchdog()));
+    }
+    let input = |name: &str, virtio| Input { name: name.into(), virtio };
+    let inputs = bare(|machine| {
+        machine.inputs =
+            vec![input("one", false), input("two", true), input("three", false), input("four", true)];
+    });
+    device("inputs", &inputs, |drawing, _| drawing.inputs());
+    let panics = |panics: &[Panic]| bare(|machine| machine.panics = panics.to_vec());
+    let draw = |drawing: &Drawing<'_>, beyond: &mut Beyond| drawing.panics(beyond);
+    device("panic", &panics(&[Panic::Isa, Panic::Pvpanic]), draw);
+    device("panic-hyperv-kvm", &panics(&[Panic::Hyperv]).kvm(), draw);
+}

@@ -5,7 +5,7 @@ use crate::domain::host::Place;
 use crate::domain::{draw, draw_disk};
 use api::launcher::{Format, Link};
 use api::machine::network::Network;
-use api::machine::{Bus, Cache, Disk, Io, Nic, Panic, PciAddress, Target};
+use api::machine::{Boot, Bus, Cache, Disk, Io, Nic, Panic, PciAddress, Target};
 
 fn pci(bus: u8, slot: u8, function: u8) -> Option<PciAddress> {
     Some(PciAddress { domain: 0, bus, slot, function })
@@ -109,6 +109,15 @@ fn what_a_network_in_user_space_cannot_do() {
 fn what_the_accelerator_and_the_board_cannot_do() {
     let panic = Fixture::bare().with(|machine| machine.panics = vec![Panic::Isa, Panic::Hyperv]).refusal();
     assert!(panic.starts_with("spec.domain.devices.panicDevices[1].model: "), "{panic}");
+    let serial = Fixture::bare().with(|machine| {
+        machine.serial = None;
+        machine.firmware.boot = Boot::Bios { use_serial: true };
+    });
+    assert!(
+        serial.refusal().starts_with("spec.domain.firmware.bootloader.bios.useSerial: "),
+        "{}",
+        serial.refusal()
+    );
     let secure = Fixture::bare().efi(true).i440fx().refusal();
     assert!(secure.starts_with("spec.domain.firmware.bootloader.efi.secureBoot: "), "{secure}");
     let smm = Fixture::bare().efi(true).with(|machine| machine.features.smm = Some(false)).refusal();

@@ -1,0 +1,96 @@
+//! Switches and timers that are there without saying more, and what some of them need.
+
+use crate::vmi::{Domain, FeatureState, Hyperv};
+
+/// How often a lock is tried before the host is told.
+const SPINLOCKS: u32 = 4096;
+
+pub(super) fn features(domain: &mut Domain, architecture: &str) {
+    if architecture == "s390x" {
+        let acpi = &mut domain.features.get_or_insert_default().acpi;
+        acpi.get_or_insert_with(|| FeatureState { enabled: Some(false), ..FeatureState::default() });
+    }
+    if let Some(features) = &mut domain.features {
+        on(&mut features.acpi);
+        on(&mut features.smm);
+        on(&mut features.pvspinlock);
+        if let Some(apic) = &mut features.apic {
+            apic.enabled.get_or_insert(true);
+        }
+        if let Some(passthrough) = &mut features.hyperv_passthrough {
+            passthrough.enabled.get_or_insert(true);
+        }
+        if let Some(hyperv) = &mut features.hyperv {
+            enlightenments(hyperv);
+        }
+    }
+    if let Some(timers) = domain.clock.as_mut().and_then(|clock| clock.timer.as_mut()) {
+        let present = [
+            timers.hpet.as_mut().map(|timer| &mut timer.present),
+            timers.kvm.as_mut().map(|timer| &mut timer.present),
+            timers.pit.as_mut().map(|timer| &mut timer.present),
+            timers.rtc.as_mut().map(|timer| &mut timer.present),
+            timers.hyperv.as_mut().map(|timer| &mut timer.present),
+        ];
+        for present in present.into_iter().flatten() {
+            present.get_or_insert(true);
+        }
+    }
+}
+
+/// A switch that is there is on.
+fn on(state: &mut Option<FeatureState>) {
+    if let Some(state) = state {
+        state.enabled.get_or_insert(true);
+    }
+}
+
+/// Puts a switch there and on, unless it says something.
+fn needs(state: &mut Option<FeatureState>) {
+    state.get_or_insert_default().enabled.get_or_insert(true);
+}
+
+fn enlightenments(hyperv: &mut Hyperv) {
+    let is_on =
+        |state: &Option<FeatureState>| state.as_ref().is_some_and(|state| state.enabled != Some(false));
+    if hyperv.synictimer.as_ref().is_some_and(|timer| timer.enabled != Some(false)) {
+        needs(&mut hyperv.synic);
+    }
+    let flushes = hyperv.tlbflush.as_ref().is_some_and(|flush| flush.enabled != Some(false));
+    if is_on(&hyperv.synic) || is_on(&hyperv.ipi) || flushes {
+        needs(&mut hyperv.vpindex);
+    }
+    if is_on(&hyperv.evmcs) {
+        needs(&mut hyperv.vapic);
+    }
+    for state in [
+        &mut hyperv.relaxed,
+        &mut hyperv.vapic,
+        &mut hyperv.vpindex,
+        &mut hyperv.runtime,
+        &mut hyperv.synic,
+        &mut hyperv.reset,
+        &mut hyperv.frequencies,
+        &mut hyperv.reenlightenment,
+        &mut hyperv.ipi,
+        &mut hyperv.evmcs,
+    ] {
+        on(state);
+    }
+    if let Some(spinlocks) = &mut hyperv.spinlocks {
+        spinlocks.enabled.get_or_insert(true);
+        spinlocks.spinlocks.get_or_insert(SPINLOCKS);
+    }
+    if let Some(vendor) = &mut hyperv.vendorid {
+        vendor.enabled.get_or_insert(true);
+    }
+    if let Some(timer) = &mut hyperv.synictimer {
+        timer.enabled.get_or_insert(true);
+        on(&mut timer.direct);
+    }
+    if let Some(flush) = &mut hyperv.tlbflush {
+        flush.enabled.get_or_insert(true);
+        on(&mut flush.direct);
+        on(&mut flush.extended);
+    }
+}

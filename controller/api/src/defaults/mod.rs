@@ -1,0 +1,198 @@
+//! What an object says that leaves something open.
+//!
+//! ```text
+//! VirtualMachine ─ machine ─► its template        on create and update
+//!        │ instance
+//!        ▼
+//! VirtualMachineInstance ─ apply ─► complete      on create; by `coracle run` and by the admission
+//! ```
+//!
+//! Pure: no clock, no randomness; what is random or configured is [`Given`]. What is said already stays; twice is the same
+//! as once.
+
+mod features;
+mod hardware;
+
+use crate::vm::VirtualMachine;
+use crate::vmi::{self, EvictionStrategy, Interface, Network, Phase, Probe, VirtualMachineInstance};
+
+/// What the defaults cannot know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// A new uuid.
+    pub uuid: String,
+    /// A new serial number; only a VirtualMachine is given one.
+    pub serial: Option<String>,
+    /// The architecture of the host or the cluster.
+    pub architecture: String,
+    /// The machine type; else that of the architecture.
+    pub machine_type: Option<String>,
+    /// The model of the processors; else that of the architecture.
+    pub cpu_model: Option<String>,
+    /// How the interface on the pod's network is bound.
+    pub binding: Binding,
+    /// What happens when a node is emptied.
+    pub eviction_strategy: Option<EvictionStrategy>,
+    /// How many times the sockets there may be one day; else only those that there are. (Memory that comes later is not
+    /// supported yet, so none is promised.)
+    pub socket_ratio: Option<u32>,
+}
+
+/// How the interface on the pod's network is bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Binding {
+    /// On a bridge.
+    Bridge,
+    /// Behind the pod's address.
+    Masquerade,
+}
+
+impl Given {
+    /// What a cluster gives that nobody has configured, with a new uuid.
+    pub fn new(uuid: impl Into<String>) -> Given {
+        Given {
+            uuid: uuid.into(),
+            serial: None,
+            architecture: "amd64".to_owned(),
+            machine_type: None,
+            cpu_model: None,
+            binding: Binding::Bridge,
+            eviction_strategy: None,
+            socket_ratio: None,
+        }
+    }
+}
+
+/// The annotation that says how a machine's PCI bus is laid out.
+const PCI_TOPOLOGY: (&str, &str) = ("kubevirt.io/pci-topology-version", "v3");
+/// Who must agree before an instance is gone.
+const FINALIZER: &str = "kubevirt.io/foregroundDeleteVirtualMachine";
+/// The user that a launcher runs as.
+const RUNTIME_USER: u64 = 107;
+/// The name of the interface and of the network that nobody named.
+const POD: &str = "default";
+
+/// Completes an instance.
+pub fn apply(vmi: &mut VirtualMachineInstance, given: &Given) {
+    let spec = &mut vmi.spec;
+    let architecture = fill(&mut spec.architecture, &given.architecture).clone();
+    if spec.eviction_strategy.is_none() {
+        spec.eviction_strategy.clone_from(&given.eviction_strategy);
+    }
+    networks(spec, given.binding);
+    for probe in [&mut spec.liveness_probe, &mut spec.readiness_probe].into_iter().flatten() {
+        times(probe);
+    }
+    hardware::volumes(spec, &architecture);
+    hardware::domain(&mut spec.domain, &architecture, given);
+    features::features(&mut spec.domain, &architecture);
+
+    if !vmi.metadata.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+        vmi.metadata.finalizers.push(FINALIZER.to_owned());
+    }
+    status(vmi);
+}
+
+/// Completes what a machine says of its instances.
+pub fn machine(vm: &mut VirtualMachine, given: &Given) {
+    if let Some(instancetype) = &mut vm.spec.instancetype {
+        instancetype.kind.get_or_insert_with(|| "VirtualMachineClusterInstancetype".to_owned());
+    }
+    if let Some(preference) = &mut vm.spec.preference {
+        preference.kind.get_or_insert_with(|| "VirtualMachineClusterPreference".to_owned());
+    }
+    let Some(template) = &mut vm.spec.template else {
+        return;
+    };
+    let architecture = fill(&mut template.spec.architecture, &given.architecture).clone();
+    hardware::machine_type(&mut template.spec.domain, &architecture, given);
+    let firmware = template.spec.domain.firmware.get_or_insert_default();
+    fill(&mut firmware.uuid, &given.uuid);
+    if let Some(serial) = &given.serial {
+        fill(&mut firmware.serial, serial);
+    }
+    let annotations = &mut template.metadata.get_or_insert_default().annotations;
+    annotations.entry(PCI_TOPOLOGY.0.to_owned()).or_insert_with(|| PCI_TOPOLOGY.1.to_owned());
+}
+
+/// The instance that a machine asks for, as it stands; nothing without a template.
+pub fn instance(vm: &VirtualMachine) -> Option<VirtualMachineInstance> {
+    let template = vm.spec.template.as_ref()?;
+    let mut metadata = template.metadata.clone().unwrap_or_default();
+    metadata.name.clone_from(&vm.metadata.name);
+    metadata.namespace.clone_from(&vm.metadata.namespace);
+    Some(VirtualMachineInstance {
+        api_version: Some(crate::vm::API_VERSION.to_owned()),
+        kind: Some("VirtualMachineInstance".to_owned()),
+        metadata,
+        spec: template.spec.clone(),
+        ..VirtualMachineInstance::default()
+    })
+}
+
+/// Puts a text where there is none, and tells what is there then.
+fn fill<'a>(field: &'a mut Option<String>, text: &str) -> &'a mut String {
+    if field.as_ref().is_some_and(String::is_empty) {
+        *field = None;
+    }
+    field.get_or_insert_with(|| text.to_owned())
+}
+
+fn networks(spec: &mut vmi::Spec, binding: Binding) {
+    let devices = &mut spec.domain.devices;
+    if devices.autoattach_pod_interface == Some(false)
+        || !spec.networks.is_empty()
+        || !devices.interfaces.is_empty()
+    {
+        return;
+    }
+    let mut interface = Interface { name: POD.to_owned(), ..Interface::default() };
+    match binding {
+        Binding::Bridge => interface.bridge = Some(Default::default()),
+        Binding::Masquerade => interface.masquerade = Some(Default::default()),
+    }
+    devices.interfaces.push(interface);
+    spec.networks.push(Network { name: POD.to_owned(), pod: Some(Default::default()), ..Network::default() });
+}
+
+fn times(probe: &mut Probe) {
+    let fields = [
+        (&mut probe.timeout_seconds, 1),
+        (&mut probe.period_seconds, 10),
+        (&mut probe.success_threshold, 1),
+        (&mut probe.failure_threshold, 3),
+    ];
+    for (field, value) in fields {
+        // Nothing is what a Go client writes for not said.
+        if field.is_none_or(|value| value == 0) {
+            *field = Some(value);
+        }
+    }
+}
+
+/// What can be said of it before it has begun.
+fn status(vmi: &mut VirtualMachineInstance) {
+    if vmi.status.is_some() {
+        return;
+    }
+    let domain = &vmi.spec.domain;
+    let guest = domain.memory.as_ref().and_then(|memory| memory.guest.clone());
+    let (sockets, cores, threads) = crate::machine::topology(domain);
+    vmi.status = Some(vmi::Status {
+        phase: Some(Phase::Pending),
+        runtime_user: RUNTIME_USER,
+        current_cpu_topology: Some(vmi::CpuTopology {
+            cores: Some(cores),
+            sockets: Some(sockets),
+            threads: Some(threads),
+            ..vmi::CpuTopology::default()
+        }),
+        memory: guest.map(|guest| vmi::MemoryStatus {
+            guest_at_boot: Some(guest.clone()),
+            guest_current: Some(guest.clone()),
+            guest_requested: Some(guest),
+            ..vmi::MemoryStatus::default()
+        }),
+        ..vmi::Status::default()
+    });
+}

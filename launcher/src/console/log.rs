@@ -1,0 +1,276 @@
+//! QEMU's own log of the serial line, kept small. QEMU only ever appends to it, and does so without us too: the log
+//! survives the launcher.
+//!
+//! ```text
+//!  over the limit:   [ 0 ………………………… aligned ·· end ]  LOG
+//!                      └── the last of it ──► LOG.old (whole, then renamed)
+//!                    the front is cut off:    [ ·· end ]  LOG, and QEMU goes on appending
+//! ```
+//!
+//! Where the file system can cut the front off a file (ext4, xfs), not a byte is lost: what stands in `LOG.old` and then
+//! in `LOG` is the line without a gap, though a line of text may begin in one and end in the other. Where it cannot, the
+//! log is emptied after it was copied, and what QEMU writes in the instant between the last look and the emptying is lost;
+//! [`Trimmed::lost`] says how much was seen to go. A log that had grown beyond the limit twice over, because no launcher
+//! was there, keeps its last part, with a line that says how much is gone.
+
+use crate::error::{Error, Result};
+use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// The limit where nothing else is said: 4 MiB.
+pub const LIMIT: u64 = 4 << 20;
+
+/// A log that QEMU appends to.
+#[derive(Clone, Debug)]
+pub struct Log {
+    path: PathBuf,
+    limit: u64,
+}
+
+/// What was done to a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trimmed {
+    /// So many bytes are in the old file now.
+    pub moved: u64,
+    /// So many are gone.
+    pub lost: u64,
+}
+
+impl Log {
+    /// A log of at most `limit` bytes, and as many in an old file beside it.
+    pub fn new(path: PathBuf, limit: u64) -> Log {
+        Log { path, limit: limit.max(64 << 10) }
+    }
+
+    /// The limit.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Where the older part is, if there is one.
+    pub fn old(&self) -> PathBuf {
+        with(&self.path, ".old")
+    }
+
+    /// Makes an empty log for its owner where there is none, so that it can be followed before QEMU starts.
+    pub fn create(&self) -> Result<()> {
+        let open = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path);
+        open.map(drop).map_err(|e| Error::io(format!("cannot make the log {}", self.path.display()), e))
+    }
+
+    /// Moves what is there to the old file, where it is more than the limit. No log is nothing to do.
+    pub fn trim(&self) -> Result<Trimmed> {
+        let cannot = |e: io::Error| Error::io(format!("cannot trim the log {}", self.path.display()), e);
+        let log = match OpenOptions::new().read(true).write(true).open(&self.path) {
+            Ok(log) => log,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Trimmed::default()),
+            Err(e) => return Err(cannot(e)),
+        };
+        if log.metadata().map_err(cannot)?.size() <= self.limit {
+            return Ok(Trimmed::default());
+        }
+        match rustix::fs::flock(&log, FlockOperation::NonBlockingLockExclusive) {
+            // Another launcher that looks after the same machine is at it.
+            Err(Errno::WOULDBLOCK) => return Ok(Trimmed::default()),
+            done => done.map_err(|e| cannot(e.into()))?,
+        }
+        self.move_away(&log).map_err(cannot)
+    }
+
+    fn move_away(&self, log: &File) -> io::Result<Trimmed> {
+        let meta = log.metadata()?;
+        // The part that is cut off is whole blocks, and not all of the file.
+        let block = meta.blksize().max(4096);
+        let aligned = meta.size().saturating_sub(1) / block * block;
+        let from = aligned.saturating_sub(self.limit);
+
+        let partial = with(&self.path, ".old.partial");
+        let mut old =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
+        if from > 0 {
+            old.write_all(super::seat::marker(&format!("{from} bytes lost")).as_bytes())?;
+        }
+        copy(log, from, aligned, &mut old)?;
+        fs::rename(&partial, self.old())?;
+
+        match rustix::fs::fallocate(log, FallocateFlags::COLLAPSE_RANGE, 0, aligned) {
+            Ok(()) => Ok(Trimmed { moved: aligned - from, lost: from }),
+            Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS | Errno::PERM) => {
+                let (copied, gone) = empty(log, aligned, &mut old)?;
+                Ok(Trimmed { moved: copied - from, lost: from + gone })
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+/// Copies what has come since `from`, until nothing more comes, and empties the log. Gives up to where it was copied, and
+/// how much was seen to be gone.
+fn empty(log: &File, mut from: u64, old: &mut File) -> io::Result<(u64, u64)> {
+    // A guest that never pauses is not waited for.
+    for _ in 0..8 {
+        let end = log.metadata()?.size();
+        if end == from {
+            break;
+        }
+        copy(log, from, end, old)?;
+        from = end;
+    }
+    let end = log.metadata()?.size();
+    log.set_len(0)?;
+    Ok((from, end.saturating_sub(from)))
+}
+
+fn copy(log: &File, from: u64, to: u64, old: &mut File) -> io::Result<()> {
+    let mut reader = At { file: log, at: from }.take(to - from);
+    io::copy(&mut reader, old).map(drop)
+}
+
+/// Reads a file from a place on, whatever its own position.
+struct At<'a> {
+    file: &'a File,
+    at: u64,
+}
+
+impl Read for At<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let size = self.file.read_at(buffer, self.at)?;
+        self.at += size as u64;
+        Ok(size)
+    }
+}
+
+fn with(path: &Path, ending: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(ending);
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use tempfile::TempDir;
+
+    const LIMIT: u64 = 64 << 10;
+
+    fn log(dir: &TempDir) -> Log {
+        Log::new(dir.path().join("serial.log"), LIMIT)
+    }
+
+    fn append(log: &Log, bytes: &[u8]) {
+        OpenOptions::new().append(true).open(&log.path).unwrap().write_all(bytes).unwrap();
+    }
+
+    fn bytes(size: usize) -> Vec<u8> {
+        (0..size).map(|i| (i * 7 / 5) as u8).collect()
+    }
+
+    #[test]
+    fn a_small_log_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = log(&dir);
+        assert_eq!(log.trim().unwrap(), Trimmed::default());
+        log.create().unwrap();
+        append(&log, &bytes(LIMIT as usize));
+        log.create().unwrap();
+        assert_eq!(log.trim().unwrap(), Trimmed::default());
+        assert_eq!(fs::read(&log.path).unwrap(), bytes(LIMIT as usize));
+        assert!(!log.old().exists());
+        assert_eq!(fs::metadata(&log.path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    /// In a folder that can cut a front off, and in one (tmpfs) that cannot.
+    fn folders() -> [TempDir; 2] {
+        [tempfile::tempdir().unwrap(), tempfile::tempdir_in("/dev/shm").unwrap()]
+    }
+
+    #[test]
+    fn a_large_log_is_moved_without_a_gap() {
+        for dir in folders() {
+            let log = log(&dir);
+            log.create().unwrap();
+            let all = bytes(LIMIT as usize + 777);
+            append(&log, &all);
+            let trimmed = log.trim().unwrap();
+            assert_eq!(trimmed.lost, 0);
+            append(&log, b"more");
+            let both = [fs::read(log.old()).unwrap(), fs::read(&log.path).unwrap()].concat();
+            assert_eq!(both, [&all[..], b"more"].concat());
+            assert!(trimmed.moved >= LIMIT - 4096);
+        }
+    }
+
+    #[test]
+    fn a_huge_log_keeps_its_end() {
+        for dir in folders() {
+            let log = log(&dir);
+            log.create().unwrap();
+            let all = bytes(10 * LIMIT as usize);
+            append(&log, &all);
+            let lost = log.trim().unwrap().lost;
+            let both = [fs::read(log.old()).unwrap(), fs::read(&log.path).unwrap()].concat();
+            let marker = format!("\r\n[… {lost} bytes lost …]\r\n").into_bytes();
+            assert_eq!(both, [&marker[..], &all[lost as usize..]].concat());
+            assert!(both.len() as u64 <= LIMIT + 2 * 4096 + 64, "{}", both.len());
+        }
+    }
+
+    /// A writer that never pauses, as QEMU writes. Where a front can be cut off, all it wrote is in the pieces or was
+    /// counted as lost; where not, each piece is a part of what it wrote, in order.
+    #[test]
+    fn a_writer_notices_nothing() {
+        for dir in folders() {
+            let log = log(&dir);
+            log.create().unwrap();
+            let stop = AtomicBool::new(false);
+            let mut pieces = Vec::new();
+            let written = std::thread::scope(|scope| {
+                let writer = scope.spawn(|| {
+                    let mut out = OpenOptions::new().append(true).open(&log.path).unwrap();
+                    let mut written = String::new();
+                    for number in 0.. {
+                        if stop.load(Ordering::Relaxed) {
+                            break;
+                        }
+                        let line = format!("line {number}\n");
+                        out.write_all(line.as_bytes()).unwrap();
+                        written += &line;
+                    }
+                    written
+                });
+                while pieces.len() < 20 {
+                    let trimmed = log.trim().unwrap();
+                    if trimmed.moved > 0 {
+                        pieces.push((trimmed.lost, fs::read_to_string(log.old()).unwrap()));
+                    }
+                }
+                stop.store(true, Ordering::Relaxed);
+                writer.join().unwrap()
+            });
+            pieces.push((0, fs::read_to_string(&log.path).unwrap()));
+            let is_exact = cuts_fronts(&dir);
+            let mut at = 0;
+            for (lost, piece) in pieces {
+                let piece = piece.rsplit_once("…]\r\n").map_or(piece.as_str(), |(_, piece)| piece);
+                at +=
+                    if is_exact { lost as usize } else { written[at..].find(piece).expect("a piece of it") };
+                assert!(written[at..].starts_with(piece), "not what was written at {at}");
+                at += piece.len();
+            }
+            assert!(!is_exact || at == written.len(), "the end is missing");
+        }
+    }
+
+    fn cuts_fronts(dir: &TempDir) -> bool {
+        let file = File::create(dir.path().join("probe")).unwrap();
+        file.set_len(3 * 4096).unwrap();
+        rustix::fs::fallocate(&file, FallocateFlags::COLLAPSE_RANGE, 0, 4096).is_ok()
+    }
+}

@@ -1,0 +1,137 @@
+//! The serial console: one line to QEMU, many people who read it, one who types.
+//!
+//! ```text
+//!            socket                    ring (256 KiB)                       streams
+//!  QEMU ───────────────► pump ──────► [······last screen·] ──► seat ──────► reader
+//!    ▲                    │ ▲                              ├─► seat ──────► reader
+//!    │   at most 64 KiB   │ │ waits 20 ms at most          └─► seat ──────► reader and writer
+//!    └──────── queue ◄────┼─┴──────────────────────────────────  │
+//!                         │                                      │
+//!  QEMU ──► its own log ◄─┘ trimmed when it grows (log.rs)       └─ what the one writer types
+//! ```
+//!
+//! - **A new reader** is first given the last screen.
+//! - **A slow reader never blocks QEMU.** The pump waits for whoever is about to lose bytes, for 20 ms a ringful, all
+//!   waits together. Who has not made room by then loses the oldest bytes, is told how many (`[… N bytes lost …]`), and is
+//!   not waited for again until it has caught up or read a ringful. So a reader of 13 MB/s or more loses nothing, one that
+//!   has stopped costs 20 ms once, and no readers, however many and hostile, hold the line below 13 MB/s: more than any
+//!   serial port has.
+//! - **One writer.** A second is refused, or takes over, and then the first is told. What is typed while there is no QEMU
+//!   is dropped: it was not meant for the next machine. A QEMU that does not read stops the writer, and nobody else.
+//! - **QEMU may come and go**; the relay looks for it again, at least once a second. While nobody listens, QEMU drops what
+//!   the guest says, but for its own log.
+//! - A client that closes its side has left. When the relay ends, each reader is given the rest first.
+//!
+//! Called by `server`, which reserves a [`Seat`] before it lets a stream leave HTTP.
+
+pub mod log;
+mod pump;
+mod replay;
+mod ring;
+mod seat;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use seat::{Left, Seat};
+pub use state::{Begin, Mode, Status};
+
+use crate::error::{Error, Result};
+use log::Log;
+use state::Shared;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinHandle;
+
+/// How long the last bytes of a QEMU that is ending may take.
+const REST: Duration = Duration::from_secs(1);
+
+/// What may be chosen of a relay.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// So many of the last bytes are kept for readers, at least 4 KiB.
+    pub ring: usize,
+    /// So many clients at once.
+    pub clients: usize,
+    /// So long the line waits for readers that are about to lose bytes, for each ringful.
+    pub patience: Duration,
+    /// QEMU's own log of the line, to be kept small.
+    pub log: Option<Log>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { ring: 256 << 10, clients: 32, patience: Duration::from_millis(20), log: None }
+    }
+}
+
+/// A relay. Its clones are the same relay, and it ends with the last of them.
+#[derive(Clone, Debug)]
+pub struct Relay {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    shared: Arc<Shared>,
+    task: JoinHandle<()>,
+}
+
+impl Relay {
+    /// Begins to look for QEMU at `socket`. Called inside a runtime of tokio.
+    pub fn start(socket: PathBuf, options: Options) -> Result<Relay> {
+        check_socket(&socket)?;
+        let (shared, input) = Shared::new(&options);
+        let shared = Arc::new(shared);
+        let task = tokio::spawn(pump::run(Arc::clone(&shared), socket, input, options.log));
+        Ok(Relay { inner: Arc::new(Inner { shared, task }) })
+    }
+
+    /// Keeps a place for a client, or says why there is none: for a server that must answer before it gives its stream.
+    pub fn reserve(&self, mode: Mode, from: Begin) -> Result<Seat> {
+        Seat::reserve(Arc::clone(&self.inner.shared), mode, from)
+    }
+
+    /// Serves a client until it leaves or the relay ends. It is first given the last screen.
+    pub async fn attach<S: AsyncRead + AsyncWrite + Unpin + Send>(
+        &self,
+        stream: S,
+        mode: Mode,
+    ) -> Result<Left> {
+        Ok(self.reserve(mode, Begin::Screen)?.serve(stream).await)
+    }
+
+    /// How it is.
+    pub fn status(&self) -> Status {
+        self.inner.shared.status()
+    }
+
+    /// Ends: takes what QEMU still has to say (it is expected to be ending too), gives it to all readers, closes them.
+    pub async fn finish(&self) {
+        self.inner.shared.end();
+        let _ = tokio::time::timeout(REST, self.inner.shared.wait_for_the_end()).await;
+        self.inner.task.abort();
+        self.inner.shared.finished();
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.task.abort();
+        self.shared.finished();
+    }
+}
+
+/// The kernel has room for 107 bytes.
+pub(crate) fn check_socket(path: &Path) -> Result<()> {
+    let length = path.as_os_str().len();
+    if length > 107 {
+        return Err(Error::refused(format!(
+            "the path of the socket {} has {length} bytes, and a socket's path may have 107; choose a shorter folder",
+            path.display()
+        )));
+    }
+    Ok(())
+}

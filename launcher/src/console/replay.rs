@@ -1,0 +1,62 @@
+//! Where the last screen begins in the last bytes of a line.
+//!
+//! A terminal is a program, and we do not run it: what follows the last time the screen was cleared, or the last lines
+//! that fill a screen, whichever is less, looks right on any terminal.
+
+/// The lines of a tall screen.
+const LINES: usize = 60;
+/// What clears a screen, or leaves it for another: reset, erase all, home and erase, the alternate screen.
+const CLEARING: &[&[u8]] = &[b"\x1bc", b"\x1b[2J", b"\x1b[H\x1b[J", b"\x1b[?1049h"];
+
+/// The offset of the last screen in `tail`. `whole` says that `tail` is all that was ever said: it then begins nothing
+/// in the middle.
+pub(super) fn screen(tail: &[u8], whole: bool) -> usize {
+    let cleared = CLEARING.iter().filter_map(|mark| last(tail, mark)).max();
+    let mut lines = tail.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+    // The one line that is being written has no end yet.
+    let full = lines.nth(LINES - 1);
+    let first = || {
+        let first = tail.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        if whole || first == tail.len() { 0 } else { first }
+    };
+    cleared.max(full).unwrap_or_else(first)
+}
+
+fn last(tail: &[u8], mark: &[u8]) -> Option<usize> {
+    tail.windows(mark.len()).rposition(|window| window == mark)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(tail: &str, whole: bool) -> &str {
+        &tail[screen(tail.as_bytes(), whole)..]
+    }
+
+    #[test]
+    fn after_the_last_clearing() {
+        assert_eq!(shown("old\n\x1b[2J\x1b[Hnew\nmore", true), "\x1b[2J\x1b[Hnew\nmore");
+        assert_eq!(shown("\x1b[2Ja\x1bcb", true), "\x1bcb");
+        assert_eq!(shown("shell\n\x1b[?1049hvim", true), "\x1b[?1049hvim");
+    }
+
+    #[test]
+    fn the_last_lines() {
+        let text: String = (0..1000).map(|i| format!("{i}\r\n")).collect();
+        let shown = shown(&text, true);
+        assert!(shown.starts_with("941\r\n") && shown.ends_with("999\r\n"), "{shown}");
+        assert_eq!(shown.lines().count(), LINES - 1);
+        let cleared = format!("\x1b[2J{text}");
+        assert_eq!(screen(cleared.as_bytes(), true), cleared.len() - shown.len());
+    }
+
+    #[test]
+    fn nothing_begins_in_the_middle() {
+        assert_eq!(shown("[31mhalf\nwhole\n", false), "whole\n");
+        assert_eq!(shown("first\nsecond", true), "first\nsecond");
+        assert_eq!(shown("one long line", false), "one long line");
+        assert_eq!(shown("only\n", false), "only\n");
+        assert_eq!(shown("", false), "");
+    }
+}

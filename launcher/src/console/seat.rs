@@ -1,0 +1,89 @@
+//! A client's place at the console.
+
+use super::state::{Begin, GIVEN, Mode, PIECE, Shared, Step};
+use crate::error::Result;
+use std::io;
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// A place that is kept for a client until it is dropped.
+#[derive(Debug)]
+pub struct Seat {
+    shared: Arc<Shared>,
+    id: u64,
+    types: bool,
+}
+
+/// Why a client is no longer served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// It has closed its side, or cannot be reached.
+    Client,
+    /// The relay has ended, and the client has all it was given.
+    End,
+}
+
+impl Seat {
+    pub(super) fn reserve(shared: Arc<Shared>, mode: Mode, from: Begin) -> Result<Seat> {
+        let id = shared.enter(mode, from)?;
+        Ok(Seat { shared, id, types: mode != Mode::Read })
+    }
+
+    /// Serves the client until it leaves or the relay ends.
+    pub async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send>(self, stream: S) -> Left {
+        let (mut from, mut to) = tokio::io::split(stream);
+        tokio::select! {
+            left = self.give(&mut to) => left.unwrap_or(Left::Client),
+            () = self.take(&mut from) => Left::Client,
+        }
+    }
+
+    async fn give(&self, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<Left> {
+        let mut buffer = Vec::with_capacity(GIVEN);
+        let mut is_writer = self.types;
+        loop {
+            // Before the look, so that nothing comes between the look and the wait.
+            let news = self.shared.news.notified();
+            match self.shared.step(self.id, is_writer, &mut buffer) {
+                Step::Give { lost: 0 } => {}
+                Step::Give { lost } => to.write_all(marker(&format!("{lost} bytes lost")).as_bytes()).await?,
+                Step::Replaced => {
+                    is_writer = false;
+                    to.write_all(marker("someone else types here now").as_bytes()).await?;
+                }
+                Step::Wait => {
+                    to.flush().await?;
+                    news.await;
+                }
+                Step::End => {
+                    to.shutdown().await?;
+                    return Ok(Left::End);
+                }
+            }
+            to.write_all(&buffer).await?;
+            buffer.clear();
+        }
+    }
+
+    /// Passes on what is typed; who may not type is read all the same, to see that it leaves.
+    async fn take(&self, from: &mut (impl AsyncRead + Unpin)) {
+        let mut buffer = vec![0; PIECE];
+        while let Ok(size @ 1..) = from.read(&mut buffer).await {
+            if self.types && self.shared.may_type(self.id) {
+                // Waits while QEMU does not read, and the client with it.
+                let _ = self.shared.input.send(buffer[..size].to_vec()).await;
+            }
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.shared.leave(self.id);
+    }
+}
+
+/// A line of ours among the guest's, which may be anywhere in a line.
+pub(super) fn marker(text: &str) -> String {
+    format!("\r\n[… {text} …]\r\n")
+}

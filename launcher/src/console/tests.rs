@@ -1,0 +1,254 @@
+//! The relay between a QEMU that is played by the test and clients of all manners.
+
+use super::*;
+use crate::error::Kind;
+use std::path::Path;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::net::{UnixListener, UnixStream};
+
+/// Long enough for a busy machine; only a test that fails waits so long.
+const SOON: Duration = Duration::from_secs(60);
+
+/// A QEMU's side of the line, and the relay.
+struct Line {
+    dir: TempDir,
+    _listener: UnixListener,
+    qemu: UnixStream,
+    relay: Relay,
+}
+
+async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(SOON, future).await {
+        Ok(done) => done,
+        Err(_) => panic!("waited {SOON:?} for {what}"),
+    }
+}
+
+impl Line {
+    async fn new(options: Options) -> Line {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("serial");
+        let listener = UnixListener::bind(&path).unwrap();
+        let relay = Relay::start(path, options).unwrap();
+        let qemu = soon("the relay", listener.accept()).await.unwrap().0;
+        let line = Line { dir, _listener: listener, qemu, relay };
+        line.until("the line", |status| status.connected).await;
+        line
+    }
+
+    async fn until(&self, what: &str, mut is: impl FnMut(&Status) -> bool) {
+        soon(what, async {
+            while !is(&self.relay.status()) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .await;
+    }
+
+    /// QEMU says something, and the relay has heard it.
+    async fn say(&mut self, bytes: &[u8]) {
+        let before = self.relay.status().bytes;
+        soon("QEMU to be heard", self.qemu.write_all(bytes)).await.unwrap();
+        let all = before + bytes.len() as u64;
+        self.until("all bytes", |status| status.bytes == all).await;
+    }
+
+    /// A client whose side of the stream holds `room` bytes.
+    fn client(&self, mode: Mode, from: Begin, room: usize) -> DuplexStream {
+        let (ours, theirs) = tokio::io::duplex(room);
+        let seat = self.relay.reserve(mode, from).unwrap();
+        tokio::spawn(seat.serve(theirs));
+        ours
+    }
+
+    async fn hears(&mut self, wanted: &str) {
+        let mut heard = vec![0; wanted.len()];
+        soon("QEMU to hear", self.qemu.read_exact(&mut heard)).await.unwrap();
+        assert_eq!(String::from_utf8_lossy(&heard), wanted);
+    }
+}
+
+async fn reads(client: &mut DuplexStream, wanted: &str) {
+    let mut read = vec![0; wanted.len()];
+    soon("a client to read", client.read_exact(&mut read)).await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&read), wanted);
+}
+
+async fn types(client: &mut DuplexStream, text: &str) {
+    soon("a client to type", client.write_all(text.as_bytes())).await.unwrap();
+}
+
+async fn rest(client: &mut DuplexStream) -> Vec<u8> {
+    let mut rest = Vec::new();
+    soon("a client's end", client.read_to_end(&mut rest)).await.unwrap();
+    rest
+}
+
+#[tokio::test]
+async fn many_read_and_one_types() {
+    let mut line = Line::new(Options::default()).await;
+    line.say(b"before\r\n\x1b[2Jlogin: ").await;
+    let mut reader = line.client(Mode::Read, Begin::Screen, 1 << 10);
+    let mut all = line.client(Mode::Read, Begin::Everything, 1 << 10);
+    let mut later = line.client(Mode::Read, Begin::Now, 1 << 10);
+    let mut writer = line.client(Mode::Write, Begin::Screen, 1 << 10);
+    reads(&mut reader, "\x1b[2Jlogin: ").await;
+    reads(&mut all, "before\r\n\x1b[2Jlogin: ").await;
+    reads(&mut writer, "\x1b[2Jlogin: ").await;
+    types(&mut reader, "not me\n").await;
+    types(&mut writer, "root\n").await;
+    line.hears("root\n").await;
+    line.say(b"# ").await;
+    for client in [&mut reader, &mut all, &mut later, &mut writer] {
+        reads(client, "# ").await;
+    }
+    assert_eq!(line.relay.status().clients, 4);
+}
+
+#[tokio::test]
+async fn a_second_writer_is_refused_or_takes_over() {
+    let mut line = Line::new(Options::default()).await;
+    let mut first = line.client(Mode::Write, Begin::Screen, 1 << 10);
+    let refused = line.relay.reserve(Mode::Write, Begin::Screen).unwrap_err();
+    assert_eq!(refused.kind(), Kind::Busy);
+    assert!(refused.to_string().contains("take it over"), "{refused}");
+
+    let mut second = line.client(Mode::Take, Begin::Screen, 1 << 10);
+    reads(&mut first, "\r\n[… someone else types here now …]\r\n").await;
+    types(&mut first, "lost").await;
+    types(&mut second, "kept").await;
+    line.hears("kept").await;
+    line.say(b"both").await;
+    reads(&mut first, "both").await;
+    reads(&mut second, "both").await;
+
+    drop(second);
+    line.until("the writer to leave", |status| !status.writer).await;
+    let mut third = line.client(Mode::Write, Begin::Now, 1 << 10);
+    types(&mut third, "third").await;
+    line.hears("third").await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_frees_its_place() {
+    let line = Line::new(Options { clients: 2, ..Options::default() }).await;
+    let (one, _two) =
+        (line.client(Mode::Write, Begin::Screen, 64), line.relay.reserve(Mode::Read, Begin::Now).unwrap());
+    let refused = line.relay.reserve(Mode::Read, Begin::Now).unwrap_err();
+    assert_eq!(refused.kind(), Kind::Busy);
+    assert!(refused.to_string().starts_with("2 clients"), "{refused}");
+    drop(one);
+    line.until("a free place", |status| status.clients == 1 && !status.writer).await;
+    line.relay.reserve(Mode::Write, Begin::Now).unwrap();
+}
+
+/// The client does not read while QEMU says much more than the ring holds. QEMU gets through; the client is told what it
+/// lost, to the byte, and one that reads beside it misses nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopped_reader_costs_qemu_nothing() {
+    const RING: usize = 16 << 10;
+    let patience = Duration::from_secs(3600);
+    let mut line =
+        Line::new(Options { ring: RING, patience: Duration::from_millis(1), ..Options::default() }).await;
+    let mut stopped = line.client(Mode::Read, Begin::Screen, 100);
+    let numbers: String = (0..100_000).map(|i| format!("{i:07}\n")).collect();
+    line.say(numbers.as_bytes()).await;
+    let relay = line.relay.clone();
+    drop(line.qemu);
+    let reading = tokio::spawn(async move { rest(&mut stopped).await });
+    relay.finish().await;
+    let read = String::from_utf8(reading.await.unwrap()).unwrap();
+
+    let (first, after) = read.split_once("\r\n[… ").expect("a marker");
+    let (lost, last) = after.split_once(" bytes lost …]\r\n").expect("a marker");
+    assert_eq!(first, &numbers[..first.len()]);
+    assert_eq!(first.len() + lost.parse::<usize>().unwrap() + last.len(), numbers.len());
+    assert_eq!(last, &numbers[numbers.len() - last.len()..]);
+    assert_eq!(last.len(), RING);
+
+    // With patience without end it loses nothing, however small its window.
+    let mut line = Line::new(Options { ring: RING, patience, ..Options::default() }).await;
+    let mut slow = line.client(Mode::Read, Begin::Screen, 100);
+    let wanted = numbers.clone();
+    let reading = tokio::spawn(async move { reads(&mut slow, &wanted).await });
+    line.say(numbers.as_bytes()).await;
+    reading.await.unwrap();
+}
+
+/// A writer faces a QEMU that does not read: what waits for it is bounded, and the output goes on.
+#[tokio::test]
+async fn a_qemu_that_does_not_read_stops_the_writer_alone() {
+    let mut line = Line::new(Options::default()).await;
+    let mut writer = line.client(Mode::Write, Begin::Screen, 1 << 10);
+    let piece = [b'x'; 1 << 10];
+    let mut typed = 0;
+    while let Ok(written) = tokio::time::timeout(Duration::from_millis(200), writer.write(&piece)).await {
+        typed += written.unwrap();
+        assert!(typed < 4 << 20, "typed bytes are not bounded");
+    }
+    line.say(b"still there").await;
+    reads(&mut writer, "still there").await;
+}
+
+#[tokio::test]
+async fn qemu_may_come_and_go() {
+    let mut line = Line::new(Options::default()).await;
+    let mut client = line.client(Mode::Write, Begin::Screen, 1 << 10);
+    line.say(b"one ").await;
+    let path = line.dir.path().join("serial");
+    std::fs::remove_file(&path).unwrap();
+    drop(std::mem::replace(&mut line.qemu, UnixStream::pair().unwrap().0));
+    line.until("the relay to see it", |status| !status.connected).await;
+    types(&mut client, "for nobody").await;
+    let listener = UnixListener::bind(&path).unwrap();
+    line.qemu = soon("the relay to come back", listener.accept()).await.unwrap().0;
+    line.until("the line", |status| status.connected).await;
+    line.say(b"two").await;
+    reads(&mut client, "one two").await;
+    types(&mut client, "for this one").await;
+    line.hears("for this one").await;
+}
+
+#[tokio::test]
+async fn the_last_words_are_heard() {
+    let mut line = Line::new(Options::default()).await;
+    let mut client = line.client(Mode::Read, Begin::Screen, 1 << 10);
+    line.qemu.write_all(b"Power down\r\n").await.unwrap();
+    drop(line.qemu);
+    soon("the end", line.relay.finish()).await;
+    assert_eq!(rest(&mut client).await, b"Power down\r\n");
+    assert_eq!(line.relay.reserve(Mode::Read, Begin::Now).unwrap_err().kind(), Kind::NotFound);
+}
+
+#[tokio::test]
+async fn the_last_handle_ends_the_relay() {
+    let line = Line::new(Options::default()).await;
+    let mut client = line.client(Mode::Read, Begin::Screen, 1 << 10);
+    let Line { relay, mut qemu, .. } = line;
+    drop(relay);
+    assert!(rest(&mut client).await.is_empty());
+    assert_eq!(soon("QEMU to see it", qemu.read(&mut [0; 1])).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn its_log_is_kept_small() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("serial.log");
+    let log = Log::new(path.clone(), 64 << 10);
+    std::fs::write(&path, vec![b'x'; 100 << 10]).unwrap();
+    let mut line = Line::new(Options { log: Some(log.clone()), ..Options::default() }).await;
+    let small = |path: &Path| std::fs::metadata(path).is_ok_and(|meta| meta.len() <= 64 << 10);
+    line.until("the log of an earlier launcher to be trimmed", |_| small(&path) && log.old().exists()).await;
+    std::fs::write(&path, vec![b'y'; 100 << 10]).unwrap();
+    line.say(&vec![b'y'; 100 << 10]).await;
+    line.until("the log to be trimmed", |_| small(&path)).await;
+    assert_eq!(line.relay.status().trouble, None);
+}
+
+#[tokio::test]
+async fn a_path_that_is_too_long_is_refused() {
+    let path = PathBuf::from(format!("/{}", "x".repeat(107)));
+    let refused = Relay::start(path, Options::default()).unwrap_err();
+    assert!(refused.to_string().contains("has 108 bytes"), "{refused}");
+}

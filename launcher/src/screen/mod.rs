@@ -1,0 +1,78 @@
+//! The screen: VNC passed on as it is, and pictures.
+//!
+//! ```text
+//!  client ◄──► Screen::reserve ─► Seat ◄── a connection each ──► QEMU's VNC socket
+//!  QEMU's screendump (PPM) ─► png::from_ppm ─► a picture that anything shows
+//! ```
+//!
+//! QEMU serves several viewers by itself, so nothing is shared here: each client has its own connection, and who reads
+//! slowly slows only itself (QEMU sends a viewer what changed since the last time it asked). Clients are counted.
+//!
+//! Called by `server`, which reserves a [`Seat`] before it lets a stream leave HTTP.
+
+pub mod png;
+#[cfg(test)]
+mod tests;
+
+use crate::console::check_socket;
+use crate::error::{Error, Kind, Result};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes};
+use tokio::net::UnixStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// A connection to a unix socket is there at once, or QEMU is stuck with too many who wait.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A screen is sent in pieces of this size, at most.
+const FROM_QEMU: usize = 64 << 10;
+const FROM_CLIENT: usize = 4 << 10;
+
+/// The way to a screen. Its clones count their clients together.
+#[derive(Clone, Debug)]
+pub struct Screen {
+    socket: PathBuf,
+    most: usize,
+    free: Arc<Semaphore>,
+}
+
+/// A client's connection to QEMU.
+#[derive(Debug)]
+pub struct Seat {
+    qemu: UnixStream,
+    _counted: OwnedSemaphorePermit,
+}
+
+impl Screen {
+    /// The screen whose VNC listens at `socket`, for so many clients at once.
+    pub fn new(socket: PathBuf, most: usize) -> Result<Screen> {
+        check_socket(&socket)?;
+        Ok(Screen { socket, most, free: Arc::new(Semaphore::new(most)) })
+    }
+
+    /// Connects, or says why that cannot be: for a server that must answer before it gives its stream.
+    pub async fn reserve(&self) -> Result<Seat> {
+        let Ok(counted) = Arc::clone(&self.free).try_acquire_owned() else {
+            let what = format!("{} clients look at this screen already, and more are not served", self.most);
+            return Err(Error::new(Kind::Busy, what));
+        };
+        let shown = self.socket.display();
+        match tokio::time::timeout(PATIENCE, UnixStream::connect(&self.socket)).await {
+            Ok(Ok(qemu)) => Ok(Seat { qemu, _counted: counted }),
+            Ok(Err(e)) => Err(Error::io(format!("cannot reach the machine's screen at {shown}"), e)),
+            Err(_) => {
+                let what = format!("waited {} s for the machine's screen at {shown}", PATIENCE.as_secs());
+                Err(Error::new(Kind::Failed, what))
+            }
+        }
+    }
+}
+
+impl Seat {
+    /// Copies both ways until one side ends.
+    pub async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send>(mut self, mut stream: S) {
+        // How it ended is of no use to anyone: the client has gone, or QEMU has.
+        let _ = copy_bidirectional_with_sizes(&mut stream, &mut self.qemu, FROM_CLIENT, FROM_QEMU).await;
+    }
+}
