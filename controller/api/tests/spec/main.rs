@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod base;
+mod chance;
 mod defaults;
 mod inventory;
 mod judged;
