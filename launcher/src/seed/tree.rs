@@ -10,8 +10,8 @@ pub const MOST_FILES: usize = 10_000;
 pub const MOST_FOLDERS: usize = 1_000;
 /// So many names one below the other; ISO 9660 has room for eight.
 pub const DEEPEST: usize = 8;
-/// A name may be this long, in bytes: as long as any guest can open.
-pub const LONGEST_NAME: usize = 255;
+/// A name may be this long, in bytes: Linux cuts a longer one on a disc, and a key of a config map has no more.
+pub const LONGEST_NAME: usize = 253;
 /// A file may be this large, in bytes: its size has 32 bits on the disc.
 pub const LARGEST_FILE: u64 = u32::MAX as u64;
 /// All files together may be this large, in bytes.

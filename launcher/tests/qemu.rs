@@ -1,0 +1,196 @@
+//! The console's relay and the screen at a real QEMU, whose guest is its own firmware: it writes to the serial line and to
+//! the screen, and then finds nothing to start.
+
+use launcher::console::log::Log;
+use launcher::console::{Begin, Mode, Options, Relay};
+use launcher::screen::{Screen, png};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream};
+use tokio::net::UnixStream;
+
+/// Long enough for a busy machine; only a test that fails waits so long.
+const SOON: Duration = Duration::from_secs(120);
+
+/// QEMU, ended with the value.
+struct Qemu {
+    folder: TempDir,
+    process: Child,
+    control: BufReader<UnixStream>,
+}
+
+impl Drop for Qemu {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(SOON, future).await {
+        Ok(done) => done,
+        Err(_) => panic!("waited {SOON:?} for {what}"),
+    }
+}
+
+impl Qemu {
+    /// QEMU with its processors stopped.
+    async fn start() -> Qemu {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        // The port to which SeaBIOS writes all that it shows.
+        std::fs::write(path("port"), 0x3f8_u16.to_le_bytes()).expect("a file");
+        let shown = |name: &str| path(name).display().to_string();
+        let process = Command::new("qemu-system-x86_64")
+            .args(["-S", "-nodefaults", "-no-user-config", "-machine", "q35,accel=tcg", "-m", "64"])
+            .args(["-display", "none", "-vga", "std"])
+            .args(["-vnc", &format!("unix:{}", shown("vnc"))])
+            .args(["-fw_cfg", &format!("name=etc/sercon-port,file={}", shown("port"))])
+            .arg("-chardev")
+            .arg(format!(
+                "socket,id=s,path={},server=on,wait=off,logfile={},logappend=on",
+                shown("serial"),
+                shown("log")
+            ))
+            .args(["-serial", "chardev:s", "-qmp", &format!("unix:{},server=on,wait=off", shown("qmp"))])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("QEMU is there (make setup)");
+        let control = soon("QEMU's control socket", connect(&path("qmp"))).await;
+        let mut qemu = Qemu { folder, process, control: BufReader::new(control) };
+        qemu.order("qmp_capabilities", "{}").await;
+        qemu
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Waits until QEMU has done it.
+    async fn order(&mut self, what: &str, arguments: &str) {
+        let line = format!("{{\"execute\":\"{what}\",\"arguments\":{arguments}}}\n");
+        self.control.write_all(line.as_bytes()).await.expect("QEMU listens");
+        soon(what, async {
+            loop {
+                let mut answer = String::new();
+                let size = self.control.read_line(&mut answer).await.expect("QEMU answers");
+                assert!(size > 0 && !answer.starts_with("{\"error\""), "{what}: {answer}");
+                if answer.starts_with("{\"return\"") {
+                    return;
+                }
+            }
+        })
+        .await;
+    }
+}
+
+async fn connect(path: &Path) -> UnixStream {
+    loop {
+        match UnixStream::connect(path).await {
+            Ok(stream) => return stream,
+            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
+
+/// Reads until `wanted` has come, and gives all that was read.
+async fn reads_until(client: &mut DuplexStream, wanted: &str) -> Vec<u8> {
+    let mut read = Vec::new();
+    soon(wanted, async {
+        while !String::from_utf8_lossy(&read).contains(wanted) {
+            let size = client.read_buf(&mut read).await.expect("the relay");
+            assert!(size > 0, "an end instead of {wanted:?}: {}", String::from_utf8_lossy(&read));
+        }
+    })
+    .await;
+    read
+}
+
+#[tokio::test]
+async fn a_firmware_on_the_serial_line() {
+    let mut qemu = Qemu::start().await;
+    let log = Log::new(qemu.path("log"), 64 << 10);
+    let relay = Relay::start(qemu.path("serial"), Options { log: Some(log.clone()), ..Options::default() })
+        .expect("the relay");
+    soon("the line", async {
+        while !relay.status().connected {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    let (mut client, theirs) = tokio::io::duplex(4 << 10);
+    tokio::spawn(relay.reserve(Mode::Write, Begin::Everything).expect("a place").serve(theirs));
+    qemu.order("cont", "{}").await;
+    let mut all = reads_until(&mut client, "No bootable device").await;
+    assert!(String::from_utf8_lossy(&all).contains("SeaBIOS"));
+
+    // One who comes later sees the screen as it is.
+    let (mut later, theirs) = tokio::io::duplex(4 << 10);
+    tokio::spawn(relay.reserve(Mode::Read, Begin::Screen).expect("a place").serve(theirs));
+    reads_until(&mut later, "No bootable device").await;
+
+    // QEMU's log has what we had; and QEMU goes on in it after its front was cut off.
+    qemu.order("stop", "{}").await;
+    soon("the rest", async {
+        while (all.len() as u64) < relay.status().bytes {
+            client.read_buf(&mut all).await.expect("the relay");
+        }
+    })
+    .await;
+    assert_eq!(std::fs::read(qemu.path("log")).expect("QEMU's log"), all);
+    let filler = vec![b'-'; 64 << 10];
+    let mut out = std::fs::OpenOptions::new().append(true).open(qemu.path("log")).expect("the log");
+    std::io::Write::write_all(&mut out, &filler).expect("the log");
+    assert_eq!(log.trim().expect("trimmed").lost, 0);
+    let before = std::fs::read(qemu.path("log")).expect("the log");
+    qemu.order("system_reset", "{}").await;
+    qemu.order("cont", "{}").await;
+    let again = reads_until(&mut client, "No bootable device").await;
+    // QEMU writes to the line first, to the log then.
+    qemu.order("stop", "{}").await;
+    let after = std::fs::read(qemu.path("log")).expect("the log");
+    assert!(after.starts_with(&[&before[..], &again[..]].concat()), "{}", String::from_utf8_lossy(&after));
+
+    // It ends with QEMU.
+    qemu.order("quit", "{}").await;
+    soon("the relay's end", relay.finish()).await;
+    soon("the client's end", client.read_to_end(&mut all)).await.expect("the relay");
+}
+
+#[tokio::test]
+async fn a_firmware_on_the_screen() {
+    let mut qemu = Qemu::start().await;
+    let screen = Screen::new(qemu.path("vnc"), 4).expect("a screen");
+    let mut viewers = Vec::new();
+    for _ in 0..2 {
+        let (mut viewer, theirs) = tokio::io::duplex(4 << 10);
+        tokio::spawn(screen.reserve().await.expect("a place").serve(theirs));
+        let mut greeting = [0; 12];
+        soon("VNC", viewer.read_exact(&mut greeting)).await.expect("VNC");
+        assert_eq!(&greeting, b"RFB 003.008\n");
+        viewers.push(viewer);
+    }
+
+    qemu.order("cont", "{}").await;
+    let dump = qemu.path("screen.ppm");
+    // What the firmware shows before its first letter has one colour.
+    let ppm = soon("something on the screen", async {
+        loop {
+            qemu.order("screendump", &format!("{{\"filename\":\"{}\"}}", dump.display())).await;
+            let ppm = std::fs::read(&dump).expect("a picture");
+            let points = &ppm[ppm.len() / 2..];
+            if points.iter().any(|byte| *byte != points[0]) || ppm[20..].iter().any(|byte| *byte != ppm[20]) {
+                return ppm;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    let picture = qemu.path("screen.png");
+    std::fs::write(&picture, png::from_ppm(&ppm).expect("a picture")).expect("a file");
+    let read = Command::new("pngtopnm").arg(&picture).output().expect("pngtopnm is there (make setup)");
+    assert_eq!(read.stdout, ppm);
+}
