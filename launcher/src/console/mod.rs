@@ -108,6 +108,12 @@ impl Relay {
         self.inner.shared.status()
     }
 
+    /// Says whether QEMU is about to come: then it is looked for at once and often, so that nothing of its first words is
+    /// missed. Without it, the next look may be a second away.
+    pub fn expect(&self, soon: bool) {
+        self.inner.shared.expect(soon);
+    }
+
     /// Ends: takes what QEMU still has to say (it is expected to be ending too), gives it to all readers, closes them.
     pub async fn finish(&self) {
         self.inner.shared.end();

@@ -37,7 +37,7 @@ pub(super) async fn run(
         if shared.is_ending() {
             break;
         }
-        pause = if said_something { SHORTEST } else { (pause * 2).min(LONGEST) };
+        pause = if said_something || shared.is_expected() { SHORTEST } else { (pause * 2).min(LONGEST) };
         let drop_typed = async { while typed.recv().await.is_some() {} };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}

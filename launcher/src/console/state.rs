@@ -5,6 +5,7 @@ use super::replay;
 use super::ring::Ring;
 use crate::error::{Error, Kind, Result};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
@@ -60,8 +61,10 @@ pub(super) struct Shared {
     pub(super) news: Notify,
     /// For the pump: a reader has moved on.
     room: Notify,
-    /// For the pump: it should end.
+    /// For the pump: it should end, or look at once.
     pub(super) ending: Notify,
+    /// QEMU is about to come.
+    expected: AtomicBool,
     pub(super) input: mpsc::Sender<Vec<u8>>,
     patience: Duration,
     clients: usize,
@@ -123,6 +126,7 @@ impl Shared {
             news: Notify::new(),
             room: Notify::new(),
             ending: Notify::new(),
+            expected: AtomicBool::new(false),
             input,
             patience: options.patience,
             clients: options.clients,
@@ -262,6 +266,15 @@ impl Shared {
     pub(super) fn end(&self) {
         self.state().ending = true;
         self.ending.notify_one();
+    }
+
+    pub(super) fn expect(&self, soon: bool) {
+        self.expected.store(soon, Ordering::Relaxed);
+        self.ending.notify_one();
+    }
+
+    pub(super) fn is_expected(&self) -> bool {
+        self.expected.load(Ordering::Relaxed)
     }
 
     pub(super) fn is_ending(&self) -> bool {

@@ -4,8 +4,8 @@ use super::body::{Out, read};
 use super::route::{Route, Wrong, route};
 use super::{Service, stream};
 use crate::error::{Error, Kind, chain};
-use crate::hypervisor;
 use crate::vm::guest::Guest;
+use crate::{hypervisor, screen};
 use api::launcher::{Exec, Refusal, Request, State, Sync};
 use bytes::Bytes;
 use hyper::body::Incoming;
@@ -75,7 +75,7 @@ async fn done(service: &Service, route: Route, request: hyper::Request<Incoming>
         }
         Route::GuestThaw => guest(service, |guest| guest.thaw().map(|count| json!({"thawed": count}))).await,
         Route::GuestPing => guest(service, |guest| guest.ping().map(|()| json!({}))).await,
-        Route::Console { write, take } => stream::console(service, request, write, take).await,
+        Route::Console { mode } => stream::console(service, request, mode),
         Route::Vnc => stream::vnc(service, request).await,
     }
 }
@@ -127,7 +127,7 @@ async fn screenshot(service: &Service) -> Result<Answer, Refused> {
     let png = ask(service, |hypervisor, name| {
         let mut ppm = Vec::new();
         hypervisor.screenshot(name, &mut ppm).map_err(theirs)?;
-        stream::png(&ppm).map_err(|e| ours(&e))
+        screen::png::from_ppm(&ppm).map_err(|e| ours(&e))
     });
     let mut answer = Response::new(Out::whole(png.await?));
     answer.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("image/png"));

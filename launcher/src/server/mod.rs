@@ -3,7 +3,7 @@
 //! ```text
 //!  socket ─► peer.rs    only root and our own user            route.rs  which request is which (pure)
 //!         ─► hyper ─► answer.rs    does it ─► body.rs         whole, or as it comes
-//!                     └─► stream.rs  Upgrade: the console and the screen leave HTTP
+//!                     └─► stream.rs  Upgrade: the console and the screen leave HTTP (console, screen)
 //! ```
 //!
 //! The socket appears under its name when everything behind it is ready. Bodies are bounded, connections too.
@@ -14,10 +14,13 @@ mod peer;
 mod route;
 mod stream;
 
+use crate::console::log::Log;
+use crate::console::{Options, Relay};
 use crate::error::{Error, Kind, Result};
 use crate::root::socket_path;
+use crate::screen::Screen;
 use crate::vm::Handle;
-use api::launcher::Info;
+use api::launcher::{Info, Life, State};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -29,12 +32,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 /// The most connections at once.
 const CONNECTIONS: usize = 128;
 /// The most questions to the hypervisor at once: each holds a thread.
 const QUESTIONS: usize = 4;
+/// The most viewers of the screen at once.
+const VIEWERS: usize = 16;
+/// So much of the serial line's log is kept, and as much in an old file.
+const LOG: u64 = 4 << 20;
 
 /// What answers need.
 #[derive(Clone)]
@@ -42,12 +49,36 @@ pub struct Service {
     pub(crate) handle: Handle,
     pub(crate) info: Arc<Info>,
     pub(crate) questions: Arc<Semaphore>,
+    pub(crate) console: Relay,
+    pub(crate) screen: Screen,
 }
 
 impl Service {
-    /// For one machine.
-    pub fn new(handle: Handle, info: Info) -> Service {
-        Service { handle, info: Arc::new(info), questions: Arc::new(Semaphore::new(QUESTIONS)) }
+    /// For one machine. Called inside a runtime of tokio.
+    pub fn new(handle: Handle, info: Info) -> Result<Service> {
+        let root = &handle.root;
+        let log = Log::new(root.serial_log(), LOG);
+        let console = Relay::start(root.socket("serial"), Options { log: Some(log), ..Options::default() })?;
+        let screen = Screen::new(root.socket("vnc"), VIEWERS)?;
+        tokio::spawn(expect(handle.state(), console.clone()));
+        let questions = Arc::new(Semaphore::new(QUESTIONS));
+        Ok(Service { handle, info: Arc::new(info), questions, console, screen })
+    }
+
+    /// The last words of the console reach its readers.
+    pub async fn finish(&self) {
+        self.console.finish().await;
+    }
+}
+
+/// Tells the console when QEMU is about to come, so that it hears its first words.
+async fn expect(mut state: watch::Receiver<State>, console: Relay) {
+    loop {
+        let life = state.borrow_and_update().life;
+        console.expect(life == Life::Preparing);
+        if state.changed().await.is_err() {
+            return;
+        }
     }
 }
 

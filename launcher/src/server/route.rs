@@ -1,5 +1,6 @@
 //! Which request is which. Pure.
 
+use crate::console::Mode;
 use hyper::Method;
 
 /// A request by what it wants.
@@ -17,7 +18,7 @@ pub(super) enum Route {
     GuestFreeze,
     GuestThaw,
     GuestPing,
-    Console { write: bool, take: bool },
+    Console { mode: Mode },
     Vnc,
 }
 
@@ -35,6 +36,11 @@ pub(super) fn route(method: &Method, path: &str, query: Option<&str>) -> Result<
     let has = |word: &str| {
         query.is_some_and(|query| query.split('&').any(|part| part.split('=').next() == Some(word)))
     };
+    let mode = match () {
+        () if has("take") => Mode::Take,
+        () if has("write") => Mode::Write,
+        () => Mode::Read,
+    };
     let (wanted, route) = match path {
         "/v1/info" => (Method::GET, Route::Info),
         "/v1/vm" => (Method::PUT, Route::Sync),
@@ -48,7 +54,7 @@ pub(super) fn route(method: &Method, path: &str, query: Option<&str>) -> Result<
         "/v1/guest/freeze" => (Method::POST, Route::GuestFreeze),
         "/v1/guest/thaw" => (Method::POST, Route::GuestThaw),
         "/v1/guest/ping" => (Method::POST, Route::GuestPing),
-        "/v1/console" => (Method::GET, Route::Console { write: has("write"), take: has("take") }),
+        "/v1/console" => (Method::GET, Route::Console { mode }),
         "/v1/vnc" => (Method::GET, Route::Vnc),
         _ => return Err(Wrong::NotFound),
     };
@@ -71,7 +77,7 @@ mod tests {
         assert_eq!(route(&Method::GET, "/v1/state", Some("x=watch")), Ok(Route::State { watch: false }));
         assert_eq!(
             route(&Method::GET, "/v1/console", Some("a=b&write=true")),
-            Ok(Route::Console { write: true, take: false })
+            Ok(Route::Console { mode: Mode::Write })
         );
         assert_eq!(route(&Method::GET, "/v1/vm", None), Err(Wrong::Method("PUT")));
         assert_eq!(route(&Method::GET, "/v2/vm", None), Err(Wrong::NotFound));

@@ -69,8 +69,8 @@ async fn serve(args: &args::Run, root: Root, cache: Option<&Path>) -> Result<()>
     let mut term = signal(SignalKind::terminate()).map_err(|e| Error::io("cannot wait for signals", e))?;
     let mut interrupt =
         signal(SignalKind::interrupt()).map_err(|e| Error::io("cannot wait for signals", e))?;
-    let service = Service::new(handle.clone(), info);
-    let serving = listener.serve(service);
+    let service = Service::new(handle.clone(), info)?;
+    let serving = listener.serve(service.clone());
     tokio::pin!(serving);
     tokio::pin!(driver);
     let mut once = args.once;
@@ -78,7 +78,7 @@ async fn serve(args: &args::Run, root: Root, cache: Option<&Path>) -> Result<()>
         tokio::select! {
             () = &mut serving => {}
             ended = &mut driver => {
-                tokio::time::timeout(LAST_WORDS, serving).await.ok();
+                tokio::join!(service.finish(), async { tokio::time::timeout(LAST_WORDS, serving).await.ok() });
                 return ended.map_err(|e| Error::new(Kind::Failed, "the launcher has a fault").because(e));
             }
             _ = term.recv() => handle.end().await,
