@@ -48,10 +48,7 @@ pub fn of(
     resolved: &Resolved,
 ) -> Result<Option<Seed>> {
     let seed = |label: &str, files| Ok(Some(Seed { label: label.to_owned(), files }));
-    let named = |e: Error| {
-        let kind = e.kind();
-        Error::new(kind, format!("the disc of the volume {name:?} cannot be made")).because(e)
-    };
+    let named = |e| cannot(name, e);
     let files = |source| files::read(name, source, resolved.volumes.get(name)).map_err(named);
     match volume {
         Volume::NoCloud(texts) => {
@@ -94,9 +91,13 @@ pub fn make(
     seconds: u64,
 ) -> Result<bool> {
     match of(&Identity::of(machine), &machine.credentials, name, volume, resolved)? {
-        Some(seed) => disc::write(&seed, path, seconds).map(|()| true),
+        Some(seed) => disc::write(&seed, path, seconds).map(|()| true).map_err(|e| cannot(name, e)),
         None => Ok(false),
     }
+}
+
+fn cannot(volume: &str, e: Error) -> Error {
+    Error::new(e.kind(), format!("the disc of the volume {volume:?} cannot be made")).because(e)
 }
 
 /// How a source is called in an error.
