@@ -75,14 +75,11 @@ pub(super) fn ended(vm: &Vm, state: &State) -> Result<()> {
 /// Starts a machine again that has ended, as it was told to run.
 pub(super) fn again(vm: &Vm) -> Result<State> {
     let _lock = vm.home.lock_machine(vm.name())?;
-    let client = vm.client()?;
-    crate::vm::launch::end(&client)?;
     let mut vm = vm.clone();
     vm.record.sync.generation = vm.record.sync.generation.saturating_add(1);
     vm.record.save(&vm.home)?;
     let client = crate::vm::launch::start(&vm.record.launcher, &vm.home, vm.name())?;
-    start::tell(&client, &vm.record)?;
-    start::runs(&vm, &client)
+    start::tell(&vm, &client)
 }
 
 /// Removes a machine that has ended; one that runs is cut off first if `force` says so.

@@ -90,7 +90,7 @@ pub(crate) fn now() -> String {
 pub(crate) enum Standing {
     /// Its launcher says so.
     Known(State),
-    /// Its launcher is gone; this is what it said last.
+    /// Its launcher is gone; this is what it said last, or what became of it since.
     Left(Option<State>),
 }
 
@@ -100,7 +100,7 @@ impl Standing {
         match self {
             Standing::Known(state) => word(state.life),
             Standing::Left(Some(state)) if state.life.is_final() => word(state.life),
-            Standing::Left(Some(_)) => "Lost",
+            Standing::Left(Some(_)) => "Unwatched",
             Standing::Left(None) => "Stopped",
         }
     }
@@ -124,6 +124,11 @@ fn word(life: Life) -> &'static str {
         Life::Succeeded => "Stopped",
         Life::Failed => "Failed",
     }
+}
+
+/// Whether a machine still runs in this process.
+fn is_qemu(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.starts_with("qemu-system"))
 }
 
 /// A machine that was run here.
@@ -212,7 +217,13 @@ impl Vm {
     /// What the launcher noted last in its root.
     fn last_state(&self) -> Option<State> {
         let path = launch::root(&self.home, self.name()).join("state.json");
-        serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+        let mut state: State = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+        if !state.life.is_final() && !state.qemu_pid.is_some_and(is_qemu) {
+            state.life = Life::Failed;
+            state.reason = Some("Lost".to_owned());
+            state.message = Some("the machine ended while no launcher watched it".to_owned());
+        }
+        Some(state)
     }
 
     /// What the guest wrote on its serial line, as QEMU noted it.

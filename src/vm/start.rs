@@ -16,7 +16,7 @@ use super::record::{Record, Vm};
 use super::resolve::accelerator::{self, Wish};
 use super::resolve::image::{Images, Policy};
 use super::resolve::{Resolver, missing, network};
-use api::launcher::{Answer, Forward, Life, State, Sync};
+use api::launcher::{Answer, Forward, Life, Request, State, Sync};
 use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
 use api::wire::Wire as _;
@@ -144,26 +144,24 @@ impl Start<'_> {
         let record = Record::new(name, self.source, self.remove, sync, self.launcher);
         record.save(home)?;
         let client = launch::start(self.launcher, home, name)?;
-        tell(&client, &record)?;
         let vm = Vm { home: home.clone(), record };
-        runs(&vm, &client)
+        tell(&vm, &client)
     }
 }
 
-/// Tells a launcher what should run.
-pub(crate) fn tell(client: &Client, record: &Record) -> Result<()> {
-    match client.send::<Answer>("PUT", "/v1/vm", &record.sync, ANSWER)? {
-        Answer::Queued | Answer::Ignored { .. } => Ok(()),
-        Answer::Denied { reason } => Err(Error::failed(format!("{}: {reason}", record.name))),
+/// Tells a launcher what should run, and waits until it does, or has ended at once.
+pub(crate) fn tell(vm: &Vm, client: &Client) -> Result<State> {
+    let before = client.state()?;
+    match client.send::<Answer>("PUT", "/v1/vm", &vm.record.sync, ANSWER)? {
+        Answer::Queued => {}
+        // It knows a machine that has ended, and does not start that by itself.
+        Answer::Ignored { .. } => drop(vm.ask(client, &Request::Start)?),
+        Answer::Denied { reason } => return Err(Error::failed(format!("{}: {reason}", vm.name()))),
     }
-}
-
-/// Waits until a machine runs, or has ended at once.
-pub(crate) fn runs(vm: &Vm, client: &Client) -> Result<State> {
-    let generation = vm.record.sync.generation;
-    // What an earlier run of it came to is told first.
+    // What an earlier run of it came to may be told first.
+    let is_old = |state: &State| state.life.is_final() && state.since == before.since;
     let state = vm.wait_for(client, "start", Some(ANSWER), |state| {
-        state.generation >= generation && !matches!(state.life, Life::Empty | Life::Preparing)
+        !matches!(state.life, Life::Empty | Life::Preparing) && !is_old(state)
     })?;
     if state.life == Life::Failed && state.qemu_pid.is_none() {
         let why = state.message.clone().or(state.reason.clone()).unwrap_or_else(|| "nobody knows why".into());
