@@ -57,6 +57,12 @@ impl Resolver<'_> {
         };
         let secrets = self.images.home.machine(name).join("secrets");
         for disk in &machine.disks {
+            if let Volume::ContainerDisk { image, .. } = &disk.volume
+                && machine.firmware.kernel.is_none()
+                && resolved.kernel.is_none()
+            {
+                resolved.kernel = self.labelled(&image.name, image.pull_policy.as_deref())?;
+            }
             if let Some(source) = self.volume(disk, &secrets)? {
                 resolved.volumes.insert(disk.name.clone(), source);
             }
@@ -129,6 +135,14 @@ impl Resolver<'_> {
         };
         let args = boot.args.clone().or_else(|| told.map(|told| told.cmdline.clone()));
         self.images.kernel(&brought, &kernel, initrd.as_deref(), args).map(Some)
+    }
+
+    /// The kernel that an image's labels name.
+    fn labelled(&self, image: &str, policy: Option<&str>) -> Result<Option<Kernel>> {
+        let brought = self.bring(image, policy)?;
+        let Some(boot) = Images::boot(&brought) else { return Ok(None) };
+        let initrd = boot.initrd.as_deref();
+        self.images.kernel(&brought, &boot.kernel, initrd, Some(boot.cmdline.clone())).map(Some)
     }
 
     fn disc(&self, secrets: &Path, named: &Named, optional: bool) -> Result<Source> {

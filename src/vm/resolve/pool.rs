@@ -100,7 +100,7 @@ impl Pool<'_> {
         let disk = folder.join("disk.img");
         let cannot = |e| Error::io(format!("cannot grow {}", disk.display()), e);
         let now = std::fs::metadata(&disk).map_err(cannot)?.len();
-        if let Some(wanted) = wanted.map(sectors).filter(|&wanted| wanted > now) {
+        if let Some(wanted) = wanted.map(whole).filter(|&wanted| wanted > now) {
             let file = std::fs::File::options().write(true).open(&disk).map_err(cannot)?;
             file.set_len(wanted).and_then(|()| file.sync_all()).map_err(cannot)?;
             ui::say(&format!("coracle: the disk {claim} grew from {} to {}", human(now), human(wanted)));
@@ -139,7 +139,7 @@ impl Pool<'_> {
 
     /// Fills a disk from where its DataVolume says.
     fn fill(&self, claim: &str, folder: &Path, volume: &DataVolume) -> Result<Note> {
-        let wanted = size(volume).and_then(|size| size.bytes()).map(sectors);
+        let wanted = size(volume).and_then(|size| size.bytes()).map(whole);
         let source = volume.spec.source.as_ref();
         let preallocate = volume.spec.preallocation == Some(true);
         if let (Some(size), true) = (wanted, source.is_some_and(|source| source.blank.is_some())) {
@@ -178,6 +178,11 @@ impl Pool<'_> {
         };
         ui::say(&format!("coracle: importing {name} as the disk {claim}"));
         let report = self.import(request)?;
+        let disk = folder.join("disk.img");
+        let cannot = |e| Error::io(format!("cannot complete {}", disk.display()), e);
+        let file = std::fs::File::options().write(true).open(&disk).map_err(cannot)?;
+        let size = file.metadata().map_err(cannot)?.len();
+        file.set_len(whole(size)).and_then(|()| file.sync_all()).map_err(cannot)?;
         let note = Note {
             schema: "coracle.disk/v1".into(),
             from: name,
@@ -261,7 +266,7 @@ fn source_of(volume: &DataVolume) -> String {
 
 /// An empty disk.
 fn blank(folder: &Path, size: u64, preallocate: bool) -> Result<Note> {
-    let size = sectors(size);
+    let size = whole(size);
     let partial = folder.join("disk.img.partial");
     let cannot = |e| Error::io(format!("cannot make {}", partial.display()), e);
     let file = std::fs::File::create(&partial).map_err(cannot)?;
@@ -284,9 +289,9 @@ fn blank(folder: &Path, size: u64, preallocate: bool) -> Result<Note> {
     Ok(note)
 }
 
-/// A disk is of whole sectors.
-fn sectors(size: u64) -> u64 {
-    size.checked_next_multiple_of(512).unwrap_or(size)
+/// A disk is of whole blocks: past the host's cache, QEMU cannot write to the end of any other.
+fn whole(size: u64) -> u64 {
+    size.checked_next_multiple_of(4096).unwrap_or(size)
 }
 
 impl Note {
