@@ -63,7 +63,7 @@ pub trait Hypervisor: Send + Sync + 'static {
     /// Hands a command to the guest's agent: JSON in, JSON out.
     fn agent(&self, name: &str, command: &str, patience: Duration) -> Result<String>;
 
-    /// Writes the screen as a PPM.
+    /// Writes the screen as a picture: PNG where QEMU can (7.1 and later), else PPM.
     fn screenshot(&self, name: &str, into: &mut dyn Write) -> Result<()>;
 }
 

@@ -30,5 +30,8 @@ pub mod publish;
 pub mod queue;
 mod users;
 
+#[cfg(test)]
+mod scenarios;
+
 pub use driver::{Parts, drive};
 pub use handle::{Command, Handle};

@@ -1,0 +1,277 @@
+//! Whole lives with a hypervisor that runs nothing: what is said to it, in order, and what is told of it.
+
+use super::{Handle, Parts, drive};
+use crate::hypervisor::fake::Fake;
+use crate::hypervisor::{End, Event, Kind, Pause};
+use crate::root::Root;
+use api::launcher::{Answer, Life, Request, State, Sync};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+const NAME: &str = "default_vm";
+
+struct Scene {
+    fake: Arc<Fake>,
+    handle: Handle,
+    folder: tempfile::TempDir,
+}
+
+fn vmi(change: impl FnOnce(&mut Value)) -> Value {
+    let mut vmi = json!({
+        "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
+        "metadata": {"name": "vm", "namespace": "default"},
+        "spec": {
+            "terminationGracePeriodSeconds": 600,
+            "domain": {
+                "memory": {"guest": "64Mi"},
+                "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
+                "devices": {
+                    "autoattachPodInterface": false,
+                    "disks": [
+                        {"name": "root", "disk": {"bus": "virtio"}},
+                        {"name": "cd", "cdrom": {"bus": "sata"}}
+                    ]
+                }
+            },
+            "volumes": [
+                {"name": "root", "emptyDisk": {"capacity": "1Gi"}},
+                {"name": "cd", "cloudInitNoCloud": {"userData": "#!/bin/sh\n"}}
+            ]
+        }
+    });
+    change(&mut vmi);
+    vmi
+}
+
+fn sync(vmi: Value, generation: u64) -> Sync {
+    Sync { vmi, generation, resolved: api::launcher::Resolved::default() }
+}
+
+fn begin(folder: &Path, fake: &Arc<Fake>) -> Handle {
+    let root = Root::open(&folder.join("r"), folder).unwrap();
+    let parts = Parts { hypervisor: fake.clone(), root, clock: crate::clock::now };
+    let (handle, driver) = drive(parts).unwrap();
+    tokio::spawn(driver);
+    handle
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let folder = tempfile::tempdir().unwrap();
+        let fake = Arc::new(Fake::default());
+        let handle = begin(folder.path(), &fake);
+        Scene { fake, handle, folder }
+    }
+
+    /// A machine that runs.
+    async fn running() -> Scene {
+        let scene = Scene::new();
+        assert_eq!(scene.handle.sync(sync(vmi(|_| {}), 1)).await.unwrap(), Answer::Queued);
+        scene.until(|state| state.life == Life::Running).await;
+        scene
+    }
+
+    async fn until(&self, wanted: impl FnMut(&State) -> bool) -> State {
+        let mut reader = self.handle.state();
+        let state = tokio::time::timeout(Duration::from_secs(60), reader.wait_for(wanted)).await;
+        state.expect("a minute is enough").expect("the driver lives").clone()
+    }
+
+    async fn ask(&self, request: Request) -> Answer {
+        self.handle.request(request).await.unwrap()
+    }
+
+    fn said(&self) -> String {
+        self.fake.conversation().join("\n")
+    }
+}
+
+/// One thread, as in the program.
+fn play(scene: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(scene);
+}
+
+#[test]
+fn a_machine_starts_and_is_shut_down() {
+    play(async {
+        let scene = Scene::running().await;
+        assert_eq!(scene.ask(Request::Shutdown { grace: None }).await, Answer::Queued);
+        let state = scene.until(|state| state.life.is_final()).await;
+        assert_eq!((state.life, state.reason.as_deref()), (Life::Succeeded, Some("Shutdown")));
+        let lives: Vec<Life> = state.phases.iter().map(|(life, _)| *life).collect();
+        assert!(lives.starts_with(&[Life::Preparing, Life::Running]), "{lives:?}");
+        assert_eq!(state.targets["root"], "vda");
+        assert_eq!(
+            scene.said(),
+            "watch default_vm\ndefine default_vm\nstart default_vm\n  default_vm: Started\n  default_vm: Resumed\n\
+             look default_vm\nshutdown default_vm\n  default_vm: Ending\n  default_vm: Ended(Shutdown)"
+        );
+    });
+}
+
+#[test]
+fn a_guest_that_does_not_hear_is_cut_off_when_its_time_is_over() {
+    play(async {
+        let scene = Scene::running().await;
+        scene.fake.deaf();
+        assert_eq!(scene.ask(Request::Shutdown { grace: Some(1) }).await, Answer::Queued);
+        let state = scene.until(|state| state.life.is_final()).await;
+        assert_eq!((state.life, state.reason.as_deref()), (Life::Failed, Some("GracePeriodExpired")));
+        assert!(
+            scene.said().ends_with("shutdown default_vm\ndestroy default_vm\n  default_vm: Ended(Destroyed)")
+        );
+    });
+}
+
+#[test]
+fn a_restart_ends_before_it_begins() {
+    play(async {
+        let scene = Scene::running().await;
+        let first = scene.until(|_| true).await.number;
+        assert_eq!(scene.ask(Request::Destroy).await, Answer::Queued);
+        assert_eq!(scene.ask(Request::Start).await, Answer::Queued);
+        let again = |state: &State| {
+            state.life == Life::Running && state.number > first + 2 && state.phases.len() == 2
+        };
+        scene.until(again).await;
+        let said = scene.said();
+        let (_, after) = said.split_once("Ended(Destroyed)\n").unwrap();
+        assert!(after.starts_with("define default_vm\nstart default_vm"), "{said}");
+    });
+}
+
+#[test]
+fn a_paused_machine_is_let_run_so_that_it_can_hear_the_button() {
+    play(async {
+        let scene = Scene::running().await;
+        assert_eq!(scene.ask(Request::Pause).await, Answer::Queued);
+        let state = scene.until(|state| state.life == Life::Paused).await;
+        assert_eq!(state.reason.as_deref(), Some("PausedByUser"));
+        assert_eq!(state.message.as_deref(), Some("VMI was paused by user"));
+        assert_eq!(scene.ask(Request::Shutdown { grace: None }).await, Answer::Queued);
+        scene.until(|state| state.life == Life::Succeeded).await;
+        assert!(scene.said().contains("resume default_vm\n  default_vm: Resumed\nshutdown default_vm"));
+    });
+}
+
+#[test]
+fn what_happens_to_the_guest_is_told_in_the_words_of_the_contract() {
+    play(async {
+        let scene = Scene::running().await;
+        let full = Event::IoError {
+            disk: Some("root".into()),
+            path: "/nowhere/at/all".into(),
+            no_space: true,
+            paused: true,
+        };
+        scene.fake.happen(NAME, &full);
+        scene.fake.happen(NAME, &Event::Paused(Pause::IoError));
+        let state = scene.until(|state| state.life == Life::Paused).await;
+        assert_eq!(state.reason.as_deref(), Some("PausedIOError"));
+        assert!(state.message.unwrap().contains("disk 'root'"));
+        // The path cannot be asked for its room, so going on is tried.
+        scene.until(|state| state.life == Life::Running).await;
+        assert!(scene.said().contains("resume default_vm"));
+
+        scene.fake.happen(NAME, &Event::Panicked);
+        scene.fake.happen(NAME, &Event::Ended(End::Crashed));
+        let state = scene.until(|state| state.life.is_final()).await;
+        assert_eq!((state.life, state.reason.as_deref()), (Life::Failed, Some("GuestPanicked")));
+    });
+}
+
+#[test]
+fn a_start_that_fails_says_why_and_can_be_tried_again() {
+    play(async {
+        let scene = Scene::new();
+        scene.fake.fail_next("start", Kind::Busy, "another machine has the disk");
+        scene.handle.sync(sync(vmi(|_| {}), 1)).await.unwrap();
+        let state = scene.until(|state| state.life.is_final()).await;
+        assert_eq!((state.life, state.reason.as_deref()), (Life::Failed, Some("StartFailed")));
+        assert!(state.message.unwrap().contains("another machine has the disk"));
+        assert_eq!(scene.ask(Request::Start).await, Answer::Queued);
+        scene.until(|state| state.life == Life::Running).await;
+    });
+}
+
+#[test]
+fn a_disc_is_changed_only_in_a_drive() {
+    play(async {
+        let scene = Scene::running().await;
+        let eject = |disk: &str| Request::Eject { disk: disk.into() };
+        for (disk, why) in [("root", "is no drive"), ("other", "has no disk")] {
+            let Answer::Denied { reason } = scene.ask(eject(disk)).await else {
+                panic!("{disk} was ejected")
+            };
+            assert!(reason.contains(why), "{reason}");
+        }
+        assert_eq!(scene.ask(eject("cd")).await, Answer::Queued);
+        let disc = scene.folder.path().join("new.iso");
+        std::fs::write(&disc, [0; 4096]).unwrap();
+        let insert =
+            Request::Insert { disk: "cd".into(), path: disc.clone(), format: api::launcher::Format::Raw };
+        assert_eq!(scene.ask(insert).await, Answer::Queued);
+        assert_eq!(scene.ask(Request::Pause).await, Answer::Queued);
+        scene.until(|state| state.life == Life::Paused).await;
+        let said = scene.said();
+        let discs: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix("  disc: ")).collect();
+        assert_eq!(discs, ["none", disc.to_str().unwrap()], "{said}");
+    });
+}
+
+#[test]
+fn an_older_wish_another_machine_and_a_faulty_one_are_refused() {
+    play(async {
+        let scene = Scene::running().await;
+        let denied = |answer| matches!(answer, Ok(Answer::Denied { .. }));
+        assert!(matches!(scene.handle.sync(sync(vmi(|_| {}), 3)).await, Ok(Answer::Ignored { .. })));
+        assert!(denied(scene.handle.sync(sync(vmi(|_| {}), 2)).await));
+        let other = vmi(|vmi| vmi["metadata"]["name"] = "other".into());
+        assert!(denied(scene.handle.sync(sync(other, 4)).await));
+        let faulty = vmi(|vmi| {
+            vmi["spec"]["volumes"] = json!([]);
+            vmi["spec"]["domain"]["devices"]["gpus"] = json!([{"name": "g", "deviceName": "d"}]);
+        });
+        let refusal = scene.handle.sync(sync(faulty, 5)).await.unwrap_err();
+        assert!(refusal.faults.len() >= 3, "{refusal:?}");
+        assert_eq!(scene.until(|_| true).await.generation, 3);
+    });
+}
+
+#[test]
+fn a_new_launcher_takes_over_what_runs_and_remembers_what_ended() {
+    play(async {
+        let scene = Scene::running().await;
+        let before = scene.until(|_| true).await;
+        let Scene { fake, folder, .. } = scene;
+        let next = Scene { handle: begin(folder.path(), &fake), fake: fake.clone(), folder };
+        let state = next.until(|state| state.life == Life::Running).await;
+        assert!(state.number >= before.number);
+        assert_eq!((state.generation, &state.phases), (1, &before.phases));
+        assert_eq!(fake.conversation().iter().filter(|line| line.starts_with("start")).count(), 1);
+
+        assert_eq!(next.ask(Request::Shutdown { grace: None }).await, Answer::Queued);
+        next.until(|state| state.life == Life::Succeeded).await;
+        let last =
+            Scene { handle: begin(next.folder.path(), &fake), fake: fake.clone(), folder: next.folder };
+        let state = last.until(|_| true).await;
+        assert_eq!((state.life, state.reason.as_deref()), (Life::Succeeded, Some("Shutdown")));
+    });
+}
+
+#[test]
+fn a_machine_that_went_while_nobody_watched_has_failed() {
+    play(async {
+        let scene = Scene::running().await;
+        let Scene { fake, folder, .. } = scene;
+        // The old loop is gone with its launcher, so it must not hear of this; the new one only looks.
+        let second = Arc::new(Fake::default());
+        crate::hypervisor::Hypervisor::define(&*second, "<name>default_vm</name>").unwrap();
+        let next = Scene { handle: begin(folder.path(), &second), fake: second, folder };
+        let state = next.until(|state| state.life.is_final()).await;
+        assert_eq!((state.life, state.reason.as_deref()), (Life::Failed, Some("Lost")));
+        drop(fake);
+    });
+}
