@@ -29,7 +29,7 @@ impl Drawing<'_> {
             .and(Element::new("target").at("dev", name).at("managed", "no"))
             .and(Element::new("model").at("type", self.nic_model(nic.model)))
             .with(mtu.map(|size| Element::new("mtu").at("size", size)))
-            .with(queues.then(|| Element::new("driver").at("name", "vhost").at("queues", self.queues())))
+            .with(queues.then(|| Element::new("driver").at("queues", self.queues())))
             .with((!nic.up).then(|| Element::new("link").at("state", "down")))
             .with(nic.boot_order.map(|order| Element::new("boot").at("order", order)))
             // Without an order it is never started from, and its start-up code only takes time.

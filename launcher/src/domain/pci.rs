@@ -9,11 +9,11 @@
 //!  03-05  root ports 9-32                      03-0a  interfaces, one a slot
 //!  06-0b  usb scsi serial balloon rng watchdog 0b-10  the same
 //!  0c     inputs, 8                            11     inputs, 8
-//!  0d     sata controllers 2-9, 8              12     sata controllers, 8
-//!  0e     panic                                13     panic
+//!  0e     panic                                12     sata controllers 1-8
+//!                                              13     panic
 //!  10-17  virtio disks, 8 a slot               14-17  virtio disks, 8 a slot
 //!  18-1e  free                                 18-1f  free, and for what comes later
-//!  1f     chipset (sata controller 1)
+//!  1f     chipset, sata controllers 1-5
 //! ```
 //!
 //! - A kind of device has a range of its own, and its devices stand there by their position among those of the kind that
@@ -49,9 +49,9 @@ impl Places {
     pub(super) fn of(machine: &Machine) -> Result<Places, DrawError> {
         let chipset = machine.chipset;
         let mut places = Places { chipset, seats: BTreeMap::new(), taken: BTreeMap::new() };
-        for slot in built_in(chipset) {
-            for function in 0..8 {
-                places.taken.insert(on_root(*slot, function), "the chipset".into());
+        for (slot, functions) in built_in(chipset) {
+            for function in 0..functions {
+                places.taken.insert(on_root(slot, function), "the chipset".into());
             }
         }
         for port in 0..ports(machine)? {
@@ -141,10 +141,12 @@ pub(super) fn on_root(slot: u8, function: u8) -> PciAddress {
     PciAddress { domain: 0, bus: 0, slot, function }
 }
 
-fn built_in(chipset: Chipset) -> &'static [u8] {
+/// Slots of the board's own, and how many functions of each.
+fn built_in(chipset: Chipset) -> [(u8, u8); 2] {
     match chipset {
-        Chipset::Q35 => &[0, 0x1f],
-        Chipset::I440fx => &[0, 1],
+        // The further functions of the last slot are for more of what it holds already.
+        Chipset::Q35 => [(0, 8), (0x1f, 4)],
+        Chipset::I440fx => [(0, 8), (1, 8)],
     }
 }
 
@@ -176,6 +178,7 @@ fn board(chipset: Chipset) -> &'static str {
 fn home(chipset: Chipset, seat: Seat) -> Result<PciAddress, DrawError> {
     let q35 = chipset == Chipset::Q35;
     let pick = |q35_slot: u8, i440fx_slot: u8| if q35 { q35_slot } else { i440fx_slot };
+    let no_room = |limit| DrawError::NoRoom { what: seat.plural(), limit, board: board(chipset) };
     // The first slot, how many places it and those after it have, and how many of them are in one slot.
     let (slot, limit, in_slot) = match seat {
         Seat::Video => (pick(0x01, 0x02), 1, 1),
@@ -192,13 +195,17 @@ fn home(chipset: Chipset, seat: Seat) -> Result<PciAddress, DrawError> {
         Seat::Rng => (pick(0x0a, 0x0f), 1, 1),
         Seat::Watchdog => (pick(0x0b, 0x10), 1, 1),
         Seat::Input(_) => (pick(0x0c, 0x11), 8, 8),
-        Seat::Sata(_) => (pick(0x0d, 0x12), 8, 8),
+        // Behind the board's own, since a guest finds disks in the order of the bus.
+        Seat::Sata(n) if q35 && n < 4 => return Ok(on_root(0x1f, 4 + n as u8)),
+        Seat::Sata(_) if q35 => return Err(no_room(30)),
+        Seat::Sata(n) if n >= 8 => return Err(no_room(48)),
+        Seat::Sata(_) => (0x12, 8, 8),
         Seat::Panic => (pick(0x0e, 0x13), 1, 1),
         Seat::Disk(_) => (pick(0x10, 0x14), if q35 { 64 } else { 32 }, 8),
     };
     let n = seat.number();
     if n >= limit {
-        return Err(DrawError::NoRoom { what: seat.plural(), limit, board: board(chipset) });
+        return Err(no_room(limit));
     }
     Ok(on_root(slot + (n / in_slot) as u8, (n % in_slot) as u8))
 }

@@ -56,6 +56,11 @@ fn more_than_fits() {
         disks = disks.disk(disk(&format!("d{n}"), Bus::Virtio), raw("d"));
     }
     assert_eq!(disks.refusal(), "virtio disks are more than the 64 that fit on a q35 machine");
+    let mut drives = Fixture::bare();
+    for n in 0..31 {
+        drives = drives.disk(disk(&format!("d{n}"), Bus::Sata), raw("d"));
+    }
+    assert_eq!(drives.refusal(), "sata disks are more than the 30 that fit on a q35 machine");
     let mut sticks = Fixture::bare();
     for n in 0..16 {
         sticks = sticks.disk(disk(&format!("d{n}"), Bus::Usb), raw("d"));
