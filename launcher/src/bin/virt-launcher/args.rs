@@ -15,6 +15,19 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Run one machine, which is named through the socket
     Run(Run),
+    /// Say what this host can do, as JSON
+    NodeInfo(NodeInfo),
+    /// The child that `node-info` starts
+    #[command(hide = true)]
+    ProbeKvm,
+}
+
+/// Say what this host can do, as JSON.
+#[derive(Debug, clap::Args)]
+pub(crate) struct NodeInfo {
+    /// Where what libvirt found out about this host is kept for the next machine
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cache: Option<PathBuf>,
 }
 
 /// Run one machine, which is named through the socket.

@@ -10,9 +10,14 @@
 
 mod args;
 mod libvirt;
+mod node;
+mod probe;
 mod run;
 
 use clap::Parser;
+use launcher::error::{Error, Result};
+use launcher::hypervisor::embed;
+use launcher::root::Root;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -22,6 +27,11 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt().with_env_filter(log).with_writer(std::io::stderr).with_ansi(false).init();
     let done = match args.command {
         args::Command::Run(args) => run::run(&args),
+        args::Command::NodeInfo(args) => node::run(&args),
+        args::Command::ProbeKvm => {
+            probe::kvm::run();
+            Ok(())
+        }
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -30,4 +40,15 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// What libvirt's driver finds around it in this process. Before its first thread.
+#[allow(unsafe_code)] // the environment of this process
+fn surroundings(root: &Root) -> Result<()> {
+    embed::ready(root).map_err(|e| Error::io("cannot write libvirt's settings", e))?;
+    for (name, value) in embed::environment(root) {
+        // SAFETY: this process has one thread still.
+        unsafe { std::env::set_var(name, value) };
+    }
+    Ok(())
 }

@@ -4,10 +4,8 @@
 //!  root (locked) ─► environment ─► cache seeded ─► libvirt ─► driver ─► server; the cache is saved when a machine began
 //! ```
 
-#![allow(unsafe_code)] // one line: the environment of this process, set before its first thread
-
-use crate::args;
 use crate::libvirt::Libvirt;
+use crate::{args, surroundings};
 use api::launcher::{Info, Life};
 use launcher::error::{Error, Kind, Result};
 use launcher::hypervisor::{Hypervisor, embed};
@@ -28,11 +26,7 @@ pub(crate) fn run(args: &args::Run) -> Result<()> {
     let root = open_root(&args.root)?;
     let _lock = lock(&root)?;
     if args.libvirt_uri.is_none() {
-        embed::ready(&root).map_err(|e| Error::io("cannot write libvirt's settings", e))?;
-        for (name, value) in embed::environment(&root) {
-            // SAFETY: this process has one thread still.
-            unsafe { std::env::set_var(name, value) };
-        }
+        surroundings(&root)?;
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -152,7 +146,7 @@ fn connect(uri: Option<&str>, root: &Root, cache: Option<&Path>) -> Result<Libvi
 }
 
 /// `$XDG_CACHE_HOME/coracle/libvirt`
-fn default_cache() -> Option<PathBuf> {
+pub(crate) fn default_cache() -> Option<PathBuf> {
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)?;
     cache.is_absolute().then(|| cache.join("coracle/libvirt"))

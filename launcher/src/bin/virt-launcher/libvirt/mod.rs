@@ -50,6 +50,16 @@ impl Libvirt {
         Ok(Libvirt { connection, uri: uri.to_owned(), pids })
     }
 
+    /// The connection, for questions about the host.
+    pub(crate) fn connection(&self) -> &Connect {
+        &self.connection
+    }
+
+    /// A version as a text.
+    pub(crate) fn version(number: u32) -> String {
+        words::version(number)
+    }
+
     fn domain(&self, name: &str, doing: &str) -> Result<Domain> {
         let name = plain(name, doing)?;
         Domain::lookup_by_name(&self.connection, name).map_err(|e| words::error(doing, &e))

@@ -1,0 +1,94 @@
+//! `virt-launcher node-info`: one JSON of what this host can do. What libvirt finds out on the way goes into the cache.
+
+use crate::libvirt::Libvirt;
+use crate::run::default_cache;
+use crate::{args, probe, surroundings};
+use api::launcher::Accelerator;
+use api::node::{Missing, Node, Verdict};
+use launcher::error::{Error, Result};
+use launcher::hypervisor::{Hypervisor, embed};
+use launcher::node;
+use launcher::root::Root;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+pub(crate) fn run(args: &args::NodeInfo) -> Result<()> {
+    let cache = args.cache.clone().or_else(default_cache);
+    let mut found = Node {
+        kvm: probe::judge(),
+        arch: "amd64".into(),
+        libvirt: None,
+        qemu: None,
+        accelerators: Vec::new(),
+        machine_types: Vec::new(),
+        cpu: api::node::Cpu::default(),
+        devices: node::devices(),
+        hugepages: node::hugepages(),
+        firmware: node::firmwares(),
+        missing: node::missing(),
+    };
+    let place = Place::new()?;
+    if let Err(e) = ask_libvirt(&mut found, &place.0, cache.as_deref()) {
+        let mend =
+            if found.missing.is_empty() { "see the reason" } else { "mend what is missing above first" };
+        found.missing.push(Missing {
+            what: format!("libvirt: {}", launcher::error::chain(&e)),
+            effect: "no machine starts".into(),
+            mend: mend.into(),
+        });
+    }
+    found.cpu.count =
+        std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
+    let text =
+        serde_json::to_string_pretty(&found).map_err(|e| Error::refused("cannot write JSON").because(e))?;
+    writeln!(std::io::stdout(), "{text}").map_err(|e| Error::io("cannot print", e))
+}
+
+fn ask_libvirt(found: &mut Node, folder: &Path, cache: Option<&Path>) -> Result<()> {
+    let failed = |e: launcher::hypervisor::Error| Error::refused("it cannot be used").because(e);
+    let theirs = |e: virt::error::Error| Error::refused("it does not answer").because(e);
+    let root = Root::open(folder, folder).map_err(|e| Error::refused("it has no folder").because(e))?;
+    surroundings(&root)?;
+    if let Some(cache) = cache {
+        let _ = embed::seed(&root, cache).inspect_err(|e| tracing::warn!("the cache is not used: {e}"));
+    }
+    let libvirt = Libvirt::open(&embed::uri(&root), None).map_err(failed)?;
+    found.libvirt = Some(libvirt.about().map_err(failed)?.version);
+    let connection = libvirt.connection();
+    let guest = node::capabilities::guest(&connection.get_capabilities().map_err(theirs)?, "x86_64");
+    (found.machine_types, found.accelerators) = (guest.machine_types, guest.accelerators);
+    if found.accelerators.is_empty() {
+        return Ok(());
+    }
+    found.qemu = connection.get_hyp_version().ok().map(Libvirt::version);
+    // The processors of what a machine here would be given by itself.
+    let kind = match found.kvm.verdict == Verdict::Full && found.accelerators.contains(&Accelerator::Kvm) {
+        true => "kvm",
+        false => "qemu",
+    };
+    let asked = connection.get_domain_capabilities(None, Some("x86_64"), Some("q35"), Some(kind), 0);
+    found.cpu = node::capabilities::cpu(&asked.map_err(theirs)?);
+    if let Some(cache) = cache {
+        let _ = embed::save(&root, cache).inspect_err(|e| tracing::warn!("the cache is not filled: {e}"));
+    }
+    Ok(())
+}
+
+/// A folder that goes with this value.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Result<Place> {
+        let folder = std::env::temp_dir().join(format!("coracle-node-{}", std::process::id()));
+        std::fs::create_dir(&folder)
+            .map_err(|e| Error::io(format!("cannot make {}", folder.display()), e))?;
+        Ok(Place(folder))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What stays is in the folder for temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
