@@ -10,7 +10,7 @@
 //! zero, as Kubernetes does.
 
 use crate::fault::Fault;
-use crate::wire::{Path, Wire, expected};
+use crate::wire::{Path, Unknown, Wire, expected};
 use serde_json::Value;
 use std::fmt;
 
@@ -115,7 +115,7 @@ impl Wire for Quantity {
         Value::from(self.text.as_str())
     }
 
-    fn unknown(&self, _: &Path, _: &mut Vec<Path>) {}
+    fn unknown(&self, _: &Path, _: &mut Vec<Unknown>) {}
 }
 
 crate::always!(Quantity);

@@ -15,6 +15,7 @@ mod interface;
 mod memory;
 mod migration;
 mod network;
+mod phase;
 mod probe;
 mod spec;
 mod status;

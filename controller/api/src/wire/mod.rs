@@ -10,11 +10,13 @@
 //! left out when empty; anything else is always written. A `null` is the same as absence. Reading never stops at the
 //! first fault.
 
+mod near;
 mod object;
 mod path;
 mod scalar;
 mod words;
 
+pub use near::Unknown;
 pub use path::Path;
 
 use crate::fault::{Fault, Reason};
@@ -30,8 +32,8 @@ pub trait Wire: Sized {
     fn read(value: Value, at: &Path, faults: &mut Vec<Fault>) -> Option<Self>;
     /// The value as JSON.
     fn write(&self) -> Value;
-    /// Adds the paths of the fields that were kept without being known.
-    fn unknown(&self, at: &Path, found: &mut Vec<Path>);
+    /// Adds the fields that were kept without being known.
+    fn unknown(&self, at: &Path, found: &mut Vec<Unknown>);
 }
 
 /// A field of an object: it may be absent.
@@ -40,8 +42,8 @@ pub trait Field: Sized + Default {
     fn take(value: Option<Value>, at: &Path, faults: &mut Vec<Fault>) -> Self;
     /// The field as JSON, or nothing where it is left out.
     fn give(&self) -> Option<Value>;
-    /// Adds the paths of the fields within that were kept without being known.
-    fn look(&self, at: &Path, found: &mut Vec<Path>);
+    /// Adds the fields within that were kept without being known.
+    fn look(&self, at: &Path, found: &mut Vec<Unknown>);
 }
 
 impl<T: Wire> Field for Option<T> {
@@ -53,7 +55,7 @@ impl<T: Wire> Field for Option<T> {
         self.as_ref().map(Wire::write)
     }
 
-    fn look(&self, at: &Path, found: &mut Vec<Path>) {
+    fn look(&self, at: &Path, found: &mut Vec<Unknown>) {
         if let Some(value) = self {
             value.unknown(at, found);
         }
@@ -80,7 +82,7 @@ impl<T: Wire> Field for Vec<T> {
         (!self.is_empty()).then(|| Value::Array(self.iter().map(Wire::write).collect()))
     }
 
-    fn look(&self, at: &Path, found: &mut Vec<Path>) {
+    fn look(&self, at: &Path, found: &mut Vec<Unknown>) {
         for (i, item) in self.iter().enumerate() {
             item.unknown(&at.index(i), found);
         }
@@ -107,7 +109,7 @@ impl<T: Wire> Field for BTreeMap<String, T> {
             .then(|| Value::Object(self.iter().map(|(key, item)| (key.clone(), item.write())).collect()))
     }
 
-    fn look(&self, at: &Path, found: &mut Vec<Path>) {
+    fn look(&self, at: &Path, found: &mut Vec<Unknown>) {
         for (key, item) in self {
             item.unknown(&at.child(key), found);
         }
@@ -127,7 +129,7 @@ pub fn read<T: Wire>(value: Value) -> Result<T, Vec<Fault>> {
 pub fn unknown<T: Wire>(object: &T) -> Vec<Path> {
     let mut found = Vec::new();
     object.unknown(&Path::root(), &mut found);
-    found
+    found.into_iter().map(|unknown| unknown.path).collect()
 }
 
 /// The fault that a value is of the wrong kind.

@@ -54,9 +54,9 @@ macro_rules! object {
                 ::serde_json::Value::Object(fields)
             }
 
-            fn unknown(&self, at: &$crate::wire::Path, found: &mut ::std::vec::Vec<$crate::wire::Path>) {
+            fn unknown(&self, at: &$crate::wire::Path, found: &mut ::std::vec::Vec<$crate::wire::Unknown>) {
                 $( $crate::wire::Field::look(&self.$field, &at.child($key), found); )*
-                found.extend(self.other.keys().map(|key| at.child(key)));
+                found.extend(self.other.keys().map(|key| $crate::wire::Unknown::new(at, key, &[$($key),*])));
             }
         }
 
@@ -83,7 +83,7 @@ macro_rules! always {
                 ::std::option::Option::Some($crate::wire::Wire::write(self))
             }
 
-            fn look(&self, at: &$crate::wire::Path, found: &mut ::std::vec::Vec<$crate::wire::Path>) {
+            fn look(&self, at: &$crate::wire::Path, found: &mut ::std::vec::Vec<$crate::wire::Unknown>) {
                 $crate::wire::Wire::unknown(self, at, found);
             }
         }

@@ -1,6 +1,6 @@
 //! Texts, numbers, truths, and JSON that is passed on as it is.
 
-use super::{Field, Path, Wire, expected};
+use super::{Field, Path, Unknown, Wire, expected};
 use crate::fault::Fault;
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ macro_rules! scalar {
                 Value::from(self.clone())
             }
 
-            fn unknown(&self, _: &Path, _: &mut Vec<Path>) {}
+            fn unknown(&self, _: &Path, _: &mut Vec<Unknown>) {}
         }
 
         impl Field for $type {
@@ -33,7 +33,7 @@ macro_rules! scalar {
                 Some(self.write())
             }
 
-            fn look(&self, _: &Path, _: &mut Vec<Path>) {}
+            fn look(&self, _: &Path, _: &mut Vec<Unknown>) {}
         }
     };
 }
@@ -53,5 +53,5 @@ impl Wire for Value {
         self.clone()
     }
 
-    fn unknown(&self, _: &Path, _: &mut Vec<Path>) {}
+    fn unknown(&self, _: &Path, _: &mut Vec<Unknown>) {}
 }

@@ -79,7 +79,7 @@ macro_rules! words {
                 ::serde_json::Value::from(self.as_str())
             }
 
-            fn unknown(&self, _: &$crate::wire::Path, _: &mut ::std::vec::Vec<$crate::wire::Path>) {}
+            fn unknown(&self, _: &$crate::wire::Path, _: &mut ::std::vec::Vec<$crate::wire::Unknown>) {}
         }
 
         $crate::always!($name);

@@ -123,6 +123,12 @@ fn a_closed_gate_is_said() {
 }
 
 #[test]
+fn a_slip_has_a_hint() {
+    let faults = faults_of(&[("spec.domain.memroy", "1")], &Settings::default());
+    assert_eq!(faults[0].hint.as_deref(), Some("did you mean memory?"));
+}
+
+#[test]
 fn all_faults_are_found_at_once() {
     let changes: Vec<(&str, &str)> = vec![
         ("spec.architecture", r#""arm64""#),

@@ -33,7 +33,7 @@ pub use settings::{Gates, Settings};
 use super::{Arch, Chipset, Machine};
 use crate::fault::{Fault, Reason};
 use crate::vmi::{self, VirtualMachineInstance};
-use crate::wire::{Path, Wire};
+use crate::wire::{Path, Unknown, Wire};
 use std::fmt::Display;
 
 impl Machine {
@@ -231,8 +231,12 @@ fn unknown_fields(spec: &vmi::Spec, at: &Path, check: &mut Check<'_>) {
     }
     let mut unknown = Vec::new();
     spec.unknown(at, &mut unknown);
-    for path in unknown {
-        check.not_supported(path, "unknown field");
+    for Unknown { path, near } in unknown {
+        let fault = Fault::new(path, Reason::NotSupported, "unknown field");
+        check.faults.push(match near {
+            Some(near) => fault.hint(format!("did you mean {near}?")),
+            None => fault,
+        });
     }
 }
 

@@ -1,0 +1,56 @@
+//! Which phase may follow which.
+//!
+//! ```text
+//! (none) ─► Pending ─► Scheduling ─► Scheduled ─► Running ─► Succeeded
+//!              │ ▲          │            │           └─────► Failed
+//!              ▼ │          └────────────┴─────────────────► Succeeded, Failed
+//!         WaitingForSync    (Unknown: nobody can tell; whoever can again says what it is)
+//! ```
+
+use super::Phase;
+
+impl Phase {
+    /// It has ended.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Phase::Succeeded | Phase::Failed)
+    }
+
+    /// Whether an instance may go from this phase to another. None goes back, and nothing follows an end.
+    pub fn may_become(&self, next: &Phase) -> bool {
+        use Phase::{
+            Failed, Other, Pending, Running, Scheduled, Scheduling, Succeeded, Unknown, WaitingForSync,
+        };
+        match (self, next) {
+            (Succeeded | Failed, _) | (_, Other(_)) => false,
+            (Other(_), Pending | Scheduling | Failed | WaitingForSync | Unknown) => true,
+            (Pending, Scheduling | Failed | WaitingForSync | Unknown) => true,
+            (WaitingForSync, Pending | Scheduling | Scheduled | Running | Failed | Unknown) => true,
+            (Scheduling, Scheduled | Failed | Unknown) => true,
+            (Scheduled, Running | Succeeded | Failed | Unknown) => true,
+            (Running, Succeeded | Failed | Unknown) => true,
+            (Unknown, Pending | Scheduling | Scheduled | Running | Succeeded | Failed | WaitingForSync) => {
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_goes_forward_and_ends_once() {
+        let way = ["", "Pending", "Scheduling", "Scheduled", "Running", "Succeeded"].map(Phase::from);
+        for pair in way.windows(2) {
+            assert!(pair[0].may_become(&pair[1]), "{pair:?}");
+            assert!(!pair[1].may_become(&pair[0]), "{pair:?}");
+        }
+        for phase in Phase::KNOWN.iter().map(|&name| Phase::from(name)) {
+            assert_eq!(phase.may_become(&Phase::Failed), !phase.is_final(), "{phase}");
+            assert!(!phase.may_become(&phase), "{phase}");
+            assert!(!Phase::Failed.may_become(&phase) && !Phase::Succeeded.may_become(&phase));
+        }
+    }
+}

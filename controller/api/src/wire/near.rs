@@ -1,0 +1,73 @@
+//! What somebody may have meant who wrote a name that is not known.
+
+use super::Path;
+
+/// A field that was kept without being known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// Where it stands.
+    pub path: Path,
+    /// The known field beside it that is written much the same.
+    pub near: Option<&'static str>,
+}
+
+impl Unknown {
+    /// The field `name` of what stands at `at`, where `known` would be.
+    pub fn new(at: &Path, name: &str, known: &[&'static str]) -> Unknown {
+        Unknown { path: at.child(name), near: nearest(name, known) }
+    }
+}
+
+fn nearest(name: &str, known: &[&'static str]) -> Option<&'static str> {
+    // Nobody mistypes a name of this length; and who sends one is not kept waiting for the answer.
+    if name.len() > 64 {
+        return None;
+    }
+    let folded: Vec<char> = name.to_lowercase().chars().collect();
+    let distance = |other: &str| distance(&folded, &other.to_lowercase().chars().collect::<Vec<char>>());
+    let (distance, near) = known.iter().map(|&other| (distance(other), other)).min()?;
+    (distance <= folded.len() / 3).then_some(near)
+}
+
+/// How many letters must be changed, added, taken away or swapped with their neighbour.
+fn distance(a: &[char], b: &[char]) -> usize {
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let change = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut least = change.min(last[j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                least = least.min(before[j - 2] + 1);
+            }
+            row.push(least);
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_understood() {
+        let known = ["memory", "machine", "cpu", "ioThreads", "ioThreadsPolicy"];
+        for (name, near) in [
+            ("memroy", Some("memory")),
+            ("Memory", Some("memory")),
+            ("memori", Some("memory")),
+            ("iothreadsPolicy", Some("ioThreadsPolicy")),
+            ("cup", Some("cpu")),
+            ("disks", None),
+            ("x", None),
+            ("", None),
+            (&"m".repeat(100_000), None),
+        ] {
+            assert_eq!(nearest(name, &known), near, "{name:.20}");
+        }
+        assert_eq!(nearest("a", &[]), None);
+    }
+}
