@@ -10,8 +10,8 @@
 //! node                     what a machine can do, as virt-launcher found out
 //! ```
 //!
-//! The objects are made with [`wire::object`]: one description of a struct gives reading (every fault with its path),
-//! writing, and the fields that were kept without being known.
+//! The objects are made with [`object!`](crate::object): one description of a struct gives reading (every fault with
+//! its path), writing, and the fields that were kept without being known.
 
 pub mod claim;
 pub mod configmap;
