@@ -3,6 +3,8 @@
 
 mod devices;
 mod fixture;
+mod hostile;
+mod manifest;
 mod places;
 mod refused;
 mod whole;
