@@ -17,7 +17,7 @@ fn libvirt_takes_every_machine_and_adds_nothing_to_the_pci_bus() {
     let mut names = Vec::new();
     for (name, xml) in goldens("whole").into_iter().filter(|(name, _)| possible(name)) {
         script += &format!("define --validate {}\n", place.write(&name, &xml));
-        script += &to_arguments(&name);
+        script += &to_arguments(&name, &xml);
         script += &format!(
             "echo begin-{name}\ndumpxml --inactive {name}\necho end-{name}\nundefine {name} --nvram\n"
         );
@@ -41,7 +41,7 @@ fn libvirt_takes_every_device() {
     let mut script = String::new();
     for (name, part) in goldens("device").into_iter().filter(|(name, _)| possible(name)) {
         script += &format!("define --validate {}\n", place.write(&name, &around(&name, &part)));
-        script += &to_arguments(&name);
+        script += &to_arguments(&name, &part);
         script += &format!("undefine {name} --nvram\n");
     }
     let (out, errors) = place.virsh(&script);
@@ -85,17 +85,17 @@ fn goldens(folder: &str) -> Vec<(String, String)> {
 
 /// Whether this host has what the golden is about.
 fn possible(name: &str) -> bool {
-    let kvm = fs::File::options().read(true).write(true).open("/dev/kvm").is_ok();
-    kvm || !(name == "kvm" || name.ends_with("-kvm"))
+    opens("/dev/kvm") || !(name == "kvm" || name.ends_with("-kvm"))
 }
 
-/// Lets libvirt make QEMU's arguments of a machine. For huge pages it looks whether the host has them mounted.
-fn to_arguments(name: &str) -> String {
-    if name.contains("hugepages") {
-        String::new()
-    } else {
-        format!("domxml-to-native qemu-argv --domain {name}\n")
-    }
+/// Lets libvirt make QEMU's arguments of a machine. It looks for what the host would give: huge pages, and a tap.
+fn to_arguments(name: &str, xml: &str) -> String {
+    let absent = xml.contains("<hugepages>") || xml.contains("type='ethernet'") && !opens("/dev/net/tun");
+    if absent { String::new() } else { format!("domxml-to-native qemu-argv --domain {name}\n") }
+}
+
+fn opens(path: &str) -> bool {
+    fs::File::options().read(true).write(true).open(path).is_ok()
 }
 
 /// A machine around one of its parts. What the part brings along the machine does not have.
