@@ -113,9 +113,9 @@ pub(super) fn last_words(root: &Root, domain: &str) -> Option<String> {
     let mut bytes = Vec::new();
     file.take(4096).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
-    let ours = |line: &&str| {
-        !line.is_empty() && !line.contains(": starting up ") && !line.contains(": shutting down")
-    };
+    // libvirt writes there as well.
+    let theirs = [": starting up ", ": shutting down", " is tainted: "];
+    let ours = |line: &&str| !line.is_empty() && !theirs.iter().any(|text| line.contains(text));
     let line = text.lines().map(str::trim).rfind(ours)?;
     // The command line is one long line, and no word about the end.
     let said = line.split_once("qemu-system-x86_64: ").map_or(line, |(_, rest)| rest);

@@ -62,7 +62,8 @@ pub(super) fn lifecycle(event: i32, detail: i32) -> Option<Event> {
             sys::VIR_DOMAIN_EVENT_STOPPED_DESTROYED => End::Destroyed,
             sys::VIR_DOMAIN_EVENT_STOPPED_CRASHED => End::Crashed,
             sys::VIR_DOMAIN_EVENT_STOPPED_MIGRATED | sys::VIR_DOMAIN_EVENT_STOPPED_SAVED => End::Left,
-            sys::VIR_DOMAIN_EVENT_STOPPED_FAILED => End::Failed,
+            // So libvirt calls a process that is suddenly gone. A start that fails is told by the call that started it.
+            sys::VIR_DOMAIN_EVENT_STOPPED_FAILED => End::Crashed,
             _ => End::Unknown,
         })),
         _ => None,

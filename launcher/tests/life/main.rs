@@ -1,0 +1,199 @@
+//! Machines as they are: libvirt and QEMU from Debian, a Linux guest under emulation, the launcher's own program.
+
+#![allow(clippy::unwrap_used)]
+
+mod vm;
+
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use vm::{Vm, ended, vmi};
+
+#[test]
+fn a_machine_lives_and_ends_as_it_is_told() {
+    let mut vm = Vm::running(&vmi("life"));
+    let state = vm.state();
+    assert_eq!(state["targets"]["data"], "vda");
+    let qemu = state["qemu_pid"].as_u64().unwrap();
+    assert!(Path::new(&format!("/proc/{qemu}")).exists());
+    let mut console = vm.console();
+    console.log_in();
+    console.say("echo $((6 * 7))$(uname -s)");
+    console.hear("42Linux");
+
+    let (status, picture) = vm.ask("GET", "/v1/screenshot", &Value::Null);
+    assert_eq!((status, &picture[..8]), (200, &b"\x89PNG\r\n\x1a\n"[..]));
+    let (status, refusal) = vm.ask("GET", "/v1/guest/info", &Value::Null);
+    assert_eq!(status, 503, "{}", String::from_utf8_lossy(&refusal));
+
+    vm.request(json!({"request": "pause"}));
+    let state = vm.until("a pause", |state| state["life"] == "Paused");
+    assert_eq!(state["reason"], "PausedByUser");
+    vm.request(json!({"request": "unpause"}));
+    vm.until("it runs", |state| state["life"] == "Running");
+    vm.request(json!({"request": "reset"}));
+    vm.request(json!({"request": "shutdown"}));
+    let state = vm.until("an end", ended);
+    assert_eq!((&state["life"], &state["reason"]), (&json!("Succeeded"), &json!("Shutdown")), "{state}");
+    assert!(!is_alive(qemu));
+
+    vm.request(json!({"request": "start"}));
+    let state = vm.until("it runs again", |state| state["life"] == "Running");
+    let qemu = state["qemu_pid"].as_u64().unwrap();
+    vm.until_log("tiny login:");
+    vm.end();
+    assert!(!is_alive(qemu));
+    assert!(!vm.socket().exists());
+}
+
+/// `CORACLE_TAKEOVERS=50` proves it 50 times.
+#[test]
+fn a_launcher_that_is_killed_loses_nothing() {
+    let times = std::env::var("CORACLE_TAKEOVERS").map_or(4, |times| times.parse().unwrap());
+    let mut vm = Vm::running(&vmi("taken"));
+    let qemu = vm.state()["qemu_pid"].clone();
+    let mut console = vm.console();
+    console.log_in();
+    // Load, on the processor, the disk and the line.
+    console.say("n=0; while :; do n=$((n+1)); [ $((n % 2000)) = 0 ] && echo at $n; done & ");
+    console.say("while :; do dd if=/dev/zero of=/dev/vda bs=64k count=64 2>/dev/null; done &");
+    console.hear("at 2000");
+    for _ in 0..times {
+        vm.kill();
+        assert!(is_alive(qemu.as_u64().unwrap()), "QEMU went with its launcher");
+        vm.launch();
+        let state = vm.state();
+        assert_eq!((&state["life"], &state["qemu_pid"]), (&json!("Running"), &qemu), "{state}: {}", vm.log());
+    }
+    let mut console = vm.console();
+    console.say("");
+    console.say("echo still $((1 + 1)) here");
+    console.hear("still 2 here");
+    vm.request(json!({"request": "pause"}));
+    vm.until("a pause", |state| state["life"] == "Paused");
+    vm.request(json!({"request": "destroy"}));
+    let state = vm.until("an end", ended);
+    assert_eq!(state["reason"], "Destroyed");
+}
+
+#[test]
+fn a_panic_of_the_guest_is_called_so() {
+    let mut machine = vmi("panics");
+    machine["spec"]["domain"]["devices"]["panicDevices"] = json!([{"model": "isa"}]);
+    let vm = Vm::running(&machine);
+    let mut console = vm.console();
+    console.log_in();
+    console.say("echo c >/proc/sysrq-trigger");
+    let state = vm.until("an end", ended);
+    assert_eq!((&state["life"], &state["reason"]), (&json!("Failed"), &json!("GuestPanicked")), "{state}");
+}
+
+#[test]
+fn a_qemu_that_dies_is_told_and_a_disk_in_use_names_its_machine() {
+    let disk = tempfile::NamedTempFile::new_in("/tmp").unwrap();
+    disk.as_file().set_len(8 << 20).unwrap();
+    let volumes = json!({"data": {"kind": "file", "path": disk.path(), "format": "raw"}});
+    let with_claim = |name: &str| {
+        let mut machine = vmi(name);
+        machine["spec"]["volumes"] =
+            json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+        machine
+    };
+    let mut first = Vm::new();
+    first.launch();
+    first.put(&with_claim("first"), volumes.clone());
+    let state = first.until("it runs", |state| state["life"] == "Running" || ended(state));
+    let qemu = state["qemu_pid"].as_u64().unwrap_or_else(|| panic!("{state}"));
+
+    let mut second = Vm::new();
+    second.launch();
+    second.put(&with_claim("second"), volumes);
+    let state = second.until("an end", ended);
+    assert_eq!((&state["life"], &state["reason"]), (&json!("Failed"), &json!("StartFailed")));
+    let message = state["message"].as_str().unwrap();
+    assert!(message.contains("'data'") && message.contains("test_first"), "{message}");
+
+    let pid = rustix::process::Pid::from_raw(i32::try_from(qemu).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    let state = first.until("an end", ended);
+    assert_eq!((&state["life"], &state["reason"]), (&json!("Failed"), &json!("Crashed")), "{state}");
+    second.request(json!({"request": "start"}));
+    second.until("it runs", |state| state["life"] == "Running");
+}
+
+#[test]
+fn a_full_disk_pauses_the_guest_which_goes_on_when_there_is_room() {
+    if !rustix::process::getuid().is_root() {
+        eprintln!("skipped: only root may mount a small file system");
+        return;
+    }
+    // A file system of 24 MiB of its own, seen by the launcher alone.
+    let script = "mount -t tmpfs -o size=40m none /mnt && head -c 16M /dev/zero >/mnt/ballast && exec \"$@\"";
+    let before = ["unshare", "--mount", "sh", "-c", script, "sh"];
+    let mut vm = Vm::behind(&before, Some(PathBuf::from("/mnt/r")));
+    vm.launch();
+    vm.boot(&vmi("full"));
+    let mut console = vm.console();
+    console.log_in();
+    console.say("dd if=/dev/urandom of=/dev/vda bs=1M count=30 && sync && echo all is $((2 + 2)) written");
+    let state = vm.until("a pause", |state| state["life"] == "Paused" || ended(state));
+    assert_eq!(state["reason"], "PausedIOError", "{state}");
+    let message = state["message"].as_str().unwrap();
+    assert!(message.contains("'data'") && message.contains("make room"), "{message}");
+    fs::remove_file(format!("/proc/{}/root/mnt/ballast", vm.pid())).unwrap();
+    vm.until("it goes on", |state| state["life"] == "Running");
+    console.hear("all is 4 written");
+}
+
+#[test]
+fn an_ordinary_user_runs_a_machine() {
+    if !rustix::process::getuid().is_root() {
+        eprintln!("skipped: only root may become another user");
+        return;
+    }
+    let user = "64999";
+    let before = [
+        "setpriv",
+        "--reuid",
+        user,
+        "--regid",
+        user,
+        "--clear-groups",
+        "env",
+        "-u",
+        "XDG_RUNTIME_DIR",
+        "HOME=/nonexistent",
+    ];
+    let mut vm = Vm::behind(&before, None);
+    let owned = Command::new("chown").args(["-R", user]).arg(vm.place.path()).status().unwrap();
+    assert!(owned.success());
+    // What a user cannot read, its QEMU cannot either.
+    let kernel = vm::tiny();
+    for file in ["kernel", "initrd"] {
+        let from = kernel[file].as_str().unwrap();
+        fs::copy(from, vm.place.path().join(file)).unwrap();
+    }
+    fs::File::create(vm.place.path().join("log")).unwrap();
+    vm.launch();
+    let at = |file: &str| vm.place.path().join(file);
+    let kernel = json!({"kernel": at("kernel"), "initrd": at("initrd"), "args": kernel["args"]});
+    let sync = json!({"vmi": vmi("user"), "generation": 1, "resolved": {"accelerator": "emulation", "kernel": kernel}});
+    let (status, answer) = vm.ask("PUT", "/v1/vm", &sync);
+    assert_eq!(status, 200, "{}", String::from_utf8_lossy(&answer));
+    let state = vm.until("it runs", |state| state["life"] == "Running" || ended(state));
+    assert_eq!(state["life"], "Running", "{state}");
+    vm.until_log("tiny login:");
+    let qemu = state["qemu_pid"].as_u64().unwrap();
+    let status = fs::read_to_string(format!("/proc/{qemu}/status")).unwrap();
+    let uid = status.lines().find(|line| line.starts_with("Uid:")).unwrap();
+    assert!(uid.contains(user), "{uid}");
+    vm.end();
+}
+
+/// It runs: a zombie does not.
+fn is_alive(pid: u64) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
+        stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with(['Z', 'X']))
+    })
+}

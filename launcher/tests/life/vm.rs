@@ -1,0 +1,287 @@
+//! A launcher and its machine, as a test sees them.
+
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Long enough for anything on a busy machine; whoever waits longer waits for nothing.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A launcher and its machine. Both end with it.
+pub(crate) struct Vm {
+    pub(crate) place: tempfile::TempDir,
+    launcher: Option<Child>,
+    /// Programs before the launcher: `setpriv …`, `unshare …`.
+    before: Vec<String>,
+    /// Where the root lies, as the launcher sees it.
+    root: PathBuf,
+}
+
+/// The small guest: kernel, initrd, command line.
+pub(crate) fn tiny() -> Value {
+    let built = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../images/guests/tiny/build"))
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
+    let folder = PathBuf::from(String::from_utf8(built.stdout).unwrap().trim_end());
+    let args = fs::read_to_string(folder.join("cmdline")).unwrap();
+    json!({"kernel": folder.join("vmlinux"), "initrd": folder.join("initrd"), "args": args.trim_end()})
+}
+
+/// A machine with one empty disk.
+pub(crate) fn vmi(name: &str) -> Value {
+    json!({
+        "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
+        "metadata": {"name": name, "namespace": "test"},
+        "spec": {
+            "terminationGracePeriodSeconds": 120,
+            "domain": {
+                "memory": {"guest": "128Mi"},
+                "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
+                "devices": {
+                    "autoattachPodInterface": false,
+                    "disks": [{"name": "data", "disk": {"bus": "virtio"}}]
+                }
+            },
+            "volumes": [{"name": "data", "emptyDisk": {"capacity": "1Gi"}}]
+        }
+    })
+}
+
+impl Vm {
+    /// A launcher without a machine yet.
+    pub(crate) fn new() -> Vm {
+        Vm::behind(&[], None)
+    }
+
+    /// The same behind other programs, with its folder elsewhere.
+    pub(crate) fn behind(before: &[&str], root: Option<PathBuf>) -> Vm {
+        let place = tempfile::Builder::new().prefix("vm").tempdir_in("/tmp").unwrap();
+        let root = root.unwrap_or_else(|| place.path().join("r"));
+        let before = before.iter().map(ToString::to_string).collect();
+        Vm { place, launcher: None, before, root }
+    }
+
+    /// A machine of the small guest that runs, with its prompt there.
+    pub(crate) fn running(vmi: &Value) -> Vm {
+        let mut vm = Vm::new();
+        vm.launch();
+        vm.boot(vmi);
+        vm
+    }
+
+    pub(crate) fn boot(&mut self, vmi: &Value) {
+        self.put(vmi, json!({}));
+        let state = self.until("Running or an end", |state| state["life"] == "Running" || ended(state));
+        assert_eq!(state["life"], "Running", "{state}");
+        self.until_log("tiny login:");
+    }
+
+    /// Starts the launcher, and waits until it listens.
+    pub(crate) fn launch(&mut self) {
+        let cache =
+            std::env::temp_dir().join(format!("coracle-test-libvirt-{}", rustix::process::getuid().as_raw()));
+        let log = fs::File::options().create(true).append(true).open(self.place.path().join("log")).unwrap();
+        let mut line = self.before.clone();
+        // Where another user may read it, too.
+        let program = self.place.path().join("virt-launcher");
+        if !program.exists() {
+            fs::copy(env!("CARGO_BIN_EXE_virt-launcher"), &program).unwrap();
+        }
+        line.push(program.display().to_string());
+        let socket = self.socket();
+        let _ = fs::remove_file(&socket);
+        let mut command = Command::new(&line[0]);
+        command.args(&line[1..]).arg("run").arg("--root").arg(&self.root).arg("--socket").arg(&socket);
+        if self.before.is_empty() {
+            command.arg("--cache").arg(cache);
+        }
+        self.launcher = Some(command.stderr(log).stdin(Stdio::null()).spawn().unwrap());
+        let began = Instant::now();
+        while !socket.exists() {
+            assert!(began.elapsed() < PATIENCE, "no launcher on {}: {}", socket.display(), self.log());
+            if let Ok(Some(status)) = self.launcher.as_mut().unwrap().try_wait() {
+                panic!("the launcher ended with {status}: {}", self.log());
+            }
+            sleep(Duration::from_millis(5));
+        }
+    }
+
+    pub(crate) fn kill(&mut self) {
+        let mut launcher = self.launcher.take().unwrap();
+        launcher.kill().unwrap();
+        launcher.wait().unwrap();
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.launcher.as_ref().unwrap().id()
+    }
+
+    /// Asks the launcher to end, and waits for it.
+    pub(crate) fn end(&mut self) {
+        let mut launcher = self.launcher.take().unwrap();
+        let pid = rustix::process::Pid::from_raw(launcher.id().cast_signed()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let status = launcher.wait().unwrap();
+        assert!(status.success(), "{status}: {}", self.log());
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.place.path().join("s")
+    }
+
+    /// What the launcher wrote.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.place.path().join("log")).unwrap_or_default()
+    }
+
+    /// The serial line's log, as the launcher's file system has it.
+    fn serial(&self) -> String {
+        let mut path = self.root.join("log/serial.log");
+        if let (false, Some(launcher)) = (path.exists(), &self.launcher) {
+            path = PathBuf::from(format!("/proc/{}/root{}", launcher.id(), path.display()));
+        }
+        String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+    }
+
+    pub(crate) fn until_log(&self, wanted: &str) {
+        let began = Instant::now();
+        while !self.serial().contains(wanted) {
+            assert!(
+                began.elapsed() < PATIENCE,
+                "the guest does not say '{wanted}': {}\n{}",
+                self.serial(),
+                self.log()
+            );
+            sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// One exchange.
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Vec<u8>) {
+        let mut stream = UnixStream::connect(self.socket()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let body = body.to_string();
+        let length = body.len();
+        write!(stream, "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}")
+            .unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+        let status = std::str::from_utf8(&answer[9..12]).unwrap().parse().unwrap();
+        (status, answer.split_off(end + 4))
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Value {
+        serde_json::from_slice(&self.ask("GET", path, &Value::Null).1).unwrap()
+    }
+
+    pub(crate) fn put(&self, vmi: &Value, volumes: Value) -> Value {
+        let resolved = json!({"accelerator": "emulation", "kernel": tiny(), "volumes": volumes});
+        let sync = json!({"vmi": vmi, "generation": 1, "resolved": resolved});
+        serde_json::from_slice(&self.ask("PUT", "/v1/vm", &sync).1).unwrap()
+    }
+
+    /// Asks for something that is queued.
+    pub(crate) fn request(&self, request: Value) {
+        let (_, answer) = self.ask("POST", "/v1/requests", &request);
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        assert_eq!(answer["answer"], "queued", "{request}: {answer}");
+    }
+
+    pub(crate) fn state(&self) -> Value {
+        self.get("/v1/state")
+    }
+
+    /// Watches the state until it is as wanted.
+    pub(crate) fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let mut stream = UnixStream::connect(self.socket()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        write!(stream, "GET /v1/state?watch HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        for line in BufReader::new(stream).lines() {
+            let line =
+                line.unwrap_or_else(|e| panic!("waited for {what}: {e}: {}\n{}", self.state(), self.log()));
+            if let Ok(state) = serde_json::from_str::<Value>(&line)
+                && state.is_object()
+                && wanted(&state)
+            {
+                return state;
+            }
+        }
+        panic!("the launcher went while a test waited for {what}: {}", self.log());
+    }
+
+    pub(crate) fn console(&self) -> Console {
+        let mut stream = UnixStream::connect(self.socket()).unwrap();
+        write!(stream, "GET /v1/console?write HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: coracle-stream\r\n\r\n")
+            .unwrap();
+        let heard = Arc::new(Mutex::new(String::new()));
+        let (mut reader, into) = (stream.try_clone().unwrap(), heard.clone());
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(n @ 1..) = reader.read(&mut buffer) {
+                into.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..n]));
+            }
+        });
+        Console { stream, heard }
+    }
+}
+
+pub(crate) fn ended(state: &Value) -> bool {
+    state["life"] == "Succeeded" || state["life"] == "Failed"
+}
+
+impl Drop for Vm {
+    fn drop(&mut self) {
+        // Whatever a test left: QEMU first, then its launcher.
+        let pid = self.launcher.as_ref().map(|_| self.state()["qemu_pid"].as_i64());
+        let from_file =
+            fs::read_dir(self.root.join("run/qemu")).into_iter().flatten().flatten().find_map(|entry| {
+                let path = entry.path();
+                let is_machine =
+                    path.extension().is_some_and(|e| e == "pid") && !path.ends_with("driver.pid");
+                if is_machine { fs::read_to_string(path).ok()?.trim().parse::<i64>().ok() } else { None }
+            });
+        if let Some(pid) = pid.flatten().or(from_file)
+            && let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw)
+        {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+        if let Some(mut launcher) = self.launcher.take() {
+            let _ = launcher.kill();
+            let _ = launcher.wait();
+        }
+    }
+}
+
+/// The serial console, as a person has it.
+pub(crate) struct Console {
+    stream: UnixStream,
+    heard: Arc<Mutex<String>>,
+}
+
+impl Console {
+    pub(crate) fn say(&mut self, line: &str) {
+        writeln!(self.stream, "{line}").unwrap();
+    }
+
+    pub(crate) fn hear(&self, wanted: &str) {
+        let began = Instant::now();
+        while !self.heard.lock().unwrap().contains(wanted) {
+            assert!(began.elapsed() < PATIENCE, "no '{wanted}' in {}", self.heard.lock().unwrap());
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    pub(crate) fn log_in(&mut self) {
+        self.hear("login:");
+        self.say("root");
+        self.hear("# ");
+    }
+}
