@@ -34,6 +34,7 @@ pub(crate) enum Command {
     Rmi(commands::store::RmiArgs),
     Prune(commands::store::PruneArgs),
     Run(Box<commands::run::Args>),
+    Test(Box<commands::test::Args>),
     Ps(commands::ps::Args),
     Console(commands::console::Args),
     Logs(commands::logs::Args),

@@ -19,6 +19,7 @@ pub(crate) mod push;
 pub(crate) mod run;
 mod source;
 pub(crate) mod store;
+pub(crate) mod test;
 mod transfer;
 pub(crate) mod verify;
 pub(crate) mod vnc;
@@ -40,6 +41,7 @@ pub(crate) fn run(command: Command) -> cdi::Result<()> {
         Command::Rmi(args) => store::rmi(&args),
         Command::Prune(args) => store::prune(&args),
         Command::Run(args) => run::run(&args),
+        Command::Test(args) => test::run(&args),
         Command::Ps(args) => ps::run(&args),
         Command::Console(args) => console::run(&args),
         Command::Logs(args) => logs::run(&args),

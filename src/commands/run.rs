@@ -286,36 +286,17 @@ impl Prepared {
     }
 
     /// Starts what is meant.
-    pub(super) fn start(
+    fn start(
         &self,
         args: &MachineArgs,
         which: &Which,
         remove: bool,
         watch: &Arc<Watch>,
     ) -> Result<Vec<(Vm, State)>> {
-        let launcher = match &self.launcher {
-            Some(launcher) => launcher.clone(),
-            None => args.launcher.find()?,
-        };
-        let chosen = self.objects.choose(&self.what, which)?;
-        let start = Start {
-            images: &self.images,
-            objects: &self.objects,
-            launcher: &launcher,
-            accelerator: args.accel,
-            policy: args.pull.map(|pull| match pull {
-                Pull::Always => Policy::Always,
-                Pull::Missing => Policy::IfNotPresent,
-                Pull::Never => Policy::Never,
-            }),
-            forwards: args.publish.clone(),
-            publish_all: args.publish_all,
-            remove,
-            source: &self.what,
-            watch,
-        };
+        let launcher = self.launcher(args)?;
+        let start = self.starter(args, &launcher, remove, watch);
         let mut started = vec![];
-        for written in chosen {
+        for written in self.objects.choose(&self.what, which)? {
             let own = written.object.metadata.name.clone().unwrap_or_default();
             let name = match &args.name {
                 Some(name) => name.clone(),
@@ -325,6 +306,55 @@ impl Prepared {
             started.push(start.start(written, &name)?);
         }
         Ok(started)
+    }
+
+    /// Starts the one that is meant under this name, to be removed when it has ended.
+    pub(super) fn start_as(
+        &self,
+        args: &MachineArgs,
+        which: &Which,
+        name: &str,
+        watch: &Arc<Watch>,
+    ) -> Result<Vm> {
+        let launcher = self.launcher(args)?;
+        let chosen = self.objects.choose(&self.what, which)?;
+        let first = chosen.first().ok_or_else(|| Error::refused(format!("{} has no machine", self.what)))?;
+        Ok(self.starter(args, &launcher, true, watch).start(first, name)?.0)
+    }
+
+    fn launcher(&self, args: &MachineArgs) -> Result<PathBuf> {
+        self.launcher.clone().map_or_else(|| args.launcher.find(), Ok)
+    }
+
+    fn starter<'a>(
+        &'a self,
+        args: &MachineArgs,
+        launcher: &'a Path,
+        remove: bool,
+        watch: &'a Arc<Watch>,
+    ) -> Start<'a> {
+        Start {
+            images: &self.images,
+            objects: &self.objects,
+            launcher,
+            accelerator: args.accel,
+            policy: args.pull.map(Pull::policy),
+            forwards: args.publish.clone(),
+            publish_all: args.publish_all,
+            remove,
+            source: &self.what,
+            watch,
+        }
+    }
+}
+
+impl Pull {
+    fn policy(self) -> Policy {
+        match self {
+            Pull::Always => Policy::Always,
+            Pull::Missing => Policy::IfNotPresent,
+            Pull::Never => Policy::Never,
+        }
     }
 }
 
@@ -397,9 +427,7 @@ impl BareArgs {
             return Ok(false);
         }
         let policy = match args.pull {
-            Some(Pull::Always) => Policy::Always,
-            Some(Pull::Missing) => Policy::IfNotPresent,
-            Some(Pull::Never) => Policy::Never,
+            Some(pull) => pull.policy(),
             None => Policy::of(None, source)?,
         };
         let image = images.bring(source, policy).map_err(|e| match e.kind() {

@@ -1,15 +1,19 @@
 //! The way from an instance to a machine, as the admission of a cluster goes it: defaults, then the judgement.
 
+use api::defaults::{Binding, Given};
 use api::fault::Fault;
 use api::machine::{Machine, Settings};
-use api::vmi::{Firmware, VirtualMachineInstance};
+use api::vmi::VirtualMachineInstance;
 use api::wire::Path;
+use cdi::source::image::architecture;
 
 /// Fills in what is left open.
 pub(crate) fn defaults(instance: &mut VirtualMachineInstance) {
-    let uuid = uuid(instance.metadata.name.as_deref().unwrap_or_default());
     // A guest that is started again finds the computer that it knows.
-    instance.spec.domain.firmware.get_or_insert_with(Firmware::default).uuid.get_or_insert(uuid);
+    let uuid = uuid(instance.metadata.name.as_deref().unwrap_or_default());
+    let architecture = architecture().to_owned();
+    let given = Given { architecture, binding: Binding::Masquerade, ..Given::new(uuid) };
+    api::defaults::apply(instance, &given);
 }
 
 /// The machine, or everything that is wrong with it; its spec was written at `at`. What is not known has been warned

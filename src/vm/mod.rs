@@ -7,6 +7,7 @@
 //!     record ◄── vm.json, kept for every other verb ────────────────────────────┤
 //!     launch ── starts virt-launcher, detached ◄────────────────────────────────┘
 //!     client ── what is said to it; console, terminal, relay: its streams
+//!     steps  ── what `coracle test` does with a console; pure
 //!     place  ── where all of this is kept
 //! ```
 
@@ -21,4 +22,5 @@ pub(crate) mod record;
 pub(crate) mod relay;
 pub(crate) mod resolve;
 pub(crate) mod start;
+pub(crate) mod steps;
 pub(crate) mod terminal;

@@ -1,0 +1,408 @@
+//! What `coracle test` does with a machine, step by step, and what came of it. Pure.
+//!
+//! ```toml
+//! [[step]]
+//! expect = "login:"            # wait until the console says so
+//! [[step]]
+//! send = "root\n"              # type
+//! [[step]]
+//! run = "uname -r"             # type a command, wait for its exit code
+//! contains = "6."
+//! [[step]]
+//! exec = ["systemctl", "is-system-running"]    # by the guest agent
+//! exit = 0
+//! [[step]]
+//! screenshot = "desktop.png"
+//! [[step]]
+//! end = true                   # wait until the machine has switched itself off
+//! ```
+
+use cdi::{Error, Kind, Result};
+use serde::Deserialize;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What is kept of the console's output for a comparison.
+const HELD: usize = 1 << 20;
+
+/// A script as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Script {
+    #[serde(default)]
+    step: Vec<Written>,
+}
+
+/// A step as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    name: Option<String>,
+    expect: Option<String>,
+    send: Option<String>,
+    run: Option<String>,
+    exec: Option<Vec<String>>,
+    screenshot: Option<PathBuf>,
+    end: Option<bool>,
+    exit: Option<i32>,
+    contains: Option<String>,
+    timeout: Option<u64>,
+}
+
+/// One step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// What a person calls it.
+    pub(crate) name: String,
+    /// What is done.
+    pub(crate) action: Action,
+    /// How long it may take; else what is left of the whole time.
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// What a step does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Waits until one of these is on the console, or (with none) until the guest is up.
+    Expect(String),
+    /// Waits until the guest's agent answers or somebody could log in.
+    Up,
+    /// Types.
+    Send(String),
+    /// Types a command, and waits for its exit code.
+    Run { command: String, exit: i32, contains: Option<String> },
+    /// Runs a program by the guest's agent.
+    Exec { command: Vec<String>, exit: i32, contains: Option<String> },
+    /// Keeps the screen.
+    Screenshot(PathBuf),
+    /// Waits until the machine has ended as it should.
+    End,
+}
+
+/// Reads a script.
+pub(crate) fn parse(text: &str) -> Result<Vec<Step>> {
+    let script: Script =
+        toml::from_str(text).map_err(|e| Error::refused(format!("this is no script of steps: {e}")))?;
+    if script.step.is_empty() {
+        return Err(Error::refused("a script has at least one [[step]]"));
+    }
+    script.step.into_iter().enumerate().map(|(i, step)| step.read(i + 1)).collect()
+}
+
+impl Written {
+    fn read(self, number: usize) -> Result<Step> {
+        let wrong = |what: &str| Error::refused(format!("step {number}: {what}"));
+        let exit = self.exit.unwrap_or(0);
+        let mut actions = vec![];
+        let said = |name: &str, text: &str| format!("{name} {}", text.escape_debug());
+        let mut name = String::new();
+        let mut add = |called: String, action| {
+            name = called;
+            actions.push(action);
+        };
+        if let Some(text) = self.expect {
+            if text.is_empty() {
+                return Err(wrong("expect is empty, which is always there"));
+            }
+            add(said("expect", &text), Action::Expect(text));
+        }
+        if let Some(text) = self.send {
+            add(said("send", &text), Action::Send(text));
+        }
+        let judges = self.run.is_some() || self.exec.is_some();
+        if let Some(command) = self.run {
+            if command.contains('\n') {
+                return Err(wrong("run is one line; use send for more"));
+            }
+            add(said("run", &command), Action::Run { command, exit, contains: self.contains.clone() });
+        }
+        if let Some(command) = self.exec {
+            if command.is_empty() {
+                return Err(wrong("exec names no program"));
+            }
+            add(
+                format!("exec {}", command.join(" ")),
+                Action::Exec { command, exit, contains: self.contains.clone() },
+            );
+        }
+        if let Some(path) = self.screenshot {
+            add(format!("screenshot {}", path.display()), Action::Screenshot(path));
+        }
+        match self.end {
+            Some(true) => add("end".into(), Action::End),
+            Some(false) => return Err(wrong("end is true or left out")),
+            None => {}
+        }
+        if !judges && (self.exit.is_some() || self.contains.is_some()) {
+            return Err(wrong("exit and contains belong to run and exec"));
+        }
+        let Ok([action]) = <[Action; 1]>::try_from(actions) else {
+            return Err(wrong("a step has exactly one of expect, send, run, exec, screenshot and end"));
+        };
+        let timeout = self.timeout.map(Duration::from_secs);
+        Ok(Step { name: self.name.unwrap_or(name), action, timeout })
+    }
+}
+
+/// What the console said, and how far it has been compared.
+#[derive(Debug, Default)]
+pub(crate) struct Transcript {
+    /// Without escape sequences, from what has not been compared yet.
+    held: String,
+    /// A sequence that has begun.
+    escape: Option<String>,
+    /// Bytes of a letter that has begun.
+    rest: Vec<u8>,
+}
+
+impl Transcript {
+    /// Adds what came.
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        self.rest.extend_from_slice(bytes);
+        let (text, kept) = decoded(&self.rest);
+        self.rest = kept;
+        for c in text.chars() {
+            self.letter(c);
+        }
+        if self.held.len() > HELD {
+            let mut from = self.held.len() - HELD / 2;
+            while !self.held.is_char_boundary(from) {
+                from += 1;
+            }
+            self.held.drain(..from);
+        }
+    }
+
+    fn letter(&mut self, c: char) {
+        match &mut self.escape {
+            // CSI ends with a letter, any other sequence with its second sign.
+            Some(begun) => {
+                begun.push(c);
+                let is_csi = begun.starts_with('[');
+                let is_over = if is_csi { begun.len() > 1 && ('@'..='~').contains(&c) } else { true };
+                if is_over || begun.len() > 64 {
+                    self.escape = None;
+                }
+            }
+            None if c == '\x1b' => self.escape = Some(String::new()),
+            None if c == '\r' || c == '\0' => {}
+            None => self.held.push(c),
+        }
+    }
+
+    /// Whether this has come; what stands before it, and itself, are done with.
+    pub(crate) fn take(&mut self, text: &str) -> Option<String> {
+        let at = self.held.find(text)?;
+        let before = self.held[..at].to_owned();
+        self.held.drain(..at + text.len());
+        Some(before)
+    }
+
+    /// Whether this has come.
+    pub(crate) fn has(&self, text: &str) -> bool {
+        self.held.contains(text)
+    }
+
+    /// Whether a shell seems to wait for a command.
+    pub(crate) fn prompts(&self) -> bool {
+        let last = self.held.rsplit('\n').next().unwrap_or_default().trim_end();
+        last.ends_with(['#', '$', '>', '%'])
+    }
+
+    /// The line that was begun last, for a failure.
+    pub(crate) fn last_line(&self) -> &str {
+        self.held.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default()
+    }
+}
+
+/// The text of these bytes, and the first bytes of a letter that is not whole.
+fn decoded(bytes: &[u8]) -> (String, Vec<u8>) {
+    let mut text = String::new();
+    let mut bytes = bytes;
+    loop {
+        match std::str::from_utf8(bytes) {
+            Ok(good) => return (text + good, vec![]),
+            Err(e) => {
+                let (good, bad) = bytes.split_at(e.valid_up_to());
+                text += std::str::from_utf8(good).unwrap_or_default();
+                match e.error_len() {
+                    Some(length) => {
+                        text.push('\u{fffd}');
+                        bytes = bad.get(length..).unwrap_or_default();
+                    }
+                    None => return (text, bad.to_vec()),
+                }
+            }
+        }
+    }
+}
+
+/// What is typed so that a shell tells the exit code of a command, and the mark after which it does. What the terminal
+/// shows of the typed line does not hold the mark.
+pub(crate) fn typed(command: &str, number: usize) -> (String, String) {
+    (format!("{command}; echo \"coracle\"\"-{number}=$?.\"\n"), format!("coracle-{number}="))
+}
+
+/// What came of a step.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Outcome {
+    /// The step.
+    pub(crate) name: String,
+    /// How long it took.
+    pub(crate) took: Duration,
+    /// Why it failed.
+    pub(crate) failure: Option<String>,
+}
+
+/// The outcomes as JUnit XML, with what the console said.
+pub(crate) fn junit(suite: &str, outcomes: &[Outcome], console: &str) -> String {
+    let failures = outcomes.iter().filter(|outcome| outcome.failure.is_some()).count();
+    let took: Duration = outcomes.iter().map(|outcome| outcome.took).sum();
+    let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let head = format!(
+        "name=\"{}\" tests=\"{}\" failures=\"{failures}\" errors=\"0\" time=\"{:.3}\"",
+        escaped(suite),
+        outcomes.len(),
+        took.as_secs_f64()
+    );
+    let _ = write!(text, "<testsuites {head}>\n<testsuite {head}>\n");
+    for outcome in outcomes {
+        let _ = write!(
+            text,
+            "<testcase classname=\"{}\" name=\"{}\" time=\"{:.3}\"",
+            escaped(suite),
+            escaped(&outcome.name),
+            outcome.took.as_secs_f64()
+        );
+        let _ = match &outcome.failure {
+            Some(why) => write!(text, ">\n<failure message=\"{}\"/>\n</testcase>\n", escaped(why)),
+            None => writeln!(text, "/>"),
+        };
+    }
+    let _ = write!(text, "<system-out>{}</system-out>\n</testsuite>\n</testsuites>\n", escaped(console));
+    text
+}
+
+/// Text for XML; signs that XML cannot have are left out.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out += "&amp;",
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '"' => out += "&quot;",
+            '\n' | '\t' => out.push(c),
+            c if c.is_control() || c == '\u{fffe}' || c == '\u{ffff}' => {}
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// The failure of a step that ran out of time.
+pub(crate) fn late(what: &str, timeout: Duration, transcript: &Transcript) -> Error {
+    let last = transcript.last_line().escape_debug().to_string();
+    let said =
+        if last.is_empty() { "it said nothing".to_owned() } else { format!("its last line is: {last}") };
+    Error::new(Kind::Failed, format!("no {what} within {} s; {said}", timeout.as_secs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_is_read_step_by_step() {
+        let text = "[[step]]\nexpect = \"login:\"\ntimeout = 9\n[[step]]\nsend = \"root\\n\"\nname = \"log in\"\n\
+                    [[step]]\nrun = \"false\"\nexit = 1\n[[step]]\nexec = [\"true\"]\n[[step]]\nend = true\n";
+        let steps = parse(text).unwrap();
+        assert_eq!(steps[0].action, Action::Expect("login:".into()));
+        assert_eq!(steps[0].timeout, Some(Duration::from_secs(9)));
+        assert_eq!(steps[1].name, "log in");
+        assert_eq!(steps[2].action, Action::Run { command: "false".into(), exit: 1, contains: None });
+        assert_eq!((steps[3].name.as_str(), &steps[4].action), ("exec true", &Action::End));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_script_names_the_step() {
+        for (text, why) in [
+            ("", "at least one"),
+            ("[[step]]\n", "step 1: a step has exactly one"),
+            ("[[step]]\nexpect = \"a\"\nsend = \"b\"\n", "exactly one"),
+            ("[[step]]\nexpect = \"\"\n", "empty"),
+            ("[[step]]\nexpect = \"a\"\nexit = 1\n", "belong to run and exec"),
+            ("[[step]]\nsends = \"a\"\n", "unknown field"),
+            ("[[step]]\nend = false\n", "left out"),
+            ("not toml", "no script"),
+        ] {
+            let e = parse(text).unwrap_err();
+            assert!(e.kind() == Kind::Refused && e.to_string().contains(why), "{text}: {e}");
+        }
+    }
+
+    #[test]
+    fn a_console_is_compared_without_its_colours_and_cuts() {
+        let mut transcript = Transcript::default();
+        for piece in ["\x1b[1;3", "2mready\x1b", "[0m ä".trim_end_matches('ä'), "tiny lo", "gin:\r\n"] {
+            transcript.add(piece.as_bytes());
+        }
+        transcript.add(&"ä".as_bytes()[..1]);
+        transcript.add(&"ä".as_bytes()[1..]);
+        transcript.add(b"\xff!");
+        assert!(transcript.has("login:") && !transcript.has("\x1b"));
+        assert_eq!(transcript.take("tiny login:").unwrap(), "ready ");
+        assert_eq!(transcript.take("login:"), None, "it is done with");
+        assert_eq!(transcript.take("!").unwrap(), "\nä\u{fffd}");
+    }
+
+    #[test]
+    fn a_prompt_is_known_by_its_last_sign() {
+        for (said, is) in [
+            ("~ # ", true),
+            ("login:", false),
+            ("a\n[root@os ~]# \x1b[6n", true),
+            ("$\n", false),
+            ("", false),
+        ] {
+            let mut transcript = Transcript::default();
+            transcript.add(said.as_bytes());
+            assert_eq!(transcript.prompts(), is, "{said:?}");
+        }
+    }
+
+    #[test]
+    fn a_console_without_end_is_not_held() {
+        let mut transcript = Transcript::default();
+        for _ in 0..64 {
+            transcript.add("ä".repeat(50_000).as_bytes());
+        }
+        assert!(transcript.held.len() <= HELD);
+    }
+
+    #[test]
+    fn what_is_typed_does_not_hold_its_mark() {
+        let (line, mark) = typed("true", 3);
+        assert!(!line.contains(&mark) && mark == "coracle-3=", "{line}");
+    }
+
+    #[test]
+    fn outcomes_become_xml_whatever_the_console_said() {
+        let outcome = Outcome {
+            name: "expect <a>".into(),
+            took: Duration::from_millis(1500),
+            failure: Some("no \"a\" & b".into()),
+        };
+        let text = junit("os & co", &[outcome], "\x1b[0m\x00a]]>b\u{ffff}");
+        assert!(
+            text.contains("name=\"os &amp; co\" tests=\"1\" failures=\"1\" errors=\"0\" time=\"1.500\""),
+            "{text}"
+        );
+        assert!(
+            text.contains("name=\"expect &lt;a&gt;\"") && text.contains("no &quot;a&quot; &amp; b"),
+            "{text}"
+        );
+        assert!(text.contains("<system-out>[0ma]]&gt;b</system-out>"), "{text}");
+    }
+}
