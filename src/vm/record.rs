@@ -116,7 +116,7 @@ impl Standing {
 
 fn word(life: Life) -> &'static str {
     match life {
-        Life::Empty => "Empty",
+        Life::Empty => "Created",
         Life::Preparing => "Starting",
         Life::Running => "Running",
         Life::Paused => "Paused",
@@ -203,13 +203,16 @@ impl Vm {
 
     /// How it is with it.
     pub(crate) fn standing(&self) -> Result<Standing> {
-        match self.client()?.state() {
+        let client = self.client()?;
+        match client.state() {
             // It was told of a new run, and still tells of the one before.
-            Ok(state) if state.generation < self.record.sync.generation => {
+            Ok(state) if state.life.is_final() && state.generation < self.record.sync.generation => {
                 Ok(Standing::Known(State { life: Life::Preparing, ..state }))
             }
             Ok(state) => Ok(Standing::Known(state)),
             Err(e) if e.kind() == Kind::NotFound => Ok(Standing::Left(self.last_state())),
+            // It went away while it was asked.
+            Err(_) if !client.is_there() => Ok(Standing::Left(self.last_state())),
             Err(e) => Err(e),
         }
     }

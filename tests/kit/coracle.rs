@@ -47,8 +47,12 @@ impl Ran {
 }
 
 /// Where the user keeps images, settings of registries and logins; in a test all of it is below the folder.
-const USERS_OWN: [&str; 8] = [
+const USERS_OWN: [&str; 12] = [
     "CORACLE_STORE",
+    "CORACLE_HOME",
+    "CORACLE_LAUNCHER",
+    "XDG_STATE_HOME",
+    "XDG_CACHE_HOME",
     "XDG_DATA_HOME",
     "XDG_CONFIG_HOME",
     "XDG_RUNTIME_DIR",

@@ -1,0 +1,77 @@
+//! Whoever is killed, nothing is lost and nothing leaks.
+
+use super::{Laptop, until};
+use std::process::{Command, Stdio};
+
+fn kill(pid: &str) {
+    assert!(Command::new("kill").args(["-9", pid]).status().unwrap().success());
+}
+
+fn launcher_of(laptop: &Laptop) -> String {
+    let home = laptop.place.path("h").display().to_string();
+    let line = format!("pgrep -f 'virt-launcher run --root {home}'");
+    String::from_utf8(laptop.place.shell(&line)).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_run_that_is_killed_leaves_a_machine_that_ps_shows_and_rm_removes() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    let args = ["run", "-q", "tiny:1", "--memory", "256M", "--accel", "emulation", "--name", "left"];
+    let mut run = laptop.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until(|| laptop.names(&[]) == ["left"], || "it never ran".into());
+    until(|| laptop.status("left")["state"] == "Running", || laptop.status("left").to_string());
+    run.kill().unwrap();
+    run.wait().unwrap();
+    laptop.says("left", "tiny ready");
+    assert_eq!(laptop.status("left")["state"], "Running");
+    laptop.run(&["rm", "-f", "left"]).ok();
+    laptop.is_empty();
+}
+
+#[test]
+fn a_run_that_is_killed_at_any_moment_leaks_nothing() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    for pause in [5, 20, 60, 120, 250, 500, 900] {
+        let args = ["run", "-d", "-q", "tiny:1", "--memory", "256M", "--accel", "emulation", "--name", "any"];
+        let mut run = laptop.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(pause));
+        run.kill().unwrap();
+        run.wait().unwrap();
+        for name in laptop.names(&["-a"]) {
+            laptop.run(&["rm", "-f", &name]).ok();
+        }
+        laptop.is_empty();
+    }
+}
+
+#[test]
+fn a_launcher_that_is_killed_loses_no_machine() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    laptop.start("kept", &[]);
+    laptop.says("kept", "tiny ready");
+    let process = laptop.status("kept")["qemu_pid"].clone();
+    let first = launcher_of(&laptop);
+    kill(&first);
+    until(|| laptop.status("kept")["state"] == "Unwatched", || laptop.status("kept").to_string());
+    assert_eq!(laptop.names(&[]), ["kept"]);
+    laptop.run(&["pause", "kept"]).ok();
+    laptop.run(&["unpause", "kept"]).ok();
+    let status = laptop.status("kept");
+    assert_eq!((&status["state"], &status["qemu_pid"]), (&"Running".into(), &process), "{status}");
+    assert_ne!(launcher_of(&laptop), first);
+    laptop.run(&["rm", "-f", "kept"]).ok();
+    laptop.is_empty();
+}
+
+#[test]
+fn a_machine_without_launcher_and_without_qemu_can_be_removed() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    laptop.start("dead", &[]);
+    let process = laptop.status("dead")["qemu_pid"].to_string();
+    kill(&launcher_of(&laptop));
+    kill(&process);
+    until(|| laptop.status("dead")["state"] == "Failed", || laptop.status("dead").to_string());
+    assert_eq!(laptop.names(&[]), Vec::<String>::new());
+    laptop.run(&["rm", "dead"]).ok();
+    laptop.is_empty();
+}

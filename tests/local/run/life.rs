@@ -1,0 +1,87 @@
+//! A machine from its start to its end.
+
+use super::{Laptop, fetched, free_port, until};
+
+#[test]
+fn a_machine_runs_is_reached_paused_stopped_and_started_again() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    let port = free_port();
+    let started = laptop.start("web", &["-p", &format!("{port}:80")]);
+    assert_eq!(String::from_utf8(started.out).unwrap(), "web\n");
+    assert_eq!(laptop.names(&[]), ["web"]);
+    laptop.says("web", "tiny ready");
+    until(|| fetched(port).is_some(), || "the port leads nowhere".into());
+
+    laptop.run(&["pause", "web"]).ok();
+    assert_eq!(laptop.status("web")["state"], "Paused");
+    laptop.run(&["unpause", "web"]).ok();
+    assert_eq!(laptop.status("web")["state"], "Running");
+
+    laptop.run(&["stop", "web", "-t", "60"]).ok();
+    assert_eq!(laptop.names(&[]), Vec::<String>::new());
+    assert_eq!(laptop.names(&["-a"]), ["web"]);
+    assert_eq!(laptop.status("web")["phase"], "Succeeded");
+    assert!(laptop.log("web").contains("tiny ready"), "the log outlives the machine");
+    laptop.run(&["pause", "web"]).refused(1, "web does not run");
+
+    laptop.run(&["restart", "web"]).ok();
+    assert_eq!(laptop.names(&[]), ["web"]);
+    laptop.run(&["rm", "web"]).refused(1, "stop it first");
+    laptop.run(&["kill", "web"]).ok();
+    laptop.run(&["rm", "web"]).ok();
+    laptop.is_empty();
+}
+
+#[test]
+fn a_name_is_one_machines_and_an_image_finds_another() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    laptop.start("tiny", &[]);
+    let args = ["run", "-d", "-q", "tiny:1", "--memory", "256M", "--accel", "emulation"];
+    laptop.run(&[&args[..], &["--name", "tiny"]].concat()).refused(1, "tiny runs already");
+    let other = laptop.run(&args).ok();
+    assert_eq!(String::from_utf8(other.out).unwrap(), "tiny-2\n");
+    laptop.run(&["rm", "-f", "tiny", "tiny-2"]).ok();
+    laptop.is_empty();
+}
+
+#[test]
+fn a_machine_that_cannot_start_leaves_nothing() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    let port = free_port();
+    let _taken = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let args = ["run", "-d", "-q", "tiny:1", "-p", &format!("{port}:80"), "--accel", "emulation"];
+    laptop.run(&args).refused(1, "cannot be forwarded");
+    laptop.is_empty();
+}
+
+#[test]
+fn a_machine_to_be_removed_is_gone_with_its_end() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    laptop.start("short", &["--rm"]);
+    laptop.says("short", "tiny ready");
+    laptop.run(&["stop", "short", "-t", "60"]).ok();
+    assert_eq!(laptop.names(&["-a"]), Vec::<String>::new());
+    laptop.is_empty();
+}
+
+#[test]
+fn the_screen_can_be_kept_and_seen() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    laptop.start("screen", &[]);
+    laptop.says("screen", "tiny ready");
+    laptop.run(&["vnc", "screen", "--screenshot", "s.png"]).ok();
+    assert!(laptop.place.bytes("s.png").starts_with(b"\x89PNG\r\n"));
+
+    let port = free_port().to_string();
+    let mut relay = laptop.command(&["vnc", "screen", "--no-viewer", "--port", &port]).spawn().unwrap();
+    let greeting = || {
+        use std::io::Read as _;
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", port.parse().unwrap())).ok()?;
+        let mut bytes = [0; 4];
+        stream.read_exact(&mut bytes).ok()?;
+        Some(bytes)
+    };
+    until(|| greeting() == Some(*b"RFB "), || "nobody speaks RFB there".into());
+    relay.kill().unwrap();
+    relay.wait().unwrap();
+}

@@ -1,0 +1,175 @@
+//! Machines as a user runs them: the program, the launcher beside it, real QEMU, the smallest guest.
+//!
+//! What needs no guest (manifests, refusals) runs everywhere; the rest says that it was skipped where the program
+//! virt-launcher was not built.
+
+#![allow(clippy::unwrap_used)]
+
+mod console;
+mod killed;
+mod life;
+mod linked;
+mod manifest;
+mod tested;
+mod volumes;
+
+use std::io::Read as _;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+use tests::coracle::Ran;
+use tests::place::Place;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_coracle");
+/// Longer than anything takes here, by far.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A computer of its own: nothing of the user's is seen or touched, and no machine outlives the value.
+struct Laptop {
+    place: Place,
+}
+
+impl Laptop {
+    /// An empty one.
+    fn new() -> Laptop {
+        Laptop { place: Place::empty(PROGRAM) }
+    }
+
+    /// One with the guest `tiny:1` in its store; `None` where there is no launcher.
+    fn with_guest() -> Option<Laptop> {
+        if !launcher().is_file() {
+            eprintln!("skipped: {} was not built", launcher().display());
+            return None;
+        }
+        let laptop = Laptop::new();
+        let guest = guest();
+        let file = |name: &str| guest.join(name).display().to_string();
+        let words = std::fs::read_to_string(guest.join("cmdline")).unwrap();
+        let (kernel, initrd) = (file("vmlinux"), file("initrd"));
+        let build = ["build", "-q", "-t", "tiny:1", "--kernel", &kernel, "--initrd", &initrd];
+        laptop.run(&[&build[..], &["--cmdline", words.trim()]].concat()).ok();
+        Some(laptop)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.place.command(args);
+        command.env("CORACLE_HOME", self.place.path("h"));
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        Ran::of(self.command(args).output().unwrap())
+    }
+
+    /// Starts the guest under this name, emulated.
+    fn start(&self, name: &str, more: &[&str]) -> Ran {
+        let args = ["run", "-d", "-q", "tiny:1", "--memory", "256M", "--accel", "emulation", "--name", name];
+        self.run(&[&args[..], more].concat()).ok()
+    }
+
+    /// The machine as `status` shows it.
+    fn status(&self, name: &str) -> serde_json::Value {
+        self.run(&["status", name, "-o", "json"]).ok().json()
+    }
+
+    /// The names that `ps` prints.
+    fn names(&self, args: &[&str]) -> Vec<String> {
+        let ran = self.run(&[&["ps", "-q"], args].concat()).ok();
+        String::from_utf8(ran.out).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    /// What the guest has written.
+    fn log(&self, name: &str) -> String {
+        String::from_utf8_lossy(&self.run(&["logs", name]).ok().out).into_owned()
+    }
+
+    /// Waits until the guest has written this.
+    #[track_caller]
+    fn says(&self, name: &str, text: &str) {
+        until(|| self.log(name).contains(text), || format!("{text:?} is not in: {}", self.log(name)));
+    }
+
+    /// The processes that belong to this computer.
+    fn processes(&self) -> Vec<String> {
+        let home = self.place.path("h").display().to_string();
+        let mut found = vec![];
+        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            // Not we ourselves, who know the folder too.
+            if line.contains(&home) && (line.contains("virt-launcher") || line.contains("qemu-system")) {
+                found.push(line);
+            }
+        }
+        found
+    }
+
+    /// Nothing of any machine is left: no folder, no socket, no process.
+    #[track_caller]
+    fn is_empty(&self) {
+        until(|| self.processes().is_empty(), || format!("still there: {:?}", self.processes()));
+        for folder in ["h/state/vms", "h/run"] {
+            let left = below(&self.place.path(folder));
+            assert!(left.is_empty(), "left behind: {left:?}");
+        }
+    }
+}
+
+impl Drop for Laptop {
+    fn drop(&mut self) {
+        let names = self.run(&["ps", "-q", "-a"]);
+        for name in String::from_utf8_lossy(&names.out).lines() {
+            let _ = self.command(&["rm", "-f", name]).output();
+        }
+    }
+}
+
+/// Everything below a folder, links and sockets too.
+fn below(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.flat_map(|entry| [vec![entry.path()], below(&entry.path())].concat()).collect()
+}
+
+/// Waits until something is so.
+#[track_caller]
+fn until(is: impl Fn() -> bool, else_what: impl Fn() -> String) {
+    let since = Instant::now();
+    while !is() {
+        assert!(since.elapsed() < PATIENCE, "{}", else_what());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The launcher that is built beside the program.
+fn launcher() -> PathBuf {
+    Path::new(PROGRAM).with_file_name("virt-launcher")
+}
+
+/// The folder with the guest's kernel and initrd, built once.
+fn guest() -> &'static Path {
+    static GUEST: OnceLock<PathBuf> = OnceLock::new();
+    GUEST.get_or_init(|| {
+        let recipe = Path::new(env!("CARGO_MANIFEST_DIR")).join("images/guests/tiny/build");
+        let output = Command::new(recipe).stderr(Stdio::inherit()).output().unwrap();
+        assert!(output.status.success(), "the guest cannot be built");
+        PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
+    })
+}
+
+/// A port that is free now.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// What a web server behind a port answers, if it does.
+fn fetched(port: u16) -> Option<String> {
+    use std::io::Write as _;
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    stream.write_all(b"GET / HTTP/1.0\r\n\r\n").ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    text.contains("200 OK").then_some(text)
+}

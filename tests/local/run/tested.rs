@@ -1,0 +1,54 @@
+//! `coracle test`.
+
+use super::Laptop;
+
+const FLAGS: [&str; 5] = ["--memory", "256M", "--accel", "emulation", "-q"];
+
+fn test(laptop: &Laptop, args: &[&str]) -> tests::coracle::Ran {
+    laptop.run(&[&["test", "tiny:1"], &FLAGS[..], args].concat())
+}
+
+#[test]
+fn a_guest_that_comes_up_passes_and_is_gone() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    test(&laptop, &[]).ok();
+    laptop.is_empty();
+}
+
+#[test]
+fn a_script_types_asks_for_exit_codes_and_writes_a_report() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    let script = "[[step]]\nexpect = \"login:\"\n[[step]]\nsend = \"root\\n\"\n\
+                  [[step]]\nrun = \"uname -s\"\ncontains = \"Linux\"\n[[step]]\nrun = \"false\"\nexit = 1\n\
+                  [[step]]\nscreenshot = \"screen.png\"\n\
+                  [[step]]\nsend = \"poweroff\\n\"\n[[step]]\nname = \"it ends\"\nend = true\n";
+    std::fs::write(laptop.place.path("steps.toml"), script).unwrap();
+    test(&laptop, &["--script", "steps.toml", "--junit", "report.xml"]).ok();
+    let report = String::from_utf8(laptop.place.bytes("report.xml")).unwrap();
+    assert!(report.contains("tests=\"7\" failures=\"0\""), "{report}");
+    assert!(report.contains("name=\"it ends\"") && report.contains("tiny ready"), "{report}");
+    assert!(laptop.place.bytes("screen.png").starts_with(b"\x89PNG"));
+    laptop.is_empty();
+}
+
+#[test]
+fn a_guest_that_does_not_pass_leaves_its_console_and_nothing_else() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    let ran = test(
+        &laptop,
+        &["--expect", "tiny ready", "--expect", "no such words", "--timeout", "20", "--junit", "r.xml"],
+    );
+    ran.refused(1, "no \"no such words\" on the console within 20 s");
+    let console = String::from_utf8_lossy(&laptop.place.bytes("tiny-failed/console.log")).into_owned();
+    assert!(console.contains("tiny ready"), "{console}");
+    let report = String::from_utf8(laptop.place.bytes("r.xml")).unwrap();
+    assert!(report.contains("tests=\"2\" failures=\"1\""), "{report}");
+    laptop.is_empty();
+}
+
+#[test]
+fn a_script_that_is_wrong_is_refused_before_anything_is_booted() {
+    let laptop = Laptop::new();
+    std::fs::write(laptop.place.path("steps.toml"), "[[step]]\nexpects = \"x\"\n").unwrap();
+    laptop.run(&["test", "tiny:1", "--script", "steps.toml"]).refused(3, "steps.toml: this is no script");
+}

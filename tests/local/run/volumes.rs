@@ -1,0 +1,136 @@
+//! Where the disks of a machine come from, and what is kept between its runs.
+
+use super::Laptop;
+use tests::nginx::{Nginx, Serve};
+
+/// A machine with a disk of each kind; the guest names those that it finds.
+fn manifest(url: &str, claim: &str) -> String {
+    format!(
+        "apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata: {{name: all}}
+spec:
+  runStrategy: Always
+  template:
+    spec:
+      domain:
+        memory: {{guest: 256Mi}}
+        firmware:
+          kernelBoot:
+            kernelArgs: console=ttyS0 quiet
+            container: {{image: \"tiny:1\", kernelPath: /boot/vmlinux, initrdPath: /boot/initrd}}
+        devices:
+          disks:
+          - {{name: web, disk: {{bus: virtio}}}}
+          - {{name: claim, disk: {{bus: virtio}}}}
+          - {{name: blank, disk: {{bus: virtio}}}}
+          - {{name: image, disk: {{bus: virtio}}}}
+          - {{name: map, cdrom: {{bus: sata}}}}
+          - {{name: seed, disk: {{bus: virtio}}}}
+      volumes:
+      - name: web
+        dataVolume: {{name: all-web}}
+      - name: claim
+        persistentVolumeClaim: {{claimName: all-claim}}
+      - name: blank
+        dataVolume: {{name: all-blank}}
+      - name: image
+        containerDisk: {{image: \"os:1\"}}
+      - name: map
+        configMap: {{name: all-map}}
+      - name: seed
+        cloudInitNoCloud: {{secretRef: {{name: all-seed}}}}
+  dataVolumeTemplates:
+  - metadata: {{name: all-web}}
+    spec:
+      storage: {{resources: {{requests: {{storage: 16Mi}}}}}}
+      source: {{http: {{url: '{url}'}}}}
+  - metadata: {{name: all-blank}}
+    spec:
+      pvc: {{accessModes: [ReadWriteOnce], resources: {{requests: {{storage: 10M}}}}}}
+      source: {{blank: {{}}}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {{name: all-claim}}
+spec: {{accessModes: [ReadWriteOnce], resources: {{requests: {{storage: {claim}}}}}}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {{name: all-seed}}
+stringData: {{userdata: \"#!/bin/sh\\necho the seed was run >/dev/console\\n\"}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {{name: all-map}}
+data: {{a.conf: x=1}}
+"
+    )
+}
+
+#[test]
+fn disks_come_from_everywhere_and_those_of_claims_are_kept() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    let place = &laptop.place;
+    tests::disk::raw_disk(&place.path("disk.raw"), 9 << 20, 7);
+    place.qcow2("disk.qcow2", "");
+    laptop.run(&["build", "-q", "-t", "os:1", "disk.qcow2"]).ok();
+    let server = Nginx::start(&Serve::default());
+    let url = server.link("disk.qcow2", &place.path("disk.qcow2"));
+    std::fs::write(place.path("vm.yaml"), manifest(&url, "8Mi")).unwrap();
+    let run = ["run", "-d", "-q", "vm.yaml", "--accel", "emulation"];
+    laptop.run(&run).ok();
+    laptop.says("all", "tiny ready");
+    assert!(holds(&laptop, "all", "seed", "the seed was run"));
+    assert!(holds(&laptop, "all", "map", "x=1"));
+
+    let pool = |claim: &str| place.path(&format!("h/data/pool/{claim}/disk.img"));
+    let size = |claim: &str| std::fs::metadata(pool(claim)).unwrap().len();
+    assert_eq!((size("all-web"), size("all-claim"), size("all-blank")), (16 << 20, 8 << 20, 10_002_432));
+    let mut disk = std::fs::read(pool("all-web")).unwrap();
+    disk.truncate(9 << 20);
+    assert!(disk == place.bytes("disk.raw"), "the disk is not what the server has");
+
+    // Another machine cannot have the same disks.
+    let other = [&run[..], &["--name", "other"]].concat();
+    laptop.run(&other).refused(1, "is used by the machine default_all");
+    laptop.run(&["rm", "-f", "all"]).ok();
+
+    // Without the server: what is there is used again, and the claim has grown.
+    drop(server);
+    std::fs::write(place.path("vm.yaml"), manifest(&url, "12Mi")).unwrap();
+    laptop.run(&run).ok();
+    assert_eq!(size("all-claim"), 12 << 20);
+    laptop.run(&["rm", "-f", "all"]).ok();
+    laptop.is_empty();
+}
+
+#[test]
+fn a_disk_that_cannot_be_had_is_told_and_leaves_no_machine() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    std::fs::write(laptop.place.path("vm.yaml"), manifest("http://127.0.0.1:1/disk.qcow2", "8Mi")).unwrap();
+    let ran = laptop.run(&["run", "-d", "-q", "vm.yaml", "--accel", "emulation"]);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(ran.err.contains("http://127.0.0.1:1/disk.qcow2"), "{}", ran.err);
+    laptop.is_empty();
+}
+
+#[test]
+fn a_secret_is_for_nobody_else() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let Some(laptop) = Laptop::with_guest() else { return };
+    let long = format!("#!/bin/sh\n# {}\necho from a long seed >/dev/console\n", "x".repeat(3000));
+    std::fs::write(laptop.place.path("seed"), long).unwrap();
+    laptop.start("mine", &["--cloud-init", "seed"]);
+    assert!(holds(&laptop, "mine", "cloudinit", "from a long seed"));
+    let mode = |path: &str| std::fs::metadata(laptop.place.path(path)).unwrap().permissions().mode() & 0o777;
+    let secret = "h/state/vms/mine/secrets/secret-mine-cloudinit";
+    assert_eq!((mode(secret), mode(&format!("{secret}/userdata"))), (0o700, 0o600));
+    assert_eq!((mode("h/state/vms/mine/vm.json"), mode("h/run")), (0o600, 0o700));
+}
+
+/// Whether a small disc of a machine holds this text.
+fn holds(laptop: &Laptop, machine: &str, disc: &str, text: &str) -> bool {
+    let bytes = laptop.place.bytes(&format!("h/state/vms/{machine}/root/seeds/{disc}.iso"));
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}
