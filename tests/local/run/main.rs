@@ -3,7 +3,7 @@
 //! What needs no guest (manifests, refusals) runs everywhere; the rest says that it was skipped where the program
 //! virt-launcher was not built.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod console;
 mod killed;

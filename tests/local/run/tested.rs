@@ -34,11 +34,10 @@ fn a_script_types_asks_for_exit_codes_and_writes_a_report() {
 #[test]
 fn a_guest_that_does_not_pass_leaves_its_console_and_nothing_else() {
     let Some(laptop) = Laptop::with_guest() else { return };
-    let ran = test(
-        &laptop,
-        &["--expect", "tiny ready", "--expect", "no such words", "--timeout", "20", "--junit", "r.xml"],
-    );
-    ran.refused(1, "no \"no such words\" on the console within 20 s");
+    let script = "[[step]]\nexpect = \"tiny ready\"\n[[step]]\nexpect = \"no such words\"\ntimeout = 2\n";
+    std::fs::write(laptop.place.path("steps.toml"), script).unwrap();
+    let ran = test(&laptop, &["--script", "steps.toml", "--junit", "r.xml"]);
+    ran.refused(1, "no \"no such words\" on the console within 2 s");
     let console = String::from_utf8_lossy(&laptop.place.bytes("tiny-failed/console.log")).into_owned();
     assert!(console.contains("tiny ready"), "{console}");
     let report = String::from_utf8(laptop.place.bytes("r.xml")).unwrap();
