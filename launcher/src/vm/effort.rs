@@ -32,7 +32,11 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root) -> 
             Some(hint) => format!("{e}; {hint}"),
             None => e.to_string(),
         };
-        hypervisor.define(&xml).map_err(hint)?;
+        // A run before this one may have had another uuid, and libvirt keeps a name with its uuid.
+        match hypervisor.undefine(&known.name) {
+            Err(e) if e.kind != Kind::NotFound => return Err(hint(e)),
+            _ => hypervisor.define(&xml).map_err(hint)?,
+        }
         hypervisor.start(&known.name, known.machine.start_paused).map_err(hint)?;
         let seen = hypervisor.look(&known.name).map_err(hint)?;
         Ok((host, seen))

@@ -105,7 +105,7 @@ fn a_machine_starts_and_is_shut_down() {
         assert_eq!(state.targets["root"], "vda");
         assert_eq!(
             scene.said(),
-            "watch default_vm\ndefine default_vm\nstart default_vm\n  default_vm: Started\n  default_vm: Resumed\n\
+            "watch default_vm\nundefine default_vm\ndefine default_vm\nstart default_vm\n  default_vm: Started\n  default_vm: Resumed\n\
              look default_vm\nshutdown default_vm\n  default_vm: Ending\n  default_vm: Ended(Shutdown)"
         );
     });
@@ -138,7 +138,7 @@ fn a_restart_ends_before_it_begins() {
         scene.until(again).await;
         let said = scene.said();
         let (_, after) = said.split_once("Ended(Destroyed)\n").unwrap();
-        assert!(after.starts_with("define default_vm\nstart default_vm"), "{said}");
+        assert!(after.starts_with("undefine default_vm\ndefine default_vm\nstart default_vm"), "{said}");
     });
 }
 

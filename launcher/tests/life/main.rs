@@ -27,18 +27,18 @@ fn a_machine_lives_and_ends_as_it_is_told() {
     let (status, refusal) = vm.ask("GET", "/v1/guest/info", &Value::Null);
     assert_eq!(status, 503, "{}", String::from_utf8_lossy(&refusal));
 
-    vm.request(json!({"request": "pause"}));
+    vm.request(&json!({"request": "pause"}));
     let state = vm.until("a pause", |state| state["life"] == "Paused");
     assert_eq!(state["reason"], "PausedByUser");
-    vm.request(json!({"request": "unpause"}));
+    vm.request(&json!({"request": "unpause"}));
     vm.until("it runs", |state| state["life"] == "Running");
-    vm.request(json!({"request": "reset"}));
-    vm.request(json!({"request": "shutdown"}));
+    vm.request(&json!({"request": "reset"}));
+    vm.request(&json!({"request": "shutdown"}));
     let state = vm.until("an end", ended);
     assert_eq!((&state["life"], &state["reason"]), (&json!("Succeeded"), &json!("Shutdown")), "{state}");
     assert!(!is_alive(qemu));
 
-    vm.request(json!({"request": "start"}));
+    vm.request(&json!({"request": "start"}));
     let state = vm.until("it runs again", |state| state["life"] == "Running");
     let qemu = state["qemu_pid"].as_u64().unwrap();
     vm.until_log("tiny login:");
@@ -70,9 +70,9 @@ fn a_launcher_that_is_killed_loses_nothing() {
     console.say("");
     console.say("echo still $((1 + 1)) here");
     console.hear("still 2 here");
-    vm.request(json!({"request": "pause"}));
+    vm.request(&json!({"request": "pause"}));
     vm.until("a pause", |state| state["life"] == "Paused");
-    vm.request(json!({"request": "destroy"}));
+    vm.request(&json!({"request": "destroy"}));
     let state = vm.until("an end", ended);
     assert_eq!(state["reason"], "Destroyed");
 }
@@ -102,13 +102,13 @@ fn a_qemu_that_dies_is_told_and_a_disk_in_use_names_its_machine() {
     };
     let mut first = Vm::new();
     first.launch();
-    first.put(&with_claim("first"), volumes.clone());
+    first.put(&with_claim("first"), &volumes);
     let state = first.until("it runs", |state| state["life"] == "Running" || ended(state));
     let qemu = state["qemu_pid"].as_u64().unwrap_or_else(|| panic!("{state}"));
 
     let mut second = Vm::new();
     second.launch();
-    second.put(&with_claim("second"), volumes);
+    second.put(&with_claim("second"), &volumes);
     let state = second.until("an end", ended);
     assert_eq!((&state["life"], &state["reason"]), (&json!("Failed"), &json!("StartFailed")));
     let message = state["message"].as_str().unwrap();
@@ -118,7 +118,7 @@ fn a_qemu_that_dies_is_told_and_a_disk_in_use_names_its_machine() {
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     let state = first.until("an end", ended);
     assert_eq!((&state["life"], &state["reason"]), (&json!("Failed"), &json!("Crashed")), "{state}");
-    second.request(json!({"request": "start"}));
+    second.request(&json!({"request": "start"}));
     second.until("it runs", |state| state["life"] == "Running");
 }
 

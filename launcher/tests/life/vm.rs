@@ -77,7 +77,7 @@ impl Vm {
     }
 
     pub(crate) fn boot(&mut self, vmi: &Value) {
-        self.put(vmi, json!({}));
+        self.put(vmi, &json!({}));
         let state = self.until("Running or an end", |state| state["life"] == "Running" || ended(state));
         assert_eq!(state["life"], "Running", "{state}");
         self.until_log("tiny login:");
@@ -169,8 +169,9 @@ impl Vm {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let body = body.to_string();
         let length = body.len();
-        write!(stream, "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}")
-            .unwrap();
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n");
+        // In one piece: who answers without reading a body may have closed before a second one.
+        stream.write_all(format!("{head}Content-Length: {length}\r\n\r\n{body}").as_bytes()).unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
         let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
@@ -182,15 +183,15 @@ impl Vm {
         serde_json::from_slice(&self.ask("GET", path, &Value::Null).1).unwrap()
     }
 
-    pub(crate) fn put(&self, vmi: &Value, volumes: Value) -> Value {
+    pub(crate) fn put(&self, vmi: &Value, volumes: &Value) -> Value {
         let resolved = json!({"accelerator": "emulation", "kernel": tiny(), "volumes": volumes});
         let sync = json!({"vmi": vmi, "generation": 1, "resolved": resolved});
         serde_json::from_slice(&self.ask("PUT", "/v1/vm", &sync).1).unwrap()
     }
 
     /// Asks for something that is queued.
-    pub(crate) fn request(&self, request: Value) {
-        let (_, answer) = self.ask("POST", "/v1/requests", &request);
+    pub(crate) fn request(&self, request: &Value) {
+        let (_, answer) = self.ask("POST", "/v1/requests", request);
         let answer: Value = serde_json::from_slice(&answer).unwrap();
         assert_eq!(answer["answer"], "queued", "{request}: {answer}");
     }
@@ -240,18 +241,19 @@ pub(crate) fn ended(state: &Value) -> bool {
 impl Drop for Vm {
     fn drop(&mut self) {
         // Whatever a test left: QEMU first, then its launcher.
-        let pid = self.launcher.as_ref().map(|_| self.state()["qemu_pid"].as_i64());
-        let from_file =
-            fs::read_dir(self.root.join("run/qemu")).into_iter().flatten().flatten().find_map(|entry| {
-                let path = entry.path();
-                let is_machine =
-                    path.extension().is_some_and(|e| e == "pid") && !path.ends_with("driver.pid");
-                if is_machine { fs::read_to_string(path).ok()?.trim().parse::<i64>().ok() } else { None }
-            });
-        if let Some(pid) = pid.flatten().or(from_file)
-            && let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw)
-        {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        let mut root = self.root.clone();
+        if let (false, Some(launcher)) = (root.exists(), &self.launcher) {
+            root = PathBuf::from(format!("/proc/{}/root{}", launcher.id(), root.display()));
+        }
+        for entry in fs::read_dir(root.join("run/qemu")).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            let is_machine = path.extension().is_some_and(|e| e == "pid") && !path.ends_with("driver.pid");
+            let pid =
+                text.trim().parse().ok().filter(|_| is_machine).and_then(rustix::process::Pid::from_raw);
+            if let Some(pid) = pid {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
         }
         if let Some(mut launcher) = self.launcher.take() {
             let _ = launcher.kill();

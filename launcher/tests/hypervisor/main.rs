@@ -1,0 +1,121 @@
+//! One suite for every hypervisor: the fake, and libvirt with QEMU inside this process. What one does the other does, so
+//! that what is proven with the fake is true.
+
+#![allow(clippy::unwrap_used)]
+
+#[allow(dead_code)] // the program uses all of it
+#[path = "../../src/bin/virt-launcher/libvirt/mod.rs"]
+mod libvirt;
+
+use launcher::hypervisor::fake::Fake;
+use launcher::hypervisor::{Condition, End, Event, Hypervisor, Kind, Pause, embed};
+use launcher::root::Root;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// Firmware that finds nothing to start: it hears no power button, and has a screen.
+const XML: &str = "<domain type='qemu'><name>suite_vm</name><uuid>5d307ca9-b3ef-428c-8861-06e72d69f223</uuid><memory unit='MiB'>32</memory><vcpu>1</vcpu>\
+    <os><type arch='x86_64' machine='q35'>hvm</type></os><features><acpi/></features>\
+    <devices><controller type='usb' model='none'/><memballoon model='none'/>\
+    <channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0'/></channel>\
+    <video><model type='vga'/></video></devices></domain>";
+const NAME: &str = "suite_vm";
+
+#[test]
+fn the_fake_passes() {
+    conform(&Fake::default());
+}
+
+#[test]
+#[allow(unsafe_code)] // the environment, which libvirt reads
+fn libvirt_passes() {
+    let place = tempfile::Builder::new().prefix("hv").tempdir_in("/tmp").unwrap();
+    let root = Root::open(&place.path().join("r"), place.path()).unwrap();
+    embed::ready(&root).unwrap();
+    for (name, value) in embed::environment(&root) {
+        // SAFETY: the only other test of this program neither reads nor writes the environment.
+        unsafe { std::env::set_var(name, value) };
+    }
+    let libvirt = libvirt::Libvirt::open(&embed::uri(&root), Some(root.pids())).unwrap();
+    conform(&libvirt);
+}
+
+/// A machine, through all that may happen to it.
+fn conform(hypervisor: &dyn Hypervisor) {
+    let about = hypervisor.about().unwrap();
+    assert_eq!(about.version.split('.').count(), 3, "{about:?}");
+
+    // What is not there.
+    assert_eq!(hypervisor.look(NAME).unwrap_err().kind, Kind::NotFound);
+    assert_eq!(hypervisor.start(NAME, false).unwrap_err().kind, Kind::NotFound);
+    assert_eq!(hypervisor.destroy(NAME).unwrap_err().kind, Kind::NotFound);
+    assert_eq!(hypervisor.undefine(NAME).unwrap_err().kind, Kind::NotFound);
+    assert_eq!(hypervisor.define("<domain").unwrap_err().kind, Kind::Invalid);
+
+    let (tell, told) = channel();
+    // A test that is over hears nothing more.
+    hypervisor.watch(NAME, Box::new(move |event| drop(tell.send(event)))).unwrap();
+
+    // What does not run.
+    hypervisor.define(XML).unwrap();
+    hypervisor.define(XML).unwrap();
+    let seen = hypervisor.look(NAME).unwrap();
+    assert!(matches!(seen.condition, Condition::Off(_)) && seen.pid.is_none(), "{seen:?}");
+    for result in [
+        hypervisor.pause(NAME),
+        hypervisor.resume(NAME),
+        hypervisor.shutdown(NAME),
+        hypervisor.reset(NAME),
+        hypervisor.destroy(NAME),
+        hypervisor.screenshot(NAME, &mut Vec::new()),
+    ] {
+        assert_eq!(result.unwrap_err().kind, Kind::NotNow);
+    }
+
+    // A start that waits.
+    hypervisor.start(NAME, true).unwrap();
+    until(&told, &Event::Started);
+    let seen = hypervisor.look(NAME).unwrap();
+    assert_eq!(seen.condition, Condition::Paused(Pause::Asked));
+    assert!(seen.pid.is_some() && !seen.agent, "{seen:?}");
+    assert_eq!(hypervisor.start(NAME, false).unwrap_err().kind, Kind::NotNow);
+    hypervisor.resume(NAME).unwrap();
+    until(&told, &Event::Resumed);
+    assert_eq!(hypervisor.look(NAME).unwrap().condition, Condition::Running);
+    hypervisor.pause(NAME).unwrap();
+    until(&told, &Event::Paused(Pause::Asked));
+    hypervisor.pause(NAME).unwrap();
+    hypervisor.resume(NAME).unwrap();
+    until(&told, &Event::Resumed);
+
+    let mut picture = Vec::new();
+    hypervisor.screenshot(NAME, &mut picture).unwrap();
+    assert!(picture.starts_with(b"\x89PNG") || picture.starts_with(b"P6"), "{:?}", picture.get(..8));
+    let asked = hypervisor.agent(NAME, r#"{"execute":"guest-ping"}"#, Duration::from_secs(1));
+    assert_eq!(asked.unwrap_err().kind, Kind::NoAgent);
+    hypervisor.reset(NAME).unwrap();
+    until(&told, &Event::Rebooted);
+
+    // The end, and again.
+    hypervisor.destroy(NAME).unwrap();
+    until(&told, &Event::Ended(End::Destroyed));
+    assert_eq!(hypervisor.look(NAME).unwrap().condition, Condition::Off(End::Destroyed));
+    hypervisor.start(NAME, false).unwrap();
+    until(&told, &Event::Resumed);
+    hypervisor.destroy(NAME).unwrap();
+    until(&told, &Event::Ended(End::Destroyed));
+    hypervisor.undefine(NAME).unwrap();
+    assert_eq!(hypervisor.look(NAME).unwrap_err().kind, Kind::NotFound);
+}
+
+/// The event comes, whatever comes before it.
+fn until(told: &Receiver<Event>, wanted: &Event) {
+    let mut others = Vec::new();
+    loop {
+        match told.recv_timeout(Duration::from_secs(60)) {
+            Ok(event) if event == *wanted => return,
+            Ok(event) => others.push(event),
+            Err(_) => panic!("no {wanted:?}, only {others:?}"),
+        }
+    }
+}
