@@ -2,7 +2,7 @@
 
 use super::machine::{self, MachineArgs};
 use crate::ui;
-use crate::vm::console::{Left, join};
+use crate::vm::console::{Left, close_at_end, join};
 use crate::vm::record::Vm;
 use crate::vm::terminal;
 use api::launcher::State;
@@ -51,6 +51,7 @@ pub(super) fn attach(vm: &Vm, write: bool) -> Result<Option<State>> {
             return vm.wait_for_end(&client, None).map(Some);
         }
         let mut stream = client.upgrade(if write { "/v1/console?write" } else { "/v1/console" })?;
+        close_at_end(vm, &client, &stream)?;
         if join(&mut stream, write)? == Left::Keys {
             ui::say(&format!(
                 "\ncoracle: left; 'coracle console {name}' comes back, 'coracle stop {name}' ends it"

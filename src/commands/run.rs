@@ -191,8 +191,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     tell_forwards(vm);
     let over = super::console::attach(vm, true)?;
     let Some(state) = over else { return Ok(()) };
-    if args.rm {
-        machine::remove(&vm.home, vm.name(), true)?;
+    if args.rm
+        && let Err(e) = machine::remove(&vm.home, vm.name(), true)
+    {
+        // Another command removes it now, or the next one will.
+        tracing::info!("{} is not removed yet: {e}", vm.name());
     }
     machine::ended(vm, &state)
 }

@@ -4,6 +4,7 @@ use super::machine;
 use super::run::{BareArgs, MachineArgs, Prepared};
 use crate::ui;
 use crate::vm::client::Client;
+use crate::vm::console::close_at_end;
 use crate::vm::manifest::Which;
 use crate::vm::place::Home;
 use crate::vm::record::{Vm, write_whole};
@@ -187,6 +188,7 @@ impl Session {
     fn open(vm: Vm, deadline: Instant, whole: Duration, show: bool) -> Result<Session> {
         let client = vm.client()?;
         let stream = client.upgrade("/v1/console?write")?;
+        close_at_end(&vm, &client, &stream)?;
         let cannot = |e| Error::io("cannot use the console", e);
         let keys = stream.socket.try_clone().map_err(cannot)?;
         let (tell, said) = channel();

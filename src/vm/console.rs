@@ -8,12 +8,32 @@
 //! Without a terminal (a pipe, a file, nothing) bytes pass unchanged, and the end of the input ends nothing: the
 //! output goes on until the machine ends.
 
-use super::client::Stream;
+use super::client::{Client, Stream};
+use super::record::Vm;
 use super::terminal::Raw;
 use cdi::{Error, Result};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::Shutdown;
+use std::time::Duration;
+
+/// How long after a machine's end its last words may take.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+
+/// Ends the stream when the machine has ended: a launcher keeps it open, since the machine may be started again.
+pub(crate) fn close_at_end(vm: &Vm, client: &Client, stream: &Stream) -> Result<()> {
+    let socket = stream.socket.try_clone().map_err(|e| Error::io("cannot use the console", e))?;
+    let (vm, client) = (vm.clone(), client.clone());
+    std::thread::spawn(move || {
+        // A launcher that goes away closes the stream itself.
+        if vm.wait_for_end(&client, None).is_ok() {
+            std::thread::sleep(LAST_WORDS);
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    });
+    Ok(())
+}
 
 /// Ctrl-].
 const LEAVE: u8 = 0x1d;
