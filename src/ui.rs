@@ -154,9 +154,10 @@ fn draw(step: impl Fn() -> Step, wait: impl Fn(Duration) -> bool) {
         let Step { phase: now, done, total } = step();
         if phase != Some(now) {
             phase = Some(now);
-            bar.reset();
-            bar.set_message(now);
+            // The style first: the others draw.
             bar.set_style(style(total > 0));
+            bar.set_message(now);
+            bar.reset();
         }
         if total > 0 {
             bar.set_length(total);

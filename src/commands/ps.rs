@@ -185,11 +185,12 @@ fn table(machines: &[Shown]) -> String {
     };
     let (names, states, sources) = (width(|s| &s.name, 4), width(|s| &s.state, 5), width(|s| &s.source, 4));
     let mut text =
-        format!("{:names$}  {:states$}  {:20}  {:sources$}  PORTS\n", "NAME", "STATE", "SINCE", "FROM");
+        format!("{:names$}  {:states$}  {:19}  {:sources$}  PORTS\n", "NAME", "STATE", "SINCE", "FROM");
     for shown in machines {
-        let since = shown.since.as_deref().unwrap_or("-");
+        // Whole seconds are enough here.
+        let since = shown.since.as_deref().and_then(|since| since.split('.').next()).unwrap_or("-");
         let line = format!(
-            "{:names$}  {:states$}  {since:20}  {:sources$}  {}",
+            "{:names$}  {:states$}  {since:19}  {:sources$}  {}",
             shown.name,
             shown.state,
             shown.source,
