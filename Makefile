@@ -25,8 +25,10 @@ help: ## this list
 setup: ## install what is missing: Debian packages, cargo-deny (run it as often as you like)
 	@.ci/setup
 
-build: setup ## the program, optimised: target/release/coracle
+# In two calls: in one, the library launcher in coracle would get the features of the program, and with them libvirt.
+build: setup ## the programs, optimised: target/release/coracle, target/release/virt-launcher
 	cargo build --release --locked -p coracle
+	cargo build --release --locked -p launcher --bin virt-launcher
 
 check: setup ## format, lints, licences and bans, documentation, the arrows between the crates
 	cargo fmt --all --check
@@ -38,11 +40,12 @@ check: setup ## format, lints, licences and bans, documentation, the arrows betw
 test: setup ## everything that proves the product, on this machine alone
 	cargo test --workspace --locked --no-fail-fast
 
-demo: build ## the main job, seen: a Debian disk over HTTP becomes a raw disk, then an image; a registry dies in mid-pull
+demo: build ## the product, seen: a Debian disk over HTTP becomes an image, then a machine to log in to; an ISO boots
 	tests/demo.sh "$(TARGET)/release/coracle"
 
-bench: build ## measure against the usual tools and write docs/benchmarks.md (about 85 minutes)
+bench: build ## measure against the usual tools and write docs/benchmarks.md (about 100 minutes)
 	cargo build --release --locked -p coracle --example decode
+	cargo build --release --locked -p launcher --no-default-features --example relay
 	tests/bench/run "$(TARGET)/release/coracle" $(BENCH)
 
 fuzz: ## run every fuzz target for FUZZ_SECONDS (60) each; needs a nightly Rust

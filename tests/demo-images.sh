@@ -1,39 +1,34 @@
 # shellcheck shell=bash
-# To be sourced by demo.sh, whose folder, disk and words it uses: the second half, about images.
+# To be sourced by demo.sh, whose folder, disk and words it uses: the second part, about images.
 
-images() {
-    say "The same disk, and an ISO of Debian's, as images that a cluster boots"
-    local iso first second
-    iso=$(cd "$OLDPWD" && images/guests/memtest/build)
+# Two registries, $first and $second, have the disk; the first has an ISO, too.
+build_images() {
+    iso=$("$here/images/guests/memtest/build")
     registry_start "$work/first"
     first_pid=$registry_pid first=127.0.0.1:$registry_port
     registry_start "$work/second"
     second=127.0.0.1:$registry_port
     echo "two empty registries: $first and $second; the ISO: $(mib "$(stat -c %s "$iso")") of memtest86+"
     ln -s "$iso" memtest.iso
+    show coracle build -t "docker://$first/debian:12" "$url"
     show coracle build -t memtest:6 memtest.iso
-    show coracle build -t debian:12 disk.qcow2.xz
     show coracle push memtest:6 "docker://$first/memtest:6"
-    show coracle push debian:12 "docker://$first/debian:12"
     echo "and from registry to registry, with nothing on this machine's disk:"
     show coracle copy "docker://$first/debian:12" "docker://$second/debian:12"
-    pull "$first" "$second"
-    compare "$second"
 }
 
 # The first registry is switched off when a third of the image is here.
-pull() {
+pull_from_two() {
     nginx_stop
-    nginx_registry=$1 nginx_start "$work/www" "$work/slow" 20m
+    nginx_registry=$first nginx_start "$work/www" "$work/slow" 20m
     local slow=127.0.0.1:$nginx_port size
-    say "A registry dies in the middle of a pull"
     mkdir -p "$HOME/.config/coracle"
     tee "$HOME/.config/coracle/registries.toml" <<TOML
 [host."disks.example"]
 fallback = false
 mirror = [
     { host = "$slow", plain-http = true },   # the first one, 20 MB/s a connection
-    { host = "$2", plain-http = true },
+    { host = "$second", plain-http = true },
 ]
 TOML
     export CORACLE_STORE=$work/elsewhere
@@ -54,18 +49,15 @@ TOML
     if ((status)); then exit "$status"; fi
     jq -r '"\(.registries.switches) switches, \(.registries.received) bytes received of \(.bytes): \(.digest)"' pull.json
     show coracle verify debian:12
-    unset CORACLE_STORE
-    say "What the store has"
     show coracle images
+    unset CORACLE_STORE
 }
 
 # Build and push in one go, against what people do: a Containerfile, a build, a push. Both compress with gzip.
-compare() {
-    say "An image of disk.qcow2 in a registry: coracle, and a Containerfile"
-    rm -f hand.img disk.img
-    echo "\$ coracle build --layer gzip -t docker://$1/ours:1 disk.qcow2"
+compare_builds() {
+    echo "\$ coracle build --layer gzip -t docker://$second/ours:1 disk.qcow2"
     watch "$HOME/.local"
-    measure coracle build --quiet --layer gzip -t "docker://$1/ours:1" disk.qcow2
+    measure coracle build --quiet --layer gzip -t "docker://$second/ours:1" disk.qcow2
     unwatch
     local our_time=$took our_rss=$rss our_extra=$peak
 
@@ -73,12 +65,12 @@ compare() {
     echo '{"default": [{"type": "insecureAcceptAnything"}]}' >"$HOME/.config/containers/policy.json"
     ln disk.qcow2 context/disk.qcow2
     printf 'FROM scratch\nADD --chown=107:107 disk.qcow2 /disk/\n' | tee context/Containerfile
-    echo "\$ buildah bud -t debian:hand context && buildah push debian:hand docker://$1/theirs:1"
+    echo "\$ buildah bud -t debian:hand context && buildah push debian:hand docker://$second/theirs:1"
     watch "$work/containers"
     measure bash -euo pipefail -c '
         buildah --root "$2/containers" --runroot "$2/run" bud -q -t debian:hand context >/dev/null
         buildah --root "$2/containers" --runroot "$2/run" push -q --tls-verify=false debian:hand "docker://$1/theirs:1"
-        ' by-hand "$1" "$work"
+        ' by-hand "$second" "$work"
     unwatch
 
     printf '\n%-22s %14s %14s\n' '' coracle buildah
@@ -87,7 +79,7 @@ compare() {
     printf '%-22s %14s %14s\n' 'largest memory' "$((our_rss / 1024)) MiB" "$((rss / 1024)) MiB"
     echo
     echo "And is what it built right?"
-    show coracle verify "docker://$1/theirs:1" || echo "(exit code $?)"
+    show coracle verify "docker://$second/theirs:1" || echo "(exit code $?)"
 }
 
 # The innermost first.

@@ -1,31 +1,95 @@
 #!/usr/bin/env bash
-# The main job, seen: a Debian disk, packed as people publish it (qcow2 inside xz), comes over HTTP and lands as a raw
-# disk in one pass. Then the same by hand, with the usual three tools. The disk and an ISO become images, beside what
-# people do for that; a registry is switched off in the middle of a pull. Usage: tests/demo.sh PATH-OF-CORACLE
+# The product, seen, on one machine: a Debian disk, packed as people publish it (qcow2 inside xz), comes over HTTP and
+# becomes a raw disk, then an image in a registry, then a machine to log in to. An ISO boots beside an empty disk. A
+# registry is switched off in the middle of a pull. Where there are usual tools for a step, they do the same beside it.
 #
-# It works in a folder of its own, with settings and a store of its own, and ends what it started.
+#   tests/demo.sh PATH-OF-CORACLE      virt-launcher lies beside it
+#
+# Each step says how long it took. It works in a folder of its own, with settings, a store and machines of its own, and
+# ends what it started, however it ends. Pictures of screens are kept in the cache.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tests/nginx.sh
 source tests/registry.sh
+source tests/demo-disks.sh
 source tests/demo-images.sh
+source tests/demo-machines.sh
 
+here=$PWD
 coracle=$(realpath "$1")
 cache=${CORACLE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/coracle}
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/coracle-demo.XXXXXX")
 trap finish EXIT
 trap 'exit 130' INT TERM HUP PIPE
 
+main() {
+    # Nothing of the user's own: no store, no settings, no logins, no machines.
+    export CORACLE_CACHE=$cache HOME=$work/home CORACLE_HOME=$work/machines
+    unset CORACLE_STORE CORACLE_LAUNCHER SOURCE_DATE_EPOCH RUST_LOG
+    unset DOCKER_CONFIG REGISTRY_AUTH_FILE CONTAINERS_REGISTRIES_CONF SSH_AUTH_SOCK
+    unset XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_RUNTIME_DIR
+    mkdir "$HOME" "$work/www"
+    PATH=${coracle%/*}:$PATH
+
+    step "A small Debian disk, made from packages (once; kept in $cache)"
+    publish_disk
+    cd "$work"
+
+    step "A disk over HTTP becomes a raw disk"
+    convert_disk
+    step "The same by hand: three commands, and two files that are not the disk"
+    convert_by_hand
+
+    step "The disk, and an ISO of Debian's, become images in a registry"
+    build_images
+    step "A registry dies in the middle of a pull"
+    pull_from_two
+    step "An image of disk.qcow2 in a registry: coracle, and a Containerfile"
+    compare_builds
+
+    step "A machine from that registry: the terminal becomes its serial console"
+    run_machine
+    step "In by ssh, from the guest's agent, and a look at its screen"
+    reach_machine
+    step "It is asked to end"
+    stop_machine
+    step "An ISO beside an empty disk"
+    run_iso
+    tell_times
+}
+
 finish() {
     # Nothing stops this half way, nor does a terminal that is gone.
     trap '' INT TERM HUP PIPE
     set +e
     exec >/dev/null 2>&1
+    end_machines
     nginx_stop
     local pid
     for pid in $(jobs -pr); do registry_stop "$pid"; done
     buildah_forget
     rm -rf "$work"
+}
+
+# A step begins, and with it the one before has ended.
+steps=() times=() began=
+step() {
+    ended
+    steps+=("$1") began=$EPOCHREALTIME
+    printf '\n\033[1m%s\033[0m\n' "$1"
+}
+ended() {
+    if [[ -z $began ]]; then return; fi
+    times+=("$(awk "BEGIN { printf \"%.1f\", $EPOCHREALTIME - $began }")")
+    printf '\033[2m(%s s)\033[0m\n' "${times[-1]}"
+    began=
+}
+tell_times() {
+    ended
+    printf '\n\033[1mSeconds\033[0m\n'
+    local i
+    for i in "${!steps[@]}"; do printf '%8s  %s\n' "${times[i]}" "${steps[i]}"; done
+    printf '%8s  all of it\n' "$SECONDS"
 }
 
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
@@ -42,63 +106,4 @@ measure() {
 }
 mib() { echo "$(($1 / 1048576)) MiB"; }
 
-# Nothing of the user's own: no store, no settings, no logins.
-export CORACLE_CACHE=$cache HOME=$work/home
-unset CORACLE_STORE SOURCE_DATE_EPOCH RUST_LOG DOCKER_CONFIG REGISTRY_AUTH_FILE CONTAINERS_REGISTRIES_CONF
-unset XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR
-mkdir "$HOME"
-
-say "A small Debian disk, made from packages (once; kept in $cache)"
-disk=$(images/guests/debian/build demo)
-packed=${disk%.raw}.qcow2.xz
-if [[ ! -f $packed ]]; then
-    echo "packing it as disk.qcow2.xz"
-    qemu-img convert -O qcow2 "$disk" "$work/disk.qcow2"
-    xz -T0 -3 -c "$work/disk.qcow2" >"$work/packed"
-    rm "$work/disk.qcow2"
-    mv "$work/packed" "$packed"
-fi
-mkdir "$work/www"
-ln -s "$packed" "$work/www/disk.qcow2.xz"
-nginx_start "$work/www" "$work/nginx"
-url=http://127.0.0.1:$nginx_port/disk.qcow2.xz
-echo "$(mib "$(stat -Lc %s "$packed")") at $url"
-
-cd "$work"
-PATH=${coracle%/*}:$PATH
-say "One command"
-echo "\$ coracle convert --json $url disk.img >report.json"
-measure coracle convert --json "$url" disk.img >report.json
-our_time=$took our_rss=$rss our_sent=$(nginx_sent nginx) our_extra=$(jq .spool_peak report.json)
-jq -r '"\(.flow): \(.bytes_read) bytes read, \(.bytes_written) written, \(.spool_peak) spooled"' report.json
-
-say "What it is"
-show coracle inspect disk.img
-
-say "Is it the same disk?"
-show qemu-img compare -f raw -F raw disk.img "$disk"
-
-say "By hand: three commands, and two files that are not the disk"
-by_hand() {
-    printf '$ %s\n' "curl -o disk.qcow2.xz $url" "xz -T0 -d disk.qcow2.xz" \
-        "qemu-img convert -W -m 8 -O raw disk.qcow2 hand.img"
-    measure bash -euo pipefail -c '
-        curl -fsS -o disk.qcow2.xz "$1"
-        xz -T0 -dk disk.qcow2.xz
-        qemu-img convert -W -m 8 -O raw disk.qcow2 hand.img
-        sync hand.img' by-hand "$url"
-}
-by_hand
-hand_sent=$(nginx_sent nginx)
-qemu-img compare -q -f raw -F raw hand.img disk.img
-hand_extra=$(($(stat -c %s disk.qcow2.xz) + $(stat -c %s disk.qcow2)))
-
-say "Side by side"
-printf '%-22s %14s %14s\n' '' coracle 'by hand'
-printf '%-22s %14s %14s\n' seconds "$our_time" "$took"
-printf '%-22s %14s %14s\n' 'over the network' "$(mib "$our_sent")" "$(mib "$hand_sent")"
-printf '%-22s %14s %14s\n' 'extra disk' "$(mib "$our_extra")" "$(mib "$hand_extra")"
-printf '%-22s %14s %14s\n' 'largest memory' "$((our_rss / 1024)) MiB" "$((rss / 1024)) MiB"
-printf '%-22s %14s %14s\n' 'disk.img holds' "$(du -m disk.img | cut -f1) MiB" "$(du -m hand.img | cut -f1) MiB"
-
-images
+main
