@@ -1,4 +1,4 @@
-"""The table, and the part of docs/benchmarks.md that a run replaces. What people write around it stays."""
+"""The tables, and the parts of docs/benchmarks.md that a run replaces. What people write around them stays."""
 
 import datetime
 import os
@@ -6,7 +6,7 @@ import pathlib
 import platform
 import subprocess
 
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs/benchmarks.md"
 MIB = 1 << 20
 
 
@@ -15,7 +15,7 @@ def table(results, rounds, coracle, have):
         "| work | coracle s | RSS MiB | other | s | RSS MiB | ratio | goal | |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    return "\n".join([*machine(rounds, coracle, have), "", *head, *map(row, results)])
+    return "\n".join([*of_disks(rounds, coracle, have), "", *head, *map(row, results)])
 
 
 def row(result):
@@ -43,24 +43,38 @@ def seconds(runs):
     return f"**{runs.median:.2f}** ({min(runs.seconds):.2f}–{max(runs.seconds):.2f})"
 
 
-def machine(rounds, coracle, have):
+def of_machines(rows, rounds, coracle):
+    """The table about machines."""
+    tools = [["qemu-system-x86_64", "--version"], ["libvirtd", "--version"], ["skopeo", "--version"], ["socat", "-V"]]
+    return "\n".join([
+        *machine(rounds, coracle, pathlib.Path("/var/tmp"), tools), "",
+        "| what | coracle | beside | goal | |", "|---|---|---|---|---|", *map(str, rows),
+    ])
+
+
+def of_disks(rounds, coracle, have):
+    held = have.disk.stat().st_blocks * 512 / (1 << 30)
+    tools = [
+        ["qemu-img", "--version"], ["xz", "--version"], ["pigz", "--version"], ["zstd", "--version"],
+        ["curl", "--version"], ["nginx", "-v"], ["buildah", "--version"], ["skopeo", "--version"], ["openssl", "version"],
+    ]
+    return [
+        *machine(rounds, coracle, have.folder, tools),
+        f"- disk: Debian from packages, {have.disk.stat().st_size >> 30} GiB virtual, {held:.1f} GiB in use",
+    ]
+
+
+def machine(rounds, coracle, folder, tools):
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
     system = dict(
         line.split("=", 1) for line in pathlib.Path("/etc/os-release").read_text().splitlines() if "=" in line
     )
-    held = have.disk.stat().st_blocks * 512 / (1 << 30)
-    tools = [
-        first(["qemu-img", "--version"]), first(["xz", "--version"]), first(["pigz", "--version"]),
-        first(["zstd", "--version"]), first(["curl", "--version"]), first(["nginx", "-v"]),
-        first(["buildah", "--version"]), first(["skopeo", "--version"]), first(["openssl", "version"]),
-    ]
     return [
         f"Measured {datetime.date.today()} with {first([coracle, '--version'])}: medians of {rounds} (least–most).",
         "",
         f"- machine: {cpu()}, {os.cpu_count()} cores, {memory:.0f} GiB; Linux {platform.release()},"
-        f" {system['PRETTY_NAME'].strip(chr(34))}; {filesystem(have.folder)}",
-        f"- beside: {'; '.join(tools)}",
-        f"- disk: Debian from packages, {have.disk.stat().st_size >> 30} GiB virtual, {held:.1f} GiB in use",
+        f" {system['PRETTY_NAME'].strip(chr(34))}; {filesystem(folder)}",
+        f"- beside: {'; '.join(map(first, tools))}",
         f"- load average when it ended: {os.getloadavg()[2]:.1f} over 15 minutes (about 2 is the work itself)",
     ]
 
@@ -84,8 +98,12 @@ def filesystem(folder):
     return done.stdout.decode().strip() or "an unknown file system"
 
 
-def write(path, text):
-    content = path.read_text()
-    before, rest = content.split(BEGIN)
-    _, after = rest.split(END)
-    path.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
+def put(text, part, is_dry):
+    """Replaces a part of the document, or prints what would stand there."""
+    if is_dry:
+        print(text)
+        return
+    begin, end = f"<!-- {part}: begin -->", f"<!-- {part}: end -->"
+    before, rest = DOCUMENT.read_text().split(begin)
+    _, after = rest.split(end)
+    DOCUMENT.write_text(f"{before}{begin}\n{text}\n{end}{after}")

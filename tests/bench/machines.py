@@ -1,0 +1,190 @@
+"""The lines about machines: what a launcher costs beside the QEMU that it starts, measured against that QEMU alone.
+
+ ours    coracle run -d ──► virt-launcher ──► QEMU ──► the guest's serial line, in a log
+ other   the same QEMU by the same arguments, which are read from the process of ours; or skopeo, tar and virsh with a
+         libvirtd that runs; or socat
+
+All of it happens in the folder of this run, and whatever is started here is ended here.
+"""
+
+import concurrent.futures
+import dataclasses
+import statistics
+import sys
+import time
+import typing
+
+import guests
+import relays
+from watched import MIB
+
+# The lines' names begin so; `--only machine` takes them.
+NAME = "machine"
+# Machines that are started at once, and what each is given.
+MANY, SMALL = 20, ("--cpus", "1", "--memory", "128MiB")
+
+
+@dataclasses.dataclass
+class Row:
+    """A line of the table; cells are words, for what is compared differs from line to line."""
+
+    name: str
+    ours: str
+    other: str
+    goal: str
+    met: typing.Optional[bool]
+
+    def __str__(self):
+        met = {True: "yes", False: "**no**", None: ""}[self.met]
+        return f"| {self.name} | {self.ours} | {self.other} | {self.goal} | {met} |"
+
+
+def measure(root, coracle, rounds, only):
+    """The rows whose name holds one of these words; all, without any."""
+    ways = [
+        ("machine: idle", idle), ("machine: first line, warm", warm), ("machine: first line, cold store", cold),
+        (f"machine: {MANY} at once", many), ("machine: console", lambda at, rounds: relays.rows(at, rounds, Row)),
+    ]
+    chosen = [way for name, way in ways if not only or any(word in name for word in only)]
+    rows = []
+    with guests.place(root, coracle) as at:
+        for way in chosen:
+            for row in way(at, rounds):
+                print(f"bench: {row}", file=sys.stderr, flush=True)
+                rows.append(row)
+    return rows
+
+
+def idle(at, rounds):
+    """What the launcher holds when the guest has nothing to do, and which processes there are."""
+    rss, dirty, beside = [], [], set()
+    for _ in range(min(rounds, 3)):
+        with at.run("idle", "tiny:1") as machine:
+            machine.wait_for("tiny ready")
+            # What was needed for the start is given back by then, or never.
+            time.sleep(5)
+            launcher = machine.launcher()
+            rss.append(launcher["Rss"] / MIB)
+            dirty.append(launcher["Private_Dirty"] / MIB)
+            beside |= {process.name for process in machine.processes()} - {"virt-launcher"}
+            qemu = machine.qemu()
+    theirs = at.libvirtd.memory()
+    yield Row(
+        "machine: idle: the launcher's RSS / private dirty",
+        f"**{statistics.median(rss):.1f}** / **{statistics.median(dirty):.1f} MiB**; beside it only {', '.join(sorted(beside))}"
+        f" ({qemu['Rss'] / MIB:.0f} MiB)",
+        f"libvirtd: {theirs['Rss'] / MIB:.1f} / {theirs['Private_Dirty'] / MIB:.1f} MiB",
+        "≤ 30 / ≤ 10 MiB, no other process than QEMU",
+        statistics.median(rss) <= 30 and statistics.median(dirty) <= 10
+        and all(name.startswith("qemu-system") for name in beside) and len(beside) == 1,
+    )
+
+
+def warm(at, rounds):
+    """From the command to the guest's first line, in turn with QEMU alone."""
+    with at.run("warm", "tiny:1") as machine:
+        machine.wait_for("tiny: Linux")
+        bare = machine.bare()
+    ours, told, alone, work, alone_work = [], [], [], [], []
+    for _ in range(rounds):
+        with at.run("warm", "tiny:1") as machine:
+            told.append(machine.told)
+            ours.append(machine.wait_for("tiny: Linux"))
+            work.append(machine.cpu())
+        with bare.run() as qemu:
+            alone.append(qemu.wait_for("tiny: Linux"))
+            alone_work.append(qemu.cpu())
+    more = statistics.median(ours) - statistics.median(alone)
+    yield Row(
+        "machine: first line, warm: `coracle run -d` to the guest's first serial line",
+        f"{spread(ours)} s (the command itself: {statistics.median(told):.2f} s;"
+        f" processor of all: {statistics.median(work):.2f} s)",
+        f"QEMU alone: {spread(alone)} s (processor: {statistics.median(alone_work):.2f} s)",
+        f"≤ 0.5 s more: {more:+.2f} s", more <= 0.5,
+    )
+
+
+def cold(at, rounds):
+    """The image in a registry, nothing of it here; whatever a node keeps between machines is warm on both sides."""
+    image = at.publish("tiny:1")
+    # Neither side measures its first start.
+    with at.run("cold", image) as machine:
+        machine.wait_for("tiny: Linux")
+        bare = machine.bare()
+    with at.libvirtd.by_hand(image) as machine:
+        machine.wait_for("tiny: Linux")
+    ours, theirs, alone, brought = [], [], [], []
+    for _ in range(rounds):
+        at.forget_images()
+        with at.run("cold", image) as machine:
+            ours.append(machine.wait_for("tiny: Linux"))
+        with at.libvirtd.by_hand(image) as machine:
+            theirs.append(machine.wait_for("tiny: Linux"))
+            brought.append(machine.brought)
+        with bare.run() as qemu:
+            alone.append(qemu.wait_for("tiny: Linux"))
+    factor = statistics.median(theirs) / statistics.median(ours)
+    guest = statistics.median(alone)
+    own = [statistics.median(side) - guest for side in (ours, theirs)]
+    yield Row(
+        "machine: first line, cold store, from a registry on this machine",
+        f"{spread(ours)} s, without QEMU and the guest {own[0]:.2f} s",
+        f"`skopeo copy; tar; virsh create`: {spread(theirs)} s, without QEMU and the guest {own[1]:.2f} s"
+        f" (bringing: {statistics.median(brought):.2f} s); QEMU alone: {spread(alone)} s",
+        f"2 ×, or the boot is the limit: {factor:.2f} ×, without it {own[1] / max(own[0], 0.01):.1f} ×",
+        factor >= 2,
+    )
+
+
+def many(at, _rounds):
+    """All at once, until each guest is ready."""
+    with at.run("first", "tiny:1", *SMALL) as machine:
+        machine.wait_for("tiny ready")
+        bare = machine.bare()
+    with all_of(lambda i: at.run(f"many-{i}", "tiny:1", *SMALL)) as (machines, seconds):
+        ours, up = seconds, len(machines)
+        memory = sum(process.memory()["Pss"] for machine in machines for process in machine.processes())
+        launchers = sum(machine.launcher()["Pss"] for machine in machines)
+    with all_of(lambda i: bare.run(str(i))) as (machines, seconds):
+        alone = seconds
+        alone_memory = sum(machine.memory()["Pss"] for machine in machines)
+    yield Row(
+        f"machine: {MANY} at once: until all are ready; all processes (PSS)",
+        f"{ours:.1f} s, {memory / MIB:.0f} MiB, of which launchers {launchers / MIB:.0f} MiB",
+        f"QEMU alone: {alone:.1f} s, {alone_memory / MIB:.0f} MiB", f"all up: {up} of {MANY}", up == MANY,
+    )
+
+
+class all_of:  # noqa: N801 (used as a word in `with`)
+    """Many machines, started at once; yields them and the seconds until the last was ready."""
+
+    def __init__(self, start):
+        self.start, self.machines = start, []
+
+    def __enter__(self):
+        begin = time.monotonic()
+        try:
+            with concurrent.futures.ThreadPoolExecutor(MANY) as pool:
+                starts = [pool.submit(lambda i=i: self.start(i).__enter__()) for i in range(MANY)]
+                failed = None
+                for start in starts:
+                    try:
+                        self.machines.append(start.result())
+                    except Exception as e:  # noqa: BLE001 (told below, when all that came up can be ended)
+                        failed = e
+                if failed:
+                    raise failed
+            for machine in self.machines:
+                machine.wait_for("tiny ready", 900)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self.machines, time.monotonic() - begin
+
+    def __exit__(self, *_):
+        for machine in self.machines:
+            machine.__exit__()
+
+
+def spread(seconds):
+    return f"**{statistics.median(seconds):.2f}** ({min(seconds):.2f}–{max(seconds):.2f})"
