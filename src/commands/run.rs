@@ -280,7 +280,13 @@ impl Prepared {
         let mut faults = std::mem::take(&mut objects.faults);
         // What is wrong with the machines is told together with what is wrong with the rest.
         for written in &objects.machines {
-            faults.extend(crate::vm::start::faults(written));
+            let more = crate::vm::start::faults(written);
+            // A field that could not be read is not missing too.
+            faults.extend(
+                more.into_iter()
+                    .filter(|finding| !faults.iter().any(|known| known.covers(finding)))
+                    .collect::<Vec<_>>(),
+            );
         }
         if !faults.is_empty() {
             return Err(refusal(&what, faults));

@@ -61,7 +61,7 @@ pub(crate) fn judged(
 ) -> Result<(VirtualMachineInstance, Machine)> {
     let mut instance = written.object.clone();
     instance.metadata.name = Some(name.to_owned());
-    super::judge::defaults(&mut instance);
+    super::judge::complete(&mut instance);
     let machine = super::judge::machine(&instance, &written.origin.spec()).map_err(|faults| {
         let faults = faults.iter().map(|fault| written.origin.fault(fault)).collect();
         refusal(what, faults)
@@ -72,7 +72,7 @@ pub(crate) fn judged(
 /// Everything that is wrong with a machine as its manifest has it.
 pub(crate) fn faults(written: &Written<VirtualMachineInstance>) -> Vec<Finding> {
     let mut instance = written.object.clone();
-    super::judge::defaults(&mut instance);
+    super::judge::complete(&mut instance);
     let faults = super::judge::machine(&instance, &written.origin.spec()).err().unwrap_or_default();
     faults.iter().map(|fault| written.origin.fault(fault)).collect()
 }

@@ -24,6 +24,7 @@ pub mod meta;
 pub mod node;
 pub mod quantity;
 pub mod secret;
+pub mod uuid;
 pub mod vm;
 pub mod vmi;
 pub mod wire;

@@ -528,8 +528,8 @@ impl Driver {
 /// The machine that an object asks for.
 fn judge(object: &Value) -> std::result::Result<Machine, Vec<Fault>> {
     let vmi: VirtualMachineInstance = api::wire::read(object.clone())?;
-    for path in api::wire::unknown(&vmi) {
-        tracing::warn!("the field {path} is not known, and has no effect");
+    for field in api::wire::unknown(&vmi) {
+        tracing::warn!("{}: {field}", field.path);
     }
     Machine::try_from(&vmi)
 }

@@ -59,6 +59,16 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
+    /// Whether another finding may only follow from this one: it is about the same field, or what that is part of.
+    pub(crate) fn covers(&self, other: &Finding) -> bool {
+        let below = |whole: &str, part: &str| {
+            part.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        self.file == other.file
+            && self.line > 0
+            && (below(&other.field, &self.field) || below(&self.field, &other.field))
+    }
+
     /// The same with what to do about it.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Finding {
         self.hint = Some(hint.into());

@@ -14,11 +14,12 @@ use api::claim::PersistentVolumeClaim;
 use api::configmap::ConfigMap;
 use api::datavolume::DataVolume;
 use api::fault::{Fault, Reason};
+use api::machine::left::{Whose, left};
 use api::meta::ObjectMeta;
 use api::secret::Secret;
 use api::vm::VirtualMachine;
 use api::vmi::VirtualMachineInstance;
-use api::wire::{self, Wire};
+use api::wire::{self, Path, Wire};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -120,16 +121,13 @@ impl Objects {
         origin: Origin,
         meta: impl Fn(&T) -> &ObjectMeta,
     ) -> Option<Written<T>> {
-        let object: T = match wire::read(value) {
-            Ok(object) => object,
-            Err(faults) => {
-                self.faults.extend(faults.iter().map(|fault| origin.fault(fault)));
-                return None;
-            }
-        };
-        for path in wire::unknown(&object) {
-            let what = "this field is not known, and has no effect";
-            self.warnings.push(origin.finding(path.as_str(), what));
+        // What has its form is judged all the same, so that everything is told at once.
+        let mut faults = Vec::new();
+        let object = wire::read_in_part::<T>(value, &mut faults);
+        self.faults.extend(faults.iter().map(|fault| origin.fault(fault)));
+        let object = object?;
+        for field in wire::unknown(&object) {
+            self.warnings.push(origin.finding(field.path.as_str(), field.to_string()));
         }
         let name = meta(&object).name.clone().unwrap_or_default();
         if name.is_empty() {
@@ -202,6 +200,12 @@ impl Objects {
         if self.machines.iter().any(|known| known.object.metadata.name == *name) {
             let what = format!("another machine is called {:?} too", name.as_deref().unwrap_or_default());
             self.faults.push(machine.origin.finding("metadata.name", what));
+        }
+        for (path, whose) in left(&machine.object.spec, &Path::of("spec")) {
+            if whose != Whose::Defaults {
+                let what = format!("this belongs to {whose}, which is not here, and has no effect");
+                self.warnings.push(machine.origin.finding(path.as_str(), what));
+            }
         }
         self.machines.push(machine);
     }

@@ -14,6 +14,7 @@ pub mod cpu;
 pub mod devices;
 pub mod disk;
 pub mod firmware;
+pub mod left;
 pub mod network;
 pub mod volume;
 

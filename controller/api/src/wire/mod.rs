@@ -116,6 +116,12 @@ impl<T: Wire> Field for BTreeMap<String, T> {
     }
 }
 
+/// Reads as much of an object as has its form; the rest is left out and added to `faults`. For who looks further, to
+/// tell everything at once.
+pub fn read_in_part<T: Wire>(value: Value, faults: &mut Vec<Fault>) -> Option<T> {
+    T::read(value, &Path::root(), faults)
+}
+
 /// Reads a whole object, or says everything that is wrong with its form.
 pub fn read<T: Wire>(value: Value) -> Result<T, Vec<Fault>> {
     let mut faults = Vec::new();
@@ -125,11 +131,11 @@ pub fn read<T: Wire>(value: Value) -> Result<T, Vec<Fault>> {
     }
 }
 
-/// The paths of all fields of `object` that were kept without being known.
-pub fn unknown<T: Wire>(object: &T) -> Vec<Path> {
+/// All fields of `object` that were kept without being known.
+pub fn unknown<T: Wire>(object: &T) -> Vec<Unknown> {
     let mut found = Vec::new();
     object.unknown(&Path::root(), &mut found);
-    found.into_iter().map(|unknown| unknown.path).collect()
+    found
 }
 
 /// The fault that a value is of the wrong kind.

@@ -1,6 +1,7 @@
 //! What somebody may have meant who wrote a name that is not known.
 
 use super::Path;
+use std::fmt;
 
 /// A field that was kept without being known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,6 +10,13 @@ pub struct Unknown {
     pub path: Path,
     /// The known field beside it that is written much the same.
     pub near: Option<&'static str>,
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("this field is not known, and has no effect")?;
+        self.near.map_or(Ok(()), |near| write!(f, "; did you mean {near}?"))
+    }
 }
 
 impl Unknown {

@@ -13,7 +13,7 @@
 /// let switch: Switch = serde_json::from_str(r#"{"enabled": true, "colour": "red"}"#).unwrap();
 /// assert_eq!(switch.on, Some(true));
 /// assert_eq!(serde_json::to_string(&switch).unwrap(), r#"{"colour":"red","enabled":true}"#);
-/// assert_eq!(api::wire::unknown(&switch)[0].as_str(), "colour");
+/// assert_eq!(api::wire::unknown(&switch)[0].path.as_str(), "colour");
 /// ```
 #[macro_export]
 macro_rules! object {

@@ -6,6 +6,7 @@ use crate::base::{base, check, set};
 use crate::inventory::{Inventory, Kind};
 use api::fault::Reason;
 use api::machine::Settings;
+use api::machine::left::LEFT;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -23,18 +24,19 @@ enum Verdict {
     Left(&'static str),
 }
 
-/// `judged.txt`: sections of lines, each a field and what is said of it.
+/// `judged.txt`: sections of lines, each a field and what is said of it; and the fields that are left to others.
 struct Tables(BTreeMap<&'static str, Vec<(&'static str, &'static str)>>);
 
 impl Tables {
     fn read() -> Tables {
-        let mut tables = Tables(BTreeMap::new());
+        let left = LEFT.iter().map(|(field, whose)| (*field, whose.name())).collect();
+        let mut tables = Tables(BTreeMap::from([("left", left)]));
         let mut section = "";
         for line in include_str!("judged.txt").lines() {
             if let Some(title) = line.strip_prefix("## ") {
                 section = title.split(':').next().unwrap();
             } else if !line.is_empty() && !line.starts_with('#') {
-                let separator = if matches!(section, "left" | "fixed") { " = " } else { " |" };
+                let separator = if section == "fixed" { " = " } else { " |" };
                 let (field, rest) = line.split_once(separator).unwrap_or_else(|| panic!("{line}"));
                 tables.0.entry(section).or_default().push((field, rest.trim()));
             }

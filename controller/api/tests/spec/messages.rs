@@ -2,6 +2,8 @@
 
 use crate::base::{base, check, set};
 use api::machine::{Gates, Settings};
+use api::vmi::VirtualMachineInstance;
+use api::wire;
 use serde_json::{Value, json};
 
 /// What is changed in the machine to begin with, and the one fault that this is.
@@ -45,7 +47,7 @@ fn every_fault_has_its_field_and_its_sentence() {
 
 #[test]
 fn a_virtual_machine_has_its_own_paths() {
-    let settings = Settings { at: api::wire::Path::of("spec.template.spec"), ..Settings::default() };
+    let settings = Settings { at: wire::Path::of("spec.template.spec"), ..Settings::default() };
     let cases = cases();
     assert!(cases.len() > 80);
     for Case { changes, field, message } in cases {
@@ -124,8 +126,15 @@ fn a_closed_gate_is_said() {
 
 #[test]
 fn a_slip_has_a_hint() {
-    let faults = faults_of(&[("spec.domain.memroy", "1")], &Settings::default());
-    assert_eq!(faults[0].hint.as_deref(), Some("did you mean memory?"));
+    let mut object = base();
+    set(&mut object, "spec.domain.memroy", json!(1));
+    let vmi: VirtualMachineInstance = wire::read(object).unwrap();
+    let told: Vec<String> =
+        wire::unknown(&vmi).iter().map(|field| format!("{}: {field}", field.path)).collect();
+    assert_eq!(
+        told,
+        ["spec.domain.memroy: this field is not known, and has no effect; did you mean memory?"]
+    );
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub use settings::{Gates, Settings};
 use super::{Arch, Chipset, Machine};
 use crate::fault::{Fault, Reason};
 use crate::vmi::{self, VirtualMachineInstance};
-use crate::wire::{Path, Unknown, Wire};
+use crate::wire::Path;
 use std::fmt::Display;
 
 impl Machine {
@@ -110,7 +110,6 @@ impl Check<'_> {
 fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
     let VirtualMachineInstance { api_version: _, kind: _, metadata, spec, status: _, other: _ } = vmi;
     let at = check.settings.at.clone();
-    unknown_fields(spec, &at, check);
 
     let name = pod::name(metadata, check);
     pod::annotations(metadata, check);
@@ -221,22 +220,6 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
         reboot: platform::reboot(reboot_policy.as_ref(), &domain_at, check),
         grace_period: pod::grace_period(*termination_grace_period_seconds, &at, check),
         credentials,
-    }
-}
-
-/// What is not known cannot be done, and silence would look like it had been.
-fn unknown_fields(spec: &vmi::Spec, at: &Path, check: &mut Check<'_>) {
-    if !check.settings.refuse_unknown {
-        return;
-    }
-    let mut unknown = Vec::new();
-    spec.unknown(at, &mut unknown);
-    for Unknown { path, near } in unknown {
-        let fault = Fault::new(path, Reason::NotSupported, "unknown field");
-        check.faults.push(match near {
-            Some(near) => fault.hint(format!("did you mean {near}?")),
-            None => fault,
-        });
     }
 }
 

@@ -14,8 +14,6 @@ pub struct Settings {
     pub machine_types: Vec<String>,
     /// The bridge binding may be used on the pod's network.
     pub bridge_on_pod_network: bool,
-    /// A field that is not known is a fault. Where a server has looked before, it is not.
-    pub refuse_unknown: bool,
 }
 
 /// Feature gates that are open.
@@ -34,7 +32,6 @@ impl Default for Settings {
             gates: Gates::All,
             machine_types: ["q35*", "pc-q35*", "pc", "pc-i440fx*"].map(str::to_owned).to_vec(),
             bridge_on_pod_network: true,
-            refuse_unknown: true,
         }
     }
 }

@@ -1,0 +1,113 @@
+//! Fields of a spec that do not change the machine: they belong to the pod, the scheduler or the cluster around it. Where
+//! there is none of those, whoever starts the machine says so.
+
+use crate::vmi::Spec;
+use crate::wire::{Path, Wire};
+use serde_json::Value;
+use std::fmt;
+
+/// Whose a field is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// It says where the machine runs.
+    Scheduler,
+    /// It says what the machine runs in.
+    Pod,
+    /// It says what becomes of the machine in a cluster.
+    Cluster,
+    /// It says what is filled in.
+    Defaults,
+}
+
+impl Whose {
+    /// As people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Whose::Scheduler => "the scheduler",
+            Whose::Pod => "the pod",
+            Whose::Cluster => "the cluster",
+            Whose::Defaults => "the defaults",
+        }
+    }
+}
+
+impl fmt::Display for Whose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The fields, below the spec; `[]` stands for each entry of a list.
+pub const LEFT: &[(&str, Whose)] = &[
+    ("priorityClassName", Whose::Pod),
+    ("nodeSelector", Whose::Scheduler),
+    ("affinity", Whose::Scheduler),
+    ("schedulerName", Whose::Scheduler),
+    ("serviceAccountName", Whose::Pod),
+    ("tolerations", Whose::Scheduler),
+    ("topologySpreadConstraints", Whose::Scheduler),
+    ("evictionStrategy", Whose::Cluster),
+    ("livenessProbe", Whose::Pod),
+    ("readinessProbe", Whose::Pod),
+    ("dnsPolicy", Whose::Pod),
+    ("dnsConfig", Whose::Pod),
+    ("domain.resources.overcommitGuestOverhead", Whose::Pod),
+    ("domain.memory.reservedOverhead.addedOverhead", Whose::Pod),
+    ("domain.devices.autoattachPodInterface", Whose::Defaults),
+    ("domain.devices.autoattachInputDevice", Whose::Defaults),
+    ("volumes[].persistentVolumeClaim.hotpluggable", Whose::Cluster),
+    ("volumes[].dataVolume.hotpluggable", Whose::Cluster),
+    ("volumes[].ephemeral.persistentVolumeClaim.hotpluggable", Whose::Cluster),
+    ("volumes[].ephemeral.persistentVolumeClaim.readOnly", Whose::Pod),
+];
+
+/// Those of these fields that `spec`, which stands at `at`, says something in.
+pub fn left(spec: &Spec, at: &Path) -> Vec<(Path, Whose)> {
+    let spec = spec.write();
+    let mut found = Vec::new();
+    for (field, whose) in LEFT {
+        let mut places = vec![(at.clone(), &spec)];
+        for step in field.split('.') {
+            places = places.into_iter().flat_map(|(path, value)| below(&path, value, step)).collect();
+        }
+        found.extend(places.into_iter().map(|(path, _)| (path, *whose)));
+    }
+    found
+}
+
+/// What stands at one step below a value; each entry, where the step is a list.
+fn below<'a>(at: &Path, value: &'a Value, step: &str) -> Vec<(Path, &'a Value)> {
+    let name = step.trim_end_matches("[]");
+    let Some(value) = value.get(name) else { return Vec::new() };
+    let path = at.child(name);
+    match value {
+        Value::Array(entries) if name != step => {
+            entries.iter().enumerate().map(|(i, entry)| (path.index(i), entry)).collect()
+        }
+        value => vec![(path, value)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_said_is_found_with_its_place() {
+        let spec = json!({
+            "nodeSelector": {"disk": "fast"},
+            "volumes": [{"name": "a"}, {"name": "b", "dataVolume": {"name": "b", "hotpluggable": true}}],
+        });
+        let spec: Spec = serde_json::from_value(spec).unwrap();
+        let found = left(&spec, &Path::of("spec.template.spec"));
+        let texts: Vec<String> = found.iter().map(|(path, whose)| format!("{path}: {whose}")).collect();
+        assert_eq!(
+            texts,
+            [
+                "spec.template.spec.nodeSelector: the scheduler",
+                "spec.template.spec.volumes[1].dataVolume.hotpluggable: the cluster",
+            ]
+        );
+    }
+}
