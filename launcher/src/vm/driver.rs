@@ -170,7 +170,6 @@ impl Driver {
             return denied(format!("this launcher has {}, not {name}", known.name));
         }
         keep::sync(&self.parts.root, &sync).map_err(|e| refuse(chain(&e)))?;
-        let generation = sync.generation;
         let same = self.known.as_ref().is_some_and(|known| known.machine == machine);
         let host = self.known.take().and_then(|known| known.host);
         if self.queue.mode() == Mode::Empty {
@@ -178,14 +177,18 @@ impl Driver {
             self.start();
             return Ok(Answer::Queued);
         }
+        // The state keeps the generation that runs until a start takes this one up. An ended machine is not started by
+        // a wish that is only repeated: who wants it again says so.
         self.known = Some(Known { sync, machine, name, host });
-        self.publisher.change(|state| state.generation = generation);
-        Ok(Answer::Ignored {
-            reason: match same {
-                true => "the machine is there already".into(),
-                false => "the machine is there already; what differs is done when it starts again".into(),
-            },
-        })
+        let reason = match (self.queue.mode(), same) {
+            (Mode::Ended, true) => "the machine has ended; the request 'start' starts it again",
+            (Mode::Ended, false) => {
+                "the machine has ended; what differs is done when the request 'start' starts it again"
+            }
+            (_, true) => "the machine is there already",
+            (_, false) => "the machine is there already; what differs is done when it starts again",
+        };
+        Ok(Answer::Ignored { reason: reason.into() })
     }
 
     /// The machine of this launcher, from now on: its events come here.

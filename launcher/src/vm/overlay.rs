@@ -23,7 +23,12 @@ pub(super) fn over(base: &Path, format: Format, path: &Path) -> Result<()> {
 
 /// Makes an empty disk at `path`.
 pub(super) fn blank(capacity: u64, path: &Path) -> Result<()> {
-    write(path, Options::new(capacity))
+    write(path, Options::new(whole_blocks(capacity)))
+}
+
+/// A size that disks with any blocks can have: QEMU writes past the host's cache in whole blocks alone.
+pub(super) fn whole_blocks(size: u64) -> u64 {
+    size.checked_next_multiple_of(4096).unwrap_or(size)
 }
 
 /// The size the guest sees. A qcow2 image that refers to another file is refused: nobody but its maker chose that file.
@@ -110,5 +115,7 @@ mod tests {
         blank(3 << 30, &path).unwrap();
         assert!(info(&path).contains("\"virtual-size\": 3221225472"));
         assert!(std::fs::metadata(&path).unwrap().len() < 1 << 20);
+        blank(1_000_001, &path).unwrap();
+        assert!(info(&path).contains("\"virtual-size\": 1003520"));
     }
 }

@@ -177,7 +177,7 @@ impl Preparing<'_> {
             (Err(e), Some(size)) if e.kind() == std::io::ErrorKind::NotFound && self.how == How::Fresh => {
                 let made = fs::OpenOptions::new().write(true).create_new(true).open(path);
                 let cannot = || format!("cannot make {} of the disk '{}'", path.display(), disk.name);
-                made.and_then(|made| made.set_len(size)).map_err(|e| Error::io(cannot(), e))?;
+                made.and_then(|made| made.set_len(overlay::whole_blocks(size))).map_err(|e| Error::io(cannot(), e))?;
             }
             (Err(e), _) => {
                 return Err(Error::io(
@@ -268,7 +268,9 @@ fn file(path: PathBuf, format: Format) -> Place {
     let found = fs::metadata(&path).ok();
     let blocks =
         found.and_then(|found| u32::try_from(found.blksize()).ok()).map(|size| size.clamp(512, 4096));
-    let direct = opens_direct(&path);
+    // QEMU does not write past the host's cache to a raw file that ends within a block.
+    let whole = fs::metadata(&path).is_ok_and(|found| found.len() == overlay::whole_blocks(found.len()));
+    let direct = (format == Format::Qcow2 || whole) && opens_direct(&path);
     Place::File {
         path,
         format,

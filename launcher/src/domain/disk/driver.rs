@@ -21,7 +21,7 @@ impl Drawing<'_> {
             Place::Nothing => false,
         };
         if disk.cache == Some(Cache::None) && !direct && *place != Place::Nothing {
-            let why = "`none` needs a file that can be opened past the host's cache (O_DIRECT), and this one cannot";
+            let why = "`none` needs a file system that can pass by the host's cache (O_DIRECT) and a raw disk of whole 4 KiB blocks";
             return Err(DrawError::refused(field(disk, position, "cache"), why));
         }
         let cache = disk.cache.unwrap_or(if direct { Cache::None } else { Cache::WriteThrough });
