@@ -177,7 +177,8 @@ impl Preparing<'_> {
             (Err(e), Some(size)) if e.kind() == std::io::ErrorKind::NotFound && self.how == How::Fresh => {
                 let made = fs::OpenOptions::new().write(true).create_new(true).open(path);
                 let cannot = || format!("cannot make {} of the disk '{}'", path.display(), disk.name);
-                made.and_then(|made| made.set_len(overlay::whole_blocks(size))).map_err(|e| Error::io(cannot(), e))?;
+                made.and_then(|made| made.set_len(overlay::whole_blocks(size)))
+                    .map_err(|e| Error::io(cannot(), e))?;
             }
             (Err(e), _) => {
                 return Err(Error::io(

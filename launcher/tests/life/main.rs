@@ -2,12 +2,17 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod agent;
+mod daemon;
+mod devices;
+mod disks;
+mod efi;
+mod kvm;
 mod vm;
 
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use vm::{Vm, ended, vmi};
 
 #[test]
@@ -152,35 +157,12 @@ fn an_ordinary_user_runs_a_machine() {
         eprintln!("skipped: only root may become another user");
         return;
     }
+    // One without a name.
     let user = "64999";
-    let before = [
-        "setpriv",
-        "--reuid",
-        user,
-        "--regid",
-        user,
-        "--clear-groups",
-        "env",
-        "-u",
-        "XDG_RUNTIME_DIR",
-        "HOME=/nonexistent",
-    ];
-    let mut vm = Vm::behind(&before, None);
-    let owned = Command::new("chown").args(["-R", user]).arg(vm.place.path()).status().unwrap();
-    assert!(owned.success());
-    // What a user cannot read, its QEMU cannot either.
-    let kernel = vm::tiny();
-    for file in ["kernel", "initrd"] {
-        let from = kernel[file].as_str().unwrap();
-        fs::copy(from, vm.place.path().join(file)).unwrap();
-    }
-    fs::File::create(vm.place.path().join("log")).unwrap();
+    let mut vm = Vm::of_another_user(user);
     vm.launch();
-    let at = |file: &str| vm.place.path().join(file);
-    let kernel = json!({"kernel": at("kernel"), "initrd": at("initrd"), "args": kernel["args"]});
-    let sync = json!({"vmi": vmi("user"), "generation": 1, "resolved": {"accelerator": "emulation", "kernel": kernel}});
-    let (status, answer) = vm.ask("PUT", "/v1/vm", &sync);
-    assert_eq!(status, 200, "{}", String::from_utf8_lossy(&answer));
+    let kernel = vm.tiny_for_all();
+    vm.put_resolved(&vmi("user"), &json!({"accelerator": "emulation", "kernel": kernel}));
     let state = vm.until("it runs", |state| state["life"] == "Running" || ended(state));
     assert_eq!(state["life"], "Running", "{state}");
     vm.until_log("tiny login:");

@@ -11,7 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Long enough for anything on a busy machine; whoever waits longer waits for nothing.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A launcher and its machine. Both end with it.
 pub(crate) struct Vm {
@@ -20,7 +20,9 @@ pub(crate) struct Vm {
     /// Programs before the launcher: `setpriv …`, `unshare …`.
     before: Vec<String>,
     /// Where the root lies, as the launcher sees it.
-    root: PathBuf,
+    pub(crate) root: PathBuf,
+    /// What the launcher is told besides.
+    pub(crate) args: Vec<String>,
 }
 
 /// The small guest: kernel, initrd, command line.
@@ -65,7 +67,30 @@ impl Vm {
         let place = tempfile::Builder::new().prefix("vm").tempdir_in("/tmp").unwrap();
         let root = root.unwrap_or_else(|| place.path().join("r"));
         let before = before.iter().map(ToString::to_string).collect();
-        Vm { place, launcher: None, before, root }
+        Vm { place, launcher: None, before, root, args: Vec::new() }
+    }
+
+    /// A launcher of another user's, who may do nothing; only root can make it.
+    pub(crate) fn of_another_user(user: &str) -> Vm {
+        let before = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups"];
+        let mut before = before.to_vec();
+        before.extend(["env", "-u", "XDG_RUNTIME_DIR", "HOME=/nonexistent"]);
+        let vm = Vm::behind(&before, None);
+        fs::File::create(vm.place.path().join("log")).unwrap();
+        let owned = Command::new("chown").args(["-R", user]).arg(vm.place.path()).status().unwrap();
+        assert!(owned.success());
+        vm
+    }
+
+    /// The small guest where another user reads it: what a user cannot read, its QEMU cannot either.
+    pub(crate) fn tiny_for_all(&self) -> Value {
+        let mut kernel = tiny();
+        for file in ["kernel", "initrd"] {
+            let to = self.place.path().join(file);
+            fs::copy(kernel[file].as_str().unwrap(), &to).unwrap();
+            kernel[file] = json!(to);
+        }
+        kernel
     }
 
     /// A machine of the small guest that runs, with its prompt there.
@@ -77,7 +102,12 @@ impl Vm {
     }
 
     pub(crate) fn boot(&mut self, vmi: &Value) {
-        self.put(vmi, &json!({}));
+        self.boot_with(vmi, &json!({}));
+    }
+
+    /// The same with volumes that are somewhere.
+    pub(crate) fn boot_with(&mut self, vmi: &Value, volumes: &Value) {
+        self.put(vmi, volumes);
         let state = self.until("Running or an end", |state| state["life"] == "Running" || ended(state));
         assert_eq!(state["life"], "Running", "{state}");
         self.until_log("tiny login:");
@@ -99,9 +129,10 @@ impl Vm {
         let _ = fs::remove_file(&socket);
         let mut command = Command::new(&line[0]);
         command.args(&line[1..]).arg("run").arg("--root").arg(&self.root).arg("--socket").arg(&socket);
-        if self.before.is_empty() {
+        if self.before.is_empty() && !self.args.iter().any(|arg| arg == "--cache") {
             command.arg("--cache").arg(cache);
         }
+        command.args(&self.args);
         self.launcher = Some(command.stderr(log).stdin(Stdio::null()).spawn().unwrap());
         let began = Instant::now();
         while !socket.exists() {
@@ -142,7 +173,7 @@ impl Vm {
     }
 
     /// The serial line's log, as the launcher's file system has it.
-    fn serial(&self) -> String {
+    pub(crate) fn serial(&self) -> String {
         let mut path = self.root.join("log/serial.log");
         if let (false, Some(launcher)) = (path.exists(), &self.launcher) {
             path = PathBuf::from(format!("/proc/{}/root{}", launcher.id(), path.display()));
@@ -151,8 +182,13 @@ impl Vm {
     }
 
     pub(crate) fn until_log(&self, wanted: &str) {
+        self.until_logged(wanted, 1);
+    }
+
+    /// The same for what the guest says again and again.
+    pub(crate) fn until_logged(&self, wanted: &str, times: usize) {
         let began = Instant::now();
-        while !self.serial().contains(wanted) {
+        while self.serial().matches(wanted).count() < times {
             assert!(
                 began.elapsed() < PATIENCE,
                 "the guest does not say '{wanted}': {}\n{}",
@@ -183,10 +219,27 @@ impl Vm {
         serde_json::from_slice(&self.ask("GET", path, &Value::Null).1).unwrap()
     }
 
+    /// An answer that must be one.
+    pub(crate) fn get_well(&self, method: &str, path: &str, body: &Value) -> Value {
+        let (status, answer) = self.ask(method, path, body);
+        assert_eq!(status, 200, "{path}: {}", String::from_utf8_lossy(&answer));
+        serde_json::from_slice(&answer).unwrap()
+    }
+
     pub(crate) fn put(&self, vmi: &Value, volumes: &Value) -> Value {
-        let resolved = json!({"accelerator": "emulation", "kernel": tiny(), "volumes": volumes});
+        self.put_resolved(vmi, &json!({"accelerator": "emulation", "kernel": tiny(), "volumes": volumes}))
+    }
+
+    pub(crate) fn put_resolved(&self, vmi: &Value, resolved: &Value) -> Value {
         let sync = json!({"vmi": vmi, "generation": 1, "resolved": resolved});
         serde_json::from_slice(&self.ask("PUT", "/v1/vm", &sync).1).unwrap()
+    }
+
+    /// Runs, or says why not.
+    pub(crate) fn until_runs(&self) -> Value {
+        let state = self.until("Running or an end", |state| state["life"] == "Running" || ended(state));
+        assert_eq!(state["life"], "Running", "{state}: {}", self.log());
+        state
     }
 
     /// Asks for something that is queued.

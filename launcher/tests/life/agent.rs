@@ -1,0 +1,77 @@
+//! The agent inside a Debian guest: everything that is asked of it, in one boot.
+
+use crate::vm::{Vm, ended, vmi};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A Debian disk; what boots writes to an overlay over it.
+fn debian() -> PathBuf {
+    let built = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../images/guests/debian/build"))
+        .arg("demo")
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
+    PathBuf::from(String::from_utf8(built.stdout).unwrap().trim_end())
+}
+
+#[test]
+fn the_agent_answers_runs_programs_and_freezes() {
+    let mut machine = vmi("agent");
+    machine["spec"]["domain"]["memory"]["guest"] = json!("512Mi");
+    machine["spec"]["volumes"] =
+        json!([{"name": "data", "containerDisk": {"image": "registry.example/debian:1"}}]);
+    let volumes = json!({"data": {"kind": "image", "path": debian(), "format": "raw"}});
+    let mut vm = Vm::new();
+    vm.launch();
+    vm.put_resolved(&machine, &json!({"accelerator": "emulation", "volumes": volumes}));
+    vm.until("the agent", |state| state["agent"] == true || ended(state));
+    vm.get_well("POST", "/v1/guest/ping", &Value::Null);
+
+    let info = vm.get_well("GET", "/v1/guest/info", &Value::Null);
+    assert_eq!((&info["hostname"], &info["os"]["id"]), (&json!("coracle"), &json!("debian")), "{info}");
+    let filesystems = vm.get_well("GET", "/v1/guest/filesystems", &Value::Null);
+    let root = filesystems.as_array().unwrap().iter().find(|found| found["mountpoint"] == "/").unwrap();
+    assert_eq!(root["type"], "ext4", "{filesystems}");
+
+    let exec = |command: &str, args: Value, more: Value| {
+        let mut exec = json!({"command": command, "args": args});
+        exec.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
+        vm.ask("POST", "/v1/guest/exec", &exec)
+    };
+    let (status, answer) =
+        exec("/bin/sh", json!(["-c", "cat; echo no >&2; exit 7"]), json!({"input": "what came in"}));
+    let answer: Value = serde_json::from_slice(&answer).unwrap();
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(answer, json!({"exitCode": 7, "stdout": "what came in", "stderr": "no\n"}));
+    let (status, answer) = exec("/bin/sleep", json!(["600"]), json!({"timeout": 1}));
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    assert!(status == 504 && answer.contains("still runs after 1 s"), "{status}: {answer}");
+    let (status, answer) = exec("/no/such/program", json!([]), json!({}));
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    assert!(status == 500 && answer.contains("/no/such/program"), "{status}: {answer}");
+
+    let frozen = vm.get_well("POST", "/v1/guest/freeze", &Value::Null);
+    assert!(frozen["frozen"].as_u64().unwrap() >= 1, "{frozen}");
+    let (status, _) = exec("/bin/true", json!([]), json!({}));
+    assert_ne!(status, 200, "an agent at rest starts nothing");
+    assert_eq!(vm.get_well("POST", "/v1/guest/thaw", &Value::Null), json!({"thawed": frozen["frozen"]}));
+
+    let mut console = vm.console();
+    console.hear("login:");
+    console.say("root");
+    console.hear("Password:");
+    console.say("coracle");
+    console.hear("root@coracle:~#");
+    let users = vm.get_well("GET", "/v1/guest/users", &Value::Null);
+    assert_eq!(users[0]["name"], "root", "{users}");
+
+    // The agent goes before the guest does, and is missed.
+    exec("/bin/sh", json!(["-c", "systemctl stop qemu-guest-agent &"]), json!({"timeout": 1}));
+    vm.until("the agent's end", |state| state["agent"] == false);
+    let (status, answer) = vm.ask("POST", "/v1/guest/ping", &Value::Null);
+    assert_eq!(status, 503, "{}", String::from_utf8_lossy(&answer));
+    vm.request(&json!({"request": "shutdown"}));
+    let state = vm.until("an end", ended);
+    assert_eq!((&state["life"], &state["reason"]), (&json!("Succeeded"), &json!("Shutdown")), "{state}");
+}

@@ -1,0 +1,160 @@
+//! What surrounds a launcher: a libvirt that is not inside it, another launcher with the same cache, a missing account.
+
+use crate::vm::{Vm, ended, vmi};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// The user `nobody`: libvirt's daemon wants one with a name.
+const USER: &str = "65534";
+
+/// A daemon of a user's own, with all that is its in one folder. It ends with the value, and its machines with it.
+struct Daemon {
+    folder: PathBuf,
+    process: Child,
+}
+
+impl Daemon {
+    fn start(folder: &Path) -> Daemon {
+        let run = folder.join("d");
+        fs::create_dir(&run).unwrap();
+        let settings = folder.join("libvirtd.conf");
+        fs::write(&settings, format!("unix_sock_dir = \"{}\"\n", run.display())).unwrap();
+        fs::write(folder.join("qemu.conf"), "").unwrap();
+        let owned = Command::new("chown").args(["-R", USER]).arg(&run).status().unwrap();
+        assert!(owned.success());
+        let process = Command::new("setpriv")
+            .args(["--reuid", USER, "--regid", USER, "--clear-groups", "libvirtd", "--config"])
+            .arg(&settings)
+            .arg("--pid-file")
+            .arg(run.join("pid"))
+            .env("HOME", &run)
+            .env("XDG_RUNTIME_DIR", run.join("run"))
+            .env("XDG_CACHE_HOME", run.join("cache"))
+            .env("XDG_CONFIG_HOME", run.join("config"))
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let daemon = Daemon { folder: run, process };
+        let began = Instant::now();
+        while !daemon.socket().exists() {
+            assert!(
+                began.elapsed() < Duration::from_secs(120),
+                "no libvirtd on {}",
+                daemon.socket().display()
+            );
+            sleep(Duration::from_millis(20));
+        }
+        daemon
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.join("libvirt-sock")
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        for entry in fs::read_dir(self.folder.join("run/libvirt/qemu/run")).into_iter().flatten().flatten() {
+            let is_machine =
+                entry.path().extension().is_some_and(|e| e == "pid") && entry.file_name() != "driver.pid";
+            let pid = fs::read_to_string(entry.path()).ok().and_then(|text| text.trim().parse().ok());
+            if let Some(pid) = pid.filter(|_| is_machine).and_then(rustix::process::Pid::from_raw) {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_daemon_runs_the_machine_and_its_end_is_told() {
+    if !rustix::process::getuid().is_root() {
+        eprintln!("skipped: only root may become another user");
+        return;
+    }
+    let mut vm = Vm::of_another_user(USER);
+    let mut daemon = Daemon::start(vm.place.path());
+    let uri = format!("qemu+unix:///session?socket={}", daemon.socket().display());
+    vm.args = vec!["--libvirt-uri".into(), uri.clone()];
+    vm.launch();
+    assert_eq!(vm.get("/v1/info")["uri"], uri.as_str());
+    let kernel = vm.tiny_for_all();
+    vm.put_resolved(&vmi("guest"), &json!({"accelerator": "emulation", "kernel": kernel}));
+    vm.until_runs();
+    let mut console = vm.console();
+    console.log_in();
+    vm.request(&json!({"request": "pause"}));
+    vm.until("a pause", |state| state["life"] == "Paused");
+    vm.request(&json!({"request": "destroy"}));
+    vm.until("an end", ended);
+    vm.request(&json!({"request": "start"}));
+    vm.until_runs();
+
+    daemon.process.kill().unwrap();
+    let told = |state: &Value| state["message"].as_str().is_some_and(|text| text.contains("daemon has gone"));
+    vm.until("word of the daemon's end", told);
+}
+
+#[test]
+fn two_launchers_share_one_cold_cache() {
+    let cache = tempfile::tempdir().unwrap();
+    let begin = |name: &str| {
+        let mut vm = Vm::new();
+        vm.args = vec!["--cache".into(), cache.path().display().to_string()];
+        vm.launch();
+        vm.put_resolved(&vmi(name), &json!({"accelerator": "emulation"}));
+        vm
+    };
+    let both = std::thread::scope(|scope| {
+        ["one", "two"].map(|name| scope.spawn(move || begin(name))).map(|begun| begun.join().unwrap())
+    });
+    for vm in &both {
+        vm.until_runs();
+    }
+    let findings = |folder: &Path| {
+        let files = fs::read_dir(folder).into_iter().flatten().flatten();
+        files.filter(|file| file.path().extension().is_some_and(|e| e == "xml")).count()
+    };
+    let began = Instant::now();
+    let mut folder = None;
+    while folder.is_none() {
+        assert!(began.elapsed() < Duration::from_secs(120), "nothing was kept");
+        folder = fs::read_dir(cache.path()).unwrap().flatten().map(|e| e.path()).find(|p| findings(p) > 0);
+        sleep(Duration::from_millis(20));
+    }
+    // The third has from the start what the two found out.
+    let third = begin("three");
+    assert!(findings(&third.root.join("cache/qemu/capabilities")) > 0);
+    third.until_runs();
+    assert!(fs::read_dir(folder.unwrap()).unwrap().flatten().all(|e| e.path().extension().unwrap() == "xml"));
+}
+
+#[test]
+fn a_missing_account_is_named_with_what_makes_it() {
+    if !rustix::process::getuid().is_root() {
+        eprintln!("skipped: only root may hide an account");
+        return;
+    }
+    let place = tempfile::Builder::new().prefix("vm").tempdir_in("/tmp").unwrap();
+    let script = "grep -v ^libvirt-qemu: /etc/passwd >$1/passwd && mount --bind $1/passwd /etc/passwd && shift && exec \"$@\"";
+    let ended = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script, "sh"])
+        .arg(place.path())
+        .arg(env!("CARGO_BIN_EXE_virt-launcher"))
+        .args(["run", "--root"])
+        .arg(place.path().join("r"))
+        .arg("--socket")
+        .arg(place.path().join("s"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(
+        !ended.status.success() && said.contains("useradd --system") && said.contains("libvirt-qemu"),
+        "{said}"
+    );
+}

@@ -1,0 +1,90 @@
+//! Disks of every kind and of sizes that are no multiple of a block; a block device.
+
+use crate::vm::{Vm, vmi};
+use serde_json::json;
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// No multiple of anything.
+const ODD: u64 = 1_000_001;
+
+#[test]
+fn a_guest_writes_to_the_end_of_disks_of_any_size() {
+    // A file system with a cache to pass by: a temporary one has none.
+    let here = tempfile::Builder::new().tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let at = |name: &str| here.path().join(name);
+    for name in ["claim", "base"] {
+        fs::File::create(at(name)).unwrap().set_len(ODD).unwrap();
+    }
+    let mut machine = vmi("odd");
+    let names = ["empty", "made", "claim", "base"];
+    machine["spec"]["domain"]["devices"]["disks"] =
+        names.map(|name| json!({"name": name, "disk": {"bus": "virtio"}})).into_iter().collect();
+    machine["spec"]["volumes"] = json!([
+        {"name": "empty", "emptyDisk": {"capacity": ODD.to_string()}},
+        {"name": "made", "hostDisk": {"path": at("made"), "type": "DiskOrCreate", "capacity": ODD.to_string()}},
+        {"name": "claim", "persistentVolumeClaim": {"claimName": "claim"}},
+        {"name": "base", "containerDisk": {"image": "registry.example/odd:1"}},
+    ]);
+    let mut volumes = json!({
+        "claim": {"kind": "file", "path": at("claim"), "format": "raw"},
+        "base": {"kind": "image", "path": at("base"), "format": "raw"},
+    });
+    let device = LoopDevice::new(&at("device"));
+    if let Some(device) = &device {
+        let domain = &mut machine["spec"]["domain"]["devices"]["disks"];
+        domain.as_array_mut().unwrap().push(json!({"name": "device", "disk": {"bus": "virtio"}}));
+        let claim = json!({"name": "device", "persistentVolumeClaim": {"claimName": "device"}});
+        machine["spec"]["volumes"].as_array_mut().unwrap().push(claim);
+        volumes["device"] = json!({"kind": "block", "path": device.node});
+    } else {
+        eprintln!("without a block device: losetup does not make one here (it needs root)");
+    }
+    let mut vm = Vm::new();
+    vm.launch();
+    vm.boot_with(&machine, &volumes);
+    let mut console = vm.console();
+    console.log_in();
+    // The last sector of each, written past the guest's own cache, and read again.
+    console.say(
+        "for d in /dev/vd?; do n=$(($(blockdev --getsz $d) - 1)); \
+         printf %-512s \"end of $d\" | dd of=$d bs=512 seek=$n oflag=direct 2>/dev/null; sync; \
+         echo 3 >/proc/sys/vm/drop_caches; echo \"<$d $n $(dd if=$d bs=512 skip=$n 2>/dev/null | head -c 15)>\"; done",
+    );
+    console.hear("</dev/vda 1959 end of /dev/vda>");
+    console.hear("</dev/vdb 1959 end of /dev/vdb>");
+    console.hear("</dev/vdc 1953 end of /dev/vdc>");
+    console.hear("</dev/vdd 1953 end of /dev/vdd>");
+    if let Some(device) = &device {
+        console.hear("</dev/vde 16383 end of /dev/vde>");
+        let mut end = [0; 15];
+        fs::File::open(&device.file).unwrap().read_exact_at(&mut end, (8 << 20) - 512).unwrap();
+        assert_eq!(&end, b"end of /dev/vde");
+    }
+}
+
+/// A block device of 8 MiB.
+struct LoopDevice {
+    node: String,
+    file: PathBuf,
+}
+
+impl LoopDevice {
+    /// None where there may be none.
+    fn new(file: &Path) -> Option<LoopDevice> {
+        fs::File::create(file).unwrap().set_len(8 << 20).unwrap();
+        let made = Command::new("losetup").args(["--find", "--show"]).arg(file).output();
+        let made = made.ok().filter(|made| made.status.success())?;
+        let node = String::from_utf8(made.stdout).unwrap().trim().to_owned();
+        Some(LoopDevice { node, file: file.to_owned() })
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        // QEMU may still have it open; then it goes with QEMU.
+        let _ = Command::new("losetup").args(["--detach", &self.node]).status();
+    }
+}
