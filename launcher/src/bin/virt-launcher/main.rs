@@ -10,6 +10,7 @@
 
 mod args;
 mod libvirt;
+mod memory;
 mod node;
 mod probe;
 mod run;

@@ -5,7 +5,7 @@
 //! ```
 
 use crate::libvirt::Libvirt;
-use crate::{args, surroundings};
+use crate::{args, memory, surroundings};
 use api::launcher::{Info, Life};
 use launcher::error::{Error, Kind, Result};
 use launcher::hypervisor::{Hypervisor, embed};
@@ -55,6 +55,7 @@ async fn serve(args: &args::Run, root: Root, cache: Option<&Path>) -> Result<()>
     let parts = Parts { hypervisor, root, clock: launcher::clock::now };
     let (handle, driver) = drive(parts)?;
     let driver = tokio::spawn(driver);
+    tokio::spawn(memory::give_back(handle.state()));
     if let (true, Some(cache)) = (own.0, cache) {
         tokio::spawn(keep_findings(handle.clone(), own.1, cache.to_owned()));
     }
