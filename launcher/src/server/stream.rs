@@ -1,17 +1,25 @@
 //! Streams that leave HTTP: the serial console and the screen.
 //!
+//! The console ends with the machine: who wants that of its next life asks again.
 //! A place is reserved before HTTP is left, so that whoever cannot have one is told why in HTTP's words.
 
 use super::Service;
 use super::answer::{ours, refusal};
 use super::body::Out;
-use crate::console::{Begin, Mode};
-use api::launcher::{Refusal, STREAM};
+use crate::console::{Begin, Mode, Relay};
+use api::launcher::{Refusal, STREAM, State};
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue, UPGRADE};
 use hyper::upgrade::Upgraded;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use std::future::pending;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+/// How long the last words of a machine may take to whoever reads them.
+const LAST_WORDS: Duration = Duration::from_millis(300);
 
 type Refused = (StatusCode, Refusal);
 
@@ -23,10 +31,30 @@ pub(super) fn console(
 ) -> Result<Response<Out>, Refused> {
     upgrades(&request)?;
     let seat = service.console.reserve(mode, Begin::Screen).map_err(|e| ours(&e))?;
+    let (state, relay) = (service.handle.state(), service.console.clone());
     Ok(switch(request, async move |client| {
-        let left = seat.serve(client).await;
-        tracing::debug!("the console: {left:?}");
+        tokio::select! {
+            left = seat.serve(client) => tracing::debug!("the console: {left:?}"),
+            () = over(state, relay) => tracing::debug!("the console: the machine has ended"),
+        }
     }))
+}
+
+/// The machine has ended, QEMU has said all, and readers had time to take it. One that starts again at once goes on.
+async fn over(mut state: watch::Receiver<State>, relay: Relay) {
+    loop {
+        // Without a state the launcher ends, and the relay ends its readers itself.
+        if state.wait_for(|state| state.life.is_final()).await.is_err() {
+            return pending().await;
+        }
+        while relay.status().connected {
+            sleep(LAST_WORDS).await;
+        }
+        sleep(LAST_WORDS).await;
+        if state.borrow().life.is_final() {
+            return;
+        }
+    }
 }
 
 /// The screen.

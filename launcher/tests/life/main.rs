@@ -42,6 +42,8 @@ fn a_machine_lives_and_ends_as_it_is_told() {
     let state = vm.until("an end", ended);
     assert_eq!((&state["life"], &state["reason"]), (&json!("Succeeded"), &json!("Shutdown")), "{state}");
     assert!(!is_alive(qemu));
+    let last = console.ends();
+    assert!(last.contains("Power down"), "{last}");
 
     vm.request(&json!({"request": "start"}));
     let state = vm.until("it runs again", |state| state["life"] == "Running");

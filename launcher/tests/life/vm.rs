@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::thread::sleep;
+use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 /// Long enough for anything on a busy machine; whoever waits longer waits for nothing.
@@ -277,13 +277,13 @@ impl Vm {
             .unwrap();
         let heard = Arc::new(Mutex::new(String::new()));
         let (mut reader, into) = (stream.try_clone().unwrap(), heard.clone());
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             let mut buffer = [0; 4096];
             while let Ok(n @ 1..) = reader.read(&mut buffer) {
                 into.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..n]));
             }
         });
-        Console { stream, heard }
+        Console { stream, heard, reader: Some(reader) }
     }
 }
 
@@ -319,6 +319,7 @@ impl Drop for Vm {
 pub(crate) struct Console {
     stream: UnixStream,
     heard: Arc<Mutex<String>>,
+    reader: Option<JoinHandle<()>>,
 }
 
 impl Console {
@@ -332,6 +333,12 @@ impl Console {
             assert!(began.elapsed() < PATIENCE, "no '{wanted}' in {}", self.heard.lock().unwrap());
             sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Waits for the stream's end; gives all that came.
+    pub(crate) fn ends(&mut self) -> String {
+        self.reader.take().unwrap().join().unwrap();
+        self.heard.lock().unwrap().clone()
     }
 
     pub(crate) fn log_in(&mut self) {
