@@ -18,7 +18,7 @@ use std::time::Duration;
     coracle ssh me@os\n  \
     coracle ssh me@os uname -a")]
 pub(crate) struct SshArgs {
-    /// The machine, and who logs in: [USER@]NAME
+    /// The machine, and who logs in: NAME or USER@NAME
     #[arg(value_name = "NAME", add = ArgValueCompleter::new(complete))]
     name: String,
 

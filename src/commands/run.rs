@@ -76,7 +76,7 @@ pub(crate) struct MachineArgs {
     #[arg(long, value_name = "NAME")]
     pub(super) name: Option<String>,
 
-    /// Forward a port to the guest: [ADDRESS:]HOST:GUEST[/udp]
+    /// Forward a port to the guest: HOST:GUEST or ADDRESS:HOST:GUEST, and /udp
     #[arg(short, long = "publish", value_name = "PORTS", value_parser = network::forward)]
     publish: Vec<Forward>,
 
