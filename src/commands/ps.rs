@@ -4,7 +4,8 @@ use super::machine::{self, MachineArgs};
 use crate::ui;
 use crate::vm::place::HomeArgs;
 use crate::vm::record::{Standing, Vm};
-use api::launcher::{Accelerator, Link, State};
+use crate::vm::since::ago;
+use api::launcher::{Accelerator, GuestInfo, Link, State};
 use cdi::Result;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -72,6 +73,9 @@ struct Shown {
     ports: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     phases: Vec<(&'static str, String)>,
+    /// What its agent says; only `status` asks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    guest: Option<GuestInfo>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -97,7 +101,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 pub(crate) fn status(args: &StatusArgs) -> Result<()> {
     let vm = args.machine.open()?;
-    let (shown, _) = Shown::of(&vm, &vm.standing()?);
+    let (mut shown, _) = Shown::of(&vm, &vm.standing()?);
+    if shown.agent && shown.state == "Running" {
+        // An agent that falls silent in this moment takes nothing away from the rest.
+        shown.guest = vm.client()?.get("/v1/guest/info").ok();
+    }
     if args.output == Some(Format::Json) {
         return ui::json(&shown);
     }
@@ -111,8 +119,8 @@ pub(crate) fn status(args: &StatusArgs) -> Result<()> {
     line("state", &shown.state);
     line("reason", shown.reason.as_deref().unwrap_or_default());
     line("message", shown.message.as_deref().unwrap_or_default());
-    line("since", shown.since.as_deref().unwrap_or_default());
-    line("created", &shown.created);
+    line("since", &shown.since.as_deref().map(ago).unwrap_or_default());
+    line("created", &ago(&shown.created));
     line("from", &shown.source);
     line("runs by", shown.accelerator);
     line("agent", if shown.agent { "answers" } else { "does not answer" });
@@ -120,9 +128,11 @@ pub(crate) fn status(args: &StatusArgs) -> Result<()> {
     for port in &shown.ports {
         line("port", port);
     }
+    for (name, value) in shown.guest.iter().flat_map(of_guest) {
+        line(name, &value);
+    }
     for (life, since) in &shown.phases {
-        line("", "");
-        line(life, since);
+        line(life, &ago(since));
     }
     ui::out(&text)
 }
@@ -151,9 +161,23 @@ impl Shown {
             },
             ports: resolved.interfaces.values().flat_map(ports).collect(),
             phases: state.map(phases).unwrap_or_default(),
+            guest: None,
         };
         (shown, standing.is_up())
     }
+}
+
+/// What a person wants to know of a guest.
+fn of_guest(guest: &GuestInfo) -> Vec<(&'static str, String)> {
+    let system = ["prettyName", "name", "id"].iter().find_map(|name| guest.os.get(*name));
+    let mut lines = vec![
+        ("system", system.cloned().unwrap_or_default()),
+        ("host", guest.hostname.clone().unwrap_or_default()),
+    ];
+    let cards = guest.interfaces.iter().filter(|card| card.name != "lo" && !card.ips.is_empty());
+    lines.extend(cards.map(|card| ("card", format!("{} {}", card.name, card.ips.join(", ")))));
+    // A guest chooses these texts: nothing in them may steer the terminal.
+    lines.into_iter().map(|(name, text)| (name, text.replace(char::is_control, "?"))).collect()
 }
 
 fn phases(state: &State) -> Vec<(&'static str, String)> {
@@ -179,23 +203,20 @@ fn ports(link: &Link) -> Vec<String> {
     shown.collect()
 }
 
+/// Columns as wide as what is in them; the last one ends with its text.
 fn table(machines: &[Shown]) -> String {
-    let width = |of: fn(&Shown) -> &str, least: usize| {
-        machines.iter().map(|shown| of(shown).chars().count()).max().unwrap_or(0).max(least)
-    };
-    let (names, states, sources) = (width(|s| &s.name, 4), width(|s| &s.state, 5), width(|s| &s.source, 4));
-    let mut text =
-        format!("{:names$}  {:states$}  {:19}  {:sources$}  PORTS\n", "NAME", "STATE", "SINCE", "FROM");
-    for shown in machines {
-        // Whole seconds are enough here.
-        let since = shown.since.as_deref().and_then(|since| since.split('.').next()).unwrap_or("-");
-        let line = format!(
-            "{:names$}  {:states$}  {since:19}  {:sources$}  {}",
-            shown.name,
-            shown.state,
-            shown.source,
-            shown.ports.join(", ")
-        );
+    let head = ["NAME", "STATE", "SINCE", "FROM", "PORTS"].map(str::to_owned);
+    let rows = machines.iter().map(|shown| {
+        let since = shown.since.as_deref().map_or_else(|| "-".to_owned(), ago);
+        [shown.name.clone(), shown.state.clone(), since, shown.source.clone(), shown.ports.join(", ")]
+    });
+    let rows: Vec<[String; 5]> = std::iter::once(head).chain(rows).collect();
+    let width = |i: usize| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0);
+    let widths: [usize; 5] = std::array::from_fn(width);
+    let mut text = String::new();
+    for row in &rows {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        let line = cells.collect::<Vec<_>>().join("  ");
         text += line.trim_end();
         text.push('\n');
     }

@@ -21,6 +21,7 @@ pub(crate) mod place;
 pub(crate) mod record;
 pub(crate) mod relay;
 pub(crate) mod resolve;
+pub(crate) mod since;
 pub(crate) mod start;
 pub(crate) mod steps;
 pub(crate) mod terminal;

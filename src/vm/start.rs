@@ -165,7 +165,13 @@ pub(crate) fn tell(vm: &Vm, client: &Client) -> Result<State> {
     })?;
     if state.life == Life::Failed && state.qemu_pid.is_none() {
         let why = state.message.clone().or(state.reason.clone()).unwrap_or_else(|| "nobody knows why".into());
-        return Err(Error::failed(format!("{} could not start: {why}", vm.name())));
+        let error = Error::failed(format!("{} could not start: {why}", vm.name()));
+        // libvirt's words for a package that is not installed.
+        return Err(match why.contains("No emulator found") {
+            true => error
+                .with_hint("QEMU is missing; as root: apt-get install qemu-system-x86 (see 'coracle host')"),
+            false => error,
+        });
     }
     Ok(state)
 }

@@ -3,6 +3,7 @@
 //! The launcher probes it by running something, which takes a moment; the answer is kept until the computer is started
 //! anew or another launcher is used.
 
+use crate::ui;
 use crate::vm::place::{Home, make};
 use crate::vm::record::write_whole;
 use api::launcher::Accelerator;
@@ -12,6 +13,9 @@ use serde::{Deserialize, Serialize};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+
+/// Where the processor is asked.
+const DEVICE: &str = "/dev/kvm";
 
 /// What somebody wishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -35,11 +39,11 @@ struct Kept {
 pub(crate) fn choose(wish: Wish, launcher: &Path, home: &Home) -> Result<Accelerator> {
     match wish {
         Wish::Emulation => return Ok(Accelerator::Emulation),
-        Wish::Kvm => return Ok(Accelerator::Kvm),
+        Wish::Kvm => return forced(launcher, home),
         Wish::Auto => {}
     }
     // Nothing to probe.
-    if std::fs::File::options().read(true).write(true).open("/dev/kvm").is_err() {
+    if std::fs::File::options().read(true).write(true).open(DEVICE).is_err() {
         return Ok(Accelerator::Emulation);
     }
     let node = match node(launcher, home, false) {
@@ -57,6 +61,26 @@ pub(crate) fn choose(wish: Wish, launcher: &Path, home: &Home) -> Result<Acceler
             Accelerator::Emulation
         }
     })
+}
+
+/// KVM because somebody insists. Where there is none the wish cannot be met; where it is not whole, they learn why the
+/// machine may not come up.
+fn forced(launcher: &Path, home: &Home) -> Result<Accelerator> {
+    if let Err(e) = std::fs::File::options().read(true).write(true).open(DEVICE) {
+        let hint = match e.kind() {
+            std::io::ErrorKind::PermissionDenied => {
+                "it is for the group kvm, as root: usermod --append --groups kvm NAME; or use --accel emulation"
+            }
+            _ => "this computer does not offer it; use --accel emulation",
+        };
+        return Err(Error::io(format!("--accel kvm: cannot open {DEVICE}"), e).with_hint(hint));
+    }
+    let kvm = node(launcher, home, false)?.kvm;
+    if kvm.verdict != Verdict::Full {
+        let reason = kvm.reason.unwrap_or_else(|| "the probe does not say why".to_owned());
+        ui::say(&format!("coracle: warning: --accel kvm: the guest may not come up: {reason}"));
+    }
+    Ok(Accelerator::Kvm)
 }
 
 /// What this computer can do.

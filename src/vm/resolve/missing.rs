@@ -1,4 +1,4 @@
-//! What a machine names and the manifest does not have: told all at once, with its line, before anything is fetched.
+//! What a machine names and this computer does not have: told all at once, with its line, before anything is fetched.
 
 use super::image::Images;
 use super::pool::Pool;
@@ -74,5 +74,25 @@ pub(crate) fn find(
             );
         }
     }
+    found.extend(pull_secrets(machine));
     found
+}
+
+/// Registries ask for the user's own login here; a secret that stands in a manifest must not seem to be used.
+fn pull_secrets(machine: &Written<VirtualMachineInstance>) -> Vec<Finding> {
+    let spec = &machine.object.spec;
+    let disks = spec.volumes.iter().enumerate().filter_map(|(i, volume)| {
+        let secret = volume.container_disk.as_ref()?.image_pull_secret.as_deref()?;
+        Some((format!("spec.volumes[{i}].containerDisk.imagePullSecret"), secret))
+    });
+    let boot = spec.domain.firmware.as_ref().and_then(|firmware| firmware.kernel_boot.as_ref());
+    let kernel = boot.and_then(|boot| boot.container.as_ref()).and_then(|c| c.image_pull_secret.as_deref());
+    let kernel =
+        kernel.map(|secret| ("spec.domain.firmware.kernelBoot.container.imagePullSecret".into(), secret));
+    let named = disks.chain(kernel).filter(|(_, secret)| !secret.is_empty());
+    let told = named.map(|(field, _)| {
+        let finding = machine.origin.finding(&field, "not supported on a laptop");
+        finding.hint("remove it; images are pulled with your own login (docker login, podman login)")
+    });
+    told.collect()
 }
