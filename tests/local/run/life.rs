@@ -9,6 +9,13 @@ fn a_machine_runs_is_reached_paused_stopped_and_started_again() {
     let started = laptop.start("web", &["-p", &format!("{port}:80")]);
     assert_eq!(String::from_utf8(started.out).unwrap(), "web\n");
     assert_eq!(laptop.names(&[]), ["web"]);
+    let table = String::from_utf8(laptop.run(&["ps"]).ok().out).unwrap();
+    let (head, line) = table.trim_end().split_once('\n').unwrap();
+    for (name, value) in [("SINCE", " ago"), ("FROM", "tiny:1"), ("PORTS", "127.0.0.1:")] {
+        let column = head.find(name).unwrap();
+        let shown = line[column..].split("  ").next().unwrap();
+        assert!(line[..column].ends_with("  ") && (shown.contains(value) || shown == "just now"), "{table}");
+    }
     laptop.says("web", "tiny ready");
     until(|| fetched(port).is_some(), || "the port leads nowhere".into());
 
@@ -62,26 +69,4 @@ fn a_machine_to_be_removed_is_gone_with_its_end() {
     laptop.run(&["stop", "short", "-t", "60"]).ok();
     assert_eq!(laptop.names(&["-a"]), Vec::<String>::new());
     laptop.is_empty();
-}
-
-#[test]
-fn the_screen_can_be_kept_and_seen() {
-    let Some(laptop) = Laptop::with_guest() else { return };
-    laptop.start("screen", &[]);
-    laptop.says("screen", "tiny ready");
-    laptop.run(&["vnc", "screen", "--screenshot", "s.png"]).ok();
-    assert!(laptop.place.bytes("s.png").starts_with(b"\x89PNG\r\n"));
-
-    let port = free_port().to_string();
-    let mut relay = laptop.command(&["vnc", "screen", "--no-viewer", "--port", &port]).spawn().unwrap();
-    let greeting = || {
-        use std::io::Read as _;
-        let mut stream = std::net::TcpStream::connect(("127.0.0.1", port.parse().unwrap())).ok()?;
-        let mut bytes = [0; 4];
-        stream.read_exact(&mut bytes).ok()?;
-        Some(bytes)
-    };
-    until(|| greeting() == Some(*b"RFB "), || "nobody speaks RFB there".into());
-    relay.kill().unwrap();
-    relay.wait().unwrap();
 }

@@ -6,11 +6,16 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod console;
+mod debian;
 mod killed;
 mod life;
 mod linked;
 mod manifest;
+mod refused;
+mod screen;
+mod sources;
 mod tested;
+mod user;
 mod volumes;
 
 use std::io::Read as _;
@@ -23,8 +28,8 @@ use tests::coracle::Ran;
 use tests::place::Place;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_coracle");
-/// Longer than anything takes here, by far.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Longer than anything takes here, by far: Debian boots emulated, maybe beside all the other tests.
+const PATIENCE: Duration = Duration::from_secs(540);
 
 /// A computer of its own: nothing of the user's is seen or touched, and no machine outlives the value.
 struct Laptop {
@@ -150,12 +155,15 @@ fn launcher() -> PathBuf {
 /// The folder with the guest's kernel and initrd, built once.
 fn guest() -> &'static Path {
     static GUEST: OnceLock<PathBuf> = OnceLock::new();
-    GUEST.get_or_init(|| {
-        let recipe = Path::new(env!("CARGO_MANIFEST_DIR")).join("images/guests/tiny/build");
-        let output = Command::new(recipe).stderr(Stdio::inherit()).output().unwrap();
-        assert!(output.status.success(), "the guest cannot be built");
-        PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
-    })
+    GUEST.get_or_init(|| recipe("tiny", &[]))
+}
+
+/// What a recipe of a guest makes, or has made.
+fn recipe(name: &str, args: &[&str]) -> PathBuf {
+    let recipe = Path::new(env!("CARGO_MANIFEST_DIR")).join("images/guests").join(name).join("build");
+    let output = Command::new(recipe).args(args).stderr(Stdio::inherit()).output().unwrap();
+    assert!(output.status.success(), "the guest {name} cannot be built");
+    PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
 }
 
 /// A port that is free now.

@@ -1,0 +1,109 @@
+//! What cannot be: each has its sentence, its exit code, and leaves nothing.
+
+use super::{Laptop, PROGRAM};
+use std::process::Command;
+use tests::coracle::Ran;
+
+const RUN: [&str; 8] = ["run", "-d", "-q", "tiny:1", "--memory", "256M", "--name", "no"];
+
+/// Starts the guest where something of the computer is as this line of shell makes it; for root alone.
+fn where_it(laptop: &Laptop, line: &str, more: &[&str]) -> Option<Ran> {
+    if !rustix::process::getuid().is_root() {
+        eprintln!("skipped: only root may take something away from one process");
+        return None;
+    }
+    let own = laptop.command(&[]);
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "sh", "-c", &format!("{line} && exec \"$@\""), "sh", PROGRAM])
+        .args(RUN)
+        .args(more);
+    for (name, value) in own.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    Some(Ran::of(command.current_dir(laptop.place.folder()).output().unwrap()))
+}
+
+#[test]
+fn what_is_missing_names_the_command_that_brings_it() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    let emulated = ["--accel", "emulation"];
+    let account = "grep -v ^libvirt-qemu: /etc/passwd >passwd; mount --bind passwd /etc/passwd";
+    if let Some(ran) = where_it(&laptop, account, &emulated) {
+        ran.refused(1, "as root: useradd --system");
+    }
+    laptop.is_empty();
+    // A file that is no program is as good as none. The cache of another test would know better.
+    let qemu = "mount --bind /dev/null \"$(command -v qemu-system-$(uname -m))\"";
+    if let Some(ran) = where_it(&laptop, qemu, &emulated) {
+        ran.refused(1, "as root: apt-get install qemu-system-x86");
+    }
+    laptop.is_empty();
+    laptop.run(&[&RUN[..], &["--launcher", "/bin/false"]].concat()).refused(1, "the launcher ended with");
+    laptop.is_empty();
+
+    // Alone in its folder, and nothing in PATH.
+    std::fs::copy(PROGRAM, laptop.place.path("alone")).unwrap();
+    let mut alone = Command::new(laptop.place.path("alone"));
+    alone.args(RUN).env("PATH", "/nowhere").env("CORACLE_HOME", laptop.place.path("h"));
+    alone.env("HOME", laptop.place.folder()).env_remove("CORACLE_LAUNCHER").env_remove("CORACLE_STORE");
+    Ran::of(alone.output().unwrap()).refused(4, "neither beside coracle nor in PATH");
+    laptop.is_empty();
+}
+
+#[test]
+fn who_insists_on_kvm_learns_why_there_is_none() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    // Something that is no KVM: the probe says so, and so does what comes of it.
+    if let Some(ran) = where_it(&laptop, "mount --bind /dev/null /dev/kvm", &["--accel", "kvm"]) {
+        let ran = ran.refused(1, "--accel kvm: ");
+        assert!(ran.err.contains("may not come up: "), "{}", ran.err);
+    }
+    laptop.is_empty();
+    if !std::path::Path::new("/dev/kvm").exists() {
+        laptop.run(&[&RUN[..], &["--accel", "kvm"]].concat()).refused(4, "this computer does not offer it");
+    }
+}
+
+#[test]
+fn a_disk_over_another_file_is_not_used() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    laptop.place.shell("truncate -s 1M base && qemu-img create -q -f qcow2 -b base -F raw over.qcow2");
+    let ran = laptop.run(&["run", "-d", "-q", "over.qcow2", "--accel", "emulation"]);
+    let ran = ran.refused(1, "it is an overlay over the backing file \"base\"");
+    assert!(ran.err.contains("qemu-img convert"), "{}", ran.err);
+    laptop.is_empty();
+}
+
+#[test]
+fn a_manifest_is_told_what_this_computer_does_not_do() {
+    let laptop = Laptop::new();
+    let long = "x".repeat(2049);
+    let text = format!(
+        "apiVersion: kubevirt.io/v1
+kind: VirtualMachineInstance
+metadata: {{name: seed}}
+spec:
+  domain:
+    memory: {{guest: 128Mi}}
+    devices: {{disks: [{{name: seed, disk: {{}}}}]}}
+  volumes:
+  - name: seed
+    cloudInitNoCloud: {{userData: '{long}'}}
+"
+    );
+    std::fs::write(laptop.place.path("vm.yaml"), &text).unwrap();
+    laptop.run(&["run", "vm.yaml", "--dry-run"]).refused(3, "exceeds 2048 byte limit");
+
+    let secret = "containerDisk: {image: 'registry.example/os:1', imagePullSecret: mine}";
+    let text = text.replace(&format!("cloudInitNoCloud: {{userData: '{long}'}}"), secret);
+    std::fs::write(laptop.place.path("vm.yaml"), text).unwrap();
+    std::fs::write(laptop.place.path("launcher"), "").unwrap();
+    let ran = laptop.run(&["run", "-d", "vm.yaml", "--launcher", "launcher"]);
+    let ran = ran.refused(3, "vm.yaml:10: spec.volumes[0].containerDisk.imagePullSecret: not supported");
+    assert!(ran.err.contains("docker login"), "{}", ran.err);
+    laptop.is_empty();
+}

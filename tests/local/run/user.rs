@@ -1,0 +1,57 @@
+//! Everything as an ordinary user.
+
+use super::{PROGRAM, fetched, free_port, guest, launcher, until};
+use std::process::Command;
+use tests::coracle::Ran;
+use tests::place::Place;
+
+const USER: &str = "64998";
+
+/// Runs the program as somebody who is in no group and has this folder.
+fn as_user(place: &Place, line: &str) -> Ran {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", USER, "--regid", USER, "--clear-groups"]);
+    command.args(["env", "-u", "XDG_RUNTIME_DIR", "-u", "CORACLE_HOME"]);
+    command.arg(format!("HOME={}", place.folder().display())).args(["sh", "-c", line]);
+    Ran::of(command.current_dir(place.folder()).output().unwrap())
+}
+
+#[test]
+fn an_ordinary_user_needs_no_more_than_the_programs() {
+    if !launcher().is_file() || !rustix::process::getuid().is_root() {
+        eprintln!("skipped: only root may become another user, and virt-launcher must have been built");
+        return;
+    }
+    let place = Place::empty(PROGRAM);
+    // The user may not be able to read where they were built.
+    for file in [PROGRAM.as_ref(), launcher().as_path()] {
+        std::fs::copy(file, place.path(file.file_name().unwrap().to_str().unwrap())).unwrap();
+    }
+    place.shell(&format!("cp -r {} tiny && chown -R {USER}:{USER} .", guest().display()));
+    let run = |line: &str| as_user(&place, &format!("./coracle {line}"));
+    let build =
+        "build -q -t tiny:1 --kernel tiny/vmlinux --initrd tiny/initrd --cmdline \"$(cat tiny/cmdline)\"";
+    run(build).ok();
+    let port = free_port();
+    let start = format!("run -d -q tiny:1 --memory 256M --accel emulation --name own -p {port}:80");
+    run(&start).ok();
+    let names = || String::from_utf8(run("ps -q").ok().out).unwrap();
+    assert_eq!(names(), "own\n");
+    let said = || String::from_utf8_lossy(&run("logs own").out).into_owned();
+    until(|| said().contains("login:"), said);
+    until(|| fetched(port).is_some(), || "the port leads nowhere".into());
+    // The console, without a terminal: what is typed reaches the guest.
+    let typed =
+        as_user(&place, "(printf 'root\\n'; sleep 2; printf 'id -un; poweroff\\n') | ./coracle console own");
+    until(|| names().is_empty(), || format!("{}\n{}", said(), typed.err));
+    assert!(said().contains("\nroot"), "{}", said());
+
+    run(&start).ok();
+    run("stop own -t 60").ok();
+    run("rm own").ok();
+    let left = place.shell(&format!(
+        "find .local/state/coracle/vms /tmp/coracle-{USER} -mindepth 1; pgrep -a -u {USER} || true"
+    ));
+    let left = String::from_utf8_lossy(&left).into_owned();
+    assert!(left.lines().all(|line| line.is_empty()), "left behind: {left}");
+}
