@@ -44,7 +44,7 @@ fn an_ordinary_user_needs_no_more_than_the_programs() {
     let typed =
         as_user(&place, "(printf 'root\\n'; sleep 2; printf 'id -un; poweroff\\n') | ./coracle console own");
     until(|| names().is_empty(), || format!("{}\n{}", said(), typed.err));
-    assert!(said().contains("\nroot"), "{}", said());
+    assert!(said().contains("reboot: Power down"), "{}", said());
 
     run(&start).ok();
     run("stop own -t 60").ok();
