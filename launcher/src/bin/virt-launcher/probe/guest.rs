@@ -14,9 +14,6 @@ pub(super) const FAULT: u16 = 0x11;
 pub(super) const FRESH: u64 = 0x10_0000;
 
 global_asm!(
-    // The optimiser may put who names them into another object.
-    ".globl coracle_probe_begin, coracle_probe_timer, coracle_probe_fault, coracle_probe_end",
-    ".hidden coracle_probe_begin, coracle_probe_timer, coracle_probe_fault, coracle_probe_end",
     ".pushsection .rodata.coracle_probe, \"a\"",
     // An optimised build makes several objects of this program, and names them across.
     ".globl coracle_probe_begin, coracle_probe_timer, coracle_probe_fault, coracle_probe_end",
