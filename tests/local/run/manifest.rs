@@ -40,7 +40,12 @@ fn every_fault_is_told_with_file_line_and_field() {
         + "---\napiVersion: cdi.kubevirt.io/v1beta1\nkind: DataVolume\nmetadata: {name: d}\nspec:\n  storage: {}\n  source:\n    s3: {url: x}\n";
     let ran = dry(&laptop, &text).refused(3, "vm.yaml:17: spec.template.spec.volumes[0].emptyDisk.capacity");
     assert!(ran.err.contains("vm.yaml:25: spec.source.s3: not supported yet"), "{}", ran.err);
-    assert!(ran.err.contains("2 faults"), "{}", ran.err);
+    assert!(
+        ran.err.contains("vm.yaml:14: spec.template.spec.domain.devices.disks[0].disk.bus"),
+        "{}",
+        ran.err
+    );
+    assert!(ran.err.contains("3 faults"), "{}", ran.err);
 
     let text = MACHINE
         .replace("{bus: virtio}", "{bus: floppy}")

@@ -118,9 +118,18 @@ impl Hypervisor for Libvirt {
 
     fn define(&self, xml: &str) -> Result<()> {
         let doing = "define the machine";
-        Domain::define_xml_flags(&self.connection, plain(xml, doing)?, 0)
-            .map(|_| ())
-            .map_err(|e| words::error(doing, &e))
+        let xml = plain(xml, doing)?;
+        let define = || Domain::define_xml_flags(&self.connection, xml, 0).map(|_| ());
+        // On a host under load it was seen, once, to fail and to know no reason; nothing has happened then.
+        let again = |e: virt::error::Error| match e.message().contains("the cause is unknown") {
+            true => {
+                tracing::warn!("libvirt could not {doing} and does not say why; once more");
+                std::thread::sleep(Duration::from_millis(300));
+                define()
+            }
+            false => Err(e),
+        };
+        define().or_else(again).map_err(|e| words::error(doing, &e))
     }
 
     fn undefine(&self, name: &str) -> Result<()> {
