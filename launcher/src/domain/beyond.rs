@@ -1,4 +1,5 @@
-//! What goes past libvirt to QEMU: arguments, and properties of devices that libvirt makes.
+//! What goes past libvirt to QEMU: arguments, and properties of devices that libvirt makes. And what libvirt shall not
+//! know of QEMU.
 
 use super::xml::Element;
 use serde_json::Value;
@@ -8,6 +9,7 @@ use serde_json::Value;
 pub(super) struct Beyond {
     args: Vec<String>,
     properties: Vec<(String, &'static str, u64)>,
+    unknown: Vec<&'static str>,
 }
 
 impl Beyond {
@@ -27,6 +29,11 @@ impl Beyond {
         self.properties.push((alias, name, value));
     }
 
+    /// A capability of QEMU, by libvirt's name for it, that is not made use of.
+    pub(super) fn without(&mut self, capability: &'static str) {
+        self.unknown.push(capability);
+    }
+
     pub(super) fn elements(self) -> impl Iterator<Item = Element> {
         let args = self.args.into_iter().map(|arg| Element::new("qemu:arg").at("value", arg));
         let devices = self.properties.into_iter().map(|(alias, name, value)| {
@@ -34,8 +41,13 @@ impl Beyond {
                 Element::new("qemu:property").at("name", name).at("type", "unsigned").at("value", value);
             Element::new("qemu:device").at("alias", alias).and(Element::new("qemu:frontend").and(property))
         });
-        [Element::new("qemu:commandline").with(args), Element::new("qemu:override").with(devices)]
-            .into_iter()
-            .filter(|element| !element.is_empty())
+        let unknown = self.unknown.into_iter().map(|name| Element::new("qemu:del").at("capability", name));
+        [
+            Element::new("qemu:commandline").with(args),
+            Element::new("qemu:capabilities").with(unknown),
+            Element::new("qemu:override").with(devices),
+        ]
+        .into_iter()
+        .filter(|element| !element.is_empty())
     }
 }
