@@ -18,10 +18,13 @@ import guests
 import relays
 from watched import MIB
 
-# The lines' names begin so; `--only machine` takes them.
-NAME = "machine"
 # Machines that are started at once, and what each is given.
 MANY, SMALL = 20, ("--cpus", "1", "--memory", "128MiB")
+# What --only looks at.
+NAMES = (
+    "machine: idle", "machine: first line, warm", "machine: first line, cold store", f"machine: {MANY} at once",
+    "machine: console",
+)
 
 
 @dataclasses.dataclass
@@ -39,12 +42,14 @@ class Row:
         return f"| {self.name} | {self.ours} | {self.other} | {self.goal} | {met} |"
 
 
+def is_about(word):
+    """Whether --only with this word means a line of ours."""
+    return any(word in name for name in NAMES)
+
+
 def measure(root, coracle, rounds, only):
     """The rows whose name holds one of these words; all, without any."""
-    ways = [
-        ("machine: idle", idle), ("machine: first line, warm", warm), ("machine: first line, cold store", cold),
-        (f"machine: {MANY} at once", many), ("machine: console", lambda at, rounds: relays.rows(at, rounds, Row)),
-    ]
+    ways = zip(NAMES, (idle, warm, cold, many, lambda at, rounds: relays.rows(at, rounds, Row)))
     chosen = [way for name, way in ways if not only or any(word in name for word in only)]
     rows = []
     with guests.place(root, coracle) as at:
