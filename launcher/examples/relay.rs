@@ -3,12 +3,12 @@
 //! `cargo run --release -p launcher --no-default-features --example relay`
 #![allow(clippy::print_stdout)] // A program for a person and for `make bench`, not part of the product.
 
-use launcher::console::{Begin, Mode, Options, Relay};
+use launcher::console::{Begin, Mode, Options, Relay, lines};
 use std::error::Error;
 use std::io;
 use std::time::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixStream;
 
 const PIECE: usize = 64 << 10;
 
@@ -19,13 +19,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let has_stopped = args.next().is_some();
     let size = mib << 20;
 
-    let folder = std::env::temp_dir().join(format!("relay-{}", std::process::id()));
-    std::fs::create_dir(&folder)?;
-    let path = folder.join("serial");
-    let listener = UnixListener::bind(&path)?;
-    let relay = Relay::start(path, Options::default())?;
-    let (mut qemu, _) = listener.accept().await?;
-    std::fs::remove_dir_all(&folder)?;
+    let (give, lines) = lines();
+    let relay = Relay::start(lines, Options::default());
+    let (ours, mut qemu) = UnixStream::pair()?;
+    give.send(ours.into_std()?.into())?;
 
     let (client, theirs) = UnixStream::pair()?;
     tokio::spawn(relay.reserve(Mode::Read, Begin::Now)?.serve(theirs));

@@ -113,8 +113,10 @@ async fn reads_until(client: &mut DuplexStream, wanted: &str) -> Vec<u8> {
 async fn a_firmware_on_the_serial_line() {
     let mut qemu = Qemu::start().await;
     let log = Log::new(qemu.path("log"), 64 << 10);
-    let relay = Relay::start(qemu.path("serial"), Options { log: Some(log.clone()), ..Options::default() })
-        .expect("the relay");
+    let (give, lines) = launcher::console::lines();
+    let relay = Relay::start(lines, Options { log: Some(log.clone()), ..Options::default() });
+    let line = std::os::unix::net::UnixStream::connect(qemu.path("serial")).expect("QEMU's line");
+    give.send(line.into()).expect("the relay");
     soon("the line", async {
         while !relay.status().connected {
             tokio::time::sleep(Duration::from_millis(1)).await;

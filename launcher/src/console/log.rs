@@ -25,6 +25,9 @@ use std::path::{Path, PathBuf};
 /// The limit where nothing else is said: 4 MiB.
 pub const LIMIT: u64 = 4 << 20;
 
+/// So much of its end is looked at.
+const TAIL: u64 = 64 << 10;
+
 /// A log that QEMU appends to.
 #[derive(Clone, Debug)]
 pub struct Log {
@@ -61,6 +64,44 @@ impl Log {
     pub fn create(&self) -> Result<()> {
         let open = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path);
         open.map(drop).map_err(|e| Error::io(format!("cannot make the log {}", self.path.display()), e))
+    }
+
+    /// How large it is. No log is none.
+    pub fn size(&self) -> u64 {
+        fs::metadata(&self.path).map_or(0, |meta| meta.size())
+    }
+
+    /// What stands in it from `place` on, [`TAIL`] at most: nothing where it is shorter.
+    pub fn from(&self, place: u64) -> Result<Vec<u8>> {
+        let (begin, mut tail) = self.tail()?;
+        Ok(match place.checked_sub(begin) {
+            Some(known) if known >= tail.len() as u64 => Vec::new(),
+            Some(known) => tail.split_off(known as usize),
+            None => tail,
+        })
+    }
+
+    /// What stands in it after the last place where `known` does, as far as [`TAIL`] reaches: nothing where it does not.
+    pub fn after(&self, known: &[u8]) -> Result<Vec<u8>> {
+        let (_, mut tail) = self.tail()?;
+        let at = tail.windows(known.len().max(1)).rposition(|part| part == known);
+        Ok(at.map_or_else(Vec::new, |at| tail.split_off(at + known.len())))
+    }
+
+    /// Its last part, and where that begins.
+    fn tail(&self) -> Result<(u64, Vec<u8>)> {
+        let read = || -> io::Result<(u64, Vec<u8>)> {
+            let log = match File::open(&self.path) {
+                Ok(log) => log,
+                Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((0, Vec::new())),
+                Err(e) => return Err(e),
+            };
+            let begin = log.metadata()?.size().saturating_sub(TAIL);
+            let mut tail = Vec::new();
+            At { file: &log, at: begin }.take(TAIL).read_to_end(&mut tail)?;
+            Ok((begin, tail))
+        };
+        read().map_err(|e| Error::io(format!("cannot read the log {}", self.path.display()), e))
     }
 
     /// Moves what is there to the old file, where it is more than the limit. No log is nothing to do.

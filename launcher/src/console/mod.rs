@@ -1,7 +1,7 @@
 //! The serial console: one line to QEMU, many people who read it, one who types.
 //!
 //! ```text
-//!            socket                    ring (256 KiB)                       streams
+//!           terminal                   ring (256 KiB)                       streams
 //!  QEMU ───────────────► pump ──────► [······last screen·] ──► seat ──────► reader
 //!    ▲                    │ ▲                              ├─► seat ──────► reader
 //!    │   at most 64 KiB   │ │ waits 20 ms at most          └─► seat ──────► reader and writer
@@ -18,12 +18,13 @@
 //!   serial port has.
 //! - **One writer.** A second is refused, or takes over, and then the first is told. What is typed while there is no QEMU
 //!   is dropped: it was not meant for the next machine. A QEMU that does not read stops the writer, and nobody else.
-//! - **QEMU may come and go**; the relay looks for it again, at least once a second. While nobody listens, QEMU drops what
-//!   the guest says, but for its own log.
+//! - **QEMU may come and go**; the relay is given a line for each ([`lines`]), before the guest begins, so that its first
+//!   words are heard. Its last words are read from its log. While nobody listens, the log alone has what the guest says.
 //! - A client that closes its side has left. When the relay ends, each reader is given the rest first.
 //!
 //! Called by `server`, which reserves a [`Seat`] before it lets a stream leave HTTP.
 
+mod line;
 pub mod log;
 mod pump;
 mod replay;
@@ -33,13 +34,13 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+pub use line::{Give, Lines, lines};
 pub use seat::{Left, Seat};
 pub use state::{Begin, Mode, Status};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use log::Log;
 use state::Shared;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -80,13 +81,12 @@ struct Inner {
 }
 
 impl Relay {
-    /// Begins to look for QEMU at `socket`. Called inside a runtime of tokio.
-    pub fn start(socket: PathBuf, options: Options) -> Result<Relay> {
-        check_socket(&socket)?;
+    /// Begins to wait for lines. Called inside a runtime of tokio.
+    pub fn start(lines: Lines, options: Options) -> Relay {
         let (shared, input) = Shared::new(&options);
         let shared = Arc::new(shared);
-        let task = tokio::spawn(pump::run(Arc::clone(&shared), socket, input, options.log));
-        Ok(Relay { inner: Arc::new(Inner { shared, task }) })
+        let task = tokio::spawn(pump::run(Arc::clone(&shared), lines, input, options.log));
+        Relay { inner: Arc::new(Inner { shared, task }) }
     }
 
     /// Keeps a place for a client, or says why there is none: for a server that must answer before it gives its stream.
@@ -108,12 +108,6 @@ impl Relay {
         self.inner.shared.status()
     }
 
-    /// Says whether QEMU is about to come: then it is looked for at once and often, so that nothing of its first words is
-    /// missed. Without it, the next look may be a second away.
-    pub fn expect(&self, soon: bool) {
-        self.inner.shared.expect(soon);
-    }
-
     /// Ends: takes what QEMU still has to say (it is expected to be ending too), gives it to all readers, closes them.
     pub async fn finish(&self) {
         self.inner.shared.end();
@@ -128,16 +122,4 @@ impl Drop for Inner {
         self.task.abort();
         self.shared.finished();
     }
-}
-
-/// The kernel has room for 107 bytes.
-pub(crate) fn check_socket(path: &Path) -> Result<()> {
-    let length = path.as_os_str().len();
-    if length > 107 {
-        return Err(Error::refused(format!(
-            "the path of the socket {} has {length} bytes, and a socket's path may have 107; choose a shorter folder",
-            path.display()
-        )));
-    }
-    Ok(())
 }

@@ -1,66 +1,64 @@
-//! The task that owns QEMU's socket.
+//! The task that owns the line to QEMU.
 
+use super::line::{self, Lines};
 use super::log::Log;
 use super::state::Shared;
-use std::path::PathBuf;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinHandle;
 
-const SHORTEST: Duration = Duration::from_millis(20);
-const LONGEST: Duration = Duration::from_secs(1);
+/// So much of what QEMU said last is looked for in its log, to know what came after it.
+const KNOWN: usize = 4 << 10;
 
-/// Until the relay ends: finds QEMU, passes bytes both ways, finds it again.
+/// Until the relay ends: takes a line, passes bytes both ways, takes the next one.
 pub(super) async fn run(
     shared: Arc<Shared>,
-    socket: PathBuf,
+    mut lines: Lines,
     mut typed: Receiver<Vec<u8>>,
     log: Option<Log>,
 ) {
     let mut trimmer = log.map(Trimmer::new);
-    let mut pause = SHORTEST;
-    while !shared.is_ending() {
-        if let Some(trimmer) = &mut trimmer {
-            trimmer.trim(&shared);
-        }
-        let mut said_something = false;
-        if let Ok(stream) = UnixStream::connect(&socket).await {
-            // What was typed for another QEMU is not for this one.
-            while typed.try_recv().is_ok() {}
-            shared.connected(true);
-            said_something = talk(&shared, stream, &mut typed, trimmer.as_mut()).await;
-            shared.connected(false);
-        }
-        if shared.is_ending() {
-            break;
-        }
-        pause = if said_something || shared.is_expected() { SHORTEST } else { (pause * 2).min(LONGEST) };
+    if let Some(trimmer) = &mut trimmer {
+        trimmer.trim(&shared);
+    }
+    loop {
         let drop_typed = async { while typed.recv().await.is_some() {} };
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = drop_typed => {}
-            () = shared.ending.notified() => {}
-        }
+        let end = tokio::select! {
+            // A line that was given before the end is still heard.
+            biased;
+            Some(end) = lines.recv() => end,
+            () = shared.ending.notified(), if !shared.is_ending() => continue,
+            () = std::future::ready(()), if shared.is_ending() => break,
+            () = drop_typed => break,
+        };
+        // What was typed for another QEMU is not for this one.
+        while typed.try_recv().is_ok() {}
+        talk(&shared, end, &mut typed, trimmer.as_mut()).await;
     }
     shared.finished();
 }
 
-/// Until QEMU closes the line. True when it said anything.
+/// Until QEMU closes the line.
 async fn talk(
     shared: &Arc<Shared>,
-    stream: UnixStream,
+    end: OwnedFd,
     typed: &mut Receiver<Vec<u8>>,
     mut trimmer: Option<&mut Trimmer>,
-) -> bool {
-    let (mut from, mut to) = stream.into_split();
-    let mut said = false;
+) {
+    let (mut from, mut to) = match line::open(end) {
+        Ok(line) => line,
+        Err(e) => return shared.trouble(Some(format!("the serial line cannot be read: {e}"))),
+    };
+    let before = trimmer.as_ref().map_or(0, |trimmer| trimmer.log.size());
+    let mut heard = 0;
+    shared.connected(true);
     let output = async {
         let mut buffer = vec![0; shared.piece()];
+        // A terminal whose other side is gone is an error, not an end.
         while let Ok(size @ 1..) = from.read(&mut buffer).await {
-            said = true;
+            heard += size;
             shared.publish(&buffer[..size]).await;
             if let Some(trimmer) = &mut trimmer {
                 trimmer.count(size, shared);
@@ -81,7 +79,22 @@ async fn talk(
         () = output => {}
         () = input => {}
     }
-    said
+    shared.connected(false);
+    if let Some(trimmer) = trimmer {
+        let known = match heard {
+            0 => Known::Size(before),
+            heard => Known::End(shared.last(heard.min(KNOWN))),
+        };
+        trimmer.last_words(known, shared).await;
+    }
+}
+
+/// What of QEMU's log the readers have had.
+enum Known {
+    /// So many bytes.
+    Size(u64),
+    /// All up to these.
+    End(Vec<u8>),
 }
 
 /// Keeps QEMU's log small, beside the line, since it must not wait for a disk.
@@ -101,6 +114,28 @@ impl Trimmer {
         self.since += size as u64;
         if self.since >= self.log.limit() / 4 {
             self.trim(shared);
+        }
+    }
+
+    /// What QEMU wrote to its log, and was gone before it could be read from the line.
+    async fn last_words(&mut self, known: Known, shared: &Arc<Shared>) {
+        if let Some(running) = self.running.take() {
+            // Its trouble was told by itself.
+            let _ = running.await;
+        }
+        let log = self.log.clone();
+        let read = move || match known {
+            Known::Size(size) => log.from(size),
+            Known::End(last) => log.after(&last),
+        };
+        match tokio::task::spawn_blocking(read).await {
+            Ok(Ok(rest)) => {
+                for piece in rest.chunks(shared.piece()) {
+                    shared.publish(piece).await;
+                }
+            }
+            Ok(Err(e)) => shared.trouble(Some(format!("{e:?}"))),
+            Err(e) => shared.trouble(Some(e.to_string())),
         }
     }
 

@@ -5,7 +5,6 @@ use super::replay;
 use super::ring::Ring;
 use crate::error::{Error, Kind, Result};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
@@ -61,10 +60,8 @@ pub(super) struct Shared {
     pub(super) news: Notify,
     /// For the pump: a reader has moved on.
     room: Notify,
-    /// For the pump: it should end, or look at once.
+    /// For the pump: it should end.
     pub(super) ending: Notify,
-    /// QEMU is about to come.
-    expected: AtomicBool,
     pub(super) input: mpsc::Sender<Vec<u8>>,
     patience: Duration,
     clients: usize,
@@ -126,7 +123,6 @@ impl Shared {
             news: Notify::new(),
             room: Notify::new(),
             ending: Notify::new(),
-            expected: AtomicBool::new(false),
             input,
             patience: options.patience,
             clients: options.clients,
@@ -268,13 +264,13 @@ impl Shared {
         self.ending.notify_one();
     }
 
-    pub(super) fn expect(&self, soon: bool) {
-        self.expected.store(soon, Ordering::Relaxed);
-        self.ending.notify_one();
-    }
-
-    pub(super) fn is_expected(&self) -> bool {
-        self.expected.load(Ordering::Relaxed)
+    /// The last `size` bytes, as far as they are still there.
+    pub(super) fn last(&self, size: usize) -> Vec<u8> {
+        let state = self.state();
+        let mut last = Vec::new();
+        let begin = state.ring.head().saturating_sub(size as u64).max(state.ring.oldest());
+        state.ring.copy(begin, size, &mut last);
+        last
     }
 
     pub(super) fn is_ending(&self) -> bool {

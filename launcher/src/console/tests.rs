@@ -2,20 +2,26 @@
 
 use super::*;
 use crate::error::Kind;
+use rustix::fs::{Mode as Rights, OFlags};
 use std::path::Path;
-use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixStream;
 
 /// Long enough for a busy machine; only a test that fails waits so long.
 const SOON: Duration = Duration::from_secs(60);
 
 /// A QEMU's side of the line, and the relay.
 struct Line {
-    dir: TempDir,
-    _listener: UnixListener,
+    give: Give,
     qemu: UnixStream,
     relay: Relay,
+}
+
+/// A line: our end is given away, QEMU's is the test's.
+fn ring_up(give: &Give) -> UnixStream {
+    let (ours, qemu) = UnixStream::pair().unwrap();
+    give.send(ours.into_std().unwrap().into()).unwrap();
+    qemu
 }
 
 async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
@@ -27,12 +33,9 @@ async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
 
 impl Line {
     async fn new(options: Options) -> Line {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("serial");
-        let listener = UnixListener::bind(&path).unwrap();
-        let relay = Relay::start(path, options).unwrap();
-        let qemu = soon("the relay", listener.accept()).await.unwrap().0;
-        let line = Line { dir, _listener: listener, qemu, relay };
+        let (give, lines) = lines();
+        let relay = Relay::start(lines, options);
+        let line = Line { qemu: ring_up(&give), give, relay };
         line.until("the line", |status| status.connected).await;
         line
     }
@@ -196,13 +199,10 @@ async fn qemu_may_come_and_go() {
     let mut line = Line::new(Options::default()).await;
     let mut client = line.client(Mode::Write, Begin::Screen, 1 << 10);
     line.say(b"one ").await;
-    let path = line.dir.path().join("serial");
-    std::fs::remove_file(&path).unwrap();
     drop(std::mem::replace(&mut line.qemu, UnixStream::pair().unwrap().0));
     line.until("the relay to see it", |status| !status.connected).await;
     types(&mut client, "for nobody").await;
-    let listener = UnixListener::bind(&path).unwrap();
-    line.qemu = soon("the relay to come back", listener.accept()).await.unwrap().0;
+    line.qemu = ring_up(&line.give);
     line.until("the line", |status| status.connected).await;
     line.say(b"two").await;
     reads(&mut client, "one two").await;
@@ -246,9 +246,66 @@ async fn its_log_is_kept_small() {
     assert_eq!(line.relay.status().trouble, None);
 }
 
+/// A terminal forgets what was written to it when its other side goes; QEMU's log does not.
 #[tokio::test]
-async fn a_path_that_is_too_long_is_refused() {
-    let path = PathBuf::from(format!("/{}", "x".repeat(107)));
-    let refused = Relay::start(path, Options::default()).unwrap_err();
-    assert!(refused.to_string().contains("has 108 bytes"), "{refused}");
+async fn the_last_words_are_in_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("serial.log");
+    std::fs::write(&path, "the day before\r\n").unwrap();
+    let options = || Options { log: Some(Log::new(path.clone(), 64 << 10)), ..Options::default() };
+    let append = |text: &str| {
+        let mut log = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+        std::io::Write::write_all(&mut log, text.as_bytes()).unwrap();
+    };
+    let mut line = Line::new(options()).await;
+    let mut client = line.client(Mode::Read, Begin::Screen, 1 << 10);
+    append("login: \r\nPower down\r\n");
+    line.say(b"login: \r\nPower").await;
+    drop(line.qemu);
+    soon("the end", line.relay.finish()).await;
+    assert_eq!(rest(&mut client).await, b"login: \r\nPower down\r\n");
+
+    // One that was gone before anything was heard; what was there before it is not its own.
+    let line = Line::new(options()).await;
+    let mut client = line.client(Mode::Read, Begin::Screen, 1 << 10);
+    append("panic\r\n");
+    drop(line.qemu);
+    soon("the end", line.relay.finish()).await;
+    assert_eq!(rest(&mut client).await, b"panic\r\n");
+}
+
+/// What QEMU uses, with its ways: our side takes 4000 bytes and more while nobody reads, and its end is an error.
+#[tokio::test]
+async fn a_terminal_is_a_line() {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let qemu = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&qemu).unwrap();
+    unlockpt(&qemu).unwrap();
+    let name = ptsname(&qemu, Vec::new()).unwrap();
+    let ours = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Rights::empty()).unwrap();
+    let mut raw = rustix::termios::tcgetattr(&ours).unwrap();
+    raw.make_raw();
+    rustix::termios::tcsetattr(&ours, rustix::termios::OptionalActions::Now, &raw).unwrap();
+    let said = vec![b'x'; 4000];
+    for byte in &said {
+        assert_eq!(rustix::io::write(&qemu, &[*byte]).unwrap(), 1);
+    }
+    let (give, lines) = lines();
+    let relay = Relay::start(lines, Options::default());
+    let (mut client, theirs) = tokio::io::duplex(64);
+    tokio::spawn(relay.reserve(Mode::Write, Begin::Screen).unwrap().serve(theirs));
+    give.send(ours).unwrap();
+    reads(&mut client, &"x".repeat(said.len())).await;
+    types(&mut client, "typed\r").await;
+    let heard = tokio::task::spawn_blocking(move || {
+        let mut heard = [0; 6];
+        let mut at = 0;
+        while at < heard.len() {
+            at += rustix::io::read(&qemu, &mut heard[at..]).unwrap();
+        }
+        heard
+    });
+    assert_eq!(&soon("QEMU to hear", heard).await.unwrap(), b"typed\r");
+    soon("the end", relay.finish()).await;
+    assert!(rest(&mut client).await.is_empty());
 }

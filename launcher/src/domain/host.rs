@@ -17,8 +17,6 @@ pub struct Host {
     pub kernel: Option<Kernel>,
     /// EFI firmware, where the machine starts with EFI.
     pub efi: Option<Efi>,
-    /// The serial line, where the machine has one: QEMU listens on this socket.
-    pub serial: PathBuf,
     /// QEMU's own log of the serial line.
     pub serial_log: PathBuf,
     /// The screen, where the machine has one: QEMU listens on this socket.

@@ -1,4 +1,5 @@
-//! The serial console: a socket that QEMU listens on, and a log that QEMU writes itself, so that neither ends with us.
+//! The serial console: a terminal of the host's, whose name libvirt tells when the machine is there, and a log that QEMU
+//! writes itself, so that neither ends with us. Why a terminal: `console/line.rs`.
 
 use super::error::DrawError;
 use super::xml::Element;
@@ -8,16 +9,13 @@ impl Drawing<'_> {
     pub(super) fn serial(&self) -> Result<Vec<Element>, DrawError> {
         let Some(serial) = self.machine.serial else { return Ok(Vec::new()) };
         let field = "spec.domain.devices.autoattachSerialConsole";
-        let socket = Element::new("source").at("mode", "bind").at("path", text(&self.host.serial, field)?);
         let log = match serial.log {
             true => {
                 Some(Element::new("log").at("file", text(&self.host.serial_log, field)?).at("append", "on"))
             }
             false => None,
         };
-        let line = |name, target| {
-            Element::new(name).at("type", "unix").and(socket.clone()).with(log.clone()).and(target)
-        };
+        let line = |name, target| Element::new(name).at("type", "pty").with(log.clone()).and(target);
         let port = Element::new("target");
         Ok(vec![
             line("serial", port.clone().at("type", "isa-serial").at("port", 0)),

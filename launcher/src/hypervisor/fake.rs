@@ -3,6 +3,8 @@
 use super::{About, Condition, End, Error, Event, Hypervisor, Kind, Pause, Result, Seen, Tell};
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -120,8 +122,8 @@ impl Hypervisor for Fake {
         }
     }
 
-    fn start(&self, name: &str, paused: bool) -> Result<()> {
-        self.said("start", &format!("{name}{}", if paused { " paused" } else { "" }))?;
+    fn start(&self, name: &str) -> Result<()> {
+        self.said("start", name)?;
         match self.lock().domains.get(name) {
             None => {
                 return Err(Error::new(Kind::NotFound, format!("start {name}"), "there is no such machine"));
@@ -130,8 +132,15 @@ impl Hypervisor for Fake {
             Some(_) => return Err(Error::new(Kind::NotNow, format!("start {name}"), "it runs already")),
         }
         self.happen(name, &Event::Started);
-        self.happen(name, &if paused { Event::Paused(Pause::Asked) } else { Event::Resumed });
+        self.happen(name, &Event::Paused(Pause::Asked));
         Ok(())
+    }
+
+    /// The other end is gone already: its guests say nothing.
+    fn line(&self, name: &str) -> Result<Option<OwnedFd>> {
+        self.running("line", name)?;
+        let pair = UnixStream::pair().map_err(|e| Error::new(Kind::Failed, "make a line", e.to_string()))?;
+        Ok(Some(pair.0.into()))
     }
 
     fn look(&self, name: &str) -> Result<Seen> {

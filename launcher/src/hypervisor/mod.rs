@@ -17,6 +17,7 @@ pub mod fake;
 pub use error::{Error, Kind, Result};
 
 use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Runs machines.
@@ -33,8 +34,11 @@ pub trait Hypervisor: Send + Sync + 'static {
     /// Forgets a machine that does not run.
     fn undefine(&self, name: &str) -> Result<()>;
 
-    /// Starts a known machine; its processors wait if `paused`.
-    fn start(&self, name: &str, paused: bool) -> Result<()>;
+    /// Starts a known machine. Its processors wait until they are let run: whoever listens to it can be there first.
+    fn start(&self, name: &str) -> Result<()>;
+
+    /// Opens the serial line of a machine that runs, if it has one.
+    fn line(&self, name: &str) -> Result<Option<OwnedFd>>;
 
     /// How it is with a machine.
     fn look(&self, name: &str) -> Result<Seen>;

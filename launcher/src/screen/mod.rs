@@ -14,8 +14,8 @@ pub mod png;
 #[cfg(test)]
 mod tests;
 
-use crate::console::check_socket;
 use crate::error::{Error, Kind, Result};
+use crate::root::socket_path;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub struct Seat {
 impl Screen {
     /// The screen whose VNC listens at `socket`, for so many clients at once.
     pub fn new(socket: PathBuf, most: usize) -> Result<Screen> {
-        check_socket(&socket)?;
+        socket_path(&socket).map_err(|e| Error::refused("the screen cannot be shown").because(e))?;
         Ok(Screen { socket, most, free: Arc::new(Semaphore::new(most)) })
     }
 

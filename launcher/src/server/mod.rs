@@ -15,12 +15,12 @@ mod route;
 mod stream;
 
 use crate::console::log::Log;
-use crate::console::{Options, Relay};
+use crate::console::{Lines, Options, Relay};
 use crate::error::{Error, Kind, Result};
 use crate::root::socket_path;
 use crate::screen::Screen;
 use crate::vm::Handle;
-use api::launcher::{Info, Life, State};
+use api::launcher::Info;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -32,7 +32,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
 /// The most connections at once.
 const CONNECTIONS: usize = 128;
@@ -55,12 +55,11 @@ pub struct Service {
 
 impl Service {
     /// For one machine. Called inside a runtime of tokio.
-    pub fn new(handle: Handle, info: Info) -> Result<Service> {
+    pub fn new(handle: Handle, lines: Lines, info: Info) -> Result<Service> {
         let root = &handle.root;
         let log = Log::new(root.serial_log(), LOG);
-        let console = Relay::start(root.socket("serial"), Options { log: Some(log), ..Options::default() })?;
+        let console = Relay::start(lines, Options { log: Some(log), ..Options::default() });
         let screen = Screen::new(root.socket("vnc"), VIEWERS)?;
-        tokio::spawn(expect(handle.state(), console.clone()));
         let questions = Arc::new(Semaphore::new(QUESTIONS));
         Ok(Service { handle, info: Arc::new(info), questions, console, screen })
     }
@@ -68,17 +67,6 @@ impl Service {
     /// The last words of the console reach its readers.
     pub async fn finish(&self) {
         self.console.finish().await;
-    }
-}
-
-/// Tells the console when QEMU is about to come, so that it hears its first words.
-async fn expect(mut state: watch::Receiver<State>, console: Relay) {
-    loop {
-        let life = state.borrow_and_update().life;
-        console.expect(life == Life::Preparing);
-        if state.changed().await.is_err() {
-            return;
-        }
     }
 }
 

@@ -19,6 +19,7 @@ use super::life::{self, Before, DiskError, Standing};
 use super::prepare;
 use super::publish::Publisher;
 use super::queue::{Mode, Next, Queue};
+use crate::console::Give;
 use crate::domain;
 use crate::domain::host::Place;
 use crate::error::{Error, Kind, Result, chain};
@@ -46,6 +47,8 @@ pub struct Parts {
     pub hypervisor: Arc<dyn Hypervisor>,
     /// The machine's folder.
     pub root: Root,
+    /// Where its serial line is given to.
+    pub lines: Give,
     /// The time as RFC 3339.
     pub clock: fn() -> String,
 }
@@ -73,6 +76,7 @@ pub fn drive(parts: Parts) -> Result<(Handle, impl Future<Output = ()>)> {
         work: None,
         told,
         early: Vec::new(),
+        beginning: false,
         before: Before::default(),
         disk_error: None,
         grace: None,
@@ -95,6 +99,8 @@ struct Driver {
     told: mpsc::UnboundedSender<Event>,
     /// What happened while the machine was being started.
     early: Vec<Event>,
+    /// It was let run, and that has not been heard yet: that it waited until then is no pause.
+    beginning: bool,
     before: Before,
     disk_error: Option<DiskError>,
     /// When the machine is cut off, and how long it was given.
@@ -261,13 +267,16 @@ impl Driver {
         self.before = Before { acpi: known.machine.features.acpi, ..Before::default() };
         (self.disk_error, self.grace, self.tick) = (None, None, None);
         self.early.clear();
+        self.beginning = !known.machine.start_paused;
         let targets = domain::targets(&known.machine);
         self.publisher.change(|state| {
             *state =
                 State { life: Life::Preparing, generation: known.sync.generation, targets, ..emptied(state) };
         });
         let (hypervisor, root) = (self.parts.hypervisor.clone(), self.parts.root.clone());
-        self.work = Some(tokio::task::spawn_blocking(move || effort::start(&*hypervisor, &known, &root)));
+        let lines = self.parts.lines.clone();
+        let start = move || effort::start(&*hypervisor, &known, &root, &lines);
+        self.work = Some(tokio::task::spawn_blocking(start));
     }
 
     fn begin(&mut self, request: Request) {
@@ -404,7 +413,11 @@ impl Driver {
         tracing::debug!("{event:?}");
         match event {
             Event::Started | Event::Ending => {}
-            Event::Resumed => self.saw_running(),
+            Event::Resumed => {
+                self.beginning = false;
+                self.saw_running();
+            }
+            Event::Paused(Pause::Asked | Pause::Passing) if self.beginning => {}
             Event::Paused(pause) => self.saw_paused(pause),
             Event::Panicked => self.before.panicked = true,
             Event::Ended(end) => self.ended(end),
@@ -506,7 +519,7 @@ impl Driver {
         self.learn(Known { sync, machine, name, host: None })?;
         let Some(known) = self.known.clone() else { return Ok(()) };
         let last = self.publisher.state().life;
-        let found = effort::find(&*self.parts.hypervisor, &known, &self.parts.root, last);
+        let found = effort::find(&*self.parts.hypervisor, &known, &self.parts.root, &self.parts.lines, last);
         let Found { seen, host } = found
             .map_err(|e| Error::new(Kind::Failed, "cannot see what became of the machine").because(e))?;
         if let Some(known) = &mut self.known {

@@ -2,10 +2,11 @@
 
 use super::handle::Known;
 use super::prepare::{How, prepare};
+use crate::console::Give;
 use crate::domain;
 use crate::domain::host::{Host, Place};
 use crate::error::chain;
-use crate::hypervisor::{Condition, Hypervisor, Kind, Result, Seen};
+use crate::hypervisor::{Condition, Hypervisor, Kind, Pause, Result, Seen};
 use crate::root::Root;
 use api::launcher::{Life, Request};
 use std::fs;
@@ -23,8 +24,8 @@ pub(super) enum Outcome {
     Broken(String),
 }
 
-/// Makes the machine ready and starts it.
-pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root) -> Outcome {
+/// Makes the machine ready and starts it. Its line is given away before it says anything.
+pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root, lines: &Give) -> Outcome {
     let begin = || -> std::result::Result<(Host, Seen), String> {
         let host = prepare(&known.machine, &known.sync.resolved, root, How::Fresh).map_err(|e| chain(&e))?;
         let xml = domain::draw(&known.machine, &host).map_err(|e| chain(&e))?;
@@ -37,11 +38,31 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root) -> 
             Err(e) if e.kind != Kind::NotFound => return Err(hint(e)),
             _ => hypervisor.define(&xml).map_err(hint)?,
         }
-        hypervisor.start(&known.name, known.machine.start_paused).map_err(hint)?;
-        let seen = hypervisor.look(&known.name).map_err(hint)?;
+        hypervisor.start(&known.name).map_err(hint)?;
+        let go = || {
+            listen(hypervisor, &known.name, lines)?;
+            if !known.machine.start_paused {
+                hypervisor.resume(&known.name)?;
+            }
+            hypervisor.look(&known.name)
+        };
+        let seen = go().map_err(|e| {
+            // What cannot be listened to, or let run, must not stay half begun. It may be gone already.
+            let _ = hypervisor.destroy(&known.name);
+            hint(e)
+        })?;
         Ok((host, seen))
     };
     Outcome::Started(begin())
+}
+
+/// Gives the machine's serial line to whoever takes lines.
+fn listen(hypervisor: &dyn Hypervisor, name: &str, lines: &Give) -> Result<()> {
+    if let Some(line) = hypervisor.line(name)? {
+        // Nobody takes it where the launcher is ending.
+        let _ = lines.send(line);
+    }
+    Ok(())
 }
 
 /// Does what was asked of a machine that runs.
@@ -90,14 +111,30 @@ pub(super) struct Found {
     pub(super) host: Option<Host>,
 }
 
-/// Looks for a machine that an earlier launcher left.
-pub(super) fn find(hypervisor: &dyn Hypervisor, known: &Known, root: &Root, last: Life) -> Result<Found> {
-    let seen = match hypervisor.look(&known.name) {
+/// Looks for a machine that an earlier launcher left, and listens to it.
+pub(super) fn find(
+    hypervisor: &dyn Hypervisor,
+    known: &Known,
+    root: &Root,
+    lines: &Give,
+    last: Life,
+) -> Result<Found> {
+    let mut seen = match hypervisor.look(&known.name) {
         Ok(seen) => Some(seen),
         Err(e) if e.kind == Kind::NotFound => None,
         Err(e) => return Err(e),
     };
     let runs = seen.as_ref().is_some_and(|seen| !matches!(seen.condition, Condition::Off(_)));
+    if runs {
+        // A guest is not ended because nobody hears it.
+        let _ = listen(hypervisor, &known.name, lines).inspect_err(|e| tracing::warn!("taken over, but {e}"));
+    }
+    // The launcher was killed between its start and its first step.
+    let waits = seen.as_ref().is_some_and(|seen| seen.condition == Condition::Paused(Pause::Asked));
+    if waits && last == Life::Preparing && !known.machine.start_paused {
+        hypervisor.resume(&known.name)?;
+        seen = Some(hypervisor.look(&known.name)?);
+    }
     // Where its parts are is needed only to change a disc; what cannot be found any more must not end a guest.
     let host = match runs {
         true => prepare(&known.machine, &known.sync.resolved, root, How::AsItIs)

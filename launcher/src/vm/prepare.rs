@@ -39,7 +39,6 @@ pub fn prepare(machine: &Machine, resolved: &Resolved, root: &Root, how: How) ->
         links: resolved.interfaces.clone(),
         kernel: resolved.kernel.clone(),
         efi: preparing.efi(),
-        serial: root.socket("serial"),
         serial_log: root.serial_log(),
         vnc: root.socket("vnc"),
         agent: root.socket("agent"),

@@ -3,7 +3,7 @@
 
 use super::{Handle, Parts, drive};
 use crate::hypervisor::fake::Fake;
-use crate::hypervisor::{End, Event, Kind, Pause};
+use crate::hypervisor::{End, Event, Hypervisor, Kind, Pause};
 use crate::root::Root;
 use api::launcher::{Answer, Life, Request, State, Sync};
 use serde_json::{Value, json};
@@ -52,7 +52,9 @@ fn sync(vmi: Value, generation: u64) -> Sync {
 
 fn begin(folder: &Path, fake: &Arc<Fake>) -> Handle {
     let root = Root::open(&folder.join("r"), folder).unwrap();
-    let parts = Parts { hypervisor: fake.clone(), root, clock: crate::clock::now };
+    // Nobody listens.
+    let lines = crate::console::lines().0;
+    let parts = Parts { hypervisor: fake.clone(), root, lines, clock: crate::clock::now };
     let (handle, driver) = drive(parts).unwrap();
     tokio::spawn(driver);
     handle
@@ -292,10 +294,28 @@ fn a_machine_that_went_while_nobody_watched_has_failed() {
         let Scene { fake, folder, .. } = scene;
         // The old loop is gone with its launcher, so it must not hear of this; the new one only looks.
         let second = Arc::new(Fake::default());
-        crate::hypervisor::Hypervisor::define(&*second, "<name>default_vm</name>").unwrap();
+        second.define("<name>default_vm</name>").unwrap();
         let next = Scene { handle: begin(folder.path(), &second), fake: second, folder };
         let state = next.until(|state| state.life.is_final()).await;
         assert_eq!((state.life, state.reason.as_deref()), (Life::Failed, Some("Lost")));
         drop(fake);
+    });
+}
+
+#[test]
+fn a_machine_whose_launcher_was_killed_before_its_first_step_takes_it() {
+    play(async {
+        let Scene { folder, .. } = Scene::running().await;
+        let file = Root::open(&folder.path().join("r"), folder.path()).unwrap().state();
+        let mut state: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        state["life"] = json!("Preparing");
+        std::fs::write(&file, state.to_string()).unwrap();
+        let fake = Arc::new(Fake::default());
+        fake.define("<name>default_vm</name>").unwrap();
+        fake.start(NAME).unwrap();
+        let next = Scene { handle: begin(folder.path(), &fake), fake, folder };
+        let state = next.until(|state| state.life == Life::Running).await;
+        assert_eq!(state.reason, None);
+        assert!(next.said().contains("resume default_vm"), "{}", next.said());
     });
 }

@@ -18,6 +18,7 @@ const XML: &str = "<domain type='qemu'><name>suite_vm</name><uuid>5d307ca9-b3ef-
     <os><type arch='x86_64' machine='q35'>hvm</type></os><features><acpi/></features>\
     <devices><controller type='usb' model='none'/><memballoon model='none'/>\
     <channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0'/></channel>\
+    <serial type='pty'/>\
     <video><model type='vga'/></video></devices></domain>";
 const NAME: &str = "suite_vm";
 
@@ -47,7 +48,7 @@ fn conform(hypervisor: &dyn Hypervisor) {
 
     // What is not there.
     assert_eq!(hypervisor.look(NAME).unwrap_err().kind, Kind::NotFound);
-    assert_eq!(hypervisor.start(NAME, false).unwrap_err().kind, Kind::NotFound);
+    assert_eq!(hypervisor.start(NAME).unwrap_err().kind, Kind::NotFound);
     assert_eq!(hypervisor.destroy(NAME).unwrap_err().kind, Kind::NotFound);
     assert_eq!(hypervisor.undefine(NAME).unwrap_err().kind, Kind::NotFound);
     assert_eq!(hypervisor.define("<domain").unwrap_err().kind, Kind::Invalid);
@@ -68,17 +69,19 @@ fn conform(hypervisor: &dyn Hypervisor) {
         hypervisor.reset(NAME),
         hypervisor.destroy(NAME),
         hypervisor.screenshot(NAME, &mut Vec::new()),
+        hypervisor.line(NAME).map(drop),
     ] {
         assert_eq!(result.unwrap_err().kind, Kind::NotNow);
     }
 
-    // A start that waits.
-    hypervisor.start(NAME, true).unwrap();
+    // A start waits, and the line can be opened.
+    hypervisor.start(NAME).unwrap();
     until(&told, &Event::Started);
     let seen = hypervisor.look(NAME).unwrap();
     assert_eq!(seen.condition, Condition::Paused(Pause::Asked));
     assert!(seen.pid.is_some() && !seen.agent, "{seen:?}");
-    assert_eq!(hypervisor.start(NAME, false).unwrap_err().kind, Kind::NotNow);
+    assert!(hypervisor.line(NAME).unwrap().is_some());
+    assert_eq!(hypervisor.start(NAME).unwrap_err().kind, Kind::NotNow);
     hypervisor.resume(NAME).unwrap();
     until(&told, &Event::Resumed);
     assert_eq!(hypervisor.look(NAME).unwrap().condition, Condition::Running);
@@ -100,7 +103,8 @@ fn conform(hypervisor: &dyn Hypervisor) {
     hypervisor.destroy(NAME).unwrap();
     until(&told, &Event::Ended(End::Destroyed));
     assert_eq!(hypervisor.look(NAME).unwrap().condition, Condition::Off(End::Destroyed));
-    hypervisor.start(NAME, false).unwrap();
+    hypervisor.start(NAME).unwrap();
+    hypervisor.resume(NAME).unwrap();
     until(&told, &Event::Resumed);
     hypervisor.destroy(NAME).unwrap();
     until(&told, &Event::Ended(End::Destroyed));

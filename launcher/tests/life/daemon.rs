@@ -93,7 +93,7 @@ fn a_daemon_runs_the_machine_and_its_end_is_told() {
     vm.request(&json!({"request": "destroy"}));
     vm.until("an end", ended);
     vm.request(&json!({"request": "start"}));
-    vm.until_runs();
+    vm.until("a second life", |state| state["life"] == "Running");
 
     daemon.process.kill().unwrap();
     let told = |state: &Value| state["message"].as_str().is_some_and(|text| text.contains("daemon has gone"));

@@ -52,7 +52,8 @@ async fn serve(args: &args::Run, root: Root, cache: Option<&Path>) -> Result<()>
         root: root.folder().to_owned(),
     };
     let own = (args.libvirt_uri.is_none(), root.clone());
-    let parts = Parts { hypervisor, root, clock: launcher::clock::now };
+    let (give, lines) = launcher::console::lines();
+    let parts = Parts { hypervisor, root, lines: give, clock: launcher::clock::now };
     let (handle, driver) = drive(parts)?;
     let driver = tokio::spawn(driver);
     tokio::spawn(memory::give_back(handle.state()));
@@ -64,7 +65,7 @@ async fn serve(args: &args::Run, root: Root, cache: Option<&Path>) -> Result<()>
     let mut term = signal(SignalKind::terminate()).map_err(|e| Error::io("cannot wait for signals", e))?;
     let mut interrupt =
         signal(SignalKind::interrupt()).map_err(|e| Error::io("cannot wait for signals", e))?;
-    let service = Service::new(handle.clone(), info)?;
+    let service = Service::new(handle.clone(), lines, info)?;
     let serving = listener.serve(service.clone());
     tokio::pin!(serving);
     tokio::pin!(driver);

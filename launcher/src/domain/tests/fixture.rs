@@ -107,7 +107,6 @@ impl Fixture {
             links: BTreeMap::new(),
             kernel: None,
             efi: None,
-            serial: "/vm/serial".into(),
             serial_log: "/vm/serial.log".into(),
             vnc: "/vm/vnc".into(),
             agent: "/vm/agent".into(),

@@ -13,7 +13,9 @@ mod events;
 mod words;
 
 use launcher::hypervisor::{About, Condition, Error, Hypervisor, Kind, Result, Seen, Tell};
+use rustix::fs::{Mode, OFlags};
 use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -136,9 +138,25 @@ impl Hypervisor for Libvirt {
         self.on("forget", name, |domain| domain.undefine_flags(sys::VIR_DOMAIN_UNDEFINE_KEEP_NVRAM))
     }
 
-    fn start(&self, name: &str, paused: bool) -> Result<()> {
-        let flags = if paused { sys::VIR_DOMAIN_START_PAUSED } else { sys::VIR_DOMAIN_NONE };
-        self.on("start", name, |domain| domain.create_with_flags(flags)).map(|_| ())
+    fn start(&self, name: &str) -> Result<()> {
+        self.on("start", name, |domain| domain.create_with_flags(sys::VIR_DOMAIN_START_PAUSED)).map(|_| ())
+    }
+
+    fn line(&self, name: &str) -> Result<Option<OwnedFd>> {
+        let doing = || format!("open the serial line of {name}");
+        let xml = self.on("open the serial line of", name, |domain| domain.get_xml_desc(0))?;
+        let Some(terminal) = words::serial(&xml) else {
+            return match self.look(name)?.condition {
+                Condition::Off(_) => Err(Error::new(Kind::NotNow, doing(), "it does not run")),
+                _ => Ok(None),
+            };
+        };
+        // Never ours to be controlled by, and never waited for.
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(terminal, flags, Mode::empty());
+        let failed =
+            |e| Error::new(Kind::Failed, doing(), format!("{terminal}: {}", std::io::Error::from(e)));
+        opened.map(Some).map_err(failed)
     }
 
     fn look(&self, name: &str) -> Result<Seen> {

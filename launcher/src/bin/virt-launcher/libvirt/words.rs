@@ -95,6 +95,14 @@ pub(super) fn agent_is_connected(xml: &str) -> bool {
         .any(|tag| has(tag, "org.qemu.guest_agent.0") && has(tag, "connected"))
 }
 
+/// The terminal of a machine's first serial line, where that is one.
+pub(super) fn serial(xml: &str) -> Option<&str> {
+    let (_, line) = xml.split_once("<serial type='pty'")?;
+    let (line, _) = line.split_once("</serial>")?;
+    let (_, path) = line.split_once("<source path='")?;
+    path.split('\'').next()
+}
+
 /// What went wrong, in our words.
 pub(super) fn error(doing: &str, e: &virt::error::Error) -> Error {
     let why = sentence(e.message());
@@ -199,6 +207,18 @@ mod tests {
                      <target type='virtio' name='x' state='connected'/>";
         assert!(agent_is_connected(connected));
         assert!(!agent_is_connected(other));
+    }
+
+    #[test]
+    fn the_terminal_of_the_serial_line_is_found() {
+        let line =
+            "<serial type='pty'>\n  <source path='/dev/pts/3'/>\n  <log file='/a' append='on'/>\n</serial>";
+        assert_eq!(
+            serial(&format!("<devices><disk><source path='/b'/></disk>{line}</devices>")),
+            Some("/dev/pts/3")
+        );
+        assert_eq!(serial("<serial type='pty'><target port='0'/></serial><source path='/b'/>"), None);
+        assert_eq!(serial("<serial type='unix'><source path='/b'/></serial>"), None);
     }
 
     #[test]
