@@ -1,6 +1,8 @@
 //! The verbs on the store: `tag`, `images`, `rmi`, `prune`.
 
 use crate::ui;
+use crate::vm::disks;
+use crate::vm::place::HomeArgs;
 use cdi::size::human;
 use cdi::{Error, Kind, Result};
 use container_disk::Name;
@@ -45,9 +47,12 @@ pub(crate) struct RmiArgs {
     names: Vec<String>,
 }
 
-/// Remove from the store what no name needs
+/// Remove from the store what no name needs, and the unpacked disks that no machine does
 #[derive(Debug, clap::Args)]
 pub(crate) struct PruneArgs {
+    #[command(flatten)]
+    home: HomeArgs,
+
     /// Print what was removed as JSON
     #[arg(long)]
     json: bool,
@@ -82,10 +87,18 @@ pub(crate) fn rmi(args: &RmiArgs) -> Result<()> {
 pub(crate) fn prune(args: &PruneArgs) -> Result<()> {
     let folder = store::folder()?;
     let pruned = if folder.is_dir() { store::prune(&folder)? } else { store::Pruned::default() };
+    // Afterwards: what came out of a layer may go with it.
+    let unpacked = match args.home.home() {
+        Ok(home) => disks::prune(&home, &folder)?,
+        // Without a place for machines there are none.
+        Err(_) => disks::Pruned::default(),
+    };
+    let freed = pruned.freed + unpacked.freed;
     if args.json {
-        return ui::json(&Freed { schema: "coracle.prune/v1", blobs: pruned.blobs, freed: pruned.freed });
+        let (blobs, disks) = (pruned.blobs, unpacked.disks);
+        return ui::json(&Freed { schema: "coracle.prune/v1", blobs, disks, freed });
     }
-    ui::out(&format!("{} blobs removed, {} freed\n", pruned.blobs, human(pruned.freed)))
+    ui::out(&format!("{} blobs and {} disks removed, {} freed\n", pruned.blobs, unpacked.disks, human(freed)))
 }
 
 fn open() -> Result<Store> {
@@ -124,6 +137,7 @@ struct Image {
 struct Freed {
     schema: &'static str,
     blobs: u64,
+    disks: u64,
     freed: u64,
 }
 

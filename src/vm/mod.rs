@@ -8,12 +8,13 @@
 //!     launch ── starts virt-launcher, detached ◄────────────────────────────────┘
 //!     client ── what is said to it; console, terminal, relay: its streams
 //!     steps  ── what `coracle test` does with a console; pure
-//!     place  ── where all of this is kept
+//!     place  ── where all of this is kept; disks ── what came out of images, and goes when nobody needs it
 //! ```
 
 pub(crate) mod bare;
 pub(crate) mod client;
 pub(crate) mod console;
+pub(crate) mod disks;
 mod judge;
 pub(crate) mod launch;
 pub(crate) mod manifest;

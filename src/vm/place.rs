@@ -216,6 +216,13 @@ impl Lock {
         }
     }
 
+    /// Shares it with others who do, as soon as whoever has it alone lets it go.
+    pub(crate) fn share(path: &Path) -> Result<Lock> {
+        let file = open(path)?;
+        file.lock_shared().map_err(|e| Error::io(format!("cannot lock {}", path.display()), e))?;
+        Ok(Lock { _file: file })
+    }
+
     /// Takes it as soon as whoever has it lets it go.
     pub(crate) fn wait(path: &Path) -> Result<Lock> {
         let file = open(path)?;

@@ -16,7 +16,7 @@ use super::record::{Record, Vm};
 use super::resolve::accelerator::{self, Wish};
 use super::resolve::image::{Images, Policy};
 use super::resolve::{Resolver, missing, network};
-use api::launcher::{Answer, Forward, Life, Request, State, Sync};
+use api::launcher::{Answer, Forward, Life, REFUSED, Request, State, Sync};
 use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
 use api::wire::Wire as _;
@@ -136,6 +136,7 @@ impl Start<'_> {
             forwards.extend(network::of_manifest(machine));
         }
         let accelerator = accelerator::choose(self.accelerator, self.launcher, home)?;
+        let held = super::disks::hold(home)?;
         let resolver =
             Resolver { images: self.images, objects: self.objects, watch: self.watch, policy: self.policy };
         let resolved = resolver.resolve(name, machine, forwards, accelerator)?;
@@ -143,6 +144,7 @@ impl Start<'_> {
         let sync = Sync { vmi: instance.write(), generation, resolved };
         let record = Record::new(name, self.source, self.remove, sync, self.launcher);
         record.save(home)?;
+        drop(held);
         let client = launch::start(self.launcher, home, name)?;
         let vm = Vm { home: home.clone(), record };
         tell(&vm, &client)
@@ -165,7 +167,11 @@ pub(crate) fn tell(vm: &Vm, client: &Client) -> Result<State> {
     })?;
     if state.life == Life::Failed && state.qemu_pid.is_none() {
         let why = state.message.clone().or(state.reason.clone()).unwrap_or_else(|| "nobody knows why".into());
-        let error = Error::failed(format!("{} could not start: {why}", vm.name()));
+        let kind = match state.reason.as_deref() {
+            Some(REFUSED) => Kind::Refused,
+            _ => Kind::Failed,
+        };
+        let error = Error::new(kind, format!("{} could not start: {why}", vm.name()));
         // libvirt's words for a package that is not installed.
         return Err(match why.contains("No emulator found") {
             true => error

@@ -232,6 +232,11 @@ pub enum Request {
     Migrate,
 }
 
+/// The [`State::reason`] of a machine that could not begin …
+pub const START_FAILED: &str = "StartFailed";
+/// … and of one that cannot as it is: a part of it is broken, hostile, or not what it should be.
+pub const REFUSED: &str = "StartRefused";
+
 /// How it is with the machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {

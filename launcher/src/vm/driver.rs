@@ -26,7 +26,7 @@ use crate::error::{Error, Kind, Result, chain};
 use crate::hypervisor::{Condition, End, Event, Hypervisor, Pause, Seen};
 use crate::root::Root;
 use api::fault::Fault;
-use api::launcher::{Answer, Life, Refusal, Request, State, Sync};
+use api::launcher::{Answer, Life, Refusal, Request, START_FAILED, State, Sync};
 use api::machine::{Machine, Target};
 use api::vmi::VirtualMachineInstance;
 use serde_json::Value;
@@ -312,8 +312,10 @@ impl Driver {
         self.work = None;
         match outcome {
             Outcome::Started(Ok((host, seen))) => self.started(host, &seen),
-            Outcome::Started(Err(why)) => self.failed(why),
-            Outcome::Broken(why) if self.queue.mode() == Mode::Preparing => self.failed(why),
+            Outcome::Started(Err(why)) => self.failed(&why),
+            Outcome::Broken(why) if self.queue.mode() == Mode::Preparing => {
+                self.failed(&Standing::failed(START_FAILED, why));
+            }
             Outcome::Broken(why) => {
                 tracing::error!("{why}");
                 self.queue.done();
@@ -324,9 +326,9 @@ impl Driver {
         }
     }
 
-    fn failed(&mut self, why: String) {
+    fn failed(&mut self, why: &Standing) {
         self.early.clear();
-        self.stands(&Standing { life: Life::Failed, reason: "StartFailed", message: why });
+        self.stands(why);
         self.mode(Mode::Ended);
     }
 

@@ -1,6 +1,7 @@
 //! Blocking work for the machine: what the loop hands to a thread, and what comes back.
 
 use super::handle::Known;
+use super::life::Standing;
 use super::prepare::{How, prepare};
 use crate::console::Give;
 use crate::domain;
@@ -8,14 +9,14 @@ use crate::domain::host::{Host, Place};
 use crate::error::chain;
 use crate::hypervisor::{Condition, Hypervisor, Kind, Pause, Result, Seen};
 use crate::root::Root;
-use api::launcher::{Life, Request};
+use api::launcher::{Life, REFUSED, Request, START_FAILED};
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 
 /// What came back.
 pub(super) enum Outcome {
     /// A start.
-    Started(std::result::Result<(Host, Seen), String>),
+    Started(std::result::Result<(Host, Seen), Standing>),
     /// A request.
     Done(Request, Result<()>),
     /// A try to go on after a full disk.
@@ -26,12 +27,20 @@ pub(super) enum Outcome {
 
 /// Makes the machine ready and starts it. Its line is given away before it says anything.
 pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root, lines: &Give) -> Outcome {
-    let begin = || -> std::result::Result<(Host, Seen), String> {
-        let host = prepare(&known.machine, &known.sync.resolved, root, How::Fresh).map_err(|e| chain(&e))?;
-        let xml = domain::draw(&known.machine, &host).map_err(|e| chain(&e))?;
-        let hint = |e: crate::hypervisor::Error| match &e.hint {
-            Some(hint) => format!("{e}; {hint}"),
-            None => e.to_string(),
+    let begin = || -> std::result::Result<(Host, Seen), Standing> {
+        let host = prepare(&known.machine, &known.sync.resolved, root, How::Fresh);
+        let host = host.map_err(|e| match e.kind() {
+            // Trying again does not help.
+            crate::error::Kind::Refused => Standing::failed(REFUSED, chain(&e)),
+            _ => Standing::failed(START_FAILED, chain(&e)),
+        })?;
+        let xml = domain::draw(&known.machine, &host).map_err(|e| Standing::failed(REFUSED, chain(&e)))?;
+        let hint = |e: crate::hypervisor::Error| {
+            let message = match &e.hint {
+                Some(hint) => format!("{e}; {hint}"),
+                None => e.to_string(),
+            };
+            Standing::failed(START_FAILED, message)
         };
         // A run before this one may have had another uuid, and libvirt keeps a name with its uuid.
         match hypervisor.undefine(&known.name) {

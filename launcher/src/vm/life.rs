@@ -9,7 +9,7 @@
 //! ```
 
 use crate::hypervisor::{End, Pause};
-use api::launcher::Life;
+use api::launcher::{Life, START_FAILED};
 
 /// A life with a word and a sentence for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +20,13 @@ pub struct Standing {
     pub reason: &'static str,
     /// A sentence.
     pub message: String,
+}
+
+impl Standing {
+    /// It failed.
+    pub fn failed(reason: &'static str, message: String) -> Standing {
+        Standing { life: Life::Failed, reason, message }
+    }
 }
 
 /// What came before an end.
@@ -66,7 +73,7 @@ pub fn ended(end: End, before: &Before) -> Standing {
             standing(Life::Succeeded, "Destroyed", "the machine was cut off; its guest knows no ACPI")
         }
         End::Crashed => standing(Life::Failed, "Crashed", &with_last_words("QEMU ended by itself")),
-        End::Failed => standing(Life::Failed, "StartFailed", &with_last_words("the machine could not begin")),
+        End::Failed => standing(Life::Failed, START_FAILED, &with_last_words("the machine could not begin")),
         End::Left => standing(Life::Succeeded, "Left", "the machine was saved or moved away"),
         End::Unknown => {
             standing(Life::Failed, "Lost", &with_last_words("the machine ended while no launcher watched it"))
@@ -125,7 +132,7 @@ mod tests {
             (End::Destroyed, &over, Life::Failed, "GracePeriodExpired"),
             (End::Destroyed, &none, Life::Succeeded, "Destroyed"),
             (End::Crashed, &acpi, Life::Failed, "Crashed"),
-            (End::Failed, &acpi, Life::Failed, "StartFailed"),
+            (End::Failed, &acpi, Life::Failed, START_FAILED),
             (End::Left, &acpi, Life::Succeeded, "Left"),
             (End::Unknown, &acpi, Life::Failed, "Lost"),
             (End::Crashed, &Before { panicked: true, ..acpi.clone() }, Life::Failed, "GuestPanicked"),

@@ -73,7 +73,7 @@ fn a_disk_over_another_file_is_not_used() {
     let Some(laptop) = Laptop::with_guest() else { return };
     laptop.place.shell("truncate -s 1M base && qemu-img create -q -f qcow2 -b base -F raw over.qcow2");
     let ran = laptop.run(&["run", "-d", "-q", "over.qcow2", "--accel", "emulation"]);
-    let ran = ran.refused(1, "it is an overlay over the backing file \"base\"");
+    let ran = ran.refused(3, "it is an overlay over the backing file \"base\"");
     assert!(ran.err.contains("qemu-img convert"), "{}", ran.err);
     laptop.is_empty();
 }

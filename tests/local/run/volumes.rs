@@ -133,3 +133,41 @@ fn holds(laptop: &Laptop, machine: &str, disc: &str, text: &str) -> bool {
     let bytes = laptop.place.bytes(&format!("h/state/vms/{machine}/root/seeds/{disc}.iso"));
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
+
+/// What an image was unpacked to stays for the next run, and goes when neither a machine nor the store needs it.
+#[test]
+fn unpacked_disks_go_when_nobody_needs_them() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    let place = &laptop.place;
+    tests::disk::raw_disk(&place.path("disk.raw"), 3 << 20, 7);
+    laptop.run(&["build", "-q", "-t", "os:1", "disk.raw"]).ok();
+    laptop.start("kernel", &[]);
+    let run = ["run", "-d", "-q", "os:1", "--memory", "128M", "--accel", "emulation", "--name", "disk"];
+    laptop.run(&run).ok();
+    let unpacked = || {
+        let found = place.shell("find h/data/disks -type f ! -perm /222");
+        String::from_utf8(found).unwrap().lines().count()
+    };
+    let before = unpacked();
+    assert!(before >= 3, "{before}: a disk, a kernel, an initrd");
+    laptop.run(&["rmi", "os:1", "tiny:1"]).ok();
+    let pruned = laptop.run(&["prune", "--json"]).ok().json();
+    assert_eq!(pruned["disks"], 0, "two machines need them: {pruned}");
+    assert_eq!(unpacked(), before);
+
+    laptop.run(&["rm", "-f", "disk"]).ok();
+    let pruned = laptop.run(&["prune", "--json"]).ok().json();
+    assert!(pruned["disks"] == 1 && pruned["freed"].as_u64().unwrap() >= 1 << 20, "{pruned}");
+    laptop.run(&["restart", "kernel"]).ok();
+    laptop.run(&["rm", "-f", "kernel"]).ok();
+    let pruned = laptop.run(&["prune"]).ok();
+    assert!(String::from_utf8_lossy(&pruned.out).contains(" 2 disks removed"), "{pruned:?}");
+    assert_eq!(unpacked(), 0);
+
+    // What the store still has is kept unpacked.
+    laptop.run(&["build", "-q", "-t", "os:1", "disk.raw"]).ok();
+    laptop.run(&run).ok();
+    laptop.run(&["rm", "-f", "disk"]).ok();
+    assert_eq!(laptop.run(&["prune", "--json"]).ok().json()["disks"], 0);
+    laptop.is_empty();
+}

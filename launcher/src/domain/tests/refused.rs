@@ -151,7 +151,8 @@ fn what_xml_cannot_say_is_an_error() {
 #[test]
 fn a_path_that_is_no_text_is_an_error() {
     use std::os::unix::ffi::OsStrExt;
-    let fixture = Fixture::bare().on(|host| host.serial_log = std::ffi::OsStr::from_bytes(b"/vm/\xff").into());
+    let fixture =
+        Fixture::bare().on(|host| host.serial_log = std::ffi::OsStr::from_bytes(b"/vm/\xff").into());
     assert!(fixture.refusal().contains("not UTF-8"), "{}", fixture.refusal());
 }
 
