@@ -1,6 +1,7 @@
 """Machines for the benchmark: ours by `coracle run`, and the same QEMU without us."""
 
 import contextlib
+import copy
 import os
 import pathlib
 import re
@@ -130,7 +131,7 @@ class Bare:
             if word in ("-S", "-mon", "-add-fd") or (value and ("charmonitor" in value or "masterKey0" in value)):
                 continue
             if word == "-chardev" and "id=charserial0" in value:
-                value = "socket,id=charserial0,path=FOLDER/serial,server=on,wait=off,logfile=FOLDER/log,logappend=on"
+                value = "pty,id=charserial0,logfile=FOLDER/log,logappend=on"
             elif word == "-chardev" and ",fd=" in value:
                 value = re.sub(r"fd=\d+", f"path=FOLDER/{re.search('id=([a-z0-9]+)', value)[1]}", value)
             elif word == "-vnc":
@@ -149,11 +150,18 @@ class Bare:
     def run(self, name="bare"):
         return Alone(self, name)
 
+    def on_a_socket(self):
+        """The same with its serial line on a unix socket, as other tools have it."""
+        other = copy.copy(self)
+        line = "socket,id=charserial0,path=FOLDER/serial,server=on,wait=off,"
+        other.args = [arg.replace("pty,id=charserial0,", line) for arg in self.args]
+        return other
+
 
 class Alone(Watched):
     def __init__(self, bare, name):
         self.bare, self.folder = bare, bare.at.folder / f"bare-{name}"
-        self.log, self.serial = self.folder / "log", self.folder / "serial"
+        self.log = self.folder / "log"
 
     def __enter__(self):
         self.folder.mkdir()
@@ -172,6 +180,11 @@ class Alone(Watched):
         if self.child.poll() is not None:
             raise SystemExit(f"bench: QEMU alone has ended: {(self.folder / 'said').read_text()}")
         return super().said()
+
+    def socat(self):
+        """What reads and types on its serial line."""
+        terminal = re.search(r"/dev/pts/\d+", (self.folder / "said").read_text())
+        return ["socat", "-", f"{terminal[0]},rawer" if terminal else f"UNIX-CONNECT:{self.folder}/serial"]
 
     def memory(self):
         return Process(self.child.pid).memory()

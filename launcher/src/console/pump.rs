@@ -5,9 +5,16 @@ use super::log::Log;
 use super::state::Shared;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinHandle;
+
+/// A guest writes byte by byte. To be woken for each would take the processor away from the guest itself, so what comes in
+/// drops is gathered: so long, once the first was passed on.
+const GATHER: Duration = Duration::from_millis(1);
+/// Less than this at once is drops.
+const DROPS: usize = 1 << 10;
 
 /// So much of what QEMU said last is looked for in its log, to know what came after it.
 const KNOWN: usize = 4 << 10;
@@ -60,6 +67,9 @@ async fn talk(
         while let Ok(size @ 1..) = from.read(&mut buffer).await {
             heard += size;
             shared.publish(&buffer[..size]).await;
+            if size < DROPS {
+                tokio::time::sleep(GATHER).await;
+            }
             if let Some(trimmer) = &mut trimmer {
                 trimmer.count(size, shared);
             }
