@@ -71,7 +71,7 @@ impl Log {
         fs::metadata(&self.path).map_or(0, |meta| meta.size())
     }
 
-    /// What stands in it from `place` on, [`TAIL`] at most: nothing where it is shorter.
+    /// What stands in it from `place` on, 64 KiB at most: nothing where it is shorter.
     pub fn from(&self, place: u64) -> Result<Vec<u8>> {
         let (begin, mut tail) = self.tail()?;
         Ok(match place.checked_sub(begin) {
@@ -81,7 +81,7 @@ impl Log {
         })
     }
 
-    /// What stands in it after the last place where `known` does, as far as [`TAIL`] reaches: nothing where it does not.
+    /// What stands in it after the last place where `known` does, as far as 64 KiB reaches: nothing where it does not.
     pub fn after(&self, known: &[u8]) -> Result<Vec<u8>> {
         let (_, mut tail) = self.tail()?;
         let at = tail.windows(known.len().max(1)).rposition(|part| part == known);
