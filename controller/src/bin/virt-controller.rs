@@ -1,0 +1,3 @@
+//! `virt-controller`: the machines of a cluster.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The agent of a node: `virt-handler`.
