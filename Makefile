@@ -17,10 +17,10 @@ export RUSTUP_TOOLCHAIN := $(or $(RUSTUP_TOOLCHAIN),$(shell PATH="$(CARGO_HOME)/
 
 FUZZ_SECONDS ?= 60
 
-.PHONY: help setup build check test demo bench fuzz advisories clean
+.PHONY: help setup build check test demo bench fuzz advisories clean cluster-build cluster-up cluster-down kubeconfig kubectl
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
 
 setup: ## install what is missing: Debian packages, cargo-deny (run it as often as you like)
 	@.ci/setup
@@ -32,6 +32,7 @@ build: setup ## the programs, optimised: target/release/coracle, target/release/
 
 check: setup ## format, lints, licences and bans, documentation, the arrows between the crates
 	cargo fmt --all --check
+	cd tests/cluster && shellcheck $$(grep -lIm1 '^#!/usr/bin/env bash' * sh/* 2>/dev/null) sh/*.sh
 	cargo test --locked --quiet -p tests --test repo
 	"$$(.ci/setup path cargo-deny)" --locked --workspace check -D warnings bans licenses sources
 	cargo clippy --workspace --all-targets --locked -- -D warnings
@@ -54,6 +55,24 @@ fuzz: ## run every fuzz target for FUZZ_SECONDS (60) each; needs a nightly Rust
 
 advisories: setup ## known faults in our dependencies (needs the network)
 	"$$(.ci/setup path cargo-deny)" --locked --workspace check advisories
+
+# The test cluster (tests/cluster/README.md). NODES=2 adds a second node; CLUSTER=name is one that several clones share.
+cluster-build: ## the test cluster's programs: Kubernetes, containerd, CoreDNS (11 minutes, once)
+	@.ci/setup cluster
+	tests/cluster/build
+
+cluster-up: ## a real Kubernetes cluster on this machine, with NODES (1) nodes; needs root
+	@.ci/setup cluster
+	tests/cluster/up
+
+cluster-down: ## end it; nothing of it is left
+	tests/cluster/down
+
+kubeconfig: ## where its administrator's kubeconfig is
+	@tests/cluster/info kubeconfig
+
+kubectl: ## kubectl on it: make kubectl ARGS="get pods -A"
+	@tests/cluster/kubectl $(ARGS)
 
 clean: ## remove what was built here; the tools and guest disks in ~/.cache/coracle stay
 	cargo clean
