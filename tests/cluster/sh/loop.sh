@@ -8,7 +8,7 @@
 loop_ours() {
     local name device inode file own=() ours=() upper=()
     mapfile -t own < <(loop_list | while IFS=$'\t' read -r name device inode file; do
-        if [[ $device == "$(stat -c '%Hd:%Ld' "$state")" ]] && is_our_file "$file" "$inode"; then echo "$name"; fi
+        if [[ $device == "$(stat -c '%Hd:%Ld' "$states")" ]] && is_our_file "$file" "$inode"; then echo "$name"; fi
     done)
     for name in "${own[@]}"; do ours+=("$(stat -c %i "$name")"); done
     # The kubelet's stand on the device's own file in /dev, under a name that has gone with the node.
@@ -20,7 +20,7 @@ loop_ours() {
 
 # By its name, or, where that went with a node, by its number.
 is_our_file() {
-    [[ $1 == "$state"/* ]] || [[ $(find "$state" -xdev -inum "$2" -print -quit) ]]
+    [[ $1 == "$state"/* ]] || [[ $(find "$state" -xdev -inum "$2" -print -quit 2>/dev/null) ]]
 }
 
 loop_list() {
