@@ -9,9 +9,23 @@
 //!
 //!  cluster/   what is decided once per cluster: machines, their pods, replica sets, the settings   (virt-controller)
 //!  node/      what is decided on each node: volumes, the launcher of each machine, devices         (virt-handler)
+//!  args       the command lines; run joins the parts of virt-controller, lease says which of its replicas acts
 //! ```
 //!
 //! Whoever decides gets everything in its arguments and returns what is to be done: no clock, no client. Nothing but
-//! `apply` writes to the API server.
+//! `apply` writes to the API server. Objects are JSON on their way; what is looked into is a type of `api`, which keeps
+//! what it does not know.
 
+pub mod apply;
+pub mod args;
+pub mod cluster;
+pub mod error;
+pub mod health;
+pub mod kind;
+pub mod lease;
+pub mod names;
 pub mod node;
+pub mod plan;
+pub mod run;
+pub mod watch;
+pub mod world;

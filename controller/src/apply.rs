@@ -1,0 +1,210 @@
+//! The only writer to the API server.
+//!
+//! ```text
+//!  Plan ── step by step ──► request ──► answer ──► the World (we read what we wrote)
+//!            └─ the first that fails ends it: conflict (look again), refused or out of reach (later, and said)
+//! ```
+//!
+//! **How fields that change hands are kept safe.** Every change is one merge patch of the fields that differ, guarded by
+//! the `resourceVersion` that was looked at: if anything in the object has changed since, the server answers 409 and
+//! nothing is written. That is stronger than a `test` for single fields, and a conflict has a status of its own. What
+//! the patch does not name (other people's fields, fields of a newer version) is not touched.
+//! **How nothing is made twice.** Names follow from what an object is made for; one that is there already is fetched.
+
+use crate::error::{Error, Kind as Wrong, Result};
+use crate::kind::{Key, Kind};
+use crate::plan::{Note, Plan, Step};
+use http::Request;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long the server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Writes to the API server.
+#[derive(Clone)]
+pub struct Writer {
+    client: kube::Client,
+    /// Who we are, in events and field managers.
+    component: &'static str,
+}
+
+/// What came of a plan.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// Objects as they are now.
+    pub answers: Vec<(Kind, Value)>,
+    /// How many requests changed something.
+    pub writes: usize,
+    /// Why it ended early, and the kind of what could not be made.
+    pub failed: Option<(Option<Kind>, Error)>,
+}
+
+impl Writer {
+    /// A writer in the name of one program.
+    pub fn new(client: kube::Client, component: &'static str) -> Writer {
+        Writer { client, component }
+    }
+
+    /// Does what a plan says, in its order, up to the first step that fails.
+    pub async fn carry_out(&self, plan: Plan) -> Done {
+        let mut done = Done::default();
+        // A second change of one object goes on from the first one's answer.
+        let mut versions: BTreeMap<Key, String> = BTreeMap::new();
+        for step in plan.steps {
+            let about = if let Step::Create { key, .. } = &step { Some(key.kind) } else { None };
+            if let Err(error) = self.step(step, &mut versions, &mut done).await {
+                done.failed = Some((about, error));
+                break;
+            }
+        }
+        done
+    }
+
+    async fn step(&self, step: Step, versions: &mut BTreeMap<Key, String>, done: &mut Done) -> Result<()> {
+        match step {
+            Step::Create { key, object } => {
+                let made = match self.create(&key, &object).await {
+                    Err(error) if error.kind() == Wrong::Exists => self.get(&key).await?,
+                    other => {
+                        done.writes += 1;
+                        other?
+                    }
+                };
+                done.answers.push((key.kind, made));
+            }
+            Step::Patch { key, version, mut change, part } => {
+                let version = versions.get(&key).cloned().unwrap_or(version);
+                if !version.is_empty() {
+                    change["metadata"]["resourceVersion"] = json!(version);
+                }
+                let answer = self.patch(&key, &change, part).await?;
+                done.writes += 1;
+                if let Some(version) = answer["metadata"]["resourceVersion"].as_str() {
+                    versions.insert(key.clone(), version.to_owned());
+                }
+                done.answers.push((key.kind, answer));
+            }
+            Step::Delete { key, uid } => {
+                match self.delete(&key, &uid).await {
+                    Err(error) if error.kind() == Wrong::Gone => {}
+                    other => {
+                        done.writes += 1;
+                        other?;
+                    }
+                }
+            }
+            Step::Absent { key } => match self.get(&key).await {
+                Err(error) if error.kind() == Wrong::Gone => {}
+                Err(error) => return Err(error),
+                Ok(object) => {
+                    done.answers.push((key.kind, object));
+                    return Err(Error::new(Wrong::Conflict, format!("{key} is there; the picture was old")));
+                }
+            },
+            Step::Tell(note) => self.tell(&note).await,
+        }
+        Ok(())
+    }
+
+    /// The object as it is.
+    pub async fn get(&self, key: &Key) -> Result<Value> {
+        self.send("read", key, Request::get(key.path()), None).await
+    }
+
+    /// Makes an object.
+    pub async fn create(&self, key: &Key, object: &Value) -> Result<Value> {
+        let path = format!("{}?fieldManager={}", key.kind.collection(&key.namespace), self.component);
+        self.send("create", key, Request::post(path), Some(("application/json", object))).await
+    }
+
+    /// Lets the server look at an object, which is not made.
+    pub async fn try_out(&self, key: &Key, object: &Value) -> Result<Value> {
+        let path = format!("{}?dryRun=All&fieldManager={}", key.kind.collection(&key.namespace), self.component);
+        self.send("try out", key, Request::post(path), Some(("application/json", object))).await
+    }
+
+    /// Changes an object.
+    pub async fn patch(&self, key: &Key, change: &Value, part: Option<&str>) -> Result<Value> {
+        let below = part.map_or_else(String::new, |part| format!("/{part}"));
+        let path = format!("{}{below}?fieldManager={}", key.path(), self.component);
+        let kind = match key.kind {
+            Kind::Pod => "application/strategic-merge-patch+json",
+            _ => "application/merge-patch+json",
+        };
+        self.send("change", key, Request::patch(path), Some((kind, change))).await
+    }
+
+    async fn delete(&self, key: &Key, uid: &str) -> Result<Value> {
+        let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
+        if !uid.is_empty() {
+            options["preconditions"] = json!({"uid": uid});
+        }
+        self.send("delete", key, Request::delete(key.path()), Some(("application/json", &options))).await
+    }
+
+    /// Tells people; that nobody could be told is no reason to stop.
+    async fn tell(&self, note: &Note) {
+        let (object, key) = event(note, self.component, Timestamp::now());
+        if let Err(error) = self.create(&key, &object).await {
+            tracing::warn!("{}", crate::error::chain(&error));
+        }
+    }
+
+    async fn send(
+        &self,
+        doing: &str,
+        key: &Key,
+        request: http::request::Builder,
+        body: Option<(&str, &Value)>,
+    ) -> Result<Value> {
+        let (kind, bytes) = match body {
+            Some((kind, body)) => (kind, body.to_string().into_bytes()),
+            None => ("application/json", Vec::new()),
+        };
+        let request = request
+            .header(http::header::CONTENT_TYPE, kind)
+            .body(bytes)
+            .map_err(|e| Error::setup(format!("cannot {doing} {key}: its name makes no address"), e))?;
+        let answer = self.client.request::<Value>(request);
+        match tokio::time::timeout(PATIENCE, answer).await {
+            Ok(answer) => answer.map_err(|error| Error::of_client(doing, key, error)),
+            Err(_) => {
+                let what = format!("cannot {doing} {key}: the API server did not answer within {} s", PATIENCE.as_secs());
+                Err(Error::new(Wrong::Unreachable, what))
+            }
+        }
+    }
+}
+
+fn event(note: &Note, component: &str, now: Timestamp) -> (Value, Key) {
+    let Key { kind, namespace, name } = &note.key;
+    // Events of what has no namespace are kept in the default one.
+    let within = if namespace.is_empty() { "default" } else { namespace };
+    let short: String = name.chars().take(200).collect();
+    let unique = format!("{short}.{:016x}", now.as_nanosecond() as u64 ^ crate::names::fnv(&note.message));
+    let seconds = crate::cluster::conditions::stamp(now);
+    let object = json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": unique, "namespace": within},
+        "involvedObject": {
+            "apiVersion": kind.api_version(),
+            "kind": kind.name(),
+            "namespace": namespace,
+            "name": name,
+            "uid": note.uid,
+        },
+        "type": if note.warning { "Warning" } else { "Normal" },
+        "reason": note.reason,
+        "message": note.message.chars().take(1000).collect::<String>(),
+        "source": {"component": component},
+        "reportingComponent": component,
+        "firstTimestamp": seconds,
+        "lastTimestamp": seconds,
+        "count": 1,
+    });
+    (object, Key::new(Kind::Event, within, unique))
+}

@@ -1,0 +1,143 @@
+//! The settings of the cluster: what the KubeVirt object says, read live, and what holds where it says nothing.
+
+use crate::world::{Plain, World};
+use api::defaults::{Binding, Given};
+use api::vmi::EvictionStrategy;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The settings of the cluster.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct Config {
+    pub use_emulation: bool,
+    /// How many of the guests' processors share one.
+    pub cpu_allocation_ratio: u64,
+    /// How much of the guests' memory is asked for, in percent: 200 asks for half.
+    pub memory_overcommit: u64,
+    /// By how much the memory beside the guest's is multiplied.
+    pub overhead_ratio: f64,
+    pub image_pull_policy: Option<String>,
+    pub image_pull_secrets: Vec<Value>,
+    pub cpu_model: Option<String>,
+    pub cpu_request: Option<String>,
+    pub machine_type: Option<String>,
+    pub binding: Binding,
+    pub eviction_strategy: Option<EvictionStrategy>,
+    pub node_selectors: BTreeMap<String, String>,
+    pub image_volumes: bool,
+    pub launcher_verbosity: Option<i64>,
+    pub runtime_class: Option<String>,
+    pub selinux_type: Option<String>,
+    /// The pod's `seccompProfile`.
+    pub seccomp: Option<Value>,
+    pub serial_log: bool,
+    pub skip_backup_hooks: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config::of(None)
+    }
+}
+
+impl Config {
+    /// The settings that hold now.
+    pub fn read(world: &World) -> Config {
+        Config::of(world.settings.all().next())
+    }
+
+    /// The settings that an object says.
+    pub fn of(object: Option<&Plain>) -> Config {
+        let null = Value::Null;
+        let whole = object.map_or(&null, |object| &object.object);
+        let spec = &whole["spec"];
+        let said = &spec["configuration"];
+        let developer = &said["developerConfiguration"];
+        let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        let number = |value: &Value, default: u64| value.as_u64().filter(|&number| number > 0).unwrap_or(default);
+        let listed = |list: &Value, name: &str| {
+            list.as_array().is_some_and(|list| list.iter().any(|entry| entry.as_str() == Some(name)))
+        };
+        let profile = &said["seccompConfiguration"]["virtualMachineInstanceProfile"]["customProfile"];
+        let seccomp = match (text(&profile["localhostProfile"]), profile["runtimeDefaultProfile"].as_bool()) {
+            (Some(name), _) => Some(serde_json::json!({"type": "Localhost", "localhostProfile": name})),
+            (None, Some(true)) => Some(serde_json::json!({"type": "RuntimeDefault"})),
+            _ => None,
+        };
+        Config {
+            use_emulation: developer["useEmulation"].as_bool().unwrap_or(false),
+            cpu_allocation_ratio: number(&developer["cpuAllocationRatio"], 10),
+            memory_overcommit: number(&developer["memoryOvercommit"], 100),
+            overhead_ratio: text(&said["additionalGuestMemoryOverheadRatio"])
+                .and_then(|ratio| ratio.parse().ok())
+                .filter(|ratio: &f64| ratio.is_finite() && (0.0..=100.0).contains(ratio))
+                .unwrap_or(1.0),
+            image_pull_policy: text(&said["imagePullPolicy"]).or_else(|| text(&spec["imagePullPolicy"])),
+            image_pull_secrets: spec["imagePullSecrets"].as_array().cloned().unwrap_or_default(),
+            cpu_model: text(&said["cpuModel"]),
+            cpu_request: text(&said["cpuRequest"]),
+            machine_type: text(&said["architectureConfiguration"]["amd64"]["machineType"])
+                .or_else(|| text(&said["machineType"])),
+            binding: match said["network"]["defaultNetworkInterface"].as_str() {
+                Some("masquerade") => Binding::Masquerade,
+                _ => Binding::Bridge,
+            },
+            eviction_strategy: text(&said["evictionStrategy"]).map(|text| EvictionStrategy::from(text.as_str())),
+            node_selectors: (developer["nodeSelectors"].as_object().into_iter().flatten())
+                .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+                .collect(),
+            image_volumes: !listed(&developer["disabledFeatureGates"], "ImageVolume"),
+            launcher_verbosity: developer["logVerbosity"]["virtLauncher"].as_i64(),
+            runtime_class: text(&said["defaultRuntimeClass"]),
+            selinux_type: text(&said["selinuxLauncherType"]),
+            seccomp,
+            serial_log: said["virtualMachineOptions"]["disableSerialConsoleLog"].is_null(),
+            skip_backup_hooks: whole["metadata"]["annotations"]["kubevirt.io/skip-backup-hooks"] == "true",
+        }
+    }
+
+    /// What is filled into instances.
+    pub fn given(&self, uuid: String) -> Given {
+        Given {
+            machine_type: self.machine_type.clone(),
+            cpu_model: self.cpu_model.clone(),
+            binding: self.binding,
+            eviction_strategy: self.eviction_strategy.clone(),
+            ..Given::new(uuid)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_said_holds_and_what_is_nonsense_does_not() {
+        let object = json!({
+            "metadata": {"name": "kubevirt"},
+            "spec": {"imagePullPolicy": "Always", "configuration": {
+                "additionalGuestMemoryOverheadRatio": "much",
+                "network": {"defaultNetworkInterface": "masquerade"},
+                "developerConfiguration": {
+                    "useEmulation": true, "cpuAllocationRatio": 0, "memoryOvercommit": 150,
+                    "disabledFeatureGates": ["ImageVolume"], "nodeSelectors": {"a": "b", "c": 1}
+                }
+            }}
+        });
+        let config = Config::of(Some(&Plain { object, ..Plain::default() }));
+        let expected = Config {
+            use_emulation: true,
+            memory_overcommit: 150,
+            image_pull_policy: Some("Always".into()),
+            binding: Binding::Masquerade,
+            image_volumes: false,
+            node_selectors: [("a".to_owned(), "b".to_owned())].into(),
+            ..Config::default()
+        };
+        assert_eq!(config, expected);
+        assert_eq!((Config::default().cpu_allocation_ratio, Config::default().overhead_ratio), (10, 1.0));
+    }
+}

@@ -1,0 +1,121 @@
+//! What is decided once per cluster.
+//!
+//! ```text
+//!  KubeVirt ─────► config ─┐
+//!  VirtualMachine ─► vm ───┼─► VirtualMachineInstance ─► vmi ─► pod (one Pod for each instance) ─► the node agent
+//!  replica set ────────────┘                              ▲
+//!        data volumes, claims, nodes: looked at ──────────┘
+//! ```
+//!
+//! [`decide`] takes the name of one object and the whole World, and returns what is to be done for that object.
+//! [`touched`] says whose decision an object takes part in: a pod is its instance's business.
+
+pub mod conditions;
+pub mod config;
+pub mod kubevirt;
+pub mod pod;
+pub mod replicaset;
+#[cfg(test)]
+mod sim;
+#[cfg(test)]
+mod steady;
+pub mod vm;
+pub mod vmi;
+
+use crate::kind::{Key, Kind};
+use crate::plan::Plan;
+use crate::world::{Kept, World};
+use api::meta::ObjectMeta;
+use jiff::Timestamp;
+
+/// The kinds that are watched.
+pub const WATCHED: [Kind; 8] = [
+    Kind::KubeVirt,
+    Kind::Node,
+    Kind::Claim,
+    Kind::DataVolume,
+    Kind::Pod,
+    Kind::Instance,
+    Kind::Machine,
+    Kind::ReplicaSet,
+];
+
+/// Labels that those of a kind must have to be watched.
+pub fn selector(kind: Kind) -> Option<&'static str> {
+    (kind == Kind::Pod).then_some("kubevirt.io=virt-launcher")
+}
+
+/// What is to be done for one object.
+pub fn decide(world: &World, key: &Key, now: Timestamp) -> Plan {
+    let Key { kind, namespace, name } = key;
+    match kind {
+        Kind::Machine => vm::decide(world, namespace, name, now),
+        Kind::Instance => vmi::decide(world, namespace, name, now),
+        Kind::ReplicaSet => replicaset::decide(world, namespace, name, now),
+        Kind::KubeVirt => kubevirt::decide(world, namespace, name, now),
+        _ => Plan::default(),
+    }
+}
+
+/// Whose decision an object takes part in.
+pub fn touched(world: &World, key: &Key) -> Vec<Key> {
+    let Key { kind, namespace, name } = key;
+    match kind {
+        Kind::Instance => {
+            let mut found = vec![key.clone(), Key::new(Kind::Machine, namespace, name)];
+            let owner = world.instances.get(namespace, name).and_then(|vmi| controller(&vmi.metadata));
+            match owner {
+                Some(("VirtualMachineInstanceReplicaSet", owner)) => {
+                    found.push(Key::new(Kind::ReplicaSet, namespace, owner));
+                }
+                Some(_) => {}
+                // It is gone, or nobody's: one of the replica sets may miss it.
+                None => found.extend(
+                    world.replica_sets.within(namespace).map(|set| crate::plan::key(Kind::ReplicaSet, set.meta())),
+                ),
+            }
+            found
+        }
+        Kind::Machine => {
+            // An instance waits for its machine to let go of it.
+            vec![key.clone(), Key::new(Kind::Instance, namespace, name)]
+        }
+        Kind::Pod => match world.pods.get(namespace, name).and_then(|pod| controller(&pod.meta)) {
+            Some((_, owner)) => vec![Key::new(Kind::Instance, namespace, owner)],
+            None => (world.instances.within(namespace))
+                .filter(|vmi| vmi.metadata.uid.as_deref().is_some_and(|uid| {
+                    crate::names::pod(vmi.metadata.name.as_deref().unwrap_or_default(), uid) == *name
+                }))
+                .map(|vmi| crate::plan::key(Kind::Instance, &vmi.metadata))
+                .collect(),
+        },
+        Kind::Claim | Kind::DataVolume => {
+            let uses = |volumes: &[api::vmi::Volume]| volumes.iter().any(|volume| vmi::claim_of(volume) == Some(name));
+            let instances = world.instances.within(namespace).filter(|vmi| uses(&vmi.spec.volumes));
+            let machines = world.machines.within(namespace).filter(|vm| {
+                vm.spec.template.as_ref().is_some_and(|template| uses(&template.spec.volumes))
+                    || vm.spec.data_volume_templates.iter().any(|template| vm::names(template) == Some(name))
+            });
+            let instances = instances.map(|vmi| crate::plan::key(Kind::Instance, &vmi.metadata));
+            instances.chain(machines.map(|vm| crate::plan::key(Kind::Machine, &vm.metadata))).collect()
+        }
+        // The settings change what is made from now on; who waits for them is told by its own time.
+        Kind::KubeVirt => {
+            let mut found = vec![key.clone()];
+            found.extend(world.instances.all().filter(|vmi| vmi::waits(vmi)).map(|vmi| crate::plan::key(Kind::Instance, &vmi.metadata)));
+            found
+        }
+        Kind::ReplicaSet => vec![key.clone()],
+        Kind::Node => (world.instances.all())
+            .filter(|vmi| vmi::waits(vmi))
+            .map(|vmi| crate::plan::key(Kind::Instance, &vmi.metadata))
+            .collect(),
+        Kind::Event | Kind::Lease | Kind::Revision => Vec::new(),
+    }
+}
+
+/// Kind and name of who looks after an object.
+pub fn controller(meta: &ObjectMeta) -> Option<(&str, &str)> {
+    let owner = meta.owner_references.iter().find(|owner| owner.controller == Some(true))?;
+    Some((owner.kind.as_str(), owner.name.as_str()))
+}

@@ -1,0 +1,68 @@
+//! What a run strategy makes of an instance. Pure, and a table in its tests.
+//!
+//! ```text
+//!                 no instance              succeeded       failed            Stop asked     Start asked
+//! Always          make                     delete, make    delete, make*     delete         –
+//! RerunOnFailure  make at first, if asked  leave           delete, make*     delete         make
+//! Manual          if asked                 leave           leave             delete         make
+//! Halted          –                        delete          delete            delete         becomes Always
+//! Once            make at first            leave           leave             delete         –
+//!                                                                            * later each time, while starts fail
+//! ```
+
+use super::change;
+use api::vm::{RunStrategy, StateChange, VirtualMachine};
+use api::vmi::{Phase, VirtualMachineInstance};
+use jiff::Timestamp;
+
+/// What becomes of the instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    /// It is made.
+    Start { paused: bool },
+    /// It is made, later.
+    Wait { until: Timestamp },
+    /// It is deleted.
+    Stop,
+    /// The machine is set to run always.
+    Run,
+    /// Nothing.
+    Leave,
+}
+
+/// `vm` with the failures counted.
+pub(super) fn act(
+    vm: &VirtualMachine,
+    strategy: &RunStrategy,
+    vmi: Option<&VirtualMachineInstance>,
+    now: Timestamp,
+) -> Act {
+    let first = vm.status.as_ref().and_then(|status| status.run_strategy.as_ref()) != Some(strategy);
+    let asked = change::wanted(vm, StateChange::Start);
+    let paused = asked.is_some_and(|request| request.data.get("paused").is_some_and(|paused| paused == "true"));
+    let start = || match super::failure::wait_until(vm).filter(|&until| until > now) {
+        Some(until) => Act::Wait { until },
+        None => Act::Start { paused },
+    };
+    let Some(vmi) = vmi else {
+        return match strategy {
+            RunStrategy::Always => start(),
+            RunStrategy::RerunOnFailure | RunStrategy::Once if first => start(),
+            RunStrategy::RerunOnFailure | RunStrategy::Manual if asked.is_some() => start(),
+            RunStrategy::Halted if asked.is_some() => Act::Run,
+            _ => Act::Leave,
+        };
+    };
+    if change::stops(vm, vmi) {
+        return Act::Stop;
+    }
+    let phase = super::super::vmi::phase(vmi);
+    match (strategy, phase) {
+        (RunStrategy::Halted, _) => Act::Stop,
+        (RunStrategy::Always, Phase::Succeeded | Phase::Failed) => Act::Stop,
+        (RunStrategy::RerunOnFailure, Phase::Failed) => Act::Stop,
+        // One that has ended makes room for a start that is asked for.
+        (RunStrategy::Manual | RunStrategy::RerunOnFailure, Phase::Succeeded | Phase::Failed) if asked.is_some() => Act::Stop,
+        _ => Act::Leave,
+    }
+}

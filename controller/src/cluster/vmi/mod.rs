@@ -1,0 +1,411 @@
+//! Instances: one run of a machine each, from its object to its pod, until the node agent has it; and its end.
+//!
+//! ```text
+//!            needs are there            pod runs: hand-over          node agent
+//! Pending ─────────────────► Scheduling ──────────────► Scheduled ──────────► Running ──► Succeeded, Failed
+//!    │  pod is made             │ pod is lost, ended        │ pod is lost         │             │
+//!    ▼                          ▼                           ▼                     ▼             ▼
+//!  Failed (deleted,          Failed                      Failed                Failed     pod down: finalizers go
+//!  volume failed)
+//! ```
+//!
+//! **Flow.** Each round looks at the instance, its one pod and its volumes, makes a copy of the instance as it should
+//! be, and writes the difference at once: phase, conditions and finalizers go in one request.
+//! **Guarantees.** Never two pods for one uid (their name follows from it). A phase goes only where
+//! `Phase::may_become` lets it. What waits says for what: the scheduler's, the kubelet's, the server's own words.
+//! **Assumptions.** From `Scheduled` on, the node agent alone says `Running` and how it ended; only a pod that is gone,
+//! or over for [`PATIENCE`] with no word of the agent, ends an instance from here.
+//! **Caveats.** A pod on a node that is lost is gone only when the node, or somebody by force, says so: until then
+//! the instance stays, so that no second machine writes to its disk.
+
+mod needs;
+mod pod_state;
+mod ready;
+#[cfg(test)]
+mod tests;
+
+pub use needs::claim_of;
+
+use super::conditions::{self, say, stamp};
+use super::config::Config;
+use super::pod::{self, Surroundings};
+use crate::kind::{Key, Kind};
+use crate::names;
+use crate::plan::{Plan, Step, key};
+use crate::world::{Pod, World};
+use api::machine::Machine;
+use api::vmi::{Condition, ConditionType, Phase, PhaseTransition, Status, VirtualMachineInstance};
+use api::wire::Wire;
+use jiff::{SignedDuration, Timestamp};
+use needs::Needs;
+use serde_json::json;
+
+/// Who must agree before an instance is gone: us, when nothing of it runs.
+pub const FINALIZER: &str = "kubevirt.io/foregroundDeleteVirtualMachine";
+/// The same, of the machine that the instance is a run of.
+pub const OF_MACHINE: &str = "kubevirt.io/virtualMachineControllerFinalize";
+/// Says on which node it is; the node agent looks for it.
+pub const NODE: &str = "kubevirt.io/nodeName";
+/// How long the node agent may take to say how a machine ended whose pod is over.
+pub const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
+
+/// An instance that has no pod yet: settings and nodes matter to it.
+pub fn waits(vmi: &VirtualMachineInstance) -> bool {
+    matches!(phase(vmi).as_str(), "" | "Pending")
+}
+
+/// Where the life of an instance stands.
+pub fn phase(vmi: &VirtualMachineInstance) -> Phase {
+    vmi.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default()
+}
+
+/// What is to be done for an instance.
+pub fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    let Some(vmi) = world.instances.get(namespace, name) else { return plan };
+    let mut round = Round {
+        world,
+        vmi,
+        pod: world.pod_of(&vmi.metadata),
+        now,
+        phase: phase(vmi),
+        next: vmi.clone(),
+        before: Vec::new(),
+        after: Plan::default(),
+    };
+    round.next.status.get_or_insert_with(|| Status { runtime_user: pod::USER, ..Status::default() });
+    match round.phase.clone() {
+        Phase::Scheduling => round.scheduling(),
+        Phase::Scheduled | Phase::Running | Phase::Unknown => round.handed_over(),
+        Phase::Succeeded | Phase::Failed => {}
+        _ => round.pending(),
+    }
+    round.say_ready();
+    if phase(&round.next).is_final() {
+        round.ended();
+    }
+    let Round { next, before, after, .. } = round;
+    plan.steps = before;
+    plan.update(Kind::Instance, &vmi.metadata, &vmi.write(), &next.write(), false);
+    plan.steps.extend(after.steps);
+    plan.again = after.again;
+    plan
+}
+
+/// One look at one instance.
+struct Round<'a> {
+    world: &'a World,
+    vmi: &'a VirtualMachineInstance,
+    pod: Option<&'a Pod>,
+    now: Timestamp,
+    phase: Phase,
+    /// As it should be.
+    next: VirtualMachineInstance,
+    /// What is done before the instance is changed, and after.
+    before: Vec<Step>,
+    after: Plan,
+}
+
+impl Round<'_> {
+    fn status(&mut self) -> &mut Status {
+        self.next.status.get_or_insert_default()
+    }
+
+    fn become_(&mut self, phase: Phase) {
+        if !self.phase.may_become(&phase) {
+            return;
+        }
+        let since = stamp(self.now);
+        let status = self.status();
+        status.phase_transition_timestamps.push(PhaseTransition {
+            phase: Some(phase.clone()),
+            phase_transition_timestamp: Some(since),
+            ..PhaseTransition::default()
+        });
+        status.phase = Some(phase);
+    }
+
+    fn fail(&mut self, reason: &str) {
+        if self.vmi.status.as_ref().is_none_or(|status| status.reason.is_none()) {
+            self.status().reason = Some(reason.to_owned());
+        }
+        self.become_(Phase::Failed);
+    }
+
+    fn say(&mut self, kind: ConditionType, status: &str, reason: &str, message: &str) {
+        let now = self.now;
+        say(&mut self.status().conditions, kind, status, Some(reason), Some(message), now);
+    }
+
+    /// The pod's disappearance is believed only when the server says so too: our picture of pods may be older than
+    /// that of instances.
+    fn pod_is_gone(&mut self) {
+        let name = names::pod(
+            self.vmi.metadata.name.as_deref().unwrap_or_default(),
+            self.vmi.metadata.uid.as_deref().unwrap_or_default(),
+        );
+        let namespace = self.vmi.metadata.namespace.clone().unwrap_or_default();
+        self.before.push(Step::Absent { key: Key { kind: Kind::Pod, namespace, name } });
+    }
+
+    fn is_deleted(&self) -> bool {
+        self.vmi.metadata.deletion_timestamp.is_some()
+    }
+
+    fn tell(&mut self, warning: bool, reason: &'static str, message: impl Into<String>) {
+        self.after.tell(Kind::Instance, &self.vmi.metadata, warning, reason, message);
+    }
+
+    // ── Pending ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    fn pending(&mut self) {
+        if self.is_deleted() {
+            return self.fail("Deleted");
+        }
+        if let Some(pod) = self.pod {
+            if pod.is_over() || pod.is_going() {
+                return self.pod_ended(pod);
+            }
+            return self.take_pod();
+        }
+        let config = Config::read(self.world);
+        match needs::look(self.world, self.vmi) {
+            Needs::Failed { volume, message } => {
+                self.say(ConditionType::DataVolumesReady, "False", "NotAllDVsReady", &message);
+                self.tell(true, "FailedDataVolumeImport", format!("DataVolume {volume} import failed: {message}"));
+                self.fail("FailedDataVolumeImport");
+            }
+            Needs::Missing { message } => {
+                self.wait("FailedPvcNotFound", &message);
+                self.say(ConditionType::PodScheduled, "False", "Unschedulable", &message);
+            }
+            Needs::Filling { message } => {
+                self.say(ConditionType::DataVolumesReady, "False", "NotAllDVsReady", &message);
+                self.say(ConditionType::Provisioning, "True", "NotAllDVsReady", &message);
+                self.become_(Phase::Pending);
+            }
+            Needs::There(claims) => {
+                if needs::has_data_volumes(self.vmi) {
+                    self.say(ConditionType::DataVolumesReady, "True", "AllDVsReady", "All of the VMI's DVs are bound and ready");
+                }
+                self.make_pod(&config, &claims);
+            }
+        }
+    }
+
+    fn make_pod(&mut self, config: &Config, claims: &std::collections::BTreeMap<String, crate::world::Claim>) {
+        // The webhook has filled the defaults in; where there is none they are the same, in memory only.
+        let mut whole = self.vmi.clone();
+        let name = whole.metadata.name.clone().unwrap_or_default();
+        api::defaults::apply(&mut whole, &config.given(api::uuid::of_machine(&name)));
+        let machine = match Machine::try_from(&whole) {
+            Ok(machine) => machine,
+            Err(faults) => {
+                let faults: Vec<String> = faults.iter().take(10).map(|fault| format!("{}: {}", fault.field, fault.message)).collect();
+                return self.wait("InvalidSpec", &faults.join("; "));
+            }
+        };
+        let image_volumes = config.image_volumes && self.world.facts.image_volumes && self.nodes_mount_images();
+        let around = Surroundings { config, facts: &self.world.facts, image_volumes, claims };
+        let pod = match pod::pod(&whole, &machine, &around) {
+            Ok(pod) => pod,
+            Err(pod::Refusal(why)) => return self.wait("FailedCreate", &why),
+        };
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let key = Key::new(Kind::Pod, machine.namespace.clone(), name.clone());
+        if let Some(failure) = self.world.failures.get(&key_of(self.vmi)).filter(|failure| failure.about == Kind::Pod) {
+            // It is said first; and tried again all the same, for quotas are raised and webhooks come back.
+            let said = self.next.clone();
+            self.wait("FailedCreate", &create_failed(&machine, &failure.message));
+            if self.next != *self.vmi || failure.retry > self.now {
+                return self.after.look_again(failure.retry);
+            }
+            self.next = said;
+        }
+        self.forget_waiting();
+        self.before.push(Step::Create { key, object: pod });
+        self.tell(false, "SuccessfulCreate", format!("Created virtual machine pod {name}"));
+        self.take_pod();
+    }
+
+    fn nodes_mount_images(&self) -> bool {
+        let may_get_it = |node: &&crate::world::Node| {
+            !node.cordoned && node.meta.labels.get("kubevirt.io/schedulable").is_some_and(|label| label == "true")
+        };
+        self.world.nodes.all().filter(may_get_it).all(crate::world::Node::mounts_images)
+    }
+
+    /// The pod is there: the instance waits for it now.
+    fn take_pod(&mut self) {
+        let finalizers = &mut self.next.metadata.finalizers;
+        if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+            finalizers.push(FINALIZER.to_owned());
+        }
+        self.become_(Phase::Scheduling);
+        if let Some(pod) = self.pod {
+            self.repeat(pod);
+        }
+    }
+
+    /// It waits for something, and says so; an event only when it begins to.
+    fn wait(&mut self, reason: &'static str, message: &str) {
+        let list = self.vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        let old = conditions::of(list, &ConditionType::Synchronized);
+        let is_new = |old: &Condition| old.reason.as_deref() != Some(reason) || old.message.as_deref() != Some(message);
+        if old.is_none_or(is_new) {
+            self.tell(true, reason, message);
+        }
+        self.say(ConditionType::Synchronized, "False", reason, message);
+        self.become_(Phase::Pending);
+    }
+
+    /// What it waited for is there.
+    fn forget_waiting(&mut self) {
+        for kind in [ConditionType::Synchronized, ConditionType::PodScheduled, ConditionType::Provisioning] {
+            conditions::drop(&mut self.status().conditions, &kind);
+        }
+    }
+
+    // ── Scheduling ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    fn scheduling(&mut self) {
+        let Some(pod) = self.pod else {
+            self.pod_is_gone();
+            return self.fail("PodNotExists");
+        };
+        self.repeat(pod);
+        if pod.is_over() || pod.is_going() {
+            return self.pod_ended(pod);
+        }
+        if self.is_deleted() {
+            return self.after.delete(key(Kind::Pod, &pod.meta), &pod.meta);
+        }
+        if pod_state::is_up(pod)
+            && let Some(node) = pod.node.clone()
+        {
+            self.hand_over(pod, &node);
+        }
+    }
+
+    fn hand_over(&mut self, pod: &Pod, node: &str) {
+        self.next.metadata.labels.insert(NODE.to_owned(), node.to_owned());
+        let uid = pod.meta.uid.clone().unwrap_or_default();
+        let qos = pod.qos.clone();
+        let image = self.world.facts.launcher_image.clone();
+        let status = self.status();
+        status.node_name = Some(node.to_owned());
+        status.migration_transport = Some(api::vmi::MigrationTransport::Unix);
+        status.active_pods.insert(uid, node.to_owned());
+        status.qos_class = qos;
+        status.launcher_container_image_version = Some(image);
+        self.become_(Phase::Scheduled);
+    }
+
+    fn pod_ended(&mut self, pod: &Pod) {
+        let (reason, message) = pod_state::end(pod);
+        self.say(ConditionType::Synchronized, "False", &reason, &message);
+        self.fail(&reason);
+    }
+
+    /// Repeats what the scheduler, the kubelet and the runtime say of the pod.
+    fn repeat(&mut self, pod: &Pod) {
+        match pod.condition("PodScheduled").filter(|condition| condition.status == "False") {
+            Some(condition) => {
+                let (reason, message) = (condition.reason.clone(), condition.message.clone());
+                self.say(
+                    ConditionType::PodScheduled,
+                    "False",
+                    reason.as_deref().unwrap_or_default(),
+                    message.as_deref().unwrap_or_default(),
+                );
+            }
+            None => conditions::drop(&mut self.status().conditions, &ConditionType::PodScheduled),
+        }
+        match pod_state::trouble(pod) {
+            Some((reason, message)) => self.say(ConditionType::Synchronized, "False", &reason, &message),
+            None => conditions::drop(&mut self.status().conditions, &ConditionType::Synchronized),
+        }
+    }
+
+    // ── Scheduled, Running ──────────────────────────────────────────────────────────────────────────────────────
+
+    fn handed_over(&mut self) {
+        let Some(pod) = self.pod else {
+            self.pod_is_gone();
+            return self.fail("PodNotExists");
+        };
+        if pod.is_over() {
+            let since = pod_state::over_since(pod).unwrap_or(self.now);
+            match since.checked_add(PATIENCE) {
+                Ok(until) if until > self.now => self.after.look_again(until),
+                _ => self.pod_ended(pod),
+            }
+            return;
+        }
+        self.tell_pod_paused(pod);
+    }
+
+    /// Services leave a paused machine out: its pod is not ready then.
+    fn tell_pod_paused(&mut self, pod: &Pod) {
+        let list = self.vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        let wanted = if conditions::is(list, &ConditionType::Paused) { "False" } else { "True" };
+        if pod.is_going() || pod.condition(pod::UNPAUSED).is_some_and(|condition| condition.status == wanted) {
+            return;
+        }
+        let (reason, message) = match wanted {
+            "True" => ("NotPaused", "the virtual machine is not paused"),
+            _ => ("Paused", "the virtual machine is paused"),
+        };
+        let change = json!({"status": {"conditions": [{
+            "type": pod::UNPAUSED,
+            "status": wanted,
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": stamp(self.now),
+        }]}});
+        self.after.steps.push(Step::Patch {
+            key: key(Kind::Pod, &pod.meta),
+            version: String::new(),
+            change,
+            part: Some("status"),
+        });
+    }
+
+    // ── The end ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    fn ended(&mut self) {
+        if let Some(pod) = self.pod
+            && !pod.is_over()
+        {
+            if !pod.is_going() {
+                self.after.delete(key(Kind::Pod, &pod.meta), &pod.meta);
+            }
+            return;
+        }
+        if !self.is_deleted() {
+            return;
+        }
+        if self.pod.is_none() && self.phase.is_final() && self.vmi.metadata.finalizers.iter().any(|name| name == FINALIZER) {
+            self.pod_is_gone();
+        }
+        let keeps = super::vm::holds(self.world, self.vmi);
+        self.next.metadata.finalizers.retain(|finalizer| match finalizer.as_str() {
+            FINALIZER => false,
+            OF_MACHINE => keeps,
+            _ => true,
+        });
+    }
+}
+
+/// Why a pod was not made.
+fn create_failed(machine: &Machine, why: &str) -> String {
+    if why.contains("violates PodSecurity") {
+        let (namespace, name) = (&machine.namespace, &machine.name);
+        return format!("failed to create pod for vmi {namespace}/{name}, it needs a privileged namespace to run: {why}");
+    }
+    why.to_owned()
+}
+
+fn key_of(vmi: &VirtualMachineInstance) -> Key {
+    key(Kind::Instance, &vmi.metadata)
+}

@@ -1,0 +1,77 @@
+//! Names that are made from names: always the same from the same, and short enough.
+
+/// The longest name that a label's value or a host's name may have.
+const LABEL: usize = 63;
+
+/// The launcher pod of an instance. One instance (one uid) has one pod for all its life: whoever creates it a second
+/// time, with an old picture or as a second leader, is told that it exists, and no disk ever has two machines.
+pub fn pod(instance: &str, uid: &str) -> String {
+    let end = letters(&format!("{instance}/{uid}"), 5);
+    // Pods take this name for their host's where none is said; dots in it are allowed, a dash at the end is not.
+    let room = LABEL - "virt-launcher--".len() - end.len();
+    let name: String = instance.chars().take(room).collect();
+    format!("virt-launcher-{}-{end}", name.trim_end_matches(['-', '.']))
+}
+
+/// A name as the value of a label: itself, or its beginning and a sum.
+pub fn label(name: &str) -> String {
+    if name.len() <= LABEL {
+        return name.to_owned();
+    }
+    let start: String = name.chars().take(LABEL - 9).collect();
+    format!("{}-{}", start.trim_end_matches(['-', '.', '_']), letters(name, 8))
+}
+
+/// A name as a DNS label: dots become dashes; one that is changed or too long ends with a sum.
+pub fn dns_label(name: &str) -> String {
+    let plain = name.replace(['.', '_'], "-").to_lowercase();
+    if plain == name && name.len() <= LABEL {
+        return plain;
+    }
+    let start: String = plain.chars().take(LABEL - 9).collect();
+    format!("{}-{}", start.trim_matches('-'), letters(name, 8))
+}
+
+/// So many letters and digits that stand for a text.
+fn letters(text: &str, count: usize) -> String {
+    // What the API server uses for generated names: no vowels, so no words.
+    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    let mut sum = fnv(text);
+    (0..count)
+        .map(|_| {
+            let letter = ALPHABET[(sum % ALPHABET.len() as u64) as usize];
+            sum = fnv(&format!("{sum}{text}"));
+            char::from(letter)
+        })
+        .collect()
+}
+
+/// A sum of a text that is the same for ever and everywhere.
+pub fn fnv(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_has_one_name_for_each_life_of_an_instance() {
+        assert_eq!(pod("web", "1"), pod("web", "1"));
+        assert_ne!(pod("web", "1"), pod("web", "2"));
+        let long = pod(&"a.".repeat(100), "1");
+        assert!(long.len() <= 63 && !long.contains(".-"), "{long}");
+        assert!(pod("web", "1").starts_with("virt-launcher-web-"));
+    }
+
+    #[test]
+    fn long_names_fit_and_differ() {
+        let (one, two) = ("x".repeat(80), format!("{}y", "x".repeat(79)));
+        assert!(label(&one).len() <= 63 && label(&one) != label(&two));
+        assert_eq!(label("short.name"), "short.name");
+        assert!(dns_label("a.b").starts_with("a-b-"));
+        assert_ne!(dns_label("a.b"), dns_label("a-b"));
+    }
+}

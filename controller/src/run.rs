@@ -1,0 +1,189 @@
+//! The loop of virt-controller.
+//!
+//! ```text
+//!  watch (one task a kind) ─► World ─► dirty: whose decision it touches ─► decide ─► apply (a few at once)
+//!                               ▲                        ▲ again, later               │ answers, failures
+//!                               └────────────────────────┴────────────────────────────┘
+//! ```
+//!
+//! One task owns the World. Nothing is decided before every kind has been listed once, and nothing for an object while
+//! a plan of it is being carried out. A plan that fails is decided anew after a pause that grows.
+
+use crate::apply::{Done, Writer};
+use crate::cluster;
+use crate::error::{Kind as Wrong, chain};
+use crate::health::Health;
+use crate::kind::{Key, Kind};
+use crate::plan::Plan;
+use crate::watch::{self, Seen, Which};
+use crate::world::{Facts, Failure, World};
+use jiff::{SignedDuration, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// Plans that are carried out at once.
+const AT_ONCE: usize = 16;
+/// What is seen and not yet looked at.
+const WAITING: usize = 1024;
+/// Pauses after failures, in milliseconds: the first and the longest.
+const PAUSE: (i64, i64) = (200, 30_000);
+
+/// What the loop knows beside the World.
+#[derive(Default)]
+struct Desk {
+    world: World,
+    listed: BTreeSet<Kind>,
+    dirty: BTreeSet<Key>,
+    busy: BTreeSet<Key>,
+    later: BTreeMap<Key, Timestamp>,
+    failed: BTreeMap<Key, u32>,
+}
+
+/// Decides and applies for ever.
+pub async fn run(client: kube::Client, writer: Writer, facts: Facts, health: Health) {
+    let (to, mut seen) = mpsc::channel(WAITING);
+    for kind in cluster::WATCHED {
+        let which = Which::all(kind, cluster::selector(kind));
+        tokio::spawn(watch::follow(client.clone(), which, to.clone()));
+    }
+    drop(to);
+    let mut desk = Desk { world: World { facts, ..World::default() }, ..Desk::default() };
+    let mut tasks: JoinSet<(Key, Done)> = JoinSet::new();
+    loop {
+        let next = desk.later.values().min().map(|&time| time.duration_since(Timestamp::now()));
+        let pause = next.map(|next| std::time::Duration::try_from(next).unwrap_or_default());
+        tokio::select! {
+            event = seen.recv() => match event {
+                Some(event) => desk.see(event),
+                None => return,
+            },
+            Some(done) = tasks.join_next(), if !tasks.is_empty() => match done {
+                Ok((key, done)) => desk.done(key, done, Timestamp::now()),
+                Err(error) => tracing::error!("a plan broke off: {error}"),
+            },
+            () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => {}
+        }
+        // What has come meanwhile is looked at before anything is decided on it.
+        while let Ok(event) = seen.try_recv() {
+            desk.see(event);
+        }
+        if desk.listed.len() < cluster::WATCHED.len() {
+            continue;
+        }
+        health.is_ready();
+        while tasks.len() < AT_ONCE {
+            let Some((key, plan)) = desk.next(Timestamp::now()) else { break };
+            let writer = writer.clone();
+            tasks.spawn(async move { (key, writer.carry_out(plan).await) });
+        }
+    }
+}
+
+impl Desk {
+    fn see(&mut self, event: Seen) {
+        match event {
+            Seen::Listed(kind, objects) => {
+                let mut lost: BTreeSet<Key> = self.world.keys(kind).into_iter().collect();
+                for object in objects {
+                    if let Some(key) = key_of(kind, &object) {
+                        lost.remove(&key);
+                        if self.world.put(kind, object) {
+                            self.touch(&key);
+                        }
+                    }
+                }
+                for key in lost {
+                    self.gone(&key);
+                }
+                self.listed.insert(kind);
+                // There may be none at all, and one is to be made.
+                if kind == Kind::KubeVirt {
+                    self.dirty.insert(Key::new(Kind::KubeVirt, self.world.facts.namespace.clone(), "kubevirt"));
+                }
+            }
+            Seen::Changed(kind, object) => {
+                if let Some(key) = key_of(kind, &object)
+                    && self.world.put(kind, object)
+                {
+                    self.touch(&key);
+                }
+            }
+            Seen::Gone(key) => self.gone(&key),
+        }
+    }
+
+    fn gone(&mut self, key: &Key) {
+        // Whose it was is known only while it is there.
+        self.touch(key);
+        self.world.remove(key);
+        self.touch(key);
+        self.world.failures.remove(key);
+        self.failed.remove(key);
+    }
+
+    fn touch(&mut self, key: &Key) {
+        self.dirty.extend(cluster::touched(&self.world, key));
+    }
+
+    /// The next plan that is not empty.
+    fn next(&mut self, now: Timestamp) -> Option<(Key, Plan)> {
+        let due: Vec<Key> = self.later.iter().filter(|&(_, &time)| time <= now).map(|(key, _)| key.clone()).collect();
+        for key in due {
+            self.later.remove(&key);
+            self.dirty.insert(key);
+        }
+        loop {
+            let key = self.dirty.iter().find(|key| !self.busy.contains(*key))?.clone();
+            self.dirty.remove(&key);
+            let plan = cluster::decide(&self.world, &key, now);
+            if let Some(again) = plan.again {
+                self.later.insert(key.clone(), again);
+            }
+            if !plan.is_empty() {
+                self.busy.insert(key.clone());
+                return Some((key, plan));
+            }
+        }
+    }
+
+    fn done(&mut self, key: Key, done: Done, now: Timestamp) {
+        self.busy.remove(&key);
+        for (kind, object) in done.answers {
+            if let Some(key) = key_of(kind, &object)
+                && self.world.put(kind, object)
+            {
+                self.touch(&key);
+            }
+        }
+        let Some((about, error)) = done.failed else {
+            self.failed.remove(&key);
+            // A plan without a step that makes something says nothing about what could not be made.
+            if done.writes > 0 && !self.later.contains_key(&key) {
+                self.world.failures.remove(&key);
+            }
+            return;
+        };
+        let times = self.failed.entry(key.clone()).or_insert(0);
+        *times = times.saturating_add(1);
+        let pause = PAUSE.0.saturating_mul(1 << (*times).min(10)).min(PAUSE.1);
+        let retry = now.checked_add(SignedDuration::from_millis(pause)).unwrap_or(now);
+        match (error.kind(), about) {
+            (Wrong::Conflict, _) => tracing::debug!("{}", chain(&error)),
+            (_, Some(about)) => {
+                tracing::warn!("{}", chain(&error));
+                let failure = Failure { about, message: error.to_string(), times: *times, retry };
+                self.world.failures.insert(key.clone(), failure);
+                // It is said at once, and tried again later.
+                self.dirty.insert(key.clone());
+            }
+            _ => tracing::warn!("{}", chain(&error)),
+        }
+        self.later.insert(key, retry);
+    }
+}
+
+fn key_of(kind: Kind, object: &serde_json::Value) -> Option<Key> {
+    let text = |name: &str| object["metadata"][name].as_str().map(str::to_owned);
+    Some(Key { kind, namespace: text("namespace").unwrap_or_default(), name: text("name")? })
+}

@@ -1,0 +1,212 @@
+//! The objects of a kind, and what becomes of them: list, then watch, for ever.
+//!
+//! ```text
+//!  list (in pages) ─► Listed(all) ─► watch from there ─► Changed, Gone, …
+//!        ▲                                │ ended in order: watch on from the last version
+//!        └──────── version too old, or ───┘
+//!                  anything else wrong
+//! ```
+//!
+//! After every `Listed` the receiver has the whole truth again, whatever was lost in between.
+
+use crate::error::{Error, Result, chain};
+use crate::kind::{Key, Kind};
+use futures_util::TryStreamExt as _;
+use http::Request;
+use kube::core::WatchEvent;
+use serde_json::Value;
+use std::time::Duration;
+use tokio::sync::mpsc::Sender;
+
+/// Objects of one page of a list.
+const PAGE: u32 = 500;
+/// How long the server keeps a watch open; nothing is lost when it ends.
+const OPEN: u64 = 290;
+/// How long a watch may be silent: it should have ended.
+const SILENT: Duration = Duration::from_secs(OPEN + 40);
+/// How long is waited after something went wrong, at first and at most.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(20));
+
+/// What is seen.
+#[derive(Debug)]
+pub enum Seen {
+    /// All objects of a kind; there are no others.
+    Listed(Kind, Vec<Value>),
+    /// An object is new or another.
+    Changed(Kind, Value),
+    /// An object is gone.
+    Gone(Key),
+}
+
+/// Which objects.
+#[derive(Clone, Debug)]
+pub struct Which {
+    /// Their kind.
+    pub kind: Kind,
+    /// Their namespace; empty for all.
+    pub namespace: String,
+    /// A label selector.
+    pub labels: Option<String>,
+    /// A field selector.
+    pub fields: Option<String>,
+}
+
+impl Which {
+    /// All of a kind that a label selector takes.
+    pub fn all(kind: Kind, labels: Option<&str>) -> Which {
+        Which { kind, namespace: String::new(), labels: labels.map(str::to_owned), fields: None }
+    }
+
+    fn path(&self, more: &str) -> String {
+        let mut path = format!("{}?{more}", self.kind.collection(&self.namespace));
+        for (name, selector) in [("labelSelector", &self.labels), ("fieldSelector", &self.fields)] {
+            if let Some(selector) = selector {
+                path.push_str(&format!("&{name}={}", escaped(selector)));
+            }
+        }
+        path
+    }
+}
+
+/// Tells what is seen until nobody listens any more.
+pub async fn follow(client: kube::Client, which: Which, to: Sender<Seen>) {
+    let mut pause = PAUSE.0;
+    let mut version: Option<String> = None;
+    loop {
+        let result = match version.take() {
+            None => list(&client, &which, &to).await,
+            Some(from) => watch(&client, &which, from, &to).await,
+        };
+        match result {
+            Ok(Some(next)) => {
+                pause = PAUSE.0;
+                version = Some(next);
+            }
+            Ok(None) => return,
+            Err(error) => {
+                if error.kind() == crate::error::Kind::Gone {
+                    tracing::debug!("{}", chain(&error));
+                } else {
+                    tracing::warn!("{}", chain(&error));
+                }
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => {}
+                    () = to.closed() => return,
+                }
+                pause = (pause * 2).min(PAUSE.1);
+            }
+        }
+    }
+}
+
+/// Tells all there are. The version to watch from; nothing, when nobody listens.
+async fn list(client: &kube::Client, which: &Which, to: &Sender<Seen>) -> Result<Option<String>> {
+    let mut objects = Vec::new();
+    let mut next = String::new();
+    let version = loop {
+        let path = which.path(&format!("limit={PAGE}&continue={}", escaped(&next)));
+        let request = client.request::<Value>(get(&path)?);
+        let answer = tokio::time::timeout(Duration::from_secs(60), request).await;
+        let answer = answer.map_err(|_| silent("list", which))?;
+        let mut answer = match answer {
+            Ok(answer) => answer,
+            // The kind is not known to the server (yet): there are none. It may be installed any time.
+            Err(kube::Error::Api(status)) if status.code == 404 && objects.is_empty() => {
+                if to.send(Seen::Listed(which.kind, Vec::new())).await.is_err() {
+                    return Ok(None);
+                }
+                return Err(Error::new(crate::error::Kind::Gone, format!("the server has no {}", which.kind.name())));
+            }
+            Err(error) => return Err(wrong("list", which, error)),
+        };
+        if let Value::Array(items) = answer["items"].take() {
+            objects.extend(items);
+        }
+        let text = |name: &str| answer["metadata"][name].as_str().unwrap_or_default().to_owned();
+        next = text("continue");
+        if next.is_empty() {
+            break text("resourceVersion");
+        }
+    };
+    let told = to.send(Seen::Listed(which.kind, objects)).await;
+    Ok(told.is_ok().then_some(version))
+}
+
+/// Tells what becomes of them. The version to go on from when the server ends it; nothing, when nobody listens.
+async fn watch(client: &kube::Client, which: &Which, from: String, to: &Sender<Seen>) -> Result<Option<String>> {
+    let path = which.path(&format!(
+        "watch=true&allowWatchBookmarks=true&timeoutSeconds={OPEN}&resourceVersion={}",
+        escaped(&from)
+    ));
+    let events = client.request_events::<Value>(get(&path)?).await.map_err(|error| wrong("watch", which, error))?;
+    let mut events = std::pin::pin!(events);
+    let mut version = from;
+    loop {
+        let event = tokio::select! {
+            event = tokio::time::timeout(SILENT, events.try_next()) => event,
+            () = to.closed() => return Ok(None),
+        };
+        let event = event.map_err(|_| silent("watch", which))?.map_err(|error| wrong("watch", which, error))?;
+        let mut at = |object: &Value| {
+            if let Some(next) = object["metadata"]["resourceVersion"].as_str() {
+                next.clone_into(&mut version);
+            }
+        };
+        let seen = match event {
+            None => return Ok(Some(version)),
+            Some(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
+                at(&object);
+                Seen::Changed(which.kind, object)
+            }
+            Some(WatchEvent::Deleted(object)) => {
+                at(&object);
+                let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
+                Seen::Gone(Key { kind: which.kind, namespace: text("namespace"), name: text("name") })
+            }
+            Some(WatchEvent::Bookmark(bookmark)) => {
+                version = bookmark.metadata.resource_version;
+                continue;
+            }
+            Some(WatchEvent::Error(status)) => return Err(wrong("watch", which, kube::Error::Api(status))),
+        };
+        if to.send(seen).await.is_err() {
+            return Ok(None);
+        }
+    }
+}
+
+fn get(path: &str) -> Result<Request<Vec<u8>>> {
+    Request::get(path).body(Vec::new()).map_err(|e| Error::setup(format!("{path} makes no address"), e))
+}
+
+fn wrong(doing: &str, which: &Which, error: kube::Error) -> Error {
+    Error::of_client(doing, &Key::new(which.kind, which.namespace.clone(), "(all)"), error)
+}
+
+fn silent(doing: &str, which: &Which) -> Error {
+    let what = format!("cannot {doing} {}: the API server was silent for too long", which.kind.name());
+    Error::new(crate::error::Kind::Unreachable, what)
+}
+
+/// For the query of an address.
+fn escaped(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    text.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selectors_are_escaped() {
+        let mut which = Which::all(Kind::Pod, Some("kubevirt.io=virt-launcher"));
+        which.fields = Some("spec.nodeName=a&b".into());
+        assert_eq!(
+            which.path("watch=true"),
+            "/api/v1/pods?watch=true&labelSelector=kubevirt.io%3Dvirt-launcher&fieldSelector=spec.nodeName%3Da%26b"
+        );
+    }
+}

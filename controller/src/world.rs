@@ -1,0 +1,139 @@
+//! What we know of the cluster: one snapshot, kept up by watches and by the answers to our own writes.
+//!
+//! ```text
+//!  watch ──── put, remove ───► World ◄──── put ──── apply (what the server answered: we read what we wrote)
+//!                                │
+//!                                └── cluster::decide looks, and changes nothing
+//! ```
+//!
+//! An object that is older than the one that is there is not put. Pods, claims and nodes are kept as what is looked at
+//! of them alone: a cluster has many of those that are none of our business.
+
+mod claim;
+mod node;
+mod pod;
+mod shelf;
+
+pub use claim::Claim;
+pub use node::Node;
+pub use pod::{Condition, Container, Pod, PodPhase};
+pub use shelf::{Kept, Shelf};
+
+use crate::kind::{Key, Kind};
+use api::datavolume::DataVolume;
+use api::meta::ObjectMeta;
+use api::vm::VirtualMachine;
+use api::vmi::VirtualMachineInstance;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What we know of the cluster.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
+pub struct World {
+    pub machines: Shelf<VirtualMachine>,
+    pub instances: Shelf<VirtualMachineInstance>,
+    /// As they stand; there are few.
+    pub replica_sets: Shelf<Plain>,
+    /// As they stand; there is one.
+    pub settings: Shelf<Plain>,
+    pub data_volumes: Shelf<DataVolume>,
+    pub pods: Shelf<Pod>,
+    pub claims: Shelf<Claim>,
+    pub nodes: Shelf<Node>,
+    /// What could not be done for an object, until it can.
+    pub failures: BTreeMap<Key, Failure>,
+    /// What is known of the cluster beside its objects.
+    pub facts: Facts,
+}
+
+/// An object as it stands.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plain {
+    /// Its name and the like.
+    pub meta: ObjectMeta,
+    /// All of it.
+    pub object: Value,
+}
+
+/// What could not be done for an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What was to be made or changed.
+    pub about: Kind,
+    /// In a sentence.
+    pub message: String,
+    /// How often in a row.
+    pub times: u32,
+    /// It is not tried again before.
+    pub retry: jiff::Timestamp,
+}
+
+/// What is known of the cluster beside its objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The namespace we are in.
+    pub namespace: String,
+    /// The image of the launcher.
+    pub launcher_image: String,
+    /// Our version.
+    pub version: String,
+    /// The server keeps image volumes of pods.
+    pub image_volumes: bool,
+}
+
+impl World {
+    /// Puts an object, unless there is a newer one. Whether something has changed.
+    pub fn put(&mut self, kind: Kind, object: Value) -> bool {
+        match kind {
+            Kind::Machine => self.machines.put(object),
+            Kind::Instance => self.instances.put(object),
+            Kind::ReplicaSet => self.replica_sets.put(object),
+            Kind::KubeVirt => self.settings.put(object),
+            Kind::DataVolume => self.data_volumes.put(object),
+            Kind::Pod => self.pods.put(object),
+            Kind::Claim => self.claims.put(object),
+            Kind::Node => self.nodes.put(object),
+            Kind::Event | Kind::Lease | Kind::Revision => false,
+        }
+    }
+
+    /// Takes an object away.
+    pub fn remove(&mut self, key: &Key) -> bool {
+        let Key { kind, namespace, name } = key;
+        match kind {
+            Kind::Machine => self.machines.remove(namespace, name),
+            Kind::Instance => self.instances.remove(namespace, name),
+            Kind::ReplicaSet => self.replica_sets.remove(namespace, name),
+            Kind::KubeVirt => self.settings.remove(namespace, name),
+            Kind::DataVolume => self.data_volumes.remove(namespace, name),
+            Kind::Pod => self.pods.remove(namespace, name),
+            Kind::Claim => self.claims.remove(namespace, name),
+            Kind::Node => self.nodes.remove(namespace, name),
+            Kind::Event | Kind::Lease | Kind::Revision => false,
+        }
+    }
+
+    /// The keys of all objects of a kind.
+    pub fn keys(&self, kind: Kind) -> Vec<Key> {
+        let names: Vec<(String, String)> = match kind {
+            Kind::Machine => self.machines.names(),
+            Kind::Instance => self.instances.names(),
+            Kind::ReplicaSet => self.replica_sets.names(),
+            Kind::KubeVirt => self.settings.names(),
+            Kind::DataVolume => self.data_volumes.names(),
+            Kind::Pod => self.pods.names(),
+            Kind::Claim => self.claims.names(),
+            Kind::Node => self.nodes.names(),
+            Kind::Event | Kind::Lease | Kind::Revision => Vec::new(),
+        };
+        names.into_iter().map(|(namespace, name)| Key { kind, namespace, name }).collect()
+    }
+
+    /// The launcher pod of an instance.
+    pub fn pod_of(&self, instance: &ObjectMeta) -> Option<&Pod> {
+        let (name, uid) = (instance.name.as_deref()?, instance.uid.as_deref()?);
+        let pod = self.pods.get(instance.namespace.as_deref()?, &crate::names::pod(name, uid))?;
+        (pod.owner.as_deref() == Some(uid)).then_some(pod)
+    }
+}

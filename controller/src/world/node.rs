@@ -1,0 +1,76 @@
+//! What is looked at of a node.
+
+use super::shelf::{Kept, meta};
+use api::meta::ObjectMeta;
+use serde_json::Value;
+
+/// A node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Node {
+    /// Its name, labels, annotations.
+    pub meta: ObjectMeta,
+    /// Nothing new is put on it.
+    pub cordoned: bool,
+    /// Its kubelet's version, like `v1.34.1`.
+    pub kubelet: String,
+    /// Its runtime and that one's version, like `containerd://2.1.4`.
+    pub runtime: String,
+    /// It holds machines: its agent says so.
+    pub ready: bool,
+}
+
+impl Node {
+    /// Its kubelet and its runtime can mount images.
+    pub fn mounts_images(&self) -> bool {
+        let runtime = self.runtime.split_once("://").is_some_and(|(name, version)| match name {
+            "containerd" => version_of(version) >= (2, 1),
+            "cri-o" => version_of(version) >= (1, 33),
+            _ => false,
+        });
+        runtime && version_of(&self.kubelet) >= (1, 33)
+    }
+}
+
+fn version_of(text: &str) -> (u32, u32) {
+    let mut numbers = text.trim_start_matches('v').split(['.', '-', '+']).map(|part| part.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+impl Kept for Node {
+    fn take(object: Value) -> Option<Self> {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        // What changes with every heartbeat of the kubelet is left out: it would be no change to us.
+        let mut meta = meta(&object)?;
+        meta.managed_fields.clear();
+        let is_ready = |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
+        Some(Node {
+            cordoned: object.pointer("/spec/unschedulable").and_then(Value::as_bool).unwrap_or(false),
+            kubelet: text("/status/nodeInfo/kubeletVersion"),
+            runtime: text("/status/nodeInfo/containerRuntimeVersion"),
+            ready: object
+                .pointer("/status/conditions")
+                .and_then(Value::as_array)
+                .is_some_and(|conditions| conditions.iter().any(is_ready)),
+            meta,
+        })
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.meta
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_are_mounted_from_these_versions_on() {
+        let node = |kubelet: &str, runtime: &str| {
+            Node { kubelet: kubelet.into(), runtime: runtime.into(), ..Node::default() }.mounts_images()
+        };
+        assert!(node("v1.34.1", "containerd://2.1.4") && node("v1.33.0+k3s1", "cri-o://1.33.0"));
+        assert!(!node("v1.32.9", "containerd://2.1.4") && !node("v1.34.1", "containerd://2.0.5"));
+        assert!(!node("v1.34.1", "docker://28.0.0") && !node("", ""));
+    }
+}

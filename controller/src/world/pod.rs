@@ -1,0 +1,149 @@
+//! What is looked at of a pod.
+
+use super::shelf::{Kept, meta};
+use api::meta::ObjectMeta;
+use serde_json::Value;
+
+/// What is looked at of a pod.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct Pod {
+    pub meta: ObjectMeta,
+    /// The uid of who looks after it.
+    pub owner: Option<String>,
+    pub node: Option<String>,
+    pub phase: PodPhase,
+    /// A word for why it ended (`Evicted`, …).
+    pub reason: Option<String>,
+    /// A sentence for it.
+    pub message: Option<String>,
+    pub qos: Option<String>,
+    pub conditions: Vec<Condition>,
+    /// Those that are made ready first, then the others.
+    pub containers: Vec<Container>,
+}
+
+/// Where the life of a pod stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum PodPhase {
+    #[default]
+    Pending,
+    Running,
+    Succeeded,
+    Failed,
+    Unknown,
+}
+
+/// One thing that is true or false of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Condition {
+    pub kind: String,
+    pub status: String,
+    pub reason: Option<String>,
+    pub message: Option<String>,
+    pub since: Option<String>,
+}
+
+/// A container as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Container {
+    pub name: String,
+    pub init: bool,
+    pub ready: bool,
+    pub running: bool,
+    /// Why it waits: a word and a sentence.
+    pub waiting: Option<(String, String)>,
+    /// How it ended: exit code, word, sentence, when.
+    pub ended: Option<(i64, String, String, String)>,
+}
+
+impl Pod {
+    /// It has ended: none of its containers runs again.
+    pub fn is_over(&self) -> bool {
+        matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
+    }
+
+    /// It is being deleted.
+    pub fn is_going(&self) -> bool {
+        self.meta.deletion_timestamp.is_some()
+    }
+
+    /// One of its conditions.
+    pub fn condition(&self, kind: &str) -> Option<&Condition> {
+        self.conditions.iter().find(|condition| condition.kind == kind)
+    }
+
+    /// One of its containers.
+    pub fn container(&self, name: &str) -> Option<&Container> {
+        self.containers.iter().find(|container| container.name == name)
+    }
+}
+
+impl Kept for Pod {
+    fn take(object: Value) -> Option<Self> {
+        let meta = meta(&object)?;
+        let text = |pointer: &str| object.pointer(pointer)?.as_str().map(str::to_owned);
+        let owner = meta.owner_references.iter().find(|owner| owner.controller == Some(true));
+        Some(Pod {
+            owner: owner.map(|owner| owner.uid.clone()),
+            meta,
+            node: text("/spec/nodeName").filter(|name| !name.is_empty()),
+            phase: match text("/status/phase").as_deref() {
+                Some("Running") => PodPhase::Running,
+                Some("Succeeded") => PodPhase::Succeeded,
+                Some("Failed") => PodPhase::Failed,
+                Some("Unknown") => PodPhase::Unknown,
+                _ => PodPhase::Pending,
+            },
+            reason: text("/status/reason"),
+            message: text("/status/message"),
+            qos: text("/status/qosClass"),
+            conditions: list(&object, "/status/conditions").map(condition).collect(),
+            containers: list(&object, "/status/initContainerStatuses")
+                .map(|status| container(status, true))
+                .chain(list(&object, "/status/containerStatuses").map(|status| container(status, false)))
+                .collect(),
+        })
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.meta
+    }
+}
+
+fn list<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
+    object.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
+}
+
+fn text(value: &Value, name: &str) -> Option<String> {
+    value.get(name)?.as_str().map(str::to_owned)
+}
+
+fn condition(value: &Value) -> Condition {
+    Condition {
+        kind: text(value, "type").unwrap_or_default(),
+        status: text(value, "status").unwrap_or_default(),
+        reason: text(value, "reason"),
+        message: text(value, "message"),
+        since: text(value, "lastTransitionTime"),
+    }
+}
+
+fn container(status: &Value, init: bool) -> Container {
+    let word = |state: &Value, name| text(state, name).unwrap_or_default();
+    let state = |name: &str| status.get("state").and_then(|state| state.get(name));
+    Container {
+        name: word(status, "name"),
+        init,
+        ready: status.get("ready").and_then(Value::as_bool).unwrap_or(false),
+        running: state("running").is_some(),
+        waiting: state("waiting").map(|state| (word(state, "reason"), word(state, "message"))),
+        ended: state("terminated").map(|state| {
+            let code = state.get("exitCode").and_then(Value::as_i64).unwrap_or(0);
+            (code, word(state, "reason"), word(state, "message"), word(state, "finishedAt"))
+        }),
+    }
+}
