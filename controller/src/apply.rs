@@ -87,15 +87,13 @@ impl Writer {
                 }
                 done.answers.push((key.kind, answer));
             }
-            Step::Delete { key, uid } => {
-                match self.delete(&key, &uid).await {
-                    Err(error) if error.kind() == Wrong::Gone => {}
-                    other => {
-                        done.writes += 1;
-                        other?;
-                    }
+            Step::Delete { key, uid } => match self.delete(&key, &uid).await {
+                Err(error) if error.kind() == Wrong::Gone => {}
+                other => {
+                    done.writes += 1;
+                    other?;
                 }
-            }
+            },
             Step::Absent { key } => match self.get(&key).await {
                 Err(error) if error.kind() == Wrong::Gone => {}
                 Err(error) => return Err(error),
@@ -122,7 +120,8 @@ impl Writer {
 
     /// Lets the server look at an object, which is not made.
     pub async fn try_out(&self, key: &Key, object: &Value) -> Result<Value> {
-        let path = format!("{}?dryRun=All&fieldManager={}", key.kind.collection(&key.namespace), self.component);
+        let path =
+            format!("{}?dryRun=All&fieldManager={}", key.kind.collection(&key.namespace), self.component);
         self.send("try out", key, Request::post(path), Some(("application/json", object))).await
     }
 
@@ -172,7 +171,10 @@ impl Writer {
         match tokio::time::timeout(PATIENCE, answer).await {
             Ok(answer) => answer.map_err(|error| Error::of_client(doing, key, error)),
             Err(_) => {
-                let what = format!("cannot {doing} {key}: the API server did not answer within {} s", PATIENCE.as_secs());
+                let what = format!(
+                    "cannot {doing} {key}: the API server did not answer within {} s",
+                    PATIENCE.as_secs()
+                );
                 Err(Error::new(Wrong::Unreachable, what))
             }
         }

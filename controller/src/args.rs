@@ -43,7 +43,9 @@ pub fn begin() -> Result<()> {
 
 /// A client by the pod's service account, or by KUBECONFIG.
 pub async fn client() -> Result<kube::Client> {
-    kube::Client::try_default().await.map_err(|e| Error::setup("no API server is configured (service account, KUBECONFIG)", e))
+    kube::Client::try_default()
+        .await
+        .map_err(|e| Error::setup("no API server is configured (service account, KUBECONFIG)", e))
 }
 
 impl Controller {
@@ -53,7 +55,8 @@ impl Controller {
         let writer = Writer::new(client.clone(), "virt-controller");
         let health = Health::default();
         health.clone().serve(self.listen).await?;
-        let mut ends = signal(SignalKind::terminate()).map_err(|e| Error::setup("cannot wait for SIGTERM", e))?;
+        let mut ends =
+            signal(SignalKind::terminate()).map_err(|e| Error::setup("cannot wait for SIGTERM", e))?;
         let mut lease = Lease::new(writer.clone(), &self.namespace, "virt-controller", self.identity.clone());
         // A replica in waiting has nothing to do, and is ready for that.
         health.is_ready();
@@ -121,6 +124,7 @@ impl Controller {
         });
         let answer = writer.try_out(&key, &pod).await?;
         let volumes = answer["spec"]["volumes"].as_array();
-        Ok(volumes.is_some_and(|volumes| volumes.iter().any(|volume| volume["image"]["reference"].is_string())))
+        Ok(volumes
+            .is_some_and(|volumes| volumes.iter().any(|volume| volume["image"]["reference"].is_string())))
     }
 }

@@ -33,8 +33,9 @@ impl Health {
 
     /// Answers on this address for ever.
     pub async fn serve(self, address: SocketAddr) -> Result<()> {
-        let listener =
-            TcpListener::bind(address).await.map_err(|e| Error::setup(format!("cannot listen on {address}"), e))?;
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(|e| Error::setup(format!("cannot listen on {address}"), e))?;
         tokio::spawn(async move {
             loop {
                 let Ok((stream, _)) = listener.accept().await else {

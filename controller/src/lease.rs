@@ -65,7 +65,9 @@ impl Lease {
             let attempt = tokio::time::timeout(LATE.saturating_sub(renewed.elapsed()), self.attempt()).await;
             match attempt {
                 Ok(Ok(true)) => renewed = Instant::now(),
-                Ok(Ok(false)) => return Error::new(Wrong::Conflict, format!("{} has been taken by another", self.key)),
+                Ok(Ok(false)) => {
+                    return Error::new(Wrong::Conflict, format!("{} has been taken by another", self.key));
+                }
                 Ok(Err(error)) => tracing::warn!("{}", crate::error::chain(&error)),
                 Err(_) => {}
             }
@@ -121,7 +123,8 @@ impl Lease {
             State::Ours => self.spec(&now, spec["acquireTime"].as_str().unwrap_or(&now), changes),
             State::Free => self.spec(&now, &now, changes + 1),
         };
-        let change = json!({"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": new});
+        let change =
+            json!({"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": new});
         match self.writer.patch(&self.key, &change, None).await {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == Wrong::Conflict => Ok(false),

@@ -102,7 +102,13 @@ impl Plan {
         message: impl Into<String>,
     ) {
         let uid = meta.uid.clone().unwrap_or_default();
-        self.steps.push(Step::Tell(Note { key: key(kind, meta), uid, warning, reason, message: message.into() }));
+        self.steps.push(Step::Tell(Note {
+            key: key(kind, meta),
+            uid,
+            warning,
+            reason,
+            message: message.into(),
+        }));
     }
 
     /// Makes an object what it should be. `split`: its status stands behind a path of its own.
@@ -112,7 +118,8 @@ impl Plan {
         let mut patch = |change: Value, part| {
             self.steps.push(Step::Patch { key: key(kind, meta), version: version.clone(), change, part });
         };
-        let status = if split { change.as_object_mut().and_then(|fields| fields.remove("status")) } else { None };
+        let status =
+            if split { change.as_object_mut().and_then(|fields| fields.remove("status")) } else { None };
         if change.as_object().is_some_and(|fields| !fields.is_empty()) {
             patch(change, None);
         }
@@ -179,7 +186,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn value() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![Just(json!(1)), Just(json!("a")), Just(json!(true)), Just(json!([1, {"a": 2}]))];
+        let leaf =
+            prop_oneof![Just(json!(1)), Just(json!("a")), Just(json!(true)), Just(json!([1, {"a": 2}]))];
         leaf.prop_recursive(3, 16, 4, |inner| {
             prop::collection::btree_map("[a-d]", inner, 0..4)
                 .prop_map(|fields| Value::Object(fields.into_iter().collect()))
@@ -200,11 +208,13 @@ mod tests {
 
     #[test]
     fn a_status_of_its_own_is_a_step_of_its_own() {
-        let meta = ObjectMeta { name: Some("a".into()), resource_version: Some("7".into()), ..Default::default() };
+        let meta =
+            ObjectMeta { name: Some("a".into()), resource_version: Some("7".into()), ..Default::default() };
         let mut plan = Plan::default();
         let should = json!({"metadata": {"finalizers": ["f"]}, "status": {"ready": true}});
         plan.update(Kind::Machine, &meta, &json!({"metadata": {}}), &should, true);
-        let parts: Vec<_> = plan.steps.iter().map(|step| matches!(step, Step::Patch { part: Some(_), .. })).collect();
+        let parts: Vec<_> =
+            plan.steps.iter().map(|step| matches!(step, Step::Patch { part: Some(_), .. })).collect();
         assert_eq!(parts, [false, true]);
         plan = Plan::default();
         plan.update(Kind::Machine, &meta, &should, &should, true);

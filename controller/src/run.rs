@@ -14,8 +14,8 @@ use crate::cluster;
 use crate::error::{Kind as Wrong, chain};
 use crate::health::Health;
 use crate::kind::{Key, Kind};
-use crate::plan::Plan;
-use crate::watch::{self, Seen, Which};
+use crate::plan::{Plan, Step};
+use crate::watch::{self, Seen};
 use crate::world::{Facts, Failure, World};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,8 +44,7 @@ struct Desk {
 pub async fn run(client: kube::Client, writer: Writer, facts: Facts, health: Health) {
     let (to, mut seen) = mpsc::channel(WAITING);
     for kind in cluster::WATCHED {
-        let which = Which::all(kind, cluster::selector(kind));
-        tokio::spawn(watch::follow(client.clone(), which, to.clone()));
+        tokio::spawn(watch::follow(client.clone(), cluster::which(kind), to.clone()));
     }
     drop(to);
     let mut desk = Desk { world: World { facts, ..World::default() }, ..Desk::default() };
@@ -99,7 +98,11 @@ impl Desk {
                 self.listed.insert(kind);
                 // There may be none at all, and one is to be made.
                 if kind == Kind::KubeVirt {
-                    self.dirty.insert(Key::new(Kind::KubeVirt, self.world.facts.namespace.clone(), "kubevirt"));
+                    self.dirty.insert(Key::new(
+                        Kind::KubeVirt,
+                        self.world.facts.namespace.clone(),
+                        "kubevirt",
+                    ));
                 }
             }
             Seen::Changed(kind, object) => {
@@ -128,7 +131,8 @@ impl Desk {
 
     /// The next plan that is not empty.
     fn next(&mut self, now: Timestamp) -> Option<(Key, Plan)> {
-        let due: Vec<Key> = self.later.iter().filter(|&(_, &time)| time <= now).map(|(key, _)| key.clone()).collect();
+        let due: Vec<Key> =
+            self.later.iter().filter(|&(_, &time)| time <= now).map(|(key, _)| key.clone()).collect();
         for key in due {
             self.later.remove(&key);
             self.dirty.insert(key);
@@ -139,6 +143,17 @@ impl Desk {
             let plan = cluster::decide(&self.world, &key, now);
             if let Some(again) = plan.again {
                 self.later.insert(key.clone(), again);
+            }
+            // Whatever a reconciler forgets: what has failed to be made is not tried again before its time.
+            let failure = self.world.failures.get(&key).filter(|failure| failure.retry > now);
+            let hasty = |failure: &Failure| {
+                plan.steps
+                    .iter()
+                    .any(|step| matches!(step, Step::Create { key, .. } if key.kind == failure.about))
+            };
+            if let Some(failure) = failure.filter(|failure| hasty(failure)) {
+                self.later.insert(key, failure.retry);
+                continue;
             }
             if !plan.is_empty() {
                 self.busy.insert(key.clone());
@@ -160,7 +175,10 @@ impl Desk {
             self.failed.remove(&key);
             // A plan without a step that makes something says nothing about what could not be made.
             if done.writes > 0 && !self.later.contains_key(&key) {
-                self.world.failures.remove(&key);
+                // What was said of it is taken back.
+                if self.world.failures.remove(&key).is_some() {
+                    self.dirty.insert(key);
+                }
             }
             return;
         };

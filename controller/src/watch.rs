@@ -115,7 +115,10 @@ async fn list(client: &kube::Client, which: &Which, to: &Sender<Seen>) -> Result
                 if to.send(Seen::Listed(which.kind, Vec::new())).await.is_err() {
                     return Ok(None);
                 }
-                return Err(Error::new(crate::error::Kind::Gone, format!("the server has no {}", which.kind.name())));
+                return Err(Error::new(
+                    crate::error::Kind::Gone,
+                    format!("the server has no {}", which.kind.name()),
+                ));
             }
             Err(error) => return Err(wrong("list", which, error)),
         };
@@ -133,12 +136,18 @@ async fn list(client: &kube::Client, which: &Which, to: &Sender<Seen>) -> Result
 }
 
 /// Tells what becomes of them. The version to go on from when the server ends it; nothing, when nobody listens.
-async fn watch(client: &kube::Client, which: &Which, from: String, to: &Sender<Seen>) -> Result<Option<String>> {
+async fn watch(
+    client: &kube::Client,
+    which: &Which,
+    from: String,
+    to: &Sender<Seen>,
+) -> Result<Option<String>> {
     let path = which.path(&format!(
         "watch=true&allowWatchBookmarks=true&timeoutSeconds={OPEN}&resourceVersion={}",
         escaped(&from)
     ));
-    let events = client.request_events::<Value>(get(&path)?).await.map_err(|error| wrong("watch", which, error))?;
+    let events =
+        client.request_events::<Value>(get(&path)?).await.map_err(|error| wrong("watch", which, error))?;
     let mut events = std::pin::pin!(events);
     let mut version = from;
     loop {
@@ -146,7 +155,8 @@ async fn watch(client: &kube::Client, which: &Which, from: String, to: &Sender<S
             event = tokio::time::timeout(SILENT, events.try_next()) => event,
             () = to.closed() => return Ok(None),
         };
-        let event = event.map_err(|_| silent("watch", which))?.map_err(|error| wrong("watch", which, error))?;
+        let event =
+            event.map_err(|_| silent("watch", which))?.map_err(|error| wrong("watch", which, error))?;
         let mut at = |object: &Value| {
             if let Some(next) = object["metadata"]["resourceVersion"].as_str() {
                 next.clone_into(&mut version);

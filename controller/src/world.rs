@@ -41,6 +41,9 @@ pub struct World {
     pub pods: Shelf<Pod>,
     pub claims: Shelf<Claim>,
     pub nodes: Shelf<Node>,
+    /// What a kubelet last warned of, by the namespace and the name of a launcher pod: some things (a secret that is
+    /// missing, a volume that cannot be mounted) are said in events alone.
+    pub warnings: BTreeMap<(String, String), Warning>,
     /// What could not be done for an object, until it can.
     pub failures: BTreeMap<Key, Failure>,
     /// What is known of the cluster beside its objects.
@@ -54,6 +57,17 @@ pub struct Plain {
     pub meta: ObjectMeta,
     /// All of it.
     pub object: Value,
+}
+
+/// What a kubelet warns of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// The pod's uid.
+    pub pod: String,
+    /// A word.
+    pub reason: String,
+    /// A sentence.
+    pub message: String,
 }
 
 /// What could not be done for an object.
@@ -94,8 +108,31 @@ impl World {
             Kind::Pod => self.pods.put(object),
             Kind::Claim => self.claims.put(object),
             Kind::Node => self.nodes.put(object),
-            Kind::Event | Kind::Lease | Kind::Revision => false,
+            Kind::Event => self.warn(&object),
+            Kind::Lease | Kind::Revision => false,
         }
+    }
+
+    /// Keeps a warning about a pod that we know.
+    fn warn(&mut self, event: &Value) -> bool {
+        let text =
+            |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let at = (text("/involvedObject/namespace"), text("/involvedObject/name"));
+        let pod = text("/involvedObject/uid");
+        let known =
+            self.pods.get(&at.0, &at.1).is_some_and(|known| known.meta.uid.as_deref() == Some(pod.as_str()));
+        // The scheduler's own word is in the pod's conditions, where it is also taken back.
+        if !known || text("/reason") == "FailedScheduling" {
+            return false;
+        }
+        let warning = Warning { pod, reason: text("/reason"), message: text("/message") };
+        self.warnings.insert(at, warning.clone()) != Some(warning)
+    }
+
+    /// What a kubelet warned of a pod.
+    pub fn warning(&self, pod: &Pod) -> Option<&Warning> {
+        let at = (pod.meta.namespace.clone()?, pod.meta.name.clone()?);
+        self.warnings.get(&at).filter(|warning| Some(warning.pod.as_str()) == pod.meta.uid.as_deref())
     }
 
     /// Takes an object away.
@@ -107,7 +144,10 @@ impl World {
             Kind::ReplicaSet => self.replica_sets.remove(namespace, name),
             Kind::KubeVirt => self.settings.remove(namespace, name),
             Kind::DataVolume => self.data_volumes.remove(namespace, name),
-            Kind::Pod => self.pods.remove(namespace, name),
+            Kind::Pod => {
+                self.warnings.remove(&(namespace.clone(), name.clone()));
+                self.pods.remove(namespace, name)
+            }
             Kind::Claim => self.claims.remove(namespace, name),
             Kind::Node => self.nodes.remove(namespace, name),
             Kind::Event | Kind::Lease | Kind::Revision => false,

@@ -55,7 +55,8 @@ impl Config {
         let said = &spec["configuration"];
         let developer = &said["developerConfiguration"];
         let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-        let number = |value: &Value, default: u64| value.as_u64().filter(|&number| number > 0).unwrap_or(default);
+        let number =
+            |value: &Value, default: u64| value.as_u64().filter(|&number| number > 0).unwrap_or(default);
         let listed = |list: &Value, name: &str| {
             list.as_array().is_some_and(|list| list.iter().any(|entry| entry.as_str() == Some(name)))
         };
@@ -83,7 +84,8 @@ impl Config {
                 Some("masquerade") => Binding::Masquerade,
                 _ => Binding::Bridge,
             },
-            eviction_strategy: text(&said["evictionStrategy"]).map(|text| EvictionStrategy::from(text.as_str())),
+            eviction_strategy: text(&said["evictionStrategy"])
+                .map(|text| EvictionStrategy::from(text.as_str())),
             node_selectors: (developer["nodeSelectors"].as_object().into_iter().flatten())
                 .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
                 .collect(),

@@ -58,7 +58,8 @@ pub fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Pla
     let mut list: Vec<Value> = Vec::new();
     for (kind, value, reason, message) in says {
         let before = old.iter().find(|condition| condition["type"] == kind && condition["status"] == value);
-        let since = before.map_or_else(|| json!(stamp(now)), |condition| condition["lastTransitionTime"].clone());
+        let since =
+            before.map_or_else(|| json!(stamp(now)), |condition| condition["lastTransitionTime"].clone());
         list.push(json!({
             "type": kind, "status": value, "reason": reason, "message": message, "lastTransitionTime": since,
         }));

@@ -15,6 +15,7 @@ pub mod config;
 pub mod kubevirt;
 pub mod pod;
 pub mod replicaset;
+pub mod rights;
 #[cfg(test)]
 mod sim;
 #[cfg(test)]
@@ -24,12 +25,13 @@ pub mod vmi;
 
 use crate::kind::{Key, Kind};
 use crate::plan::Plan;
+use crate::watch::Which;
 use crate::world::{Kept, World};
 use api::meta::ObjectMeta;
 use jiff::Timestamp;
 
 /// The kinds that are watched.
-pub const WATCHED: [Kind; 8] = [
+pub const WATCHED: [Kind; 9] = [
     Kind::KubeVirt,
     Kind::Node,
     Kind::Claim,
@@ -38,11 +40,16 @@ pub const WATCHED: [Kind; 8] = [
     Kind::Instance,
     Kind::Machine,
     Kind::ReplicaSet,
+    Kind::Event,
 ];
 
-/// Labels that those of a kind must have to be watched.
-pub fn selector(kind: Kind) -> Option<&'static str> {
-    (kind == Kind::Pod).then_some("kubevirt.io=virt-launcher")
+/// Which objects of a kind are watched.
+pub fn which(kind: Kind) -> Which {
+    let mut which = Which::all(kind, (kind == Kind::Pod).then_some("kubevirt.io=virt-launcher"));
+    if kind == Kind::Event {
+        which.fields = Some("involvedObject.kind=Pod,type=Warning".to_owned());
+    }
+    which
 }
 
 /// What is to be done for one object.
@@ -71,7 +78,10 @@ pub fn touched(world: &World, key: &Key) -> Vec<Key> {
                 Some(_) => {}
                 // It is gone, or nobody's: one of the replica sets may miss it.
                 None => found.extend(
-                    world.replica_sets.within(namespace).map(|set| crate::plan::key(Kind::ReplicaSet, set.meta())),
+                    world
+                        .replica_sets
+                        .within(namespace)
+                        .map(|set| crate::plan::key(Kind::ReplicaSet, set.meta())),
                 ),
             }
             found
@@ -83,14 +93,18 @@ pub fn touched(world: &World, key: &Key) -> Vec<Key> {
         Kind::Pod => match world.pods.get(namespace, name).and_then(|pod| controller(&pod.meta)) {
             Some((_, owner)) => vec![Key::new(Kind::Instance, namespace, owner)],
             None => (world.instances.within(namespace))
-                .filter(|vmi| vmi.metadata.uid.as_deref().is_some_and(|uid| {
-                    crate::names::pod(vmi.metadata.name.as_deref().unwrap_or_default(), uid) == *name
-                }))
+                .filter(|vmi| {
+                    vmi.metadata.uid.as_deref().is_some_and(|uid| {
+                        crate::names::pod(vmi.metadata.name.as_deref().unwrap_or_default(), uid) == *name
+                    })
+                })
                 .map(|vmi| crate::plan::key(Kind::Instance, &vmi.metadata))
                 .collect(),
         },
         Kind::Claim | Kind::DataVolume => {
-            let uses = |volumes: &[api::vmi::Volume]| volumes.iter().any(|volume| vmi::claim_of(volume) == Some(name));
+            let uses = |volumes: &[api::vmi::Volume]| {
+                volumes.iter().any(|volume| vmi::claim_of(volume) == Some(name))
+            };
             let instances = world.instances.within(namespace).filter(|vmi| uses(&vmi.spec.volumes));
             let machines = world.machines.within(namespace).filter(|vm| {
                 vm.spec.template.as_ref().is_some_and(|template| uses(&template.spec.volumes))
@@ -102,7 +116,13 @@ pub fn touched(world: &World, key: &Key) -> Vec<Key> {
         // The settings change what is made from now on; who waits for them is told by its own time.
         Kind::KubeVirt => {
             let mut found = vec![key.clone()];
-            found.extend(world.instances.all().filter(|vmi| vmi::waits(vmi)).map(|vmi| crate::plan::key(Kind::Instance, &vmi.metadata)));
+            found.extend(
+                world
+                    .instances
+                    .all()
+                    .filter(|vmi| vmi::waits(vmi))
+                    .map(|vmi| crate::plan::key(Kind::Instance, &vmi.metadata)),
+            );
             found
         }
         Kind::ReplicaSet => vec![key.clone()],
@@ -110,7 +130,14 @@ pub fn touched(world: &World, key: &Key) -> Vec<Key> {
             .filter(|vmi| vmi::waits(vmi))
             .map(|vmi| crate::plan::key(Kind::Instance, &vmi.metadata))
             .collect(),
-        Kind::Event | Kind::Lease | Kind::Revision => Vec::new(),
+        // An event is called after what it is about.
+        Kind::Event => match name.rsplit_once('.') {
+            Some((pod, _)) if world.pods.get(namespace, pod).is_some() => {
+                touched(world, &Key::new(Kind::Pod, namespace, pod))
+            }
+            _ => Vec::new(),
+        },
+        Kind::Lease | Kind::Revision => Vec::new(),
     }
 }
 

@@ -28,17 +28,26 @@ pub fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Pla
     let mut ours: Vec<&VirtualMachineInstance> = world
         .instances
         .within(namespace)
-        .filter(|vmi| vmi.metadata.owner_references.iter().any(|owner| owner.controller == Some(true) && owner.uid == uid))
+        .filter(|vmi| {
+            vmi.metadata
+                .owner_references
+                .iter()
+                .any(|owner| owner.controller == Some(true) && owner.uid == uid)
+        })
         .collect();
     let spec = &set.object["spec"];
     let wanted = spec["replicas"].as_u64().unwrap_or(1) as usize;
     let paused = spec["paused"].as_bool().unwrap_or(false);
     let failed = world.failures.get(&key(Kind::ReplicaSet, set.meta()));
-    let lives = |vmi: &&VirtualMachineInstance| vmi.metadata.deletion_timestamp.is_none() && !phase(vmi).is_final();
-    let (count, serve) = (ours.iter().filter(|vmi| lives(vmi)).count(), ours.iter().filter(|vmi| serves(vmi)).count());
+    let lives =
+        |vmi: &&VirtualMachineInstance| vmi.metadata.deletion_timestamp.is_none() && !phase(vmi).is_final();
+    let (count, serve) =
+        (ours.iter().filter(|vmi| lives(vmi)).count(), ours.iter().filter(|vmi| serves(vmi)).count());
 
     if !paused && set.meta().deletion_timestamp.is_none() {
-        for vmi in ours.iter().filter(|vmi| phase(vmi).is_final() && vmi.metadata.deletion_timestamp.is_none()) {
+        for vmi in
+            ours.iter().filter(|vmi| phase(vmi).is_final() && vmi.metadata.deletion_timestamp.is_none())
+        {
             plan.delete(key(Kind::Instance, &vmi.metadata), &vmi.metadata);
         }
         if count > wanted {
@@ -56,11 +65,18 @@ pub fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Pla
         } else {
             let taken: BTreeSet<&str> =
                 world.instances.within(namespace).filter_map(|vmi| vmi.metadata.name.as_deref()).collect();
-            let free = (0..).map(|number| format!("{name}-{number}")).filter(|name| !taken.contains(name.as_str()));
+            let free =
+                (0..).map(|number| format!("{name}-{number}")).filter(|name| !taken.contains(name.as_str()));
             for name in free.take((wanted - count).min(AT_ONCE)) {
                 let object = instance(set, &name);
                 plan.create(Key::new(Kind::Instance, namespace, &name), object);
-                plan.tell(Kind::ReplicaSet, set.meta(), false, "SuccessfulCreate", format!("Created virtual machine instance {name}"));
+                plan.tell(
+                    Kind::ReplicaSet,
+                    set.meta(),
+                    false,
+                    "SuccessfulCreate",
+                    format!("Created virtual machine instance {name}"),
+                );
             }
         }
     }
@@ -88,7 +104,10 @@ pub fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Pla
 
 fn serves(vmi: &VirtualMachineInstance) -> bool {
     vmi.metadata.deletion_timestamp.is_none()
-        && vmi.status.as_ref().is_some_and(|status| super::conditions::is(&status.conditions, &ConditionType::Ready))
+        && vmi
+            .status
+            .as_ref()
+            .is_some_and(|status| super::conditions::is(&status.conditions, &ConditionType::Ready))
 }
 
 fn instance(set: &crate::world::Plain, name: &str) -> Value {
@@ -125,7 +144,8 @@ fn text_of(selector: &Value) -> Option<String> {
         .collect();
     for rule in selector["matchExpressions"].as_array().into_iter().flatten() {
         let key = rule["key"].as_str()?;
-        let values: Vec<&str> = rule["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let values: Vec<&str> =
+            rule["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let values = values.join(",");
         parts.push(match rule["operator"].as_str()? {
             "In" => format!("{key} in ({values})"),

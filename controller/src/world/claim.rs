@@ -31,7 +31,8 @@ impl Claim {
 
 impl Kept for Claim {
     fn take(mut object: Value) -> Option<Self> {
-        let mut part = |name: &str| object.get_mut(name).map_or_else(|| Value::Object(Default::default()), Value::take);
+        let mut part =
+            |name: &str| object.get_mut(name).map_or_else(|| Value::Object(Default::default()), Value::take);
         let (spec, status) = (part("spec"), part("status"));
         let faults = &mut Vec::new();
         Some(Claim {

@@ -32,13 +32,15 @@ impl Node {
 }
 
 fn version_of(text: &str) -> (u32, u32) {
-    let mut numbers = text.trim_start_matches('v').split(['.', '-', '+']).map(|part| part.parse().unwrap_or(0));
+    let mut numbers =
+        text.trim_start_matches('v').split(['.', '-', '+']).map(|part| part.parse().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
 impl Kept for Node {
     fn take(object: Value) -> Option<Self> {
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text =
+            |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         // What changes with every heartbeat of the kubelet is left out: it would be no change to us.
         let mut meta = meta(&object)?;
         meta.managed_fields.clear();

@@ -176,10 +176,17 @@ fn compute(
         "command",
         json!([PROGRAM, "run", "--root", root, "--socket", socket, "--cache", cache, "--once"]),
     );
-    let mut env = vec![json!({"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})];
+    let mut env =
+        vec![json!({"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})];
     // Verbosity is a number from 0 to 9 in the settings, and a word in the program.
     if let Some(verbosity) = around.config.launcher_verbosity {
-        let level = if verbosity >= 5 { "trace" } else if verbosity >= 3 { "debug" } else { "info" };
+        let level = if verbosity >= 5 {
+            "trace"
+        } else if verbosity >= 3 {
+            "debug"
+        } else {
+            "info"
+        };
         env.push(json!({"name": "CORACLE_LOG", "value": level}));
     }
     put(&mut container, "env", Value::Array(env));

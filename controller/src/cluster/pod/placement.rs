@@ -8,7 +8,11 @@ use api::vmi::VirtualMachineInstance;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-pub(super) fn placement(vmi: &VirtualMachineInstance, machine: &Machine, config: &Config) -> Map<String, Value> {
+pub(super) fn placement(
+    vmi: &VirtualMachineInstance,
+    machine: &Machine,
+    config: &Config,
+) -> Map<String, Value> {
     let said = &vmi.spec;
     let mut spec = Map::new();
     put(&mut spec, "nodeSelector", json!(selectors(vmi, machine, config)));

@@ -36,7 +36,8 @@ pub fn overhead(machine: &Machine, config: &Config, reserved: u64) -> u64 {
         Some(_) => 0,
         None => machine.memory.guest / PAGE_TABLES * if config.use_emulation { 1 } else { 2 },
     };
-    let threads = machine.io_threads != IoThreads::Default || machine.disks.iter().any(|disk| disk.dedicated_io_thread);
+    let threads =
+        machine.io_threads != IoThreads::Default || machine.disks.iter().any(|disk| disk.dedicated_io_thread);
     let sum = [
         LAUNCHER,
         QEMU,
@@ -55,7 +56,8 @@ pub(super) fn resources(vmi: &VirtualMachineInstance, machine: &Machine, config:
     let domain = &vmi.spec.domain;
     let nothing = BTreeMap::new();
     let said = domain.resources.as_ref();
-    let (said_requests, said_limits) = said.map_or((&nothing, &nothing), |said| (&said.requests, &said.limits));
+    let (said_requests, said_limits) =
+        said.map_or((&nothing, &nothing), |said| (&said.requests, &said.limits));
     let mut requests: BTreeMap<String, String> = BTreeMap::new();
     let mut limits: BTreeMap<String, String> = BTreeMap::new();
     // Devices and the like are handed on as they stand.
@@ -68,7 +70,8 @@ pub(super) fn resources(vmi: &VirtualMachineInstance, machine: &Machine, config:
     let reserved = reserved.and_then(|reserved| reserved.added_overhead.as_ref()).and_then(Quantity::bytes);
     let reserved = reserved.unwrap_or(0);
     let beside = overhead(machine, config, reserved);
-    let beside = if said.is_some_and(|said| said.overcommit_guest_overhead == Some(true)) { 0 } else { beside };
+    let beside =
+        if said.is_some_and(|said| said.overcommit_guest_overhead == Some(true)) { 0 } else { beside };
 
     let guest = machine.memory.guest;
     match machine.memory.hugepage {
@@ -81,7 +84,8 @@ pub(super) fn resources(vmi: &VirtualMachineInstance, machine: &Machine, config:
         None => {
             let bytes = |list: &BTreeMap<String, Quantity>| list.get("memory").and_then(Quantity::bytes);
             let asked = bytes(said_requests).or_else(|| bytes(said_limits));
-            let asked = asked.unwrap_or((u128::from(guest) * 100 / u128::from(config.memory_overcommit.max(1))) as u64);
+            let asked = asked
+                .unwrap_or((u128::from(guest) * 100 / u128::from(config.memory_overcommit.max(1))) as u64);
             requests.insert("memory".to_owned(), asked.saturating_add(beside).to_string());
             if let Some(limit) = bytes(said_limits) {
                 // The limit counts what runs beside even where it is not asked for.

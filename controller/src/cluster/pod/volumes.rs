@@ -53,7 +53,13 @@ impl Volumes {
         self.mounts.push(mount);
     }
 
-    fn image(&mut self, name: &str, image: &api::machine::firmware::Image, path: &str, around: &Surroundings<'_>) -> Result<(), Refusal> {
+    fn image(
+        &mut self,
+        name: &str,
+        image: &api::machine::firmware::Image,
+        path: &str,
+        around: &Surroundings<'_>,
+    ) -> Result<(), Refusal> {
         if !around.image_volumes {
             let why = if around.config.image_volumes {
                 "a node that could get the pod, or the API server, does not mount images \
@@ -61,7 +67,10 @@ impl Volumes {
             } else {
                 "the feature gate ImageVolume is switched off in the KubeVirt object"
             };
-            return Err(Refusal(format!("the image {} cannot be mounted: {why}; the other way is not supported yet", image.name)));
+            return Err(Refusal(format!(
+                "the image {} cannot be mounted: {why}; the other way is not supported yet",
+                image.name
+            )));
         }
         let mut volume = json!({"image": {"reference": image.name}});
         if let Some(policy) = image.pull_policy.as_deref().filter(|policy| !policy.is_empty()) {

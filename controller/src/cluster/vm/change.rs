@@ -26,8 +26,9 @@ pub(super) fn done(vm: &mut VirtualMachine, strategy: &RunStrategy, vmi: Option<
         let is_done = match first.action {
             StateChange::Start => {
                 // An instance that has ended is not what was asked for.
-                vmi.is_some_and(|vmi| !super::super::vmi::phase(vmi).is_final() && vmi.metadata.deletion_timestamp.is_none())
-                    || matches!(strategy, RunStrategy::Always | RunStrategy::Once)
+                vmi.is_some_and(|vmi| {
+                    !super::super::vmi::phase(vmi).is_final() && vmi.metadata.deletion_timestamp.is_none()
+                }) || matches!(strategy, RunStrategy::Always | RunStrategy::Once)
             }
             StateChange::Stop => vmi.is_none_or(|vmi| !is_meant(first, vmi)),
             StateChange::Other(_) => true,

@@ -49,7 +49,8 @@ pub(super) fn look(world: &World, vm: &VirtualMachine) -> Disks {
     let mut disks = Disks::default();
     for template in &vm.spec.data_volume_templates {
         let Some(name) = names(template) else { continue };
-        let there = world.data_volumes.get(namespace, name).is_some() || world.claims.get(namespace, name).is_some();
+        let there =
+            world.data_volumes.get(namespace, name).is_some() || world.claims.get(namespace, name).is_some();
         if !there {
             disks.missing.push(template.clone());
             disks.blocks.get_or_insert_with(|| format!("DataVolume {name} is not there yet"));
@@ -82,7 +83,13 @@ fn has_error(data: &DataVolume) -> bool {
 }
 
 /// Makes what is missing.
-pub(super) fn make(vm: &VirtualMachine, disks: &Disks, failed: Option<&Failure>, now: Timestamp, plan: &mut Plan) {
+pub(super) fn make(
+    vm: &VirtualMachine,
+    disks: &Disks,
+    failed: Option<&Failure>,
+    now: Timestamp,
+    plan: &mut Plan,
+) {
     if let Some(failed) = failed.filter(|failed| failed.about == Kind::DataVolume && failed.retry > now) {
         return plan.look_again(failed.retry);
     }
@@ -103,7 +110,10 @@ pub(super) fn make(vm: &VirtualMachine, disks: &Disks, failed: Option<&Failure>,
             },
             "spec": template.spec.write(),
         });
-        plan.create(Key::new(Kind::DataVolume, vm.metadata.namespace.clone().unwrap_or_default(), name), object);
+        plan.create(
+            Key::new(Kind::DataVolume, vm.metadata.namespace.clone().unwrap_or_default(), name),
+            object,
+        );
         let message = format!("Created DataVolume {name}");
         plan.tell(Kind::Machine, &vm.metadata, false, "SuccessfulDataVolumeCreate", message);
     }

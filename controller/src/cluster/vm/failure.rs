@@ -45,7 +45,10 @@ pub(super) fn wait_until(vm: &VirtualMachine) -> Option<Timestamp> {
 fn has_run(vmi: &VirtualMachineInstance) -> bool {
     let Some(status) = &vmi.status else { return false };
     status.phase == Some(Phase::Running)
-        || status.phase_transition_timestamps.iter().any(|transition| transition.phase == Some(Phase::Running))
+        || status
+            .phase_transition_timestamps
+            .iter()
+            .any(|transition| transition.phase == Some(Phase::Running))
 }
 
 /// Ten times the square, and up to half of it more so that a thousand machines do not come at once: drawn from the uid,

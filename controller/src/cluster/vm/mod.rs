@@ -86,11 +86,15 @@ pub fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Pla
             Act::Start { paused } if found.is_some() => {
                 // Somebody else's has the name; what is to be started says so.
                 let _ = paused;
-                status::cannot_start(&mut next, &format!("a VirtualMachineInstance {name} is there that is not of this machine"), now);
+                status::cannot_start(
+                    &mut next,
+                    &format!("a VirtualMachineInstance {name} is there that is not of this machine"),
+                    now,
+                );
             }
             Act::Start { .. } if disks.blocks().is_some() => {}
             Act::Start { paused } => {
-                let later = failed.filter(|failed| failed.about == Kind::Instance && failed.retry > now);
+                let later = failed.filter(|failed| failed.about != Kind::DataVolume && failed.retry > now);
                 match later {
                     Some(failed) => plan.look_again(failed.retry),
                     None => start(vm, paused, &Config::read(world), &mut plan),
@@ -111,8 +115,9 @@ pub fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Pla
     plan.update(Kind::Machine, &vm.metadata, &vm.write(), &next.write(), true);
     // What a status remembers (a failure that was counted) must be written before what it is about is gone; what is
     // made may be made first, for it is seen.
-    let (first, last): (Vec<_>, Vec<_>) =
-        made.into_iter().partition(|step| matches!(step, crate::plan::Step::Create { .. } | crate::plan::Step::Tell(_)));
+    let (first, last): (Vec<_>, Vec<_>) = made
+        .into_iter()
+        .partition(|step| matches!(step, crate::plan::Step::Create { .. } | crate::plan::Step::Tell(_)));
     let patches = std::mem::replace(&mut plan.steps, first);
     plan.steps.extend(patches);
     plan.steps.extend(last);
@@ -124,9 +129,10 @@ pub fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Pla
 
 /// An instance is a run of a machine.
 fn is_of(vm: &VirtualMachine, vmi: &VirtualMachineInstance) -> bool {
-    vmi.metadata.owner_references.iter().any(|owner| {
-        owner.controller == Some(true) && Some(owner.uid.as_str()) == vm.metadata.uid.as_deref()
-    })
+    vmi.metadata
+        .owner_references
+        .iter()
+        .any(|owner| owner.controller == Some(true) && Some(owner.uid.as_str()) == vm.metadata.uid.as_deref())
 }
 
 /// What a machine has that nobody wrote.
@@ -211,8 +217,13 @@ fn let_go(vmi: &VirtualMachineInstance, plan: &mut Plan) {
     let mut free = vmi.clone();
     free.metadata.finalizers.retain(|finalizer| finalizer != OF_MACHINE);
     plan.update(Kind::Instance, &vmi.metadata, &vmi.write(), &free.write(), false);
-    if let Some(revision) = vmi.status.as_ref().and_then(|status| status.virtual_machine_revision_name.clone()) {
+    if let Some(revision) =
+        vmi.status.as_ref().and_then(|status| status.virtual_machine_revision_name.clone())
+    {
         let namespace = vmi.metadata.namespace.clone().unwrap_or_default();
-        plan.steps.push(crate::plan::Step::Delete { key: Key::new(Kind::Revision, namespace, revision), uid: String::new() });
+        plan.steps.push(crate::plan::Step::Delete {
+            key: Key::new(Kind::Revision, namespace, revision),
+            uid: String::new(),
+        });
     }
 }

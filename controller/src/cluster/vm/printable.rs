@@ -19,15 +19,18 @@ pub(super) struct Seen<'a> {
 
 pub(super) fn word(seen: &Seen<'_>) -> PrintableStatus {
     let phase = seen.vmi.map(super::super::vmi::phase);
-    let conditions = seen.vmi.and_then(|vmi| vmi.status.as_ref()).map_or(&[][..], |status| &status.conditions);
+    let conditions =
+        seen.vmi.and_then(|vmi| vmi.status.as_ref()).map_or(&[][..], |status| &status.conditions);
     let says = |kind: ConditionType, reason: &str| is_not(conditions, &kind, reason);
     let is_final = phase.as_ref().is_some_and(Phase::is_final);
     let is_running = phase == Some(Phase::Running);
     let is_paused = conditions::is(conditions, &ConditionType::Paused);
     let leaves = seen.vmi.is_some_and(|vmi| vmi.metadata.deletion_timestamp.is_some());
     let migrates = seen.vmi.and_then(|vmi| vmi.status.as_ref()?.migration_state.as_ref());
-    let fails = seen.vm.status.as_ref().and_then(|status| status.start_failure.as_ref()?.consecutive_fail_count);
-    let again = matches!(seen.strategy, RunStrategy::Always | RunStrategy::RerunOnFailure | RunStrategy::Once);
+    let fails =
+        seen.vm.status.as_ref().and_then(|status| status.start_failure.as_ref()?.consecutive_fail_count);
+    let again =
+        matches!(seen.strategy, RunStrategy::Always | RunStrategy::RerunOnFailure | RunStrategy::Once);
     let rows = [
         (PrintableStatus::Terminating, seen.vm.metadata.deletion_timestamp.is_some()),
         (PrintableStatus::Stopping, phase.is_some() && !is_final && (leaves || seen.stops)),
@@ -41,8 +44,14 @@ pub(super) fn word(seen: &Seen<'_>) -> PrintableStatus {
         (PrintableStatus::WaitingForVolumeBinding, seen.starts && seen.disks.unbound),
         (PrintableStatus::ErrImagePull, says(ConditionType::Synchronized, "ErrImagePull")),
         (PrintableStatus::ImagePullBackOff, says(ConditionType::Synchronized, "ImagePullBackOff")),
-        (PrintableStatus::Starting, phase.is_some() && !is_final && phase != Some(Phase::Unknown) || phase.is_none() && seen.starts),
-        (PrintableStatus::CrashLoopBackOff, (phase.is_none() || is_final) && again && fails.is_some_and(|count| count > 0)),
+        (
+            PrintableStatus::Starting,
+            phase.is_some() && !is_final && phase != Some(Phase::Unknown) || phase.is_none() && seen.starts,
+        ),
+        (
+            PrintableStatus::CrashLoopBackOff,
+            (phase.is_none() || is_final) && again && fails.is_some_and(|count| count > 0),
+        ),
         (PrintableStatus::Stopped, is_final || phase.is_none()),
     ];
     rows.into_iter().find_map(|(word, fits)| fits.then_some(word)).unwrap_or(PrintableStatus::Unknown)

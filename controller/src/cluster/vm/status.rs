@@ -25,7 +25,9 @@ pub(super) fn say(
 ) {
     let act = super::strategy::act(vm, strategy, instance, now);
     let starts = matches!(act, Act::Start { .. } | Act::Run)
-        || instance.is_none() && change::wanted(vm, StateChange::Start).is_some() && !matches!(act, Act::Wait { .. });
+        || instance.is_none()
+            && change::wanted(vm, StateChange::Start).is_some()
+            && !matches!(act, Act::Wait { .. });
     let seen = Seen { vm, strategy, vmi: instance, disks, starts, stops: act == Act::Stop };
     let word = word(&seen);
     let sum = revision::of_template(vm);
@@ -39,7 +41,8 @@ pub(super) fn say(
         .and_then(|status| crate::cluster::conditions::of(&status.conditions, &vmi::ConditionType::Ready));
     status.ready = ready.is_some_and(|ready| ready.status == "True").then_some(true);
     status.desired_generation = generation;
-    let of_instance = instance.and_then(|vmi| vmi.metadata.annotations.get(revision::GENERATION)?.parse().ok());
+    let of_instance =
+        instance.and_then(|vmi| vmi.metadata.annotations.get(revision::GENERATION)?.parse().ok());
     status.observed_generation = of_instance.or(generation);
     let remembers = matches!(strategy, RunStrategy::Once | RunStrategy::RerunOnFailure);
     if instance.is_some() || !remembers {
@@ -48,15 +51,32 @@ pub(super) fn say(
     conditions(&mut status.conditions, instance, now);
     match failed {
         Some(failed) => {
-            let reason = if failed.about == Kind::DataVolume { "FailedDataVolumeCreate" } else { "FailedCreate" };
-            set(&mut status.conditions, ConditionType::Failure, "True", Some(reason), Some(&failed.message), now);
+            let reason =
+                if failed.about == Kind::DataVolume { "FailedDataVolumeCreate" } else { "FailedCreate" };
+            set(
+                &mut status.conditions,
+                ConditionType::Failure,
+                "True",
+                Some(reason),
+                Some(&failed.message),
+                now,
+            );
         }
         None => status.conditions.retain(|condition| condition.r#type != ConditionType::Failure),
     }
     let old = instance.and_then(|vmi| vmi.metadata.annotations.get(revision::TEMPLATE));
-    if instance.is_some_and(|vmi| !crate::cluster::vmi::phase(vmi).is_final()) && old.is_some_and(|old| *old != sum) {
+    if instance.is_some_and(|vmi| !crate::cluster::vmi::phase(vmi).is_final())
+        && old.is_some_and(|old| *old != sum)
+    {
         let message = "a non-live-updatable field was changed in the template spec";
-        set(&mut status.conditions, ConditionType::RestartRequired, "True", Some("RestartRequired"), Some(message), now);
+        set(
+            &mut status.conditions,
+            ConditionType::RestartRequired,
+            "True",
+            Some("RestartRequired"),
+            Some(message),
+            now,
+        );
     } else {
         status.conditions.retain(|condition| condition.r#type != ConditionType::RestartRequired);
     }
@@ -86,16 +106,27 @@ fn conditions(list: &mut Vec<Condition>, instance: Option<&VirtualMachineInstanc
             set(list, ConditionType::Ready, "False", Some("VMIConditionMissing"), Some(message), now);
         }
         (Some(_), Some(ready)) => {
-            set(list, ConditionType::Ready, &ready.status, ready.reason.as_deref(), ready.message.as_deref(), now);
+            set(
+                list,
+                ConditionType::Ready,
+                &ready.status,
+                ready.reason.as_deref(),
+                ready.message.as_deref(),
+                now,
+            );
         }
     }
     let ours = |kind: &ConditionType| {
         matches!(
             kind,
-            ConditionType::Ready | ConditionType::Failure | ConditionType::RestartRequired | ConditionType::ManualRecoveryRequired
+            ConditionType::Ready
+                | ConditionType::Failure
+                | ConditionType::RestartRequired
+                | ConditionType::ManualRecoveryRequired
         )
     };
-    let is_theirs = |kind: &ConditionType| theirs.iter().any(|theirs| theirs.r#type.as_str() == kind.as_str());
+    let is_theirs =
+        |kind: &ConditionType| theirs.iter().any(|theirs| theirs.r#type.as_str() == kind.as_str());
     list.retain(|condition| ours(&condition.r#type) || is_theirs(&condition.r#type));
     for theirs in theirs.iter().filter(|theirs| !NOT_COPIED.contains(&theirs.r#type)) {
         let kind = ConditionType::from(theirs.r#type.as_str());

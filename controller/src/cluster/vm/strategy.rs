@@ -39,7 +39,8 @@ pub(super) fn act(
 ) -> Act {
     let first = vm.status.as_ref().and_then(|status| status.run_strategy.as_ref()) != Some(strategy);
     let asked = change::wanted(vm, StateChange::Start);
-    let paused = asked.is_some_and(|request| request.data.get("paused").is_some_and(|paused| paused == "true"));
+    let paused =
+        asked.is_some_and(|request| request.data.get("paused").is_some_and(|paused| paused == "true"));
     let start = || match super::failure::wait_until(vm).filter(|&until| until > now) {
         Some(until) => Act::Wait { until },
         None => Act::Start { paused },
@@ -62,7 +63,11 @@ pub(super) fn act(
         (RunStrategy::Always, Phase::Succeeded | Phase::Failed) => Act::Stop,
         (RunStrategy::RerunOnFailure, Phase::Failed) => Act::Stop,
         // One that has ended makes room for a start that is asked for.
-        (RunStrategy::Manual | RunStrategy::RerunOnFailure, Phase::Succeeded | Phase::Failed) if asked.is_some() => Act::Stop,
+        (RunStrategy::Manual | RunStrategy::RerunOnFailure, Phase::Succeeded | Phase::Failed)
+            if asked.is_some() =>
+        {
+            Act::Stop
+        }
         _ => Act::Leave,
     }
 }

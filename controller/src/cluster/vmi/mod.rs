@@ -172,7 +172,11 @@ impl Round<'_> {
         match needs::look(self.world, self.vmi) {
             Needs::Failed { volume, message } => {
                 self.say(ConditionType::DataVolumesReady, "False", "NotAllDVsReady", &message);
-                self.tell(true, "FailedDataVolumeImport", format!("DataVolume {volume} import failed: {message}"));
+                self.tell(
+                    true,
+                    "FailedDataVolumeImport",
+                    format!("DataVolume {volume} import failed: {message}"),
+                );
                 self.fail("FailedDataVolumeImport");
             }
             Needs::Missing { message } => {
@@ -186,14 +190,23 @@ impl Round<'_> {
             }
             Needs::There(claims) => {
                 if needs::has_data_volumes(self.vmi) {
-                    self.say(ConditionType::DataVolumesReady, "True", "AllDVsReady", "All of the VMI's DVs are bound and ready");
+                    self.say(
+                        ConditionType::DataVolumesReady,
+                        "True",
+                        "AllDVsReady",
+                        "All of the VMI's DVs are bound and ready",
+                    );
                 }
                 self.make_pod(&config, &claims);
             }
         }
     }
 
-    fn make_pod(&mut self, config: &Config, claims: &std::collections::BTreeMap<String, crate::world::Claim>) {
+    fn make_pod(
+        &mut self,
+        config: &Config,
+        claims: &std::collections::BTreeMap<String, crate::world::Claim>,
+    ) {
         // The webhook has filled the defaults in; where there is none they are the same, in memory only.
         let mut whole = self.vmi.clone();
         let name = whole.metadata.name.clone().unwrap_or_default();
@@ -201,11 +214,16 @@ impl Round<'_> {
         let machine = match Machine::try_from(&whole) {
             Ok(machine) => machine,
             Err(faults) => {
-                let faults: Vec<String> = faults.iter().take(10).map(|fault| format!("{}: {}", fault.field, fault.message)).collect();
+                let faults: Vec<String> = faults
+                    .iter()
+                    .take(10)
+                    .map(|fault| format!("{}: {}", fault.field, fault.message))
+                    .collect();
                 return self.wait("InvalidSpec", &faults.join("; "));
             }
         };
-        let image_volumes = config.image_volumes && self.world.facts.image_volumes && self.nodes_mount_images();
+        let image_volumes =
+            config.image_volumes && self.world.facts.image_volumes && self.nodes_mount_images();
         let around = Surroundings { config, facts: &self.world.facts, image_volumes, claims };
         let pod = match pod::pod(&whole, &machine, &around) {
             Ok(pod) => pod,
@@ -213,7 +231,9 @@ impl Round<'_> {
         };
         let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let key = Key::new(Kind::Pod, machine.namespace.clone(), name.clone());
-        if let Some(failure) = self.world.failures.get(&key_of(self.vmi)).filter(|failure| failure.about == Kind::Pod) {
+        if let Some(failure) =
+            self.world.failures.get(&key_of(self.vmi)).filter(|failure| failure.about == Kind::Pod)
+        {
             // It is said first; and tried again all the same, for quotas are raised and webhooks come back.
             let said = self.next.clone();
             self.wait("FailedCreate", &create_failed(&machine, &failure.message));
@@ -230,7 +250,8 @@ impl Round<'_> {
 
     fn nodes_mount_images(&self) -> bool {
         let may_get_it = |node: &&crate::world::Node| {
-            !node.cordoned && node.meta.labels.get("kubevirt.io/schedulable").is_some_and(|label| label == "true")
+            !node.cordoned
+                && node.meta.labels.get("kubevirt.io/schedulable").is_some_and(|label| label == "true")
         };
         self.world.nodes.all().filter(may_get_it).all(crate::world::Node::mounts_images)
     }
@@ -251,7 +272,9 @@ impl Round<'_> {
     fn wait(&mut self, reason: &'static str, message: &str) {
         let list = self.vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
         let old = conditions::of(list, &ConditionType::Synchronized);
-        let is_new = |old: &Condition| old.reason.as_deref() != Some(reason) || old.message.as_deref() != Some(message);
+        let is_new = |old: &Condition| {
+            old.reason.as_deref() != Some(reason) || old.message.as_deref() != Some(message)
+        };
         if old.is_none_or(is_new) {
             self.tell(true, reason, message);
         }
@@ -321,7 +344,11 @@ impl Round<'_> {
             }
             None => conditions::drop(&mut self.status().conditions, &ConditionType::PodScheduled),
         }
-        match pod_state::trouble(pod) {
+        let warned = || {
+            let warning = self.world.warning(pod).filter(|_| !pod_state::is_up(pod))?;
+            Some((warning.reason.clone(), warning.message.clone()))
+        };
+        match pod_state::trouble(pod).or_else(warned) {
             Some((reason, message)) => self.say(ConditionType::Synchronized, "False", &reason, &message),
             None => conditions::drop(&mut self.status().conditions, &ConditionType::Synchronized),
         }
@@ -349,7 +376,8 @@ impl Round<'_> {
     fn tell_pod_paused(&mut self, pod: &Pod) {
         let list = self.vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
         let wanted = if conditions::is(list, &ConditionType::Paused) { "False" } else { "True" };
-        if pod.is_going() || pod.condition(pod::UNPAUSED).is_some_and(|condition| condition.status == wanted) {
+        if pod.is_going() || pod.condition(pod::UNPAUSED).is_some_and(|condition| condition.status == wanted)
+        {
             return;
         }
         let (reason, message) = match wanted {
@@ -385,7 +413,10 @@ impl Round<'_> {
         if !self.is_deleted() {
             return;
         }
-        if self.pod.is_none() && self.phase.is_final() && self.vmi.metadata.finalizers.iter().any(|name| name == FINALIZER) {
+        if self.pod.is_none()
+            && self.phase.is_final()
+            && self.vmi.metadata.finalizers.iter().any(|name| name == FINALIZER)
+        {
             self.pod_is_gone();
         }
         let keeps = super::vm::holds(self.world, self.vmi);
@@ -401,7 +432,9 @@ impl Round<'_> {
 fn create_failed(machine: &Machine, why: &str) -> String {
     if why.contains("violates PodSecurity") {
         let (namespace, name) = (&machine.namespace, &machine.name);
-        return format!("failed to create pod for vmi {namespace}/{name}, it needs a privileged namespace to run: {why}");
+        return format!(
+            "failed to create pod for vmi {namespace}/{name}, it needs a privileged namespace to run: {why}"
+        );
     }
     why.to_owned()
 }

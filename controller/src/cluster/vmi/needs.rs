@@ -58,9 +58,12 @@ pub(super) fn look(world: &World, vmi: &VirtualMachineInstance) -> Needs {
                     ));
                 }
                 phase => {
-                    let progress = status.and_then(|status| status.progress.clone()).unwrap_or_else(|| "N/A".to_owned());
+                    let progress =
+                        status.and_then(|status| status.progress.clone()).unwrap_or_else(|| "N/A".to_owned());
                     let phase = if phase.as_str().is_empty() { "no phase yet" } else { phase.as_str() };
-                    filling.get_or_insert_with(|| format!("DataVolume {name} is not filled yet: {phase}, {progress}"));
+                    filling.get_or_insert_with(|| {
+                        format!("DataVolume {name} is not filled yet: {phase}, {progress}")
+                    });
                 }
             }
         }

@@ -10,15 +10,23 @@ const PATIENT: [&str; 3] = ["ContainerCreating", "PodInitializing", ""];
 pub(super) fn is_up(pod: &Pod) -> bool {
     pod.phase == PodPhase::Running
         && pod.container("compute").is_some_and(|compute| compute.running)
-        && pod.containers.iter().all(|container| container.init || container.name == "compute" || container.ready)
+        && pod
+            .containers
+            .iter()
+            .all(|container| container.init || container.name == "compute" || container.ready)
 }
 
 /// Why a container of the pod does not start, in the kubelet's words.
 pub(super) fn trouble(pod: &Pod) -> Option<(String, String)> {
-    let waiting = pod.containers.iter().filter_map(|container| Some((container, container.waiting.as_ref()?)));
+    let waiting =
+        pod.containers.iter().filter_map(|container| Some((container, container.waiting.as_ref()?)));
     let (container, (reason, message)) =
         waiting.into_iter().find(|(_, (reason, _))| !PATIENT.contains(&reason.as_str()))?;
-    let message = if message.is_empty() { format!("container {} waits: {reason}", container.name) } else { message.clone() };
+    let message = if message.is_empty() {
+        format!("container {} waits: {reason}", container.name)
+    } else {
+        message.clone()
+    };
     Some((reason.clone(), message))
 }
 

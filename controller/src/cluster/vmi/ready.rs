@@ -33,7 +33,9 @@ fn state(pod: Option<&Pod>, phase: &Phase) -> (String, Option<String>, String) {
         return no("PodTerminating", "virt-launcher pod is terminating");
     }
     match pod.condition("Ready") {
-        Some(ready) => (ready.status.clone(), ready.reason.clone(), ready.message.clone().unwrap_or_default()),
+        Some(ready) => {
+            (ready.status.clone(), ready.reason.clone(), ready.message.clone().unwrap_or_default())
+        }
         None => no("PodConditionMissing", "virt-launcher pod is missing the Ready condition"),
     }
 }

@@ -1,0 +1,247 @@
+//! Instances, as stories.
+
+use crate::cluster::sim::{Sim, instance};
+use crate::kind::{Key, Kind};
+use crate::world::Failure;
+use serde_json::{Value, json};
+
+fn begin() -> (Sim, Key) {
+    let mut sim = Sim::new();
+    let key = sim.put(Kind::Instance, instance("web"));
+    (sim, key)
+}
+
+fn phase(sim: &Sim, key: &Key) -> String {
+    sim.get(key)["status"]["phase"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn an_instance_goes_from_its_object_to_running_with_few_writes() {
+    let (mut sim, key) = begin();
+    sim.settle();
+    assert_eq!(phase(&sim, &key), "Scheduling");
+    let pod = sim.pod_of(&key).unwrap();
+    assert_eq!(sim.get(&pod)["metadata"]["labels"]["app"], "web");
+    sim.pod_runs(&pod, "node1");
+    sim.settle();
+    assert_eq!(phase(&sim, &key), "Scheduled");
+    let object = sim.get(&key);
+    assert_eq!(object["status"]["nodeName"], "node1");
+    assert_eq!(object["metadata"]["labels"]["kubevirt.io/nodeName"], "node1");
+    assert_eq!(object["status"]["activePods"][sim.get(&pod)["metadata"]["uid"].as_str().unwrap()], "node1");
+    assert_eq!(object["status"]["runtimeUser"], 107);
+    assert_eq!(sim.condition(&key, "Ready").unwrap().1, "GuestNotRunning");
+    sim.agent_says(&key, "Running");
+    sim.settle();
+    assert_eq!(sim.condition(&key, "Ready").unwrap().0, "True");
+    assert_eq!(sim.reasons(), ["SuccessfulCreate"]);
+    // The pod, three times the instance, once the pod's condition.
+    assert_eq!(sim.writes, 5);
+}
+
+#[test]
+fn what_the_scheduler_and_the_kubelet_say_is_repeated() {
+    let (mut sim, key) = begin();
+    sim.settle();
+    let pod = sim.pod_of(&key).unwrap();
+    let message = "0/1 nodes are available: 1 Insufficient memory.";
+    sim.change(
+        &pod,
+        json!({"status": {"conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+        ]}}),
+    );
+    sim.settle();
+    let said = sim.condition(&key, "PodScheduled").unwrap();
+    assert_eq!(said, ("False".into(), "Unschedulable".into(), message.into()));
+    sim.change(&pod, json!({"status": {
+        "conditions": [{"type": "PodScheduled", "status": "True"}],
+        "containerStatuses": [{"name": "compute", "state": {"waiting": {"reason": "ErrImagePull", "message": "manifest unknown"}}}],
+    }}));
+    sim.settle();
+    assert_eq!(sim.condition(&key, "PodScheduled"), None);
+    let said = sim.condition(&key, "Synchronized").unwrap();
+    assert_eq!(said, ("False".into(), "ErrImagePull".into(), "manifest unknown".into()));
+    sim.pod_runs(&pod, "node1");
+    sim.settle();
+    assert_eq!(sim.condition(&key, "Synchronized"), None);
+}
+
+#[test]
+fn what_the_kubelet_says_in_events_alone_is_repeated_too() {
+    let (mut sim, key) = begin();
+    sim.settle();
+    let pod = sim.pod_of(&key).unwrap();
+    let mut event = json!({
+        "metadata": {"namespace": "n", "name": format!("{}.17", pod.name)},
+        "involvedObject": {"namespace": "n", "name": pod.name, "uid": "of an older pod"},
+        "reason": "FailedMount", "message": "secret \"keys\" not found",
+    });
+    assert!(!sim.world.put(Kind::Event, event.clone()));
+    event["involvedObject"]["uid"] = sim.get(&pod)["metadata"]["uid"].clone();
+    assert!(sim.world.put(Kind::Event, event.clone()) && !sim.world.put(Kind::Event, event));
+    let touched =
+        crate::cluster::touched(&sim.world, &Key::new(Kind::Event, "n", format!("{}.17", pod.name)));
+    assert_eq!(touched, [key.clone()]);
+    sim.settle();
+    assert_eq!(sim.condition(&key, "Synchronized").unwrap().2, "secret \"keys\" not found");
+    sim.pod_runs(&pod, "node1");
+    sim.settle();
+    assert_eq!(sim.condition(&key, "Synchronized"), None);
+}
+
+#[test]
+fn a_claim_that_is_not_there_is_waited_for_by_name() {
+    let mut sim = Sim::new();
+    let mut object = instance("web");
+    object["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": "data"}}]);
+    let key = sim.put(Kind::Instance, object);
+    sim.settle();
+    assert_eq!(phase(&sim, &key), "Pending");
+    let message = "PVC n/data does not exist, waiting for it to appear";
+    assert_eq!(
+        sim.condition(&key, "Synchronized").unwrap(),
+        ("False".into(), "FailedPvcNotFound".into(), message.into())
+    );
+    assert_eq!(sim.condition(&key, "PodScheduled").unwrap().2, message);
+    assert_eq!(sim.reasons(), ["FailedPvcNotFound"]);
+    sim.put(Kind::Claim, json!({
+        "metadata": {"namespace": "n", "name": "data"}, "spec": {"volumeMode": "Block"}, "status": {"phase": "Bound"},
+    }));
+    sim.settle();
+    assert_eq!(phase(&sim, &key), "Scheduling");
+    let pod = sim.pod_of(&key).unwrap();
+    assert_eq!(
+        sim.get(&pod).pointer("/spec/containers/0/volumeDevices"),
+        Some(&json!([{"name": "root", "devicePath": "/dev/root"}]))
+    );
+    assert_eq!(sim.condition(&key, "Synchronized"), None);
+}
+
+#[test]
+fn an_instance_ends_with_its_pod() {
+    for (at, expected) in
+        [("Scheduling", "PodNotExists"), ("Scheduled", "PodNotExists"), ("Running", "PodNotExists")]
+    {
+        let (mut sim, key) = begin();
+        sim.settle();
+        let pod = sim.pod_of(&key).unwrap();
+        if at != "Scheduling" {
+            sim.pod_runs(&pod, "node1");
+            sim.settle();
+        }
+        if at == "Running" {
+            sim.agent_says(&key, at);
+            sim.settle();
+        }
+        assert_eq!(phase(&sim, &key), at);
+        sim.vanish(&pod);
+        sim.settle();
+        assert_eq!(
+            (phase(&sim, &key).as_str(), sim.get(&key)["status"]["reason"].as_str()),
+            ("Failed", Some(expected))
+        );
+        assert!(sim.pod_of(&key).is_none(), "no second pod for one life");
+    }
+}
+
+#[test]
+fn a_pod_that_is_missing_only_from_the_picture_is_not_believed_to_be() {
+    let (mut sim, key) = begin();
+    sim.settle();
+    let pod = sim.pod_of(&key).unwrap();
+    sim.world.remove(&pod);
+    sim.round();
+    assert_eq!(phase(&sim, &key), "Scheduling");
+}
+
+#[test]
+fn how_a_machine_ended_is_the_agents_word_for_a_minute() {
+    let (mut sim, key) = begin();
+    sim.boot(&key);
+    let pod = sim.pod_of(&key).unwrap();
+    sim.pod_ends(&pod, "Failed", 137);
+    sim.settle();
+    assert_eq!(phase(&sim, &key), "Running");
+    sim.later(61);
+    sim.settle();
+    assert_eq!(phase(&sim, &key), "Failed");
+    assert!(sim.condition(&key, "Synchronized").unwrap().2.contains("exit code 137"));
+}
+
+#[test]
+fn what_is_deleted_goes_when_nothing_of_it_runs() {
+    let (mut sim, key) = begin();
+    sim.boot(&key);
+    sim.delete(&key);
+    sim.settle();
+    assert_eq!(phase(&sim, &key), "Running", "the node agent shuts it down");
+    sim.agent_says(&key, "Succeeded");
+    sim.settle();
+    let pod = sim.pod_of(&key).unwrap();
+    assert!(!sim.get(&pod)["metadata"]["deletionTimestamp"].is_null());
+    assert!(sim.objects.contains_key(&key), "the pod is still up");
+    sim.pod_ends(&pod, "Succeeded", 0);
+    sim.settle();
+    assert!(sim.objects.is_empty(), "{:?}", sim.objects.keys());
+}
+
+#[test]
+fn what_is_deleted_before_it_runs_takes_its_pod_along() {
+    let (mut sim, key) = begin();
+    sim.settle();
+    let pod = sim.pod_of(&key).unwrap();
+    sim.delete(&key);
+    sim.settle();
+    assert_eq!(phase(&sim, &key), "Failed");
+    sim.vanish(&pod);
+    sim.settle();
+    assert!(sim.objects.is_empty());
+}
+
+#[test]
+fn a_pod_that_the_server_refuses_is_told_of_and_tried_again() {
+    let (mut sim, key) = begin();
+    let retry = sim.now.checked_add(jiff::SignedDuration::from_secs(5)).unwrap();
+    let message = "pods \"x\" is forbidden: violates PodSecurity \"restricted:latest\"".to_owned();
+    sim.world.failures.insert(key.clone(), Failure { about: Kind::Pod, message, times: 1, retry });
+    sim.settle();
+    let (_, reason, said) = sim.condition(&key, "Synchronized").unwrap();
+    assert_eq!(reason, "FailedCreate");
+    assert!(
+        said.starts_with("failed to create pod for vmi n/web, it needs a privileged namespace to run: "),
+        "{said}"
+    );
+    assert_eq!((sim.pod_of(&key), sim.writes), (None, 1));
+    sim.later(6);
+    sim.settle();
+    assert!(sim.pod_of(&key).is_some());
+    assert_eq!(sim.condition(&key, "Synchronized"), None);
+}
+
+#[test]
+fn a_paused_machine_leaves_its_services() {
+    let (mut sim, key) = begin();
+    sim.boot(&key);
+    let pod = sim.pod_of(&key).unwrap();
+    let unpaused = |sim: &Sim| sim.condition(&pod, crate::cluster::pod::UNPAUSED).unwrap().0;
+    assert_eq!(unpaused(&sim), "True");
+    let mut list: Vec<Value> = sim.get(&key)["status"]["conditions"].as_array().unwrap().clone();
+    list.push(json!({"type": "Paused", "status": "True", "reason": "PausedByUser"}));
+    sim.change(&key, json!({"status": {"conditions": list}}));
+    sim.settle();
+    assert_eq!(unpaused(&sim), "False");
+    assert!(sim.condition(&key, "Paused").is_some(), "others' conditions stay");
+}
+
+#[test]
+fn images_that_cannot_be_mounted_are_refused_by_name() {
+    let (mut sim, key) = begin();
+    sim.world.facts.image_volumes = false;
+    sim.settle();
+    let (_, reason, said) = sim.condition(&key, "Synchronized").unwrap();
+    assert!(reason == "FailedCreate" && said.contains("registry.example/os:1"), "{said}");
+    sim.world.facts.image_volumes = true;
+    sim.settle();
+    assert_eq!(phase(&sim, &key), "Scheduling");
+}
