@@ -63,8 +63,10 @@ impl Config {
         let profile = &said["seccompConfiguration"]["virtualMachineInstanceProfile"]["customProfile"];
         let seccomp = match (text(&profile["localhostProfile"]), profile["runtimeDefaultProfile"].as_bool()) {
             (Some(name), _) => Some(serde_json::json!({"type": "Localhost", "localhostProfile": name})),
-            (None, Some(true)) => Some(serde_json::json!({"type": "RuntimeDefault"})),
-            _ => None,
+            // Nobody has said anything: the runtime's own filter, without which a namespace that is `restricted` takes
+            // no machine. Whoever says `false` has none.
+            (None, Some(true) | None) => Some(serde_json::json!({"type": "RuntimeDefault"})),
+            (None, Some(false)) => None,
         };
         Config {
             use_emulation: developer["useEmulation"].as_bool().unwrap_or(false),

@@ -18,9 +18,8 @@ pub(super) fn count(vm: &mut VirtualMachine, vmi: Option<&VirtualMachineInstance
         return;
     }
     let uid = vmi.metadata.uid.clone().unwrap_or_default();
-    // What somebody took away before it ran is no failure of it.
-    let deleted = vmi.status.as_ref().and_then(|status| status.reason.as_deref()) == Some("Deleted");
-    if super::super::vmi::phase(vmi) != Phase::Failed || deleted {
+    // One that fails by itself is counted before it is deleted. What somebody takes away before it ran is no failure.
+    if super::super::vmi::phase(vmi) != Phase::Failed || vmi.metadata.deletion_timestamp.is_some() {
         return;
     }
     let old = status.start_failure.clone().unwrap_or_default();
