@@ -158,9 +158,12 @@ fn delete(
     plan: &mut Plan,
 ) {
     let orphaned = vm.metadata.finalizers.iter().any(|finalizer| finalizer == ORPHAN);
-    status::terminating(next);
     match vmi {
-        Some(_) if !orphaned => stop(vmi, plan),
+        Some(_) if !orphaned => {
+            status::terminating(next);
+            stop(vmi, plan);
+        }
+        // Without our finalizer it may be gone at once, and its status with it: nothing is said any more.
         _ => {
             next.metadata.finalizers.retain(|finalizer| finalizer != FINALIZER);
             // What stays must not wait for a machine that is gone.
