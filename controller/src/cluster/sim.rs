@@ -1,6 +1,9 @@
 //! A small API server in memory, for tests: versions, uids, generations, finalizers, garbage collection; and what the
 //! scheduler, the kubelet and the node agent would write.
 
+// A `json!` reads better where it is handed over than behind a `&`.
+#![allow(clippy::needless_pass_by_value)]
+
 use crate::kind::{Key, Kind};
 use crate::plan::{Note, Plan, Step, merge};
 use crate::world::{Facts, World};

@@ -1,5 +1,8 @@
 //! Pods, each compared with a file that is written by hand or by `UPDATE_GOLDEN=1` and read by people.
 
+// A `json!` reads better where it is handed over than behind a `&`.
+#![allow(clippy::needless_pass_by_value)]
+
 use super::{Refusal, Surroundings, pod};
 use crate::cluster::config::Config;
 use crate::cluster::sim;

@@ -4,14 +4,14 @@ use api::vm::{RunStrategy, StateChange, StateChangeRequest, VirtualMachine};
 use api::vmi::{Phase, VirtualMachineInstance};
 
 /// The first request, if it wants this. What stands behind it waits its turn.
-pub(super) fn wanted(vm: &VirtualMachine, action: StateChange) -> Option<&StateChangeRequest> {
+pub(super) fn wanted<'a>(vm: &'a VirtualMachine, action: &StateChange) -> Option<&'a StateChangeRequest> {
     let first = vm.status.as_ref()?.state_change_requests.first()?;
-    (first.action == action).then_some(first)
+    (first.action == *action).then_some(first)
 }
 
 /// An instance is to be stopped.
 pub(super) fn stops(vm: &VirtualMachine, vmi: &VirtualMachineInstance) -> bool {
-    wanted(vm, StateChange::Stop).is_some_and(|request| is_meant(request, vmi))
+    wanted(vm, &StateChange::Stop).is_some_and(|request| is_meant(request, vmi))
 }
 
 fn is_meant(request: &StateChangeRequest, vmi: &VirtualMachineInstance) -> bool {

@@ -26,7 +26,7 @@ pub(super) fn say(
     let act = super::strategy::act(vm, strategy, instance, now);
     let starts = matches!(act, Act::Start { .. } | Act::Run)
         || instance.is_none()
-            && change::wanted(vm, StateChange::Start).is_some()
+            && change::wanted(vm, &StateChange::Start).is_some()
             && !matches!(act, Act::Wait { .. });
     let seen = Seen { vm, strategy, vmi: instance, disks, starts, stops: act == Act::Stop };
     let word = word(&seen);

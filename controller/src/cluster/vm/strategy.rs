@@ -38,7 +38,7 @@ pub(super) fn act(
     now: Timestamp,
 ) -> Act {
     let first = vm.status.as_ref().and_then(|status| status.run_strategy.as_ref()) != Some(strategy);
-    let asked = change::wanted(vm, StateChange::Start);
+    let asked = change::wanted(vm, &StateChange::Start);
     let paused =
         asked.is_some_and(|request| request.data.get("paused").is_some_and(|paused| paused == "true"));
     let start = || match super::failure::wait_until(vm).filter(|&until| until > now) {

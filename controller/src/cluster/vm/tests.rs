@@ -1,5 +1,8 @@
 //! Machines, as stories; and what each run strategy makes of each instance, as a table.
 
+// A `json!` reads better where it is handed over than behind a `&`.
+#![allow(clippy::needless_pass_by_value)]
+
 use crate::cluster::sim::{Sim, machine};
 use crate::kind::{Key, Kind};
 use serde_json::{Value, json};

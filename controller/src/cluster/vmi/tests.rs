@@ -82,7 +82,7 @@ fn what_the_kubelet_says_in_events_alone_is_repeated_too() {
     assert!(sim.world.put(Kind::Event, event.clone()) && !sim.world.put(Kind::Event, event));
     let touched =
         crate::cluster::touched(&sim.world, &Key::new(Kind::Event, "n", format!("{}.17", pod.name)));
-    assert_eq!(touched, [key.clone()]);
+    assert_eq!(touched, std::slice::from_ref(&key));
     sim.settle();
     assert_eq!(sim.condition(&key, "Synchronized").unwrap().2, "secret \"keys\" not found");
     sim.pod_runs(&pod, "node1");
