@@ -18,7 +18,7 @@ use crate::plan::{Plan, Step};
 use crate::watch::{self, Seen};
 use crate::world::{Facts, Failure, World};
 use jiff::{SignedDuration, Timestamp};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -28,6 +28,8 @@ const AT_ONCE: usize = 16;
 const WAITING: usize = 1024;
 /// Pauses after failures, in milliseconds: the first and the longest.
 const PAUSE: (i64, i64) = (200, 30_000);
+/// Uids that are kept of objects that went: far more than go while one request is answered.
+const GRAVES: usize = 4096;
 
 /// What the loop knows beside the World.
 #[derive(Default)]
@@ -38,6 +40,9 @@ struct Desk {
     busy: BTreeSet<Key>,
     later: BTreeMap<Key, Timestamp>,
     failed: BTreeMap<Key, u32>,
+    /// The uids of the last objects that went. The answer to a write of ours may come after the news that the object is
+    /// gone, and would bring it back for ever.
+    graves: VecDeque<String>,
 }
 
 /// Decides and applies for ever.
@@ -112,8 +117,18 @@ impl Desk {
                     self.touch(&key);
                 }
             }
-            Seen::Gone(key) => self.gone(&key),
+            Seen::Gone(key, uid) => {
+                self.bury(uid);
+                self.gone(&key);
+            }
         }
+    }
+
+    fn bury(&mut self, uid: String) {
+        if self.graves.len() >= GRAVES {
+            self.graves.pop_front();
+        }
+        self.graves.push_back(uid);
     }
 
     fn gone(&mut self, key: &Key) {
@@ -165,7 +180,9 @@ impl Desk {
     fn done(&mut self, key: Key, done: Done, now: Timestamp) {
         self.busy.remove(&key);
         for (kind, object) in done.answers {
+            let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
             if let Some(key) = key_of(kind, &object)
+                && !self.graves.iter().any(|grave| grave == uid)
                 && self.world.put(kind, object)
             {
                 self.touch(&key);
@@ -204,4 +221,49 @@ impl Desk {
 fn key_of(kind: Kind, object: &serde_json::Value) -> Option<Key> {
     let text = |name: &str| object["metadata"][name].as_str().map(str::to_owned);
     Some(Key { kind, namespace: text("namespace").unwrap_or_default(), name: text("name")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_answer_to_a_write_does_not_bring_back_what_is_gone() {
+        let mut desk = Desk::default();
+        let object = |uid: &str, version: &str| json!({"metadata": {"namespace": "n", "name": "a", "uid": uid, "resourceVersion": version}});
+        let key = Key::new(Kind::Instance, "n", "a");
+        let answer = |object| Done { answers: vec![(Kind::Instance, object)], writes: 1, failed: None };
+        desk.see(Seen::Changed(Kind::Instance, object("1", "5")));
+        desk.see(Seen::Gone(key.clone(), "1".to_owned()));
+        desk.done(key.clone(), answer(object("1", "6")), Timestamp::UNIX_EPOCH);
+        assert!(desk.world.instances.get("n", "a").is_none());
+        desk.done(key, answer(object("2", "7")), Timestamp::UNIX_EPOCH);
+        assert!(desk.world.instances.get("n", "a").is_some(), "another of that name");
+    }
+
+    #[test]
+    fn what_could_not_be_made_is_said_at_once_and_tried_again_later() {
+        let mut desk = Desk {
+            world: World { facts: Facts { image_volumes: true, ..Facts::default() }, ..World::default() },
+            ..Desk::default()
+        };
+        let now = Timestamp::UNIX_EPOCH;
+        let mut object = cluster::sim::instance("web");
+        object["metadata"]["uid"] = json!("1");
+        desk.see(Seen::Changed(Kind::Instance, object));
+        let (key, plan) = desk.next(now).expect("a plan");
+        assert!(matches!(plan.steps[0], Step::Create { .. }));
+        let error = crate::error::Error::new(Wrong::Refused, "exceeded quota");
+        desk.done(key, Done { failed: Some((Some(Kind::Pod), error)), ..Done::default() }, now);
+        let (_, plan) = desk.next(now).expect("a plan that says so");
+        assert!(plan.steps.iter().all(|step| !matches!(step, Step::Create { .. })), "{plan:?}");
+        assert!(plan.steps.iter().any(
+            |step| matches!(step, Step::Patch { change, .. } if change.to_string().contains("exceeded quota"))
+        ));
+        desk.busy.clear();
+        let later = now.checked_add(SignedDuration::from_secs(60)).unwrap();
+        let again = desk.world.instances.get("n", "web").cloned();
+        assert!(again.is_some() && desk.later.values().all(|time| *time <= later));
+    }
 }

@@ -34,8 +34,8 @@ pub enum Seen {
     Listed(Kind, Vec<Value>),
     /// An object is new or another.
     Changed(Kind, Value),
-    /// An object is gone.
-    Gone(Key),
+    /// An object is gone, and which of that name it was.
+    Gone(Key, String),
 }
 
 /// Which objects.
@@ -171,7 +171,8 @@ async fn watch(
             Some(WatchEvent::Deleted(object)) => {
                 at(&object);
                 let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
-                Seen::Gone(Key { kind: which.kind, namespace: text("namespace"), name: text("name") })
+                let key = Key { kind: which.kind, namespace: text("namespace"), name: text("name") };
+                Seen::Gone(key, text("uid"))
             }
             Some(WatchEvent::Bookmark(bookmark)) => {
                 version = bookmark.metadata.resource_version;

@@ -17,7 +17,7 @@ pub mod pod;
 pub mod replicaset;
 pub mod rights;
 #[cfg(test)]
-mod sim;
+pub(crate) mod sim;
 #[cfg(test)]
 mod steady;
 pub mod vm;
