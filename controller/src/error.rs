@@ -63,7 +63,11 @@ impl Error {
             kube::Error::Api(status) => status.message.clone(),
             other => other.to_string(),
         };
-        Error { kind, what: format!("cannot {doing} {key}: {said}"), source: Some(Box::new(error)) }
+        let source: Option<Box<dyn std::error::Error + Send + Sync>> = match error {
+            kube::Error::Api(_) => None,
+            other => Some(Box::new(other)),
+        };
+        Error { kind, what: format!("cannot {doing} {key}: {said}"), source }
     }
 
     /// What a caller can do about it.

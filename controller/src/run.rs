@@ -204,7 +204,8 @@ impl Desk {
         let pause = PAUSE.0.saturating_mul(1 << (*times).min(10)).min(PAUSE.1);
         let retry = now.checked_add(SignedDuration::from_millis(pause)).unwrap_or(now);
         match (error.kind(), about) {
-            (Wrong::Conflict, _) => tracing::debug!("{}", chain(&error)),
+            // Somebody was quicker; the next picture tells how it is.
+            (Wrong::Conflict | Wrong::Gone, _) => tracing::debug!("{}", chain(&error)),
             (_, Some(about)) => {
                 tracing::warn!("{}", chain(&error));
                 let failure = Failure { about, message: error.to_string(), times: *times, retry };
