@@ -58,7 +58,7 @@ object! {
 
 object! {
     /// What fills a claim.
-    pub struct DataReference {
+    pub struct DataReference (atomic) {
         /// Its group; empty is the core.
         pub api_group: Option<String> = "apiGroup",
         /// Its kind.

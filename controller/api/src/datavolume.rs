@@ -34,17 +34,17 @@ object! {
         pub pvc: Option<ClaimSpec> = "pvc",
         /// The claim, of which storage profiles fill in what is left open.
         pub storage: Option<Storage> = "storage",
-        /// For the scheduler.
+        /// How important the worker is to the scheduler: the name of a PriorityClass.
         pub priority_class_name: Option<String> = "priorityClassName",
-        /// For the worker.
+        /// The service account of the worker.
         pub service_account_name: Option<String> = "serviceAccountName",
         /// What the bytes are; not said is `kubevirt`.
         pub content_type: Option<ContentType> = "contentType",
         /// The stages of an import in several.
         pub checkpoints: Vec<Checkpoint> = "checkpoints",
-        /// The last of them is there.
+        /// The last of the stages is there.
         pub final_checkpoint: Option<bool> = "finalCheckpoint",
-        /// All blocks are there.
+        /// All blocks of the disk are there from the beginning.
         pub preallocation: Option<bool> = "preallocation",
     }
 }
@@ -77,15 +77,18 @@ object! {
 
 object! {
     /// A web server.
-    #[allow(missing_docs)]
     pub struct Http {
+        /// Where it is.
         pub url: String = "url",
-        /// A secret.
+        /// The secret with what the server wants to know of us.
         pub secret_ref: Option<String> = "secretRef",
-        /// A config map with certificates of authorities.
+        /// The config map with certificates of authorities that the server's is held against.
         pub cert_config_map: Option<String> = "certConfigMap",
+        /// Further lines of the request's head: `NAME: VALUE`.
         pub extra_headers: Vec<String> = "extraHeaders",
+        /// Secrets whose values are further lines of the request's head.
         pub secret_extra_headers: Vec<String> = "secretExtraHeaders",
+        /// What the bytes must add up to: `ALGORITHM:HEX` with md5, sha1, sha256 or sha512.
         pub checksum: Option<String> = "checksum",
         /// The server's certificate is not looked at.
         pub insecure_skip_verify: Option<bool> = "insecureSkipVerify",
@@ -94,67 +97,72 @@ object! {
 
 object! {
     /// An object store.
-    #[allow(missing_docs)]
     pub struct S3 {
+        /// Where it is.
         pub url: String = "url",
-        /// A secret.
+        /// The secret with what the server wants to know of us.
         pub secret_ref: Option<String> = "secretRef",
-        /// A config map with certificates of authorities.
+        /// The config map with certificates of authorities that the server's is held against.
         pub cert_config_map: Option<String> = "certConfigMap",
     }
 }
 
 object! {
     /// Google's object store.
-    #[allow(missing_docs)]
     pub struct Gcs {
+        /// Where it is.
         pub url: String = "url",
-        /// A secret.
+        /// The secret with what the server wants to know of us.
         pub secret_ref: Option<String> = "secretRef",
     }
 }
 
 object! {
     /// A registry of images.
-    #[allow(missing_docs)]
     pub struct Registry {
+        /// Where it is: `docker://HOST/NAME:TAG`.
         pub url: Option<String> = "url",
+        /// An image stream of OpenShift, instead of a URL.
         pub image_stream: Option<String> = "imageStream",
+        /// Who pulls it; not said is the pod.
         pub pull_method: Option<PullMethod> = "pullMethod",
-        /// A secret.
+        /// The secret with what the server wants to know of us.
         pub secret_ref: Option<String> = "secretRef",
-        /// A config map with certificates of authorities.
+        /// The config map with certificates of authorities that the server's is held against.
         pub cert_config_map: Option<String> = "certConfigMap",
+        /// Which image of several.
         pub platform: Option<Platform> = "platform",
     }
 }
 
 object! {
     /// Which image of several.
-    #[allow(missing_docs)]
     pub struct Platform {
+        /// The processor it is for: `amd64`, `arm64`, ….
         pub architecture: Option<String> = "architecture",
     }
 }
 
 object! {
     /// Another claim.
-    #[allow(missing_docs)]
     pub struct PvcSource {
+        /// The namespace it is in.
         pub namespace: String = "namespace",
+        /// Its name.
         pub name: String = "name",
     }
 }
 
 object! {
     /// oVirt.
-    #[allow(missing_docs)]
     pub struct ImageIo {
+        /// Where the engine is.
         pub url: String = "url",
+        /// The disk.
         pub disk_id: String = "diskId",
-        /// A secret.
+        /// The secret with what the server wants to know of us.
         pub secret_ref: Option<String> = "secretRef",
-        /// A config map with certificates of authorities.
+        /// The config map with certificates of authorities that the server's is held against.
         pub cert_config_map: Option<String> = "certConfigMap",
         /// The server's certificate is not looked at.
         pub insecure_skip_verify: Option<bool> = "insecureSkipVerify",
@@ -163,78 +171,96 @@ object! {
 
 object! {
     /// VMware.
-    #[allow(missing_docs)]
     pub struct Vddk {
+        /// Where the vCenter or the host is.
         pub url: Option<String> = "url",
+        /// The machine whose disk it is.
         pub uuid: Option<String> = "uuid",
+        /// The disk's file: `[STORE] FOLDER/FILE.vmdk`.
         pub backing_file: Option<String> = "backingFile",
+        /// The sum of the server's certificate.
         pub thumbprint: Option<String> = "thumbprint",
-        /// A secret.
+        /// The secret with what the server wants to know of us.
         pub secret_ref: Option<String> = "secretRef",
-        /// A config map with certificates of authorities.
+        /// The config map with certificates of authorities that the server's is held against.
         pub cert_config_map: Option<String> = "certConfigMap",
+        /// The image that holds VMware's library.
         pub init_image_url: Option<String> = "initImageURL",
+        /// A config map with further settings of the library.
         pub extra_args: Option<String> = "extraArgs",
     }
 }
 
 object! {
     /// A DataSource that says what fills the claim.
-    #[allow(missing_docs)]
     pub struct SourceRef {
+        /// `DataSource`.
         pub kind: String = "kind",
+        /// The namespace it is in; not said is the DataVolume's own.
         pub namespace: Option<String> = "namespace",
+        /// Its name.
         pub name: String = "name",
     }
 }
 
 object! {
     /// A claim of which storage profiles fill in what is left open.
-    #[allow(missing_docs)]
     pub struct Storage {
+        /// `ReadWriteOnce`, `ReadOnlyMany`, `ReadWriteMany`, `ReadWriteOncePod`; not said is what suits the class.
         pub access_modes: Vec<String> = "accessModes",
+        /// Labels of the volumes that will do.
         pub selector: Option<LabelSelector> = "selector",
+        /// How much.
         pub resources: Option<ClaimResources> = "resources",
+        /// The volume, where it is known.
         pub volume_name: Option<String> = "volumeName",
+        /// The class; not said is the default.
         pub storage_class_name: Option<String> = "storageClassName",
+        /// `Filesystem`, `Block` or `FromStorageProfile`; not said is what suits the class.
         pub volume_mode: Option<String> = "volumeMode",
+        /// What fills it.
         pub data_source: Option<DataReference> = "dataSource",
+        /// What fills it, of any kind.
         pub data_source_ref: Option<DataReference> = "dataSourceRef",
     }
 }
 
 object! {
     /// One stage of several.
-    #[allow(missing_docs)]
     pub struct Checkpoint {
+        /// The snapshot it begins at; empty is the beginning.
         pub previous: String = "previous",
+        /// The snapshot it goes to.
         pub current: String = "current",
     }
 }
 
 object! {
     /// How far it is.
-    #[allow(missing_docs)]
     pub struct Status {
         /// The claim's name.
         pub claim_name: Option<String> = "claimName",
+        /// Where it stands.
         pub phase: Option<Phase> = "phase",
+        /// How much of it is there: `12.34%`, or `N/A`.
         pub progress: Option<String> = "progress",
+        /// How often the transfer was begun anew.
         pub restart_count: Option<i64> = "restartCount",
-        /// By type.
+        /// What is true or false of it, by type.
         pub conditions: Vec<Condition> = "conditions",
     }
 }
 
 object! {
     /// One thing that is true or false of a DataVolume.
-    #[allow(missing_docs)]
-    pub struct Condition {
+    pub struct Condition by "type" {
+        /// What it is about.
         pub r#type: ConditionType = "type",
+        /// `True`, `False` or `Unknown`.
         pub status: String = "status",
-        /// RFC 3339.
+        /// Since when it is so; RFC 3339.
         pub last_transition_time: Option<String> = "lastTransitionTime",
-        /// RFC 3339.
+        /// When it was last looked at; RFC 3339.
         pub last_heartbeat_time: Option<String> = "lastHeartbeatTime",
         /// A word for it.
         pub reason: Option<String> = "reason",

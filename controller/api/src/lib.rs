@@ -1,13 +1,14 @@
 //! The types that cross a process boundary. No I/O, no clock, no client.
 //!
 //! ```text
-//! manifest, API server ──► vm, vmi, datavolume, … (forgiving: keep what they do not know)
+//! manifest, API server ──► vm, vmi, kubevirt, … (forgiving: keep what they do not know)
 //!                              │ defaults (one pure function)
 //!                              ▼
 //!                          machine (strict: Machine, or every fault with its field path)
 //!
 //! launcher                 what virt-launcher is told and what it tells
 //! node                     what a machine can do, as virt-launcher found out
+//! crd                      what an API server is told of the objects, made from the same descriptions
 //! ```
 //!
 //! The objects are made with [`object!`](crate::object): one description of a struct gives reading (every fault with
@@ -15,14 +16,19 @@
 
 pub mod claim;
 pub mod configmap;
+pub mod crd;
 pub mod datavolume;
 pub mod defaults;
+pub mod duration;
 pub mod fault;
+pub mod kubevirt;
 pub mod launcher;
 pub mod machine;
 pub mod meta;
 pub mod node;
+pub mod pod;
 pub mod quantity;
+pub mod replicaset;
 pub mod secret;
 pub mod uuid;
 pub mod vm;

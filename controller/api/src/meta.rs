@@ -1,6 +1,7 @@
 //! What every object has: a name and the like. And the small things that many of them use.
 
 use crate::object;
+use crate::pod::Requirement;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -60,7 +61,7 @@ object! {
 
 object! {
     /// An object of the same namespace.
-    pub struct LocalReference {
+    pub struct LocalReference (atomic) {
         /// Its name.
         pub name: Option<String> = "name",
     }
@@ -68,11 +69,11 @@ object! {
 
 object! {
     /// Labels that are looked for.
-    pub struct LabelSelector {
+    pub struct LabelSelector (atomic) {
         /// Exactly these.
         pub match_labels: BTreeMap<String, String> = "matchLabels",
-        /// And these, kept as they stand: `LabelSelectorRequirement`.
-        pub match_expressions: Vec<Value> = "matchExpressions",
+        /// And what else must be true of them: `LabelSelectorRequirement`.
+        pub match_expressions: Vec<Value> = "matchExpressions" as Vec<Requirement>,
     }
 }
 

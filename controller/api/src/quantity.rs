@@ -10,12 +10,15 @@
 //! zero, as Kubernetes does.
 
 use crate::fault::Fault;
-use crate::wire::{Path, Unknown, Wire, expected};
-use serde_json::Value;
+use crate::wire::{Path, Schema, Unknown, Wire, expected};
+use serde_json::{Value, json};
 use std::fmt;
 
 /// How many billionths are one.
 const NANO: i128 = 1_000_000_000;
+
+/// What a text looks like that [`Quantity::parse`] can read, for who has only patterns.
+const PATTERN: &str = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$";
 
 /// An amount, as it was written. Two are equal when they are written alike; [`Quantity::nanos`] compares what they mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,6 +119,14 @@ impl Wire for Quantity {
     }
 
     fn unknown(&self, _: &Path, _: &mut Vec<Unknown>) {}
+
+    fn schema() -> Schema {
+        Schema::scalar(json!({
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "pattern": PATTERN,
+            "x-kubernetes-int-or-string": true,
+        }))
+    }
 }
 
 crate::always!(Quantity);

@@ -5,9 +5,11 @@
 //!       └────────── spec.dataVolumeTemplates ──► DataVolume
 //! ```
 
+mod reason;
 mod spec;
 mod status;
 
+pub use reason::*;
 pub use spec::*;
 pub use status::*;
 

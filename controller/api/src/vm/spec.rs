@@ -27,24 +27,32 @@ object! {
 
 object! {
     /// Which instance type gives a machine its size.
-    #[allow(missing_docs)]
     pub struct InstancetypeMatcher {
+        /// Its name.
         pub name: Option<String> = "name",
+        /// `VirtualMachineInstancetype` or `VirtualMachineClusterInstancetype`; not said is the latter.
         pub kind: Option<String> = "kind",
+        /// The copy of it that is used: the name of a ControllerRevision.
         pub revision_name: Option<String> = "revisionName",
+        /// The volume whose labels name it.
         pub infer_from_volume: Option<String> = "inferFromVolume",
+        /// What happens when they do not; not said is `Reject`.
         pub infer_from_volume_failure_policy: Option<InferFailurePolicy> = "inferFromVolumeFailurePolicy",
     }
 }
 
 object! {
     /// Which preference fills in what a machine leaves open.
-    #[allow(missing_docs)]
     pub struct PreferenceMatcher {
+        /// Its name.
         pub name: Option<String> = "name",
+        /// `VirtualMachinePreference` or `VirtualMachineClusterPreference`; not said is the latter.
         pub kind: Option<String> = "kind",
+        /// The copy of it that is used: the name of a ControllerRevision.
         pub revision_name: Option<String> = "revisionName",
+        /// The volume whose labels name it.
         pub infer_from_volume: Option<String> = "inferFromVolume",
+        /// What happens when they do not; not said is `Reject`.
         pub infer_from_volume_failure_policy: Option<InferFailurePolicy> = "inferFromVolumeFailurePolicy",
     }
 }

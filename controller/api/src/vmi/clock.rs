@@ -24,12 +24,16 @@ object! {
 
 object! {
     /// The timers.
-    #[allow(missing_docs)]
     pub struct Timers {
+        /// The high precision event timer.
         pub hpet: Option<HpetTimer> = "hpet",
+        /// KVM's own clock.
         pub kvm: Option<KvmTimer> = "kvm",
+        /// The programmable interval timer.
         pub pit: Option<PitTimer> = "pit",
+        /// The real time clock.
         pub rtc: Option<RtcTimer> = "rtc",
+        /// Hyper-V's own clock.
         pub hyperv: Option<HypervTimer> = "hyperv",
     }
 }

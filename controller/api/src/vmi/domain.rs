@@ -54,7 +54,7 @@ object! {
     /// The board.
     pub struct MachineType {
         /// `q35`, `pc-q35-7.2`, `pc-i440fx-7.2`, ….
-        pub r#type: String = "type",
+        pub r#type: String = "type" (optional),
     }
 }
 
@@ -68,33 +68,42 @@ object! {
 
 object! {
     /// What the guest reads of its case in the SMBIOS.
-    #[allow(missing_docs)]
     pub struct Chassis {
+        /// Its maker.
         pub manufacturer: Option<String> = "manufacturer",
+        /// Its version.
         pub version: Option<String> = "version",
+        /// Its serial number.
         pub serial: Option<String> = "serial",
+        /// Its number in the owner's books.
         pub asset: Option<String> = "asset",
+        /// The number it is ordered by.
         pub sku: Option<String> = "sku",
     }
 }
 
 object! {
     /// Memory that the host cannot read.
-    #[allow(missing_docs)]
     pub struct LaunchSecurity {
+        /// AMD's first way.
         pub sev: Option<Sev> = "sev",
+        /// AMD's newer way.
         pub snp: Option<Empty> = "snp",
+        /// Intel's way.
         pub tdx: Option<Empty> = "tdx",
     }
 }
 
 object! {
     /// AMD's way.
-    #[allow(missing_docs)]
     pub struct Sev {
+        /// What it demands.
         pub policy: Option<SevPolicy> = "policy",
+        /// The machine waits until somebody has looked at what it starts.
         pub attestation: Option<Empty> = "attestation",
+        /// What the owner and the platform agreed on, in base64.
         pub session: Option<String> = "session",
+        /// The owner's key, in base64.
         pub dh_cert: Option<String> = "dhCert",
     }
 }

@@ -50,21 +50,34 @@ object! {
 
 object! {
     /// Enlightenments for Windows.
-    #[allow(missing_docs)]
     pub struct Hyperv {
+        /// The guest does not fail when a timer is late.
         pub relaxed: Option<FeatureState> = "relaxed",
+        /// Quicker access to the interrupt controller.
         pub vapic: Option<FeatureState> = "vapic",
+        /// How often a lock is tried before the host is told.
         pub spinlocks: Option<Spinlocks> = "spinlocks",
+        /// Each processor knows its number.
         pub vpindex: Option<FeatureState> = "vpindex",
+        /// The guest sees how long each processor has run.
         pub runtime: Option<FeatureState> = "runtime",
+        /// A synthetic interrupt controller.
         pub synic: Option<FeatureState> = "synic",
+        /// Synthetic timers.
         pub synictimer: Option<SynicTimer> = "synictimer",
+        /// The guest can reset itself through the hypervisor.
         pub reset: Option<FeatureState> = "reset",
+        /// The name of the hypervisor that the guest reads.
         pub vendorid: Option<VendorId> = "vendorid",
+        /// The guest reads the frequencies of its clocks.
         pub frequencies: Option<FeatureState> = "frequencies",
+        /// The guest is told when its clocks have changed.
         pub reenlightenment: Option<FeatureState> = "reenlightenment",
+        /// Flushes of the TLB that the host does.
         pub tlbflush: Option<TlbFlush> = "tlbflush",
+        /// Interrupts between processors that the host sends.
         pub ipi: Option<FeatureState> = "ipi",
+        /// Quicker virtual machines inside the guest.
         pub evmcs: Option<FeatureState> = "evmcs",
     }
 }
@@ -81,10 +94,10 @@ object! {
 
 object! {
     /// Synthetic timers.
-    #[allow(missing_docs)]
     pub struct SynicTimer {
         /// Whether it is on; not said is on, where the whole stands there.
         pub enabled: Option<bool> = "enabled",
+        /// They need no message.
         pub direct: Option<FeatureState> = "direct",
     }
 }
@@ -101,11 +114,12 @@ object! {
 
 object! {
     /// Flushes of the TLB that the host does.
-    #[allow(missing_docs)]
     pub struct TlbFlush {
         /// Whether it is on; not said is on, where the whole stands there.
         pub enabled: Option<bool> = "enabled",
+        /// Also those of machines inside the guest.
         pub direct: Option<FeatureState> = "direct",
+        /// More than one range at once.
         pub extended: Option<FeatureState> = "extended",
     }
 }

@@ -1,6 +1,7 @@
 //! Where the bytes of a disk are.
 
 use crate::meta::{Empty, LocalReference};
+use crate::pod::FactFile;
 use crate::quantity::Quantity;
 use crate::{object, words};
 use serde_json::Value;
@@ -166,8 +167,8 @@ object! {
 object! {
     /// Facts of the object as a disc.
     pub struct DownwardApi {
-        /// The facts, kept as they stand: `DownwardAPIVolumeFile`.
-        pub fields: Vec<Value> = "fields",
+        /// The facts, each a file, as in a pod: `DownwardAPIVolumeFile`.
+        pub fields: Vec<Value> = "fields" as Vec<FactFile>,
         /// The label of the disc.
         pub volume_label: Option<String> = "volumeLabel",
     }

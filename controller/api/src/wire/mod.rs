@@ -4,6 +4,7 @@
 //! JSON ──► serde_json::Value ──► read: a struct, and every fault with its path
 //!                                  └─ what it does not know is kept in `other`
 //!          struct ──► write ──► Value: known fields, then `other`
+//!          type ──► schema: what an API server is told of it, from the same description
 //! ```
 //!
 //! A struct is described once, with [`object!`](crate::object): each field with its name on the wire. An `Option`, a `Vec` and a map are
@@ -14,10 +15,12 @@ mod near;
 mod object;
 mod path;
 mod scalar;
+mod schema;
 mod words;
 
 pub use near::Unknown;
 pub use path::Path;
+pub use schema::Schema;
 
 use crate::fault::{Fault, Reason};
 use serde_json::{Map, Value};
@@ -34,6 +37,8 @@ pub trait Wire: Sized {
     fn write(&self) -> Value;
     /// Adds the fields that were kept without being known.
     fn unknown(&self, at: &Path, found: &mut Vec<Unknown>);
+    /// What such a value looks like.
+    fn schema() -> Schema;
 }
 
 /// A field of an object: it may be absent.
@@ -44,6 +49,8 @@ pub trait Field: Sized + Default {
     fn give(&self) -> Option<Value>;
     /// Adds the fields within that were kept without being known.
     fn look(&self, at: &Path, found: &mut Vec<Unknown>);
+    /// What the field looks like where it is there.
+    fn form() -> Schema;
 }
 
 impl<T: Wire> Field for Option<T> {
@@ -59,6 +66,10 @@ impl<T: Wire> Field for Option<T> {
         if let Some(value) = self {
             value.unknown(at, found);
         }
+    }
+
+    fn form() -> Schema {
+        T::schema()
     }
 }
 
@@ -87,6 +98,10 @@ impl<T: Wire> Field for Vec<T> {
             item.unknown(&at.index(i), found);
         }
     }
+
+    fn form() -> Schema {
+        Schema::list(T::schema())
+    }
 }
 
 impl<T: Wire> Field for BTreeMap<String, T> {
@@ -113,6 +128,10 @@ impl<T: Wire> Field for BTreeMap<String, T> {
         for (key, item) in self {
             item.unknown(&at.child(key), found);
         }
+    }
+
+    fn form() -> Schema {
+        Schema::map(T::schema())
     }
 }
 

@@ -15,18 +15,23 @@
 /// assert_eq!(serde_json::to_string(&switch).unwrap(), r#"{"colour":"red","enabled":true}"#);
 /// assert_eq!(api::wire::unknown(&switch)[0].path.as_str(), "colour");
 /// ```
+///
+/// Four things are said where a schema needs them: `pub struct Condition by "type"` has a field that tells the entries
+/// of a list apart, so that several can own one each; `pub struct LabelSelector (atomic)` has one owner;
+/// `= "type" (optional)` may be left out by whoever writes it, although we always write it; and
+/// `Option<Value> = "affinity" as Option<Affinity>` is kept as it stands, and looks like something that is known.
 #[macro_export]
 macro_rules! object {
     (
-        $(#[$meta:meta])*
-        pub struct $name:ident {
-            $( $(#[$field_meta:meta])* pub $field:ident : $type:ty = $key:literal ),* $(,)?
+        $(#[$($meta:tt)*])*
+        pub struct $name:ident $(by $by:literal)? $(($way:ident))? {
+            $( $(#[$($field_meta:tt)*])* pub $field:ident : $type:ty = $key:literal $(($mark:ident))? $(as $shape:ty)? ),* $(,)?
         }
     ) => {
-        $(#[$meta])*
+        $(#[$($meta)*])*
         #[derive(Clone, Debug, Default, PartialEq)]
         pub struct $name {
-            $( $(#[$field_meta])* pub $field: $type, )*
+            $( $(#[$($field_meta)*])* pub $field: $type, )*
             /// What is not known here: kept, and written again.
             pub other: $crate::wire::Other,
         }
@@ -58,6 +63,17 @@ macro_rules! object {
                 $( $crate::wire::Field::look(&self.$field, &at.child($key), found); )*
                 found.extend(self.other.keys().map(|key| $crate::wire::Unknown::new(at, key, &[$($key),*])));
             }
+
+            fn schema() -> $crate::wire::Schema {
+                $crate::wire::Schema::object($crate::docs!($([$($meta)*])*))
+                    $( .field(
+                        $key,
+                        $crate::docs!($([$($field_meta)*])*),
+                        $crate::form!($type $(, $shape)?)$(.$mark())?,
+                    ) )*
+                    $( .by($by) )?
+                    $( .$way() )?
+            }
         }
 
         $crate::always!($name);
@@ -86,6 +102,10 @@ macro_rules! always {
             fn look(&self, at: &$crate::wire::Path, found: &mut ::std::vec::Vec<$crate::wire::Unknown>) {
                 $crate::wire::Wire::unknown(self, at, found);
             }
+
+            fn form() -> $crate::wire::Schema {
+                <$name as $crate::wire::Wire>::schema().bare()
+            }
         }
     };
 }
@@ -113,4 +133,25 @@ macro_rules! serde_by_value {
             }
         }
     };
+}
+
+/// What a field looks like: like its own type, or like another.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! form {
+    ($type:ty) => {
+        <$type as $crate::wire::Field>::form()
+    };
+    ($type:ty, $shape:ty) => {
+        <$shape as $crate::wire::Field>::form()
+    };
+}
+
+/// The text of doc comments among attributes.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! docs {
+    (@ doc = $text:literal) => { concat!($text, "\n") };
+    (@ $($other:tt)*) => { "" };
+    ($([$($attribute:tt)*])*) => { concat!($($crate::docs!(@ $($attribute)*)),*) };
 }

@@ -1,12 +1,12 @@
 //! Texts, numbers, truths, and JSON that is passed on as it is.
 
-use super::{Field, Path, Unknown, Wire, expected};
+use super::{Field, Path, Schema, Unknown, Wire, expected};
 use crate::fault::Fault;
-use serde_json::Value;
+use serde_json::{Number, Value, json};
 
 /// A scalar of the wire: how it is read and written, and that it is always written where it stands bare.
 macro_rules! scalar {
-    ($type:ty, $what:literal, $read:expr) => {
+    ($type:ty, $what:literal, $schema:tt, $read:expr) => {
         impl Wire for $type {
             fn read(value: Value, at: &Path, faults: &mut Vec<Fault>) -> Option<Self> {
                 let read: fn(&Value) -> Option<$type> = $read;
@@ -22,6 +22,10 @@ macro_rules! scalar {
             }
 
             fn unknown(&self, _: &Path, _: &mut Vec<Unknown>) {}
+
+            fn schema() -> Schema {
+                Schema::scalar(json!($schema))
+            }
         }
 
         impl Field for $type {
@@ -34,16 +38,54 @@ macro_rules! scalar {
             }
 
             fn look(&self, _: &Path, _: &mut Vec<Unknown>) {}
+
+            fn form() -> Schema {
+                Self::schema().bare()
+            }
         }
     };
 }
 
-scalar!(String, "a text", |value| value.as_str().map(str::to_owned));
-scalar!(bool, "true or false", |value| value.as_bool());
-scalar!(u32, "a whole number from 0 to 4294967295", |value| value.as_u64().and_then(|n| n.try_into().ok()));
-scalar!(u64, "a whole number from 0", |value| value.as_u64());
-scalar!(i64, "a whole number", |value| value.as_i64());
+scalar!(String, "a text", {"type": "string"}, |value| value.as_str().map(str::to_owned));
+scalar!(bool, "true or false", {"type": "boolean"}, |value| value.as_bool());
+scalar!(
+    u32,
+    "a whole number from 0 to 4294967295",
+    {"type": "integer", "format": "int64", "minimum": 0, "maximum": 4_294_967_295_u32},
+    |value| value.as_u64().and_then(|n| n.try_into().ok())
+);
+scalar!(
+    u64,
+    "a whole number from 0",
+    {"type": "integer", "format": "int64", "minimum": 0},
+    |value| value.as_u64()
+);
+scalar!(i64, "a whole number", {"type": "integer", "format": "int64"}, |value| value.as_i64());
 
+/// A number that need not be whole, kept as it was written.
+impl Wire for Number {
+    fn read(value: Value, at: &Path, faults: &mut Vec<Fault>) -> Option<Self> {
+        match value {
+            Value::Number(number) => Some(number),
+            other => {
+                faults.push(expected("a number", &other, at));
+                None
+            }
+        }
+    }
+
+    fn write(&self) -> Value {
+        Value::Number(self.clone())
+    }
+
+    fn unknown(&self, _: &Path, _: &mut Vec<Unknown>) {}
+
+    fn schema() -> Schema {
+        Schema::scalar(json!({"type": "number"}))
+    }
+}
+
+/// An object that is passed on as it is.
 impl Wire for Value {
     fn read(value: Value, _: &Path, _: &mut Vec<Fault>) -> Option<Self> {
         Some(value)
@@ -54,4 +96,8 @@ impl Wire for Value {
     }
 
     fn unknown(&self, _: &Path, _: &mut Vec<Unknown>) {}
+
+    fn schema() -> Schema {
+        Schema::object("")
+    }
 }

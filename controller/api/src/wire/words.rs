@@ -18,12 +18,12 @@
 #[macro_export]
 macro_rules! words {
     (
-        $(#[$meta:meta])*
+        $(#[$($meta:tt)*])*
         pub enum $name:ident {
             $( $(#[$word_meta:meta])* $word:ident = $text:literal ),* $(,)?
         }
     ) => {
-        $(#[$meta])*
+        $(#[$($meta)*])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum $name {
             $( $(#[$word_meta])* $word, )*
@@ -80,6 +80,10 @@ macro_rules! words {
             }
 
             fn unknown(&self, _: &$crate::wire::Path, _: &mut ::std::vec::Vec<$crate::wire::Unknown>) {}
+
+            fn schema() -> $crate::wire::Schema {
+                $crate::wire::Schema::words($crate::docs!($([$($meta)*])*), $name::KNOWN)
+            }
         }
 
         $crate::always!($name);

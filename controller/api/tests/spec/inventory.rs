@@ -62,6 +62,8 @@ impl Inventory {
             Kind::Plain(name) => match name.as_str() {
                 "bool" => json!(true),
                 "int" => json!(1),
+                "number" => json!(1.5),
+                "duration" => json!("5m0s"),
                 "quantity" => json!("1Gi"),
                 "objectMeta" => json!({"name": "one", "labels": {FREE: "one"}}),
                 "labelSelector" => json!({"matchLabels": {FREE: "one"}}),
@@ -76,7 +78,6 @@ impl Inventory {
                 }
                 "string"
                 | "time"
-                | "duration"
                 | "k8s.PullPolicy"
                 | "k8s.DNSPolicy"
                 | "k8s.PodQOSClass"
@@ -85,6 +86,13 @@ impl Inventory {
                 | "k8s.PersistentVolumeAccessMode" => {
                     json!("one")
                 }
+                // What an API server would miss in them stands beside what is free.
+                "k8s.TopologySpreadConstraint" => {
+                    json!({FREE: {"kept": 1}, "maxSkew": 1, "topologyKey": "a", "whenUnsatisfiable": "b"})
+                }
+                "k8s.HTTPGetAction" => json!({FREE: {"kept": 1}, "port": "web"}),
+                "k8s.TCPSocketAction" => json!({FREE: {"kept": 1}, "port": 80}),
+                "k8s.DownwardAPIVolumeFile" => json!({FREE: {"kept": 1}, "path": "labels"}),
                 free if free.starts_with("k8s.") => json!({FREE: {"kept": 1}}),
                 other => panic!("what is {other}?"),
             },

@@ -2,6 +2,8 @@
 
 use crate::inventory::{FREE, Inventory};
 use api::datavolume::DataVolume;
+use api::kubevirt::KubeVirt;
+use api::replicaset::VirtualMachineInstanceReplicaSet;
 use api::vm::VirtualMachine;
 use api::vmi::VirtualMachineInstance;
 use api::wire::{self, Wire};
@@ -31,6 +33,24 @@ fn every_field_of_a_data_volume_is_known() {
     holds::<DataVolume>(&json!({
         "spec": inventory.sample("cdi.DataVolumeSpec"),
         "status": inventory.sample("cdi.DataVolumeStatus"),
+    }));
+}
+
+#[test]
+fn every_field_of_a_replica_set_is_known() {
+    let inventory = Inventory::read();
+    holds::<VirtualMachineInstanceReplicaSet>(&json!({
+        "spec": inventory.sample("VirtualMachineInstanceReplicaSetSpec"),
+        "status": inventory.sample("VirtualMachineInstanceReplicaSetStatus"),
+    }));
+}
+
+#[test]
+fn every_field_of_an_installation_is_known() {
+    let inventory = Inventory::read();
+    holds::<KubeVirt>(&json!({
+        "spec": inventory.sample("KubeVirtSpec"),
+        "status": inventory.sample("KubeVirtStatus"),
     }));
 }
 

@@ -2,10 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+mod accepts;
 mod base;
 mod chance;
+mod crd;
 mod defaults;
 mod inventory;
 mod judged;
 mod known;
 mod messages;
+mod yaml;
