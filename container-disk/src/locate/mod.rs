@@ -20,6 +20,7 @@
 //! what is below. Links and devices are never taken for a disk, and no name may lead out of the image.
 
 mod boot;
+pub mod mounted;
 mod rules;
 pub(crate) mod scan;
 mod stream;
