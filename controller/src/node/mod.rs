@@ -1,1 +1,28 @@
-//! The agent of a node: `virt-handler`.
+//! The agent of a node: `virt-handler`, one per node, privileged, with the host's processes in sight.
+//!
+//! ```text
+//!                     API server
+//!        instances, pods │ ▲ status, events, labels of the node
+//!                        ▼ │
+//!   vmi/ ───────────────────────── one keeper per machine
+//!    │  volumes/      disks found, made, grown, given to 107          network/     (a later version)
+//!    │  pod/          a tenant's folders, walked so that nothing leads out
+//!    │  capability    what libvirt knows of this node, for each pod       labels       what the scheduler knows of it
+//!    ▼
+//!   launcher_client ──unix socket──► virt-launcher in its pod (PID 1 there)
+//! ```
+//!
+//! **Owns** everything that is done on a node as root. **May be called** by `bin/virt-handler` alone. It holds no state
+//! that it cannot see again: killed and begun anew, it finds its machines by the API server and by their sockets. It
+//! starts no QEMU and links no libvirt.
+
+pub mod args;
+pub mod capability;
+pub mod error;
+pub mod follow;
+pub mod labels;
+pub mod launcher_client;
+pub mod network;
+pub mod pod;
+pub mod vmi;
+pub mod volumes;

@@ -1,0 +1,73 @@
+//! `virt-handler`: the wiring. Everything is made here and handed on.
+
+use super::error::{Error, Result};
+use super::labels::Labeller;
+use super::vmi::apply::ApiServer;
+use super::vmi::keeper::Node;
+use super::vmi::watch;
+use clap::Parser;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// How long the last word to the API server may take.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// The agent of a node: it makes ready what machines need there, and tells how it is with them
+#[derive(Debug, Parser)]
+#[command(name = "virt-handler", version)]
+pub struct Args {
+    /// The node's name
+    #[arg(long, env = "NODE_NAME", value_name = "NAME")]
+    pub node_name: String,
+    /// Where the kubelet keeps its pods
+    #[arg(long, default_value = "/var/lib/kubelet/pods", value_name = "DIR")]
+    pub pods: PathBuf,
+    /// Where `virt-launcher node-info` left what it found out
+    #[arg(long, default_value = "/var/lib/kubevirt-node-labeller", value_name = "DIR")]
+    pub findings: PathBuf,
+    /// A kubeconfig; else the pod's service account, or the user's
+    #[arg(long, env = "KUBECONFIG", value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+}
+
+/// Runs until a signal ends it. Machines run on without it.
+pub async fn run(args: Args) -> Result<()> {
+    let client = client(&args).await?;
+    let cluster = ApiServer::new(client.clone(), &args.node_name);
+    let labeller =
+        Labeller { client: client.clone(), node: args.node_name.clone(), findings: args.findings.clone() };
+    let node = Arc::new(Node { cluster, pods: args.pods, findings: args.findings });
+    let ends = |kind| signal(kind).map_err(|e| Error::io("cannot wait for signals", e));
+    let (mut term, mut interrupt) = (ends(SignalKind::terminate())?, ends(SignalKind::interrupt())?);
+    tracing::info!("looking after the machines of {}", args.node_name);
+    tokio::select! {
+        () = watch::run(client, &args.node_name, node) => {}
+        () = labeller.run() => {}
+        _ = term.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    // No machine comes here until the next agent is there.
+    match tokio::time::timeout(LAST_WORDS, labeller.write(false)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(e)) => tracing::warn!("{}", e.chain()),
+        Err(_) => tracing::warn!("the API server did not take the node's last label within {LAST_WORDS:?}"),
+    }
+    Ok(())
+}
+
+async fn client(args: &Args) -> Result<kube::Client> {
+    let cannot = || Error::failed("cannot tell how to reach the API server");
+    let config = match &args.kubeconfig {
+        Some(path) => {
+            let file = kube::config::Kubeconfig::read_from(path).map_err(|e| cannot().because(e))?;
+            kube::Config::from_custom_kubeconfig(file, &Default::default())
+                .await
+                .map_err(|e| cannot().because(e))?
+        }
+        None => kube::Config::infer().await.map_err(|e| cannot().because(e))?,
+    };
+    kube::Client::try_from(config)
+        .map_err(|e| Error::failed("cannot make a client of the API server").because(e))
+}

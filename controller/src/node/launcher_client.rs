@@ -1,0 +1,237 @@
+//! Speaks with one launcher: HTTP/1.1 on its unix socket, types of `api::launcher`.
+//!
+//! ```text
+//!  Door ──open──► a connection, to whoever listens in the pod's folder (and who that is: a process)
+//!    │
+//!    ├─ info, state, sync, request, guest_info   one connection a question, each within a time
+//!    └─ watch ─► States: State, State, …         one connection that stays; its end is the launcher's, or ours to repeat
+//! ```
+//!
+//! It has a twin, `src/vm/client.rs` of `coracle`: that one blocks, opens consoles and shows pictures for one person;
+//! this one waits for a hundred machines on two threads, and is not let near a library of the command's (`coracle` may use
+//! `controller`, never the other way). What they share are the types.
+//!
+//! The launcher is a tenant's: what it sends is bounded, and it is given a time for all of it.
+
+use super::error::{Error, Kind, Result};
+use api::launcher::{Answer, GuestInfo, Info, Refusal, Request, State, Sync};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::{Method, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+
+/// How long an ordinary answer may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long the answer to a new machine may take.
+const SYNC: Duration = Duration::from_secs(60);
+/// The largest answer, and the longest line of a state.
+const LARGEST: usize = 4 << 20;
+
+/// Where a launcher listens.
+pub trait Door: Send + std::marker::Sync {
+    /// A connection to it, and the process that listens. Does not block for long: it is a unix socket.
+    fn open(&self) -> Result<(UnixStream, u32)>;
+}
+
+/// One launcher.
+#[derive(Clone)]
+pub struct Client {
+    name: Arc<str>,
+    door: Arc<dyn Door>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the launcher of {}", self.name)
+    }
+}
+
+impl Client {
+    /// The launcher of the machine `name`.
+    pub fn new(name: &str, door: Arc<dyn Door>) -> Client {
+        Client { name: name.into(), door }
+    }
+
+    /// Who it is.
+    pub async fn info(&self) -> Result<Info> {
+        self.ask::<Info>(Method::GET, "/v1/info", None, PATIENCE).await
+    }
+
+    /// Tells it what should run. It refuses a generation that is older than one it has.
+    pub async fn sync(&self, sync: &Sync) -> Result<Answer> {
+        self.ask(Method::PUT, "/v1/vm", Some(json(sync)?), SYNC).await
+    }
+
+    /// Asks for something.
+    pub async fn request(&self, request: &Request) -> Result<Answer> {
+        self.ask(Method::POST, "/v1/requests", Some(json(request)?), PATIENCE).await
+    }
+
+    /// What the guest's agent says.
+    pub async fn guest_info(&self) -> Result<GuestInfo> {
+        self.ask(Method::GET, "/v1/guest/info", None, PATIENCE).await
+    }
+
+    /// The states of the machine: the one that it has, and each that comes. Also tells which process listens.
+    pub async fn watch(&self) -> Result<(States, u32)> {
+        let path = "/v1/state?watch";
+        let (answer, connection, process) = self.exchange(Method::GET, path, None, PATIENCE).await?;
+        if answer.status() != StatusCode::OK {
+            return Err(self.refused(path, answer).await);
+        }
+        let name = self.name.clone();
+        Ok((States { name, body: answer.into_body(), rest: Vec::new(), _connection: connection }, process))
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Bytes>,
+        patience: Duration,
+    ) -> Result<T> {
+        let whole = async {
+            let (answer, _connection, _) = self.exchange(method, path, body, patience).await?;
+            if !answer.status().is_success() {
+                return Err(self.refused(path, answer).await);
+            }
+            let bytes = self.whole(path, answer.into_body()).await?;
+            serde_json::from_slice(&bytes).map_err(|e| {
+                let what = format!(
+                    "{self:?} answers {path} in words that are not known here; it may be of another version"
+                );
+                Error::failed(what).because(e)
+            })
+        };
+        timeout(patience, whole).await.map_err(|_| self.late(path, patience))?
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Bytes>,
+        patience: Duration,
+    ) -> Result<(Response<Incoming>, Connection, u32)> {
+        let broken = |e: hyper::Error| Error::failed(format!("{self:?} broke off at {path}")).because(e);
+        let whole = async {
+            let (stream, process) = self.door.open()?;
+            let cannot = |e| Error::io(format!("cannot use the socket of {self:?}"), e);
+            stream.set_nonblocking(true).map_err(cannot)?;
+            let stream = tokio::net::UnixStream::from_std(stream).map_err(cannot)?;
+            let (mut sender, driver) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+            // How the connection ends is told by the answer, or by its body.
+            let connection = Connection(tokio::spawn(async move { drop(driver.await) }).abort_handle());
+            let request = hyper::Request::builder()
+                .method(method)
+                .uri(path)
+                .header(hyper::header::HOST, "launcher")
+                .header(hyper::header::CONTENT_TYPE, "application/json")
+                .body(Full::new(body.unwrap_or_default()))
+                .map_err(|e| Error::failed(format!("cannot ask for {path}")).because(e))?;
+            Ok((sender.send_request(request).await.map_err(broken)?, connection, process))
+        };
+        timeout(patience, whole).await.map_err(|_| self.late(path, patience))?
+    }
+
+    async fn whole(&self, path: &str, mut body: Incoming) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame =
+                frame.map_err(|e| Error::failed(format!("{self:?} broke off at {path}")).because(e))?;
+            bytes.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
+            if bytes.len() > LARGEST {
+                return Err(Error::refused(format!(
+                    "{self:?} answers {path} with more than {LARGEST} bytes"
+                )));
+            }
+        }
+        Ok(bytes)
+    }
+
+    async fn refused(&self, path: &str, answer: Response<Incoming>) -> Error {
+        let status = answer.status();
+        let kind = match status {
+            StatusCode::NOT_FOUND => Kind::NotFound,
+            StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => Kind::Refused,
+            _ => Kind::Failed,
+        };
+        let said = timeout(PATIENCE, self.whole(path, answer.into_body())).await;
+        let refusal = said.ok().and_then(Result::ok).and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let Some(Refusal { error, faults, hint }) = refusal else {
+            return Error::new(kind, format!("{self:?} answers {path} with {status}"));
+        };
+        let mut what = error;
+        if faults.len() > 1 {
+            what = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        }
+        if let Some(hint) = hint {
+            what = format!("{what} ({hint})");
+        }
+        Error::new(kind, what)
+    }
+
+    fn late(&self, path: &str, patience: Duration) -> Error {
+        Error::failed(format!("{self:?} did not answer {path} within {} s", patience.as_secs()))
+    }
+}
+
+/// The states of a machine, as they come.
+pub struct States {
+    name: Arc<str>,
+    body: Incoming,
+    /// What was read behind the last line.
+    rest: Vec<u8>,
+    _connection: Connection,
+}
+
+impl States {
+    /// The next one; `None` when the launcher says no more. May be dropped between, nothing is lost.
+    pub async fn next(&mut self) -> Result<Option<State>> {
+        loop {
+            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).collect();
+                let what = || format!("the launcher of {} tells a state that is none", self.name);
+                return serde_json::from_slice(&line).map(Some).map_err(|e| Error::failed(what()).because(e));
+            }
+            if self.rest.len() > LARGEST {
+                return Err(Error::refused(format!(
+                    "the launcher of {} tells a state without an end",
+                    self.name
+                )));
+            }
+            match self.body.frame().await {
+                Some(Ok(frame)) => self.rest.extend_from_slice(frame.data_ref().map_or(&[], |data| data)),
+                // A launcher that was killed breaks off; that is an end like another.
+                Some(Err(_)) | None => return Ok(None),
+            }
+        }
+    }
+}
+
+/// A connection, which ends with this value.
+struct Connection(AbortHandle);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn json(what: &impl Serialize) -> Result<Bytes> {
+    let text = serde_json::to_vec(what).map_err(|e| Error::failed("cannot write JSON").because(e))?;
+    Ok(text.into())
+}
+
+#[cfg(test)]
+#[path = "launcher_client_tests.rs"]
+mod tests;

@@ -1,0 +1,82 @@
+use super::*;
+use serde_json::json;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixListener;
+
+/// A launcher that answers each connection with the next of these bytes, and closes.
+struct Fake(tempfile::TempDir);
+
+impl Door for Fake {
+    fn open(&self) -> Result<(UnixStream, u32)> {
+        let stream = UnixStream::connect(self.0.path().join("s"));
+        Ok((stream.map_err(|e| Error::io("cannot connect", e))?, 7))
+    }
+}
+
+fn fake(answers: Vec<Vec<u8>>) -> Client {
+    let place = tempfile::tempdir().unwrap();
+    let listener = UnixListener::bind(place.path().join("s")).unwrap();
+    std::thread::spawn(move || {
+        for answer in answers {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut head = [0; 4096];
+            let _ = stream.read(&mut head).unwrap();
+            // Whoever has read enough hangs up.
+            drop(stream.write_all(&answer));
+        }
+    });
+    Client::new("test/a", Arc::new(Fake(place)))
+}
+
+fn http(status: &str, body: &str) -> Vec<u8> {
+    format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_in_its_own_words() {
+    let refusal = json!({"error": "the machine has 2 faults", "hint": "mend them", "faults": [
+        {"reason": "FieldValueInvalid", "message": "one", "field": "spec.a"},
+        {"reason": "FieldValueInvalid", "message": "two", "field": "spec.b"}
+    ]});
+    let client = fake(vec![http("422 Unprocessable Entity", &refusal.to_string()), http("500 x", "no JSON")]);
+    let said = client.request(&Request::Pause).await.unwrap_err();
+    assert_eq!(said.kind(), Kind::Refused);
+    assert!(said.to_string().contains("one") && said.to_string().contains("two"), "{said}");
+    let said = client.info().await.unwrap_err().to_string();
+    assert!(said.contains("the launcher of test/a answers /v1/info with 500"), "{said}");
+}
+
+#[tokio::test]
+async fn states_come_one_by_one_and_end_with_the_launcher() {
+    let state = |number: u64| {
+        json!({"number": number, "generation": 1, "life": "Running", "since": "x", "agent": false})
+            .to_string()
+    };
+    let (one, two) = (state(1), state(2));
+    let (half, rest) = two.split_at(9);
+    let mut answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+    for piece in [format!("{one}\n{half}"), format!("{rest}\n")] {
+        answer.extend(format!("{:x}\r\n{piece}\r\n", piece.len()).into_bytes());
+    }
+    let client = fake(vec![answer]);
+    let (mut states, process) = client.watch().await.unwrap();
+    assert_eq!(process, 7);
+    assert_eq!(states.next().await.unwrap().unwrap().number, 1);
+    assert_eq!(states.next().await.unwrap().unwrap().number, 2);
+    assert_eq!(states.next().await.unwrap(), None, "it broke off: an end");
+}
+
+#[tokio::test]
+async fn what_a_launcher_sends_is_bounded() {
+    let huge = vec![b'x'; LARGEST + (1 << 20)];
+    let mut whole = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", huge.len()).into_bytes();
+    whole.extend(&huge);
+    let mut line = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n".to_vec();
+    line.extend(&huge);
+    let client = fake(vec![whole, line, http("200 OK", "{}")]);
+    assert_eq!(client.info().await.unwrap_err().kind(), Kind::Refused);
+    let (mut states, _) = client.watch().await.unwrap();
+    assert_eq!(states.next().await.unwrap_err().kind(), Kind::Refused);
+    drop(states);
+    assert!(client.info().await.unwrap_err().to_string().contains("another version"));
+}

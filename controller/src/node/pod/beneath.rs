@@ -1,0 +1,301 @@
+//! Folders of tenants, walked so that nothing in them leads anywhere else.
+//!
+//! ```text
+//!  Folder::open("/var/lib/kubelet/pods/UID")   ours, trusted: links of the host's own are followed
+//!     └─ .folder("volumes/…/sockets")          openat2(BENEATH, NO_SYMLINKS, NO_MAGICLINKS): refuses every link,
+//!           └─ .file("disk.img")               every `..` that leaves, every absolute path
+//!  Folder::root_of(PID)                        a container's own root; mounts in it are followed, `within` keeps inside
+//! ```
+//!
+//! The node agent is root; whoever fills a pod's folder is not, and may change it between two of our steps. Everything is
+//! therefore done on what was opened, never twice by name.
+
+use crate::node::error::{Error, Kind, Result};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Uid, chownat, fchown, fstat,
+    mkdirat, openat, openat2, renameat, renameat_with, statat, unlinkat,
+};
+use rustix::io::Errno;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+/// The user and group that launchers have in their pods.
+pub const LAUNCHER: u32 = 107;
+
+const BENEATH: ResolveFlags =
+    ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+
+/// An open folder, and how errors call it.
+#[derive(Debug)]
+pub struct Folder {
+    fd: OwnedFd,
+    shown: PathBuf,
+}
+
+/// Something in a folder, held but not opened.
+#[derive(Debug)]
+pub struct Held {
+    fd: OwnedFd,
+    stat: Stat,
+    shown: PathBuf,
+}
+
+/// Something in a folder, looked at.
+pub struct Look(Stat);
+
+impl Folder {
+    /// A folder of the host's own.
+    pub fn open(path: &Path) -> Result<Folder> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = openat(CWD, path, flags, Mode::empty())
+            .map_err(|e| Error::io(format!("cannot open the folder {}", path.display()), e))?;
+        Ok(Folder { fd, shown: path.to_owned() })
+    }
+
+    /// The root that a process sees. It stays this process's: a number that is used again does not lead here.
+    pub fn root_of(process: u32) -> Result<Folder> {
+        Folder::open(&PathBuf::from(format!("/proc/{process}/root")))
+    }
+
+    /// A folder in it; no link on the way is followed.
+    pub fn folder(&self, path: &str) -> Result<Folder> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        Ok(Folder { fd: self.walk(path, flags, BENEATH)?, shown: self.shown.join(path) })
+    }
+
+    /// A folder by the absolute name that it has for whoever lives here. Links are followed as they are there
+    /// (`/var/run`), and cannot lead out. For mount points, which a tenant can neither make nor move.
+    pub fn within(&self, path: &str) -> Result<Folder> {
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        let fd = self.walk(path, OFlags::PATH | OFlags::DIRECTORY, resolve)?;
+        Ok(Folder { fd, shown: self.shown.join(path.trim_start_matches('/')) })
+    }
+
+    /// What has this name, whatever it is; a link is refused.
+    pub fn held(&self, path: &str) -> Result<Held> {
+        let fd = self.walk(path, OFlags::PATH | OFlags::NOFOLLOW, BENEATH)?;
+        let shown = self.shown.join(path);
+        let stat = fstat(&fd).map_err(|e| Error::io(format!("cannot look at {}", shown.display()), e))?;
+        // A link can be held without being followed; nobody here wants one.
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
+            return Err(self.cannot(path, Errno::LOOP));
+        }
+        Ok(Held { fd, stat, shown })
+    }
+
+    /// The regular file of this name, for reading.
+    pub fn read(&self, path: &str) -> Result<File> {
+        self.regular(path, OFlags::RDONLY | OFlags::NONBLOCK)
+    }
+
+    /// The regular file of this name, for reading and writing.
+    pub fn write(&self, path: &str) -> Result<File> {
+        self.regular(path, OFlags::RDWR | OFlags::NONBLOCK)
+    }
+
+    /// A new file, which must not be there yet. It is the launcher's.
+    pub fn create(&self, path: &str) -> Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP;
+        let fd =
+            retried(|| openat2(&self.fd, path, flags, mode, BENEATH)).map_err(|e| self.cannot(path, e))?;
+        give(fd.as_fd()).map_err(|e| self.cannot(path, e))?;
+        Ok(fd.into())
+    }
+
+    /// A folder that is made where it is missing. It is the launcher's.
+    pub fn made(&self, path: &str) -> Result<Folder> {
+        let mut here = self.folder(".")?;
+        for part in path.split('/').filter(|part| !part.is_empty()) {
+            match mkdirat(&here.fd, part, Mode::RWXU | Mode::RGRP | Mode::XGRP) {
+                Ok(()) => {
+                    let new = here.held(part)?;
+                    if new.kind() != FileType::Directory {
+                        return Err(here.cannot(part, Errno::NOTDIR));
+                    }
+                    new.give()?;
+                }
+                Err(Errno::EXIST) => {}
+                Err(e) => {
+                    return Err(Error::io(format!("cannot make {}", here.shown.join(part).display()), e));
+                }
+            }
+            here = here.folder(part)?;
+        }
+        Ok(here)
+    }
+
+    /// The names in it that are not `.` or `..`; at most `most`.
+    pub fn names(&self, most: usize) -> Result<Vec<String>> {
+        let cannot = |e: Errno| Error::io(format!("cannot list {}", self.shown.display()), e);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = openat(&self.fd, ".", flags, Mode::empty()).map_err(cannot)?;
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::new(fd).map_err(cannot)? {
+            let entry = entry.map_err(cannot)?;
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                continue;
+            }
+            let name = std::str::from_utf8(name).map_err(|_| {
+                Error::refused(format!("{} has a name that is not UTF-8", self.shown.display()))
+            })?;
+            if names.len() == most {
+                return Err(Error::refused(format!("{} holds more than {most} files", self.shown.display())));
+            }
+            names.push(name.to_owned());
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// What has this name directly in it; a link is looked at as one, never followed.
+    pub fn look(&self, name: &str) -> Result<Look> {
+        single(name, self)?;
+        let stat = statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| self.cannot(name, e))?;
+        Ok(Look(stat))
+    }
+
+    /// Removes a file directly in it, if it is there.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        single(name, self)?;
+        match unlinkat(&self.fd, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(e) => Err(Error::io(format!("cannot remove {}", self.shown.join(name).display()), e)),
+        }
+    }
+
+    /// Gives a file directly in it another name, which nothing may have yet.
+    pub fn rename(&self, from: &str, to: &str) -> Result<()> {
+        single(from, self)?;
+        single(to, self)?;
+        // Not every file system can refuse to replace; what was looked at a moment ago is then taken for the truth.
+        match renameat_with(&self.fd, from, &self.fd, to, RenameFlags::NOREPLACE) {
+            Err(Errno::INVAL) => renameat(&self.fd, from, &self.fd, to),
+            done => done,
+        }
+        .map_err(|e| Error::io(format!("cannot make {}", self.shown.join(to).display()), e))
+    }
+
+    /// Bytes that an ordinary user may still write here, and bytes of one block.
+    pub fn room(&self) -> Result<u64> {
+        let found = rustix::fs::fstatvfs(&self.fd)
+            .map_err(|e| Error::io(format!("cannot see how much room {} has", self.shown.display()), e))?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    }
+
+    /// How errors call it.
+    pub fn shown(&self) -> &Path {
+        &self.shown
+    }
+
+    fn regular(&self, path: &str, flags: OFlags) -> Result<File> {
+        let fd = self.walk(path, flags | OFlags::NOFOLLOW | OFlags::NOCTTY, BENEATH)?;
+        let stat = fstat(&fd).map_err(|e| self.cannot(path, e))?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok(fd.into()),
+            _ => Err(Error::refused(format!("{} is no regular file", self.shown.join(path).display()))),
+        }
+    }
+
+    fn walk(&self, path: &str, flags: OFlags, resolve: ResolveFlags) -> Result<OwnedFd> {
+        retried(|| openat2(&self.fd, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve))
+            .map_err(|e| self.cannot(path, e))
+    }
+
+    fn cannot(&self, path: &str, e: Errno) -> Error {
+        let shown = self.shown.join(path.trim_start_matches('/'));
+        let shown = shown.display();
+        match e {
+            Errno::LOOP => {
+                Error::refused(format!("{shown} is a link, or lies behind one; links are not followed"))
+            }
+            Errno::XDEV => Error::refused(format!("{shown} leads out of its folder")),
+            Errno::NOTDIR => Error::refused(format!("{shown} lies behind something that is no folder")),
+            Errno::EXIST => Error::new(Kind::Failed, format!("{shown} is there already")),
+            e => Error::io(format!("cannot open {shown}"), e),
+        }
+    }
+}
+
+impl Look {
+    /// What it is.
+    pub fn kind(&self) -> FileType {
+        FileType::from_raw_mode(self.0.st_mode)
+    }
+
+    /// How many bytes it has.
+    pub fn size(&self) -> u64 {
+        u64::try_from(self.0.st_size).unwrap_or_default()
+    }
+}
+
+impl Held {
+    /// What it is.
+    pub fn kind(&self) -> FileType {
+        FileType::from_raw_mode(self.stat.st_mode)
+    }
+
+    /// Makes it the launcher's, unless it is.
+    pub fn give(&self) -> Result<()> {
+        let flags = AtFlags::EMPTY_PATH;
+        let (uid, gid) = (Uid::from_raw(LAUNCHER), Gid::from_raw(LAUNCHER));
+        if self.stat.st_uid == LAUNCHER && self.stat.st_gid == LAUNCHER {
+            return Ok(());
+        }
+        chownat(&self.fd, "", Some(uid), Some(gid), flags)
+            .map_err(|e| Error::io(format!("cannot make {} the launcher's", self.shown.display()), e))
+    }
+
+    /// A connection to the socket that it is, and the process that listens.
+    pub fn connect(&self) -> Result<(UnixStream, u32)> {
+        let shown = self.shown.display();
+        if self.kind() != FileType::Socket {
+            return Err(Error::refused(format!("{shown} is no socket")));
+        }
+        // By what is held: a name could lead elsewhere by now, and be too long for a socket besides.
+        let by_fd = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
+        let stream = UnixStream::connect(by_fd).map_err(|e| match e.kind() {
+            std::io::ErrorKind::ConnectionRefused => {
+                Error::new(Kind::NotFound, format!("nobody listens on {shown} any more"))
+            }
+            _ => Error::io(format!("cannot connect to {shown}"), e),
+        })?;
+        let peer = rustix::net::sockopt::socket_peercred(&stream)
+            .map_err(|e| Error::io(format!("cannot see who listens on {shown}"), e))?;
+        let process = u32::try_from(peer.pid.as_raw_nonzero().get()).unwrap_or_default();
+        Ok((stream, process))
+    }
+}
+
+/// A name directly in a folder.
+fn single(name: &str, folder: &Folder) -> Result<()> {
+    match name {
+        "" | "." | ".." => {}
+        name if name.contains('/') => {}
+        _ => return Ok(()),
+    }
+    Err(Error::refused(format!("{name:?} is no name of a file in {}", folder.shown.display())))
+}
+
+/// Makes a file the launcher's.
+pub fn give(file: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    fchown(file, Some(Uid::from_raw(LAUNCHER)), Some(Gid::from_raw(LAUNCHER)))
+}
+
+/// The kernel gives up when something was renamed meanwhile, anywhere; it is asked again, not for ever.
+fn retried(mut open: impl FnMut() -> rustix::io::Result<OwnedFd>) -> rustix::io::Result<OwnedFd> {
+    let mut tries = 0;
+    loop {
+        match open() {
+            Err(Errno::AGAIN) if tries < 100 => tries += 1,
+            done => return done,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "beneath_tests.rs"]
+mod tests;

@@ -1,0 +1,230 @@
+use super::*;
+use api::launcher::START_FAILED;
+use serde_json::{Value, json};
+
+const UUID: &str = "5d307ca9-b3ef-428c-8861-06e72d69f223";
+
+fn vmi(phase: &str, more: Value) -> VirtualMachineInstance {
+    let mut object = json!({
+        "metadata": {"name": "a", "namespace": "test", "resourceVersion": "7", "generation": 1},
+        "spec": {
+            "domain": {"memory": {"guest": "128Mi"}, "firmware": {"uuid": UUID}, "devices": {"disks": [{"name": "data", "disk": {}}]}},
+            "volumes": [{"name": "data", "emptyDisk": {"capacity": "1Gi"}}]
+        },
+        "status": {"phase": phase, "runtimeUser": 107, "conditions": [{"type": "Ready", "status": "False"}]}
+    });
+    if let (Value::Object(metadata), Value::Object(more)) = (&mut object["metadata"], more) {
+        metadata.extend(more);
+    }
+    api::wire::read(object).unwrap()
+}
+
+fn state(life: Life) -> State {
+    State {
+        number: 3,
+        generation: 1,
+        life,
+        reason: None,
+        message: None,
+        since: "2026-11-21T10:00:00Z".into(),
+        doing: None,
+        qemu_pid: None,
+        agent: false,
+        targets: [("data".to_owned(), "vda".to_owned())].into(),
+        phases: Vec::new(),
+    }
+}
+
+fn speaks(life: Life) -> Launcher {
+    Launcher::Speaks(Box::new(state(life)))
+}
+
+fn now() -> Now {
+    Now { text: "2026-11-21T10:00:40Z".into(), seconds: status::seconds("2026-11-21T10:00:40Z").unwrap() }
+}
+
+fn seen<'a>(vmi: &'a VirtualMachineInstance, launcher: &'a Launcher) -> Seen<'a> {
+    Seen { vmi, launcher, guest: None, trouble: None, told: false, emulated: true }
+}
+
+fn phase(plan: &Plan) -> Option<Phase> {
+    plan.status.as_ref()?.phase.clone()
+}
+
+fn condition(plan: &Plan, kind: &str) -> Option<(String, Option<String>, Option<String>)> {
+    let conditions = &plan.status.as_ref()?.conditions;
+    let found = conditions.iter().find(|condition| condition.r#type.as_str() == kind)?;
+    Some((found.status.clone(), found.reason.clone(), found.message.clone()))
+}
+
+/// Deciding again on what was decided gives nothing.
+fn is_settled(vmi: &VirtualMachineInstance, launcher: &Launcher, plan: &Plan) {
+    let mut after = vmi.clone();
+    if let Some(status) = &plan.status {
+        after.status = Some((**status).clone());
+    }
+    let again = decide(&Seen { told: true, ..seen(&after, launcher) }, &now());
+    assert_eq!(Plan { request: None, events: Vec::new(), ..again }, Plan::default());
+}
+
+#[test]
+fn a_machine_is_handed_over_once_its_launcher_listens() {
+    let vmi = vmi("Scheduled", json!({}));
+    assert_eq!(decide(&seen(&vmi, &Launcher::NotYet), &now()), Plan::default());
+    let empty = speaks(Life::Empty);
+    let plan = decide(&seen(&vmi, &empty), &now());
+    assert_eq!(plan, Plan { begin: true, ..Plan::default() });
+    assert_eq!(decide(&Seen { told: true, ..seen(&vmi, &empty) }, &now()), Plan::default());
+}
+
+#[test]
+fn a_phase_that_is_not_ours_is_let_be() {
+    for phase in ["", "Pending", "Scheduling", "Succeeded", "Failed", "Unknown", "WaitingForSync"] {
+        let vmi = vmi(phase, json!({}));
+        for launcher in [Launcher::NotYet, speaks(Life::Empty), speaks(Life::Running), speaks(Life::Failed)] {
+            assert_eq!(decide(&seen(&vmi, &launcher), &now()), Plan::default(), "{phase}");
+        }
+    }
+}
+
+#[test]
+fn each_life_is_a_phase_and_phases_go_forward_only() {
+    for (before, life, after) in [
+        ("Scheduled", Life::Preparing, "Scheduled"),
+        ("Scheduled", Life::Running, "Running"),
+        ("Scheduled", Life::Failed, "Failed"),
+        ("Running", Life::Paused, "Running"),
+        ("Running", Life::Stopping, "Running"),
+        ("Running", Life::Preparing, "Running"),
+        ("Running", Life::Succeeded, "Succeeded"),
+        ("Running", Life::Failed, "Failed"),
+    ] {
+        let (vmi, launcher) = (vmi(before, json!({})), speaks(life));
+        let plan = decide(&seen(&vmi, &launcher), &now());
+        let phase = phase(&plan).unwrap_or_else(|| vmi.status.clone().unwrap().phase.unwrap());
+        assert_eq!(phase.as_str(), after, "{before}, {life:?}");
+        is_settled(&vmi, &launcher, &plan);
+    }
+}
+
+#[test]
+fn a_machine_that_runs_is_told_with_all_that_is_ours() {
+    let (vmi, launcher) = (vmi("Scheduled", json!({})), speaks(Life::Running));
+    let plan = decide(&seen(&vmi, &launcher), &now());
+    let status = api::wire::Wire::write(&**plan.status.as_ref().unwrap());
+    assert_eq!(
+        status,
+        json!({
+            "phase": "Running", "runtimeUser": 107,
+            "phaseTransitionTimestamps": [
+                {"phase": "Running", "phaseTransitionTimestamp": "2026-11-21T10:00:40Z"}
+            ],
+            "conditions": [
+                {"type": "Ready", "status": "False"},
+                {"type": "LiveMigratable", "status": "False", "reason": "NotMigratable",
+                 "message": "live migration is not supported by this version",
+                 "lastTransitionTime": "2026-11-21T10:00:40Z"},
+                {"type": "SoftwareEmulation", "status": "True", "reason": "NoKvm",
+                 "message": "the guest's processors are emulated: this is slow",
+                 "lastTransitionTime": "2026-11-21T10:00:40Z"}
+            ],
+            "volumeStatus": [{"name": "data", "target": "vda"}],
+            "memory": {"guestAtBoot": "128Mi", "guestCurrent": "128Mi", "guestRequested": "128Mi"}
+        })
+    );
+    assert_eq!(plan.events, [Event::normal("Started", "VirtualMachineInstance started.")]);
+}
+
+#[test]
+fn a_deletion_asks_for_the_end_with_what_is_left_of_the_grace_period() {
+    let deleted = |life| {
+        let vmi = vmi("Running", json!({"deletionTimestamp": "2026-11-21T10:00:30Z"}));
+        decide(&seen(&vmi, &speaks(life)), &now()).request
+    };
+    assert_eq!(deleted(Life::Running), Some(Request::Shutdown { grace: Some(20) }));
+    assert_eq!(deleted(Life::Paused), Some(Request::Shutdown { grace: Some(20) }));
+    for life in [Life::Stopping, Life::Succeeded, Life::Failed] {
+        assert_eq!(deleted(life), None, "{life:?}");
+    }
+    let vmi = vmi("Scheduled", json!({"deletionTimestamp": "2026-11-21T10:00:30Z"}));
+    let plan = decide(&seen(&vmi, &speaks(Life::Empty)), &now());
+    assert_eq!((phase(&plan), plan.begin), (Some(Phase::Failed), false));
+}
+
+#[test]
+fn a_launcher_that_is_gone_is_judged_by_its_last_words() {
+    for (last, after, said) in [
+        (None, Phase::Failed, "the launcher ended while its machine was there: OOMKilled, exit code 137"),
+        (Some(Life::Running), Phase::Failed, "the launcher ended"),
+        (Some(Life::Succeeded), Phase::Succeeded, ""),
+        (Some(Life::Failed), Phase::Failed, "QEMU ended by itself"),
+    ] {
+        let vmi = vmi("Running", json!({}));
+        let last = last.map(|life| {
+            let message = (life == Life::Failed).then(|| "QEMU ended by itself".to_owned());
+            Box::new(State { message, ..state(life) })
+        });
+        let gone = Launcher::Gone { last, why: Some("OOMKilled, exit code 137".into()) };
+        let plan = decide(&seen(&vmi, &gone), &now());
+        assert_eq!(phase(&plan), Some(after));
+        let message =
+            condition(&plan, "Synchronized").and_then(|(_, _, message)| message).unwrap_or_default();
+        assert!(message.contains(said), "{message}");
+    }
+}
+
+#[test]
+fn a_machine_that_cannot_begin_says_why() {
+    let (vmi, empty) = (vmi("Scheduled", json!({})), speaks(Life::Empty));
+    let trouble = |hopeless| Trouble { message: "the claim a has no disk".into(), hopeless };
+    let (later, never) = (trouble(false), trouble(true));
+    let plan = decide(&Seen { trouble: Some(&later), told: true, ..seen(&vmi, &empty) }, &now());
+    assert_eq!(phase(&plan), Some(Phase::Scheduled));
+    assert_eq!(condition(&plan, "Synchronized").unwrap().2.unwrap(), "the claim a has no disk");
+    assert_eq!(plan.events, [Event::warning("SyncFailed", "the claim a has no disk")]);
+
+    let plan = decide(&Seen { trouble: Some(&never), ..seen(&vmi, &empty) }, &now());
+    assert_eq!(phase(&plan), Some(Phase::Failed));
+    assert_eq!(condition(&plan, "Synchronized").unwrap().2.unwrap(), "the claim a has no disk");
+
+    let failed = State {
+        message: Some("no such disk".into()),
+        reason: Some(START_FAILED.into()),
+        ..state(Life::Failed)
+    };
+    let plan = decide(&seen(&vmi, &Launcher::Speaks(Box::new(failed))), &now());
+    assert_eq!(condition(&plan, "Synchronized").unwrap().2.unwrap(), "no such disk");
+}
+
+#[test]
+fn a_pause_comes_and_goes_and_the_agent_too() {
+    let vmi = vmi("Running", json!({}));
+    let paused =
+        State { reason: Some("PausedIOError".into()), message: Some("full".into()), ..state(Life::Paused) };
+    let paused = Launcher::Speaks(Box::new(paused));
+    let plan = decide(&seen(&vmi, &paused), &now());
+    assert_eq!(
+        condition(&plan, "Paused").unwrap(),
+        ("True".into(), Some("PausedIOError".into()), Some("full".into()))
+    );
+    let mut after = vmi.clone();
+    after.status = plan.status.map(|status| *status);
+    let agent = Launcher::Speaks(Box::new(State { agent: true, ..state(Life::Running) }));
+    let info: GuestInfo = serde_json::from_value(json!({
+        "os": {"id": "debian", "pretty-name": "Debian"},
+        "interfaces": [{"name": "lo", "ips": ["127.0.0.1"]}, {"name": "eth0", "mac": "52:54:00:00:00:01", "ips": ["10.0.2.2"]}]
+    }))
+    .unwrap();
+    let plan = decide(&Seen { guest: Some(&info), ..seen(&after, &agent) }, &now());
+    assert_eq!(condition(&plan, "Paused"), None);
+    assert_eq!(condition(&plan, "AgentConnected").unwrap().0, "True");
+    let status = plan.status.unwrap();
+    assert_eq!(status.guest_os_info.as_ref().unwrap().pretty_name.as_deref(), Some("Debian"));
+    assert_eq!(status.interfaces.len(), 1);
+    assert_eq!(status.interfaces[0].ip_address.as_deref(), Some("10.0.2.2"));
+    after.status = Some(*status);
+    let again = decide(&Seen { guest: Some(&info), ..seen(&after, &agent) }, &now());
+    assert_eq!(again, Plan::default());
+    let plan = decide(&seen(&after, &speaks(Life::Running)), &now());
+    assert_eq!(plan.status.unwrap().interfaces, []);
+}

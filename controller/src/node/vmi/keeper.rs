@@ -1,0 +1,427 @@
+//! Looks after one machine: one task, from the hand-over to the end.
+//!
+//! ```text
+//!  select ◄─┬─ the instance or its pod changed            ┐
+//!           ├─ the launcher told a state, or broke off    ├─► decide ─► status, events, launcher ─► again, until
+//!           ├─ the guest's agent is asked again           │            there is nothing to do
+//!           └─ what failed is tried again                 ┘
+//! ```
+//!
+//! What it holds besides a connection is a memory of what failed; both may be lost.
+
+use super::apply::{self, Cluster};
+use super::decide::{Event, Launcher, Plan, Seen, Trouble, decide};
+use super::patch::patch;
+use super::watch::now;
+use crate::node::capability;
+use crate::node::error::{Error, Kind, Result};
+use crate::node::launcher_client::{Client, States};
+use crate::node::network;
+use crate::node::pod::layout::COMPUTE;
+use crate::node::pod::{Folder, Layout, Place, Pod};
+use crate::node::volumes::{self, Parts};
+use api::launcher::{Answer, GuestInfo, State, Sync};
+use api::machine::Machine;
+use api::vmi::{Phase, VirtualMachineInstance};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+/// How soon what failed is tried again: at first, and at most.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
+/// How soon the guest's agent is asked again: after it came, and later.
+const ASK_AGENT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
+
+/// An instance and its pod, as the cluster has them.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The instance, as its object stands.
+    pub object: Arc<Value>,
+    /// Its pod on this node.
+    pub pod: Option<Arc<Pod>>,
+}
+
+/// What all keepers of a node share.
+pub struct Node<C> {
+    /// Where is written to.
+    pub cluster: C,
+    /// Where the kubelet keeps pods: `/var/lib/kubelet/pods`.
+    pub pods: PathBuf,
+    /// What `virt-launcher node-info` left.
+    pub findings: PathBuf,
+}
+
+/// Looks after one machine, until its instance has ended or is no longer wanted.
+pub async fn keep<C: Cluster>(node: Arc<Node<C>>, mut wanted: watch::Receiver<Wanted>) {
+    let object = wanted.borrow_and_update().clone();
+    let vmi = match apply::read((*object.object).clone()) {
+        Ok(vmi) => vmi,
+        Err(e) => return tracing::error!("{}", e.chain()),
+    };
+    let mut keeper = Keeper {
+        node,
+        pod: None,
+        place: None,
+        object: object.object.clone(),
+        vmi,
+        contact: Contact::None,
+        launcher: Launcher::NotYet,
+        guest: None,
+        trouble: None,
+        told: false,
+        again: Again::default(),
+        ask_agent: None,
+        asked: None,
+    };
+    keeper.take_pod(object.pod);
+    loop {
+        keeper.connect().await;
+        keeper.act().await;
+        if is_final(&keeper.object) {
+            return;
+        }
+        let (again, ask) = (keeper.again.at, keeper.ask_agent);
+        tokio::select! {
+            changed = wanted.changed() => match changed {
+                Ok(()) => {
+                    let now = wanted.borrow_and_update().clone();
+                    keeper.take(now);
+                }
+                Err(_) => return,
+            },
+            state = keeper.contact.next() => keeper.heard(state),
+            () = until(again) => keeper.again.at = None,
+            () = until(ask) => keeper.ask_the_agent().await,
+        }
+    }
+}
+
+struct Keeper<C> {
+    node: Arc<Node<C>>,
+    pod: Option<Arc<Pod>>,
+    place: Option<Arc<Place>>,
+    object: Arc<Value>,
+    vmi: VirtualMachineInstance,
+    contact: Contact,
+    launcher: Launcher,
+    guest: Option<GuestInfo>,
+    trouble: Option<Trouble>,
+    told: bool,
+    again: Again,
+    ask_agent: Option<Instant>,
+    /// The shutdown was asked for when the machine stood so; asked again only when that changed.
+    asked: Option<u64>,
+}
+
+/// The connection to the launcher.
+enum Contact {
+    None,
+    There { client: Client, states: Box<States>, process: u32 },
+}
+
+impl Contact {
+    async fn next(&mut self) -> Result<Option<State>> {
+        match self {
+            Contact::None => std::future::pending().await,
+            Contact::There { states, .. } => states.next().await,
+        }
+    }
+}
+
+impl<C: Cluster> Keeper<C> {
+    // ---- What is told to us ----
+
+    fn take(&mut self, wanted: Wanted) {
+        if is_newer(&wanted.object, &self.object) {
+            match apply::read((*wanted.object).clone()) {
+                Ok(vmi) => (self.object, self.vmi) = (wanted.object, vmi),
+                Err(e) => tracing::error!("{}", e.chain()),
+            }
+        }
+        self.take_pod(wanted.pod);
+    }
+
+    fn take_pod(&mut self, pod: Option<Arc<Pod>>) {
+        let Some(pod) = pod else { return };
+        let uid = |pod: &Arc<Pod>| pod.metadata.uid.clone();
+        if self.pod.as_ref().map(uid) != Some(uid(&pod)) {
+            match Layout::of(&pod) {
+                Ok(layout) => self.place = Some(Arc::new(Place::new(&self.node.pods, layout))),
+                Err(e) => self.trouble = Some(Trouble { message: e.chain(), hopeless: false }),
+            }
+        }
+        self.pod = Some(pod);
+    }
+
+    fn heard(&mut self, state: Result<Option<State>>) {
+        match state {
+            Ok(Some(state)) => {
+                if state.agent && self.ask_agent.is_none() {
+                    self.ask_agent = Some(Instant::now());
+                }
+                if !state.agent {
+                    (self.ask_agent, self.guest) = (None, None);
+                }
+                self.launcher = Launcher::Speaks(Box::new(state));
+            }
+            Ok(None) => self.contact = Contact::None,
+            Err(e) => {
+                tracing::warn!("{}", e.chain());
+                self.contact = Contact::None;
+            }
+        }
+    }
+
+    // ---- The launcher ----
+
+    async fn connect(&mut self) {
+        if matches!(self.contact, Contact::There { .. }) || matches!(self.launcher, Launcher::Gone { .. }) {
+            return;
+        }
+        let Some(place) = self.place.clone() else { return };
+        if let Some(why) = self.pod.as_ref().and_then(|pod| pod.ended(COMPUTE)) {
+            return self.gone(&place, Some(why));
+        }
+        if self.again.at.is_some() {
+            return;
+        }
+        let client = Client::new(&self.name(), place.clone());
+        match client.watch().await {
+            Ok((states, process)) => {
+                self.again.forget();
+                self.contact = Contact::There { client, states: Box::new(states), process };
+                let state = self.contact.next().await;
+                self.heard(state);
+            }
+            Err(e) if e.kind() == Kind::NotFound && self.has_spoken() => self.gone(&place, None),
+            Err(e) if e.kind() == Kind::NotFound => {
+                tracing::debug!("{}", e.chain());
+                self.again.later();
+            }
+            Err(e) => {
+                tracing::warn!("{}", e.chain());
+                self.again.later();
+            }
+        }
+    }
+
+    /// It has spoken to us, or to one before us: a machine runs nowhere without a launcher that listened.
+    fn has_spoken(&self) -> bool {
+        matches!(self.launcher, Launcher::Speaks(_))
+            || self.vmi.status.as_ref().is_some_and(|status| status.phase == Some(Phase::Running))
+    }
+
+    fn gone(&mut self, place: &Place, why: Option<String>) {
+        let told = match &self.launcher {
+            Launcher::Speaks(state) if state.life.is_final() => Some(state.clone()),
+            _ => None,
+        };
+        self.launcher = Launcher::Gone { last: told.or_else(|| place.last_state().map(Box::new)), why };
+        self.contact = Contact::None;
+    }
+
+    async fn ask_the_agent(&mut self) {
+        let Contact::There { client, .. } = &self.contact else {
+            self.ask_agent = None;
+            return;
+        };
+        let first = self.guest.is_none();
+        match client.guest_info().await {
+            Ok(info) => self.guest = Some(info),
+            Err(e) => tracing::debug!("{}", e.chain()),
+        }
+        self.ask_agent = Some(Instant::now() + if first { ASK_AGENT.0 } else { ASK_AGENT.1 });
+    }
+
+    // ---- What is done ----
+
+    /// Does what is to be done, until there is nothing more.
+    async fn act(&mut self) {
+        // Each round changes what is seen; one that changes nothing is the last.
+        for _ in 0..8 {
+            let plan = self.plan();
+            if plan == Plan::default() || !self.carry_out(plan).await {
+                return;
+            }
+        }
+    }
+
+    fn plan(&self) -> Plan {
+        let emulated = self.place.as_ref().is_some_and(|place| !place.layout().kvm);
+        let seen = Seen {
+            vmi: &self.vmi,
+            launcher: &self.launcher,
+            guest: self.guest.as_ref(),
+            trouble: self.trouble.as_ref(),
+            told: self.told || self.again.at.is_some(),
+            emulated,
+        };
+        let mut plan = decide(&seen, &now());
+        if let (Some(_), Launcher::Speaks(state)) = (&plan.request, &self.launcher)
+            && self.asked == Some(state.number)
+        {
+            plan.request = None;
+            plan.events.retain(|event| event.reason != "ShuttingDown");
+        }
+        plan
+    }
+
+    /// Gives back whether it is worth deciding again at once.
+    async fn carry_out(&mut self, plan: Plan) -> bool {
+        let mut more = false;
+        if plan.begin {
+            match self.begin().await {
+                Ok(events) => {
+                    (self.told, self.trouble) = (true, None);
+                    self.again.forget();
+                    for event in events {
+                        self.node.cluster.tell(&self.vmi.metadata, &event).await;
+                    }
+                }
+                Err(e) => {
+                    tracing::warn!("{}: {}", self.name(), e.chain());
+                    self.trouble = Some(Trouble { message: e.chain(), hopeless: e.kind() == Kind::Refused });
+                    self.again.later();
+                    more = true;
+                }
+            }
+        }
+        if let (Some(request), Contact::There { client, .. }) = (&plan.request, &self.contact) {
+            match client.request(request).await {
+                Ok(answer) => {
+                    tracing::info!("{} is asked for {request:?}: {answer:?}", self.name());
+                    if let Launcher::Speaks(state) = &self.launcher {
+                        self.asked = Some(state.number);
+                    }
+                }
+                Err(e) => {
+                    tracing::warn!("{}", e.chain());
+                    self.again.later();
+                }
+            }
+        }
+        if let Some(status) = &plan.status {
+            let version = self.vmi.metadata.resource_version.as_deref();
+            let patch = patch(self.vmi.status.as_ref(), status, version);
+            match self.node.cluster.change(&self.vmi.metadata, &patch).await {
+                Ok(Some(object)) => match apply::read(object.clone()) {
+                    Ok(vmi) => {
+                        (self.object, self.vmi) = (Arc::new(object), vmi);
+                        more = true;
+                    }
+                    Err(e) => tracing::error!("{}", e.chain()),
+                },
+                // What is there now comes through the watch; if it does not, we try again.
+                Ok(None) => {
+                    self.again.later();
+                    return false;
+                }
+                Err(e) => {
+                    tracing::warn!("{}", e.chain());
+                    self.again.later();
+                    return false;
+                }
+            }
+        }
+        for event in &plan.events {
+            self.node.cluster.tell(&self.vmi.metadata, event).await;
+        }
+        more
+    }
+
+    /// Makes everything ready and hands the machine to its launcher.
+    async fn begin(&self) -> Result<Vec<Event>> {
+        let (Contact::There { client, process, .. }, Some(place)) = (&self.contact, &self.place) else {
+            return Err(Error::failed(format!("the launcher of {} does not listen", self.name())));
+        };
+        let machine = Machine::try_from(&self.vmi).map_err(|faults| {
+            let all: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            Error::refused(all.join("; "))
+        })?;
+        let (vmi, place, process) = (self.vmi.clone(), place.clone(), *process);
+        let findings = self.node.findings.clone();
+        let ready = tokio::task::spawn_blocking(move || -> Result<volumes::Ready> {
+            if process == 0 {
+                return Err(Error::failed(
+                    "the launcher's process is not seen from here: virt-handler must run with hostPID: true",
+                ));
+            }
+            let root = Folder::root_of(process)?;
+            let parts = Parts { vmi: &vmi, machine: &machine, layout: place.layout(), root: &root };
+            let mut ready = volumes::ready(&parts)?;
+            ready.resolved.interfaces = network::ready(&machine, process)?;
+            // Without it the machine begins some seconds later, and no worse.
+            if let Err(e) = capability::give(&findings, place.layout().kvm, &place.root()?) {
+                tracing::warn!("{}", e.chain());
+            }
+            Ok(ready)
+        });
+        let ready = ready.await.map_err(|e| Error::failed("the node agent has a fault").because(e))??;
+        let generation = u64::try_from(self.vmi.metadata.generation.unwrap_or_default()).unwrap_or_default();
+        let sync = Sync { vmi: (*self.object).clone(), generation, resolved: ready.resolved };
+        match client.sync(&sync).await? {
+            Answer::Queued => {}
+            Answer::Ignored { reason } => tracing::info!("{}: {reason}", self.name()),
+            Answer::Denied { reason } => return Err(Error::refused(reason)),
+        }
+        let mut events: Vec<Event> =
+            ready.notes.into_iter().map(|(reason, message)| Event::warning(reason, message)).collect();
+        events.push(Event::normal("Created", "VirtualMachineInstance defined."));
+        Ok(events)
+    }
+
+    fn name(&self) -> String {
+        let meta = &self.vmi.metadata;
+        let said = |text: &Option<String>| text.clone().unwrap_or_default();
+        format!("{}/{}", said(&meta.namespace), said(&meta.name))
+    }
+}
+
+/// When what failed is tried again; each time later.
+#[derive(Debug, Default)]
+struct Again {
+    at: Option<Instant>,
+    pause: Option<Duration>,
+}
+
+impl Again {
+    fn later(&mut self) {
+        let pause = self.pause.map_or(AGAIN.0, |pause| (pause * 2).min(AGAIN.1));
+        (self.at, self.pause) = (Some(Instant::now() + pause), Some(pause));
+    }
+
+    fn forget(&mut self) {
+        (self.at, self.pause) = (None, None);
+    }
+}
+
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Versions are numbers that rise; where one is none, what the watch says is taken.
+fn is_newer(this: &Value, than: &Value) -> bool {
+    let version = |object: &Value| -> Option<u128> {
+        object.pointer("/metadata/resourceVersion")?.as_str()?.parse().ok()
+    };
+    match (version(this), version(than)) {
+        (Some(this), Some(than)) => this > than,
+        _ => true,
+    }
+}
+
+/// The instance has ended: there is nothing to look after.
+pub fn is_final(object: &Value) -> bool {
+    let phase = object.pointer("/status/phase").and_then(Value::as_str);
+    phase.is_some_and(|phase| Phase::from(phase).is_final())
+}
+
+#[cfg(test)]
+#[path = "keeper_tests.rs"]
+mod tests;

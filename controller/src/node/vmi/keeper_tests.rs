@@ -1,0 +1,295 @@
+use super::*;
+use api::launcher::Request;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Bytes, Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::json;
+use std::convert::Infallible;
+use std::path::Path;
+use std::sync::Mutex;
+use tokio::net::UnixListener;
+
+const UUID: &str = "5d307ca9-b3ef-428c-8861-06e72d69f223";
+
+type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// A launcher that starts what it is told to at once, and ends it when it is asked to.
+#[derive(Clone)]
+struct Fake {
+    state: watch::Sender<State>,
+    told: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Fake {
+    fn new() -> Fake {
+        let state = serde_json::from_value(json!({
+            "number": 0, "generation": 0, "life": "Empty", "since": "x", "agent": false, "targets": {"data": "vda"}
+        }));
+        Fake { state: watch::channel(state.unwrap()).0, told: Arc::default() }
+    }
+
+    fn is(&self, life: api::launcher::Life) {
+        self.state.send_modify(|state| (state.life, state.number) = (life, state.number + 1));
+    }
+
+    fn told(&self) -> Vec<Value> {
+        self.told.lock().unwrap().clone()
+    }
+
+    /// Listens where the kubelet keeps the pod's folder of sockets.
+    fn listen(&self, pods: &Path) -> tokio::task::JoinHandle<()> {
+        let empty = pods.join("pod-uid/volumes/kubernetes.io~empty-dir");
+        std::fs::create_dir_all(empty.join("private/root")).unwrap();
+        std::fs::create_dir_all(empty.join("sockets")).unwrap();
+        let listener = UnixListener::bind(empty.join("sockets/launcher-sock")).unwrap();
+        let fake = self.clone();
+        tokio::spawn(async move {
+            let mut all = tokio::task::JoinSet::new();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let fake = fake.clone();
+                let answer = service_fn(move |request| {
+                    let fake = fake.clone();
+                    async move { Ok::<_, Infallible>(fake.answer(request).await) }
+                });
+                all.spawn(async move {
+                    drop(
+                        hyper::server::conn::http1::Builder::new()
+                            .serve_connection(TokioIo::new(stream), answer)
+                            .await,
+                    );
+                });
+            }
+        })
+    }
+
+    async fn answer(&self, request: hyper::Request<Incoming>) -> hyper::Response<Body> {
+        let path = request.uri().path().to_owned();
+        if path == "/v1/state" {
+            let mut state = self.state.subscribe();
+            state.mark_changed();
+            let lines = futures_util::stream::unfold(state, |mut state| async move {
+                state.changed().await.ok()?;
+                let line = serde_json::to_string(&*state.borrow_and_update()).unwrap() + "\n";
+                Some((Ok(Frame::data(Bytes::from(line))), state))
+            });
+            return hyper::Response::new(StreamBody::new(lines).boxed_unsync());
+        }
+        let body = request.into_body().collect().await.unwrap().to_bytes();
+        let asked: Value = serde_json::from_slice(&body).unwrap();
+        self.told.lock().unwrap().push(asked.clone());
+        match path.as_str() {
+            "/v1/vm" => self.is(api::launcher::Life::Running),
+            _ if asked["request"] == "shutdown" => self.is(api::launcher::Life::Stopping),
+            _ => {}
+        }
+        let answer = Bytes::from(json!({"answer": "queued"}).to_string());
+        hyper::Response::new(Full::new(answer).boxed_unsync())
+    }
+}
+
+/// An API server with one instance, which does what patches say.
+#[derive(Clone)]
+struct Server {
+    object: watch::Sender<Value>,
+    events: Arc<Mutex<Vec<String>>>,
+    writes: Arc<Mutex<usize>>,
+}
+
+impl Server {
+    fn new(object: Value) -> Server {
+        Server { object: watch::channel(object).0, events: Arc::default(), writes: Arc::default() }
+    }
+
+    fn status(&self, field: &str) -> Value {
+        self.object.borrow()["status"][field].clone()
+    }
+
+    async fn until(&self, what: &str, is: impl FnMut(&Value) -> bool) -> Value {
+        let mut object = self.object.subscribe();
+        let waited = tokio::time::timeout(Duration::from_secs(60), object.wait_for(is)).await;
+        waited.unwrap_or_else(|_| panic!("never: {what}: {}", *self.object.borrow())).unwrap().clone()
+    }
+}
+
+impl Cluster for Server {
+    async fn change(&self, _: &api::meta::ObjectMeta, patch: &[Value]) -> Result<Option<Value>> {
+        let mut object = self.object.borrow().clone();
+        for step in patch {
+            let path = step["path"].as_str().unwrap();
+            let (parent, name) = path.rsplit_once('/').unwrap();
+            let there = object.pointer(path).cloned();
+            let fields = object.pointer_mut(parent).unwrap().as_object_mut().unwrap();
+            match step["op"].as_str().unwrap() {
+                "test" if there.as_ref() == Some(&step["value"]) => {}
+                "test" => return Ok(None),
+                "remove" => drop(fields.remove(name)),
+                _ => drop(fields.insert(name.to_owned(), step["value"].clone())),
+            }
+        }
+        let version: u64 = object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+        object["metadata"]["resourceVersion"] = json!((version + 1).to_string());
+        *self.writes.lock().unwrap() += 1;
+        self.object.send_replace(object.clone());
+        Ok(Some(object))
+    }
+
+    async fn tell(&self, _: &api::meta::ObjectMeta, event: &Event) {
+        self.events.lock().unwrap().push(event.reason.to_owned());
+    }
+}
+
+fn instance() -> Value {
+    json!({
+        "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
+        "metadata": {"name": "a", "namespace": "test", "uid": "u", "resourceVersion": "1", "generation": 1},
+        "spec": {
+            "domain": {
+                "memory": {"guest": "128Mi"},
+                "firmware": {"uuid": UUID},
+                "devices": {"autoattachPodInterface": false, "disks": [{"name": "data", "disk": {"bus": "virtio"}}]}
+            },
+            "volumes": [{"name": "data", "emptyDisk": {"capacity": "1Gi"}}],
+            "later": {"kept": true}
+        },
+        "status": {"phase": "Scheduled", "runtimeUser": 107}
+    })
+}
+
+fn pod() -> Arc<Pod> {
+    Arc::new(Pod::read(&json!({
+        "metadata": {"name": "virt-launcher-a", "uid": "pod-uid"},
+        "spec": {
+            "containers": [{
+                "name": "compute",
+                "args": ["run", "--root", "/private/root", "--socket", "/sockets/launcher-sock"],
+                "volumeMounts": [
+                    {"name": "private", "mountPath": "/private"}, {"name": "sockets", "mountPath": "/sockets"}
+                ]
+            }],
+            "volumes": [{"name": "private", "emptyDir": {}}, {"name": "sockets", "emptyDir": {}}]
+        }
+    }))
+    .unwrap())
+}
+
+struct Scene {
+    place: tempfile::TempDir,
+    server: Server,
+    launcher: Fake,
+    wanted: watch::Sender<Wanted>,
+    keeper: tokio::task::JoinHandle<()>,
+}
+
+impl Scene {
+    fn of(object: Value) -> Scene {
+        let place = tempfile::tempdir().unwrap();
+        let server = Server::new(object);
+        let wanted = Wanted { object: Arc::new(server.object.borrow().clone()), pod: Some(pod()) };
+        let wanted = watch::channel(wanted).0;
+        let keeper = tokio::spawn(std::future::ready(()));
+        let mut scene = Scene { place, server, launcher: Fake::new(), wanted, keeper };
+        scene.begin();
+        scene
+    }
+
+    /// A keeper, in place of the one before.
+    fn begin(&mut self) {
+        self.keeper.abort();
+        let pods = self.place.path().to_owned();
+        let node = Node { cluster: self.server.clone(), pods, findings: self.place.path().join("none") };
+        self.tell_all();
+        self.keeper = tokio::spawn(keep(Arc::new(node), self.wanted.subscribe()));
+    }
+
+    /// What the watch tells: the object as it is now.
+    fn tell_all(&self) {
+        let object = Arc::new(self.server.object.borrow().clone());
+        self.wanted.send_modify(|wanted| wanted.object = object);
+    }
+
+    fn delete(&self) {
+        self.server.object.send_modify(|object| {
+            object["metadata"]["deletionTimestamp"] = json!(now().text);
+            object["metadata"]["resourceVersion"] = json!("1000");
+        });
+        self.tell_all();
+    }
+}
+
+#[tokio::test]
+async fn a_machine_is_begun_watched_and_ended() {
+    let scene = Scene::of(instance());
+    let _listening = scene.launcher.listen(scene.place.path());
+    let object = scene.server.until("Running", |object| object["status"]["phase"] == "Running").await;
+    assert_eq!(object["status"]["volumeStatus"], json!([{"name": "data", "target": "vda"}]));
+    let told = scene.launcher.told();
+    assert_eq!((told.len(), &told[0]["generation"]), (1, &json!(1)));
+    assert_eq!(told[0]["vmi"]["spec"]["later"], json!({"kept": true}), "what is not known is handed on");
+    assert_eq!(*scene.server.writes.lock().unwrap(), 1);
+
+    scene.delete();
+    scene
+        .launcher
+        .state
+        .subscribe()
+        .wait_for(|state| state.life == api::launcher::Life::Stopping)
+        .await
+        .unwrap();
+    let asked: Request = serde_json::from_value(scene.launcher.told()[1].clone()).unwrap();
+    assert!(matches!(asked, Request::Shutdown { grace: Some(_) }), "{asked:?}");
+    scene.launcher.is(api::launcher::Life::Succeeded);
+    scene.server.until("Succeeded", |object| object["status"]["phase"] == "Succeeded").await;
+    scene.keeper.await.unwrap();
+    assert_eq!(*scene.server.events.lock().unwrap(), ["Created", "Started", "ShuttingDown", "Stopped"]);
+    assert_eq!(scene.launcher.told().len(), 2);
+}
+
+#[tokio::test]
+async fn a_new_keeper_takes_a_running_machine_over_and_begins_nothing() {
+    let mut object = instance();
+    object["status"]["phase"] = json!("Running");
+    let mut scene = Scene::of(object);
+    scene.launcher.is(api::launcher::Life::Running);
+    let _listening = scene.launcher.listen(scene.place.path());
+    scene.begin();
+    scene.server.until("a target", |object| object["status"]["volumeStatus"][0]["target"] == "vda").await;
+    scene.launcher.is(api::launcher::Life::Paused);
+    scene
+        .server
+        .until("a pause", |object| object["status"]["conditions"].to_string().contains("Paused"))
+        .await;
+    scene.begin();
+    scene.launcher.is(api::launcher::Life::Running);
+    scene
+        .server
+        .until("no pause", |object| !object["status"]["conditions"].to_string().contains("Paused"))
+        .await;
+    assert_eq!(scene.launcher.told(), Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn a_launcher_that_dies_takes_its_machine_with_it() {
+    let scene = Scene::of(instance());
+    let listening = scene.launcher.listen(scene.place.path());
+    scene.server.until("Running", |object| object["status"]["phase"] == "Running").await;
+    listening.abort();
+    scene.server.until("Failed", |object| object["status"]["phase"] == "Failed").await;
+    assert!(scene.server.status("conditions").to_string().contains("the launcher ended"));
+}
+
+#[tokio::test]
+async fn the_last_words_of_a_launcher_are_read_where_it_left_them() {
+    let mut object = instance();
+    object["status"]["phase"] = json!("Running");
+    let scene = Scene::of(object);
+    let root = scene.place.path().join("pod-uid/volumes/kubernetes.io~empty-dir/private/root");
+    std::fs::create_dir_all(&root).unwrap();
+    std::fs::create_dir_all(root.join("../../sockets")).unwrap();
+    scene.launcher.is(api::launcher::Life::Succeeded);
+    std::fs::write(root.join("state.json"), serde_json::to_vec(&*scene.launcher.state.borrow()).unwrap())
+        .unwrap();
+    scene.server.until("Succeeded", |object| object["status"]["phase"] == "Succeeded").await;
+}

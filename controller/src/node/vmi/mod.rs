@@ -1,0 +1,27 @@
+//! The machines of this node: one keeper each, from the hand-over to the end.
+//!
+//! ```text
+//!   watch: instances, pods of this node
+//!        │ one Wanted per instance
+//!        ▼
+//!   keeper ── Seen ──► decide (pure) ──► Plan ──► apply: status (JSON patch with test), events
+//!     ▲ │                                  └────► launcher: volumes ready ─► sync; shutdown
+//!     │ └─ launcher_client ──watch──┐
+//!     └──────── State ◄─────────────┘
+//!
+//!   Scheduled ─► (volumes, sync) ─► Running ─► Succeeded | Failed
+//! ```
+//!
+//! **Guarantees.** A machine is told to start once: the launcher itself refuses a second start and an older generation.
+//! A keeper remembers nothing that it cannot see again: after a restart of this program it asks the launcher, and where
+//! that is gone, the state that the launcher wrote down. **Assumes** that the cluster's controller wrote `Scheduled` and
+//! the node's name, and takes pods and finalizers away. **Never** writes a status that says what is there already.
+
+pub mod apply;
+pub mod decide;
+pub mod keeper;
+pub mod patch;
+pub mod status;
+pub mod watch;
+
+pub use decide::{Launcher, Plan, Seen, decide};

@@ -1,0 +1,217 @@
+//! Where the volumes of a machine are in its pod, made ready: a `Machine` and a pod become `Resolved`.
+//!
+//! ```text
+//!  containerDisk, kernelBoot ─image──► the one disk in the mounted image, only read
+//!  claim, DataVolume ─────────claim──► disk.img, made or grown, the launcher's own      or a block device
+//!  hostDisk ──────────────────claim──► the file in its folder, made where it may be
+//!  configMap, secret, sysprep ───────► the folder; the launcher writes the disc
+//! ```
+//!
+//! **Called** on a thread that may block, before the launcher is told. **Guarantees:** every fault is told, not only the
+//! first; nothing outside the container's own root is touched; what is there already is never made smaller. What empty
+//! disks and cloud-init's seeds need, the launcher makes itself.
+
+pub mod claim;
+pub mod image;
+
+use super::error::{Error, Result};
+use super::pod::{Folder, Layout};
+use api::launcher::{Accelerator, Format, Kernel, Resolved, Source};
+use api::machine::volume::{Named, Text};
+use api::machine::{CloudInit, Credential, Disk, Machine, Volume};
+use api::vmi::{ClaimInfo, VirtualMachineInstance};
+use rustix::fs::FileType;
+use std::path::PathBuf;
+
+/// The name of the pod's volume that holds the image of `kernelBoot`.
+pub const KERNEL: &str = "kernel-boot";
+
+/// What is known of a machine and its pod.
+pub struct Parts<'a> {
+    /// The instance as its object stands.
+    pub vmi: &'a VirtualMachineInstance,
+    /// The machine it asks for.
+    pub machine: &'a Machine,
+    /// Where its pod has its parts.
+    pub layout: &'a Layout,
+    /// The root of the container that runs the launcher.
+    pub root: &'a Folder,
+}
+
+/// What was found and made.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Ready {
+    /// For the launcher.
+    pub resolved: Resolved,
+    /// What a person should know: reason and message of an event.
+    pub notes: Vec<(&'static str, String)>,
+}
+
+/// Makes the volumes of a machine ready.
+pub fn ready(parts: &Parts<'_>) -> Result<Ready> {
+    let accelerator = if parts.layout.kvm { Accelerator::Kvm } else { Accelerator::Emulation };
+    let mut ready = Ready { resolved: Resolved { accelerator, ..Resolved::default() }, notes: Vec::new() };
+    let mut faults = Vec::new();
+    for disk in &parts.machine.disks {
+        match parts.source(disk, &mut ready.notes) {
+            Ok(Some(source)) => drop(ready.resolved.volumes.insert(disk.name.clone(), source)),
+            Ok(None) => {}
+            Err(e) => faults.push(e),
+        }
+    }
+    match parts.kernel() {
+        Ok(kernel) => ready.resolved.kernel = kernel,
+        Err(e) => faults.push(e),
+    }
+    for secret in parts.secrets() {
+        match parts.layout.secrets.get(secret) {
+            Some(path) => drop(ready.resolved.secrets.insert(secret.to_owned(), path.into())),
+            None => {
+                faults.push(Error::refused(format!("the secret {secret} is not in the pod of the machine")))
+            }
+        }
+    }
+    match faults.len() {
+        0 => Ok(ready),
+        1 => Err(faults.remove(0)),
+        _ => {
+            let kind = faults[0].kind();
+            let all: Vec<String> = faults.iter().map(Error::chain).collect();
+            Err(Error::new(kind, all.join("; ")))
+        }
+    }
+}
+
+impl Parts<'_> {
+    fn source(&self, disk: &Disk, notes: &mut Vec<(&'static str, String)>) -> Result<Option<Source>> {
+        let name = &disk.name;
+        Ok(Some(match &disk.volume {
+            Volume::ContainerDisk { image, path } => {
+                let mount = self.mount(name)?;
+                let found = image::disk(&self.root.within(mount)?, &image.name, path.as_deref())?;
+                Source::Image { path: below(mount, &found.path), format: found.format }
+            }
+            Volume::Claim { name: claim, readonly } => self.claim(name, claim, *readonly, notes)?,
+            Volume::DataVolume { name: claim } => self.claim(name, claim, false, notes)?,
+            Volume::Ephemeral { claim } => match self.claim(name, claim, true, notes)? {
+                Source::File { path, format, .. } => Source::Image { path, format },
+                other => other,
+            },
+            Volume::Host { path, create, .. } => {
+                let mount = self.mount(name)?;
+                let file = path.rsplit('/').next().filter(|file| !file.is_empty());
+                let file = file
+                    .ok_or_else(|| Error::refused(format!("{path} of the volume '{name}' names no file")))?;
+                claim::host_disk(&self.root.within(mount)?, file, *create)?;
+                raw(below(mount, file))
+            }
+            Volume::ConfigMap { optional, .. } | Volume::Secret { optional, .. } => {
+                self.folder(name, *optional)?
+            }
+            Volume::Sysprep { source: Named::ConfigMap(_) | Named::Secret(_) } => self.folder(name, false)?,
+            Volume::Empty { .. } | Volume::NoCloud(_) | Volume::ConfigDrive(_) => return Ok(None),
+        }))
+    }
+
+    fn claim(
+        &self,
+        volume: &str,
+        claim: &str,
+        readonly: bool,
+        notes: &mut Vec<(&'static str, String)>,
+    ) -> Result<Source> {
+        if let Some(device) = self.layout.devices.get(volume) {
+            let held = self.root.within("/dev")?.held(device.strip_prefix("/dev/").unwrap_or(device))?;
+            if held.kind() != FileType::BlockDevice {
+                return Err(Error::refused(format!("{device} of the claim {claim} is no block device")));
+            }
+            held.give()?;
+            return Ok(Source::Block { path: device.into() });
+        }
+        let mount = self.mount(volume)?;
+        let folder = self.root.within(mount)?;
+        let wish = claim::Wish::of(claim, self.claim_info(volume), readonly);
+        if let Some(note) = claim::ready(&folder, &wish)? {
+            notes.push(("ToleratedSmallPV", note));
+        }
+        Ok(raw(below(mount, claim::DISK)))
+    }
+
+    /// What the cluster knows of the claim of a volume.
+    fn claim_info(&self, volume: &str) -> Option<&ClaimInfo> {
+        let status = self.vmi.status.as_ref()?;
+        status.volume_status.iter().find(|known| known.name == volume)?.persistent_volume_claim_info.as_ref()
+    }
+
+    /// The folder of a disc. An optional one that is not there is an empty folder in the pod.
+    fn folder(&self, volume: &str, optional: bool) -> Result<Source> {
+        match self.layout.mounts.get(volume) {
+            Some(mount) if optional && self.root.within(mount)?.names(1 << 12)?.is_empty() => {
+                Ok(Source::Absent)
+            }
+            Some(mount) => Ok(Source::Folder { path: mount.into() }),
+            None if optional => Ok(Source::Absent),
+            None => Err(self.not_there(volume)),
+        }
+    }
+
+    fn kernel(&self) -> Result<Option<Kernel>> {
+        let Some(boot) = &self.machine.firmware.kernel else { return Ok(None) };
+        let Some(image) = &boot.image else {
+            return Ok(None);
+        };
+        let mount = self.mount(KERNEL)?;
+        let folder = self.root.within(mount)?;
+        let file = |path: &Option<String>, what: &str| -> Result<Option<PathBuf>> {
+            let Some(path) = path else { return Ok(None) };
+            let path = path.trim_start_matches('/');
+            let found = folder.read(path).map_err(|e| {
+                Error::new(e.kind(), format!("the image {} has no {what} {path}", image.name)).because(e)
+            })?;
+            drop(found);
+            Ok(Some(below(mount, path)))
+        };
+        let kernel = file(&boot.kernel_path, "kernel")?;
+        let initrd = file(&boot.initrd_path, "initrd")?;
+        let none = || Error::refused("spec.domain.firmware.kernelBoot.container names no kernelPath");
+        Ok(Some(Kernel { kernel: kernel.ok_or_else(none)?, initrd, args: boot.args.clone() }))
+    }
+
+    /// The secrets that the machine names without a volume.
+    fn secrets(&self) -> impl Iterator<Item = &str> {
+        let texts = self.machine.disks.iter().filter_map(|disk| match &disk.volume {
+            Volume::NoCloud(texts) | Volume::ConfigDrive(texts) => Some(texts),
+            _ => None,
+        });
+        let texts =
+            texts.flat_map(|CloudInit { user_data, network_data }| [user_data, network_data]).flatten();
+        let texts = texts.filter_map(|text| match text {
+            Text::Secret(name) => Some(name.as_str()),
+            Text::Inline(_) => None,
+        });
+        let credentials = self.machine.credentials.iter().map(|credential| match credential {
+            Credential::SshKeys { secret, .. } | Credential::Passwords { secret } => secret.as_str(),
+        });
+        texts.chain(credentials)
+    }
+
+    fn mount(&self, volume: &str) -> Result<&str> {
+        self.layout.mounts.get(volume).map(String::as_str).ok_or_else(|| self.not_there(volume))
+    }
+
+    fn not_there(&self, volume: &str) -> Error {
+        Error::refused(format!("the volume '{volume}' is not mounted in the pod of the machine"))
+    }
+}
+
+fn below(mount: &str, path: &str) -> PathBuf {
+    PathBuf::from(mount).join(path)
+}
+
+/// Claims are always raw: a guest that writes a qcow2's head to its disk must not be believed.
+fn raw(path: PathBuf) -> Source {
+    Source::File { path, format: Format::Raw, preallocated: false }
+}
+
+#[cfg(test)]
+mod tests;
