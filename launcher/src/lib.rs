@@ -21,6 +21,7 @@ pub mod console;
 pub mod domain;
 pub mod error;
 pub mod hypervisor;
+pub mod net;
 pub mod node;
 pub mod root;
 pub mod screen;

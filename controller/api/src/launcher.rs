@@ -19,6 +19,7 @@
 //! Whatever goes wrong is answered with a status of 4xx or 5xx and a [`Refusal`].
 
 use crate::fault::Fault;
+use crate::lease::Lease;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -127,6 +128,9 @@ pub enum Link {
         /// The largest packet.
         #[serde(default)]
         mtu: Option<u32>,
+        /// What the guest is told by DHCP; nothing where it finds its address elsewhere.
+        #[serde(default)]
+        dhcp: Option<Box<Lease>>,
     },
     /// A network of one guest in user space: no root, only what the guest begins, and forwards.
     User {

@@ -23,6 +23,7 @@ pub mod duration;
 pub mod fault;
 pub mod kubevirt;
 pub mod launcher;
+pub mod lease;
 pub mod machine;
 pub mod meta;
 pub mod node;

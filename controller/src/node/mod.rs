@@ -5,7 +5,7 @@
 //!        instances, pods │ ▲ status, events, labels of the node
 //!                        ▼ │
 //!   vmi/ ───────────────────────── one keeper per machine
-//!    │  volumes/      disks found, made, grown, given to 107          network/     (a later version)
+//!    │  volumes/      disks found, made, grown, given to 107          network/     links, rules and taps in a pod
 //!    │  pod/          a tenant's folders, walked so that nothing leads out
 //!    │  capability    what libvirt knows of this node, for each pod       labels       what the scheduler knows of it
 //!    ▼

@@ -19,7 +19,7 @@ impl Drawing<'_> {
         let link = self.host.links.get(&nic.name);
         let (name, mac, mtu) =
             match link.ok_or_else(|| DrawError::unplaced(format!("interface `{}`", nic.name)))? {
-                Link::Tap { name, mac, mtu } => (name, mac, mtu),
+                Link::Tap { name, mac, mtu, .. } => (name, mac, mtu),
                 Link::User { .. } => return self.user_network(position, nic, beyond).map(|()| None),
             };
         let queues = self.machine.network_multi_queue && nic.model == Nic::Virtio && self.queues() > 1;

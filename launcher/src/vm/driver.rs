@@ -24,6 +24,7 @@ use crate::domain;
 use crate::domain::host::Place;
 use crate::error::{Error, Kind, Result, chain};
 use crate::hypervisor::{Condition, End, Event, Hypervisor, Pause, Seen};
+use crate::net;
 use crate::root::Root;
 use api::fault::Fault;
 use api::launcher::{Answer, Life, Refusal, Request, START_FAILED, State, Sync};
@@ -73,6 +74,7 @@ pub fn drive(parts: Parts) -> Result<(Handle, impl Future<Output = ()>)> {
         queue: Queue::default(),
         publisher,
         known: None,
+        servers: net::Servers::default(),
         work: None,
         told,
         early: Vec::new(),
@@ -95,6 +97,7 @@ struct Driver {
     queue: Queue,
     publisher: Publisher,
     known: Option<Known>,
+    servers: net::Servers,
     work: Option<JoinHandle<Outcome>>,
     told: mpsc::UnboundedSender<Event>,
     /// What happened while the machine was being started.
@@ -273,6 +276,10 @@ impl Driver {
             *state =
                 State { life: Life::Preparing, generation: known.sync.generation, targets, ..emptied(state) };
         });
+        match effort::network(&known) {
+            Ok(servers) => self.servers = servers,
+            Err(why) => return self.failed(&why),
+        }
         let (hypervisor, root) = (self.parts.hypervisor.clone(), self.parts.root.clone());
         let lines = self.parts.lines.clone();
         let start = move || effort::start(&*hypervisor, &known, &root, &lines);
@@ -530,6 +537,8 @@ impl Driver {
         match seen {
             Some(seen) if !matches!(seen.condition, Condition::Off(_)) => {
                 tracing::info!("took over {}, which runs", known.name);
+                // The guest has its address already; whoever cannot answer it again is no reason to stop.
+                self.servers = effort::network(&known).unwrap_or_default();
                 self.mode(Mode::Running);
                 self.saw(&seen);
             }

@@ -8,6 +8,7 @@ use crate::domain;
 use crate::domain::host::{Host, Place};
 use crate::error::chain;
 use crate::hypervisor::{Condition, Hypervisor, Kind, Pause, Result, Seen};
+use crate::net;
 use crate::root::Root;
 use api::launcher::{Life, REFUSED, Request, START_FAILED};
 use std::fs;
@@ -63,6 +64,14 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root, lin
         Ok((host, seen))
     };
     Outcome::Started(begin())
+}
+
+/// Begins to answer what the guest asks of its network, before it runs.
+pub(super) fn network(known: &Known) -> std::result::Result<net::Servers, Standing> {
+    net::serve(&known.machine, &known.sync.resolved).map_err(|e| {
+        tracing::warn!("{}", chain(&e));
+        Standing::failed(START_FAILED, chain(&e))
+    })
 }
 
 /// Gives the machine's serial line to whoever takes lines.

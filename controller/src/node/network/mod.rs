@@ -1,26 +1,60 @@
 //! The pod's network and the guest's: what is made in the pod's namespace before the machine begins.
 //!
 //! ```text
-//!  Machine.interfaces + the namespace of /proc/PID/ns/net ──ready──► a Link per interface
-//!      masquerade    bridge + tap, nftables      (not yet)
-//!      bridge        bridge + tap, DHCP          (not yet)
+//!  namespace: a thread in the network of /proc/PID/ns/net
+//!    look    the pod's card, as the cluster's network made it (netlink)
+//!    plan    Machine.interfaces + Card ─► steps, and a Link for the launcher (pure)
+//!    apply   steps ─► the kernel (netlink, rules, tap); each looks first, so all may be done again
+//!  status    what is told about interfaces (pure)
 //! ```
 //!
-//! Machines without interfaces have nothing to be made, and begin. Any other is refused by the field's name.
+//! **Owns** everything below a pod's network namespace that is ours: names are in `names`. **Called by** the keeper of a
+//! machine, from a thread that may block, before each hand-over to a launcher. **Guarantees:** a card is not touched
+//! before all it had is kept beside it; a second call changes nothing under a guest that runs.
 
-use super::error::{Error, Result};
+mod apply;
+mod facts;
+mod look;
+mod names;
+mod namespace;
+mod netlink;
+mod plan;
+mod rules;
+mod status;
+mod tap;
+
+pub use status::status;
+
+use super::error::Result;
 use api::launcher::Link;
 use api::machine::Machine;
+use plan::{Given, plan};
 use std::collections::BTreeMap;
 
 /// Makes the links of a machine ready, in the network namespace of `process`.
-pub fn ready(machine: &Machine, _process: u32) -> Result<BTreeMap<String, Link>> {
-    match machine.interfaces.first() {
-        None => Ok(BTreeMap::new()),
-        Some(interface) => Err(Error::refused(format!(
-            "spec.domain.devices.interfaces ('{}'): interfaces are not attached by this version; set \
-             spec.domain.devices.autoattachPodInterface: false and name no interface",
-            interface.name
-        ))),
+pub fn ready(machine: &Machine, process: u32) -> Result<BTreeMap<String, Link>> {
+    if machine.interfaces.is_empty() {
+        return Ok(BTreeMap::new());
     }
+    namespace::inside(process, || {
+        let open = |e| super::error::Error::io("cannot speak with the kernel about the pod's network", e);
+        let mut socket = netlink::Socket::route().map_err(open)?;
+        let mut plans = BTreeMap::new();
+        // All plans first: a fault in the last interface leaves the first as it was.
+        for (position, interface) in machine.interfaces.iter().enumerate() {
+            let card = look::card(&mut socket, &names::card(interface))?;
+            let given = Given { machine, interface, position, card: &card };
+            plans.insert(interface.name.clone(), plan(&given)?);
+        }
+        for plan in plans.values() {
+            for step in &plan.steps {
+                tracing::debug!("{}: {step}", machine.domain_name());
+            }
+            apply::apply(&plan.steps)?;
+        }
+        Ok(plans.into_iter().map(|(name, plan)| (name, plan.link)).collect())
+    })
 }
+
+#[cfg(test)]
+mod tests;

@@ -248,5 +248,6 @@ pub(super) fn forwarded(port: u16) -> Link {
 }
 
 pub(super) fn tap(number: u8) -> Link {
-    Link::Tap { name: format!("tap{number}"), mac: format!("02:00:00:00:01:{number:02x}"), mtu: Some(1400) }
+    let mac = format!("02:00:00:00:01:{number:02x}");
+    Link::Tap { name: format!("tap{number}"), mac, mtu: Some(1400), dhcp: None }
 }

@@ -1,0 +1,126 @@
+//! Rules of nftables as values, and as `nft` would print them. What the kernel is sent is `netlink::rules`.
+
+use std::fmt;
+use std::net::IpAddr;
+
+/// A table of our chains; what others have in it stays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Addresses of IPv6, not of IPv4.
+    pub v6: bool,
+    /// In order; each is emptied first.
+    pub chains: Vec<Chain>,
+}
+
+/// A chain of rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// Its name.
+    pub name: &'static str,
+    /// Where packets come into it; nowhere but from other chains otherwise.
+    pub hook: Option<Hook>,
+    /// In order.
+    pub rules: Vec<Rule>,
+}
+
+/// Where packets come into a chain that translates addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Hook {
+    Prerouting,
+    Input,
+    Output,
+    Postrouting,
+}
+
+/// What is done to which packets. All are counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// All of them hold.
+    pub matches: Vec<Match>,
+    /// What is done.
+    pub verdict: Verdict,
+}
+
+/// A property of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Match {
+    /// It came in on this link.
+    From(String),
+    /// It goes out on this link.
+    To(String),
+    /// Who sent it.
+    Source(IpAddr),
+    /// Whom it is for.
+    Destination(IpAddr),
+    /// The protocol (6 TCP, 17 UDP) and the port it is for.
+    Port(u8, u16),
+}
+
+/// What is done to a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes through another chain.
+    Jump(&'static str),
+    /// It comes from the link's own address.
+    Masquerade,
+    /// It is for this one.
+    Dnat(IpAddr),
+    /// It comes from this one.
+    Snat(IpAddr),
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let family = if self.v6 { "ip6" } else { "ip" };
+        writeln!(f, "table {family} nat")?;
+        for chain in &self.chains {
+            match chain.hook {
+                Some(hook) => writeln!(f, "  {}: {hook}", chain.name)?,
+                None => writeln!(f, "  {}:", chain.name)?,
+            }
+            for rule in &chain.rules {
+                write!(f, "    ")?;
+                for property in &rule.matches {
+                    match property {
+                        Match::From(link) => write!(f, "iifname {link:?} ")?,
+                        Match::To(link) => write!(f, "oifname {link:?} ")?,
+                        Match::Source(ip) => write!(f, "{family} saddr {ip} ")?,
+                        Match::Destination(ip) => write!(f, "{family} daddr {ip} ")?,
+                        Match::Port(6, port) => write!(f, "tcp dport {port} ")?,
+                        Match::Port(17, port) => write!(f, "udp dport {port} ")?,
+                        Match::Port(protocol, port) => write!(f, "protocol {protocol} dport {port} ")?,
+                    }
+                }
+                match &rule.verdict {
+                    Verdict::Jump(chain) => writeln!(f, "counter jump {chain}")?,
+                    Verdict::Masquerade => writeln!(f, "counter masquerade")?,
+                    Verdict::Dnat(ip) => writeln!(f, "counter dnat to {ip}")?,
+                    Verdict::Snat(ip) => writeln!(f, "counter snat to {ip}")?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (hook, priority) = self.place();
+        let name = ["prerouting", "input", "", "output", "postrouting"];
+        let name = usize::try_from(hook).ok().and_then(|hook| name.get(hook)).unwrap_or(&"");
+        write!(f, "type nat hook {name} priority {priority}")
+    }
+}
+
+impl Hook {
+    /// Its number and the usual priority of address translation there.
+    pub fn place(self) -> (u32, i32) {
+        match self {
+            Hook::Prerouting => (0, -100),
+            Hook::Input => (1, 100),
+            Hook::Output => (3, -100),
+            Hook::Postrouting => (4, 100),
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! In namespaces of their own, with a wire between: packets get through as the plan says.
+//!
+//! ```text
+//!  world 10.99.0.1 ─ veth ─ pod: eth0 10.99.0.2, k6t-eth0 ─ veth ─ guest      (a veth in place of QEMU's tap)
+//! ```
+
+use super::*;
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A namespace, which a sleeping process holds.
+struct Space(Child);
+
+impl Space {
+    fn new() -> Space {
+        let child = Command::new("unshare").args(["--net", "sleep", "600"]).stdout(Stdio::null()).spawn();
+        let space = Space(child.unwrap());
+        let ours = std::fs::read_link("/proc/self/ns/net").unwrap();
+        let began = Instant::now();
+        while std::fs::read_link(format!("/proc/{}/ns/net", space.id())).unwrap() == ours {
+            assert!(began.elapsed() < PATIENCE, "no namespace was made");
+            std::thread::yield_now();
+        }
+        space.ip("link set lo up");
+        space
+    }
+
+    fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    fn ip(&self, words: &str) -> String {
+        let done = Command::new("nsenter")
+            .args(["--net", "-t", &self.id().to_string(), "ip"])
+            .args(words.split(' '))
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "ip {words}: {}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).unwrap()
+    }
+
+    fn listen(&self, address: &str) -> TcpListener {
+        namespace::inside(self.id(), || Ok(TcpListener::bind(address).unwrap())).unwrap()
+    }
+
+    fn connect(&self, address: &str) -> TcpStream {
+        let address: SocketAddr = address.parse().unwrap();
+        let connect = || Ok(TcpStream::connect_timeout(&address, PATIENCE).unwrap());
+        namespace::inside(self.id(), connect).unwrap()
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        drop((self.0.kill(), self.0.wait()));
+    }
+}
+
+/// The world, the pod, the guest; none where that cannot be made.
+fn spaces() -> Option<(Space, Space, Space)> {
+    let there = |program: &str| Command::new(program).arg("-V").output().is_ok();
+    if !rustix::process::geteuid().is_root() || !there("ip") || !std::path::Path::new("/dev/net/tun").exists()
+    {
+        eprintln!("skipped: only root may make networks, with the program ip and /dev/net/tun");
+        return None;
+    }
+    let (world, pod, guest) = (Space::new(), Space::new(), Space::new());
+    world.ip(&format!("link add eth0 type veth peer name eth0 netns {}", pod.id()));
+    world.ip("addr add 10.99.0.1/24 dev eth0");
+    world.ip("link set eth0 up");
+    pod.ip("addr add 10.99.0.2/24 dev eth0");
+    pod.ip("link set eth0 address 0a:58:0a:63:00:02 mtu 1450 up");
+    pod.ip("route add default via 10.99.0.1");
+    Some((world, pod, guest))
+}
+
+/// The guest is plugged in where its tap is.
+fn plug(pod: &Space, guest: &Space, mac: &str, address: &str, gateway: &str) {
+    pod.ip(&format!("link add guest type veth peer name eth0 netns {}", guest.id()));
+    pod.ip("link set guest master k6t-eth0 up");
+    guest.ip(&format!("link set eth0 address {mac} up"));
+    guest.ip(&format!("addr add {address} dev eth0"));
+    guest.ip(&format!("route add default via {gateway}"));
+}
+
+/// Something said by one is heard by the other; gives back whom the hearer saw.
+fn heard(listener: &TcpListener, mut stream: TcpStream) -> IpAddr {
+    let (mut other, from) = listener.accept().unwrap();
+    stream.write_all(b"hello").unwrap();
+    drop(stream);
+    let mut text = String::new();
+    other.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "hello");
+    from.ip()
+}
+
+fn machine(binding: &str) -> Machine {
+    let mut interface = serde_json::json!({"name": "default"});
+    interface[binding] = serde_json::json!({});
+    let object = serde_json::json!({
+        "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
+        "metadata": {"name": "vm", "namespace": "ns"},
+        "spec": {
+            "domain": {"memory": {"guest": "64Mi"}, "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"}, "devices": {"interfaces": [interface]}},
+            "networks": [{"name": "default", "pod": {}}]
+        }
+    });
+    Machine::try_from(&api::wire::read::<api::vmi::VirtualMachineInstance>(object).unwrap()).unwrap()
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+#[test]
+fn behind_a_masquerade_the_guest_is_reached_and_reaches() {
+    let Some((world, pod, guest)) = spaces() else { return };
+    let machine = machine("masquerade");
+    let links = ready(&machine, pod.id()).unwrap();
+    let tap = pod.ip("-d link show tap0");
+    for wanted in ["master k6t-eth0", "mtu 1450", "vnet_hdr on", "persist on", "user 107", "group 107"] {
+        assert!(tap.contains(wanted), "{wanted} is not in {tap}");
+    }
+    plug(&pod, &guest, "02:00:00:00:00:02", "10.0.2.2/24", "10.0.2.1");
+    let at_guest = guest.listen("10.0.2.2:80");
+    // From outside, by the pod's address: the guest sees who it is.
+    assert_eq!(heard(&at_guest, world.connect("10.99.0.2:80")), ip("10.99.0.1"));
+    // From the pod itself.
+    assert_eq!(heard(&at_guest, pod.connect("127.0.0.1:80")), ip("10.0.2.1"));
+    // To the outside: the world sees the pod.
+    let at_world = world.listen("10.99.0.1:8080");
+    assert_eq!(heard(&at_world, guest.connect("10.99.0.1:8080")), ip("10.99.0.2"));
+    // Once more changes nothing, also under a connection.
+    let stream = world.connect("10.99.0.2:80");
+    assert_eq!(ready(&machine, pod.id()).unwrap(), links);
+    assert_eq!(heard(&at_guest, stream), ip("10.99.0.1"));
+}
+
+#[test]
+fn named_ports_alone_are_let_in() {
+    let Some((world, pod, guest)) = spaces() else { return };
+    let mut machine = machine("masquerade");
+    machine.interfaces[0].ports = vec![api::machine::network::Port {
+        name: None,
+        number: 80,
+        protocol: api::machine::network::Protocol::Tcp,
+    }];
+    ready(&machine, pod.id()).unwrap();
+    plug(&pod, &guest, "02:00:00:00:00:02", "10.0.2.2/24", "10.0.2.1");
+    let (at_guest, at_pod) = (guest.listen("10.0.2.2:80"), pod.listen("10.99.0.2:81"));
+    assert_eq!(heard(&at_guest, world.connect("10.99.0.2:80")), ip("10.99.0.1"));
+    // Every other port is the pod's own.
+    assert_eq!(heard(&at_pod, world.connect("10.99.0.2:81")), ip("10.99.0.1"));
+    // Rules of others in the same table stay.
+    let nft = |words: &str| {
+        let id = pod.id().to_string();
+        Command::new("nsenter").args(["--net", "-t", &id, "nft"]).args(words.split(' ')).output()
+    };
+    let Ok(made) = nft("add chain ip nat OTHERS") else { return };
+    assert!(made.status.success());
+    ready(&machine, pod.id()).unwrap();
+    let listed = String::from_utf8(nft("list table ip nat").unwrap().stdout).unwrap();
+    assert!(listed.contains("chain OTHERS"), "{listed}");
+    assert_eq!(listed.matches("tcp dport 80").count(), 3, "{listed}");
+}
+
+#[test]
+fn on_a_bridge_the_guest_takes_the_pods_place() {
+    let Some((world, pod, guest)) = spaces() else { return };
+    let machine = machine("bridge");
+    let links = ready(&machine, pod.id()).unwrap();
+    let Some(Link::Tap { mac, dhcp: Some(lease), .. }) = links.get("default") else { panic!("{links:?}") };
+    assert_eq!((mac.as_str(), lease.address.to_string()), ("0a:58:0a:63:00:02", "10.99.0.2".into()));
+    assert_eq!(lease.router.map(IpAddr::from), Some(ip("10.99.0.1")));
+    let stand_in = pod.ip("-d addr show eth0");
+    for wanted in ["alias coracle 0.0.0.0/0>10.99.0.1", "0a:58:0a:63:00:02", "10.99.0.2/24"] {
+        assert!(stand_in.contains(wanted), "{wanted} is not in {stand_in}");
+    }
+    plug(&pod, &guest, mac, "10.99.0.2/24", "10.99.0.1");
+    let at_guest = guest.listen("10.99.0.2:80");
+    assert_eq!(heard(&at_guest, world.connect("10.99.0.2:80")), ip("10.99.0.1"));
+    let at_world = world.listen("10.99.0.1:8080");
+    assert_eq!(heard(&at_world, guest.connect("10.99.0.1:8080")), ip("10.99.0.2"));
+    // The card has nothing any more; what it had is found again.
+    assert_eq!(ready(&machine, pod.id()).unwrap(), links);
+}
+
+#[test]
+fn whoever_was_killed_while_a_card_was_put_aside_goes_on() {
+    let Some((_world, pod, _guest)) = spaces() else { return };
+    let machine = machine("bridge");
+    // A dummy without a note is half made: all is on the card still.
+    pod.ip("link add eth0-kep type bridge");
+    let card = |process| {
+        namespace::inside(process, || look::card(&mut netlink::Socket::route().unwrap(), "eth0")).unwrap()
+    };
+    let before = card(pod.id());
+    assert_eq!(before.routes.len(), 1);
+    let wanted = ready(&machine, pod.id()).unwrap();
+    assert_eq!(card(pod.id()), before);
+    // Back to where the dummy has all, and the card is down without its ways under its old name.
+    pod.ip("link set eth0-nic down");
+    pod.ip("link set eth0-nic nomaster");
+    pod.ip("link set eth0 name eth0-kep");
+    pod.ip("link set eth0-nic name eth0");
+    assert_eq!(card(pod.id()), before);
+    assert_eq!(ready(&machine, pod.id()).unwrap(), wanted);
+    assert!(pod.ip("link show eth0-nic").contains("master k6t-eth0"));
+}
+
+#[test]
+fn the_nodes_own_network_is_never_touched() {
+    let error = ready(&machine("masquerade"), std::process::id()).unwrap_err().to_string();
+    assert!(error.contains("node's own network"), "{error}");
+}
+
+#[test]
+fn a_card_that_is_not_there_is_named() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root may make networks");
+        return;
+    }
+    let error = ready(&machine("masquerade"), Space::new().id()).unwrap_err().to_string();
+    assert!(error.contains("no card eth0"), "{error}");
+}

@@ -1,0 +1,111 @@
+//! DHCP for one guest, without a pool, a clock or a memory: the same question always has the same answer. RFC 2131.
+//!
+//! ```text
+//!  DISCOVER ─► OFFER      REQUEST ─► ACK, or NAK for another address      INFORM ─► ACK without an address
+//!  RELEASE, DECLINE, whatever else, whoever else ─► nothing
+//! ```
+//!
+//! Questions are written by the guest, so nothing in them is believed; a question that is cut off or lies about its
+//! lengths is none. Answers go to everyone on the bridge unless the guest has its address already.
+
+mod options;
+mod packet;
+
+use api::lease::Lease;
+use options::Options;
+use packet::{Packet, Question};
+use std::net::Ipv4Addr;
+
+/// How long an address is the guest's, in seconds: 999 days.
+const LEASE: u32 = 86_313_600;
+
+/// An address of a network card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mac(pub [u8; 6]);
+
+impl Mac {
+    /// Reads `02:00:00:00:00:01`.
+    pub fn read(text: &str) -> Option<Mac> {
+        let parts: Option<Vec<u8>> = text.split(':').map(|part| u8::from_str_radix(part, 16).ok()).collect();
+        parts?.try_into().ok().map(Mac)
+    }
+}
+
+/// What the guest is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Told {
+    /// Whom we answer.
+    pub mac: Mac,
+    pub lease: Lease,
+    pub mtu: Option<u16>,
+    pub dns: Vec<Ipv4Addr>,
+    pub search: Vec<String>,
+    pub hostname: Option<String>,
+    pub domain: Option<String>,
+    pub boot_file: Option<String>,
+    pub tftp_server: Option<String>,
+    pub ntp: Vec<Ipv4Addr>,
+    /// Options 224 to 254.
+    pub private: Vec<(u8, String)>,
+}
+
+/// An answer, and whom it is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The guest's address, or everyone.
+    pub to: Ipv4Addr,
+    /// What is sent, from port 67 to port 68.
+    pub bytes: Vec<u8>,
+}
+
+/// The answer to what came in, if it has one.
+pub fn answer(told: &Told, bytes: &[u8]) -> Option<Answer> {
+    let packet = Packet::read(bytes)?;
+    if packet.mac != told.mac.0 || packet.relay != Ipv4Addr::UNSPECIFIED {
+        return None;
+    }
+    let ours = |server: Option<Ipv4Addr>| server.is_none_or(|server| server == told.lease.server);
+    let has = packet.client != Ipv4Addr::UNSPECIFIED;
+    match packet.question {
+        Question::Discover => Some(say(told, &packet, options::OFFER, true)),
+        Question::Request if !ours(packet.server) => None,
+        Question::Request => {
+            let wanted = packet.wanted.or(has.then_some(packet.client));
+            match wanted {
+                Some(wanted) if wanted == told.lease.address => Some(say(told, &packet, options::ACK, true)),
+                Some(_) => Some(refuse(told, &packet)),
+                None => None,
+            }
+        }
+        Question::Inform if has => Some(say(told, &packet, options::ACK, false)),
+        Question::Inform | Question::Other => None,
+    }
+}
+
+fn say(told: &Told, packet: &Packet, kind: u8, address: bool) -> Answer {
+    let mut options = Options::new(packet.room());
+    options.put(options::KIND, &[kind]);
+    options.put(options::SERVER, &told.lease.server.octets());
+    if address {
+        options.number(options::LEASE, LEASE);
+    }
+    options.told(told);
+    let to = if packet.client == Ipv4Addr::UNSPECIFIED { Ipv4Addr::BROADCAST } else { packet.client };
+    let yours = if address { told.lease.address } else { Ipv4Addr::UNSPECIFIED };
+    let next = told.tftp_server.as_deref().and_then(|server| server.parse().ok());
+    let head =
+        packet::Head { yours, next: next.unwrap_or(Ipv4Addr::UNSPECIFIED), file: told.boot_file.as_deref() };
+    Answer { to, bytes: packet.reply(&head, &options.finish()) }
+}
+
+fn refuse(told: &Told, packet: &Packet) -> Answer {
+    let mut options = Options::new(packet.room());
+    options.put(options::KIND, &[options::NAK]);
+    options.put(options::SERVER, &told.lease.server.octets());
+    let head = packet::Head { yours: Ipv4Addr::UNSPECIFIED, next: Ipv4Addr::UNSPECIFIED, file: None };
+    Answer { to: Ipv4Addr::BROADCAST, bytes: packet.refusal(&head, &options.finish()) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! The packet of DHCP: 236 bytes as in BOOTP, a magic number, options.
+
+use super::options;
+use std::net::Ipv4Addr;
+
+const HEAD: usize = 236;
+const MAGIC: [u8; 4] = [99, 130, 83, 99];
+/// Every machine takes a packet of so many bytes with its headers of IP and UDP, which are 28.
+const LEAST: usize = 576;
+const HEADERS: usize = 28;
+/// More than fits on a link is not written, whatever the guest says it takes.
+const MOST: usize = 1280;
+/// Old relays and firmware drop what is shorter.
+const SHORTEST: usize = 300;
+/// The guest wants the answer sent to everyone.
+const TO_EVERYONE: u16 = 0x8000;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Question {
+    Discover,
+    Request,
+    Inform,
+    Other,
+}
+
+/// A question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Packet {
+    pub(super) question: Question,
+    pub(super) mac: [u8; 6],
+    /// The address that the guest has.
+    pub(super) client: Ipv4Addr,
+    /// Who passed it on.
+    pub(super) relay: Ipv4Addr,
+    /// The address that the guest wants.
+    pub(super) wanted: Option<Ipv4Addr>,
+    /// Which server it means.
+    pub(super) server: Option<Ipv4Addr>,
+    number: [u8; 4],
+    flags: u16,
+    takes: usize,
+    /// The name that the guest has for itself, which is repeated.
+    id: Option<Vec<u8>>,
+}
+
+/// What an answer says before its options.
+pub(super) struct Head<'a> {
+    pub(super) yours: Ipv4Addr,
+    pub(super) next: Ipv4Addr,
+    pub(super) file: Option<&'a str>,
+}
+
+impl Packet {
+    /// Reads a question; `None` for whatever is none.
+    pub(super) fn read(bytes: &[u8]) -> Option<Packet> {
+        // A question, on Ethernet, with an address of six bytes.
+        if bytes.get(..3)? != [1, 1, 6] || bytes.get(HEAD..HEAD + 4)? != MAGIC {
+            return None;
+        }
+        let mut packet = Packet {
+            question: Question::Other,
+            mac: bytes.get(28..34)?.try_into().ok()?,
+            client: ip(bytes.get(12..16)?)?,
+            relay: ip(bytes.get(24..28)?)?,
+            wanted: None,
+            server: None,
+            number: bytes.get(4..8)?.try_into().ok()?,
+            flags: u16::from_be_bytes(bytes.get(10..12)?.try_into().ok()?),
+            takes: LEAST,
+            id: None,
+        };
+        for option in options::read(bytes.get(HEAD + 4..)?) {
+            let (kind, value) = option?;
+            match kind {
+                options::KIND => {
+                    packet.question = match value {
+                        [1] => Question::Discover,
+                        [3] => Question::Request,
+                        [8] => Question::Inform,
+                        _ => Question::Other,
+                    }
+                }
+                options::WANTED => packet.wanted = ip(value),
+                options::SERVER => packet.server = Some(ip(value)?),
+                options::TAKES => packet.takes = usize::from(u16::from_be_bytes(value.try_into().ok()?)),
+                options::ID => packet.id = Some(value.to_vec()),
+                _ => {}
+            }
+        }
+        Some(packet)
+    }
+
+    /// How many bytes of options an answer has room for.
+    pub(super) fn room(&self) -> usize {
+        let id = self.id.as_ref().map_or(0, |id| id.len() + 2);
+        (self.takes.clamp(LEAST, MOST) - HEADERS - HEAD - MAGIC.len()).saturating_sub(id + 1)
+    }
+
+    /// An answer.
+    pub(super) fn reply(&self, head: &Head<'_>, options: &[u8]) -> Vec<u8> {
+        self.write(head, options, self.client, self.flags)
+    }
+
+    /// A refusal: the guest's address is none, and everyone hears it.
+    pub(super) fn refusal(&self, head: &Head<'_>, options: &[u8]) -> Vec<u8> {
+        self.write(head, options, Ipv4Addr::UNSPECIFIED, self.flags | TO_EVERYONE)
+    }
+
+    fn write(&self, head: &Head<'_>, options: &[u8], client: Ipv4Addr, flags: u16) -> Vec<u8> {
+        let mut bytes = vec![2, 1, 6, 0];
+        bytes.extend(self.number);
+        bytes.extend([0, 0]);
+        bytes.extend(flags.to_be_bytes());
+        for ip in [client, head.yours, head.next, Ipv4Addr::UNSPECIFIED] {
+            bytes.extend(ip.octets());
+        }
+        bytes.extend(self.mac);
+        // The rest of the address, and the server's name.
+        bytes.resize(108, 0);
+        // Its place has 128 bytes, of which the last is a zero; a longer one stands among the options alone.
+        bytes.extend(head.file.filter(|file| file.len() < 128).unwrap_or_default().bytes());
+        bytes.resize(HEAD, 0);
+        bytes.extend(MAGIC);
+        bytes.extend(options);
+        if let Some(id) = &self.id {
+            bytes.push(options::ID);
+            // It came as one option, so it goes as one.
+            bytes.push(u8::try_from(id.len()).unwrap_or(u8::MAX));
+            bytes.extend(id);
+        }
+        bytes.push(options::END);
+        bytes.resize(bytes.len().max(SHORTEST), 0);
+        bytes
+    }
+}
+
+fn ip(bytes: &[u8]) -> Option<Ipv4Addr> {
+    <[u8; 4]>::try_from(bytes).ok().map(Ipv4Addr::from)
+}

@@ -1,0 +1,60 @@
+//! `/etc/resolv.conf`, as far as a guest needs it.
+
+use std::net::Ipv4Addr;
+
+/// More than resolvers use; what a file says beyond is left out.
+const MOST: usize = 32;
+
+/// Where names are asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Resolv {
+    /// Servers of IPv4.
+    pub(super) servers: Vec<Ipv4Addr>,
+    /// Domains in which short names are looked for.
+    pub(super) search: Vec<String>,
+}
+
+/// Reads the file's text.
+pub(super) fn read(text: &str) -> Resolv {
+    let mut found = Resolv::default();
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        match words.next() {
+            Some("nameserver") => {
+                let server = words.next().and_then(|word| word.parse::<Ipv4Addr>().ok());
+                found.servers.extend(server.filter(|_| found.servers.len() < MOST));
+            }
+            // The last line counts, as in the resolver.
+            Some("search" | "domain") => {
+                found.search = words.take(MOST).map(|word| word.trim_end_matches('.').to_owned()).collect();
+                found.search.retain(|domain| is_domain(domain));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// It can be written as labels of DNS.
+fn is_domain(domain: &str) -> bool {
+    let label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+    };
+    domain.len() <= 253 && domain.split('.').all(label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_guest_needs_is_taken_and_the_rest_left() {
+        let text = "# a pod's\nsearch ns.svc.cluster.local svc.cluster.local. bad..name\n\
+                    nameserver 10.96.0.10\nnameserver fd00::a\nnameserver x\noptions ndots:5\n";
+        let found = read(text);
+        assert_eq!(found.servers, [Ipv4Addr::new(10, 96, 0, 10)]);
+        assert_eq!(found.search, ["ns.svc.cluster.local", "svc.cluster.local"]);
+        assert_eq!(read(""), Resolv::default());
+    }
+}
