@@ -5,6 +5,8 @@
 //!   busybox udhcpc                         this program again, as user 107
 //! ```
 
+#![allow(clippy::unwrap_used)]
+
 use api::launcher::{Link, Resolved};
 use api::lease::{Lease, Route};
 use api::machine::Machine;

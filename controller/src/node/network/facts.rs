@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 /// An address of a network card.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mac(pub [u8; 6]);
+pub(crate) struct Mac(pub(crate) [u8; 6]);
 
 impl fmt::Display for Mac {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -32,9 +32,9 @@ impl FromStr for Mac {
 /// An address, and how many bits of it are the network's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub struct Address {
-    pub ip: IpAddr,
-    pub prefix: u8,
+pub(crate) struct Address {
+    pub(crate) ip: IpAddr,
+    pub(crate) prefix: u8,
 }
 
 impl fmt::Display for Address {
@@ -57,11 +57,11 @@ impl FromStr for Address {
 
 /// A way to somewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route {
+pub(crate) struct Route {
     /// Where to; a prefix of 0 is everywhere else.
-    pub to: Address,
+    pub(crate) to: Address,
     /// Who passes it on; nobody where it is on the link itself.
-    pub via: Option<IpAddr>,
+    pub(crate) via: Option<IpAddr>,
 }
 
 impl fmt::Display for Route {
@@ -87,22 +87,22 @@ impl FromStr for Route {
 
 /// A card of the pod, as the cluster's network made it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Card {
+pub(crate) struct Card {
     /// Its name, like `eth0`.
-    pub name: String,
+    pub(crate) name: String,
     /// Its address on the wire.
-    pub mac: Mac,
+    pub(crate) mac: Mac,
     /// Its largest packet.
-    pub mtu: u32,
+    pub(crate) mtu: u32,
     /// Its addresses, without those that hold on the link alone.
-    pub addresses: Vec<Address>,
+    pub(crate) addresses: Vec<Address>,
     /// The ways that lead over it, without the one to its own network.
-    pub routes: Vec<Route>,
+    pub(crate) routes: Vec<Route>,
 }
 
 impl Card {
     /// Its first address of IPv4.
-    pub fn v4(&self) -> Option<(Ipv4Addr, u8)> {
+    pub(crate) fn v4(&self) -> Option<(Ipv4Addr, u8)> {
         self.addresses.iter().find_map(|address| match address.ip {
             IpAddr::V4(ip) => Some((ip, address.prefix)),
             IpAddr::V6(_) => None,
@@ -110,7 +110,7 @@ impl Card {
     }
 
     /// It has an address of IPv6.
-    pub fn has_v6(&self) -> bool {
+    pub(crate) fn has_v6(&self) -> bool {
         self.addresses.iter().any(|address| address.ip.is_ipv6())
     }
 }

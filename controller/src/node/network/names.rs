@@ -11,10 +11,10 @@ use api::machine::network::Network;
 use sha2::{Digest, Sha256};
 
 /// The pod's own card.
-pub const PRIMARY: &str = "eth0";
+pub(crate) const PRIMARY: &str = "eth0";
 
 /// The pod's card of an interface.
-pub fn card(interface: &Interface) -> String {
+pub(crate) fn card(interface: &Interface) -> String {
     match &interface.network {
         Network::Pod { .. } | Network::Multus { default: true, .. } => PRIMARY.to_owned(),
         Network::Multus { default: false, .. } => {
@@ -26,12 +26,12 @@ pub fn card(interface: &Interface) -> String {
 }
 
 /// The bridge of a card.
-pub fn bridge(card: &str) -> String {
+pub(crate) fn bridge(card: &str) -> String {
     format!("k6t-{}", short(card))
 }
 
 /// The tap of a card.
-pub fn tap(card: &str) -> String {
+pub(crate) fn tap(card: &str) -> String {
     match card {
         PRIMARY => "tap0".to_owned(),
         other => format!("tap{}", short(other)),
@@ -39,12 +39,12 @@ pub fn tap(card: &str) -> String {
 }
 
 /// A card that is put aside.
-pub fn aside(card: &str) -> String {
+pub(crate) fn aside(card: &str) -> String {
     format!("{}-nic", short(card))
 }
 
 /// What stands in for a card that is being put aside, before it has its name.
-pub fn stand_in(card: &str) -> String {
+pub(crate) fn stand_in(card: &str) -> String {
     format!("{}-kep", short(card))
 }
 

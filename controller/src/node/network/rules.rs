@@ -5,28 +5,28 @@ use std::net::IpAddr;
 
 /// A table of our chains; what others have in it stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Table {
+pub(crate) struct Table {
     /// Addresses of IPv6, not of IPv4.
-    pub v6: bool,
+    pub(crate) v6: bool,
     /// In order; each is emptied first.
-    pub chains: Vec<Chain>,
+    pub(crate) chains: Vec<Chain>,
 }
 
 /// A chain of rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chain {
+pub(crate) struct Chain {
     /// Its name.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Where packets come into it; nowhere but from other chains otherwise.
-    pub hook: Option<Hook>,
+    pub(crate) hook: Option<Hook>,
     /// In order.
-    pub rules: Vec<Rule>,
+    pub(crate) rules: Vec<Rule>,
 }
 
 /// Where packets come into a chain that translates addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Hook {
+pub(crate) enum Hook {
     Prerouting,
     Input,
     Output,
@@ -35,16 +35,16 @@ pub enum Hook {
 
 /// What is done to which packets. All are counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub(crate) struct Rule {
     /// All of them hold.
-    pub matches: Vec<Match>,
+    pub(crate) matches: Vec<Match>,
     /// What is done.
-    pub verdict: Verdict,
+    pub(crate) verdict: Verdict,
 }
 
 /// A property of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Match {
+pub(crate) enum Match {
     /// It came in on this link.
     From(String),
     /// It goes out on this link.
@@ -59,7 +59,7 @@ pub enum Match {
 
 /// What is done to a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// It goes through another chain.
     Jump(&'static str),
     /// It comes from the link's own address.
@@ -115,7 +115,7 @@ impl fmt::Display for Hook {
 
 impl Hook {
     /// Its number and the usual priority of address translation there.
-    pub fn place(self) -> (u32, i32) {
+    pub(crate) fn place(self) -> (u32, i32) {
         match self {
             Hook::Prerouting => (0, -100),
             Hook::Input => (1, 100),

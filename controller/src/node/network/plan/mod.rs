@@ -27,16 +27,16 @@ const DHCP: u16 = 67;
 
 /// What is to be made, and what the launcher is told of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// In order.
-    pub steps: Vec<Step>,
+    pub(crate) steps: Vec<Step>,
     /// For the launcher.
-    pub link: Link,
+    pub(crate) link: Link,
 }
 
 /// One thing, as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     /// A card is put aside under another name and address; a dummy stands in for it, as it was.
     PutAside {
         /// As it is.
@@ -80,19 +80,19 @@ pub enum Step {
 
 /// What a plan is made of.
 #[derive(Clone, Copy, Debug)]
-pub struct Given<'a> {
+pub(crate) struct Given<'a> {
     /// The machine.
-    pub machine: &'a Machine,
+    pub(crate) machine: &'a Machine,
     /// The interface.
-    pub interface: &'a Interface,
+    pub(crate) interface: &'a Interface,
     /// Its place among the machine's.
-    pub position: usize,
+    pub(crate) position: usize,
     /// The pod's card that it is attached to.
-    pub card: &'a Card,
+    pub(crate) card: &'a Card,
 }
 
 /// What is to be made for one interface.
-pub fn plan(given: &Given<'_>) -> Result<Plan> {
+pub(crate) fn plan(given: &Given<'_>) -> Result<Plan> {
     match given.interface.binding {
         Binding::Masquerade => masquerade::plan(given),
         Binding::Bridge => bridge::plan(given),

@@ -3,7 +3,7 @@ use crate::node::network::facts::Route;
 use api::vmi::VirtualMachineInstance;
 use serde_json::{Value, json};
 
-fn machine(interface: Value, network: Value) -> Machine {
+fn machine(interface: &Value, network: &Value) -> Machine {
     let object = json!({
         "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
         "metadata": {"name": "vm", "namespace": "ns"},
@@ -47,7 +47,7 @@ fn lease(plan: &Plan) -> Option<String> {
 #[test]
 fn masquerade_of_everything() {
     let machine =
-        machine(json!({"name": "default", "masquerade": {}}), json!({"name": "default", "pod": {}}));
+        machine(&json!({"name": "default", "masquerade": {}}), &json!({"name": "default", "pod": {}}));
     let plan = planned(&machine, &card(&["10.244.1.5/24"], &["0.0.0.0/0>10.244.1.1"])).unwrap();
     let want = r#"bridge k6t-eth0 02:00:00:00:00:00 mtu 1450
 address k6t-eth0 10.0.2.1/24
@@ -83,9 +83,9 @@ table ip nat
 #[test]
 fn masquerade_of_ports_in_both_families() {
     let machine = machine(
-        json!({"name": "default", "masquerade": {}, "macAddress": "02:00:00:00:00:2a",
+        &json!({"name": "default", "masquerade": {}, "macAddress": "02:00:00:00:00:2a",
                "ports": [{"port": 80}, {"port": 53, "protocol": "UDP"}]}),
-        json!({"name": "default", "pod": {"vmNetworkCIDR": "192.0.2.9/29", "vmIPv6NetworkCIDR": "fd00:9::/64"}}),
+        &json!({"name": "default", "pod": {"vmNetworkCIDR": "192.0.2.9/29", "vmIPv6NetworkCIDR": "fd00:9::/64"}}),
     );
     let plan = planned(&machine, &card(&["10.244.1.5/24", "fd00:244::5/64"], &[])).unwrap();
     let text = text(&plan);
@@ -110,7 +110,7 @@ fn masquerade_of_ports_in_both_families() {
 
 #[test]
 fn a_bridge_gives_the_guest_the_pods_place() {
-    let machine = machine(json!({"name": "default", "bridge": {}}), json!({"name": "default", "pod": {}}));
+    let machine = machine(&json!({"name": "default", "bridge": {}}), &json!({"name": "default", "pod": {}}));
     let routes = ["0.0.0.0/0>169.254.1.1", "169.254.1.1/32", "::/0>fe80::1"];
     let plan = planned(&machine, &card(&["10.244.1.5/32"], &routes)).unwrap();
     let text = text(&plan);
@@ -138,7 +138,7 @@ up tap0
 
 #[test]
 fn a_bridge_on_a_network_without_addresses_answers_nobody() {
-    let machine = machine(json!({"name": "default", "bridge": {}}), json!({"name": "default", "pod": {}}));
+    let machine = machine(&json!({"name": "default", "bridge": {}}), &json!({"name": "default", "pod": {}}));
     let plan = planned(&machine, &card(&[], &[])).unwrap();
     assert_eq!(lease(&plan), None);
     assert!(!text(&plan).contains("169.254"), "{}", text(&plan));
@@ -147,7 +147,7 @@ fn a_bridge_on_a_network_without_addresses_answers_nobody() {
 #[test]
 fn many_queues_are_for_many_processors() {
     let mut machine =
-        machine(json!({"name": "default", "masquerade": {}}), json!({"name": "default", "pod": {}}));
+        machine(&json!({"name": "default", "masquerade": {}}), &json!({"name": "default", "pod": {}}));
     machine.network_multi_queue = true;
     let plan = planned(&machine, &card(&["10.244.1.5/24"], &[])).unwrap();
     assert!(text(&plan).contains("tap tap0 mtu 1450 of many queues"), "{}", text(&plan));
@@ -156,7 +156,7 @@ fn many_queues_are_for_many_processors() {
 #[test]
 fn a_pod_without_an_address_is_refused_by_the_interface() {
     let machine =
-        machine(json!({"name": "default", "masquerade": {}}), json!({"name": "default", "pod": {}}));
+        machine(&json!({"name": "default", "masquerade": {}}), &json!({"name": "default", "pod": {}}));
     let error = planned(&machine, &card(&[], &[])).unwrap_err().to_string();
     assert!(error.starts_with("spec.domain.devices.interfaces[0] ('default'): "), "{error}");
 }
