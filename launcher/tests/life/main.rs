@@ -7,6 +7,7 @@ mod daemon;
 mod devices;
 mod disks;
 mod efi;
+mod first;
 mod kvm;
 mod vm;
 

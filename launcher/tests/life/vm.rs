@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
@@ -154,6 +154,11 @@ impl Vm {
 
     pub(crate) fn pid(&self) -> u32 {
         self.launcher.as_ref().unwrap().id()
+    }
+
+    /// Waits until what was started has ended by itself.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        self.launcher.take().unwrap().wait().unwrap()
     }
 
     /// Asks the launcher to end, and waits for it.

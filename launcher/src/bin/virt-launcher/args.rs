@@ -15,6 +15,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Run one machine, which is named through the socket
     Run(Run),
+    /// Join the terminal to the machine's serial console; Ctrl-] leaves it
+    Console(Console),
     /// Say what this host can do, as JSON
     NodeInfo(NodeInfo),
     /// The child that `node-info` starts
@@ -28,6 +30,20 @@ pub(crate) struct NodeInfo {
     /// Where what libvirt found out about this host is kept for the next machine
     #[arg(long, value_name = "DIR")]
     pub(crate) cache: Option<PathBuf>,
+    /// Write the JSON to this file, which appears whole or not at all
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// Join the terminal to the machine's serial console.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Console {
+    /// Where the launcher listens
+    #[arg(long, value_name = "PATH", default_value = "/var/run/kubevirt/sockets/launcher-sock")]
+    pub(crate) socket: PathBuf,
+    /// Only look: what is typed goes nowhere
+    #[arg(long)]
+    pub(crate) read: bool,
 }
 
 /// Run one machine, which is named through the socket.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  virt-launcher run --root DIR --socket PATH     runs one machine; told what to do through the socket
+//!  virt-launcher console                          joins the terminal to the machine's serial line
 //!  virt-launcher node-info                        says what this host can do, as JSON
 //! ```
 //!
@@ -9,6 +10,8 @@
 //! and go for what blocks.
 
 mod args;
+mod console;
+mod init;
 mod libvirt;
 mod memory;
 mod node;
@@ -27,7 +30,12 @@ fn main() -> ExitCode {
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
     tracing_subscriber::fmt().with_env_filter(log).with_writer(std::io::stderr).with_ansi(false).init();
     let done = match args.command {
-        args::Command::Run(args) => run::run(&args),
+        args::Command::Run(args) => match init::split() {
+            Ok(Some(ended)) => return ended,
+            Ok(None) => run::run(&args),
+            Err(e) => Err(e),
+        },
+        args::Command::Console(args) => console::run(&args),
         args::Command::NodeInfo(args) => node::run(&args),
         args::Command::ProbeKvm => {
             probe::kvm::run();

@@ -41,7 +41,11 @@ pub(crate) fn run(args: &args::NodeInfo) -> Result<()> {
         std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
     let text =
         serde_json::to_string_pretty(&found).map_err(|e| Error::refused("cannot write JSON").because(e))?;
-    writeln!(std::io::stdout(), "{text}").map_err(|e| Error::io("cannot print", e))
+    match &args.output {
+        None => writeln!(std::io::stdout(), "{text}").map_err(|e| Error::io("cannot print", e)),
+        Some(path) => embed::write_whole(path, text.as_bytes())
+            .map_err(|e| Error::io(format!("cannot write {}", path.display()), e)),
+    }
 }
 
 fn ask_libvirt(found: &mut Node, folder: &Path, cache: Option<&Path>) -> Result<()> {

@@ -1,0 +1,89 @@
+//! A launcher that is the first process of its pod.
+
+use crate::vm::{Vm, vmi};
+use serde_json::json;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A pod, as far as processes go: PID 1 is virt-launcher.
+const POD: [&str; 4] = ["unshare", "--pid", "--fork", "--mount-proc"];
+
+fn children(pid: u64) -> Vec<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+fn send(pid: u64, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
+}
+
+fn is_gone(pid: u64) {
+    let began = Instant::now();
+    while crate::is_alive(pid) {
+        assert!(began.elapsed() < Duration::from_secs(120), "{pid} is still there");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn the_first_process_passes_signals_on_and_waits_for_everybody() {
+    if !rustix::process::getuid().is_root() {
+        eprintln!("skipped: only root may make a namespace of processes");
+        return;
+    }
+    let mut vm = Vm::behind(&POD, None);
+    vm.launch();
+    vm.boot(&vmi("first"));
+    let first = children(u64::from(vm.pid()))[0];
+    let all = children(first);
+    // The launcher, and QEMU, which has left it.
+    assert_eq!(all.len(), 2, "{all:?}");
+
+    // The console, as `kubectl exec` would open it.
+    let mut console = Command::new(env!("CARGO_BIN_EXE_virt-launcher"))
+        .args(["console", "--socket"])
+        .arg(vm.socket())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    console.stdin.as_mut().unwrap().write_all(b"root\n").unwrap();
+    let (mut seen, mut out) = (Vec::new(), console.stdout.take().unwrap());
+    while !String::from_utf8_lossy(&seen).contains("login:") {
+        let mut more = [0; 4096];
+        let count = out.read(&mut more).unwrap();
+        assert!(count > 0, "the console ended: {}", String::from_utf8_lossy(&seen));
+        seen.extend_from_slice(&more[..count]);
+    }
+
+    send(first, rustix::process::Signal::TERM);
+    let status = vm.wait();
+    assert!(status.success(), "{status}: {}", vm.log());
+    all.iter().for_each(|pid| is_gone(*pid));
+    let last: serde_json::Value =
+        serde_json::from_slice(&fs::read(vm.root.join("state.json")).unwrap()).unwrap();
+    assert_eq!((&last["life"], &last["reason"]), (&json!("Succeeded"), &json!("Shutdown")), "{last}");
+    assert!(console.wait().unwrap().success(), "the console ends with its machine");
+}
+
+#[test]
+fn a_launcher_that_dies_in_its_pod_takes_its_machine_with_it() {
+    if !rustix::process::getuid().is_root() {
+        eprintln!("skipped: only root may make a namespace of processes");
+        return;
+    }
+    let mut vm = Vm::behind(&POD, None);
+    vm.launch();
+    vm.boot(&vmi("dies"));
+    let first = children(u64::from(vm.pid()))[0];
+    let all = children(first);
+    let has_socket =
+        |pid: &&u64| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().starts_with("virt-launcher");
+    let launcher = all.iter().find(has_socket).copied().unwrap();
+    send(launcher, rustix::process::Signal::KILL);
+    assert_eq!(vm.wait().code(), Some(128 + 9), "the container ends as its launcher did");
+    all.iter().for_each(|pid| is_gone(*pid));
+}
