@@ -1,5 +1,6 @@
 //! `virt-handler`: the wiring. Everything is made here and handed on.
 
+use super::devices;
 use super::error::{Error, Result};
 use super::labels::Labeller;
 use super::vmi::apply::ApiServer;
@@ -27,6 +28,9 @@ pub struct Args {
     /// Where `virt-launcher node-info` left what it found out
     #[arg(long, default_value = "/var/lib/kubevirt-node-labeller", value_name = "DIR")]
     pub findings: PathBuf,
+    /// Where the kubelet's device plug-ins have their sockets
+    #[arg(long, default_value = "/var/lib/kubelet/device-plugins", value_name = "DIR")]
+    pub device_plugins: PathBuf,
     /// A kubeconfig; else the pod's service account, or the user's
     #[arg(long, env = "KUBECONFIG", value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
@@ -38,6 +42,7 @@ pub async fn run(args: Args) -> Result<()> {
     let cluster = ApiServer::new(client.clone(), &args.node_name);
     let labeller =
         Labeller { client: client.clone(), node: args.node_name.clone(), findings: args.findings.clone() };
+    let findings = args.findings.clone();
     let node = Arc::new(Node { cluster, pods: args.pods, findings: args.findings });
     let ends = |kind| signal(kind).map_err(|e| Error::io("cannot wait for signals", e));
     let (mut term, mut interrupt) = (ends(SignalKind::terminate())?, ends(SignalKind::interrupt())?);
@@ -45,6 +50,7 @@ pub async fn run(args: Args) -> Result<()> {
     tokio::select! {
         () = watch::run(client, &args.node_name, node) => {}
         () = labeller.run() => {}
+        () = devices::run(&args.device_plugins, &findings) => {}
         _ = term.recv() => {}
         _ = interrupt.recv() => {}
     }

@@ -7,6 +7,7 @@
 //!   vmi/ ───────────────────────── one keeper per machine
 //!    │  volumes/      disks found, made, grown, given to 107          network/     links, rules and taps in a pod
 //!    │  pod/          a tenant's folders, walked so that nothing leads out
+//!    │  devices/       kvm, tun, vhost-net for pods, by the kubelet
 //!    │  capability    what libvirt knows of this node, for each pod       labels       what the scheduler knows of it
 //!    ▼
 //!   launcher_client ──unix socket──► virt-launcher in its pod (PID 1 there)
@@ -18,6 +19,7 @@
 
 pub mod args;
 pub mod capability;
+pub mod devices;
 pub mod error;
 pub mod follow;
 pub mod labels;

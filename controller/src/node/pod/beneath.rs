@@ -186,6 +186,15 @@ impl Folder {
         Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
 
+    /// It is the same folder.
+    pub fn is(&self, other: &Folder) -> Result<bool> {
+        let stat = |folder: &Folder| {
+            fstat(&folder.fd).map_err(|e| Error::io(format!("cannot look at {}", folder.shown.display()), e))
+        };
+        let (this, that) = (stat(self)?, stat(other)?);
+        Ok((this.st_dev, this.st_ino) == (that.st_dev, that.st_ino))
+    }
+
     /// How errors call it.
     pub fn shown(&self) -> &Path {
         &self.shown

@@ -14,6 +14,7 @@ use super::decide::{Event, Launcher, Plan, Seen, Trouble, decide};
 use super::patch::patch;
 use super::watch::now;
 use crate::node::capability;
+use crate::node::devices;
 use crate::node::error::{Error, Kind, Result};
 use crate::node::launcher_client::{Client, States};
 use crate::node::network;
@@ -352,6 +353,7 @@ impl<C: Cluster> Keeper<C> {
             let root = Folder::root_of(process)?;
             let parts = Parts { vmi: &vmi, machine: &machine, layout: place.layout(), root: &root };
             let mut ready = volumes::ready(&parts)?;
+            devices::own(&root)?;
             ready.resolved.interfaces = network::ready(&machine, process)?;
             // Without it the machine begins some seconds later, and no worse.
             if let Err(e) = capability::give(&findings, place.layout().kvm, &place.root()?) {

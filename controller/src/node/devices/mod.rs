@@ -1,0 +1,71 @@
+//! Devices of this node for pods: `devices.kubevirt.io/{kvm,tun,vhost-net}`, by the kubelet's device plug-ins.
+//!
+//! ```text
+//!  kubelet.sock ◄── Register ── plugin (one per device, its own socket beside)
+//!      │                           ▲
+//!      └── ListAndWatch, Allocate ─┘ ◄── health: the device opens, and for kvm: the probe said `full`
+//!
+//!  kubelet begins anew: its socket is another, ours is gone ─► listen and register again
+//! ```
+//!
+//! Each device is shared: it is advertised a thousand times. One that is not healthy is advertised as such, so that who
+//! waits for it is told by the scheduler what is missing. A pod that was given one finds it root's; [`own`] makes the
+//! pod's own node of it the launcher's.
+
+pub mod health;
+pub mod plugin;
+pub mod wire;
+
+use super::error::Result;
+use super::pod::Folder;
+use std::path::{Path, PathBuf};
+
+/// A device of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// What follows `devices.kubevirt.io/`.
+    pub name: &'static str,
+    /// Where it is, on the host as in a pod.
+    pub path: &'static str,
+}
+
+/// Those that machines use.
+pub const DEVICES: [Device; 3] = [
+    Device { name: "kvm", path: "/dev/kvm" },
+    Device { name: "tun", path: "/dev/net/tun" },
+    Device { name: "vhost-net", path: "/dev/vhost-net" },
+];
+
+/// Offers all devices to the kubelet, for ever.
+pub async fn run(folder: &Path, findings: &Path) {
+    let offer = |device| {
+        let health = health::Health { device, findings: findings.join("node.json") };
+        plugin::offer(folder.to_owned(), device, health)
+    };
+    let [kvm, tun, vhost] = DEVICES.map(offer);
+    tokio::join!(kvm, tun, vhost);
+}
+
+/// Makes a pod's own nodes of the devices the launcher's.
+pub fn own(root: &Folder) -> Result<()> {
+    let dev = root.within("/dev")?;
+    // A launcher that runs in no pod sees the host's own.
+    if dev.is(&Folder::open(Path::new("/dev"))?)? {
+        return Ok(());
+    }
+    for device in DEVICES {
+        let name = device.path.trim_start_matches("/dev/");
+        match dev.held(name) {
+            Ok(held) if held.kind() == rustix::fs::FileType::CharacterDevice => held.give()?,
+            Ok(_) => tracing::warn!("{} of a pod is no device", device.path),
+            Err(e) if e.kind() == super::error::Kind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// The name of a device's socket beside the kubelet's.
+fn endpoint(device: Device) -> PathBuf {
+    format!("kubevirt-{}.sock", device.name).into()
+}

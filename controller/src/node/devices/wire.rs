@@ -1,0 +1,105 @@
+//! The kubelet's words for device plug-ins, `v1beta1`: the fields that we read or write.
+//!
+//! Written out by hand from the public API: six messages and five methods, and no compiler of `.proto` files, which would be
+//! sixty crates at build time.
+
+use std::collections::HashMap;
+
+/// The API's version.
+pub const VERSION: &str = "v1beta1";
+/// `Registration.Register`
+pub const REGISTER: &str = "/v1beta1.Registration/Register";
+
+/// Nothing.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct Empty {}
+
+/// A plug-in tells the kubelet of itself.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+#[allow(missing_docs)]
+pub struct RegisterRequest {
+    #[prost(string, tag = "1")]
+    pub version: String,
+    /// The name of its socket, beside the kubelet's.
+    #[prost(string, tag = "2")]
+    pub endpoint: String,
+    #[prost(string, tag = "3")]
+    pub resource_name: String,
+    #[prost(message, optional, tag = "4")]
+    pub options: Option<Options>,
+}
+
+/// What a plug-in can do beyond the usual.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+#[allow(missing_docs)]
+pub struct Options {
+    #[prost(bool, tag = "1")]
+    pub pre_start_required: bool,
+    #[prost(bool, tag = "2")]
+    pub get_preferred_allocation_available: bool,
+}
+
+/// All devices, as they are now.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+#[allow(missing_docs)]
+pub struct Devices {
+    #[prost(message, repeated, tag = "1")]
+    pub devices: Vec<Device>,
+}
+
+/// One device.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+#[allow(missing_docs)]
+pub struct Device {
+    #[prost(string, tag = "1")]
+    pub id: String,
+    /// `Healthy` or `Unhealthy`.
+    #[prost(string, tag = "2")]
+    pub health: String,
+}
+
+/// Containers that are given devices.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+#[allow(missing_docs)]
+pub struct AllocateRequest {
+    #[prost(message, repeated, tag = "1")]
+    pub containers: Vec<ContainerRequest>,
+}
+
+/// A container that is given devices.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+#[allow(missing_docs)]
+pub struct ContainerRequest {
+    #[prost(string, repeated, tag = "1")]
+    pub ids: Vec<String>,
+}
+
+/// What containers are given.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+#[allow(missing_docs)]
+pub struct AllocateResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub containers: Vec<ContainerResponse>,
+}
+
+/// What a container is given.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+#[allow(missing_docs)]
+pub struct ContainerResponse {
+    #[prost(map = "string, string", tag = "1")]
+    pub envs: HashMap<String, String>,
+    #[prost(message, repeated, tag = "3")]
+    pub devices: Vec<DeviceSpec>,
+}
+
+/// A device in a container.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+#[allow(missing_docs)]
+pub struct DeviceSpec {
+    #[prost(string, tag = "1")]
+    pub container_path: String,
+    #[prost(string, tag = "2")]
+    pub host_path: String,
+    #[prost(string, tag = "3")]
+    pub permissions: String,
+}
