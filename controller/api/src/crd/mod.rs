@@ -132,10 +132,16 @@ impl Kind {
         version
     }
 
-    /// The schema of a whole object. Of its metadata nothing may be said: they are the server's own.
+    /// The schema of a whole object. Of its metadata nothing may be said: they are the server's own, and so
+    /// is what kind it is.
     fn root(&self) -> Value {
         let mut schema = (self.schema)().into_value();
         schema["properties"]["metadata"] = json!({"type": "object"});
+        for name in ["apiVersion", "kind"] {
+            if let Some(field) = schema["properties"][name].as_object_mut() {
+                field.remove("nullable");
+            }
+        }
         schema
     }
 }

@@ -69,7 +69,7 @@ impl<T: Wire> Field for Option<T> {
     }
 
     fn form() -> Schema {
-        T::schema()
+        T::schema().nullable()
     }
 }
 

@@ -86,6 +86,13 @@ impl Schema {
         self
     }
 
+    /// May be `null`, which is the same as absence: programs in Go write a time that was never set so.
+    #[must_use]
+    pub fn nullable(mut self) -> Schema {
+        self.node.insert("nullable".to_owned(), json!(true));
+        self
+    }
+
     /// Always written: whoever writes the object must say it, unless it is an object, which may be empty.
     #[must_use]
     pub fn bare(self) -> Schema {

@@ -79,6 +79,7 @@ fn look(node: &Value, at: &str, faults: &mut Vec<String>) {
         "additionalProperties",
         "items",
         "required",
+        "nullable",
         "minimum",
         "maximum",
         "pattern",
