@@ -78,6 +78,8 @@ pub struct Wishes {
     pub threads: usize,
     /// The bound on all buffers together.
     pub memory: u64,
+    /// What the caller takes of it for what it does beside.
+    pub beside: Vec<(&'static str, u64)>,
     /// The largest disk that is accepted.
     pub max_size: u64,
     /// The size the target is to have, if not the source's.
@@ -325,6 +327,7 @@ fn buffers(facts: &Facts, wishes: &Wishes, flow: Flow, workers: usize) -> Buffer
     let buffers = readers + 2 * workers + 1;
     let mut account =
         vec![("program", PROGRAM), ("buffers", buffers as u64 * piece), ("workers", workers as u64 * piece)];
+    account.extend(wishes.beside.iter().filter(|(_, bytes)| *bytes > 0));
     if facts.format == Format::Qcow2 {
         account.push(("tables", TABLES));
     }

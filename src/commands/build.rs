@@ -10,6 +10,7 @@ use cdi::plan::Output;
 use cdi::run::watch::Watch;
 use cdi::{Error, Kind, Result};
 use container_disk::image::{Kind as Documents, Recipe, hint, time};
+use container_disk::registry::UPLOAD_MEMORY;
 use container_disk::{Name, pack};
 use disk_format::Codec;
 use std::collections::BTreeMap;
@@ -148,8 +149,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let options = args.from.options()?;
     let places = options.places.clone();
-    let packing = PACKING.min(args.work.memory / 4);
-    let disk = args.disk.as_ref().map(|disk| request(args, disk, options, packing)).transpose()?;
+    let names = names(args)?;
+    let sending =
+        names.iter().filter(|name| matches!(name, Name::Registry(_))).count() as u64 * UPLOAD_MEMORY;
+    let packing = PACKING.min(args.work.memory.saturating_sub(sending) / 4);
+    let beside = vec![("packing", packing), ("sending", sending)];
+    let disk = args.disk.as_ref().map(|disk| request(args, disk, options, beside)).transpose()?;
     let order = Order {
         disk,
         boot: args.kernel.as_ref().map(|kernel| BootFiles {
@@ -164,7 +169,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             threads: args.work.threads(),
             memory: packing as usize,
         },
-        names: names(args)?,
+        names,
         append: args.append_arch,
     };
     let ready = prepare(order, &watch)?;
@@ -185,7 +190,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn request(args: &Args, disk: &str, options: cdi::source::Options, packing: u64) -> Result<Request> {
+/// What takes memory while the disk is read.
+type Beside = Vec<(&'static str, u64)>;
+
+fn request(args: &Args, disk: &str, options: cdi::source::Options, beside: Beside) -> Result<Request> {
     let cluster_bits = 16;
     let qcow2 = Output::Qcow2 { cluster_bits, compress: args.compress };
     let (keep, output) = match args.format {
@@ -199,7 +207,7 @@ fn request(args: &Args, disk: &str, options: cdi::source::Options, packing: u64)
         return Err(Error::new(Kind::Usage, what));
     }
     let mut wishes = args.work.wishes(&args.from);
-    wishes.memory -= packing;
+    wishes.beside = beside;
     if args.compress.is_none() {
         // They only bring what the packing waits for; each more would hold memory and win nothing.
         wishes.threads = wishes.threads.min(CARRIERS);

@@ -74,6 +74,7 @@ impl DiskArgs {
             preallocate: false,
             threads: self.threads(),
             memory: self.memory,
+            beside: vec![],
             max_size: self.max_size,
             resize: None,
             resume: Mode::Auto,

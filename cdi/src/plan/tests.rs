@@ -26,6 +26,7 @@ fn wishes() -> Wishes {
         preallocate: false,
         threads: 2,
         memory: 256 << 20,
+        beside: vec![],
         max_size: 1 << 40,
         resize: None,
         resume: Mode::Auto,

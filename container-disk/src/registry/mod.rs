@@ -51,6 +51,7 @@ mod token;
 pub use config::Config;
 pub use counters::{Counted, Counters};
 pub use location::anonymous;
+pub use push::UPLOAD_MEMORY;
 pub use retry::retry_after;
 
 use crate::Result;

@@ -292,6 +292,7 @@ pub(super) fn wishes() -> Wishes {
         preallocate: false,
         threads: std::thread::available_parallelism().map_or(2, usize::from),
         memory: 256 << 20,
+        beside: vec![],
         max_size: 16 << 40,
         resize: None,
         resume: Mode::Auto,

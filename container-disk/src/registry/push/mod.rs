@@ -35,6 +35,7 @@ use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
 use reqwest::{Method, StatusCode};
 use session::Session;
 use std::sync::{Arc, PoisonError};
+pub use upload::MEMORY as UPLOAD_MEMORY;
 pub(super) use upload::Upload;
 
 /// Whether the blob is there; it is brought there from a sibling where that is possible.

@@ -35,6 +35,9 @@ const BLOCK: usize = 256 << 10;
 /// How much of what went out last is kept. It is more than sockets hold, so that the rest has arrived.
 const KEPT: u64 = 8 << 20;
 
+/// What one upload takes of the memory: what is kept, and what the client and its connection hold on the way.
+pub const MEMORY: u64 = KEPT + (4 << 20);
+
 /// How long a registry may take for what is only given up.
 const LAST_WORD: Duration = Duration::from_secs(5);
 
