@@ -17,7 +17,7 @@ export RUSTUP_TOOLCHAIN := $(or $(RUSTUP_TOOLCHAIN),$(shell PATH="$(CARGO_HOME)/
 
 FUZZ_SECONDS ?= 60
 
-.PHONY: help setup build check test demo bench fuzz advisories clean cluster-build cluster-up cluster-down kubeconfig kubectl
+.PHONY: help setup build images install check test e2e demo bench fuzz advisories clean cluster-build cluster-up cluster-down kubeconfig kubectl
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -41,10 +41,18 @@ check: setup ## format, lints, licences and bans, documentation, the arrows betw
 test: setup ## everything that proves the product, on this machine alone
 	cargo test --workspace --locked --no-fail-fast
 
+# Static, so that they run in an image with nothing else in it. With a target named, what runs while they are built is not.
+STATIC := $(TARGET)/x86_64-unknown-linux-gnu/release
+
+images: build ## the images of the control plane, as archives: their paths are printed
+	RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --target x86_64-unknown-linux-gnu -p controller
+	images/build "$(STATIC)" virt-controller virt-handler
+	images/build "$(TARGET)/release" virt-launcher
+
 demo: build ## the product, seen: a Debian disk over HTTP becomes an image, then a machine to log in to; an ISO boots
 	tests/demo.sh "$(TARGET)/release/coracle"
 
-bench: build ## measure against the usual tools and write docs/benchmarks.md (about 100 minutes)
+bench: build ## measure against the usual tools and write docs/benchmarks.md (about an hour)
 	cargo build --release --locked -p coracle --example decode
 	cargo build --release --locked -p launcher --no-default-features --example relay
 	tests/bench/run "$(TARGET)/release/coracle" $(BENCH)
@@ -67,6 +75,15 @@ cluster-up: ## a real Kubernetes cluster on this machine, with NODES (1) nodes; 
 
 cluster-down: ## end it; nothing of it is left
 	tests/cluster/down
+
+IMAGES = $(shell images/build "$(STATIC)" virt-controller virt-handler; images/build "$(TARGET)/release" virt-launcher)
+
+e2e: build images ## the product in a real cluster: start one, install, run tests/e2e, end it (KEEP=1: leave it)
+	@.ci/setup cluster
+	tests/e2e/run "$(TARGET)/release/coracle" $(IMAGES)
+
+install: build images ## the product into the test cluster; returns when it is available
+	tests/cluster/install "$(TARGET)/release/coracle" $(IMAGES)
 
 kubeconfig: ## where its administrator's kubeconfig is
 	@tests/cluster/info kubeconfig

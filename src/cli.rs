@@ -49,5 +49,6 @@ pub(crate) enum Command {
     Rm(commands::power::RmArgs),
     Status(commands::ps::StatusArgs),
     Host(commands::host::Args),
+    Manifests(commands::manifests::Args),
     Completions(commands::completions::Args),
 }

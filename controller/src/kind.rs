@@ -53,6 +53,21 @@ impl Kind {
         self.names().0
     }
 
+    /// Its group; empty for the core's.
+    pub fn group(self) -> &'static str {
+        self.names().0.split_once('/').map_or("", |(group, _)| group)
+    }
+
+    /// The name of many, as it stands in paths and rights.
+    pub const fn plural(self) -> &'static str {
+        self.names().2
+    }
+
+    /// Only those in the namespace of the installation are any concern of ours.
+    pub const fn is_of_installation(self) -> bool {
+        matches!(self, Kind::Lease)
+    }
+
     /// As it is written in an object.
     pub const fn name(self) -> &'static str {
         self.names().1

@@ -9,6 +9,7 @@
 //!
 //!  cluster/   what is decided once per cluster: machines, their pods, replica sets, the settings   (virt-controller)
 //!  node/      what is decided on each node: volumes, the launcher of each machine, devices         (virt-handler)
+//!  install    everything that a cluster is given, as objects                                       (coracle manifests)
 //!  args       the command lines; run joins the parts of virt-controller, lease says which of its replicas acts
 //! ```
 //!
@@ -21,6 +22,7 @@ pub mod args;
 pub mod cluster;
 pub mod error;
 pub mod health;
+pub mod install;
 pub mod kind;
 pub mod lease;
 pub mod names;

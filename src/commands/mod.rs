@@ -11,6 +11,7 @@ pub(crate) mod host;
 pub(crate) mod inspect;
 pub(crate) mod logs;
 mod machine;
+pub(crate) mod manifests;
 mod places;
 pub(crate) mod power;
 pub(crate) mod ps;
@@ -56,6 +57,7 @@ pub(crate) fn run(command: Command) -> cdi::Result<()> {
         Command::Rm(args) => power::rm(&args),
         Command::Status(args) => ps::status(&args),
         Command::Host(args) => host::run(&args),
+        Command::Manifests(args) => manifests::run(&args),
         Command::Completions(args) => completions::run(&args),
     }
 }

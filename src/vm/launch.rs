@@ -93,9 +93,14 @@ pub(crate) fn start(program: &Path, home: &Home, name: &str) -> Result<Client> {
     let mut command = Command::new(program);
     command.arg("run").arg("--root").arg(&root).arg("--socket").arg(&socket);
     command.arg("--cache").arg(home.launcher_cache());
-    command.current_dir("/").stdin(Stdio::null()).stdout(words).stderr(again);
+    command.arg("--lifeline");
+    command.current_dir("/").stdin(Stdio::piped()).stdout(words).stderr(again);
     detach(&mut command);
-    let child = command.spawn().map_err(|e| Error::io(format!("cannot start {}", program.display()), e))?;
+    let mut child =
+        command.spawn().map_err(|e| Error::io(format!("cannot start {}", program.display()), e))?;
+    // Open until this process ends, however it does. A launcher that was named no machine by then ends too: nobody
+    // would ever find it.
+    std::mem::forget(child.stdin.take());
     wait(child, &client, &log)?;
     Ok(client)
 }

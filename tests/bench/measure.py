@@ -90,12 +90,19 @@ def workplace(folder):
         shutil.rmtree(work, ignore_errors=True)
 
 
+# Of a line whose rounds have taken so many seconds, so many rounds tell enough.
+LONG, ENOUGH = 60, 3
+
+
 def line(line, rounds, disk):
     shell(line.ready)
     ours, beside = Runs(line.ours), [Runs(side) for side in line.beside]
     other = Runs(best(line.others, line.warm)) if line.others else None
     measured = [runs for runs in [ours, other, *beside] if runs]
+    began = time.monotonic()
     for number in range(1 if line.once else rounds):
+        if number >= ENOUGH and time.monotonic() - began > LONG:
+            break
         for runs in measured:
             seconds, rss = once(runs.side, line.warm, lambda: look(runs, disk if number == 0 else None))  # noqa: B023
             runs.seconds.append(seconds)

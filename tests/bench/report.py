@@ -70,7 +70,8 @@ def machine(rounds, coracle, folder, tools):
         line.split("=", 1) for line in pathlib.Path("/etc/os-release").read_text().splitlines() if "=" in line
     )
     return [
-        f"Measured {datetime.date.today()} with {first([coracle, '--version'])}: medians of {rounds} (least–most).",
+        f"Measured {datetime.date.today()} with {first([coracle, '--version'])}: medians of {rounds}, of 3 where they"
+        " take minutes (least–most).",
         "",
         f"- machine: {cpu()}, {os.cpu_count()} cores, {memory:.0f} GiB; Linux {platform.release()},"
         f" {system['PRETTY_NAME'].strip(chr(34))}; {filesystem(folder)}",

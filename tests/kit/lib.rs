@@ -1,5 +1,6 @@
 //! The kit: the program as a user runs it, disks, and servers that behave and misbehave.
 
+pub mod cluster;
 pub mod coracle;
 pub mod disk;
 pub mod faults;

@@ -26,5 +26,6 @@ pub mod labels;
 pub mod launcher_client;
 pub mod network;
 pub mod pod;
+pub mod rights;
 pub mod vmi;
 pub mod volumes;

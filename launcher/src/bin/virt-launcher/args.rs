@@ -64,4 +64,7 @@ pub(crate) struct Run {
     /// End when the machine has ended
     #[arg(long)]
     pub(crate) once: bool,
+    /// End when standard input, a pipe, ends before a machine was named: whoever would have named it is gone
+    #[arg(long)]
+    pub(crate) lifeline: bool,
 }

@@ -13,9 +13,12 @@ use launcher::root::Root;
 use launcher::server::{Listener, Service};
 use launcher::vm::{Handle, Parts, drive};
 use std::fs::File;
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// How long a watcher has to read the last state before the launcher is gone.
@@ -70,6 +73,9 @@ async fn serve(args: &args::Run, root: Root, cache: Option<&Path>) -> Result<()>
     tokio::pin!(serving);
     tokio::pin!(driver);
     let mut once = args.once;
+    let mut lifeline = args.lifeline;
+    let abandoned = abandoned(&handle);
+    tokio::pin!(abandoned);
     loop {
         tokio::select! {
             () = &mut serving => {}
@@ -82,6 +88,12 @@ async fn serve(args: &args::Run, root: Root, cache: Option<&Path>) -> Result<()>
             () = over(&handle), if once => {
                 once = false;
                 handle.end().await;
+            }
+            abandoned = &mut abandoned, if lifeline => {
+                lifeline = false;
+                if abandoned? {
+                    handle.end().await;
+                }
             }
         }
     }
@@ -104,6 +116,16 @@ async fn over(handle: &Handle) {
     if handle.state().wait_for(|state| Life::is_final(state.life)).await.is_err() {
         std::future::pending::<()>().await;
     }
+}
+
+/// Whether whoever started us went away without naming a machine: our input is a pipe that only they can write to.
+async fn abandoned(handle: &Handle) -> Result<bool> {
+    let cannot = |e| Error::io("cannot watch the standard input (--lifeline wants a pipe)", e);
+    let input = std::io::stdin().as_fd().try_clone_to_owned().map_err(cannot)?;
+    let mut input = pipe::Receiver::from_owned_fd(input).map_err(cannot)?;
+    let mut byte = [0];
+    while input.read(&mut byte).await.map_err(cannot)? > 0 {}
+    Ok(handle.state().borrow().life == Life::Empty)
 }
 
 fn open_root(folder: &Path) -> Result<Root> {

@@ -1,0 +1,176 @@
+//! The programs: virt-controller twice, one of which acts; virt-handler on every node.
+
+use super::identity::{CONTROLLER, HANDLER};
+use super::{PRIORITY, Wishes};
+use serde_json::{Value, json};
+
+/// Where `virt-launcher node-info` leaves what it finds out, for virt-handler.
+const FINDINGS: &str = "/var/lib/kubevirt-node-labeller";
+/// The kubelet's folder.
+const KUBELET: &str = "/var/lib/kubelet";
+
+pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
+    let name = "virt-controller";
+    vec![
+        workload(
+            wishes,
+            "Deployment",
+            name,
+            json!({
+                "replicas": 2,
+                "selector": {"matchLabels": {"kubevirt.io": name}},
+                "template": controller(wishes),
+            }),
+        ),
+        disruption(wishes, name),
+        workload(
+            wishes,
+            "DaemonSet",
+            "virt-handler",
+            json!({
+                "selector": {"matchLabels": {"kubevirt.io": "virt-handler"}},
+                "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
+                "template": handler(wishes),
+            }),
+        ),
+    ]
+}
+
+fn controller(wishes: &Wishes) -> Value {
+    let name = "virt-controller";
+    let mut container = container(wishes, name, "100m", "64Mi");
+    container["env"] = json!([
+        of_pod("POD_NAMESPACE", "metadata.namespace"),
+        of_pod("POD_NAME", "metadata.name"),
+        {"name": "LAUNCHER_IMAGE", "value": wishes.image("virt-launcher")},
+    ]);
+    container["ports"] = json!([{"name": "health", "containerPort": 8080}]);
+    container["livenessProbe"] = probe("/healthz");
+    container["readinessProbe"] = probe("/readyz");
+    container["securityContext"] = restricted();
+    let mut spec = pod(wishes, CONTROLLER, container);
+    spec["securityContext"] =
+        json!({"runAsNonRoot": true, "runAsUser": 1001, "seccompProfile": {"type": "RuntimeDefault"}});
+    spec["affinity"] = json!({"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{
+        "weight": 1,
+        "podAffinityTerm": {
+            "labelSelector": {"matchLabels": {"kubevirt.io": name}}, "topologyKey": "kubernetes.io/hostname",
+        },
+    }]}});
+    spec["tolerations"] = json!([{"key": "CriticalAddonsOnly", "operator": "Exists"}]);
+    template(name, spec)
+}
+
+fn handler(wishes: &Wishes) -> Value {
+    let name = "virt-handler";
+    let mut container = container(wishes, name, "10m", "32Mi");
+    container["env"] = json!([of_pod("NODE_NAME", "spec.nodeName")]);
+    // It enters the network of pods, reaches what is in them by /proc, and makes what they may not.
+    container["securityContext"] = json!({"privileged": true});
+    container["volumeMounts"] = json!([
+        {"name": "kubelet", "mountPath": KUBELET, "mountPropagation": "HostToContainer"},
+        {"name": "findings", "mountPath": FINDINGS},
+    ]);
+    let mut spec = pod(wishes, HANDLER, container);
+    spec["hostPID"] = json!(true);
+    spec["tolerations"] = json!([{"operator": "Exists"}]);
+    spec["nodeSelector"] = json!({"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"});
+    spec["initContainers"] = json!([
+        // What libvirt finds out depends on whether it sees KVM: machines that are emulated do not.
+        node_info(wishes, "node-info-emulation", "emulation", None, json!({"privileged": false})),
+        node_info(wishes, "node-info", "kvm", Some("node.json"), json!({"privileged": true})),
+    ]);
+    spec["volumes"] = json!([
+        {"name": "kubelet", "hostPath": {"path": KUBELET, "type": "Directory"}},
+        {"name": "findings", "hostPath": {"path": FINDINGS, "type": "DirectoryOrCreate"}},
+    ]);
+    template(name, spec)
+}
+
+/// Tries once what this node can do.
+fn node_info(wishes: &Wishes, name: &str, cache: &str, output: Option<&str>, context: Value) -> Value {
+    let mut command = vec!["/usr/bin/virt-launcher".to_owned(), "node-info".into()];
+    command.extend(["--cache".into(), format!("{FINDINGS}/cache/{cache}")]);
+    if let Some(output) = output {
+        command.extend(["--output".into(), format!("{FINDINGS}/{output}")]);
+    }
+    let mut container = json!({
+        "name": name,
+        "image": wishes.image("virt-launcher"),
+        "command": command,
+        "securityContext": context,
+        "volumeMounts": [{"name": "findings", "mountPath": FINDINGS}],
+    });
+    container["securityContext"]["runAsUser"] = json!(0);
+    pulled(wishes, container)
+}
+
+fn workload(wishes: &Wishes, kind: &str, name: &str, spec: Value) -> Value {
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": wishes.namespace, "labels": {"kubevirt.io": name}},
+        "spec": spec,
+    })
+}
+
+fn template(name: &str, spec: Value) -> Value {
+    json!({"metadata": {"labels": {"kubevirt.io": name}}, "spec": spec})
+}
+
+fn pod(wishes: &Wishes, account: &str, container: Value) -> Value {
+    let mut spec = json!({
+        "serviceAccountName": account,
+        "priorityClassName": PRIORITY,
+        "containers": [container],
+    });
+    if let Some(secret) = &wishes.pull_secret {
+        spec["imagePullSecrets"] = json!([{"name": secret}]);
+    }
+    spec
+}
+
+fn container(wishes: &Wishes, name: &str, cpu: &str, memory: &str) -> Value {
+    pulled(
+        wishes,
+        json!({
+            "name": name,
+            "image": wishes.image(name),
+            "resources": {"requests": {"cpu": cpu, "memory": memory}},
+            "terminationMessagePolicy": "FallbackToLogsOnError",
+        }),
+    )
+}
+
+fn pulled(wishes: &Wishes, mut container: Value) -> Value {
+    if let Some(policy) = &wishes.pull_policy {
+        container["imagePullPolicy"] = json!(policy);
+    }
+    container
+}
+
+fn restricted() -> Value {
+    json!({
+        "allowPrivilegeEscalation": false,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": true,
+    })
+}
+
+fn of_pod(name: &str, path: &str) -> Value {
+    json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}})
+}
+
+fn probe(path: &str) -> Value {
+    json!({"httpGet": {"path": path, "port": "health"}, "periodSeconds": 5, "failureThreshold": 6})
+}
+
+/// A drain leaves one of them.
+fn disruption(wishes: &Wishes, name: &str) -> Value {
+    json!({
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": wishes.namespace, "labels": {"kubevirt.io": name}},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"kubevirt.io": name}}},
+    })
+}

@@ -1,0 +1,49 @@
+//! What keeps a machine waiting is told on the machine.
+
+use crate::tiny;
+use tests::cluster::Space;
+
+/// The message of a condition, once it holds this.
+fn told(space: &Space, condition: &str, words: &str) {
+    let path = format!(".status.conditions[?(@.type==\"{condition}\")].message");
+    tests::cluster::until(
+        || space.get("vmi/web", &path).contains(words),
+        || format!("{words:?} is not in {condition}: {}", space.get("vmi/web", ".status.conditions")),
+    );
+}
+
+#[test]
+fn an_image_that_is_not_there() {
+    let Some(space) = Space::new("noimage") else { return };
+    space.apply(&tiny("web", "Always").replace("registry:5000/tiny:1", "registry:5000/nothing:1"));
+    told(&space, "Synchronized", "registry:5000/nothing:1");
+    space.says("vm/web", ".status.printableStatus", "ImagePullBackOff");
+}
+
+#[test]
+fn a_secret_that_is_not_there() {
+    let Some(space) = Space::new("nosecret") else { return };
+    let disk = "        devices:\n          disks:\n          - {name: seed, disk: {bus: virtio}}\n";
+    let volume = "      volumes:\n      - {name: seed, cloudInitNoCloud: {secretRef: {name: missing}}}\n      networks:\n";
+    let manifest =
+        tiny("web", "Always").replace("        devices:\n", disk).replace("      networks:\n", volume);
+    space.apply(&manifest);
+    told(&space, "Ready", "missing");
+}
+
+#[test]
+fn a_guest_that_is_too_big_for_every_node() {
+    let Some(space) = Space::new("toobig") else { return };
+    space.apply(&tiny("web", "Always").replace("256Mi", "900Gi"));
+    told(&space, "PodScheduled", "Insufficient memory");
+    space.says("vm/web", ".status.printableStatus", "ErrorUnschedulable");
+}
+
+#[test]
+fn a_node_that_nobody_has() {
+    let Some(space) = Space::new("nonode") else { return };
+    let selector = "    spec:\n      nodeSelector: {disk: quick}\n";
+    space.apply(&tiny("web", "Always").replace("    spec:\n", selector));
+    told(&space, "PodScheduled", "node affinity/selector");
+    space.says("vm/web", ".status.printableStatus", "ErrorUnschedulable");
+}

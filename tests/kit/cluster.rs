@@ -1,0 +1,306 @@
+//! A real cluster, as `make e2e` started it, and in it a namespace for each test.
+//!
+//! ```text
+//!  Space::new("story") ─► namespace story-xxxx ─► apply, wait, get … ─► drop: deleted, and waited for
+//!                                                                        a test that fails leaves its objects, events
+//!                                                                        and logs in a folder first
+//! ```
+//!
+//! Everything goes by `kubectl`, as people use it. Nothing sleeps but [`until`], between two looks.
+
+use crate::coracle::Ran;
+use std::io::{Read as _, Write as _};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Longer than anything takes here, by far.
+pub const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The cluster.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    tools: PathBuf,
+}
+
+impl Cluster {
+    /// The one whose folder of tools E2E_CLUSTER names; a test without one says that it was skipped.
+    pub fn there() -> Option<Cluster> {
+        match std::env::var_os("E2E_CLUSTER") {
+            Some(tools) => Some(Cluster { tools: tools.into() }),
+            None => {
+                eprintln!("skipped: there is no cluster; `make e2e` starts one");
+                None
+            }
+        }
+    }
+
+    /// One of the cluster's own tools.
+    pub fn tool(&self, name: &str, args: &[&str]) -> Ran {
+        let mut command = Command::new(self.tools.join(name));
+        Ran::of(command.args(args).stdin(Stdio::null()).output().expect("the cluster's tools are there"))
+    }
+
+    /// kubectl, to be run.
+    pub fn kubectl(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(self.tools.join("kubectl"));
+        command.args(args);
+        command
+    }
+
+    /// kubectl as the cluster's administrator.
+    #[track_caller]
+    pub fn run(&self, args: &[&str]) -> Ran {
+        Ran::of(self.kubectl(args).stdin(Stdio::null()).output().expect("kubectl runs"))
+    }
+
+    /// A command on a node, as root.
+    pub fn on_node(&self, node: u32, command: &[&str]) -> Ran {
+        let number = node.to_string();
+        self.tool("node-exec", &[&[number.as_str()], command].concat())
+    }
+}
+
+/// A namespace that goes with this value.
+#[derive(Debug)]
+pub struct Space {
+    /// Where it is.
+    pub cluster: Cluster,
+    /// Its name.
+    pub name: String,
+}
+
+static SPACES: AtomicU32 = AtomicU32::new(0);
+
+impl Space {
+    /// A new one, for a test of this name; `None` where there is no cluster.
+    pub fn new(story: &str) -> Option<Space> {
+        let cluster = Cluster::there()?;
+        let number = SPACES.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{story}-{}-{number}", std::process::id());
+        cluster.run(&["create", "namespace", &name]).ok();
+        Some(Space { cluster, name })
+    }
+
+    /// kubectl in this namespace, whatever it answers.
+    #[track_caller]
+    pub fn try_run(&self, args: &[&str]) -> Ran {
+        self.cluster.run(&[&["-n", &self.name], args].concat())
+    }
+
+    /// kubectl in this namespace: what it prints.
+    #[track_caller]
+    pub fn run(&self, args: &[&str]) -> String {
+        String::from_utf8_lossy(&self.try_run(args).ok().out).trim().to_owned()
+    }
+
+    /// Applies a manifest, whatever the API server answers.
+    #[track_caller]
+    pub fn try_apply(&self, manifest: &str) -> Ran {
+        let mut command = self.cluster.kubectl(&["-n", &self.name, "apply", "-f", "-"]);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("kubectl runs");
+        let mut pipe = child.stdin.take().expect("a pipe");
+        pipe.write_all(manifest.as_bytes()).expect("kubectl reads");
+        drop(pipe);
+        Ran::of(child.wait_with_output().expect("kubectl ends"))
+    }
+
+    /// Applies a manifest.
+    #[track_caller]
+    pub fn apply(&self, manifest: &str) {
+        self.try_apply(manifest).ok();
+    }
+
+    /// A field of an object, by its JSON path.
+    #[track_caller]
+    pub fn get(&self, object: &str, path: &str) -> String {
+        self.run(&["get", object, "-o", &format!("jsonpath={{{path}}}")])
+    }
+
+    /// Waits until a field says this.
+    #[track_caller]
+    pub fn says(&self, object: &str, path: &str, wanted: &str) {
+        let output = format!("jsonpath={{{path}}}");
+        let look = || {
+            let ran = self.try_run(&["get", object, "-o", &output]);
+            String::from_utf8_lossy(&ran.out).into_owned()
+        };
+        until(|| look() == wanted, || format!("{path} of {object} is {:?}, not {wanted:?}", look()));
+    }
+
+    /// Waits until a condition of an object has this status.
+    #[track_caller]
+    pub fn has(&self, object: &str, condition: &str, status: &str) {
+        self.says(object, &format!(".status.conditions[?(@.type==\"{condition}\")].status"), status);
+    }
+
+    /// Waits until there is no such object.
+    #[track_caller]
+    pub fn gone(&self, object: &str) {
+        let there = || {
+            String::from_utf8_lossy(&self.try_run(&["get", object, "--ignore-not-found", "-o", "name"]).out)
+                .into_owned()
+        };
+        until(|| there().trim().is_empty(), || format!("{object} is still there"));
+    }
+
+    /// Waits until there is an object of this name with another uid.
+    #[track_caller]
+    pub fn another(&self, object: &str, uid: &str) {
+        let path = ["get", object, "--ignore-not-found", "-o", "jsonpath={.metadata.uid}"];
+        let now = || self.run(&path);
+        until(|| !["", uid].contains(&now().as_str()), || format!("{object} is still {uid}"));
+    }
+
+    /// Kills a process of a pod, by its name, as a crash does.
+    #[track_caller]
+    pub fn kill_in(&self, pod: &str, process: &str) {
+        let uid = self.get(&format!("pod/{pod}"), ".metadata.uid");
+        let line = format!(
+            "for p in $(pgrep -x {process}); do grep -q {} /proc/$p/cgroup && kill -9 $p; done",
+            uid.replace('-', "[-_]")
+        );
+        self.cluster.on_node(1, &["bash", "-c", &line]).ok();
+    }
+
+    /// The name of an instance's pod that has not ended.
+    #[track_caller]
+    pub fn pod_of(&self, instance: &str) -> String {
+        let label = format!("vm.kubevirt.io/name={instance}");
+        let path = "jsonpath={.items[*].metadata.name}";
+        let live = "--field-selector=status.phase!=Succeeded,status.phase!=Failed";
+        let look = || self.run(&["get", "pods", "-l", &label, live, "-o", path]);
+        until(|| !look().is_empty(), || format!("{instance} has no pod"));
+        look()
+    }
+
+    /// The same, once the instance runs.
+    #[track_caller]
+    pub fn console_when_ready(&self, instance: &str) -> Console {
+        self.has(&format!("vmi/{instance}"), "Ready", "True");
+        self.console(instance)
+    }
+
+    /// The serial console of an instance, as `kubectl exec` gives it.
+    #[track_caller]
+    pub fn console(&self, instance: &str) -> Console {
+        let pod = self.pod_of(instance);
+        let launcher = ["/usr/bin/virt-launcher", "console"];
+        let exec = ["-n", &self.name, "exec", "-i", &pod, "-c", "compute", "--"];
+        Console::of(self.cluster.kubectl(&[&exec[..], &launcher].concat()))
+    }
+
+    /// Keeps what can be read of this namespace, for who looks at a failure.
+    fn keep(&self) {
+        let folder = std::env::var_os("E2E_KEPT")
+            .map_or_else(|| std::env::temp_dir().join("coracle-e2e"), PathBuf::from);
+        let folder = folder.join(&self.name);
+        if let Err(e) = std::fs::create_dir_all(&folder) {
+            return eprintln!("cannot keep what is in {}: {e}", self.name);
+        }
+        let keep = |file: &str, ran: Ran| {
+            let text = [&ran.out[..], b"\n", ran.err.as_bytes()].concat();
+            if let Err(e) = std::fs::write(folder.join(file), text) {
+                eprintln!("cannot keep {file}: {e}");
+            }
+        };
+        let all = "vm,vmi,vmirs,pods,pvc,dv,services,configmaps";
+        keep("objects.yaml", self.try_run(&["get", all, "-o", "yaml"]));
+        keep("events", self.try_run(&["get", "events", "--sort-by=.lastTimestamp"]));
+        let pods = self.try_run(&["get", "pods", "-o", "name"]);
+        for pod in String::from_utf8_lossy(&pods.out).lines() {
+            let file = format!("{}.log", pod.trim_start_matches("pod/"));
+            keep(&file, self.try_run(&["logs", pod, "--all-containers", "--tail=2000"]));
+        }
+        for part in ["virt-controller", "virt-handler", "virt-api"] {
+            let label = format!("kubevirt.io={part}");
+            keep(
+                part,
+                self.cluster.run(&["-n", "kubevirt", "logs", "-l", &label, "--tail=2000", "--prefix"]),
+            );
+        }
+        eprintln!("what was in {} is kept in {}", self.name, folder.display());
+    }
+}
+
+/// Both ways of a guest's serial line.
+#[derive(Debug)]
+pub struct Console {
+    child: Child,
+    keys: ChildStdin,
+    seen: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Console {
+    fn of(mut command: Command) -> Console {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = command.spawn().expect("kubectl runs");
+        let keys = child.stdin.take().expect("a pipe");
+        let mut screen = child.stdout.take().expect("a pipe");
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let into = seen.clone();
+        std::thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(count @ 1..) = screen.read(&mut piece) {
+                into.lock().expect("nobody panics with it").extend_from_slice(&piece[..count]);
+            }
+        });
+        Console { child, keys, seen }
+    }
+
+    /// All that came so far.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.seen.lock().expect("nobody panics with it")).into_owned()
+    }
+
+    /// Waits until the guest has written this.
+    #[track_caller]
+    pub fn says(&mut self, text: &str) -> &mut Self {
+        until(|| self.text().contains(text), || format!("{text:?} is not in: {}", self.text()));
+        self
+    }
+
+    /// Types a line.
+    #[track_caller]
+    pub fn types(&mut self, line: &str) -> &mut Self {
+        self.keys.write_all(format!("{line}\r").as_bytes()).expect("the console takes it");
+        self
+    }
+}
+
+impl Drop for Console {
+    fn drop(&mut self) {
+        // It may have ended with its machine.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.keep();
+            // What waits for an end in order would hold up the others.
+            self.cluster.run(&["delete", "namespace", &self.name, "--wait=false"]);
+            return;
+        }
+        self.cluster.run(&["delete", "namespace", &self.name, "--timeout=120s"]).ok();
+    }
+}
+
+/// Looks again and again until it is so.
+#[track_caller]
+pub fn until(mut so: impl FnMut() -> bool, what: impl Fn() -> String) {
+    let end = Instant::now() + PATIENCE;
+    while !so() {
+        assert!(Instant::now() < end, "after {PATIENCE:?}: {}", what());
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
