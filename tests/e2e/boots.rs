@@ -10,8 +10,7 @@ fn a_machine_is_applied_and_logged_in_to() {
     space.has("vm/web", "Ready", "True");
     space.says("vm/web", ".status.printableStatus", "Running");
     let mut console = space.console("web");
-    console.says("tiny login:");
-    console.types("root");
+    console.log_in();
     console.types("echo $((6*7))-answer");
     console.says("42-answer");
     space.run(&["delete", "vm", "web"]);

@@ -27,7 +27,7 @@ fn a_pod_reaches_the_guest_and_the_guest_a_pod() {
     space.apply(SERVICE);
     space.apply(&tiny("web", "Always"));
     let mut console = space.console_when_ready("web");
-    console.says("tiny login:").types("root");
+    console.log_in();
     space.has("pod/other", "Ready", "True");
     // By the name of the service, through its address, to the guest's web server.
     let fetch = ["exec", "other", "--", "wget", "-qO-", "http://web/"];

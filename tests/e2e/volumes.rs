@@ -25,7 +25,7 @@ fn survives(mode: &str) {
     let Some(space) = Space::new(&mode.to_lowercase()) else { return };
     space.apply(&manifest(mode, "standard"));
     let mut console = space.console_when_ready("web");
-    console.says("tiny login:").types("root");
+    console.log_in();
     console.types("echo kept-here | dd of=/dev/vda bs=512 seek=7 conv=sync 2>&1; sync; echo writ''ten");
     console.says("written");
     let first = space.get("vmi/web", ".metadata.uid");
@@ -34,7 +34,7 @@ fn survives(mode: &str) {
     space.run(&["delete", "pod", &pod]);
     space.another("vmi/web", &first);
     let mut console = space.console_when_ready("web");
-    console.says("tiny login:").types("root").types("dd if=/dev/vda bs=512 skip=7 count=1 2>/dev/null");
+    console.log_in().types("dd if=/dev/vda bs=512 skip=7 count=1 2>/dev/null");
     console.says("kept-here");
 }
 

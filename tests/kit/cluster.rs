@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Longer than anything takes here, by far.
-pub const PATIENCE: Duration = Duration::from_secs(300);
+pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The cluster.
 #[derive(Clone, Debug)]
@@ -265,6 +265,12 @@ impl Console {
     pub fn says(&mut self, text: &str) -> &mut Self {
         until(|| self.text().contains(text), || format!("{text:?} is not in: {}", self.text()));
         self
+    }
+
+    /// Logs in to the smallest guest. What is typed before it asks is lost.
+    #[track_caller]
+    pub fn log_in(&mut self) -> &mut Self {
+        self.says("tiny login:").types("root").says("/root #")
     }
 
     /// Types a line.
