@@ -61,8 +61,13 @@ pub struct Container {
 }
 
 impl Pod {
-    /// It has ended: none of its containers runs again.
+    /// Its machine has ended: the launcher does not run again.
     pub fn is_over(&self) -> bool {
+        self.has_ended() || self.container("compute").is_some_and(|compute| compute.ended.is_some())
+    }
+
+    /// None of its containers runs again.
+    pub fn has_ended(&self) -> bool {
         matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
     }
 

@@ -13,14 +13,16 @@
 //!       /var/run/kubevirt-image-volume/    disk_I: the image of volume I of the spec, only read
 //!       /var/run/kubevirt-kernel-boot      the image of a kernel
 //!       /dev/VOLUME                        a claim that is a device
+//!  └─ container volumeVOLUME, one per image, only where images cannot be mounted: see `beside`
 //! ```
 //!
 //! The node agent reads from the pod itself where things are, so only this folder decides. The pod's volumes are
 //! called like the machine's; should one of those be called `private` or `sockets`, ours gets another name.
 //!
-//! containerDisks are image volumes of Kubernetes, which need a kubelet and a runtime that have them: where a
-//! schedulable node has not, or the server drops the field, the machine is refused by name ([`Refusal`]).
+//! containerDisks are image volumes of Kubernetes, which need a kubelet and a runtime that have them. Where a schedulable
+//! node has not, the server drops the field, or the settings switch them off, a container of each image runs beside.
 
+mod beside;
 mod labels;
 mod placement;
 mod probes;
@@ -29,7 +31,9 @@ mod resources;
 mod tests;
 mod volumes;
 
+pub use beside::{HELD_KERNEL, held};
 pub use resources::overhead;
+pub use volumes::KERNEL;
 
 use crate::cluster::config::Config;
 use crate::names;
@@ -48,10 +52,6 @@ const GRACE_BEYOND: i64 = 30;
 /// The launcher's program in its image.
 const PROGRAM: &str = "/usr/bin/virt-launcher";
 
-/// Why no pod can be made, in a sentence.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal(pub String);
-
 /// What a pod depends on beside the machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings<'a> {
@@ -66,20 +66,17 @@ pub struct Surroundings<'a> {
 }
 
 /// The pod of an instance. `vmi` is complete (its defaults are filled in), and `machine` is what the check made of it.
-pub fn pod(
-    vmi: &VirtualMachineInstance,
-    machine: &Machine,
-    around: &Surroundings<'_>,
-) -> Result<Value, Refusal> {
+pub fn pod(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surroundings<'_>) -> Value {
     let meta = &vmi.metadata;
     let uid = meta.uid.clone().unwrap_or_default();
-    if let Some(refusal) = probes::refused(vmi) {
-        return Err(refusal);
-    }
-    let volumes = volumes::volumes(vmi, machine, around)?;
+    let volumes = volumes::volumes(vmi, machine, around);
     let mut spec = placement::placement(vmi, machine, around.config);
     spec.extend(host(vmi, machine));
-    put(&mut spec, "containers", json!([compute(vmi, machine, around, &volumes)]));
+    let mut containers = vec![compute(vmi, machine, around, &volumes)];
+    let (before, beside) = volumes.beside.containers(around);
+    containers.extend(beside);
+    put(&mut spec, "initContainers", Value::Array(before));
+    put(&mut spec, "containers", Value::Array(containers));
     put(&mut spec, "volumes", Value::Array(volumes.volumes));
     put(&mut spec, "securityContext", security(around.config));
     let mut secrets = around.config.image_pull_secrets.clone();
@@ -90,14 +87,14 @@ pub fn pod(
         }
     }
     put(&mut spec, "imagePullSecrets", Value::Array(secrets));
-    Ok(json!({
+    json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": names::pod(&machine.name, &uid),
             "namespace": machine.namespace,
             "labels": labels::labels(meta, machine),
-            "annotations": labels::annotations(meta, machine, around.config),
+            "annotations": labels::annotations(vmi, machine, around.config),
             "ownerReferences": [{
                 "apiVersion": api::vm::API_VERSION,
                 "kind": "VirtualMachineInstance",
@@ -108,19 +105,24 @@ pub fn pod(
             }],
         },
         "spec": spec,
-    }))
+    })
+}
+
+/// How long the pod of an instance may take to end, in seconds.
+pub fn grace(vmi: &VirtualMachineInstance) -> i64 {
+    let own = vmi.spec.termination_grace_period_seconds.unwrap_or(GRACE);
+    own.clamp(0, i64::from(u32::MAX)) + GRACE_BEYOND
 }
 
 /// Who the pod is in the cluster, and how long it may live on.
 fn host(vmi: &VirtualMachineInstance, machine: &Machine) -> Map<String, Value> {
-    let grace = vmi.spec.termination_grace_period_seconds.unwrap_or(GRACE).clamp(0, i64::MAX - GRACE_BEYOND);
     let mut spec = Map::new();
     put(&mut spec, "hostname", json!(machine.hostname));
     put(&mut spec, "subdomain", json!(machine.subdomain));
     put(&mut spec, "restartPolicy", json!("Never"));
     put(&mut spec, "automountServiceAccountToken", json!(false));
     put(&mut spec, "enableServiceLinks", json!(false));
-    put(&mut spec, "terminationGracePeriodSeconds", json!(grace + GRACE_BEYOND));
+    put(&mut spec, "terminationGracePeriodSeconds", json!(grace(vmi)));
     put(&mut spec, "readinessGates", json!([{"conditionType": UNPAUSED}]));
     put(&mut spec, "dnsPolicy", json!(vmi.spec.dns_policy));
     put(&mut spec, "dnsConfig", json!(vmi.spec.dns_config));

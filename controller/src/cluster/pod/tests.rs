@@ -3,7 +3,7 @@
 // A `json!` reads better where it is handed over than behind a `&`.
 #![allow(clippy::needless_pass_by_value)]
 
-use super::{Refusal, Surroundings, pod};
+use super::{Surroundings, pod};
 use crate::cluster::config::Config;
 use crate::cluster::sim;
 use crate::world::{Claim, Facts, Plain};
@@ -12,7 +12,7 @@ use api::vmi::VirtualMachineInstance;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-fn render(change: Value, settings: Value, image_volumes: bool) -> Result<Value, Refusal> {
+fn render(change: Value, settings: Value, image_volumes: bool) -> Value {
     let mut object = sim::instance("web");
     object["metadata"]["uid"] = json!("5d307ca9-b3ef-428c-8861-06e72d69f223");
     crate::plan::merge(&mut object, &change);
@@ -39,7 +39,7 @@ fn golden(name: &str, pod: &Value) {
 
 #[test]
 fn a_small_machine() {
-    golden("small", &render(json!({}), json!({}), true).unwrap());
+    golden("small", &render(json!({}), json!({}), true));
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_machine_with_everything() {
             ],
         },
     });
-    golden("everything", &render(change, json!({"imagePullSecrets": [{"name": "all"}]}), true).unwrap());
+    golden("everything", &render(change, json!({"imagePullSecrets": [{"name": "all"}]}), true));
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_machine_of_huge_pages_under_emulation() {
         "developerConfiguration": {"useEmulation": true, "cpuAllocationRatio": 1},
         "seccompConfiguration": {"virtualMachineInstanceProfile": {"customProfile": {"runtimeDefaultProfile": true}}},
     }});
-    golden("emulated", &render(change, settings, true).unwrap());
+    golden("emulated", &render(change, settings, true));
 }
 
 #[test]
@@ -100,13 +100,70 @@ fn the_same_machine_has_the_same_pod() {
     assert_eq!(pods[0], pods[1]);
 }
 
+/// Two images and a kernel, whose names are as long as they may be.
+fn images() -> Value {
+    let long = "d".repeat(63);
+    json!({
+        "spec": {
+            "domain": {
+                "devices": {"disks": [{"name": "root", "disk": {"bus": "virtio"}}, {"name": long, "disk": {"bus": "sata"}}]},
+                "firmware": {"kernelBoot": {
+                    "kernelArgs": "quiet",
+                    "container": {"image": "registry.example/kernel:1", "kernelPath": "/boot/vmlinuz", "initrdPath": "/boot/initrd"},
+                }},
+            },
+            "volumes": [
+                {"name": "keys", "emptyDisk": {"capacity": "1Gi"}},
+                {"name": "root", "containerDisk": {"image": "registry.example/os:1", "imagePullPolicy": "Always", "imagePullSecret": "login"}},
+                {"name": long, "containerDisk": {"image": "registry.example/data:1", "path": "/disk/a.img"}},
+            ],
+        },
+    })
+}
+
 #[test]
-fn what_no_pod_can_do_yet_is_refused_by_name() {
-    let refusal = |change, settings, images| render(change, settings, images).unwrap_err().0;
-    let gate =
-        json!({"configuration": {"developerConfiguration": {"disabledFeatureGates": ["ImageVolume"]}}});
-    assert!(refusal(json!({}), gate, false).contains("the feature gate ImageVolume is switched off"));
-    assert!(refusal(json!({}), json!({}), false).contains("registry.example/os:1 cannot be mounted: a node"));
-    let probe = json!({"spec": {"readinessProbe": {"guestAgentPing": {}}}});
-    assert_eq!(refusal(probe, json!({}), true), "spec.readinessProbe.guestAgentPing: not supported yet");
+fn images_that_are_mounted() {
+    golden("images-mounted", &render(images(), json!({}), true));
+}
+
+#[test]
+fn images_that_containers_hold_out() {
+    let pod = render(images(), json!({"imagePullPolicy": "IfNotPresent"}), false);
+    golden("images-beside", &pod);
+    for container in pod["spec"]["containers"].as_array().unwrap() {
+        assert!(container["name"].as_str().unwrap().len() <= 63);
+    }
+    // The node agent finds them there by the pod alone.
+    let layout = |mut pod: Value| {
+        pod["metadata"]["uid"] = json!("7d307ca9-b3ef-428c-8861-06e72d69f223");
+        crate::node::pod::Layout::of(&crate::node::pod::Pod::read(&pod).unwrap()).unwrap()
+    };
+    let beside = layout(pod).beside;
+    assert_eq!(beside.keys().collect::<Vec<_>>(), ["disk_1", "disk_2", "kernel-boot"]);
+    assert!(beside.values().all(|beside| beside.folder == "/var/run/kubevirt/container-disks"));
+    let mounted = layout(render(images(), json!({}), true));
+    assert!(mounted.beside.is_empty() && mounted.kernel.is_some());
+}
+
+#[test]
+fn what_asks_the_guest_itself_is_carried_there() {
+    let probes = json!({"spec": {
+        "readinessProbe": {"guestAgentPing": {}, "periodSeconds": 3},
+        "livenessProbe": {"exec": {"command": ["cat", "--ping"]}, "timeoutSeconds": 5},
+    }});
+    let pod = render(probes, json!({}), true);
+    let compute = &pod["spec"]["containers"][0];
+    let words = |probe: &str| {
+        let words = compute[probe]["exec"]["command"].as_array().unwrap();
+        words.iter().map(|word| word.as_str().unwrap()).collect::<Vec<_>>().join(" ")
+    };
+    let ask = "/usr/bin/virt-launcher probe --socket /var/run/kubevirt/sockets/launcher-sock --timeout";
+    assert_eq!(words("readinessProbe"), format!("{ask} 1 --ping"));
+    assert_eq!(words("livenessProbe"), format!("{ask} 5 -- cat --ping"));
+    assert_eq!(compute["readinessProbe"]["timeoutSeconds"], 2);
+    assert_eq!(compute["livenessProbe"]["timeoutSeconds"], 6);
+    let memory = |pod: &Value| -> u64 {
+        pod["spec"]["containers"][0]["resources"]["requests"]["memory"].as_str().unwrap().parse().unwrap()
+    };
+    assert_eq!(memory(&pod) - memory(&render(json!({}), json!({}), true)), 2 * (16 << 20));
 }

@@ -1,7 +1,9 @@
 //! The pod's volumes, and where the launcher finds them.
 
-use super::{Refusal, Surroundings};
+use super::Surroundings;
+use super::beside::{self, Beside, HELD_KERNEL, held};
 use crate::names;
+use api::machine::firmware::Image;
 use api::machine::volume::{Named, Text};
 use api::machine::{CloudInit, Credential, Machine, Volume};
 use api::vmi::VirtualMachineInstance;
@@ -15,7 +17,17 @@ pub(super) const SOCKETS: &str = "/var/run/kubevirt/sockets";
 /// Images of disks.
 const IMAGES: &str = "/var/run/kubevirt-image-volume";
 /// The image of a kernel.
-const KERNEL: &str = "/var/run/kubevirt-kernel-boot";
+pub const KERNEL: &str = "/var/run/kubevirt-kernel-boot";
+
+/// Both ways to an image.
+struct Way<'a> {
+    /// The pod's volume and its path, where it is mounted.
+    volume: &'a str,
+    path: String,
+    /// The container beside and what it holds the image out as, where it is not.
+    container: String,
+    held: String,
+}
 
 /// The pod's volumes, and how the compute container sees them.
 pub(super) struct Volumes {
@@ -23,6 +35,8 @@ pub(super) struct Volumes {
     pub(super) mounts: Vec<Value>,
     pub(super) devices: Vec<Value>,
     pub(super) pull_secrets: BTreeSet<String>,
+    /// Containers that hold images out.
+    pub(super) beside: Beside,
     taken: BTreeSet<String>,
 }
 
@@ -45,7 +59,7 @@ impl Volumes {
         self.volumes.push(volume);
     }
 
-    fn mount(&mut self, name: &str, path: &str, only_read: bool) {
+    pub(super) fn mount(&mut self, name: &str, path: &str, only_read: bool) {
         let mut mount = json!({"name": name, "mountPath": path});
         if only_read {
             mount["readOnly"] = json!(true);
@@ -53,33 +67,25 @@ impl Volumes {
         self.mounts.push(mount);
     }
 
-    fn image(
-        &mut self,
-        name: &str,
-        image: &api::machine::firmware::Image,
-        path: &str,
-        around: &Surroundings<'_>,
-    ) -> Result<(), Refusal> {
+    /// An image: mounted, or held out by a container of its own where the cluster cannot mount it.
+    fn image(&mut self, image: &Image, way: &Way<'_>, around: &Surroundings<'_>) {
+        self.pull_secrets.extend(image.pull_secret.clone().filter(|secret| !secret.is_empty()));
         if !around.image_volumes {
-            let why = if around.config.image_volumes {
-                "a node that could get the pod, or the API server, does not mount images \
-                 (kubelet and server 1.33 with image volumes, containerd 2.1 or CRI-O 1.33)"
-            } else {
-                "the feature gate ImageVolume is switched off in the KubeVirt object"
-            };
-            return Err(Refusal(format!(
-                "the image {} cannot be mounted: {why}; the other way is not supported yet",
-                image.name
-            )));
+            return beside::hold(self, &way.container, image, &way.held);
         }
         let mut volume = json!({"image": {"reference": image.name}});
         if let Some(policy) = image.pull_policy.as_deref().filter(|policy| !policy.is_empty()) {
             volume["image"]["pullPolicy"] = json!(policy);
         }
-        self.add(name, volume);
-        self.mount(name, path, true);
-        self.pull_secrets.extend(image.pull_secret.clone().filter(|secret| !secret.is_empty()));
-        Ok(())
+        self.add(way.volume, volume);
+        self.mount(way.volume, &way.path, true);
+    }
+
+    /// A folder that containers of the pod share.
+    pub(super) fn shared(&mut self, wanted: &str) -> String {
+        let name = self.free(wanted);
+        self.add(&name, json!({"emptyDir": {}}));
+        name
     }
 
     fn claim(&mut self, volume: &str, claim: &str, only_read: bool, around: &Surroundings<'_>) {
@@ -111,21 +117,17 @@ impl Volumes {
     }
 }
 
-pub(super) fn volumes(
-    vmi: &VirtualMachineInstance,
-    machine: &Machine,
-    around: &Surroundings<'_>,
-) -> Result<Volumes, Refusal> {
+pub(super) fn volumes(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surroundings<'_>) -> Volumes {
     let mut all = Volumes {
         volumes: Vec::new(),
         mounts: Vec::new(),
         devices: Vec::new(),
         pull_secrets: BTreeSet::new(),
+        beside: Beside::default(),
         taken: vmi.spec.volumes.iter().map(|volume| volume.name.clone()).collect(),
     };
     for (wanted, path) in [("private", PRIVATE), ("sockets", SOCKETS)] {
-        let name = all.free(wanted);
-        all.add(&name, json!({"emptyDir": {}}));
+        let name = all.shared(wanted);
         all.mount(&name, path, false);
     }
     let mut secrets = BTreeSet::new();
@@ -135,7 +137,9 @@ pub(super) fn volumes(
         match &disk.volume {
             Volume::ContainerDisk { image, .. } => {
                 let index = vmi.spec.volumes.iter().position(|volume| volume.name == *name).unwrap_or(0);
-                all.image(name, image, &format!("{IMAGES}/disk_{index}"), around)?;
+                let path = format!("{IMAGES}/{}", held(index));
+                let way = Way { volume: name, path, container: format!("volume{name}"), held: held(index) };
+                all.image(image, &way, around);
             }
             Volume::Claim { name: claim, readonly } => all.claim(name, claim, *readonly, around),
             Volume::DataVolume { name: claim } => all.claim(name, claim, false, around),
@@ -168,9 +172,10 @@ pub(super) fn volumes(
     }
     if let Some(image) = machine.firmware.kernel.as_ref().and_then(|kernel| kernel.image.as_ref()) {
         let name = all.free("kernel-boot");
-        all.image(&name, image, KERNEL, around)?;
+        let (container, held) = ("kernel-boot-volume".to_owned(), HELD_KERNEL.to_owned());
+        all.image(image, &Way { volume: &name, path: KERNEL.to_owned(), container, held }, around);
     }
-    Ok(all)
+    all
 }
 
 /// The secrets that hold texts of a seed.

@@ -5,6 +5,7 @@
 //!     └─ .folder("volumes/…/sockets")          openat2(BENEATH, NO_SYMLINKS, NO_MAGICLINKS): refuses every link,
 //!           └─ .file("disk.img")               every `..` that leaves, every absolute path
 //!  Folder::root_of(PID)                        a container's own root; mounts in it are followed, `within` keeps inside
+//!  process.image()                             the same without what is mounted in it: the image alone
 //! ```
 //!
 //! The node agent is root; whoever fills a pod's folder is not, and may change it between two of our steps. Everything is
@@ -32,6 +33,8 @@ const BENEATH: ResolveFlags =
 pub struct Folder {
     fd: OwnedFd,
     shown: PathBuf,
+    /// How names in it are walked.
+    resolve: ResolveFlags,
 }
 
 /// Something in a folder, held but not opened.
@@ -51,7 +54,12 @@ impl Folder {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = openat(CWD, path, flags, Mode::empty())
             .map_err(|e| Error::io(format!("cannot open the folder {}", path.display()), e))?;
-        Ok(Folder { fd, shown: path.to_owned() })
+        Ok(Folder { fd, shown: path.to_owned(), resolve: BENEATH })
+    }
+
+    /// A folder that is open already, of which nothing is walked that is mounted in it.
+    pub(super) fn unmixed(fd: OwnedFd, shown: PathBuf) -> Folder {
+        Folder { fd, shown, resolve: BENEATH.union(ResolveFlags::NO_XDEV) }
     }
 
     /// The root that a process sees. It stays this process's: a number that is used again does not lead here.
@@ -62,7 +70,8 @@ impl Folder {
     /// A folder in it; no link on the way is followed.
     pub fn folder(&self, path: &str) -> Result<Folder> {
         let flags = OFlags::PATH | OFlags::DIRECTORY;
-        Ok(Folder { fd: self.walk(path, flags, BENEATH)?, shown: self.shown.join(path) })
+        let (fd, resolve) = (self.walk(path, flags, self.resolve)?, self.resolve);
+        Ok(Folder { fd, shown: self.shown.join(path), resolve })
     }
 
     /// A folder by the absolute name that it has for whoever lives here. Links are followed as they are there
@@ -70,12 +79,12 @@ impl Folder {
     pub fn within(&self, path: &str) -> Result<Folder> {
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         let fd = self.walk(path, OFlags::PATH | OFlags::DIRECTORY, resolve)?;
-        Ok(Folder { fd, shown: self.shown.join(path.trim_start_matches('/')) })
+        Ok(Folder { fd, shown: self.shown.join(path.trim_start_matches('/')), resolve: BENEATH })
     }
 
     /// What has this name, whatever it is; a link is refused.
     pub fn held(&self, path: &str) -> Result<Held> {
-        let fd = self.walk(path, OFlags::PATH | OFlags::NOFOLLOW, BENEATH)?;
+        let fd = self.walk(path, OFlags::PATH | OFlags::NOFOLLOW, self.resolve)?;
         let shown = self.shown.join(path);
         let stat = fstat(&fd).map_err(|e| Error::io(format!("cannot look at {}", shown.display()), e))?;
         // A link can be held without being followed; nobody here wants one.
@@ -99,8 +108,8 @@ impl Folder {
     pub fn create(&self, path: &str) -> Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP;
-        let fd =
-            retried(|| openat2(&self.fd, path, flags, mode, BENEATH)).map_err(|e| self.cannot(path, e))?;
+        let fd = retried(|| openat2(&self.fd, path, flags, mode, self.resolve))
+            .map_err(|e| self.cannot(path, e))?;
         give(fd.as_fd()).map_err(|e| self.cannot(path, e))?;
         Ok(fd.into())
     }
@@ -201,7 +210,7 @@ impl Folder {
     }
 
     fn regular(&self, path: &str, flags: OFlags) -> Result<File> {
-        let fd = self.walk(path, flags | OFlags::NOFOLLOW | OFlags::NOCTTY, BENEATH)?;
+        let fd = self.walk(path, flags | OFlags::NOFOLLOW | OFlags::NOCTTY, self.resolve)?;
         let stat = fstat(&fd).map_err(|e| self.cannot(path, e))?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(fd.into()),
@@ -242,6 +251,21 @@ impl Look {
 }
 
 impl Held {
+    /// The same, for calls that take what is held.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// How errors call it.
+    pub fn shown(&self) -> &Path {
+        &self.shown
+    }
+
+    /// It is the same file, wherever it was found.
+    pub fn is(&self, other: &Held) -> bool {
+        (self.stat.st_dev, self.stat.st_ino) == (other.stat.st_dev, other.stat.st_ino)
+    }
+
     /// What it is.
     pub fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.stat.st_mode)

@@ -1,6 +1,7 @@
 //! Where the parts of a machine are in its pod, as the pod says itself. Pure.
 
 use super::object::{Container, Pod, Volume};
+use crate::cluster::pod::KERNEL;
 use crate::node::error::{Error, Result};
 use std::collections::BTreeMap;
 
@@ -26,8 +27,24 @@ pub struct Layout {
     pub secrets: BTreeMap<String, String>,
     /// Optional config maps and secrets, by the name of the pod's volume: an empty folder may mean that there is none.
     pub optional: Vec<String>,
+    /// Images that are not mounted but held out by a container of the image itself: by the last part of what it is
+    /// told to listen on (`disk_3`, `kernel-boot`).
+    pub beside: BTreeMap<String, Beside>,
+    /// Where the image of a kernel is mounted, as the container sees it.
+    pub kernel: Option<String>,
     /// It may use KVM.
     pub kvm: bool,
+}
+
+/// An image that a container beside the launcher holds out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beside {
+    /// Who knows which process it is.
+    pub socket: Inside,
+    /// The folder in which the launcher sees what was brought to it.
+    pub folder: String,
+    /// How names of files in it begin.
+    pub name: String,
 }
 
 /// A place in an emptyDir.
@@ -66,6 +83,17 @@ impl Layout {
                 || volume.config_map.as_ref().is_some_and(|map| map.optional)
         });
         let devices = compute.volume_devices.iter();
+        let kernel = compute.volume_mounts.iter().find(|mount| mount.mount_path == KERNEL);
+        let others = pod.spec.containers.iter().filter(|container| container.name != COMPUTE);
+        let beside = others.filter_map(|container| {
+            let path = argument(container, "--copy-path")?;
+            Some(beside(container, compute, volumes, path).ok_or_else(|| {
+                Error::refused(format!(
+                    "what the container {} of the pod {name} holds out at {path} is not where the launcher sees it",
+                    container.name
+                ))
+            }))
+        });
         Ok(Layout {
             uid,
             socket: inside("--socket")?,
@@ -74,9 +102,28 @@ impl Layout {
             optional: optional.map(|volume| volume.name.clone()).collect(),
             devices: devices.map(|device| (device.name.clone(), device.device_path.clone())).collect(),
             kvm: compute.resources.limits.contains_key(KVM),
+            beside: beside.collect::<Result<_>>()?,
+            kernel: kernel.map(|mount| mount.mount_path.clone()),
             mounts,
         })
     }
+}
+
+/// What a container holds out, in the folder that it shares with the launcher.
+fn beside(
+    container: &Container,
+    compute: &Container,
+    volumes: &[Volume],
+    path: &str,
+) -> Option<(String, Beside)> {
+    let Inside { volume, path } = in_empty_dir(container, volumes, path)?;
+    let shared =
+        compute.volume_mounts.iter().find(|mount| mount.name == volume && mount.sub_path.is_none())?;
+    let plain = !path.is_empty() && path != ".." && path != "." && !path.contains('/');
+    plain.then(|| {
+        let socket = Inside { volume, path: format!("{path}.sock") };
+        (path.clone(), Beside { socket, folder: shared.mount_path.clone(), name: path })
+    })
 }
 
 /// What follows an option among a container's arguments.
@@ -151,6 +198,31 @@ mod tests {
         assert_eq!(layout.secrets["ssh"], "/var/run/kubevirt-private/secret/keys");
         assert_eq!(layout.optional, ["keys"]);
         assert!(layout.kvm);
+    }
+
+    #[test]
+    fn an_image_that_a_container_beside_holds_out_is_where_both_see_it() {
+        let mut pod = pod();
+        let helper = json!({
+            "name": "volumedata", "command": ["/bin/container-disk", "--copy-path", "/disks/disk_1"],
+            "volumeMounts": [{"name": "shared", "mountPath": "/disks"}]
+        });
+        let mount = json!({"name": "shared", "mountPath": "/var/run/kubevirt/container-disks"});
+        pod["spec"]["containers"].as_array_mut().unwrap().push(helper);
+        pod["spec"]["volumes"].as_array_mut().unwrap().push(json!({"name": "shared", "emptyDir": {}}));
+        assert!(
+            layout(pod.clone()).unwrap_err().to_string().contains("volumedata"),
+            "the launcher does not see it"
+        );
+        pod["spec"]["containers"][0]["volumeMounts"].as_array_mut().unwrap().push(mount);
+        let beside = &layout(pod.clone()).unwrap().beside["disk_1"];
+        assert_eq!(beside.socket, Inside { volume: "shared".into(), path: "disk_1.sock".into() });
+        assert_eq!(
+            (beside.folder.as_str(), beside.name.as_str()),
+            ("/var/run/kubevirt/container-disks", "disk_1")
+        );
+        pod["spec"]["containers"][1]["command"][2] = json!("/disks/../disk_1");
+        assert!(layout(pod).is_err());
     }
 
     #[test]

@@ -107,7 +107,16 @@ pub struct ConfigMapVolume {
 pub struct Status {
     pub phase: String,
     pub reason: Option<String>,
+    #[serde(rename = "podIPs")]
+    pub pod_ips: Vec<PodIp>,
     pub container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs)]
+pub struct PodIp {
+    pub ip: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -2,6 +2,7 @@
 
 use super::beneath::Folder;
 use super::layout::{Inside, Layout};
+use super::process::Process;
 use crate::node::error::{Error, Kind, Result};
 use crate::node::launcher_client::Door;
 use api::launcher::State;
@@ -62,6 +63,15 @@ impl Place {
             _ => e,
         });
         Ok((folder?, inside.path.clone()))
+    }
+}
+
+impl Place {
+    /// The container beside the launcher that holds an image out: a process of this pod, or nobody.
+    pub fn beside(&self, socket: &Inside) -> Result<Process> {
+        let (folder, name) = self.inside(socket)?;
+        let (_connection, process) = folder.held(&name)?.connect()?;
+        Process::of_pod(process, &self.layout.uid)
     }
 }
 

@@ -21,10 +21,12 @@ pub struct Disk {
     pub format: Format,
 }
 
-/// The disk of an image that is mounted on `folder`. No guest has written to it, so its own word is taken for its form.
-pub fn disk(folder: &Folder, image: &str, path: Option<&str>) -> Result<Disk> {
+/// The disk of an image whose root is `folder`. No guest has written to it, so its own word is taken for its form.
+/// Folders at the root that are not the image's own are named; they are as if they were not there.
+pub fn disk(folder: &Folder, image: &str, path: Option<&str>, not_its_own: &[&str]) -> Result<Disk> {
     let mut listed = Vec::new();
     list(folder, "", &mut listed, 0)?;
+    listed.retain(|(name, found)| *found != Found::Folder || !not_its_own.contains(&name.as_str()));
     if let Some(path) = path {
         way(folder, path.trim_matches('/'), &mut listed)?;
     }

@@ -1,21 +1,24 @@
 //! Where the volumes of a machine are in its pod, made ready: a `Machine` and a pod become `Resolved`.
 //!
 //! ```text
-//!  containerDisk, kernelBoot ─image──► the one disk in the mounted image, only read
+//!  containerDisk, kernelBoot ─image──► the one disk in the mounted image, only read; or in one that a container beside
+//!                             beside   the launcher holds out, which is brought to where the launcher sees it
 //!  claim, DataVolume ─────────claim──► disk.img, made or grown, the launcher's own      or a block device
 //!  hostDisk ──────────────────claim──► the file in its folder, made where it may be
 //!  configMap, secret, sysprep ───────► the folder; the launcher writes the disc
 //! ```
 //!
 //! **Called** on a thread that may block, before the launcher is told. **Guarantees:** every fault is told, not only the
-//! first; nothing outside the container's own root is touched; what is there already is never made smaller. What empty
+//! first; nothing outside the pod's own roots is touched; what is there already is never made smaller. What empty
 //! disks and cloud-init's seeds need, the launcher makes itself.
 
+pub mod beside;
 pub mod claim;
 pub mod image;
 
 use super::error::{Error, Result};
-use super::pod::{Folder, Layout};
+use super::pod::{Folder, Layout, Place};
+use crate::cluster::pod as made;
 use api::launcher::{Accelerator, Format, Kernel, Resolved, Source};
 use api::machine::volume::{Named, Text};
 use api::machine::{CloudInit, Credential, Disk, Machine, Volume};
@@ -23,18 +26,17 @@ use api::vmi::{ClaimInfo, VirtualMachineInstance};
 use rustix::fs::FileType;
 use std::path::PathBuf;
 
-/// The name of the pod's volume that holds the image of `kernelBoot`.
-pub const KERNEL: &str = "kernel-boot";
-
 /// What is known of a machine and its pod.
 pub struct Parts<'a> {
     /// The instance as its object stands.
     pub vmi: &'a VirtualMachineInstance,
     /// The machine it asks for.
     pub machine: &'a Machine,
-    /// Where its pod has its parts.
-    pub layout: &'a Layout,
-    /// The root of the container that runs the launcher.
+    /// Its pod's folder on this node, and where its parts are.
+    pub place: &'a Place,
+    /// The launcher's process, …
+    pub process: u32,
+    /// … and the root that it sees.
     pub root: &'a Folder,
 }
 
@@ -49,7 +51,7 @@ pub struct Ready {
 
 /// Makes the volumes of a machine ready.
 pub fn ready(parts: &Parts<'_>) -> Result<Ready> {
-    let accelerator = if parts.layout.kvm { Accelerator::Kvm } else { Accelerator::Emulation };
+    let accelerator = if parts.layout().kvm { Accelerator::Kvm } else { Accelerator::Emulation };
     let mut ready = Ready { resolved: Resolved { accelerator, ..Resolved::default() }, notes: Vec::new() };
     let mut faults = Vec::new();
     for disk in &parts.machine.disks {
@@ -64,7 +66,7 @@ pub fn ready(parts: &Parts<'_>) -> Result<Ready> {
         Err(e) => faults.push(e),
     }
     for secret in parts.secrets() {
-        match parts.layout.secrets.get(secret) {
+        match parts.layout().secrets.get(secret) {
             Some(path) => drop(ready.resolved.secrets.insert(secret.to_owned(), path.into())),
             None => {
                 faults.push(Error::refused(format!("the secret {secret} is not in the pod of the machine")))
@@ -83,13 +85,19 @@ pub fn ready(parts: &Parts<'_>) -> Result<Ready> {
 }
 
 impl Parts<'_> {
+    fn layout(&self) -> &Layout {
+        self.place.layout()
+    }
+
     fn source(&self, disk: &Disk, notes: &mut Vec<(&'static str, String)>) -> Result<Option<Source>> {
         let name = &disk.name;
         Ok(Some(match &disk.volume {
             Volume::ContainerDisk { image, path } => {
-                let mount = self.mount(name)?;
-                let found = image::disk(&self.root.within(mount)?, &image.name, path.as_deref())?;
-                Source::Image { path: below(mount, &found.path), format: found.format }
+                let index = self.vmi.spec.volumes.iter().position(|volume| volume.name == *name);
+                let held = made::held(index.unwrap_or_default());
+                let whole = self.image(&held, || self.mount(name))?;
+                let found = image::disk(whole.folder(), &image.name, path.as_deref(), whole.not_its_own())?;
+                Source::Image { path: whole.seen(&found.path, "img")?, format: found.format }
             }
             Volume::Claim { name: claim, readonly } => self.claim(name, claim, *readonly, notes)?,
             Volume::DataVolume { name: claim } => self.claim(name, claim, false, notes)?,
@@ -120,7 +128,7 @@ impl Parts<'_> {
         readonly: bool,
         notes: &mut Vec<(&'static str, String)>,
     ) -> Result<Source> {
-        if let Some(device) = self.layout.devices.get(volume) {
+        if let Some(device) = self.layout().devices.get(volume) {
             let held = self.root.within("/dev")?.held(device.strip_prefix("/dev/").unwrap_or(device))?;
             if held.kind() != FileType::BlockDevice {
                 return Err(Error::refused(format!("{device} of the claim {claim} is no block device")));
@@ -145,7 +153,7 @@ impl Parts<'_> {
 
     /// The folder of a disc. An optional one that is not there is an empty folder in the pod.
     fn folder(&self, volume: &str, optional: bool) -> Result<Source> {
-        match self.layout.mounts.get(volume) {
+        match self.layout().mounts.get(volume) {
             Some(mount) if optional && self.root.within(mount)?.names(1 << 12)?.is_empty() => {
                 Ok(Source::Absent)
             }
@@ -160,16 +168,16 @@ impl Parts<'_> {
         let Some(image) = &boot.image else {
             return Ok(None);
         };
-        let mount = self.mount(KERNEL)?;
-        let folder = self.root.within(mount)?;
+        let mounted = || self.layout().kernel.as_deref().ok_or_else(|| self.not_there("kernel-boot"));
+        let whole = self.image(made::HELD_KERNEL, mounted)?;
         let file = |path: &Option<String>, what: &str| -> Result<Option<PathBuf>> {
             let Some(path) = path else { return Ok(None) };
             let path = path.trim_start_matches('/');
-            let found = folder.read(path).map_err(|e| {
+            let found = whole.folder().read(path).map_err(|e| {
                 Error::new(e.kind(), format!("the image {} has no {what} {path}", image.name)).because(e)
             })?;
             drop(found);
-            Ok(Some(below(mount, path)))
+            whole.seen(path, what).map(Some)
         };
         let kernel = file(&boot.kernel_path, "kernel")?;
         let initrd = file(&boot.initrd_path, "initrd")?;
@@ -195,8 +203,23 @@ impl Parts<'_> {
         texts.chain(credentials)
     }
 
+    /// An image: held out by a container beside the launcher, or mounted.
+    fn image<'a>(
+        &'a self,
+        held: &str,
+        mounted: impl FnOnce() -> Result<&'a str>,
+    ) -> Result<beside::Image<'a>> {
+        match self.layout().beside.get(held) {
+            Some(beside) => beside::Image::held_out(beside, self),
+            None => {
+                let mount = mounted()?;
+                Ok(beside::Image::mounted(mount, self.root.within(mount)?))
+            }
+        }
+    }
+
     fn mount(&self, volume: &str) -> Result<&str> {
-        self.layout.mounts.get(volume).map(String::as_str).ok_or_else(|| self.not_there(volume))
+        self.layout().mounts.get(volume).map(String::as_str).ok_or_else(|| self.not_there(volume))
     }
 
     fn not_there(&self, volume: &str) -> Error {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::node::error::Kind;
+use crate::node::pod::Layout;
 use crate::node::pod::layout::Inside;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -30,6 +31,8 @@ impl Pod {
             devices: BTreeMap::new(),
             secrets: BTreeMap::new(),
             optional: Vec::new(),
+            beside: BTreeMap::new(),
+            kernel: None,
             kvm: false,
         };
         Pod { place, layout }
@@ -60,7 +63,14 @@ impl Pod {
         .unwrap();
         let machine = Machine::try_from(&vmi).unwrap();
         let root = Folder::open(self.place.path()).unwrap();
-        ready(&Parts { vmi: &vmi, machine: &machine, layout: &self.layout, root: &root })
+        let place = Place::new(self.place.path(), self.layout.clone());
+        ready(&Parts {
+            vmi: &vmi,
+            machine: &machine,
+            place: &place,
+            root: &root,
+            process: std::process::id(),
+        })
     }
 }
 
