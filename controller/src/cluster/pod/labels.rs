@@ -5,6 +5,7 @@ use crate::cluster::config::Config;
 use crate::names;
 use api::machine::Machine;
 use api::meta::ObjectMeta;
+use api::vmi::VirtualMachineInstance;
 use std::collections::BTreeMap;
 
 /// What kubectl notes for itself.
@@ -26,13 +27,20 @@ pub(super) fn labels(meta: &ObjectMeta, machine: &Machine) -> BTreeMap<String, S
 }
 
 /// Notes on the pod.
-pub(super) fn annotations(meta: &ObjectMeta, machine: &Machine, config: &Config) -> BTreeMap<String, String> {
-    let mut notes = meta.annotations.clone();
+pub(super) fn annotations(
+    vmi: &VirtualMachineInstance,
+    machine: &Machine,
+    config: &Config,
+) -> BTreeMap<String, String> {
+    let mut notes = vmi.metadata.annotations.clone();
     notes.remove(LAST_APPLIED);
     let mut note = |key: &str, value: String| notes.insert(key.to_owned(), value);
     note("kubevirt.io/domain", machine.name.clone());
     note("kubectl.kubernetes.io/default-container", "compute".to_owned());
     note("kubevirt.io/migrationTransportUnix", "true".to_owned());
-    note("kubevirt.io/memory-overhead-bytes", super::overhead(machine, config, 0).to_string());
+    note(
+        "kubevirt.io/memory-overhead-bytes",
+        super::overhead(machine, config, super::resources::beyond(vmi)).to_string(),
+    );
     notes
 }

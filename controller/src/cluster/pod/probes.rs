@@ -1,33 +1,38 @@
-//! How the kubelet finds out whether the guest works: the spec's probes, run in the pod. A program in the
-//! guest and a ping of its agent are refused by name: the launcher has no program yet that carries them there.
+//! How the kubelet finds out whether the guest works: the spec's probes, run in the pod. What asks the guest itself (a
+//! program in it, a ping of its agent) is carried there by the launcher's own program, which the kubelet runs.
 
-use super::Refusal;
+use super::PROGRAM;
+use super::volumes::SOCKETS;
 use api::vmi::{Probe, VirtualMachineInstance};
 use serde_json::{Map, Value, json};
 
-/// What cannot be asked yet.
-pub(super) fn refused(vmi: &VirtualMachineInstance) -> Option<Refusal> {
-    let probes = [("livenessProbe", &vmi.spec.liveness_probe), ("readinessProbe", &vmi.spec.readiness_probe)];
-    probes.into_iter().find_map(|(name, probe)| {
-        let probe = probe.as_ref()?;
-        let way = match probe {
-            Probe { exec: Some(_), .. } => "exec",
-            Probe { guest_agent_ping: Some(_), .. } => "guestAgentPing",
-            _ => return None,
-        };
-        Some(Refusal(format!("spec.{name}.{way}: not supported yet")))
-    })
+/// What the launcher's program has beyond the probe's time to say that it is over.
+const BEYOND: i64 = 1;
+
+/// How many probes run a program in the pod.
+pub(super) fn programs(vmi: &VirtualMachineInstance) -> u64 {
+    let probes = [&vmi.spec.liveness_probe, &vmi.spec.readiness_probe];
+    probes.into_iter().flatten().filter(|probe| question(probe, 1).is_some()).count() as u64
 }
 
 /// A probe of the compute container.
 pub(super) fn probe(probe: Option<&Probe>) -> Value {
     let Some(probe) = probe else { return Value::Null };
+    let patience = probe.timeout_seconds.filter(|seconds| *seconds > 0).unwrap_or(1);
+    let question = question(probe, patience);
+    let timeout = match &question {
+        Some(_) => Some(patience.saturating_add(BEYOND)),
+        None => probe.timeout_seconds,
+    };
     let mut fields = Map::new();
+    if let Some(command) = question {
+        super::put(&mut fields, "exec", json!({"command": command}));
+    }
     super::put(&mut fields, "httpGet", json!(probe.http_get));
     super::put(&mut fields, "tcpSocket", json!(probe.tcp_socket));
     for (name, value) in [
         ("initialDelaySeconds", probe.initial_delay_seconds),
-        ("timeoutSeconds", probe.timeout_seconds),
+        ("timeoutSeconds", timeout),
         ("periodSeconds", probe.period_seconds),
         ("successThreshold", probe.success_threshold),
         ("failureThreshold", probe.failure_threshold),
@@ -35,4 +40,21 @@ pub(super) fn probe(probe: Option<&Probe>) -> Value {
         super::put(&mut fields, name, json!(value));
     }
     Value::Object(fields)
+}
+
+/// The command that asks the guest itself.
+fn question(probe: &Probe, patience: i64) -> Option<Vec<String>> {
+    let socket = format!("{SOCKETS}/launcher-sock");
+    let patience = patience.to_string();
+    let words = [PROGRAM, "probe", "--socket", &socket, "--timeout", &patience];
+    let mut words: Vec<String> = words.map(str::to_owned).to_vec();
+    if probe.guest_agent_ping.is_some() {
+        words.push("--ping".to_owned());
+        return Some(words);
+    }
+    let command = probe.exec.as_ref()?.get("command")?.as_array()?;
+    // What the guest runs stands behind `--`: none of it is an option of ours.
+    words.push("--".to_owned());
+    words.extend(command.iter().filter_map(Value::as_str).map(str::to_owned));
+    Some(words)
 }

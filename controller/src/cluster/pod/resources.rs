@@ -29,7 +29,18 @@ const TRANSLATED: u64 = 128 * MIB;
 /// guest's second ones beside.
 const PAGE_TABLES: u64 = 512;
 
-/// Memory beside the guest's, in bytes. `reserved`: what the spec wants on top.
+/// A program that asks the guest for a probe, while it runs.
+const PROBE: u64 = 16 * MIB;
+
+/// What an instance wants on top of what its machine needs: what its spec reserves, and programs of its probes.
+pub(super) fn beyond(vmi: &VirtualMachineInstance) -> u64 {
+    let memory = vmi.spec.domain.memory.as_ref();
+    let reserved =
+        memory.and_then(|memory| memory.reserved_overhead.as_ref()?.added_overhead.as_ref()?.bytes());
+    reserved.unwrap_or(0).saturating_add(super::probes::programs(vmi).saturating_mul(PROBE))
+}
+
+/// Memory beside the guest's, in bytes. `reserved`: what the instance wants on top.
 pub fn overhead(machine: &Machine, config: &Config, reserved: u64) -> u64 {
     let tables = match machine.memory.hugepage {
         // A huge page has one entry, in tables that are too small to count.
@@ -66,9 +77,7 @@ pub(super) fn resources(vmi: &VirtualMachineInstance, machine: &Machine, config:
         list.extend(other.map(|(name, amount)| (name.clone(), amount.to_string())));
     }
 
-    let reserved = domain.memory.as_ref().and_then(|memory| memory.reserved_overhead.as_ref());
-    let reserved = reserved.and_then(|reserved| reserved.added_overhead.as_ref()).and_then(Quantity::bytes);
-    let reserved = reserved.unwrap_or(0);
+    let reserved = beyond(vmi);
     let beside = overhead(machine, config, reserved);
     let beside =
         if said.is_some_and(|said| said.overcommit_guest_overhead == Some(true)) { 0 } else { beside };

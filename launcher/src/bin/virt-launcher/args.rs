@@ -17,6 +17,8 @@ pub(crate) enum Command {
     Run(Run),
     /// Join the terminal to the machine's serial console; Ctrl-] leaves it
     Console(Console),
+    /// Ask the guest for a probe of the pod: its agent, or a program in it
+    Probe(Probe),
     /// Say what this host can do, as JSON
     NodeInfo(NodeInfo),
     /// The child that `node-info` starts
@@ -44,6 +46,23 @@ pub(crate) struct Console {
     /// Only look: what is typed goes nowhere
     #[arg(long)]
     pub(crate) read: bool,
+}
+
+/// Ask the guest for a probe of the pod.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Probe {
+    /// Where the launcher listens
+    #[arg(long, value_name = "PATH", default_value = "/var/run/kubevirt/sockets/launcher-sock")]
+    pub(crate) socket: PathBuf,
+    /// How long the guest may take, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 1)]
+    pub(crate) timeout: u64,
+    /// Ask whether the guest's agent answers
+    #[arg(long, required_unless_present = "command", conflicts_with = "command")]
+    pub(crate) ping: bool,
+    /// A program in the guest, and its arguments; its exit code is ours
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
 }
 
 /// Run one machine, which is named through the socket.

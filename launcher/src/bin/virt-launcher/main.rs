@@ -3,6 +3,7 @@
 //! ```text
 //!  virt-launcher run --root DIR --socket PATH     runs one machine; told what to do through the socket
 //!  virt-launcher console                          joins the terminal to the machine's serial line
+//!  virt-launcher probe -- COMMAND                 asks the guest for a probe of the pod; --ping asks its agent alone
 //!  virt-launcher node-info                        says what this host can do, as JSON
 //! ```
 //!
@@ -10,6 +11,7 @@
 //! and go for what blocks.
 
 mod args;
+mod ask;
 mod console;
 mod init;
 mod libvirt;
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
             Err(e) => Err(e),
         },
         args::Command::Console(args) => console::run(&args),
+        args::Command::Probe(args) => return ExitCode::from(ask::run(&args)),
         args::Command::NodeInfo(args) => node::run(&args),
         args::Command::ProbeKvm => {
             probe::kvm::run();

@@ -1,0 +1,149 @@
+//! `virt-launcher probe`: asks the guest for a probe of the pod. The kubelet runs it in the launcher's container.
+//!
+//! ```text
+//!  kubelet ─exec─► virt-launcher probe ──socket──► the launcher ──► the guest's agent: a ping, or a program in the guest
+//!     ▲                 │
+//!     └── exit code ────┘ the program's own; 1 where it could not be asked
+//! ```
+//!
+//! What it says becomes an event: no times in it, so that the same trouble is the same event.
+
+use crate::args;
+use api::launcher::{Exec, Executed, Refusal};
+use serde::Serialize;
+use std::io::{Read as _, Write as _, stderr, stdout};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// What the launcher has beyond the guest's time, for an answer that the guest was late.
+const BEYOND: Duration = Duration::from_millis(800);
+/// The longest answer.
+const LONGEST: u64 = 4 << 20;
+/// So much of what a program says is passed on; the kubelet keeps no more.
+const SAID: usize = 10 << 10;
+
+/// Asks, and gives back what the kubelet shall see as the exit code.
+pub(crate) fn run(args: &args::Probe) -> u8 {
+    let (code, out, err) = match ask(args) {
+        Ok(done) => (done.exit_code, done.stdout, done.stderr),
+        Err(why) => (1, String::new(), format!("{why}\n")),
+    };
+    // Nobody may be there to read it.
+    let _ = stdout().write_all(start(&out)).and_then(|()| stderr().write_all(start(&err)));
+    match code {
+        0 => 0,
+        code => u8::try_from(code).unwrap_or(1),
+    }
+}
+
+fn ask(args: &args::Probe) -> Result<Executed, String> {
+    let patience = Duration::from_secs(args.timeout);
+    let Some((command, words)) = args.command.split_first() else {
+        let nothing = serde_json::json!({});
+        send(&args.socket, "/v1/guest/ping", &nothing, patience)?;
+        return Ok(Executed { exit_code: 0, stdout: String::new(), stderr: String::new() });
+    };
+    let exec =
+        Exec { command: command.clone(), args: words.to_vec(), input: None, timeout: Some(args.timeout) };
+    let answer = send(&args.socket, "/v1/guest/exec", &exec, patience)?;
+    serde_json::from_slice(&answer).map_err(|e| format!("what the launcher answers is not understood: {e}"))
+}
+
+/// Sends a question and gives back the answer's body.
+fn send(socket: &Path, path: &str, what: &impl Serialize, patience: Duration) -> Result<Vec<u8>, String> {
+    let shown = socket.display();
+    let broken = |e: std::io::Error| match e.kind() {
+        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
+            format!("the launcher did not answer {path} within {} s", patience.as_secs())
+        }
+        _ => format!("the launcher on {shown} broke off: {e}"),
+    };
+    let body = serde_json::to_string(what).map_err(|e| format!("cannot ask: {e}"))?;
+    let mut stream =
+        UnixStream::connect(socket).map_err(|e| format!("cannot reach the launcher on {shown}: {e}"))?;
+    let patience = patience.saturating_add(BEYOND);
+    let timed =
+        stream.set_read_timeout(Some(patience)).and_then(|()| stream.set_write_timeout(Some(patience)));
+    timed.map_err(broken)?;
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: launcher\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).map_err(broken)?;
+    let mut answer = Vec::new();
+    stream.take(LONGEST).read_to_end(&mut answer).map_err(broken)?;
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
+    let status = answer.strip_prefix(b"HTTP/1.1 ").and_then(|rest| rest.get(..3));
+    let (Some(end), Some(status)) = (end, status) else {
+        return Err(format!("what listens on {shown} is no launcher"));
+    };
+    let is_good = status == b"200";
+    let body = answer.split_off(end + 4);
+    match serde_json::from_slice::<Refusal>(&body) {
+        _ if is_good => Ok(body),
+        Ok(refusal) => Err(refusal.error),
+        Err(_) => Err(format!("the launcher refuses {path}")),
+    }
+}
+
+fn start(text: &str) -> &[u8] {
+    text.as_bytes().get(..SAID).unwrap_or(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+    use std::path::PathBuf;
+
+    /// What was asked, and what came of it, of a launcher that answers so.
+    fn asked(answer: &str, command: &[&str]) -> (String, Result<Executed, String>) {
+        let place = tempfile::tempdir().unwrap();
+        let socket: PathBuf = place.path().join("sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let answer = answer.to_owned();
+        let launcher = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut question = Vec::new();
+            while !question.ends_with(b"}") {
+                let mut more = [0; 512];
+                let count = stream.read(&mut more).unwrap();
+                question.extend_from_slice(&more[..count]);
+            }
+            stream.write_all(answer.as_bytes()).unwrap();
+            String::from_utf8(question).unwrap()
+        });
+        let command: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
+        let done = ask(&args::Probe { socket, timeout: 20, ping: command.is_empty(), command });
+        (launcher.join().unwrap(), done)
+    }
+
+    #[test]
+    fn a_program_in_the_guest_is_asked_for_with_its_own_words() {
+        let answer =
+            "HTTP/1.1 200 OK\r\nContent-Length: 43\r\n\r\n{\"exitCode\":3,\"stdout\":\"a\",\"stderr\":\"b\"}";
+        let (question, done) = asked(answer, &["cat", "--ping", "/tmp/x"]);
+        assert!(question.starts_with("POST /v1/guest/exec HTTP/1.1\r\n"), "{question}");
+        let exec: Exec = serde_json::from_str(question.split_once("\r\n\r\n").unwrap().1).unwrap();
+        assert_eq!(
+            (exec.command.as_str(), exec.args, exec.timeout),
+            ("cat", vec!["--ping".into(), "/tmp/x".into()], Some(20))
+        );
+        assert_eq!(done.unwrap().exit_code, 3);
+    }
+
+    #[test]
+    fn an_agent_that_does_not_answer_is_told_in_the_launchers_words() {
+        let (question, done) = asked(
+            "HTTP/1.1 503 Service Unavailable\r\n\r\n{\"error\":\"the guest's agent is not connected\"}",
+            &[],
+        );
+        assert!(question.starts_with("POST /v1/guest/ping "), "{question}");
+        assert_eq!(done.unwrap_err(), "the guest's agent is not connected");
+        assert_eq!(asked("HTTP/1.1 200 OK\r\n\r\n{}", &[]).1.unwrap().exit_code, 0);
+        for nonsense in ["", "HTTP/1.1 200", "SSH-2.0-x\r\n\r\n"] {
+            assert!(asked(nonsense, &[]).1.unwrap_err().contains("is no launcher"), "{nonsense}");
+        }
+    }
+}
