@@ -19,7 +19,7 @@ pub const RIGHTS: &[(Kind, Option<&str>, &[&str])] = &[
     (Kind::Pod, None, &["create", "delete", "get", "list", "watch"]),
     (Kind::Pod, Some("status"), &["patch"]),
     (Kind::Claim, None, &["list", "watch"]),
-    (Kind::Node, None, &["list", "watch"]),
+    (Kind::Node, None, &["list", "patch", "watch"]),
     (Kind::Event, None, &["create", "list", "watch"]),
     (Kind::Lease, None, &["create", "get", "patch"]),
 ];

@@ -52,6 +52,9 @@ impl Sim {
         let changed = old.is_none_or(|old| old["spec"] != object["spec"]);
         object["metadata"]["generation"] = json!(generation + i64::from(changed));
         self.world.put(kind, object.clone());
+        if kind == Kind::Node {
+            self.world.hear(&key.name, self.now);
+        }
         self.objects.insert(key.clone(), object);
         self.collect(&key);
         key

@@ -16,13 +16,14 @@
 //! **Assumptions.** From `Scheduled` on, the node agent alone says `Running` and how it ended; only a pod that is gone,
 //! or over for [`PATIENCE`] with no word of the agent, ends an instance from here.
 //! **Caveats.** A pod on a node that is lost is gone only when the node, or somebody by force, says so: until then
-//! the instance stays, so that no second machine writes to its disk.
+//! the instance stays, and says what it waits for, so that no second machine writes to its disk.
 
 mod needs;
 mod pod_state;
 mod ready;
 #[cfg(test)]
 mod tests;
+mod volumes;
 
 pub use needs::claim_of;
 
@@ -46,12 +47,19 @@ pub const FINALIZER: &str = "kubevirt.io/foregroundDeleteVirtualMachine";
 pub const OF_MACHINE: &str = "kubevirt.io/virtualMachineControllerFinalize";
 /// Says on which node it is; the node agent looks for it.
 pub const NODE: &str = "kubevirt.io/nodeName";
+/// The reason of what is said while nothing is heard of a node.
+const UNHEARD: &str = "NodeUnresponsive";
 /// How long the node agent may take to say how a machine ended whose pod is over.
 pub const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
 
 /// An instance that has no pod yet: settings and nodes matter to it.
 pub fn waits(vmi: &VirtualMachineInstance) -> bool {
     matches!(phase(vmi).as_str(), "" | "Pending")
+}
+
+/// An instance that a node has.
+pub fn is_on(vmi: &VirtualMachineInstance, node: &str) -> bool {
+    vmi.status.as_ref().is_some_and(|status| status.node_name.as_deref() == Some(node))
 }
 
 /// Where the life of an instance stands.
@@ -81,6 +89,9 @@ pub fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Pla
         _ => round.pending(),
     }
     round.say_ready();
+    if !round.phase.is_final() {
+        round.say_volumes();
+    }
     if phase(&round.next).is_final() {
         round.ended();
     }
@@ -225,10 +236,7 @@ impl Round<'_> {
         let image_volumes =
             config.image_volumes && self.world.facts.image_volumes && self.nodes_mount_images();
         let around = Surroundings { config, facts: &self.world.facts, image_volumes, claims };
-        let pod = match pod::pod(&whole, &machine, &around) {
-            Ok(pod) => pod,
-            Err(pod::Refusal(why)) => return self.wait("FailedCreate", &why),
-        };
+        let pod = pod::pod(&whole, &machine, &around);
         let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let key = Key::new(Kind::Pod, machine.namespace.clone(), name.clone());
         if let Some(failure) =
@@ -249,10 +257,7 @@ impl Round<'_> {
     }
 
     fn nodes_mount_images(&self) -> bool {
-        let may_get_it = |node: &&crate::world::Node| {
-            !node.cordoned
-                && node.meta.labels.get("kubevirt.io/schedulable").is_some_and(|label| label == "true")
-        };
+        let may_get_it = |node: &&crate::world::Node| !node.cordoned && node.takes_machines();
         self.world.nodes.all().filter(may_get_it).all(crate::world::Node::mounts_images)
     }
 
@@ -369,7 +374,41 @@ impl Round<'_> {
             }
             return;
         }
+        self.say_node(pod);
+        self.end_late(pod);
         self.tell_pod_paused(pod);
+    }
+
+    /// Says that nothing is heard of the node, and what would help; what the node's agent says is its own.
+    fn say_node(&mut self, pod: &Pod) {
+        let Some(name) = pod.node.as_deref() else { return };
+        let until = super::node::heard_until(self.world, name);
+        if until.is_some_and(|until| until <= self.now) {
+            let message = format!(
+                "{}. Whether the machine runs is not known, so its disks are given to no other until its pod is gone:                  that is when the node is back, or is deleted, or has the taint node.kubernetes.io/out-of-service",
+                super::node::silent(name)
+            );
+            return self.say(ConditionType::Synchronized, "False", UNHEARD, &message);
+        }
+        let list = &mut self.status().conditions;
+        let ours = conditions::of(list, &ConditionType::Synchronized)
+            .is_some_and(|said| said.reason.as_deref() == Some(UNHEARD));
+        if ours {
+            conditions::drop(list, &ConditionType::Synchronized);
+        }
+        if let Some(until) = until {
+            self.after.look_again(until);
+        }
+    }
+
+    /// One that is deleted, and that nobody on its node ends in time, is ended by its kubelet.
+    fn end_late(&mut self, pod: &Pod) {
+        let since = self.vmi.metadata.deletion_timestamp.as_deref().and_then(|since| since.parse().ok());
+        let Some(since): Option<Timestamp> = since.filter(|_| !pod.is_going()) else { return };
+        match since.checked_add(SignedDuration::from_secs(pod::grace(self.vmi))) {
+            Ok(until) if until > self.now => self.after.look_again(until),
+            _ => self.after.delete(key(Kind::Pod, &pod.meta), &pod.meta),
+        }
     }
 
     /// Services leave a paused machine out: its pod is not ready then.
@@ -402,8 +441,9 @@ impl Round<'_> {
     // ── The end ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     fn ended(&mut self) {
+        // One whose launcher has ended may have others that run: those end only with the pod.
         if let Some(pod) = self.pod
-            && !pod.is_over()
+            && !pod.has_ended()
         {
             if !pod.is_going() {
                 self.after.delete(key(Kind::Pod, &pod.meta), &pod.meta);

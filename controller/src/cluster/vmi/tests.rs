@@ -116,6 +116,39 @@ fn a_claim_that_is_not_there_is_waited_for_by_name() {
         Some(&json!([{"name": "root", "devicePath": "/dev/root"}]))
     );
     assert_eq!(sim.condition(&key, "Synchronized"), None);
+    let volume = |sim: &Sim| sim.get(&key)["status"]["volumeStatus"][0].clone();
+    assert_eq!(
+        volume(&sim),
+        json!({"name": "root", "target": "", "persistentVolumeClaimInfo": {"claimName": "data", "volumeMode": "Block"}})
+    );
+    // What the node agent says beside stays.
+    sim.change(&key, json!({"status": {"volumeStatus": [{"name": "root", "target": "vda"}]}}));
+    sim.change(
+        &Key::new(Kind::Claim, "n", "data"),
+        json!({"spec": {"resources": {"requests": {"storage": "1Gi"}}}, "status": {"capacity": {"storage": "2Gi"}}}),
+    );
+    sim.settle();
+    let info = volume(&sim)["persistentVolumeClaimInfo"].clone();
+    assert_eq!((volume(&sim)["target"].as_str(), &info["requests"]["storage"]), (Some("vda"), &json!("1Gi")));
+    assert_eq!(info["capacity"]["storage"], "2Gi");
+}
+
+#[test]
+fn a_deleted_machine_whose_node_agent_does_nothing_is_ended_by_the_kubelet() {
+    let (mut sim, key) = begin();
+    sim.boot(&key);
+    let pod = sim.pod_of(&key).unwrap();
+    sim.delete(&key);
+    sim.later(59);
+    sim.settle();
+    assert!(sim.get(&pod)["metadata"]["deletionTimestamp"].is_null(), "the agent has its time");
+    sim.later(1);
+    sim.settle();
+    assert!(!sim.get(&pod)["metadata"]["deletionTimestamp"].is_null());
+    assert_eq!(phase(&sim, &key), "Running", "it may still run");
+    sim.vanish(&pod);
+    sim.settle();
+    assert!(!sim.objects.contains_key(&key));
 }
 
 #[test]
@@ -235,13 +268,59 @@ fn a_paused_machine_leaves_its_services() {
 }
 
 #[test]
-fn images_that_cannot_be_mounted_are_refused_by_name() {
+fn images_are_mounted_where_all_that_may_get_the_pod_can() {
+    let node = |name: &str, kubelet: &str, schedulable: &str| {
+        json!({
+            "metadata": {"name": name, "labels": {"kubevirt.io/schedulable": schedulable}},
+            "status": {"nodeInfo": {"kubeletVersion": kubelet, "containerRuntimeVersion": "containerd://2.1.4"}},
+        })
+    };
+    let settings = |gates: Value| {
+        json!({
+            "metadata": {"namespace": "kubevirt", "name": "kubevirt"},
+            "spec": {"configuration": {"developerConfiguration": {"disabledFeatureGates": gates}}},
+        })
+    };
+    for (keeps, old_node, gates, mounted) in [
+        (true, "false", json!([]), true),
+        (true, "true", json!([]), false),
+        (false, "false", json!([]), false),
+        (true, "false", json!(["ImageVolume"]), false),
+    ] {
+        let (mut sim, key) = begin();
+        sim.world.facts.image_volumes = keeps;
+        sim.put(Kind::Node, node("new", "v1.34.0", "true"));
+        sim.put(Kind::Node, node("old", "v1.32.0", old_node));
+        sim.put(Kind::KubeVirt, settings(gates));
+        sim.settle();
+        let pod = sim.get(&sim.pod_of(&key).unwrap()).clone();
+        let images =
+            pod["spec"]["volumes"].as_array().unwrap().iter().filter(|volume| volume["image"].is_object());
+        let containers = pod["spec"]["containers"].as_array().unwrap().len();
+        assert_eq!((images.count(), containers), if mounted { (1, 1) } else { (0, 2) });
+    }
+}
+
+#[test]
+fn a_machine_that_ended_takes_the_containers_beside_it_along() {
     let (mut sim, key) = begin();
     sim.world.facts.image_volumes = false;
+    sim.boot(&key);
+    let pod = sim.pod_of(&key).unwrap();
+    sim.change(
+        &pod,
+        json!({"status": {"containerStatuses": [
+            {"name": "compute", "state": {"terminated": {"exitCode": 0, "finishedAt": sim.now.to_string()}}},
+            {"name": "volumeroot", "ready": true, "state": {"running": {}}},
+        ]}}),
+    );
+    sim.agent_says(&key, "Succeeded");
     sim.settle();
-    let (_, reason, said) = sim.condition(&key, "Synchronized").unwrap();
-    assert!(reason == "FailedCreate" && said.contains("registry.example/os:1"), "{said}");
-    sim.world.facts.image_volumes = true;
+    assert!(!sim.get(&pod)["metadata"]["deletionTimestamp"].is_null(), "nobody else would end them");
+    sim.delete(&key);
     sim.settle();
-    assert_eq!(phase(&sim, &key), "Scheduling");
+    assert!(sim.objects.contains_key(&key), "something of it runs");
+    sim.pod_ends(&pod, "Succeeded", 0);
+    sim.settle();
+    assert!(!sim.objects.contains_key(&key));
 }

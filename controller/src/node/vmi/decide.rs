@@ -11,7 +11,7 @@
 
 use super::status::{self, Story};
 use api::launcher::{GuestInfo, Life, Request, State};
-use api::vmi::{Phase, Status, VirtualMachineInstance};
+use api::vmi::{InterfaceStatus, Phase, Status, VirtualMachineInstance};
 
 /// What is known of one machine.
 #[derive(Clone, Debug)]
@@ -22,6 +22,8 @@ pub struct Seen<'a> {
     pub launcher: &'a Launcher,
     /// What the guest's agent says.
     pub guest: Option<&'a GuestInfo>,
+    /// The interfaces of its spec, as this node made them and the pod has addresses.
+    pub interfaces: &'a [InterfaceStatus],
     /// Why the machine could not be handed to the launcher the last time.
     pub trouble: Option<&'a Trouble>,
     /// The launcher has been told of the machine by this keeper.

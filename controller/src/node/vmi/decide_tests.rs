@@ -44,7 +44,7 @@ fn now() -> Now {
 }
 
 fn seen<'a>(vmi: &'a VirtualMachineInstance, launcher: &'a Launcher) -> Seen<'a> {
-    Seen { vmi, launcher, guest: None, trouble: None, told: false, emulated: true }
+    Seen { vmi, launcher, guest: None, interfaces: &[], trouble: None, told: false, emulated: true }
 }
 
 fn phase(plan: &Plan) -> Option<Phase> {
@@ -227,4 +227,24 @@ fn a_pause_comes_and_goes_and_the_agent_too() {
     assert_eq!(again, Plan::default());
     let plan = decide(&seen(&after, &speaks(Life::Running)), &now());
     assert_eq!(plan.status.unwrap().interfaces, []);
+}
+
+#[test]
+fn a_machine_that_runs_is_told_with_the_addresses_of_its_pod() {
+    let spec: Vec<InterfaceStatus> = vec![
+        api::wire::read(json!({"name": "default", "mac": "02:00:00:00:00:01", "ipAddress": "10.1.0.7", "ipAddresses": ["10.1.0.7"]}))
+            .unwrap(),
+    ];
+    let (vmi, running) = (vmi("Scheduled", json!({})), speaks(Life::Running));
+    let plan = decide(&Seen { interfaces: &spec, ..seen(&vmi, &running) }, &now());
+    let status = plan.status.unwrap();
+    assert_eq!(status.interfaces.len(), 1);
+    assert_eq!(status.interfaces[0].ip_address.as_deref(), Some("10.1.0.7"));
+    assert_eq!(status.interfaces[0].info_source.as_deref(), Some("domain"));
+    // A keeper that has just begun, and has not made the links itself, takes nothing back.
+    let mut after = vmi.clone();
+    after.status = Some(*status);
+    let unknown: Vec<InterfaceStatus> = vec![api::wire::read(json!({"name": "default"})).unwrap()];
+    let again = decide(&Seen { interfaces: &unknown, told: true, ..seen(&after, &running) }, &now());
+    assert_eq!(again, Plan::default());
 }

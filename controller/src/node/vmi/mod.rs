@@ -19,6 +19,7 @@
 
 pub mod apply;
 pub mod decide;
+mod interfaces;
 pub mod keeper;
 pub mod patch;
 pub mod status;

@@ -5,11 +5,13 @@
 //! | `phase`, `phaseTransitionTimestamps`, `reason` | the life of the machine; forward only |
 //! | `conditions`: Paused, AgentConnected, Synchronized, LiveMigratable, SoftwareEmulation | its state; those of others stay |
 //! | `volumeStatus[].target` | the disks as the guest names them; the rest of each entry stays |
-//! | `interfaces`, `guestOSInfo` | the guest's agent |
+//! | `interfaces` | the spec, the pod's network, the guest's agent |
+//! | `guestOSInfo` | the guest's agent |
 //! | `machine`, `memory` | the spec, once it runs |
 
 use super::decide::{Event, Launcher, Now, Seen};
-use api::launcher::{GuestInfo, GuestInterface, Life, State};
+use super::interfaces::interfaces;
+use api::launcher::{GuestInfo, Life, State};
 use api::vmi::{
     Condition, ConditionType, GuestOsInfo, InterfaceStatus, MachineType, MemoryStatus, Phase,
     PhaseTransition, Status, VirtualMachineInstance, VolumeStatus,
@@ -21,6 +23,7 @@ pub struct Story<'a> {
     vmi: &'a VirtualMachineInstance,
     state: Option<&'a State>,
     guest: Option<&'a GuestInfo>,
+    interfaces: &'a [InterfaceStatus],
     trouble: Option<String>,
     emulated: bool,
     /// It ends here, whatever its state says.
@@ -36,7 +39,15 @@ impl<'a> Story<'a> {
             Launcher::Gone { last, .. } => last.as_deref(),
         };
         let trouble = seen.trouble.map(|trouble| trouble.message.clone());
-        Story { vmi: seen.vmi, state, guest: seen.guest, trouble, emulated: seen.emulated, end: None }
+        Story {
+            vmi: seen.vmi,
+            state,
+            guest: seen.guest,
+            interfaces: seen.interfaces,
+            trouble,
+            emulated: seen.emulated,
+            end: None,
+        }
     }
 
     /// It ends here.
@@ -170,12 +181,17 @@ fn volumes(new: &mut Status, state: &State, vmi: &VirtualMachineInstance) {
 }
 
 fn guest(new: &mut Status, state: &State, story: &Story<'_>) {
-    if !state.agent {
-        new.guest_os_info = None;
-        new.interfaces.retain(|interface| interface.info_source.as_deref() != Some(AGENT));
-        return;
+    let guest = story.guest.filter(|_| state.agent);
+    // The agent is there and was not asked yet: what was known of the guest stays for this moment.
+    if guest.is_some() || !state.agent {
+        new.interfaces = interfaces(&new.interfaces, story.interfaces, guest, story.vmi);
     }
-    let Some(guest) = story.guest else { return };
+    let Some(guest) = guest else {
+        if !state.agent {
+            new.guest_os_info = None;
+        }
+        return;
+    };
     let said = |key: &str| guest.os.get(key).filter(|text| !text.is_empty()).cloned();
     new.guest_os_info = Some(GuestOsInfo {
         name: said("name"),
@@ -189,40 +205,6 @@ fn guest(new: &mut Status, state: &State, story: &Story<'_>) {
         ..GuestOsInfo::default()
     })
     .filter(|info| *info != GuestOsInfo::default());
-    for interface in guest.interfaces.iter().filter(|interface| interface.name != "lo") {
-        let of_guest = seen_by_agent(interface);
-        let same = |known: &&mut InterfaceStatus| {
-            known.mac.is_some() && known.mac == of_guest.mac
-                || known.info_source.as_deref() == Some(AGENT)
-                    && known.interface_name == of_guest.interface_name
-        };
-        match new.interfaces.iter_mut().find(same) {
-            Some(known) if known.info_source.as_deref() == Some(AGENT) => *known = of_guest,
-            // One of the spec: what the cluster said of it stays.
-            Some(known) => known.interface_name.clone_from(&of_guest.interface_name),
-            None => new.interfaces.push(of_guest),
-        }
-    }
-    let known = |name: &Option<String>| {
-        guest.interfaces.iter().any(|interface| Some(&interface.name) == name.as_ref())
-    };
-    new.interfaces.retain(|interface| {
-        interface.info_source.as_deref() != Some(AGENT) || known(&interface.interface_name)
-    });
-}
-
-/// Who told of an interface.
-const AGENT: &str = "guest-agent";
-
-fn seen_by_agent(interface: &GuestInterface) -> InterfaceStatus {
-    InterfaceStatus {
-        ip_address: interface.ips.first().cloned(),
-        ip_addresses: interface.ips.clone(),
-        mac: interface.mac.clone(),
-        interface_name: Some(interface.name.clone()),
-        info_source: Some(AGENT.into()),
-        ..InterfaceStatus::default()
-    }
 }
 
 fn hardware(new: &mut Status, vmi: &VirtualMachineInstance) {
