@@ -167,9 +167,13 @@ impl Writer {
             .header(http::header::CONTENT_TYPE, kind)
             .body(bytes)
             .map_err(|e| Error::setup(format!("cannot {doing} {key}: its name makes no address"), e))?;
+        let verb = request.method().to_string();
         let answer = self.client.request::<Value>(request);
         match tokio::time::timeout(PATIENCE, answer).await {
-            Ok(answer) => answer.map_err(|error| Error::of_client(doing, key, error)),
+            Ok(answer) => {
+                crate::metrics::request(&verb, answer.as_ref());
+                answer.map_err(|error| Error::of_client(doing, key, error))
+            }
             Err(_) => {
                 let what = format!(
                     "cannot {doing} {key}: the API server did not answer within {} s",

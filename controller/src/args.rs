@@ -25,7 +25,7 @@ pub struct Controller {
     /// The image of virt-launcher
     #[arg(long, env = "LAUNCHER_IMAGE")]
     launcher_image: String,
-    /// Where /healthz and /readyz answer
+    /// Where /healthz, /readyz and /metrics answer
     #[arg(long, default_value = "0.0.0.0:8080")]
     listen: SocketAddr,
 }
@@ -54,6 +54,7 @@ impl Controller {
         let client = client().await?;
         let writer = Writer::new(client.clone(), "virt-controller");
         let health = Health::default();
+        health.measures_plainly(|| crate::cluster::measures::waiting(env!("CARGO_PKG_VERSION")));
         health.clone().serve(self.listen).await?;
         let mut ends =
             signal(SignalKind::terminate()).map_err(|e| Error::setup("cannot wait for SIGTERM", e))?;

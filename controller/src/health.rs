@@ -1,19 +1,41 @@
-//! Whether a program lives and is ready, for the kubelet: `/healthz` and `/readyz`.
+//! Whether a program lives and is ready, for the kubelet: `/healthz` and `/readyz`; and what it measures, `/metrics`.
 
 use crate::error::{Error, Result};
-use http::{Response, StatusCode};
+use crate::metrics;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Response, StatusCode};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
+
+/// How long whoever measures may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Asks for a page of measures.
+pub type Ask = oneshot::Sender<String>;
 
 /// What is told.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
     ready: Arc<AtomicBool>,
+    measures: Arc<Mutex<Measures>>,
+}
+
+/// Who measures.
+#[derive(Clone, Debug, Default)]
+enum Measures {
+    /// Nobody.
+    #[default]
+    None,
+    /// It is always the same.
+    Plain(fn() -> String),
+    /// A task that is asked.
+    Asked(mpsc::Sender<Ask>),
 }
 
 impl Health {
@@ -22,13 +44,56 @@ impl Health {
         self.ready.store(true, Ordering::Relaxed);
     }
 
+    /// What is measured while nobody else does.
+    pub fn measures_plainly(&self, page: fn() -> String) {
+        *self.measures.lock().unwrap_or_else(PoisonError::into_inner) = Measures::Plain(page);
+    }
+
+    /// Who measures from now on: each question wants one page.
+    pub fn measures(&self) -> mpsc::Receiver<Ask> {
+        let (ask, asked) = mpsc::channel(4);
+        *self.measures.lock().unwrap_or_else(PoisonError::into_inner) = Measures::Asked(ask);
+        asked
+    }
+
     fn answer(&self, path: &str) -> (StatusCode, &'static str) {
         match path {
             "/healthz" => (StatusCode::OK, "ok\n"),
             "/readyz" if self.ready.load(Ordering::Relaxed) => (StatusCode::OK, "ok\n"),
             "/readyz" => (StatusCode::SERVICE_UNAVAILABLE, "the first lists have not come yet\n"),
-            _ => (StatusCode::NOT_FOUND, "there are /healthz and /readyz\n"),
+            _ => (StatusCode::NOT_FOUND, "there are /healthz, /readyz and /metrics\n"),
         }
+    }
+
+    async fn page(&self) -> Option<String> {
+        let measures = self.measures.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match measures {
+            Measures::None => None,
+            Measures::Plain(page) => Some(page()),
+            Measures::Asked(ask) => {
+                let (tell, told) = oneshot::channel();
+                let asked = async { ask.send(tell).await.ok().map(|()| told)?.await.ok() };
+                tokio::time::timeout(PATIENCE, asked).await.ok()?
+            }
+        }
+    }
+
+    async fn response(self, path: String) -> Response<String> {
+        if path != "/metrics" {
+            let (status, text) = self.answer(&path);
+            let mut response = Response::new(text.to_owned());
+            *response.status_mut() = status;
+            return response;
+        }
+        let page = self.page().await;
+        let is_there = page.is_some();
+        let mut response = Response::new(page.unwrap_or_else(|| "nothing is measured now\n".to_owned()));
+        if is_there {
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(metrics::CONTENT_TYPE));
+        } else {
+            *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+        }
+        response
     }
 
     /// Answers on this address for ever.
@@ -44,10 +109,8 @@ impl Health {
                 };
                 let health = self.clone();
                 let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
-                    let (status, text) = health.answer(request.uri().path());
-                    let mut response = Response::new(text.to_owned());
-                    *response.status_mut() = status;
-                    async move { Ok::<_, std::convert::Infallible>(response) }
+                    let response = health.clone().response(request.uri().path().to_owned());
+                    async move { Ok::<_, std::convert::Infallible>(response.await) }
                 });
                 tokio::spawn(async move {
                     let mut http = hyper::server::conn::http1::Builder::new();
@@ -73,5 +136,25 @@ mod tests {
         health.is_ready();
         assert_eq!(health.answer("/readyz").0, StatusCode::OK);
         assert_eq!(health.answer("/").0, StatusCode::NOT_FOUND);
+    }
+
+    #[tokio::test]
+    async fn measures_are_those_of_whoever_measures_now() {
+        let health = Health::default();
+        let get = || health.clone().response("/metrics".to_owned());
+        assert_eq!(get().await.status(), StatusCode::SERVICE_UNAVAILABLE);
+        health.measures_plainly(|| "up 0\n".to_owned());
+        assert_eq!(get().await.body(), "up 0\n");
+        let mut asked = health.measures();
+        let task = tokio::spawn(async move {
+            let tell: Ask = asked.recv().await.unwrap();
+            tell.send("up 1\n".to_owned()).unwrap();
+        });
+        let response = get().await;
+        assert_eq!(response.body(), "up 1\n");
+        assert_eq!(response.headers()[CONTENT_TYPE], metrics::CONTENT_TYPE);
+        task.await.unwrap();
+        // Who measured is gone.
+        assert_eq!(get().await.status(), StatusCode::SERVICE_UNAVAILABLE);
     }
 }

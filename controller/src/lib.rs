@@ -25,6 +25,7 @@ pub mod health;
 pub mod install;
 pub mod kind;
 pub mod lease;
+pub mod metrics;
 pub mod names;
 pub mod node;
 pub mod plan;

@@ -11,6 +11,7 @@
 
 use crate::apply::{Done, Writer};
 use crate::cluster;
+use crate::cluster::measures::{self, Times, Work};
 use crate::error::{Kind as Wrong, chain};
 use crate::health::Health;
 use crate::kind::{Key, Kind};
@@ -43,6 +44,9 @@ struct Desk {
     /// The uids of the last objects that went. The answer to a write of ours may come after the news that the object is
     /// gone, and would bring it back for ever.
     graves: VecDeque<String>,
+    times: Times,
+    decided: u64,
+    broken: u64,
 }
 
 /// Decides and applies for ever.
@@ -52,6 +56,7 @@ pub async fn run(client: kube::Client, writer: Writer, facts: Facts, health: Hea
         tokio::spawn(watch::follow(client.clone(), cluster::which(kind), to.clone()));
     }
     drop(to);
+    let mut asked = health.measures();
     let mut desk = Desk { world: World { facts, ..World::default() }, ..Desk::default() };
     let mut tasks: JoinSet<(Key, Done)> = JoinSet::new();
     loop {
@@ -66,6 +71,10 @@ pub async fn run(client: kube::Client, writer: Writer, facts: Facts, health: Hea
                 Ok((key, done)) => desk.done(key, done, Timestamp::now()),
                 Err(error) => tracing::error!("a plan broke off: {error}"),
             },
+            Some(tell) = asked.recv() => {
+                // Whoever asked may be gone.
+                let _ = tell.send(measures::page(&desk.world, &desk.times, desk.work()));
+            }
             () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => {}
         }
         // What has come meanwhile is looked at before anything is decided on it.
@@ -92,9 +101,7 @@ impl Desk {
                 for object in objects {
                     if let Some(key) = key_of(kind, &object) {
                         lost.remove(&key);
-                        if self.world.put(kind, object) {
-                            self.touch(&key);
-                        }
+                        self.take(&key, object);
                     }
                 }
                 for key in lost {
@@ -111,10 +118,8 @@ impl Desk {
                 }
             }
             Seen::Changed(kind, object) => {
-                if let Some(key) = key_of(kind, &object)
-                    && self.world.put(kind, object)
-                {
-                    self.touch(&key);
+                if let Some(key) = key_of(kind, &object) {
+                    self.take(&key, object);
                 }
             }
             Seen::Gone(key, uid) => {
@@ -122,6 +127,29 @@ impl Desk {
                 self.gone(&key);
             }
         }
+    }
+
+    /// Takes an object as it is now.
+    fn take(&mut self, key: &Key, object: serde_json::Value) {
+        let instance = |world: &World| match key.kind {
+            Kind::Instance => world.instances.get(&key.namespace, &key.name).cloned(),
+            _ => None,
+        };
+        let before = instance(&self.world);
+        if self.world.put(key.kind, object) {
+            if let (Some(before), Some(now)) = (before, instance(&self.world)) {
+                self.times.saw(&before, &now);
+            }
+            if key.kind == Kind::Node {
+                self.world.hear(&key.name, Timestamp::now());
+            }
+            self.touch(key);
+        }
+    }
+
+    fn work(&self) -> Work {
+        let waiting = self.dirty.len() + self.busy.len();
+        Work { waiting, decided: self.decided, failed: self.broken }
     }
 
     fn bury(&mut self, uid: String) {
@@ -156,6 +184,7 @@ impl Desk {
             let key = self.dirty.iter().find(|key| !self.busy.contains(*key))?.clone();
             self.dirty.remove(&key);
             let plan = cluster::decide(&self.world, &key, now);
+            self.decided += 1;
             if let Some(again) = plan.again {
                 self.later.insert(key.clone(), again);
             }
@@ -183,9 +212,8 @@ impl Desk {
             let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
             if let Some(key) = key_of(kind, &object)
                 && !self.graves.iter().any(|grave| grave == uid)
-                && self.world.put(kind, object)
             {
-                self.touch(&key);
+                self.take(&key, object);
             }
         }
         let Some((about, error)) = done.failed else {
@@ -199,6 +227,7 @@ impl Desk {
             }
             return;
         };
+        self.broken += 1;
         let times = self.failed.entry(key.clone()).or_insert(0);
         *times = times.saturating_add(1);
         let pause = PAUSE.0.saturating_mul(1 << (*times).min(10)).min(PAUSE.1);

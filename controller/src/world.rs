@@ -44,6 +44,8 @@ pub struct World {
     /// What a kubelet last warned of, by the namespace and the name of a launcher pod: some things (a secret that is
     /// missing, a volume that cannot be mounted) are said in events alone.
     pub warnings: BTreeMap<(String, String), Warning>,
+    /// The last heartbeat of each node's agent, and since when we know it.
+    pub heard: BTreeMap<String, (String, jiff::Timestamp)>,
     /// What could not be done for an object, until it can.
     pub failures: BTreeMap<Key, Failure>,
     /// What is known of the cluster beside its objects.
@@ -129,6 +131,18 @@ impl World {
         self.warnings.insert(at, warning.clone()) != Some(warning)
     }
 
+    /// Listens to a node: a heartbeat that is not known yet was made now.
+    pub fn hear(&mut self, node: &str, now: jiff::Timestamp) {
+        match self.nodes.get("", node).and_then(Node::heartbeat) {
+            Some(beat) if self.heard.get(node).is_some_and(|(known, _)| known == beat) => {}
+            Some(beat) => {
+                let beat = beat.to_owned();
+                self.heard.insert(node.to_owned(), (beat, now));
+            }
+            None => drop(self.heard.remove(node)),
+        }
+    }
+
     /// What a kubelet warned of a pod.
     pub fn warning(&self, pod: &Pod) -> Option<&Warning> {
         let at = (pod.meta.namespace.clone()?, pod.meta.name.clone()?);
@@ -149,7 +163,10 @@ impl World {
                 self.pods.remove(namespace, name)
             }
             Kind::Claim => self.claims.remove(namespace, name),
-            Kind::Node => self.nodes.remove(namespace, name),
+            Kind::Node => {
+                self.heard.remove(name);
+                self.nodes.remove(namespace, name)
+            }
             Kind::Event | Kind::Lease | Kind::Revision => false,
         }
     }

@@ -8,6 +8,7 @@
 //! GET  /v1/state                State                as it is now
 //! GET  /v1/state?watch          State, State, …      one JSON text a line, at once and after every change
 //! POST /v1/requests             Request  ─► Answer
+//! GET  /v1/stats                Stats                what it has used since it began
 //! GET  /v1/screenshot           image/png
 //! GET  /v1/guest/info           GuestInfo            and /users, /filesystems: what the guest's agent says
 //! POST /v1/guest/exec           Exec     ─► Executed
@@ -308,6 +309,69 @@ impl Life {
             Life::Failed => "Failed",
         }
     }
+}
+
+/// What a machine has used since it began; a new beginning counts from zero.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Stats {
+    /// How long processors worked for it, in nanoseconds.
+    pub cpu_ns: u64,
+    /// Its memory. What only a guest's driver knows is nothing where there is none.
+    pub memory: MemoryStats,
+    /// Its disks, by what the guest's driver calls them (`vda`).
+    pub disks: BTreeMap<String, DiskStats>,
+    /// Its interfaces, by the device on the host (`tap0`).
+    pub interfaces: BTreeMap<String, InterfaceStats>,
+}
+
+/// The memory of a machine, in bytes but for the faults.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)]
+pub struct MemoryStats {
+    /// What it may have at most.
+    pub domain: u64,
+    /// What the balloon leaves it.
+    pub balloon: Option<u64>,
+    /// What its process holds.
+    pub resident: Option<u64>,
+    pub unused: Option<u64>,
+    pub available: Option<u64>,
+    pub usable: Option<u64>,
+    pub cached: Option<u64>,
+    pub swapped_in: Option<u64>,
+    pub swapped_out: Option<u64>,
+    /// How often the guest had to fetch a page from a disk, …
+    pub major_faults: Option<u64>,
+    /// … and from elsewhere.
+    pub minor_faults: Option<u64>,
+}
+
+/// What went through a disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)]
+pub struct DiskStats {
+    pub reads: u64,
+    pub read_bytes: u64,
+    pub writes: u64,
+    pub written_bytes: u64,
+}
+
+/// What went through an interface, as the guest sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)]
+pub struct InterfaceStats {
+    pub received_bytes: u64,
+    pub received_packets: u64,
+    pub received_errors: u64,
+    pub received_dropped: u64,
+    pub sent_bytes: u64,
+    pub sent_packets: u64,
+    pub sent_errors: u64,
+    pub sent_dropped: u64,
 }
 
 /// Who the launcher is.

@@ -13,6 +13,8 @@
 pub mod conditions;
 pub mod config;
 pub mod kubevirt;
+pub mod measures;
+pub mod node;
 pub mod pod;
 pub mod replicaset;
 pub mod rights;
@@ -60,6 +62,7 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Plan {
         Kind::Instance => vmi::decide(world, namespace, name, now),
         Kind::ReplicaSet => replicaset::decide(world, namespace, name, now),
         Kind::KubeVirt => kubevirt::decide(world, namespace, name, now),
+        Kind::Node => node::decide(world, name, now),
         _ => Plan::default(),
     }
 }
@@ -127,8 +130,9 @@ pub fn touched(world: &World, key: &Key) -> Vec<Key> {
         }
         Kind::ReplicaSet => vec![key.clone()],
         Kind::Node => (world.instances.all())
-            .filter(|vmi| vmi::waits(vmi))
+            .filter(|vmi| vmi::waits(vmi) || vmi::is_on(vmi, name))
             .map(|vmi| crate::plan::key(Kind::Instance, &vmi.metadata))
+            .chain([key.clone()])
             .collect(),
         // An event is called after what it is about.
         Kind::Event => match name.rsplit_once('.') {

@@ -3,10 +3,13 @@
 use super::devices;
 use super::error::{Error, Result};
 use super::labels::Labeller;
+use super::measures::{self, Launchers};
 use super::vmi::apply::ApiServer;
 use super::vmi::keeper::Node;
 use super::vmi::watch;
+use crate::health::Health;
 use clap::Parser;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +34,9 @@ pub struct Args {
     /// Where the kubelet's device plug-ins have their sockets
     #[arg(long, default_value = "/var/lib/kubelet/device-plugins", value_name = "DIR")]
     pub device_plugins: PathBuf,
+    /// Where /healthz, /readyz and /metrics answer
+    #[arg(long, default_value = "0.0.0.0:8080")]
+    pub listen: SocketAddr,
     /// A kubeconfig; else the pod's service account, or the user's
     #[arg(long, env = "KUBECONFIG", value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
@@ -43,12 +49,25 @@ pub async fn run(args: Args) -> Result<()> {
     let labeller =
         Labeller { client: client.clone(), node: args.node_name.clone(), findings: args.findings.clone() };
     let findings = args.findings.clone();
-    let node = Arc::new(Node { cluster, pods: args.pods, findings: args.findings });
+    let launchers = Launchers::default();
+    let health = Health::default();
+    let mut asked = health.measures();
+    let listens = health.clone().serve(args.listen).await;
+    listens.map_err(|e| Error::failed(format!("cannot answer on {}", args.listen)).because(e))?;
+    let node =
+        Arc::new(Node { cluster, pods: args.pods, findings: args.findings, launchers: launchers.clone() });
+    let measure = async {
+        while let Some(tell) = asked.recv().await {
+            // Whoever asked may be gone.
+            let _ = tell.send(measures::page(&args.node_name, &launchers).await);
+        }
+    };
     let ends = |kind| signal(kind).map_err(|e| Error::io("cannot wait for signals", e));
     let (mut term, mut interrupt) = (ends(SignalKind::terminate())?, ends(SignalKind::interrupt())?);
     tracing::info!("looking after the machines of {}", args.node_name);
     tokio::select! {
-        () = watch::run(client, &args.node_name, node) => {}
+        () = watch::run(client, &args.node_name, node, health) => {}
+        () = measure => {}
         () = labeller.run() => {}
         () = devices::run(&args.device_plugins, &findings) => {}
         _ = term.recv() => {}

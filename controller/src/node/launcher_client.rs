@@ -3,7 +3,7 @@
 //! ```text
 //!  Door ──open──► a connection, to whoever listens in the pod's folder (and who that is: a process)
 //!    │
-//!    ├─ info, state, sync, request, guest_info   one connection a question, each within a time
+//!    ├─ info, sync, request, stats, guest_info   one connection a question, each within a time
 //!    └─ watch ─► States: State, State, …         one connection that stays; its end is the launcher's, or ours to repeat
 //! ```
 //!
@@ -14,7 +14,7 @@
 //! The launcher is a tenant's: what it sends is bounded, and it is given a time for all of it.
 
 use super::error::{Error, Kind, Result};
-use api::launcher::{Answer, GuestInfo, Info, Refusal, Request, State, Sync};
+use api::launcher::{Answer, GuestInfo, Info, Refusal, Request, State, Stats, Sync};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
@@ -74,6 +74,11 @@ impl Client {
     /// Asks for something.
     pub async fn request(&self, request: &Request) -> Result<Answer> {
         self.ask(Method::POST, "/v1/requests", Some(json(request)?), PATIENCE).await
+    }
+
+    /// What the machine has used.
+    pub async fn stats(&self) -> Result<Stats> {
+        self.ask(Method::GET, "/v1/stats", None, PATIENCE).await
     }
 
     /// What the guest's agent says.

@@ -10,7 +10,7 @@
 //!    │  devices/       kvm, tun, vhost-net for pods, by the kubelet
 //!    │  capability    what libvirt knows of this node, for each pod       labels       what the scheduler knows of it
 //!    ▼
-//!   launcher_client ──unix socket──► virt-launcher in its pod (PID 1 there)
+//!   launcher_client ──unix socket──► virt-launcher in its pod (PID 1 there)          measures     what machines use
 //! ```
 //!
 //! **Owns** everything that is done on a node as root. **May be called** by `bin/virt-handler` alone. It holds no state
@@ -24,6 +24,7 @@ pub mod error;
 pub mod follow;
 pub mod labels;
 pub mod launcher_client;
+pub mod measures;
 pub mod network;
 pub mod pod;
 pub mod rights;

@@ -17,9 +17,21 @@ pub struct Node {
     pub runtime: String,
     /// It holds machines: its agent says so.
     pub ready: bool,
+    /// It offers KVM to pods.
+    pub kvm: bool,
 }
 
 impl Node {
+    /// Its agent takes machines, by its label.
+    pub fn takes_machines(&self) -> bool {
+        self.meta.labels.get(crate::cluster::node::SCHEDULABLE).is_some_and(|label| label == "true")
+    }
+
+    /// What its agent last said, which is another with every word.
+    pub fn heartbeat(&self) -> Option<&str> {
+        self.meta.annotations.get("kubevirt.io/heartbeat").map(String::as_str)
+    }
+
     /// Its kubelet and its runtime can mount images.
     pub fn mounts_images(&self) -> bool {
         let runtime = self.runtime.split_once("://").is_some_and(|(name, version)| match name {
@@ -53,6 +65,10 @@ impl Kept for Node {
                 .pointer("/status/conditions")
                 .and_then(Value::as_array)
                 .is_some_and(|conditions| conditions.iter().any(is_ready)),
+            kvm: object
+                .pointer("/status/allocatable/devices.kubevirt.io~1kvm")
+                .and_then(Value::as_str)
+                .is_some_and(|count| count != "0"),
             meta,
         })
     }

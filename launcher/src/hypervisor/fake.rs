@@ -1,6 +1,7 @@
 //! A hypervisor that runs nothing: it keeps the conversation, and behaves (or misbehaves) as it is told.
 
 use super::{About, Condition, End, Error, Event, Hypervisor, Kind, Pause, Result, Seen, Tell};
+use api::launcher::{MemoryStats, Stats};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -209,6 +210,12 @@ impl Hypervisor for Fake {
         answer.ok_or_else(|| {
             Error::new(Kind::NoAgent, format!("ask the agent in {name}"), "it does not answer")
         })
+    }
+
+    fn stats(&self, name: &str) -> Result<Stats> {
+        self.running("stats", name)?;
+        let memory = MemoryStats { domain: 32 << 20, ..MemoryStats::default() };
+        Ok(Stats { cpu_ns: 1, memory, ..Stats::default() })
     }
 
     fn screenshot(&self, name: &str, into: &mut dyn Write) -> Result<()> {

@@ -16,6 +16,7 @@ pub mod fake;
 
 pub use error::{Error, Kind, Result};
 
+use api::launcher::Stats;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -66,6 +67,9 @@ pub trait Hypervisor: Send + Sync + 'static {
 
     /// Hands a command to the guest's agent: JSON in, JSON out.
     fn agent(&self, name: &str, command: &str, patience: Duration) -> Result<String>;
+
+    /// What a machine that runs has used since it began.
+    fn stats(&self, name: &str) -> Result<Stats>;
 
     /// Writes the screen as a picture: PNG where QEMU can (7.1 and later), else PPM.
     fn screenshot(&self, name: &str, into: &mut dyn Write) -> Result<()>;

@@ -62,6 +62,10 @@ async fn done(service: &Service, route: Route, request: hyper::Request<Incoming>
                 Err(refusal) => Err((StatusCode::SERVICE_UNAVAILABLE, refusal)),
             }
         }
+        Route::Stats => {
+            let stats = ask(service, |hypervisor, name| hypervisor.stats(name).map_err(theirs)).await?;
+            Ok(say(StatusCode::OK, &stats))
+        }
         Route::Screenshot => screenshot(service).await,
         Route::GuestInfo => guest(service, |guest| guest.info()).await,
         Route::GuestUsers => guest(service, |guest| guest.users()).await,

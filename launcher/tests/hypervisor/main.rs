@@ -69,6 +69,7 @@ fn conform(hypervisor: &dyn Hypervisor) {
         hypervisor.reset(NAME),
         hypervisor.destroy(NAME),
         hypervisor.screenshot(NAME, &mut Vec::new()),
+        hypervisor.stats(NAME).map(drop),
         hypervisor.line(NAME).map(drop),
     ] {
         assert_eq!(result.unwrap_err().kind, Kind::NotNow);
@@ -94,6 +95,8 @@ fn conform(hypervisor: &dyn Hypervisor) {
     let mut picture = Vec::new();
     hypervisor.screenshot(NAME, &mut picture).unwrap();
     assert!(picture.starts_with(b"\x89PNG") || picture.starts_with(b"P6"), "{:?}", picture.get(..8));
+    let stats = hypervisor.stats(NAME).unwrap();
+    assert!(stats.cpu_ns > 0 && stats.memory.domain == 32 << 20, "{stats:?}");
     let asked = hypervisor.agent(NAME, r#"{"execute":"guest-ping"}"#, Duration::from_secs(1));
     assert_eq!(asked.unwrap_err().kind, Kind::NoAgent);
     hypervisor.reset(NAME).unwrap();

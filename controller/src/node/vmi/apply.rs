@@ -39,7 +39,10 @@ impl ApiServer {
         let body = serde_json::to_vec(body).map_err(kube::Error::SerdeError)?;
         let request = Request::builder().method(method).uri(path).header(http::header::CONTENT_TYPE, kind);
         let request = request.body(body).map_err(kube::Error::HttpError)?;
-        self.client.request(request).await
+        let verb = request.method().to_string();
+        let answer = self.client.request(request).await;
+        crate::metrics::request(&verb, answer.as_ref());
+        answer
     }
 }
 

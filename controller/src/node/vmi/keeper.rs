@@ -17,14 +17,16 @@ use crate::node::capability;
 use crate::node::devices;
 use crate::node::error::{Error, Kind, Result};
 use crate::node::launcher_client::{Client, States};
+use crate::node::measures::{self, Launchers, Seat};
 use crate::node::network;
 use crate::node::pod::layout::COMPUTE;
 use crate::node::pod::{Folder, Layout, Place, Pod};
 use crate::node::volumes::{self, Parts};
-use api::launcher::{Answer, GuestInfo, State, Sync};
+use api::launcher::{Answer, GuestInfo, Link, State, Sync};
 use api::machine::Machine;
-use api::vmi::{Phase, VirtualMachineInstance};
+use api::vmi::{InterfaceStatus, Phase, VirtualMachineInstance};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +55,8 @@ pub struct Node<C> {
     pub pods: PathBuf,
     /// What `virt-launcher node-info` left.
     pub findings: PathBuf,
+    /// The launchers that are spoken to, for who measures.
+    pub launchers: Launchers,
 }
 
 /// Looks after one machine, until its instance has ended or is no longer wanted.
@@ -71,6 +75,7 @@ pub async fn keep<C: Cluster>(node: Arc<Node<C>>, mut wanted: watch::Receiver<Wa
         contact: Contact::None,
         launcher: Launcher::NotYet,
         guest: None,
+        links: BTreeMap::new(),
         trouble: None,
         told: false,
         again: Again::default(),
@@ -109,6 +114,8 @@ struct Keeper<C> {
     contact: Contact,
     launcher: Launcher,
     guest: Option<GuestInfo>,
+    /// The links that were made for the machine; none where another made them before.
+    links: BTreeMap<String, Link>,
     trouble: Option<Trouble>,
     told: bool,
     again: Again,
@@ -120,7 +127,7 @@ struct Keeper<C> {
 /// The connection to the launcher.
 enum Contact {
     None,
-    There { client: Client, states: Box<States>, process: u32 },
+    There { client: Client, states: Box<States>, process: u32, seat: Seat },
 }
 
 impl Contact {
@@ -166,6 +173,7 @@ impl<C: Cluster> Keeper<C> {
                 if !state.agent {
                     (self.ask_agent, self.guest) = (None, None);
                 }
+                self.name_devices(&state);
                 self.launcher = Launcher::Speaks(Box::new(state));
             }
             Ok(None) => self.contact = Contact::None,
@@ -174,6 +182,16 @@ impl<C: Cluster> Keeper<C> {
                 self.contact = Contact::None;
             }
         }
+    }
+
+    /// What is measured has the names of the spec.
+    fn name_devices(&self, state: &State) {
+        let Contact::There { seat, .. } = &self.contact else { return };
+        let taps = self.links.iter().filter_map(|(name, link)| match link {
+            Link::Tap { name: tap, .. } => Some((tap, name)),
+            Link::User { .. } => None,
+        });
+        seat.devices(taps.chain(state.targets.iter().map(|(name, target)| (target, name))));
     }
 
     // ---- The launcher ----
@@ -193,7 +211,8 @@ impl<C: Cluster> Keeper<C> {
         match client.watch().await {
             Ok((states, process)) => {
                 self.again.forget();
-                self.contact = Contact::There { client, states: Box::new(states), process };
+                let seat = self.node.launchers.seat(&self.vmi.metadata, &client);
+                self.contact = Contact::There { client, states: Box::new(states), process, seat };
                 let state = self.contact.next().await;
                 self.heard(state);
             }
@@ -251,11 +270,13 @@ impl<C: Cluster> Keeper<C> {
     }
 
     fn plan(&self) -> Plan {
+        let interfaces = self.interfaces();
         let emulated = self.place.as_ref().is_some_and(|place| !place.layout().kvm);
         let seen = Seen {
             vmi: &self.vmi,
             launcher: &self.launcher,
             guest: self.guest.as_ref(),
+            interfaces: &interfaces,
             trouble: self.trouble.as_ref(),
             told: self.told || self.again.at.is_some(),
             emulated,
@@ -268,6 +289,19 @@ impl<C: Cluster> Keeper<C> {
             plan.events.retain(|event| event.reason != "ShuttingDown");
         }
         plan
+    }
+
+    /// The interfaces of the spec, as they are known here.
+    fn interfaces(&self) -> Vec<InterfaceStatus> {
+        if self.vmi.spec.domain.devices.interfaces.is_empty() {
+            return Vec::new();
+        }
+        let ips = self.pod.iter().flat_map(|pod| &pod.status.pod_ips).map(|ip| ip.ip.clone());
+        let ips: Vec<String> = ips.collect();
+        // What cannot be a machine is told where it is handed over.
+        Machine::try_from(&self.vmi)
+            .map(|machine| network::status(&machine, &self.links, &ips))
+            .unwrap_or_default()
     }
 
     /// Gives back whether it is worth deciding again at once.
@@ -334,7 +368,7 @@ impl<C: Cluster> Keeper<C> {
     }
 
     /// Makes everything ready and hands the machine to its launcher.
-    async fn begin(&self) -> Result<Vec<Event>> {
+    async fn begin(&mut self) -> Result<Vec<Event>> {
         let (Contact::There { client, process, .. }, Some(place)) = (&self.contact, &self.place) else {
             return Err(Error::failed(format!("the launcher of {} does not listen", self.name())));
         };
@@ -351,7 +385,7 @@ impl<C: Cluster> Keeper<C> {
                 ));
             }
             let root = Folder::root_of(process)?;
-            let parts = Parts { vmi: &vmi, machine: &machine, layout: place.layout(), root: &root };
+            let parts = Parts { vmi: &vmi, machine: &machine, place: &place, process, root: &root };
             let mut ready = volumes::ready(&parts)?;
             devices::own(&root)?;
             ready.resolved.interfaces = network::ready(&machine, process)?;
@@ -362,10 +396,11 @@ impl<C: Cluster> Keeper<C> {
             Ok(ready)
         });
         let ready = ready.await.map_err(|e| Error::failed("the node agent has a fault").because(e))??;
+        self.links.clone_from(&ready.resolved.interfaces);
         let generation = u64::try_from(self.vmi.metadata.generation.unwrap_or_default()).unwrap_or_default();
         let sync = Sync { vmi: (*self.object).clone(), generation, resolved: ready.resolved };
         match client.sync(&sync).await? {
-            Answer::Queued => {}
+            Answer::Queued => measures::synced(),
             Answer::Ignored { reason } => tracing::info!("{}: {reason}", self.name()),
             Answer::Denied { reason } => return Err(Error::refused(reason)),
         }

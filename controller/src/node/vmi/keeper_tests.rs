@@ -199,7 +199,8 @@ impl Scene {
     fn begin(&mut self) {
         self.keeper.abort();
         let pods = self.place.path().to_owned();
-        let node = Node { cluster: self.server.clone(), pods, findings: self.place.path().join("none") };
+        let findings = self.place.path().join("none");
+        let node = Node { cluster: self.server.clone(), pods, findings, launchers: Default::default() };
         self.tell_all();
         self.keeper = tokio::spawn(keep(Arc::new(node), self.wanted.subscribe()));
     }

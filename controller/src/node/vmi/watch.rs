@@ -11,6 +11,7 @@
 use super::apply::Cluster;
 use super::decide::Now;
 use super::keeper::{self, Node, Wanted};
+use crate::health::Health;
 use crate::node::follow::{Event, Objects, follow};
 use crate::node::pod::Pod;
 use jiff::Timestamp;
@@ -21,7 +22,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 /// Looks after the machines of a node, for ever.
-pub async fn run<C: Cluster>(client: kube::Client, name: &str, node: Arc<Node<C>>) {
+pub async fn run<C: Cluster>(client: kube::Client, name: &str, node: Arc<Node<C>>, health: Health) {
     let instances = Objects {
         path: "/apis/kubevirt.io/v1/virtualmachineinstances".into(),
         selector: format!("labelSelector=kubevirt.io%2FnodeName%3D{name}"),
@@ -35,7 +36,7 @@ pub async fn run<C: Cluster>(client: kube::Client, name: &str, node: Arc<Node<C>
     tokio::join!(
         follow(client.clone(), instances, tell_instances),
         follow(client, pods, tell_pods),
-        keep(instances_told, pods_told, node),
+        keep(instances_told, pods_told, node, health),
     );
 }
 
@@ -44,6 +45,7 @@ pub async fn keep<C: Cluster>(
     mut instances: mpsc::Receiver<Event>,
     mut pods: mpsc::Receiver<Event>,
     node: Arc<Node<C>>,
+    health: Health,
 ) {
     let mut keepers = Keepers { node, running: BTreeMap::new() };
     let mut machines = Machines::default();
@@ -53,6 +55,9 @@ pub async fn keep<C: Cluster>(
             Some(event) = pods.recv() => machines.pod(event),
             else => return,
         };
+        if machines.whole == (true, true) {
+            health.is_ready();
+        }
         for uid in uids {
             keepers.want(&uid, machines.wanted(&uid));
         }
@@ -67,6 +72,8 @@ struct Machines {
     pods: BTreeMap<String, Arc<Pod>>,
     /// What a list that is under way has told so far.
     listed: (Option<Vec<String>>, Option<Vec<String>>),
+    /// A list of each has come whole.
+    whole: (bool, bool),
 }
 
 impl Machines {
@@ -76,7 +83,10 @@ impl Machines {
         let listed = &mut self.listed.0;
         match event {
             Event::Begin => *listed = Some(Vec::new()),
-            Event::Whole => return gone(&mut self.instances, listed.take()),
+            Event::Whole => {
+                self.whole.0 = true;
+                return gone(&mut self.instances, listed.take());
+            }
             Event::There(object) => {
                 let Some(uid) = uid(&object) else { return Vec::new() };
                 listed.iter_mut().for_each(|listed| listed.push(uid.clone()));
@@ -98,7 +108,10 @@ impl Machines {
         };
         match event {
             Event::Begin => *listed = Some(Vec::new()),
-            Event::Whole => return gone(&mut self.pods, listed.take()),
+            Event::Whole => {
+                self.whole.1 = true;
+                return gone(&mut self.pods, listed.take());
+            }
             Event::There(object) => {
                 let Some((uid, pod)) = owned(&object) else { return Vec::new() };
                 listed.iter_mut().for_each(|listed| listed.push(uid.clone()));

@@ -12,6 +12,7 @@
 mod events;
 mod words;
 
+use api::launcher::Stats;
 use launcher::hypervisor::{About, Condition, Error, Hypervisor, Kind, Result, Seen, Tell};
 use rustix::fs::{Mode, OFlags};
 use std::io::Write;
@@ -217,6 +218,33 @@ impl Hypervisor for Libvirt {
             true => Err(Error::new(Kind::Failed, doing, "its answer is longer than 64 MiB")),
             false => Ok(answer),
         }
+    }
+
+    fn stats(&self, name: &str) -> Result<Stats> {
+        let verb = "ask for the figures of";
+        let doing = format!("{verb} {name}");
+        let domain = self.domain(name, &doing)?;
+        if matches!(self.look(name)?.condition, Condition::Off(_)) {
+            return Err(Error::new(Kind::NotNow, doing, "it does not run"));
+        }
+        let own = |e: virt::error::Error| words::error(&doing, &e);
+        let info = domain.get_info().map_err(own)?;
+        let memory: Vec<(u32, u64)> =
+            domain.memory_stats(0).map_err(own)?.iter().map(|stat| (stat.tag, stat.val)).collect();
+        let xml = domain.get_xml_desc(0).map_err(own)?;
+        // One that comes or goes at this moment has no figures.
+        let disks = words::targets(&xml, "disk").into_iter().filter_map(|target| {
+            Some((target.to_owned(), words::disk(&domain.get_block_stats(target).ok()?)))
+        });
+        let interfaces = words::targets(&xml, "interface").into_iter().filter_map(|target| {
+            Some((target.to_owned(), words::interface(&domain.interface_stats(target).ok()?)))
+        });
+        Ok(Stats {
+            cpu_ns: info.cpu_time,
+            memory: words::memory(info.max_mem, &memory),
+            disks: disks.collect(),
+            interfaces: interfaces.collect(),
+        })
     }
 
     fn screenshot(&self, name: &str, into: &mut dyn Write) -> Result<()> {

@@ -1,7 +1,9 @@
 //! libvirt's numbers and sentences in our words. Pure.
 
+use api::launcher::{DiskStats, InterfaceStats, MemoryStats};
 use launcher::hypervisor::{Condition, End, Error, Event, Kind, Pause};
 use std::time::Duration;
+use virt::domain::BlockStats;
 use virt::error::ErrorNumber;
 use virt::sys;
 
@@ -101,6 +103,62 @@ pub(super) fn serial(xml: &str) -> Option<&str> {
     let (line, _) = line.split_once("</serial>")?;
     let (_, path) = line.split_once("<source path='")?;
     path.split('\'').next()
+}
+
+/// The devices of a kind (`disk`, `interface`) in a running machine's description, by what libvirt calls their targets.
+pub(super) fn targets<'a>(xml: &'a str, kind: &str) -> Vec<&'a str> {
+    let (begin, end) = (format!("<{kind} "), format!("</{kind}>"));
+    let each = xml.split(begin.as_str()).skip(1).filter_map(|rest| {
+        let (device, _) = rest.split_once(end.as_str())?;
+        let (_, target) = device.split_once("<target dev='")?;
+        target.split('\'').next()
+    });
+    each.collect()
+}
+
+/// What is known of a machine's memory. libvirt counts in KiB.
+pub(super) fn memory(domain: u64, stats: &[(u32, u64)]) -> MemoryStats {
+    let find = |tag: u32| stats.iter().find(|(known, _)| *known == tag).map(|(_, value)| *value);
+    let bytes = |tag: u32| find(tag).map(|value| value.saturating_mul(1024));
+    MemoryStats {
+        domain: domain.saturating_mul(1024),
+        balloon: bytes(sys::VIR_DOMAIN_MEMORY_STAT_ACTUAL_BALLOON),
+        resident: bytes(sys::VIR_DOMAIN_MEMORY_STAT_RSS),
+        unused: bytes(sys::VIR_DOMAIN_MEMORY_STAT_UNUSED),
+        available: bytes(sys::VIR_DOMAIN_MEMORY_STAT_AVAILABLE),
+        usable: bytes(sys::VIR_DOMAIN_MEMORY_STAT_USABLE),
+        cached: bytes(sys::VIR_DOMAIN_MEMORY_STAT_DISK_CACHES),
+        swapped_in: bytes(sys::VIR_DOMAIN_MEMORY_STAT_SWAP_IN),
+        swapped_out: bytes(sys::VIR_DOMAIN_MEMORY_STAT_SWAP_OUT),
+        major_faults: find(sys::VIR_DOMAIN_MEMORY_STAT_MAJOR_FAULT),
+        minor_faults: find(sys::VIR_DOMAIN_MEMORY_STAT_MINOR_FAULT),
+    }
+}
+
+/// What went through a disk. What libvirt does not know is less than nothing.
+pub(super) fn disk(stats: &BlockStats) -> DiskStats {
+    let count = |number: i64| u64::try_from(number).unwrap_or_default();
+    DiskStats {
+        reads: count(stats.rd_req),
+        read_bytes: count(stats.rd_bytes),
+        writes: count(stats.wr_req),
+        written_bytes: count(stats.wr_bytes),
+    }
+}
+
+/// What went through an interface, as the guest sees it.
+pub(super) fn interface(stats: &virt::domain::InterfaceStats) -> InterfaceStats {
+    let count = |number: i64| u64::try_from(number).unwrap_or_default();
+    InterfaceStats {
+        received_bytes: count(stats.rx_bytes),
+        received_packets: count(stats.rx_packets),
+        received_errors: count(stats.rx_errs),
+        received_dropped: count(stats.rx_drop),
+        sent_bytes: count(stats.tx_bytes),
+        sent_packets: count(stats.tx_packets),
+        sent_errors: count(stats.tx_errs),
+        sent_dropped: count(stats.tx_drop),
+    }
 }
 
 /// What went wrong, in our words.
@@ -219,6 +277,25 @@ mod tests {
         );
         assert_eq!(serial("<serial type='pty'><target port='0'/></serial><source path='/b'/>"), None);
         assert_eq!(serial("<serial type='unix'><source path='/b'/></serial>"), None);
+    }
+
+    #[test]
+    fn targets_are_those_of_their_kind_alone() {
+        let xml = "<devices><disk type='file' device='disk'>\n <source file='/a'/>\n <target dev='vda' bus='virtio'/></disk>\
+                   <disk type='file' device='cdrom'><target dev='sda' bus='sata'/></disk>\
+                   <interface type='ethernet'><mac address='x'/><target dev='tap0' managed='no'/></interface>\
+                   <interface type='user'><mac address='y'/></interface></devices>";
+        assert_eq!(targets(xml, "disk"), ["vda", "sda"]);
+        assert_eq!(targets(xml, "interface"), ["tap0"]);
+        assert_eq!(
+            memory(4, &[(sys::VIR_DOMAIN_MEMORY_STAT_RSS, 2), (sys::VIR_DOMAIN_MEMORY_STAT_MAJOR_FAULT, 7)]),
+            MemoryStats {
+                domain: 4096,
+                resident: Some(2048),
+                major_faults: Some(7),
+                ..MemoryStats::default()
+            }
+        );
     }
 
     #[test]

@@ -1,0 +1,180 @@
+//! What is counted and measured, in the words that Prometheus reads.
+//!
+//! ```text
+//!  a page ── family(name, kind, help) ── is(labels, value), is(…), …
+//!         └─ family(…) …
+//! ```
+//!
+//! The text format is small enough to write it here. Whoever fills a page owns its families: a name is begun once.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
+
+/// What a page is sent as.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// A page of measures.
+#[derive(Debug, Default)]
+pub struct Page(String);
+
+/// What a number is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Is {
+    /// It goes up and down.
+    Gauge,
+    /// It only rises, while the program runs.
+    Counter,
+}
+
+/// The measures of one name.
+pub struct Family<'a> {
+    page: &'a mut Page,
+    name: &'a str,
+}
+
+impl Page {
+    /// Begins the measures of a name.
+    pub fn family<'a>(&'a mut self, name: &'a str, is: Is, help: &str) -> Family<'a> {
+        let is = match is {
+            Is::Gauge => "gauge",
+            Is::Counter => "counter",
+        };
+        self.begin(name, is, help);
+        Family { page: self, name }
+    }
+
+    /// How long something took, each time, in seconds.
+    pub fn histogram(&mut self, name: &str, help: &str, all: &Histograms) {
+        self.begin(name, "histogram", help);
+        for (labels, one) in &all.0 {
+            let labels: Vec<(&str, &str)> =
+                labels.iter().map(|(key, value)| (*key, value.as_str())).collect();
+            let mut sum = 0;
+            for (count, most) in
+                one.counts.iter().zip(BUCKETS.iter().map(f64::to_string).chain(["+Inf".to_owned()]))
+            {
+                sum += count;
+                let mut labels = labels.clone();
+                labels.push(("le", &most));
+                self.line(&format!("{name}_bucket"), &labels, sum as f64);
+            }
+            self.line(&format!("{name}_sum"), &labels, one.sum);
+            self.line(&format!("{name}_count"), &labels, sum as f64);
+        }
+    }
+
+    /// Requests to the API server, as they ended.
+    pub fn requests(&mut self) {
+        let all = REQUESTS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut family =
+            self.family("kubevirt_rest_client_requests_total", Is::Counter, "Requests to the API server.");
+        for ((verb, code), count) in all {
+            let code = if code == 0 { "<error>".to_owned() } else { code.to_string() };
+            family.is(&[("verb", &verb), ("code", &code)], count as f64);
+        }
+    }
+
+    /// The page as it is sent.
+    pub fn text(self) -> String {
+        self.0
+    }
+
+    fn begin(&mut self, name: &str, is: &str, help: &str) {
+        let help = help.replace('\\', "\\\\").replace('\n', "\\n");
+        // Writing to a text does not fail.
+        let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {is}\n");
+    }
+
+    fn line(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
+        self.0.push_str(name);
+        for (at, (key, value)) in labels.iter().enumerate() {
+            let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let _ = write!(self.0, "{}{key}=\"{value}\"", if at == 0 { '{' } else { ',' });
+        }
+        let _ = writeln!(self.0, "{} {value}", if labels.is_empty() { "" } else { "}" });
+    }
+}
+
+impl Family<'_> {
+    /// One measure of this name.
+    pub fn is(&mut self, labels: &[(&str, &str)], value: f64) -> &mut Self {
+        self.page.line(self.name, labels, value);
+        self
+    }
+}
+
+/// The upper ends of the times that are told apart, in seconds.
+const BUCKETS: [f64; 16] =
+    [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0, 1200.0];
+
+/// How long something took, each time, by labels.
+#[derive(Clone, Debug, Default)]
+pub struct Histograms(BTreeMap<Vec<(&'static str, String)>, Histogram>);
+
+#[derive(Clone, Debug, Default)]
+struct Histogram {
+    /// One for each end, and one for what is longer.
+    counts: [u64; BUCKETS.len() + 1],
+    sum: f64,
+}
+
+impl Histograms {
+    /// It took so many seconds.
+    pub fn took(&mut self, labels: Vec<(&'static str, String)>, seconds: f64) {
+        let one = self.0.entry(labels).or_default();
+        let at = BUCKETS.iter().position(|most| seconds <= *most).unwrap_or(BUCKETS.len());
+        one.counts[at] += 1;
+        one.sum += seconds;
+    }
+}
+
+/// Requests to the API server by verb and status, of this process.
+static REQUESTS: Mutex<BTreeMap<(String, u16), u64>> = Mutex::new(BTreeMap::new());
+
+/// Counts a request to the API server; one that was not answered has the status 0.
+pub fn request<T>(verb: &str, answer: Result<&T, &kube::Error>) {
+    let code = match answer {
+        Ok(_) => 200,
+        Err(kube::Error::Api(status)) => status.code,
+        Err(_) => 0,
+    };
+    let mut all = REQUESTS.lock().unwrap_or_else(PoisonError::into_inner);
+    *all.entry((verb.to_owned(), code)).or_default() += 1;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_as_prometheus_reads_it() {
+        let mut page = Page::default();
+        page.family("up", Is::Gauge, "Is\nit").is(&[], 1.0);
+        page.family("b_total", Is::Counter, "Bytes.")
+            .is(&[("a", "x\"y\\\n"), ("b", "")], 1.5e9)
+            .is(&[("a", "z")], 0.25);
+        let mut took = Histograms::default();
+        for seconds in [0.5, 0.6, 5000.0] {
+            took.took(vec![("phase", "Running".to_owned())], seconds);
+        }
+        page.histogram("t_seconds", "Times.", &took);
+        let text = page.text();
+        let (plain, times) = text.split_once("# HELP t_seconds").unwrap();
+        assert_eq!(
+            plain,
+            "# HELP up Is\\nit\n# TYPE up gauge\nup 1\n# HELP b_total Bytes.\n# TYPE b_total counter\n\
+             b_total{a=\"x\\\"y\\\\\\n\",b=\"\"} 1500000000\nb_total{a=\"z\"} 0.25\n"
+        );
+        for line in [
+            "t_seconds_bucket{phase=\"Running\",le=\"0.5\"} 1",
+            "t_seconds_bucket{phase=\"Running\",le=\"1\"} 2",
+            "t_seconds_bucket{phase=\"Running\",le=\"1200\"} 2",
+            "t_seconds_bucket{phase=\"Running\",le=\"+Inf\"} 3",
+            "t_seconds_sum{phase=\"Running\"} 5001.1",
+            "t_seconds_count{phase=\"Running\"} 3",
+        ] {
+            assert!(times.lines().any(|other| other == line), "{line}\n{times}");
+        }
+    }
+}
