@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod boots;
+mod images;
 mod network;
 mod reasons;
 mod strategies;

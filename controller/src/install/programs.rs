@@ -65,6 +65,9 @@ fn handler(wishes: &Wishes) -> Value {
     let name = "virt-handler";
     let mut container = container(wishes, name, "10m", "32Mi");
     container["env"] = json!([of_pod("NODE_NAME", "spec.nodeName")]);
+    container["ports"] = json!([{"name": "health", "containerPort": 8080}]);
+    container["livenessProbe"] = probe("/healthz");
+    container["readinessProbe"] = probe("/readyz");
     // It enters the network of pods, reaches what is in them by /proc, and makes what they may not.
     container["securityContext"] = json!({"privileged": true});
     container["volumeMounts"] = json!([
