@@ -5,9 +5,11 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod boots;
+mod crash;
 mod images;
 mod network;
 mod reasons;
+mod replicas;
 mod strategies;
 mod volumes;
 

@@ -28,7 +28,7 @@ fn a_secret_that_is_not_there() {
     let manifest =
         tiny("web", "Always").replace("        devices:\n", disk).replace("      networks:\n", volume);
     space.apply(&manifest);
-    told(&space, "Ready", "missing");
+    told(&space, "Synchronized", "secret \"missing\" not found");
 }
 
 #[test]

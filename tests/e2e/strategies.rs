@@ -20,7 +20,7 @@ fn always_begins_again_after_a_shutdown() {
     space.apply(&tiny("web", "Always"));
     space.has("vmi/web", "Ready", "True");
     let first = uid(&space);
-    space.console("web").log_in().types("poweroff");
+    space.console("web").log_in().power_off();
     space.another("vmi/web", &first);
     space.has("vmi/web", "Ready", "True");
     // Halted ends it for good.
@@ -37,7 +37,7 @@ fn manual_waits_for_each_request() {
     request(&space, "Start", None);
     space.has("vmi/web", "Ready", "True");
     let first = uid(&space);
-    space.console("web").log_in().types("poweroff");
+    space.console("web").log_in().power_off();
     space.says("vmi/web", ".status.phase", "Succeeded");
     request(&space, "Start", None);
     space.another("vmi/web", &first);
@@ -57,7 +57,7 @@ fn rerun_on_failure_begins_again_after_a_crash_alone() {
     space.another("vmi/web", &first);
     space.has("vmi/web", "Ready", "True");
     let second = uid(&space);
-    space.console("web").log_in().types("poweroff");
+    space.console("web").log_in().power_off();
     space.says("vmi/web", ".status.phase", "Succeeded");
     assert_eq!(uid(&space), second, "it ended in order, and was begun again");
 }
@@ -67,7 +67,7 @@ fn once_is_once() {
     let Some(space) = Space::new("once") else { return };
     space.apply(&tiny("web", "Once"));
     space.has("vmi/web", "Ready", "True");
-    space.console("web").log_in().types("poweroff");
+    space.console("web").log_in().power_off();
     space.says("vmi/web", ".status.phase", "Succeeded");
     space.says("vm/web", ".status.printableStatus", "Stopped");
 }

@@ -170,6 +170,16 @@ impl Space {
         self.cluster.on_node(1, &["bash", "-c", &line]).ok();
     }
 
+    /// Kills a program of ours on the first node, every copy of it.
+    #[track_caller]
+    pub fn kill_program(&self, program: &str) {
+        // One that was killed just before is not back yet.
+        until(
+            || self.cluster.on_node(1, &["pkill", "-9", "-x", program]).code == 0,
+            || format!("there is no {program}"),
+        );
+    }
+
     /// The name of an instance's pod that has not ended.
     #[track_caller]
     pub fn pod_of(&self, instance: &str) -> String {
@@ -271,6 +281,29 @@ impl Console {
     #[track_caller]
     pub fn log_in(&mut self) -> &mut Self {
         self.says("tiny login:").types("root").says("/root #")
+    }
+
+    /// Ends the guest in order. The line has arrived when it is shown.
+    #[track_caller]
+    pub fn power_off(&mut self) {
+        self.types("poweroff").says("poweroff");
+    }
+
+    /// Types a line, if the other end still takes it.
+    pub fn tries(&mut self, line: &str) -> bool {
+        self.keys.write_all(format!("{line}\r").as_bytes()).is_ok()
+    }
+
+    /// Whether this comes within seconds.
+    pub fn comes(&self, text: &str) -> bool {
+        let end = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < end {
+            if self.text().contains(text) {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        false
     }
 
     /// Types a line.

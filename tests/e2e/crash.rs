@@ -1,0 +1,109 @@
+//! What crashes takes nothing with it but itself. These run one after the other, since all share the one cluster.
+
+use crate::tiny;
+use tests::cluster::{Console, Space, until};
+
+/// The guest still counts where it was: it was neither begun anew nor stopped. What was killed may have carried the
+/// console, which is joined again.
+fn goes_on(space: &Space, step: &str) {
+    let answers = || {
+        let ran = space.try_run(&["get", "pods", "-l", "vm.kubevirt.io/name=web", "-o", "name"]);
+        if ran.code != 0 {
+            return false;
+        }
+        let mut console = space.console("web");
+        console.tries(&format!("echo $n-af''ter-{step}")) && console.comes(&format!("4711-after-{step}"))
+    };
+    until(answers, || format!("after {step} the guest does not answer"));
+}
+
+#[test]
+fn whatever_is_killed_the_guest_goes_on() {
+    let Some(space) = Space::new("crash") else { return };
+    space.apply(&tiny("web", "Always"));
+    let mut console = space.console_when_ready("web");
+    console.log_in().types("n=4711");
+    let uid = space.get("vmi/web", ".metadata.uid");
+    let parts = ["node1/kubelet", "kube-apiserver", "etcd", "kube-scheduler", "kube-controller-manager"];
+    for part in parts {
+        space.cluster.tool("part", &["kill", part]).ok();
+        goes_on(&space, part);
+    }
+    until(|| space.try_run(&["get", "nodes"]).code == 0, || "the API server does not come back".into());
+    for program in ["virt-handler", "virt-controller"] {
+        space.kill_program(program);
+        goes_on(&space, program);
+        space
+            .cluster
+            .run(&["-n", "kubevirt", "rollout", "status", "deployment,daemonset", "--timeout=120s"])
+            .ok();
+    }
+    space.cluster.tool("part", &["kill", "node1/containerd"]).ok();
+    goes_on(&space, "containerd");
+    assert_eq!(space.get("vmi/web", ".metadata.uid"), uid);
+    assert_eq!(space.get("vmi/web", ".status.phase"), "Running");
+    // All of them still do their work.
+    space.run(&["delete", "vm", "web"]);
+    space.gone("vmi/web");
+    space.gone("pod");
+}
+
+#[test]
+fn an_agent_that_is_killed_loses_none_of_five() {
+    let Some(space) = Space::new("agent") else { return };
+    let names = ["a", "b", "c", "d", "e"];
+    for name in names {
+        space.apply(&tiny(name, "Always").replace("256Mi", "128Mi"));
+    }
+    let uids = || names.map(|name| space.get(&format!("vmi/{name}"), ".metadata.uid"));
+    for name in names {
+        space.has(&format!("vmi/{name}"), "Ready", "True");
+    }
+    let before = uids();
+    for _ in 0..2 {
+        space.kill_program("virt-handler");
+        space.cluster.run(&["-n", "kubevirt", "rollout", "status", "daemonset", "--timeout=120s"]).ok();
+    }
+    assert_eq!(uids(), before);
+    for name in names {
+        assert_eq!(space.get(&format!("vmi/{name}"), ".status.phase"), "Running");
+    }
+    // The new agent has them: one that ends is told.
+    space.console("c").log_in().power_off();
+    space.another("vmi/c", &before[2]);
+}
+
+#[test]
+fn a_launcher_that_dies_takes_its_machine_and_the_strategy_decides() {
+    let Some(space) = Space::new("launcher") else { return };
+    space.apply(&tiny("web", "Always"));
+    space.has("vmi/web", "Ready", "True");
+    let first = space.get("vmi/web", ".metadata.uid");
+    space.kill_in(&space.pod_of("web"), "virt-launcher");
+    space.another("vmi/web", &first);
+    space.has("vmi/web", "Ready", "True");
+}
+
+#[test]
+fn nothing_is_left_on_the_node() {
+    let Some(space) = Space::new("clean") else { return };
+    let look = |what: &str| {
+        let ran = space.cluster.on_node(1, &["bash", "-c", what]).ok();
+        String::from_utf8_lossy(&ran.out).into_owned()
+    };
+    let everything = || {
+        [
+            look("ls /var/lib/kubelet/pods | sort"),
+            look("pgrep -l 'qemu|virt-launcher' | sort -k2; true"),
+            look("awk '{print $5}' /proc/self/mountinfo | grep -E 'kubelet|netns' | sort"),
+            look("ip -o link | cut -d: -f2 | grep -v veth | sort"),
+        ]
+    };
+    let before = everything();
+    space.apply(&tiny("web", "Always"));
+    space.has("vmi/web", "Ready", "True");
+    space.run(&["delete", "vm", "web"]);
+    space.gone("vm/web");
+    space.gone("pod");
+    until(|| everything() == before, || format!("{:#?}, not {before:#?}", everything()));
+}
