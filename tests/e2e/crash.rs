@@ -1,7 +1,7 @@
 //! What crashes takes nothing with it but itself. These run one after the other, since all share the one cluster.
 
 use crate::tiny;
-use tests::cluster::{Console, Space, until};
+use tests::cluster::{Space, until};
 
 /// The guest still counts where it was: it was neither begun anew nor stopped. What was killed may have carried the
 /// console, which is joined again.
@@ -22,7 +22,8 @@ fn whatever_is_killed_the_guest_goes_on() {
     let Some(space) = Space::new("crash") else { return };
     space.apply(&tiny("web", "Always"));
     let mut console = space.console_when_ready("web");
-    console.log_in().types("n=4711");
+    console.log_in().types("n=4711; echo s''et-$n").says("set-4711");
+    drop(console);
     let uid = space.get("vmi/web", ".metadata.uid");
     let parts = ["node1/kubelet", "kube-apiserver", "etcd", "kube-scheduler", "kube-controller-manager"];
     for part in parts {

@@ -1,7 +1,8 @@
 //! Replica sets: so many instances of one template.
 //!
 //! **Flow.** Its instances are counted; too few are made, too many are deleted (those that do not serve first), those
-//! that have ended are replaced.
+//! that have ended are replaced. One that failed within [`EARLY`] keeps its place so long: a template that cannot run
+//! does not become a storm of pods.
 //! **Guarantees.** An instance is named after a free number (`web-0`, `web-1`, …): with an old picture the same name is
 //! made again, and the server says that it is there. A set that is paused makes and deletes nothing.
 //! **Assumptions.** Its instances are those that it owns; one that merely has the labels is left alone.
@@ -12,13 +13,16 @@ use super::vmi::phase;
 use crate::kind::{Key, Kind};
 use crate::plan::{Plan, key};
 use crate::world::{Kept, World};
-use api::vmi::{ConditionType, VirtualMachineInstance};
-use jiff::Timestamp;
+use api::vmi::{ConditionType, Phase, VirtualMachineInstance};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// As many as are made or deleted in one round; the rest follows.
 const AT_ONCE: usize = 10;
+
+/// How old an instance that failed must be before another takes its place.
+const EARLY: SignedDuration = SignedDuration::from_secs(10);
 
 /// What is to be done for a replica set.
 pub fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
@@ -45,10 +49,17 @@ pub fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Pla
         (ours.iter().filter(|vmi| lives(vmi)).count(), ours.iter().filter(|vmi| serves(vmi)).count());
 
     if !paused && set.meta().deletion_timestamp.is_none() {
+        let mut held = 0;
         for vmi in
             ours.iter().filter(|vmi| phase(vmi).is_final() && vmi.metadata.deletion_timestamp.is_none())
         {
-            plan.delete(key(Kind::Instance, &vmi.metadata), &vmi.metadata);
+            match held_until(vmi).filter(|until| *until > now) {
+                Some(until) => {
+                    held += 1;
+                    plan.look_again(until);
+                }
+                None => plan.delete(key(Kind::Instance, &vmi.metadata), &vmi.metadata),
+            }
         }
         if count > wanted {
             // Those that serve go last; of the others the newest first.
@@ -67,7 +78,7 @@ pub fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Pla
                 world.instances.within(namespace).filter_map(|vmi| vmi.metadata.name.as_deref()).collect();
             let free =
                 (0..).map(|number| format!("{name}-{number}")).filter(|name| !taken.contains(name.as_str()));
-            for name in free.take((wanted - count).min(AT_ONCE)) {
+            for name in free.take(wanted.saturating_sub(count + held).min(AT_ONCE)) {
                 let object = instance(set, &name);
                 plan.create(Key::new(Kind::Instance, namespace, &name), object);
                 plan.tell(
@@ -100,6 +111,15 @@ pub fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Pla
     plan.update(Kind::ReplicaSet, set.meta(), &set.object, &next, true);
     plan.steps.extend(steps);
     plan
+}
+
+/// Until when an instance that failed keeps its place.
+fn held_until(vmi: &VirtualMachineInstance) -> Option<Timestamp> {
+    if phase(vmi) != Phase::Failed {
+        return None;
+    }
+    let made: Timestamp = vmi.metadata.creation_timestamp.as_deref()?.parse().ok()?;
+    made.checked_add(EARLY).ok()
 }
 
 fn serves(vmi: &VirtualMachineInstance) -> bool {

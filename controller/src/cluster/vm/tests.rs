@@ -287,8 +287,15 @@ fn a_replica_set_keeps_its_number() {
     assert_eq!(count(&sim), 1);
     assert!(sim.objects.contains_key(&first));
     assert_eq!(sim.condition(&set, "ReplicaPaused"), None);
+    let uid = sim.get(&first)["metadata"]["uid"].clone();
     end(&mut sim, &first, "Failed");
+    assert_eq!(sim.get(&first)["metadata"]["uid"], uid, "one that fails at once keeps its place for a while");
+    sim.later(11);
+    sim.settle();
     assert_eq!(count(&sim), 1, "one that has ended is replaced");
+    assert!(
+        sim.objects.keys().all(|key| key.kind != Kind::Instance || sim.get(key)["metadata"]["uid"] != uid)
+    );
 }
 
 #[test]
