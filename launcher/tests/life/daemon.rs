@@ -141,6 +141,26 @@ fn two_launchers_share_one_cold_cache() {
 }
 
 #[test]
+fn whoever_started_it_and_went_without_a_word_leaves_no_launcher() {
+    let launch = || {
+        let mut vm = Vm::new();
+        vm.args = vec!["--lifeline".into()];
+        vm.launch();
+        vm
+    };
+    let mut forgotten = launch();
+    drop(forgotten.input());
+    assert!(forgotten.wait().success(), "{}", forgotten.log());
+    // One that has a machine stays.
+    let mut kept = launch();
+    kept.put_resolved(&vmi("guest"), &json!({"accelerator": "emulation"}));
+    kept.until_runs();
+    drop(kept.input());
+    kept.request(&json!({"request": "pause"}));
+    kept.until("a pause", |state| state["life"] == "Paused");
+}
+
+#[test]
 fn a_missing_account_is_named_with_what_makes_it() {
     if !rustix::process::getuid().is_root() {
         eprintln!("skipped: only root may hide an account");

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
@@ -135,7 +135,7 @@ impl Vm {
             command.arg("--cache").arg(cache);
         }
         command.args(&self.args);
-        self.launcher = Some(command.stderr(log).stdin(Stdio::null()).spawn().unwrap());
+        self.launcher = Some(command.stderr(log).stdin(Stdio::piped()).spawn().unwrap());
         let began = Instant::now();
         while !socket.exists() {
             assert!(began.elapsed() < PATIENCE, "no launcher on {}: {}", socket.display(), self.log());
@@ -150,6 +150,11 @@ impl Vm {
         let mut launcher = self.launcher.take().unwrap();
         launcher.kill().unwrap();
         launcher.wait().unwrap();
+    }
+
+    /// The other end of its standard input.
+    pub(crate) fn input(&mut self) -> ChildStdin {
+        self.launcher.as_mut().unwrap().stdin.take().unwrap()
     }
 
     pub(crate) fn pid(&self) -> u32 {
