@@ -84,7 +84,7 @@ impl Routes {
             );
         }
         let mut response =
-            Response::new(Full::new(Bytes::from(review::write(&request.uid, &verdict).to_string())));
+            Response::new(Full::new(Bytes::from(review::write(&request, &verdict).to_string())));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         response
     }

@@ -1,10 +1,13 @@
 //! What is answered: yes with a patch and warnings, or no with the reasons.
 
+use super::Request;
 use api::fault::{Fault, Reason};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+/// The group of all that is judged here.
+const GROUP: &str = "kubevirt.io";
 /// The most causes that are listed.
 const CAUSES: usize = 10;
 /// The most warnings that are given; the API server passes on about so many of this length.
@@ -35,34 +38,37 @@ impl Answer {
     }
 
     /// The response of a review.
-    pub fn write(&self, uid: &str) -> Value {
-        let mut response = json!({"uid": uid, "allowed": self.faults.is_empty()});
+    pub fn write(&self, request: &Request) -> Value {
+        let mut response = json!({"uid": request.uid, "allowed": self.faults.is_empty()});
+        let mut warnings = self.warnings.clone();
         if !self.faults.is_empty() {
             let told: Vec<Value> = self.faults.iter().take(CAUSES).map(cause).collect();
             let mut message =
                 told.iter().filter_map(|cause| cause["message"].as_str()).collect::<Vec<_>>().join(", ");
             if let Some(more) = self.faults.len().checked_sub(CAUSES).filter(|&more| more > 0) {
-                message.push_str(&format!(", and {more} more validation errors"));
+                let more = format!("and {more} more validation errors");
+                message.push_str(&format!(", {more}"));
+                // Who shows the causes does not show the message.
+                warnings.insert(0, more);
             }
             response["status"] = json!({
                 "metadata": {},
                 "status": "Failure",
                 "message": message,
                 "reason": "Invalid",
-                "details": {"causes": told},
+                "details": {"name": request.name, "group": GROUP, "kind": request.kind, "causes": told},
                 "code": 422,
             });
         } else if !self.patch.is_empty() {
             response["patchType"] = json!("JSONPatch");
             response["patch"] = json!(STANDARD.encode(Value::from(self.patch.clone()).to_string()));
         }
-        if !self.warnings.is_empty() {
-            let mut warnings: Vec<String> =
-                self.warnings.iter().take(WARNINGS).map(|text| short(text)).collect();
-            if let Some(more) = self.warnings.len().checked_sub(WARNINGS).filter(|&more| more > 0) {
-                warnings.push(format!("and {more} more warnings"));
+        if !warnings.is_empty() {
+            let mut told: Vec<String> = warnings.iter().take(WARNINGS).map(|text| short(text)).collect();
+            if let Some(more) = warnings.len().checked_sub(WARNINGS).filter(|&more| more > 0) {
+                told.push(format!("and {more} more warnings"));
             }
-            response["warnings"] = json!(warnings);
+            response["warnings"] = json!(told);
         }
         response
     }
@@ -103,18 +109,24 @@ fn short(text: &str) -> String {
 mod tests {
     use super::*;
 
+    fn request() -> Request {
+        Request { uid: "u".into(), name: "web".into(), kind: "VirtualMachine".into(), ..Request::default() }
+    }
+
     fn fault(number: usize) -> Fault {
         Fault::new(format!("spec.a[{number}]"), Reason::Invalid, format!("fault {number}"))
     }
 
     #[test]
     fn ten_causes_are_listed_and_the_others_counted() {
-        let answer = |count| Answer::no((0..count).map(fault).collect()).write("u");
+        let answer = |count| Answer::no((0..count).map(fault).collect()).write(&request());
         let ten = answer(10);
         assert_eq!(ten["status"]["details"]["causes"].as_array().unwrap().len(), 10);
         assert!(!ten["status"]["message"].as_str().unwrap().contains("more"));
         let twelve = answer(12);
         assert_eq!(twelve["status"]["details"]["causes"].as_array().unwrap().len(), 10);
+        assert_eq!(twelve["status"]["details"]["name"], "web");
+        assert_eq!(twelve["warnings"], json!(["and 2 more validation errors"]));
         let message = twelve["status"]["message"].as_str().unwrap();
         assert!(message.starts_with("fault 0, fault 1, "), "{message}");
         assert!(message.ends_with("fault 9, and 2 more validation errors"), "{message}");
@@ -139,7 +151,7 @@ mod tests {
     fn a_yes_has_its_patch_in_base64_and_warnings_that_fit() {
         let patch = vec![json!({"op": "add", "path": "/a", "value": 1})];
         let answer = Answer { patch: patch.clone(), warnings: vec!["é".repeat(200)], ..Answer::yes() };
-        let written = answer.write("u");
+        let written = answer.write(&request());
         let bytes = STANDARD.decode(written["patch"].as_str().unwrap()).unwrap();
         assert_eq!(serde_json::from_slice::<Vec<Value>>(&bytes).unwrap(), patch);
         assert_eq!((&written["allowed"], &written["uid"]), (&json!(true), &json!("u")));

@@ -15,6 +15,8 @@ pub struct Request {
     pub operation: Operation,
     /// The object's name, once it has one.
     pub name: String,
+    /// Its kind.
+    pub kind: String,
     /// As it would be then.
     pub object: Value,
     /// As it is now.
@@ -58,6 +60,7 @@ impl Request {
             other => return Err(format!("request.operation {other:?} is none that is looked at here")),
         };
         let (uid, name) = (text(&request["uid"]), text(&request["name"]));
+        let kind = text(&request["kind"]["kind"]);
         if uid.is_empty() {
             return Err("request.uid is missing".to_owned());
         }
@@ -67,7 +70,7 @@ impl Request {
             node: user["extra"]["authentication.kubernetes.io/node-name"][0].as_str().map(str::to_owned),
         };
         let (object, old) = (request["object"].take(), request["oldObject"].take());
-        Ok(Request { uid, operation, name, object, old, who })
+        Ok(Request { uid, operation, name, kind, object, old, who })
     }
 
     /// The object is being deleted, and only waits for those who hold it.
@@ -77,8 +80,8 @@ impl Request {
 }
 
 /// Writes a review.
-pub fn write(uid: &str, answer: &Answer) -> Value {
-    json!({"apiVersion": API_VERSION, "kind": KIND, "response": answer.write(uid)})
+pub fn write(request: &Request, answer: &Answer) -> Value {
+    json!({"apiVersion": API_VERSION, "kind": KIND, "response": answer.write(request)})
 }
 
 #[cfg(test)]

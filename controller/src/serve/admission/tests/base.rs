@@ -50,7 +50,7 @@ pub(super) fn changed(path: &str, request: &Request, around: &Around) -> Value {
 
 /// Fields and sentences, as they are told.
 pub(super) fn told(answer: &Answer) -> Vec<(String, String)> {
-    let written = answer.write("1");
+    let written = answer.write(&create(Value::Null));
     let causes = written["status"]["details"]["causes"].as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     causes.iter().map(|cause| (text(&cause["field"]), text(&cause["message"]))).collect()

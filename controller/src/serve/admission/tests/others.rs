@@ -183,7 +183,7 @@ proptest! {
             if answer.faults.is_empty() {
                 crate::serve::admission::patch::applied(request.object.clone(), &answer.patch);
             }
-            answer.write("1");
+            answer.write(&request);
         }
     }
 }
