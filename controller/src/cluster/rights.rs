@@ -31,10 +31,7 @@ pub const RIGHTS: &[(Kind, Option<&str>, &[&str])] = &[
 /// A step may be done. (One that makes what is there already reads it.)
 pub fn permits(step: &Step) -> bool {
     let may = |kind: Kind, part: Option<&str>, verb: &str| {
-        RIGHTS
-            .iter()
-            .chain(AT_HOME)
-            .any(|(known, of, verbs)| *known == kind && *of == part && verbs.contains(&verb))
+        RIGHTS.iter().any(|(known, of, verbs)| *known == kind && *of == part && verbs.contains(&verb))
     };
     match step {
         Step::Create { key, .. } => may(key.kind, None, "create") && may(key.kind, None, "get"),

@@ -1,6 +1,6 @@
 //! How long certificates hold, and when they are renewed: what the KubeVirt object says, or the usual.
 
-use super::{Certificate, before};
+use super::{Certificate, after, before, made};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -51,10 +51,11 @@ impl Term {
         Term { length, before }
     }
 
-    /// When a certificate is renewed. One that was made under other terms, and holds for less, in time too.
+    /// When a certificate is renewed: these terms hold for what was made under others too.
     pub(super) fn renew(&self, certificate: &Certificate) -> Timestamp {
-        let life = certificate.until.duration_since(certificate.from);
-        before(certificate.until, self.before.min(life / 2))
+        let end = certificate.until.min(after(made(certificate), self.length));
+        let life = end.duration_since(made(certificate));
+        before(end, self.before.min(life / 2))
     }
 }
 

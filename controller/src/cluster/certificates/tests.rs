@@ -149,6 +149,24 @@ fn the_webhooks_go_when_the_installation_goes_and_nothing_is_left() {
 }
 
 #[test]
+fn new_terms_hold_for_what_is_there() {
+    let mut sim = installed(&json!({}));
+    settle(&mut sim);
+    let old = of(&sim, AUTHORITY);
+    sim.later(3600);
+    let settings = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
+    let said = json!({"ca": {"duration": "1h"}, "server": {"duration": "30m"}});
+    sim.change(&settings, json!({"spec": {"certificateRotateStrategy": {"selfSigned": said}}}));
+    settle(&mut sim);
+    assert_ne!(of(&sim, AUTHORITY), old);
+    sim.later(60);
+    settle(&mut sim);
+    let server = of(&sim, SERVER).unwrap();
+    assert_eq!(server.until, after(sim.now, SignedDuration::from_mins(30)));
+    assert!(decide(&sim.world, sim.now).again.is_some_and(|again| again < server.until));
+}
+
+#[test]
 fn without_an_installation_nothing_is_made() {
     let sim = Sim::new();
     assert_eq!(decide(&sim.world, sim.now), Plan::default());
