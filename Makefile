@@ -46,7 +46,7 @@ STATIC := $(TARGET)/x86_64-unknown-linux-gnu/release
 
 images: build ## the images of the control plane, as archives: their paths are printed
 	RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --target x86_64-unknown-linux-gnu -p controller -p container-disk
-	images/build "$(STATIC)" virt-controller virt-handler
+	images/build "$(STATIC)" virt-controller virt-api virt-handler
 	CONTAINER_DISK="$(STATIC)/container-disk" images/build "$(TARGET)/release" virt-launcher
 
 demo: build ## the product, seen: a Debian disk over HTTP becomes an image, then a machine to log in to; an ISO boots
@@ -76,7 +76,7 @@ cluster-up: ## a real Kubernetes cluster on this machine, with NODES (1) nodes; 
 cluster-down: ## end it; nothing of it is left
 	tests/cluster/down
 
-IMAGES = $(shell images/build "$(STATIC)" virt-controller virt-handler; CONTAINER_DISK="$(STATIC)/container-disk" images/build "$(TARGET)/release" virt-launcher)
+IMAGES = $(shell images/build "$(STATIC)" virt-controller virt-api virt-handler; CONTAINER_DISK="$(STATIC)/container-disk" images/build "$(TARGET)/release" virt-launcher)
 
 e2e: build images ## the product in a real cluster: start one, install, run tests/e2e, end it (KEEP=1: leave it)
 	@.ci/setup cluster

@@ -11,6 +11,7 @@
 //! the patch does not name (other people's fields, fields of a newer version) is not touched.
 //! **How nothing is made twice.** Names follow from what an object is made for; one that is there already is fetched.
 
+use crate::cluster::certificates::{Issue, make};
 use crate::error::{Error, Kind as Wrong, Result};
 use crate::kind::{Key, Kind};
 use crate::plan::{Note, Plan, Step};
@@ -102,9 +103,33 @@ impl Writer {
                     return Err(Error::new(Wrong::Conflict, format!("{key} is there; the picture was old")));
                 }
             },
+            Step::Issue(issue) => {
+                let made = self.issue(&issue).await?;
+                done.writes += 1;
+                done.answers.push((issue.key.kind, made));
+            }
             Step::Tell(note) => self.tell(&note).await,
         }
         Ok(())
+    }
+
+    /// Makes a certificate and its secret; that there is one by now is as good.
+    async fn issue(&self, issue: &Issue) -> Result<Value> {
+        let authority = match &issue.signer {
+            Some(signer) => Some(self.get(&signer.key).await?),
+            None => None,
+        };
+        let mut secret = make::secret(issue, authority.as_ref())?;
+        match &issue.version {
+            Some(version) => {
+                secret["metadata"]["resourceVersion"] = json!(version);
+                self.patch(&issue.key, &secret, None).await
+            }
+            None => match self.create(&issue.key, &secret).await {
+                Err(error) if error.kind() == Wrong::Exists => self.get(&issue.key).await,
+                other => other,
+            },
+        }
     }
 
     /// The object as it is.

@@ -56,6 +56,11 @@ impl Health {
         asked
     }
 
+    /// It is about to end: no new work is to come.
+    pub fn is_not_ready(&self) {
+        self.ready.store(false, Ordering::Relaxed);
+    }
+
     fn answer(&self, path: &str) -> (StatusCode, &'static str) {
         match path {
             "/healthz" => (StatusCode::OK, "ok\n"),

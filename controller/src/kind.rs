@@ -17,7 +17,16 @@ pub enum Kind {
     Node,
     Event,
     Lease,
+    Secret,
+    ConfigMap,
+    /// Webhooks that may change what is written.
+    Mutating,
+    /// Webhooks that may refuse it.
+    Validating,
 }
+
+/// The group and version of webhook configurations.
+const WEBHOOKS: &str = "admissionregistration.k8s.io/v1";
 
 /// What an object is found by. The namespace of what has none is empty.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,6 +54,12 @@ impl Kind {
             Kind::Node => ("v1", "Node", "nodes"),
             Kind::Event => ("v1", "Event", "events"),
             Kind::Lease => ("coordination.k8s.io/v1", "Lease", "leases"),
+            Kind::Secret => ("v1", "Secret", "secrets"),
+            Kind::ConfigMap => ("v1", "ConfigMap", "configmaps"),
+            Kind::Mutating => (WEBHOOKS, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+            Kind::Validating => {
+                (WEBHOOKS, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations")
+            }
         }
     }
 
@@ -65,7 +80,7 @@ impl Kind {
 
     /// Only those in the namespace of the installation are any concern of ours.
     pub const fn is_of_installation(self) -> bool {
-        matches!(self, Kind::Lease)
+        matches!(self, Kind::Lease | Kind::Secret | Kind::ConfigMap)
     }
 
     /// As it is written in an object.
@@ -75,7 +90,7 @@ impl Kind {
 
     /// Its objects have no namespace.
     pub const fn is_of_cluster(self) -> bool {
-        matches!(self, Kind::Node)
+        matches!(self, Kind::Node | Kind::Mutating | Kind::Validating)
     }
 
     /// Where its objects are: of one namespace, or of all where it is empty.

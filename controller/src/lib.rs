@@ -10,6 +10,7 @@
 //!  cluster/   what is decided once per cluster: machines, their pods, replica sets, the settings   (virt-controller)
 //!  node/      what is decided on each node: volumes, the launcher of each machine, devices         (virt-handler)
 //!  install    everything that a cluster is given, as objects                                       (coracle manifests)
+//!  serve/     what may be written, and what is filled in first                                     (virt-api)
 //!  args       the command lines; run joins the parts of virt-controller, lease says which of its replicas acts
 //! ```
 //!
@@ -30,5 +31,6 @@ pub mod names;
 pub mod node;
 pub mod plan;
 pub mod run;
+pub mod serve;
 pub mod watch;
 pub mod world;

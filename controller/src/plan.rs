@@ -10,6 +10,7 @@
 //! as it should be. Steps are done in order, and the first that fails ends the plan: what was decided on the rest is
 //! decided again on the next picture.
 
+use crate::cluster::certificates::Issue;
 use crate::kind::{Key, Kind};
 use api::meta::ObjectMeta;
 use jiff::Timestamp;
@@ -57,6 +58,8 @@ pub enum Step {
         /// Which.
         key: Key,
     },
+    /// Make a certificate with a new key, and put both into a secret.
+    Issue(Issue),
     /// Tell what happened.
     Tell(Note),
 }
@@ -85,6 +88,11 @@ impl Plan {
     /// Makes an object.
     pub fn create(&mut self, key: Key, object: Value) {
         self.steps.push(Step::Create { key, object });
+    }
+
+    /// Makes a certificate.
+    pub fn issue(&mut self, issue: Issue) {
+        self.steps.push(Step::Issue(issue));
     }
 
     /// Deletes an object.

@@ -53,7 +53,7 @@ struct Desk {
 pub async fn run(client: kube::Client, writer: Writer, facts: Facts, health: Health) {
     let (to, mut seen) = mpsc::channel(WAITING);
     for kind in cluster::WATCHED {
-        tokio::spawn(watch::follow(client.clone(), cluster::which(kind), to.clone()));
+        tokio::spawn(watch::follow(client.clone(), cluster::which(kind, &facts.namespace), to.clone()));
     }
     drop(to);
     let mut asked = health.measures();
@@ -109,6 +109,9 @@ impl Desk {
                 }
                 self.listed.insert(kind);
                 // There may be none at all, and one is to be made.
+                if kind == Kind::Secret {
+                    self.dirty.insert(cluster::certificates::key(&self.world));
+                }
                 if kind == Kind::KubeVirt {
                     self.dirty.insert(Key::new(
                         Kind::KubeVirt,

@@ -12,11 +12,13 @@
 mod claim;
 mod node;
 mod pod;
+mod secret;
 mod shelf;
 
 pub use claim::Claim;
 pub use node::Node;
 pub use pod::{Condition, Container, Pod, PodPhase};
+pub use secret::Secret;
 pub use shelf::{Kept, Shelf};
 
 use crate::kind::{Key, Kind};
@@ -41,6 +43,13 @@ pub struct World {
     pub pods: Shelf<Pod>,
     pub claims: Shelf<Claim>,
     pub nodes: Shelf<Node>,
+    /// Ours, with certificates.
+    pub secrets: Shelf<Secret>,
+    /// Ours, with authorities.
+    pub bundles: Shelf<Plain>,
+    /// Our webhook configurations.
+    pub mutating: Shelf<Plain>,
+    pub validating: Shelf<Plain>,
     /// What a kubelet last warned of, by the namespace and the name of a launcher pod: some things (a secret that is
     /// missing, a volume that cannot be mounted) are said in events alone.
     pub warnings: BTreeMap<(String, String), Warning>,
@@ -111,6 +120,10 @@ impl World {
             Kind::Claim => self.claims.put(object),
             Kind::Node => self.nodes.put(object),
             Kind::Event => self.warn(&object),
+            Kind::Secret => self.secrets.put(object),
+            Kind::ConfigMap => self.bundles.put(object),
+            Kind::Mutating => self.mutating.put(object),
+            Kind::Validating => self.validating.put(object),
             Kind::Lease | Kind::Revision => false,
         }
     }
@@ -167,6 +180,10 @@ impl World {
                 self.heard.remove(name);
                 self.nodes.remove(namespace, name)
             }
+            Kind::Secret => self.secrets.remove(namespace, name),
+            Kind::ConfigMap => self.bundles.remove(namespace, name),
+            Kind::Mutating => self.mutating.remove(namespace, name),
+            Kind::Validating => self.validating.remove(namespace, name),
             Kind::Event | Kind::Lease | Kind::Revision => false,
         }
     }
@@ -182,6 +199,10 @@ impl World {
             Kind::Pod => self.pods.names(),
             Kind::Claim => self.claims.names(),
             Kind::Node => self.nodes.names(),
+            Kind::Secret => self.secrets.names(),
+            Kind::ConfigMap => self.bundles.names(),
+            Kind::Mutating => self.mutating.names(),
+            Kind::Validating => self.validating.names(),
             Kind::Event | Kind::Lease | Kind::Revision => Vec::new(),
         };
         names.into_iter().map(|(namespace, name)| Key { kind, namespace, name }).collect()

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+mod admission;
 mod boots;
 mod crash;
 mod images;

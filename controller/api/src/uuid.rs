@@ -16,7 +16,16 @@ fn version_5(space: &[u8; 16], name: &str) -> String {
     let sum = Sha1::new().chain_update(space).chain_update(name).finalize();
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&sum[..16]);
-    bytes[6] = bytes[6] & 0x0f | 0x50;
+    write(bytes, 5)
+}
+
+/// The uuid of version 4 of bytes that nobody could foresee.
+pub fn of_chance(bytes: [u8; 16]) -> String {
+    write(bytes, 4)
+}
+
+fn write(mut bytes: [u8; 16], version: u8) -> String {
+    bytes[6] = bytes[6] & 0x0f | version << 4;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     let hex = |range: std::ops::Range<usize>| -> String {
         bytes[range].iter().map(|byte| format!("{byte:02x}")).collect()
@@ -27,6 +36,12 @@ fn version_5(space: &[u8; 16], name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn chance_keeps_the_form() {
+        assert_eq!(of_chance([0xff; 16]), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+        assert_eq!(of_chance([0; 16]), "00000000-0000-4000-8000-000000000000");
+    }
 
     #[test]
     fn names_have_the_uuids_that_others_compute() {

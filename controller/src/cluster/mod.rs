@@ -7,9 +7,12 @@
 //!        data volumes, claims, nodes: looked at ──────────┘
 //! ```
 //!
+//! `certificates` sees to it that the API server can ask virt-api.
+//!
 //! [`decide`] takes the name of one object and the whole World, and returns what is to be done for that object.
 //! [`touched`] says whose decision an object takes part in: a pod is its instance's business.
 
+pub mod certificates;
 pub mod conditions;
 pub mod config;
 pub mod kubevirt;
@@ -33,7 +36,11 @@ use api::meta::ObjectMeta;
 use jiff::Timestamp;
 
 /// The kinds that are watched.
-pub const WATCHED: [Kind; 9] = [
+pub const WATCHED: [Kind; 13] = [
+    Kind::Secret,
+    Kind::ConfigMap,
+    Kind::Mutating,
+    Kind::Validating,
     Kind::KubeVirt,
     Kind::Node,
     Kind::Claim,
@@ -45,11 +52,19 @@ pub const WATCHED: [Kind; 9] = [
     Kind::Event,
 ];
 
-/// Which objects of a kind are watched.
-pub fn which(kind: Kind) -> Which {
-    let mut which = Which::all(kind, (kind == Kind::Pod).then_some("kubevirt.io=virt-launcher"));
-    if kind == Kind::Event {
-        which.fields = Some("involvedObject.kind=Pod,type=Warning".to_owned());
+/// Which objects of a kind are watched, by a program whose namespace is `home`.
+pub fn which(kind: Kind, home: &str) -> Which {
+    let (label, value) = certificates::LABEL;
+    let ours = format!("{label}={value}");
+    let mut which = match kind {
+        Kind::Pod => Which::all(kind, Some("kubevirt.io=virt-launcher")),
+        Kind::Secret | Kind::ConfigMap | Kind::Mutating | Kind::Validating => Which::all(kind, Some(&ours)),
+        _ => Which::all(kind, None),
+    };
+    match kind {
+        Kind::Event => which.fields = Some("involvedObject.kind=Pod,type=Warning".to_owned()),
+        Kind::Secret | Kind::ConfigMap => home.clone_into(&mut which.namespace),
+        _ => {}
     }
     which
 }
@@ -63,6 +78,7 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Plan {
         Kind::ReplicaSet => replicaset::decide(world, namespace, name, now),
         Kind::KubeVirt => kubevirt::decide(world, namespace, name, now),
         Kind::Node => node::decide(world, name, now),
+        Kind::Secret => certificates::decide(world, now),
         _ => Plan::default(),
     }
 }
@@ -73,6 +89,7 @@ pub fn touched(world: &World, key: &Key) -> Vec<Key> {
     match kind {
         Kind::Instance => {
             let mut found = vec![key.clone(), Key::new(Kind::Machine, namespace, name)];
+            found.extend(ending(world));
             let owner = world.instances.get(namespace, name).and_then(|vmi| controller(&vmi.metadata));
             match owner {
                 Some(("VirtualMachineInstanceReplicaSet", owner)) => {
@@ -91,7 +108,9 @@ pub fn touched(world: &World, key: &Key) -> Vec<Key> {
         }
         Kind::Machine => {
             // An instance waits for its machine to let go of it.
-            vec![key.clone(), Key::new(Kind::Instance, namespace, name)]
+            let mut found = vec![key.clone(), Key::new(Kind::Instance, namespace, name)];
+            found.extend(ending(world));
+            found
         }
         Kind::Pod => match world.pods.get(namespace, name).and_then(|pod| controller(&pod.meta)) {
             Some((_, owner)) => vec![Key::new(Kind::Instance, namespace, owner)],
@@ -118,7 +137,7 @@ pub fn touched(world: &World, key: &Key) -> Vec<Key> {
         }
         // The settings change what is made from now on; who waits for them is told by its own time.
         Kind::KubeVirt => {
-            let mut found = vec![key.clone()];
+            let mut found = vec![key.clone(), certificates::key(world)];
             found.extend(
                 world
                     .instances
@@ -128,7 +147,7 @@ pub fn touched(world: &World, key: &Key) -> Vec<Key> {
             );
             found
         }
-        Kind::ReplicaSet => vec![key.clone()],
+        Kind::ReplicaSet => [key.clone()].into_iter().chain(ending(world)).collect(),
         Kind::Node => (world.instances.all())
             .filter(|vmi| vmi::waits(vmi) || vmi::is_on(vmi, name))
             .map(|vmi| crate::plan::key(Kind::Instance, &vmi.metadata))
@@ -141,8 +160,17 @@ pub fn touched(world: &World, key: &Key) -> Vec<Key> {
             }
             _ => Vec::new(),
         },
+        Kind::Secret | Kind::ConfigMap | Kind::Mutating | Kind::Validating => {
+            vec![certificates::key(world)]
+        }
         Kind::Lease | Kind::Revision => Vec::new(),
     }
+}
+
+/// While the installation goes, the last machine that goes decides when the webhooks go.
+fn ending(world: &World) -> Option<Key> {
+    let stays = world.settings.all().any(|object| object.meta().deletion_timestamp.is_none());
+    (!stays).then(|| certificates::key(world))
 }
 
 /// Kind and name of who looks after an object.

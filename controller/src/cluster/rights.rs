@@ -21,7 +21,11 @@ pub const RIGHTS: &[(Kind, Option<&str>, &[&str])] = &[
     (Kind::Claim, None, &["list", "watch"]),
     (Kind::Node, None, &["list", "patch", "watch"]),
     (Kind::Event, None, &["create", "list", "watch"]),
+    (Kind::Mutating, None, &["create", "delete", "get", "list", "patch", "watch"]),
+    (Kind::Validating, None, &["create", "delete", "get", "list", "patch", "watch"]),
     (Kind::Lease, None, &["create", "get", "patch"]),
+    (Kind::Secret, None, &["create", "get", "list", "patch", "watch"]),
+    (Kind::ConfigMap, None, &["create", "get", "list", "patch", "watch"]),
 ];
 
 /// A step may be done. (One that makes what is there already reads it.)
@@ -34,6 +38,9 @@ pub fn permits(step: &Step) -> bool {
         Step::Patch { key, part, .. } => may(key.kind, *part, "patch"),
         Step::Delete { key, .. } => may(key.kind, None, "delete"),
         Step::Absent { key } => may(key.kind, None, "get"),
+        Step::Issue(issue) => {
+            ["create", "get", "patch"].into_iter().all(|verb| may(issue.key.kind, None, verb))
+        }
         Step::Tell(_) => may(Kind::Event, None, "create"),
     }
 }

@@ -149,6 +149,16 @@ impl Sim {
                         return;
                     }
                 }
+                Step::Issue(issue) => {
+                    let authority = issue.signer.as_ref().map(|signer| self.get(&signer.key).clone());
+                    let secret =
+                        super::certificates::make::secret(&issue, authority.as_ref()).expect("a certificate");
+                    let is =
+                        self.objects.get(&issue.key).map(|old| old["metadata"]["resourceVersion"].clone());
+                    assert_eq!(is, issue.version.as_ref().map(|version| json!(version)), "an old picture");
+                    self.writes += 1;
+                    self.put(Kind::Secret, secret);
+                }
                 Step::Tell(note) => self.notes.push(note),
             }
         }

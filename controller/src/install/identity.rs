@@ -4,10 +4,13 @@ use super::Wishes;
 use crate::cluster::rights::RIGHTS;
 use crate::kind::Kind;
 use crate::node::rights;
+use crate::serve;
 use serde_json::{Value, json};
 
 /// The account of virt-controller.
 pub(super) const CONTROLLER: &str = "kubevirt-controller";
+/// The account of virt-api.
+pub(super) const API: &str = "kubevirt-apiserver";
 /// The account of virt-handler.
 pub(super) const HANDLER: &str = "kubevirt-handler";
 
@@ -20,7 +23,7 @@ pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
         of.iter().filter(|(kind, ..)| kind.is_of_installation() == own).map(rule).collect()
     };
     let mut objects = Vec::new();
-    for (account, rights) in [(CONTROLLER, RIGHTS), (HANDLER, rights::RIGHTS)] {
+    for (account, rights) in [(CONTROLLER, RIGHTS), (API, serve::rights::RIGHTS), (HANDLER, rights::RIGHTS)] {
         objects.push(
             json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named(account, Some(wishes))}),
         );

@@ -4,7 +4,7 @@
 //!  Wishes ─► namespace, definitions (api::crd), priority
 //!            identity   an account for each program, its rights: what the reconcilers declare
 //!            people     what users of a cluster may do, aggregated to admin, edit and view
-//!            programs   virt-controller, virt-handler, and what the kubelet must know of them
+//!            programs   virt-controller, virt-api, virt-handler, and what the kubelet must know of them
 //! ```
 //!
 //! Pure. **Called by** the program `coracle` alone. The KubeVirt object is not in the list: virt-controller makes it

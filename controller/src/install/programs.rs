@@ -1,7 +1,9 @@
-//! The programs: virt-controller twice, one of which acts; virt-handler on every node.
+//! The programs: virt-controller twice, one of which acts; virt-api twice, both of which answer; virt-handler on every
+//! node. The certificates of virt-api and the webhooks that lead to it are virt-controller's to make.
 
-use super::identity::{CONTROLLER, HANDLER};
+use super::identity::{API, CONTROLLER, HANDLER};
 use super::{PRIORITY, Wishes};
+use crate::serve::admission::hooks::SERVICE;
 use serde_json::{Value, json};
 
 /// Where `virt-launcher node-info` leaves what it finds out, for virt-handler.
@@ -10,19 +12,20 @@ const FINDINGS: &str = "/var/lib/kubevirt-node-labeller";
 const KUBELET: &str = "/var/lib/kubelet";
 
 pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
-    let name = "virt-controller";
+    let two = |name: &str, template: Value| {
+        let spec = json!({
+            "replicas": 2, "selector": {"matchLabels": {"kubevirt.io": name}}, "template": template,
+        });
+        [workload(wishes, "Deployment", name, spec), disruption(wishes, name)]
+    };
+    let [controllers, some_controller] = two("virt-controller", controller(wishes));
+    let [apis, some_api] = two("virt-api", api(wishes));
     vec![
-        workload(
-            wishes,
-            "Deployment",
-            name,
-            json!({
-                "replicas": 2,
-                "selector": {"matchLabels": {"kubevirt.io": name}},
-                "template": controller(wishes),
-            }),
-        ),
-        disruption(wishes, name),
+        controllers,
+        some_controller,
+        apis,
+        some_api,
+        service(wishes),
         workload(
             wishes,
             "DaemonSet",
@@ -45,10 +48,40 @@ fn controller(wishes: &Wishes) -> Value {
         {"name": "LAUNCHER_IMAGE", "value": wishes.image("virt-launcher")},
     ]);
     container["ports"] = json!([{"name": "health", "containerPort": 8080}]);
+    template(name, anywhere(wishes, name, CONTROLLER, container))
+}
+
+fn api(wishes: &Wishes) -> Value {
+    let name = "virt-api";
+    let mut container = container(wishes, name, "50m", "32Mi");
+    container["env"] = json!([of_pod("POD_NAMESPACE", "metadata.namespace")]);
+    container["ports"] = json!([
+        {"name": "https", "containerPort": 8443},
+        {"name": "health", "containerPort": 8080},
+    ]);
+    template(name, anywhere(wishes, name, API, container))
+}
+
+/// The API server finds virt-api by this.
+fn service(wishes: &Wishes) -> Value {
+    let (name, port) = SERVICE;
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": wishes.namespace, "labels": {"kubevirt.io": name}},
+        "spec": {
+            "selector": {"kubevirt.io": name},
+            "ports": [{"name": "https", "port": port, "targetPort": "https", "protocol": "TCP"}],
+        },
+    })
+}
+
+/// A program that needs nothing of its node, and may be on any: its pod's spec.
+fn anywhere(wishes: &Wishes, name: &str, account: &str, mut container: Value) -> Value {
     container["livenessProbe"] = probe("/healthz");
     container["readinessProbe"] = probe("/readyz");
     container["securityContext"] = restricted();
-    let mut spec = pod(wishes, CONTROLLER, container);
+    let mut spec = pod(wishes, account, container);
     spec["securityContext"] =
         json!({"runAsNonRoot": true, "runAsUser": 1001, "seccompProfile": {"type": "RuntimeDefault"}});
     spec["affinity"] = json!({"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{
@@ -58,7 +91,7 @@ fn controller(wishes: &Wishes) -> Value {
         },
     }]}});
     spec["tolerations"] = json!([{"key": "CriticalAddonsOnly", "operator": "Exists"}]);
-    template(name, spec)
+    spec
 }
 
 fn handler(wishes: &Wishes) -> Value {

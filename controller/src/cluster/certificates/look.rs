@@ -1,0 +1,207 @@
+//! What is looked at of a certificate: its name, from when to when it holds, and whether it is from an authority.
+//!
+//! The dates and the name are read from the certificate itself (DER), by a reader that knows just the way to them; whose
+//! signature it has is for the library to tell that will be asked again when it is shown.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use rustls::RootCertStore;
+use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use std::time::Duration;
+
+/// What of a text is read: certificates are small.
+const LONGEST: usize = 256 << 10;
+
+/// A certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    /// The common name of what it is for; nothing where that has another form than ours.
+    pub name: Option<String>,
+    /// From when on it holds.
+    pub from: Timestamp,
+    /// Until when.
+    pub until: Timestamp,
+    /// All of it.
+    pub der: CertificateDer<'static>,
+}
+
+impl Certificate {
+    /// The first one in a text.
+    pub fn first(pem: &str) -> Option<Certificate> {
+        all(pem).into_iter().next()
+    }
+
+    /// It is a server's, of this name, signed by this authority, and holds now.
+    pub(super) fn is_from(&self, authority: &Certificate, host: &str, now: Timestamp) -> bool {
+        let mut roots = RootCertStore::empty();
+        let (Ok(certificate), Ok(()), Ok(host), Ok(seconds)) = (
+            ParsedCertificate::try_from(&self.der),
+            roots.add(authority.der.clone()),
+            ServerName::try_from(host),
+            u64::try_from(now.as_second()),
+        ) else {
+            return false;
+        };
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+        let algorithms = rustls::crypto::ring::default_provider().signature_verification_algorithms;
+        verify_server_cert_signed_by_trust_anchor(&certificate, &roots, &[], now, algorithms.all).is_ok()
+            && verify_server_name(&certificate, &host).is_ok()
+    }
+}
+
+/// All certificates in a text; what is none is left out.
+pub(super) fn all(pem: &str) -> Vec<Certificate> {
+    let text = pem.get(..pem.len().min(LONGEST)).unwrap_or_default();
+    CertificateDer::pem_slice_iter(text.as_bytes()).filter_map(|der| read(der.ok()?)).collect()
+}
+
+/// A certificate as text.
+pub(super) fn pem(certificate: &Certificate) -> String {
+    let text = STANDARD.encode(&certificate.der);
+    let mut pem = "-----BEGIN CERTIFICATE-----\n".to_owned();
+    let mut rest = text.as_str();
+    while !rest.is_empty() {
+        let (line, more) = rest.split_at(rest.len().min(64));
+        pem.push_str(line);
+        pem.push('\n');
+        rest = more;
+    }
+    pem.push_str("-----END CERTIFICATE-----\n");
+    pem
+}
+
+const SEQUENCE: u8 = 0x30;
+const SET: u8 = 0x31;
+const OBJECT: u8 = 0x06;
+const VERSION: u8 = 0xa0;
+const UTC_TIME: u8 = 0x17;
+const GENERAL_TIME: u8 = 0x18;
+/// 2.5.4.3
+const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
+
+/// Certificate { body { [version] serial algorithm issuer { from until } subject … } … }
+fn read(der: CertificateDer<'static>) -> Option<Certificate> {
+    let (whole, _) = expect(&der, SEQUENCE)?;
+    let (mut body, _) = expect(whole, SEQUENCE)?;
+    if body.first() == Some(&VERSION) {
+        body = next(body)?.2;
+    }
+    for _ in ["serial", "algorithm", "issuer"] {
+        body = next(body)?.2;
+    }
+    let (dates, body) = expect(body, SEQUENCE)?;
+    let (kind, from, dates) = next(dates)?;
+    let from = time(kind, from)?;
+    let (kind, until, _) = next(dates)?;
+    let until = time(kind, until)?;
+    let (subject, _) = expect(body, SEQUENCE)?;
+    let name = common_name(subject);
+    Some(Certificate { name, from, until, der })
+}
+
+/// The name where it is all that is said.
+fn common_name(subject: &[u8]) -> Option<String> {
+    let (set, rest) = expect(subject, SET)?;
+    let (pair, more) = expect(set, SEQUENCE)?;
+    let (kind, value) = expect(pair, OBJECT)?;
+    let (_, text, end) = next(value)?;
+    let alone = rest.is_empty() && more.is_empty() && end.is_empty() && kind == COMMON_NAME;
+    alone.then(|| String::from_utf8(text.to_vec()).ok())?
+}
+
+/// The content of a value of this kind, and what follows it.
+fn expect(bytes: &[u8], kind: u8) -> Option<(&[u8], &[u8])> {
+    let (found, content, rest) = next(bytes)?;
+    (found == kind).then_some((content, rest))
+}
+
+/// The kind of the next value, its content, and what follows it.
+fn next(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (&kind, rest) = bytes.split_first()?;
+    let (&first, mut rest) = rest.split_first()?;
+    let length = match first {
+        0..=0x7f => usize::from(first),
+        0x81..=0x83 => {
+            let (digits, more) = rest.split_at_checked(usize::from(first & 0x7f))?;
+            rest = more;
+            digits.iter().fold(0, |sum, &digit| sum << 8 | usize::from(digit))
+        }
+        _ => return None,
+    };
+    let (content, rest) = rest.split_at_checked(length)?;
+    Some((kind, content, rest))
+}
+
+/// `YYMMDDHHMMSSZ` (1950 to 2049) or `YYYYMMDDHHMMSSZ`.
+fn time(kind: u8, text: &[u8]) -> Option<Timestamp> {
+    let text = std::str::from_utf8(text).ok()?.strip_suffix('Z')?;
+    let (year, rest) = match kind {
+        UTC_TIME => text.split_at_checked(2)?,
+        GENERAL_TIME => text.split_at_checked(4)?,
+        _ => return None,
+    };
+    if rest.len() != 10 || !text.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let number = |at: usize| rest.get(at..at + 2)?.parse::<i8>().ok();
+    let year: i16 = year.parse().ok()?;
+    let year = match (kind, year) {
+        (UTC_TIME, 50..) => 1900 + year,
+        (UTC_TIME, _) => 2000 + year,
+        _ => year,
+    };
+    let date = DateTime::new(year, number(0)?, number(2)?, number(4)?, number(6)?, number(8)?, 0).ok()?;
+    Some(date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+
+    fn certificate() -> rcgen::Certificate {
+        let mut params = CertificateParams::new(vec!["a.b".into()]).unwrap();
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, "kubevirt.io@7");
+        params.not_before = rcgen::date_time_ymd(2026, 11, 22);
+        params.not_after = rcgen::date_time_ymd(2061, 2, 3);
+        params.self_signed(&KeyPair::generate().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_certificate_says_its_name_and_its_dates() {
+        let read = Certificate::first(&certificate().pem()).unwrap();
+        assert_eq!(read.name.as_deref(), Some("kubevirt.io@7"));
+        assert_eq!(read.from.to_string(), "2026-11-22T00:00:00Z");
+        assert_eq!(read.until.to_string(), "2061-02-03T00:00:00Z");
+        assert_eq!(Certificate::first(&pem(&read)), Some(read.clone()));
+        assert_eq!(all(&format!("{}nonsense\n{}", pem(&read), pem(&read))).len(), 2);
+    }
+
+    #[test]
+    fn what_is_none_is_left_out() {
+        for text in ["", "x", "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n"] {
+            assert_eq!(Certificate::first(text), None);
+        }
+        let der = certificate().der().to_vec();
+        for end in 0..der.len() {
+            assert_eq!(read(CertificateDer::from(der[..end].to_vec())), None, "{end}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics(at in 0_usize..400, byte in any::<u8>()) {
+            let mut der = certificate().der().to_vec();
+            let at = at % der.len();
+            der[at] = byte;
+            let _ = read(CertificateDer::from(der));
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! The certificates by which the API server knows virt-api, and the webhooks that lead there.
+//!
+//! ```text
+//!  Secret kubevirt-ca ───────────► ConfigMap kubevirt-ca ──────────► webhook configurations
+//!  our authority, with its key     the authorities that hold: the    caBundle; where the API server asks
+//!        │                         one now, and the one before it
+//!        └─ signs ─► Secret kubevirt-virt-api-certs ──► virt-api shows it, without a restart
+//! ```
+//!
+//! **Flow.** First an authority, then who is told of it, then the server's certificate, then the webhooks: nobody is sent
+//! to a server that has no certificate. Each is renewed a while before its end.
+//! **How an authority is replaced.** The new one is added to the bundle, beside the old one; only [`SPREAD`] later is the
+//! server's certificate signed by it. So whoever looks trusts both, whichever certificate it is shown. An authority
+//! leaves the bundle when it ends.
+//! **Why the webhooks are made here** and do not come with what is installed: they cannot be asked before there is a
+//! certificate, and while they cannot be asked nothing can be written; and they must go before what answers them goes.
+//! They are there while there is a KubeVirt object, and go when it goes and no machine is left ([`webhooks_gone`]).
+//! **Guarantees.** What is decided is pure: keys are made by the step itself ([`make`]). No key is kept in the World.
+//! **Caveats.** An authority that somebody else has put into the secret is replaced.
+
+mod look;
+pub mod make;
+mod terms;
+#[cfg(test)]
+mod tests;
+mod webhooks;
+
+pub use look::Certificate;
+pub use webhooks::gone as webhooks_gone;
+
+use crate::kind::{Key, Kind};
+use crate::plan::Plan;
+use crate::world::{Kept as _, Secret, World};
+use jiff::{SignedDuration, Timestamp};
+use look::pem;
+use serde_json::json;
+use terms::Terms;
+
+/// The secret with our authority, and the config map with the authorities that hold.
+pub const AUTHORITY: &str = "kubevirt-ca";
+/// The secret with the certificate of virt-api.
+pub const SERVER: &str = "kubevirt-virt-api-certs";
+/// The file of the config map.
+pub const BUNDLE: &str = "ca-bundle";
+/// What is ours is found by this label.
+pub const LABEL: (&str, &str) = ("app.kubernetes.io/managed-by", "virt-controller");
+
+/// How long before now a certificate begins: clocks differ.
+const BEHIND: SignedDuration = SignedDuration::from_mins(5);
+/// How long a new authority is known before something is signed by it.
+const SPREAD: SignedDuration = SignedDuration::from_secs(30);
+/// A certificate that is wrong is not made anew more often than this.
+const PAUSE: SignedDuration = SignedDuration::from_secs(30);
+/// The most authorities in a bundle.
+const MOST: usize = 8;
+
+/// A certificate that is to be made, with a new key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Issue {
+    /// The secret that takes it.
+    pub key: Key,
+    /// The version of the secret that was looked at; nothing where there is none yet.
+    pub version: Option<String>,
+    /// The name of what it is for.
+    pub name: String,
+    /// From when on it holds.
+    pub from: Timestamp,
+    /// Until when.
+    pub until: Timestamp,
+    /// Who signs it; nothing for an authority, which signs itself.
+    pub signer: Option<Signer>,
+}
+
+/// Who signs a server's certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signer {
+    /// The secret with the authority.
+    pub key: Key,
+    /// The name of the authority that was looked at.
+    pub name: String,
+    /// The names of the server.
+    pub hosts: Vec<String>,
+}
+
+/// Everything here is decided under one name.
+pub fn key(world: &World) -> Key {
+    Key::new(Kind::Secret, world.facts.namespace.clone(), AUTHORITY)
+}
+
+/// What is to be done.
+pub fn decide(world: &World, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    let Some(settings) = world.settings.all().find(|object| object.meta().deletion_timestamp.is_none())
+    else {
+        webhooks::take_away(world, &mut plan);
+        return plan;
+    };
+    let terms = Terms::of(&settings.object);
+    let Some(authority) = authority(world, &terms, now, &mut plan) else { return plan };
+    let Some(bundle) = bundle(world, &authority, now, &mut plan) else { return plan };
+    let is_served = server(world, &authority, &terms, now, &mut plan);
+    if is_served {
+        webhooks::lead(world, &bundle, &mut plan);
+    }
+    plan
+}
+
+/// The secret of this name as it was looked at, and the certificate in it.
+fn found<'a>(world: &'a World, name: &str) -> (Option<&'a Secret>, Option<&'a Certificate>) {
+    let secret = world.secrets.get(&world.facts.namespace, name);
+    (secret, secret.and_then(|secret| secret.certificate.as_ref()))
+}
+
+fn version(secret: Option<&Secret>) -> Option<String> {
+    secret.and_then(|secret| secret.meta.resource_version.clone())
+}
+
+/// What an authority is called that was made then.
+fn name_of(from: Timestamp) -> String {
+    format!("kubevirt.io@{}", from.as_second())
+}
+
+fn after(time: Timestamp, span: SignedDuration) -> Timestamp {
+    time.checked_add(span).unwrap_or(Timestamp::MAX)
+}
+
+fn before(time: Timestamp, span: SignedDuration) -> Timestamp {
+    time.checked_sub(span).unwrap_or(Timestamp::MIN)
+}
+
+/// When a certificate was made.
+fn made(certificate: &Certificate) -> Timestamp {
+    after(certificate.from, BEHIND)
+}
+
+/// The authority, if there is one that holds; else it is made.
+fn authority(world: &World, terms: &Terms, now: Timestamp, plan: &mut Plan) -> Option<Certificate> {
+    let (secret, certificate) = found(world, AUTHORITY);
+    let ours =
+        certificate.filter(|certificate| certificate.name.as_deref() == Some(&name_of(certificate.from)));
+    if let Some(certificate) =
+        ours.filter(|certificate| secret.is_some_and(|secret| secret.has_key) && now < certificate.until)
+    {
+        let renew = terms.authority.renew(certificate);
+        if now < renew || now < after(made(certificate), PAUSE) {
+            plan.look_again(renew.max(after(made(certificate), PAUSE)));
+            return Some(certificate.clone());
+        }
+    }
+    let from = whole(before(now, BEHIND));
+    plan.issue(Issue {
+        key: key(world),
+        version: version(secret),
+        name: name_of(from),
+        from,
+        until: whole(after(now, terms.authority.length)),
+        signer: None,
+    });
+    None
+}
+
+/// Certificates know whole seconds.
+fn whole(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}
+
+/// The authorities that hold, this one first; whoever wants to know reads them in a config map.
+fn bundle(world: &World, authority: &Certificate, now: Timestamp, plan: &mut Plan) -> Option<String> {
+    let namespace = world.facts.namespace.clone();
+    let old = world.bundles.get(&namespace, AUTHORITY);
+    let text = old.and_then(|map| map.object["data"][BUNDLE].as_str()).unwrap_or_default();
+    let mut all = vec![authority.clone()];
+    for other in look::all(text).into_iter().filter(|other| other.until > now) {
+        if all.len() < MOST && !all.iter().any(|known| known.der == other.der) {
+            all.push(other);
+        }
+    }
+    if let Some(end) = all.iter().map(|certificate| certificate.until).min() {
+        plan.look_again(end);
+    }
+    let bundle: String = all.iter().map(pem).collect();
+    match old {
+        Some(map) => {
+            let mut should = map.object.clone();
+            should["data"][BUNDLE] = json!(bundle);
+            should["metadata"]["labels"][LABEL.0] = json!(LABEL.1);
+            plan.update(Kind::ConfigMap, &map.meta, &map.object, &should, false);
+        }
+        None => plan.create(
+            Key::new(Kind::ConfigMap, namespace.clone(), AUTHORITY),
+            json!({
+                "apiVersion": Kind::ConfigMap.api_version(),
+                "kind": Kind::ConfigMap.name(),
+                "metadata": {"name": AUTHORITY, "namespace": namespace, "labels": {LABEL.0: LABEL.1}},
+                "data": {BUNDLE: bundle},
+            }),
+        ),
+    }
+    Some(bundle)
+}
+
+/// Sees to the server's certificate. Whether there is one that holds.
+fn server(world: &World, authority: &Certificate, terms: &Terms, now: Timestamp, plan: &mut Plan) -> bool {
+    let namespace = &world.facts.namespace;
+    let (service, _) = crate::serve::admission::hooks::SERVICE;
+    let hosts: Vec<String> = ["svc", "svc.cluster.local"]
+        .map(|end| format!("{service}.{namespace}.{end}"))
+        .into_iter()
+        .chain([format!("{service}.{namespace}"), service.to_owned()])
+        .collect();
+    let (secret, certificate) = found(world, SERVER);
+    let certificate = certificate.filter(|_| secret.is_some_and(|secret| secret.has_key));
+    let mut holds = false;
+    if let Some(certificate) = certificate {
+        let host = &hosts[0];
+        holds = certificate.is_from(authority, host, now);
+        let by_another =
+            !holds && known(world, now).iter().any(|other| certificate.is_from(other, host, now));
+        let renew = match by_another {
+            // The new authority has to be known everywhere first.
+            true => after(made(authority), SPREAD),
+            false if holds => terms.server.renew(certificate),
+            false => Timestamp::MIN,
+        };
+        holds |= by_another;
+        let renew = renew.max(after(made(certificate), PAUSE));
+        if now < renew {
+            plan.look_again(renew);
+            return holds;
+        }
+    }
+    plan.issue(Issue {
+        key: Key::new(Kind::Secret, namespace.clone(), SERVER),
+        version: version(secret),
+        name: hosts[0].clone(),
+        from: whole(before(now, BEHIND)).max(authority.from),
+        until: whole(after(now, terms.server.length)).min(authority.until),
+        signer: Some(Signer { key: key(world), name: authority.name.clone().unwrap_or_default(), hosts }),
+    });
+    holds
+}
+
+/// The authorities that others know of.
+fn known(world: &World, now: Timestamp) -> Vec<Certificate> {
+    let map = world.bundles.get(&world.facts.namespace, AUTHORITY);
+    let text = map.and_then(|map| map.object["data"][BUNDLE].as_str()).unwrap_or_default();
+    look::all(text).into_iter().filter(|certificate| certificate.until > now).collect()
+}

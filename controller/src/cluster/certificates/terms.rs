@@ -1,0 +1,86 @@
+//! How long certificates hold, and when they are renewed: what the KubeVirt object says, or the usual.
+
+use super::{Certificate, after, before, made};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+/// How long an authority and a server's certificate hold unless something else is said.
+const AUTHORITY: SignedDuration = SignedDuration::from_hours(7 * 24);
+const SERVER: SignedDuration = SignedDuration::from_hours(24);
+/// What is shorter is not listened to: it would end while it is being spread.
+const LEAST: SignedDuration = SignedDuration::from_mins(10);
+/// Unless it is said, a certificate is renewed when this part of its life is left.
+const LEFT: i32 = 5;
+
+/// The terms of all certificates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Terms {
+    pub(super) authority: Term,
+    pub(super) server: Term,
+}
+
+/// The terms of one kind of certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Term {
+    pub(super) length: SignedDuration,
+    before: SignedDuration,
+}
+
+impl Terms {
+    /// What a KubeVirt object says.
+    pub(super) fn of(object: &Value) -> Terms {
+        let said = &object["spec"]["certificateRotateStrategy"]["selfSigned"];
+        // The old names hold where the new ones say nothing.
+        let authority =
+            Term::of(&said["ca"], &said["caRotateInterval"], &said["caOverlapInterval"], AUTHORITY);
+        let server = Term::of(&said["server"], &said["certRotateInterval"], &Value::Null, SERVER);
+        Terms { authority, server }
+    }
+}
+
+impl Term {
+    fn of(said: &Value, old_length: &Value, old_before: &Value, usual: SignedDuration) -> Term {
+        let span = |new: &Value, old: &Value| {
+            let text = new.as_str().or(old.as_str())?;
+            Some(SignedDuration::from_nanos(api::duration::Duration::parse(text)?.nanos()))
+        };
+        let length = span(&said["duration"], old_length).filter(|length| *length >= LEAST).unwrap_or(usual);
+        let before = span(&said["renewBefore"], old_before)
+            .filter(|before| *before > SignedDuration::ZERO && *before < length)
+            .unwrap_or(length / LEFT);
+        Term { length, before }
+    }
+
+    /// When a certificate is renewed: these terms hold for what was made under others too.
+    pub(super) fn renew(&self, certificate: &Certificate) -> Timestamp {
+        let end = certificate.until.min(after(made(certificate), self.length));
+        let life = end.duration_since(made(certificate));
+        before(end, self.before.min(life / 2))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_said_holds_and_what_makes_no_sense_does_not() {
+        let terms =
+            |said: Value| Terms::of(&json!({"spec": {"certificateRotateStrategy": {"selfSigned": said}}}));
+        let hours = SignedDuration::from_hours;
+        let usual = terms(Value::Null);
+        assert_eq!((usual.authority.length, usual.server.length), (hours(168), hours(24)));
+        assert_eq!(usual.server.before, hours(24) / 5);
+        let said = terms(json!({
+            "ca": {"duration": "48h", "renewBefore": "6h"}, "caRotateInterval": "1h",
+            "server": {"duration": "1s", "renewBefore": "90h"},
+        }));
+        assert_eq!((said.authority.length, said.authority.before), (hours(48), hours(6)));
+        assert_eq!(said.server, usual.server);
+        assert_eq!(
+            terms(json!({"caRotateInterval": "50h", "caOverlapInterval": "5h"})).authority.before,
+            hours(5)
+        );
+    }
+}

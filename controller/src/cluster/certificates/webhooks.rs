@@ -1,0 +1,63 @@
+//! The webhook configurations: made from the table that virt-api answers by, and taken away when nobody answers any more.
+
+use super::LABEL;
+use crate::kind::{Key, Kind};
+use crate::plan::{Plan, key};
+use crate::serve::admission::hooks;
+use crate::world::{Plain, Shelf, World};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+/// The configurations: kind, name, and whether its webhooks change what they are asked about.
+const CONFIGURATIONS: [(Kind, &str, bool); 2] =
+    [(Kind::Mutating, "virt-api-mutator", true), (Kind::Validating, "virt-api-validator", false)];
+
+fn shelf(world: &World, kind: Kind) -> &Shelf<Plain> {
+    if kind == Kind::Mutating { &world.mutating } else { &world.validating }
+}
+
+/// Leads the API server to virt-api, whose certificate is from one of this bundle.
+pub(super) fn lead(world: &World, bundle: &str, plan: &mut Plan) {
+    for (kind, name, mutates) in CONFIGURATIONS {
+        let webhooks = hooks::configuration(mutates, &world.facts.namespace, &STANDARD.encode(bundle));
+        match shelf(world, kind).get("", name) {
+            Some(is) => {
+                let mut should = is.object.clone();
+                should["webhooks"] = webhooks;
+                should["metadata"]["labels"][LABEL.0] = json!(LABEL.1);
+                plan.update(kind, &is.meta, &is.object, &should, false);
+            }
+            None => plan.create(Key::new(kind, "", name), object(kind, name, &webhooks)),
+        }
+    }
+}
+
+fn object(kind: Kind, name: &str, webhooks: &Value) -> Value {
+    json!({
+        "apiVersion": kind.api_version(),
+        "kind": kind.name(),
+        "metadata": {"name": name, "labels": {LABEL.0: LABEL.1, "kubevirt.io": ""}},
+        "webhooks": webhooks,
+    })
+}
+
+/// Takes them away, once no machine is left that they look after.
+pub(super) fn take_away(world: &World, plan: &mut Plan) {
+    let is_left = world.machines.all().next().is_some()
+        || world.instances.all().next().is_some()
+        || world.replica_sets.all().next().is_some();
+    if is_left {
+        return;
+    }
+    for (kind, name, _) in CONFIGURATIONS {
+        if let Some(is) = shelf(world, kind).get("", name) {
+            plan.delete(key(kind, &is.meta), &is.meta);
+        }
+    }
+}
+
+/// None is there any more: nobody is asked who may be gone.
+pub fn gone(world: &World) -> bool {
+    CONFIGURATIONS.iter().all(|(kind, name, _)| shelf(world, *kind).get("", name).is_none())
+}

@@ -1,0 +1,160 @@
+//! What is answered: yes with a patch and warnings, or no with the reasons.
+
+use super::Request;
+use api::fault::{Fault, Reason};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+/// The group of all that is judged here.
+const GROUP: &str = "kubevirt.io";
+/// The most causes that are listed.
+const CAUSES: usize = 10;
+/// The most warnings that are given; the API server passes on about so many of this length.
+const WARNINGS: usize = 15;
+/// The longest warning that the API server passes on whole.
+const WARNING: usize = 256;
+
+/// What is answered to one request.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answer {
+    /// What is wrong; nothing is a yes.
+    pub faults: Vec<Fault>,
+    /// Changes, as a JSON patch.
+    pub patch: Vec<Value>,
+    /// What whoever asked should know.
+    pub warnings: Vec<String>,
+}
+
+impl Answer {
+    /// A yes.
+    pub fn yes() -> Answer {
+        Answer::default()
+    }
+
+    /// A no.
+    pub fn no(faults: Vec<Fault>) -> Answer {
+        Answer { faults, ..Answer::default() }
+    }
+
+    /// The response of a review.
+    pub fn write(&self, request: &Request) -> Value {
+        let mut response = json!({"uid": request.uid, "allowed": self.faults.is_empty()});
+        let mut warnings = self.warnings.clone();
+        if !self.faults.is_empty() {
+            let told: Vec<Value> = self.faults.iter().take(CAUSES).map(cause).collect();
+            let mut message =
+                told.iter().filter_map(|cause| cause["message"].as_str()).collect::<Vec<_>>().join(", ");
+            if let Some(more) = self.faults.len().checked_sub(CAUSES).filter(|&more| more > 0) {
+                let more = format!("and {more} more validation errors");
+                message.push_str(&format!(", {more}"));
+                // Who shows the causes does not show the message.
+                warnings.insert(0, more);
+            }
+            response["status"] = json!({
+                "metadata": {},
+                "status": "Failure",
+                "message": message,
+                "reason": "Invalid",
+                "details": {"name": request.name, "group": GROUP, "kind": request.kind, "causes": told},
+                "code": 422,
+            });
+        } else if !self.patch.is_empty() {
+            response["patchType"] = json!("JSONPatch");
+            response["patch"] = json!(STANDARD.encode(Value::from(self.patch.clone()).to_string()));
+        }
+        if !warnings.is_empty() {
+            let mut told: Vec<String> = warnings.iter().take(WARNINGS).map(|text| short(text)).collect();
+            if let Some(more) = warnings.len().checked_sub(WARNINGS).filter(|&more| more > 0) {
+                told.push(format!("and {more} more warnings"));
+            }
+            response["warnings"] = json!(told);
+        }
+        response
+    }
+}
+
+fn cause(fault: &Fault) -> Value {
+    json!({"reason": fault.reason, "message": sentence(fault), "field": fault.field})
+}
+
+/// The sentence that is shown. Sentences that say of themselves which field they are about, and those that tools know,
+/// stay as they are; one that begins with what must be gets the field before it.
+fn sentence(fault: &Fault) -> String {
+    let mut text = match fault.message.as_str() {
+        message if message.starts_with("must be ") => format!("{} {message}", fault.field),
+        "not supported yet" if fault.reason == Reason::NotSupported => {
+            format!("{} is not supported yet", fault.field)
+        }
+        message => message.to_owned(),
+    };
+    if let Some(hint) = &fault.hint {
+        text.push_str(&format!(" ({hint})"));
+    }
+    text
+}
+
+fn short(text: &str) -> String {
+    if text.len() <= WARNING {
+        return text.to_owned();
+    }
+    let mut end = WARNING - '…'.len_utf8();
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> Request {
+        Request { uid: "u".into(), name: "web".into(), kind: "VirtualMachine".into(), ..Request::default() }
+    }
+
+    fn fault(number: usize) -> Fault {
+        Fault::new(format!("spec.a[{number}]"), Reason::Invalid, format!("fault {number}"))
+    }
+
+    #[test]
+    fn ten_causes_are_listed_and_the_others_counted() {
+        let answer = |count| Answer::no((0..count).map(fault).collect()).write(&request());
+        let ten = answer(10);
+        assert_eq!(ten["status"]["details"]["causes"].as_array().unwrap().len(), 10);
+        assert!(!ten["status"]["message"].as_str().unwrap().contains("more"));
+        let twelve = answer(12);
+        assert_eq!(twelve["status"]["details"]["causes"].as_array().unwrap().len(), 10);
+        assert_eq!(twelve["status"]["details"]["name"], "web");
+        assert_eq!(twelve["warnings"], json!(["and 2 more validation errors"]));
+        let message = twelve["status"]["message"].as_str().unwrap();
+        assert!(message.starts_with("fault 0, fault 1, "), "{message}");
+        assert!(message.ends_with("fault 9, and 2 more validation errors"), "{message}");
+        assert_eq!((&twelve["allowed"], &twelve["status"]["code"]), (&json!(false), &json!(422)));
+        assert_eq!(
+            twelve["status"]["details"]["causes"][0],
+            json!({
+                "reason": "FieldValueInvalid", "message": "fault 0", "field": "spec.a[0]",
+            })
+        );
+    }
+
+    #[test]
+    fn a_sentence_says_what_it_is_about() {
+        assert_eq!(sentence(&Fault::not_yet("spec.a")), "spec.a is not supported yet");
+        let form = Fault::new("spec.a", Reason::Invalid, "must be a list, not 3").hint("see b");
+        assert_eq!(sentence(&form), "spec.a must be a list, not 3 (see b)");
+        assert_eq!(sentence(&fault(1)), "fault 1");
+    }
+
+    #[test]
+    fn a_yes_has_its_patch_in_base64_and_warnings_that_fit() {
+        let patch = vec![json!({"op": "add", "path": "/a", "value": 1})];
+        let answer = Answer { patch: patch.clone(), warnings: vec!["é".repeat(200)], ..Answer::yes() };
+        let written = answer.write(&request());
+        let bytes = STANDARD.decode(written["patch"].as_str().unwrap()).unwrap();
+        assert_eq!(serde_json::from_slice::<Vec<Value>>(&bytes).unwrap(), patch);
+        assert_eq!((&written["allowed"], &written["uid"]), (&json!(true), &json!("u")));
+        assert!(written["warnings"][0].as_str().unwrap().len() <= 256);
+    }
+}

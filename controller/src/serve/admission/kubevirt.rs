@@ -1,0 +1,139 @@
+//! The KubeVirt object: there is one; its settings say something; it goes only when it may.
+
+use super::{Answer, Around, Operation, Request, unknown};
+use api::fault::{Fault, Reason};
+use api::kubevirt::{CertConfig, Configuration, KubeVirt, UninstallStrategy};
+use api::vmi::EvictionStrategy;
+use api::wire;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How interfaces on the pod's network can be bound.
+const BINDINGS: [&str; 2] = ["bridge", "masquerade"];
+
+/// Whether the settings may be written.
+pub(super) fn judge(request: &Request, around: &Around) -> Answer {
+    let update = request.operation == Operation::Update;
+    if request.is_leaving() || update && request.old["spec"] == request.object["spec"] {
+        return Answer::yes();
+    }
+    let mut faults = Vec::new();
+    let object = wire::read_in_part::<KubeVirt>(request.object.clone(), &mut faults);
+    let Some(object) = object.filter(|_| faults.is_empty()) else { return Answer::no(faults) };
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let own = (text(&object.metadata.namespace), text(&object.metadata.name));
+    if let Some((namespace, name)) = around.installations.iter().find(|other| !update && **other != own) {
+        let message = format!("KubeVirt is already created: {namespace}/{name}; a cluster has one");
+        faults.push(Fault::new("metadata.name", Reason::Duplicate, message));
+    }
+    if let Some(UninstallStrategy::Other(word)) = &object.spec.uninstall_strategy {
+        let known = "RemoveWorkloads or BlockUninstallIfWorkloadsExist";
+        faults.push(word_of("spec.uninstallStrategy", word, known));
+    }
+    certificates(&object, &mut faults);
+    if let Some(said) = &object.spec.configuration {
+        configuration(said, &mut faults);
+    }
+    Answer { faults, warnings: unknown::warnings(&object), ..Answer::yes() }
+}
+
+/// Whether the installation may be deleted.
+pub(super) fn deletion(request: &Request, around: &Around) -> Answer {
+    let Some(kind) = around.left else { return Answer::yes() };
+    if !blocks(request) {
+        return Answer::yes();
+    }
+    let message = format!(
+        "Rejecting the uninstall request, since there are still {kind} present. Either delete all KubeVirt related \
+         workloads or change the uninstall strategy before uninstalling KubeVirt."
+    );
+    Answer::no(vec![Fault::new("spec.uninstallStrategy", Reason::Invalid, message)])
+}
+
+/// The installation is not to go while there are machines.
+pub(super) fn blocks(request: &Request) -> bool {
+    request.old["spec"]["uninstallStrategy"] == UninstallStrategy::BlockUninstallIfWorkloadsExist.as_str()
+}
+
+fn word_of(at: &str, word: &str, known: &str) -> Fault {
+    Fault::new(at, Reason::NotSupported, format!("{at} is set with an unrecognized option: {word}"))
+        .hint(known)
+}
+
+fn configuration(said: &Configuration, faults: &mut Vec<Fault>) {
+    const AT: &str = "spec.configuration";
+    if let Some(EvictionStrategy::Other(word)) = &said.eviction_strategy {
+        faults.push(word_of(
+            &format!("{AT}.evictionStrategy"),
+            word,
+            "None, LiveMigrate, LiveMigrateIfPossible or External",
+        ));
+    }
+    let binding = said.network.as_ref().and_then(|network| network.default_network_interface.as_deref());
+    if let Some(word) = binding.filter(|word| !word.is_empty() && !BINDINGS.contains(word)) {
+        faults.push(word_of(&format!("{AT}.network.defaultNetworkInterface"), word, "bridge or masquerade"));
+    }
+    if let Some(policy) = said.image_pull_policy.as_deref()
+        && !["", "Always", "IfNotPresent", "Never"].contains(&policy)
+    {
+        faults.push(word_of(&format!("{AT}.imagePullPolicy"), policy, "Always, IfNotPresent or Never"));
+    }
+    if let Some(ratio) = said.additional_guest_memory_overhead_ratio.as_deref()
+        && !ratio.parse().is_ok_and(|ratio: f64| (0.0..=100.0).contains(&ratio))
+    {
+        let at = format!("{AT}.additionalGuestMemoryOverheadRatio");
+        faults.push(Fault::new(
+            at,
+            Reason::Invalid,
+            format!("must be a number from 0 to 100, not {ratio:?}"),
+        ));
+    }
+    let developer = said.developer_configuration.as_ref();
+    let numbers = [
+        ("memoryOvercommit", developer.and_then(|developer| developer.memory_overcommit)),
+        ("cpuAllocationRatio", developer.and_then(|developer| developer.cpu_allocation_ratio)),
+    ];
+    for (name, number) in numbers {
+        if let Some(number) = number.filter(|&number| number < 0) {
+            let at = format!("{AT}.developerConfiguration.{name}");
+            faults.push(Fault::new(at, Reason::Invalid, format!("must be greater than 0, not {number}")));
+        }
+    }
+}
+
+/// A certificate is renewed before it ends, and none outlives the authority that signed it.
+fn certificates(object: &KubeVirt, faults: &mut Vec<Fault>) {
+    const AT: &str = "spec.certificateRotateStrategy.selfSigned";
+    let strategy = object.spec.certificate_rotate_strategy.as_ref();
+    let Some(said) = strategy.and_then(|strategy| strategy.self_signed.as_ref()) else { return };
+    let mut lengths: BTreeMap<&str, Duration> = BTreeMap::new();
+    for (name, config) in [("ca", &said.ca), ("server", &said.server)] {
+        let Some(CertConfig { duration, renew_before, other: _ }) = config else { continue };
+        let span = |span: &Option<api::duration::Duration>| {
+            span.as_ref().map(|span| span.to_std().unwrap_or_default())
+        };
+        let (duration, before) = (span(duration), span(renew_before));
+        if let Some(length) = duration {
+            lengths.insert(name, length);
+            if length < LEAST {
+                let message = format!("must be at least {} minutes", LEAST.as_secs() / 60);
+                faults.push(Fault::new(format!("{AT}.{name}.duration"), Reason::Invalid, message));
+            }
+        }
+        if let (Some(length), Some(before)) = (duration, before)
+            && before >= length
+        {
+            let message = format!("must be shorter than {AT}.{name}.duration");
+            faults.push(Fault::new(format!("{AT}.{name}.renewBefore"), Reason::Invalid, message));
+        }
+    }
+    if let (Some(ca), Some(server)) = (lengths.get("ca"), lengths.get("server"))
+        && server > ca
+    {
+        let message = format!("must be no longer than {AT}.ca.duration");
+        faults.push(Fault::new(format!("{AT}.server.duration"), Reason::Invalid, message));
+    }
+}
+
+/// The shortest life of a certificate: one that ends while it is being spread serves nobody.
+const LEAST: Duration = Duration::from_secs(10 * 60);

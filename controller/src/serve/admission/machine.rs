@@ -1,0 +1,113 @@
+//! Machines: completed when they are written; judged as the instance they would have.
+
+use super::{Answer, Around, Operation, Request, patch, template, unknown, volumes};
+use api::defaults::{self, Given};
+use api::fault::{Fault, Reason};
+use api::uuid;
+use api::vm::{RunStrategy, Spec, UpdateVolumesStrategy, VirtualMachine};
+use api::wire::{self, Wire};
+
+/// What is filled in.
+pub(super) fn complete(request: &Request, around: &Around) -> Answer {
+    let read = |object| wire::read::<VirtualMachine>(object).ok();
+    if request.is_leaving() {
+        return Answer::yes();
+    }
+    let Some(mut vm) = read(request.object.clone()) else { return Answer::yes() };
+    let mut given = around.given();
+    given.serial = Some(around.random.1.clone());
+    if request.operation == Operation::Update {
+        keep(&mut given, read(request.old.clone()), &vm);
+    }
+    let before = vm.write();
+    defaults::machine(&mut vm, &given);
+    Answer { patch: patch::of(&request.object, &before, &vm.write()), ..Answer::yes() }
+}
+
+/// A machine that is written anew without its uuid is still the computer that its guest knows.
+fn keep(given: &mut Given, old: Option<VirtualMachine>, new: &VirtualMachine) {
+    let firmware = old
+        .and_then(|old| old.spec.template)
+        .and_then(|template| template.spec.domain.firmware)
+        .unwrap_or_default();
+    let name = new.metadata.name.as_deref().unwrap_or_default();
+    given.uuid = firmware.uuid.filter(|uuid| !uuid.is_empty()).unwrap_or_else(|| uuid::of_machine(name));
+    given.serial = firmware.serial.filter(|serial| !serial.is_empty());
+}
+
+/// Whether a machine may be made or changed.
+pub(super) fn judge(request: &Request, around: &Around) -> Answer {
+    // What is no longer right may still be labelled, and let go.
+    if request.is_leaving()
+        || request.operation == Operation::Update && request.old["spec"] == request.object["spec"]
+    {
+        return Answer::yes();
+    }
+    let mut faults = Vec::new();
+    let vm = wire::read_in_part::<VirtualMachine>(request.object.clone(), &mut faults);
+    let Some(vm) = vm.filter(|_| faults.is_empty()) else { return Answer::no(faults) };
+    let mut warnings = unknown::warnings(&vm);
+    if vm.spec.running.is_some() {
+        warnings.insert(0, "spec.running is deprecated, please use spec.runStrategy instead.".to_owned());
+    }
+    Answer { faults: of_machine(&vm, around), warnings, ..Answer::yes() }
+}
+
+fn of_machine(vm: &VirtualMachine, around: &Around) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let Spec {
+        running,
+        run_strategy,
+        instancetype,
+        preference,
+        template,
+        data_volume_templates,
+        update_volumes_strategy,
+        other: _,
+    } = &vm.spec;
+    let Some(template) = template else {
+        return vec![Fault::new("spec.template", Reason::Required, "missing virtual machine template.")];
+    };
+    strategy(*running, run_strategy.as_ref(), &mut faults);
+    for (there, field) in [(instancetype.is_some(), "instancetype"), (preference.is_some(), "preference")] {
+        if there {
+            faults.push(Fault::not_yet(format!("spec.{field}")));
+        }
+    }
+    if update_volumes_strategy.as_ref().is_some_and(|way| *way != UpdateVolumesStrategy::Replacement) {
+        faults.push(Fault::not_yet("spec.updateVolumesStrategy").hint("Replacement is"));
+    }
+    let namespace = vm.metadata.namespace.as_deref();
+    faults.extend(volumes::templates(data_volume_templates, &template.spec.volumes, namespace));
+    // A size that an instance type would give is not missed on top of that.
+    if instancetype.is_none() {
+        let name = vm.metadata.name.as_deref().filter(|name| !name.is_empty());
+        let generated = vm.metadata.generate_name.as_ref().map(|start| format!("{start}xxxxx"));
+        let name = name.map(str::to_owned).or(generated).unwrap_or_default();
+        faults.extend(template::faults(template, &name, namespace, around));
+    }
+    faults
+}
+
+fn strategy(running: Option<bool>, strategy: Option<&RunStrategy>, faults: &mut Vec<Fault>) {
+    let fault = match (running, strategy) {
+        (Some(_), Some(_)) => Fault::new(
+            "spec.running",
+            Reason::Invalid,
+            "Running and RunStrategy are mutually exclusive. Note that Running is deprecated, please use RunStrategy \
+             instead",
+        ),
+        (None, None) => Fault::new("spec.running", Reason::Required, "RunStrategy must be specified"),
+        (_, Some(RunStrategy::WaitAsReceiver)) => Fault::new(
+            "spec.runStrategy",
+            Reason::NotSupported,
+            "Invalid RunStrategy (WaitAsReceiver), DecentralizedLiveMigration feature gate is not enabled in kubevirt \
+             resource",
+        ),
+        (_, Some(RunStrategy::Other(word))) => {
+            Fault::new("spec.runStrategy", Reason::Invalid, format!("Invalid RunStrategy ({word})"))
+        }
+        _ => return,
+    };
+    faults.push(fault);
+}

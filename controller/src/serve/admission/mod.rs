@@ -1,0 +1,33 @@
+//! Admission: what may be written, and what is filled in first. Pure.
+//!
+//! ```text
+//!  AdmissionReview ─ review ─► Request ─ hooks: which judge ─► Answer ─ review ─► AdmissionReview
+//!                                            │
+//!        mutating   defaults of api, the status that is not theirs        ─► patch
+//!        validating Machine::check of api, what must not change, whose it is ─► at most 10 causes, warnings
+//! ```
+//!
+//! [`hooks`] is the one table: the server answers by it, and the webhook configurations are made from it. A judge gets the
+//! request and what surrounds it ([`Around`]) and returns an [`Answer`]; `dryRun` changes nothing, since nothing is ever
+//! written. What is being deleted is never refused: whoever holds it must be able to let go.
+
+mod accounts;
+mod answer;
+mod around;
+pub mod hooks;
+mod instance;
+mod kubevirt;
+mod machine;
+mod patch;
+mod replicaset;
+pub mod review;
+mod template;
+#[cfg(test)]
+mod tests;
+mod unknown;
+mod volumes;
+
+pub use accounts::Accounts;
+pub use answer::Answer;
+pub use around::Around;
+pub use review::{Operation, Request};

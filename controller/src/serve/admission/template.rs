@@ -1,0 +1,53 @@
+//! What an instance that is made from a template would be: completed, then judged, with the template's paths.
+
+use super::Around;
+use super::instance::reserved;
+use api::defaults;
+use api::fault::{Fault, Reason};
+use api::machine::Machine;
+use api::vm::{Template, VirtualMachine};
+
+/// Where a template stands.
+const AT: &str = "spec.template";
+/// What stands of the instance's metadata elsewhere than in the object that was written.
+const METADATA: [&str; 2] = ["metadata.annotations", "metadata.labels"];
+
+/// Everything that is wrong with a template whose instances would have this name.
+pub(super) fn faults(
+    template: &Template,
+    name: &str,
+    namespace: Option<&str>,
+    around: &Around,
+) -> Vec<Fault> {
+    let mut vm = VirtualMachine::default();
+    vm.metadata.name = Some(name.to_owned());
+    vm.metadata.namespace = namespace.map(str::to_owned);
+    vm.spec.template = Some(template.clone());
+    let Some(mut vmi) = defaults::instance(&vm) else { return Vec::new() };
+    defaults::apply(&mut vmi, &around.given());
+    let mut faults: Vec<Fault> = Vec::new();
+    if let Some(metadata) = &template.metadata
+        && let Some(keys) = reserved(&metadata.labels)
+    {
+        let message = format!(
+            "creation of the following reserved kubevirt.io/ labels on a VMI object is prohibited: {keys}"
+        );
+        faults.push(Fault::new("metadata.labels", Reason::NotSupported, message));
+    }
+    if let Err(found) = Machine::check(&vmi, &around.permitted_at(&format!("{AT}.spec"))) {
+        faults.extend(found);
+    }
+    faults.into_iter().map(inside).collect()
+}
+
+/// Labels and annotations of an instance are written in its template.
+fn inside(fault: Fault) -> Fault {
+    match METADATA.iter().find(|start| fault.field.starts_with(**start)) {
+        Some(start) => Fault {
+            message: fault.message.replace(start, &format!("{AT}.{start}")),
+            field: format!("{AT}.{}", fault.field),
+            ..fault
+        },
+        None => fault,
+    }
+}

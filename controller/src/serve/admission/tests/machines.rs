@@ -1,0 +1,248 @@
+//! Machines: what is filled in, and what is wrong with them.
+
+use super::base::*;
+use serde_json::{Value, json};
+
+const MUTATE: &str = "/virtualmachines-mutate";
+const VALIDATE: &str = "/virtualmachines-validate";
+
+/// What is changed in a machine, and what is said of it then.
+const WRONG: &[(&str, &str, &str, &str)] = &[
+    ("/spec/template", "null", "spec.template", "missing virtual machine template."),
+    ("/spec/runStrategy", "null", "spec.running", "RunStrategy must be specified"),
+    (
+        "/spec/running",
+        "true",
+        "spec.running",
+        "Running and RunStrategy are mutually exclusive. Note that Running is deprecated, please use RunStrategy instead",
+    ),
+    ("/spec/runStrategy", r#""Often""#, "spec.runStrategy", "Invalid RunStrategy (Often)"),
+    (
+        "/spec/runStrategy",
+        r#""WaitAsReceiver""#,
+        "spec.runStrategy",
+        "Invalid RunStrategy (WaitAsReceiver), DecentralizedLiveMigration feature gate is not enabled in kubevirt resource",
+    ),
+    ("/spec/preference", r#"{"name": "a"}"#, "spec.preference", "spec.preference is not supported yet"),
+    ("/spec/instancetype", r#"{"name": "a"}"#, "spec.instancetype", "spec.instancetype is not supported yet"),
+    (
+        "/spec/updateVolumesStrategy",
+        r#""Migration""#,
+        "spec.updateVolumesStrategy",
+        "spec.updateVolumesStrategy is not supported yet (Replacement is)",
+    ),
+    (
+        "/spec/template/spec/domain/memory",
+        "null",
+        "spec.template.spec.domain.memory",
+        "no memory requested, at least one of 'spec.template.spec.domain.memory.guest', \
+         'spec.template.spec.domain.memory.hugepages.size' or 'spec.template.spec.domain.resources.requests.memory' must be set",
+    ),
+    (
+        "/spec/template/spec/domain/devices/disks/0/disk/bus",
+        r#""ide""#,
+        "spec.template.spec.domain.devices.disks[0].disk.bus",
+        "IDE bus is not supported",
+    ),
+    (
+        "/spec/template/spec/domain/devices/disks/1",
+        r#"{"name": "lost"}"#,
+        "spec.template.spec.domain.devices.disks[1].name",
+        "spec.template.spec.domain.devices.disks[1].Name 'lost' not found.",
+    ),
+    (
+        "/spec/template/spec/domain/machine",
+        r#"{"type": "pc"}"#,
+        "spec.template.spec.domain.machine.type",
+        "spec.template.spec.domain.machine.type is not supported: pc (allowed values: [q35* pc-q35*])",
+    ),
+    (
+        "/spec/template/spec/volumes/0/containerDisk/path",
+        r#""/""#,
+        "spec.template.spec.volumes[0].containerDisk.path",
+        "spec.template.spec.volumes[0].containerDisk.path must not point to root",
+    ),
+    (
+        "/spec/template/spec/volumes/1",
+        r#"{"name": "host", "hostDisk": {"path": "/a", "type": "Disk"}}"#,
+        "spec.template.spec.volumes[1].hostDisk",
+        "HostDisk feature gate is not enabled",
+    ),
+    (
+        "/spec/template/spec/domain/launchSecurity",
+        r#"{"sev": {}}"#,
+        "spec.template.spec.domain.launchSecurity",
+        "spec.template.spec.domain.launchSecurity is not supported yet",
+    ),
+    (
+        "/spec/template/spec/domain/devices/disks",
+        r#""two""#,
+        "spec.template.spec.domain.devices.disks",
+        r#"spec.template.spec.domain.devices.disks must be a list, not the text "two""#,
+    ),
+    (
+        "/spec/template/metadata/labels/kubevirt.io~1nodeName",
+        r#""node1""#,
+        "spec.template.metadata.labels",
+        "creation of the following reserved kubevirt.io/ labels on a VMI object is prohibited: kubevirt.io/nodeName",
+    ),
+    (
+        "/spec/template/metadata/annotations/hooks.kubevirt.io~1hookSidecars",
+        r#""[]""#,
+        "spec.template.metadata.annotations.hooks.kubevirt.io/hookSidecars",
+        "sidecar feature gate is not enabled in kubevirt-config, invalid entry \
+         spec.template.metadata.annotations.hooks.kubevirt.io/hookSidecars",
+    ),
+    (
+        "/spec/dataVolumeTemplates",
+        r#"[{"metadata": {"name": "d"}, "spec": {"source": {"blank": {}}, "storage": {}}}]"#,
+        "spec.dataVolumeTemplate[0]",
+        "DataVolumeTemplate entry spec.dataVolumeTemplate[0] must be referenced in the VMI template's 'volumes' list",
+    ),
+    (
+        "/spec/dataVolumeTemplates",
+        r#"[{"metadata": {}, "spec": {"source": {"blank": {}}, "storage": {}}}]"#,
+        "spec.dataVolumeTemplate[0].name",
+        "'name' field must not be empty for DataVolumeTemplate entry spec.dataVolumeTemplate[0].",
+    ),
+];
+
+#[test]
+fn everything_that_is_wrong_has_its_field_and_its_sentence() {
+    for (pointer, value, field, message) in WRONG {
+        let mut object = machine();
+        set(&mut object, pointer, serde_json::from_str(value).unwrap());
+        let answer = ask(VALIDATE, &create(object), &around());
+        assert_eq!(told(&answer), [((*field).to_owned(), (*message).to_owned())], "{pointer} {value}");
+    }
+    assert_eq!(told(&ask(VALIDATE, &create(machine()), &around())), []);
+}
+
+#[test]
+fn volumes_that_are_made_with_it_have_a_place_and_one_source() {
+    for (spec, field, message) in [
+        (json!({"source": {"blank": {}}}), "PVC.Storage", "Missing Data volume PVC or Storage"),
+        (
+            json!({"source": {"blank": {}}, "pvc": {}, "storage": {}}),
+            "PVC.Storage",
+            "Duplicate storage definition, both target storage and target pvc defined",
+        ),
+        (
+            json!({"storage": {}}),
+            "source.sourceRef",
+            "Data volume should have either Source, SourceRef, or be externally populated",
+        ),
+        (json!({"storage": {}, "source": {}}), "source", "Missing dataVolume valid source"),
+        (
+            json!({"storage": {}, "source": {"blank": {}, "upload": {}}}),
+            "source",
+            "Multiple dataVolume sources",
+        ),
+        (
+            json!({"storage": {"dataSourceRef": {"kind": "a", "name": "b"}}, "source": {"blank": {}}}),
+            "source",
+            "External population is incompatible with Source and SourceRef",
+        ),
+    ] {
+        let mut object = machine();
+        set(&mut object, "/spec/template/spec/volumes/1", json!({"name": "d", "dataVolume": {"name": "d"}}));
+        set(&mut object, "/spec/dataVolumeTemplates", json!([{"metadata": {"name": "d"}, "spec": spec}]));
+        let answer = ask(VALIDATE, &create(object), &around());
+        let field = format!("spec.dataVolumeTemplate[0].{field}");
+        assert_eq!(told(&answer), [(field, message.to_owned())], "{spec}");
+    }
+}
+
+#[test]
+fn the_settings_decide_what_is_permitted() {
+    let mut object = machine();
+    let host = json!({"name": "host", "hostDisk": {"path": "/a", "type": "Disk"}});
+    set(&mut object, "/spec/template/spec/volumes/1", host);
+    set(&mut object, "/spec/template/spec/domain/machine", json!({"type": "pc-i440fx-7.2"}));
+    let request = create(object);
+    assert_eq!(told(&ask(VALIDATE, &request, &around())).len(), 2);
+    let open = with(&json!({
+        "emulatedMachines": ["pc-*"], "developerConfiguration": {"featureGates": ["HostDisk"]},
+    }));
+    assert_eq!(told(&ask(VALIDATE, &request, &open)), []);
+}
+
+#[test]
+fn a_field_that_is_not_known_is_kept_and_told() {
+    let mut object = machine();
+    set(&mut object, "/spec/template/spec/domain/memroy", json!({"guest": null}));
+    set(&mut object, "/spec/colour", json!("red"));
+    let answer = ask(VALIDATE, &create(object.clone()), &around());
+    assert_eq!(answer.faults, []);
+    assert_eq!(
+        answer.warnings,
+        [
+            "unknown field \"spec.template.spec.domain.memroy\": it is kept, and has no effect; did you mean \"memory\"?",
+            "unknown field \"spec.colour\": it is kept, and has no effect",
+        ]
+    );
+    let after = changed(MUTATE, &create(object.clone()), &around());
+    assert_eq!(after["spec"]["template"]["spec"]["domain"]["memroy"], json!({"guest": null}));
+    assert_eq!(after["spec"]["colour"], "red");
+}
+
+#[test]
+fn an_old_word_is_taken_and_told() {
+    let mut object = machine();
+    set(&mut object, "/spec/runStrategy", Value::Null);
+    set(&mut object, "/spec/running", json!(true));
+    let answer = ask(VALIDATE, &create(object), &around());
+    assert_eq!(answer.faults, []);
+    assert_eq!(answer.warnings, ["spec.running is deprecated, please use spec.runStrategy instead."]);
+}
+
+#[test]
+fn a_machine_is_given_what_it_keeps() {
+    let after = changed(MUTATE, &create(machine()), &with(&json!({"machineType": "pc-q35-7.2"})));
+    let template = &after["spec"]["template"];
+    assert_eq!(template["spec"]["architecture"], "amd64");
+    assert_eq!(template["spec"]["domain"]["machine"]["type"], "pc-q35-7.2");
+    let firmware = json!({"uuid": "11111111-1111-4111-8111-111111111111", "serial": "serial"});
+    assert_eq!(template["spec"]["domain"]["firmware"], firmware);
+    assert_eq!(template["metadata"]["annotations"]["kubevirt.io/pci-topology-version"], "v3");
+    // A second time there is nothing to do, whatever chance says then.
+    let mut other = around();
+    other.random = ("2".into(), "2".into());
+    assert_eq!(ask(MUTATE, &update(after.clone(), after.clone()), &other).patch, Vec::<Value>::new());
+    // One that is written anew without its uuid is the same computer.
+    assert_eq!(
+        changed(MUTATE, &update(after.clone(), machine()), &other)["spec"]["template"]["spec"]["domain"]["firmware"],
+        firmware
+    );
+    // One from before there was a webhook has the uuid of its name.
+    let old = changed(MUTATE, &update(machine(), machine()), &other);
+    let uuid = api::uuid::of_machine("web");
+    assert_eq!(old["spec"]["template"]["spec"]["domain"]["firmware"], json!({"uuid": uuid}));
+}
+
+#[test]
+fn what_is_no_longer_right_may_be_labelled_and_let_go() {
+    let mut bad = machine();
+    set(&mut bad, "/spec/runStrategy", json!("Often"));
+    let mut labelled = bad.clone();
+    set(&mut labelled, "/metadata/labels/a", json!("b"));
+    assert_eq!(told(&ask(VALIDATE, &update(bad.clone(), labelled), &around())), []);
+    let mut changed = bad.clone();
+    set(&mut changed, "/spec/template/metadata/labels/a", json!("b"));
+    assert_eq!(told(&ask(VALIDATE, &update(bad.clone(), changed.clone()), &around())).len(), 1);
+    set(&mut changed, "/metadata/deletionTimestamp", json!("2026-11-22T00:00:00Z"));
+    assert_eq!(told(&ask(VALIDATE, &update(bad, changed.clone()), &around())), []);
+    assert_eq!(ask(MUTATE, &update(machine(), changed), &around()).patch, Vec::<Value>::new());
+}
+
+#[test]
+fn all_is_said_at_once() {
+    let mut object = machine();
+    for (pointer, value, ..) in WRONG.iter().filter(|(_, _, field, _)| {
+        field.contains("runStrategy") || field.contains("domain.m") || field.contains("bus")
+    }) {
+        set(&mut object, pointer, serde_json::from_str(value).unwrap());
+    }
+    let told = told(&ask(VALIDATE, &create(object), &around()));
+    assert_eq!(told.len(), 4, "{told:?}");
+}

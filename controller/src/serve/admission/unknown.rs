@@ -1,0 +1,13 @@
+//! Fields that we do not know: kept, and told.
+
+use api::wire::{self, Unknown, Wire};
+
+/// One warning for each field of `object` that is not known, in the words of the API server.
+pub(super) fn warnings<T: Wire>(object: &T) -> Vec<String> {
+    wire::unknown(object).iter().map(warning).collect()
+}
+
+fn warning(unknown: &Unknown) -> String {
+    let near = unknown.near.map_or_else(String::new, |near| format!("; did you mean {near:?}?"));
+    format!("unknown field {:?}: it is kept, and has no effect{near}", unknown.path.as_str())
+}

@@ -1,0 +1,69 @@
+//! The command line of `virt-api`, and what it puts together.
+
+use super::live::Live;
+use super::routes::Routes;
+use super::{http, tls};
+use crate::args::client;
+use crate::error::{Error, Result};
+use crate::health::Health;
+use clap::Parser;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+/// How often is looked whether it has become ready.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What may be written of machines, and what is filled in first.
+#[derive(Debug, Parser)]
+#[command(name = "virt-api", version)]
+pub struct Api {
+    /// The namespace it runs in
+    #[arg(long, env = "POD_NAMESPACE", default_value = "kubevirt")]
+    namespace: String,
+    /// Where the API server asks, by HTTPS
+    #[arg(long, default_value = "0.0.0.0:8443")]
+    listen: SocketAddr,
+    /// Where /healthz and /readyz answer, by plain HTTP
+    #[arg(long, default_value = "0.0.0.0:8080")]
+    health: SocketAddr,
+}
+
+impl Api {
+    /// Runs until it is asked to end.
+    pub async fn run(self) -> Result<()> {
+        let client = client().await?;
+        let health = Health::default();
+        health.clone().serve(self.health).await?;
+        let ends = |kind| signal(kind).map_err(|e| Error::setup("cannot wait for signals", e));
+        let (mut term, mut interrupt) = (ends(SignalKind::terminate())?, ends(SignalKind::interrupt())?);
+        let listener = http::listen(self.listen).await?;
+        let live = Arc::new(Live::new(&self.namespace));
+        tokio::spawn(Arc::clone(&live).keep(client.clone()));
+        tokio::spawn(tell(Arc::clone(&live), health.clone()));
+        let (end, ended) = watch::channel(false);
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            health.is_not_ready();
+            let _ = end.send(true);
+        });
+        let config = tls::config(Arc::clone(&live.shown))?;
+        tracing::info!("answering on {}", self.listen);
+        http::serve(listener, config, Arc::new(Routes::new(live, client)), ended).await;
+        Ok(())
+    }
+}
+
+/// Says when it is ready.
+async fn tell(live: Arc<Live>, health: Health) {
+    while !live.is_ready() {
+        tokio::time::sleep(LOOK).await;
+    }
+    tracing::info!("ready");
+    health.is_ready();
+}

@@ -1,0 +1,103 @@
+//! The certificate that is shown to clients, and how another takes its place while the server runs.
+//!
+//! A handshake takes the certificate that is there when it begins; connections that are open stay as they are. A secret
+//! that holds no certificate with its key is told and left: the one before it is shown on.
+
+use crate::error::{Error, Kind, Result};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use serde_json::Value;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// The certificate that is shown now; none at first.
+#[derive(Debug, Default)]
+pub struct Shown(RwLock<Option<Arc<CertifiedKey>>>);
+
+impl Shown {
+    /// Shows what a secret of the type `kubernetes.io/tls` holds.
+    pub fn take(&self, secret: &Value) -> Result<()> {
+        let file = |name: &str| {
+            let text = secret["data"][name].as_str().unwrap_or_default();
+            STANDARD.decode(text).map_err(|e| Error::setup(format!("{name} of the secret is no base64"), e))
+        };
+        let certified = certified(&file("tls.crt")?, &file("tls.key")?)?;
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(certified));
+        Ok(())
+    }
+
+    /// There is one.
+    pub fn is_there(&self) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+}
+
+impl ResolvesServerCert for Shown {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A certificate with its chain and its key.
+fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey> {
+    let bad = |what: &str, e: rustls::pki_types::pem::Error| {
+        Error::setup(format!("the secret's {what} cannot be read"), e)
+    };
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(chain)
+        .collect::<std::result::Result<_, _>>()
+        .map_err(|e| bad("certificate", e))?;
+    if chain.is_empty() {
+        return Err(Error::new(Kind::Setup, "the secret holds no certificate"));
+    }
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|e| bad("key", e))?;
+    let provider = rustls::crypto::ring::default_provider();
+    CertifiedKey::from_der(chain, key, &provider)
+        .map_err(|e| Error::setup("the secret's certificate and key do not fit", e))
+}
+
+/// How TLS is spoken: 1.2 and 1.3, HTTP/2 where the client can.
+pub fn config(shown: Arc<Shown>) -> Result<Arc<ServerConfig>> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|e| Error::setup("TLS cannot be set up", e))?
+        .with_no_client_auth()
+        .with_cert_resolver(shown);
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn secret(key_of_another: bool) -> Value {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let certificate = rcgen::CertificateParams::new(vec!["a".into()]).unwrap().self_signed(&key).unwrap();
+        let key = if key_of_another { rcgen::KeyPair::generate().unwrap() } else { key };
+        json!({"data": {
+            "tls.crt": STANDARD.encode(certificate.pem()), "tls.key": STANDARD.encode(key.serialize_pem()),
+        }})
+    }
+
+    #[test]
+    fn what_is_no_certificate_with_its_key_is_not_shown() {
+        let shown = Shown::default();
+        for wrong in [
+            json!({}),
+            json!({"data": {"tls.crt": "?", "tls.key": ""}}),
+            json!({"data": {"tls.crt": "", "tls.key": ""}}),
+            secret(true),
+        ] {
+            assert!(shown.take(&wrong).is_err(), "{wrong}");
+        }
+        assert!(!shown.is_there());
+        shown.take(&secret(false)).unwrap();
+        assert!(shown.is_there() && shown.take(&secret(true)).is_err() && shown.is_there());
+    }
+}
