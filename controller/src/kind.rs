@@ -17,6 +17,8 @@ pub enum Kind {
     Node,
     Event,
     Lease,
+    Deployment,
+    DaemonSet,
     Secret,
     ConfigMap,
     /// Webhooks that may change what is written.
@@ -54,6 +56,8 @@ impl Kind {
             Kind::Node => ("v1", "Node", "nodes"),
             Kind::Event => ("v1", "Event", "events"),
             Kind::Lease => ("coordination.k8s.io/v1", "Lease", "leases"),
+            Kind::Deployment => ("apps/v1", "Deployment", "deployments"),
+            Kind::DaemonSet => ("apps/v1", "DaemonSet", "daemonsets"),
             Kind::Secret => ("v1", "Secret", "secrets"),
             Kind::ConfigMap => ("v1", "ConfigMap", "configmaps"),
             Kind::Mutating => (WEBHOOKS, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
@@ -80,7 +84,7 @@ impl Kind {
 
     /// Only those in the namespace of the installation are any concern of ours.
     pub const fn is_of_installation(self) -> bool {
-        matches!(self, Kind::Lease | Kind::Secret | Kind::ConfigMap)
+        matches!(self, Kind::Lease | Kind::Secret | Kind::ConfigMap | Kind::Deployment | Kind::DaemonSet)
     }
 
     /// As it is written in an object.

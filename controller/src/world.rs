@@ -10,12 +10,14 @@
 //! of them alone: a cluster has many of those that are none of our business.
 
 mod claim;
+mod component;
 mod node;
 mod pod;
 mod secret;
 mod shelf;
 
 pub use claim::Claim;
+pub use component::Component;
 pub use node::Node;
 pub use pod::{Condition, Container, Pod, PodPhase};
 pub use secret::Secret;
@@ -43,6 +45,9 @@ pub struct World {
     pub pods: Shelf<Pod>,
     pub claims: Shelf<Claim>,
     pub nodes: Shelf<Node>,
+    /// In the namespace of the installation.
+    pub deployments: Shelf<Component>,
+    pub daemons: Shelf<Component>,
     /// Ours, with certificates.
     pub secrets: Shelf<Secret>,
     /// Ours, with authorities.
@@ -120,6 +125,8 @@ impl World {
             Kind::Claim => self.claims.put(object),
             Kind::Node => self.nodes.put(object),
             Kind::Event => self.warn(&object),
+            Kind::Deployment => self.deployments.put(object),
+            Kind::DaemonSet => self.daemons.put(object),
             Kind::Secret => self.secrets.put(object),
             Kind::ConfigMap => self.bundles.put(object),
             Kind::Mutating => self.mutating.put(object),
@@ -180,6 +187,8 @@ impl World {
                 self.heard.remove(name);
                 self.nodes.remove(namespace, name)
             }
+            Kind::Deployment => self.deployments.remove(namespace, name),
+            Kind::DaemonSet => self.daemons.remove(namespace, name),
             Kind::Secret => self.secrets.remove(namespace, name),
             Kind::ConfigMap => self.bundles.remove(namespace, name),
             Kind::Mutating => self.mutating.remove(namespace, name),
@@ -199,6 +208,8 @@ impl World {
             Kind::Pod => self.pods.names(),
             Kind::Claim => self.claims.names(),
             Kind::Node => self.nodes.names(),
+            Kind::Deployment => self.deployments.names(),
+            Kind::DaemonSet => self.daemons.names(),
             Kind::Secret => self.secrets.names(),
             Kind::ConfigMap => self.bundles.names(),
             Kind::Mutating => self.mutating.names(),

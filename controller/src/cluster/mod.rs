@@ -36,7 +36,9 @@ use api::meta::ObjectMeta;
 use jiff::Timestamp;
 
 /// The kinds that are watched.
-pub const WATCHED: [Kind; 13] = [
+pub const WATCHED: [Kind; 15] = [
+    Kind::Deployment,
+    Kind::DaemonSet,
     Kind::Secret,
     Kind::ConfigMap,
     Kind::Mutating,
@@ -63,7 +65,7 @@ pub fn which(kind: Kind, home: &str) -> Which {
     };
     match kind {
         Kind::Event => which.fields = Some("involvedObject.kind=Pod,type=Warning".to_owned()),
-        Kind::Secret | Kind::ConfigMap => home.clone_into(&mut which.namespace),
+        kind if kind.is_of_installation() => home.clone_into(&mut which.namespace),
         _ => {}
     }
     which
@@ -160,17 +162,21 @@ pub fn touched(world: &World, key: &Key) -> Vec<Key> {
             }
             _ => Vec::new(),
         },
-        Kind::Secret | Kind::ConfigMap | Kind::Mutating | Kind::Validating => {
-            vec![certificates::key(world)]
+        Kind::Secret => vec![certificates::key(world)],
+        // The installation may wait for them to be gone.
+        Kind::ConfigMap | Kind::Mutating | Kind::Validating => {
+            kubevirt::keys(world).into_iter().chain([certificates::key(world)]).collect()
         }
+        Kind::Deployment | Kind::DaemonSet => kubevirt::keys(world),
         Kind::Lease | Kind::Revision => Vec::new(),
     }
 }
 
-/// While the installation goes, the last machine that goes decides when the webhooks go.
-fn ending(world: &World) -> Option<Key> {
+/// While the installation goes, the last machine that goes decides when the webhooks go, and then all.
+fn ending(world: &World) -> Vec<Key> {
     let stays = world.settings.all().any(|object| object.meta().deletion_timestamp.is_none());
-    (!stays).then(|| certificates::key(world))
+    let webhooks = (!stays).then(|| certificates::key(world));
+    webhooks.into_iter().chain(kubevirt::leaving(world)).collect()
 }
 
 /// Kind and name of who looks after an object.

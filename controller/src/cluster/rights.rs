@@ -6,13 +6,13 @@ use crate::plan::Step;
 
 /// What may be done to a kind, or to the part of it that is named.
 pub const RIGHTS: &[(Kind, Option<&str>, &[&str])] = &[
-    (Kind::Machine, None, &["list", "patch", "watch"]),
+    (Kind::Machine, None, &["delete", "list", "patch", "watch"]),
     (Kind::Machine, Some("status"), &["patch"]),
     // Its status has no path of its own.
     (Kind::Instance, None, &["create", "delete", "get", "list", "patch", "watch"]),
-    (Kind::ReplicaSet, None, &["list", "watch"]),
+    (Kind::ReplicaSet, None, &["delete", "list", "watch"]),
     (Kind::ReplicaSet, Some("status"), &["patch"]),
-    (Kind::KubeVirt, None, &["create", "get", "list", "watch"]),
+    (Kind::KubeVirt, None, &["create", "get", "list", "patch", "watch"]),
     (Kind::KubeVirt, Some("status"), &["patch"]),
     (Kind::DataVolume, None, &["create", "get", "list", "watch"]),
     (Kind::Revision, None, &["create", "delete", "get"]),
@@ -25,7 +25,9 @@ pub const RIGHTS: &[(Kind, Option<&str>, &[&str])] = &[
     (Kind::Validating, None, &["create", "delete", "get", "list", "patch", "watch"]),
     (Kind::Lease, None, &["create", "get", "patch"]),
     (Kind::Secret, None, &["create", "get", "list", "patch", "watch"]),
-    (Kind::ConfigMap, None, &["create", "get", "list", "patch", "watch"]),
+    (Kind::ConfigMap, None, &["create", "delete", "get", "list", "patch", "watch"]),
+    (Kind::Deployment, None, &["list", "watch"]),
+    (Kind::DaemonSet, None, &["list", "watch"]),
 ];
 
 /// A step may be done. (One that makes what is there already reads it.)
