@@ -15,7 +15,10 @@ struct Container {
 impl Container {
     fn new(more: &str) -> Container {
         let place = tempfile::tempdir().unwrap();
-        fs::copy("/bin/busybox", place.path().join("busybox")).unwrap();
+        // By a program of its own: a file that is written here is busy in each child that is forked meanwhile, and a busy
+        // one cannot be executed.
+        let copied = Command::new("cp").arg("/bin/busybox").arg(place.path()).status().unwrap();
+        assert!(copied.success());
         fs::create_dir(place.path().join("disks")).unwrap();
         let root = format!("--root={}", place.path().display());
         let script = format!("{more} echo ready; exec /busybox sleep 600");
