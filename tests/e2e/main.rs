@@ -7,6 +7,7 @@
 mod admission;
 mod boots;
 mod crash;
+mod documents;
 mod images;
 mod network;
 mod reasons;

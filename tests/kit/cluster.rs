@@ -40,6 +40,11 @@ impl Cluster {
         }
     }
 
+    /// Where one of the cluster's own tools is.
+    pub fn path(&self, tool: &str) -> PathBuf {
+        self.tools.join(tool)
+    }
+
     /// One of the cluster's own tools.
     pub fn tool(&self, name: &str, args: &[&str]) -> Ran {
         let mut command = Command::new(self.tools.join(name));
