@@ -1,7 +1,7 @@
 //! Replica sets: so many instances of one template.
 //!
 //! **Flow.** Its instances are counted; too few are made, too many are deleted (those that do not serve first), those
-//! that have ended are replaced. One that failed within [`EARLY`] keeps its place so long: a template that cannot run
+//! that have ended are replaced. One that failed within `EARLY` keeps its place so long: a template that cannot run
 //! does not become a storm of pods.
 //! **Guarantees.** An instance is named after a free number (`web-0`, `web-1`, …): with an old picture the same name is
 //! made again, and the server says that it is there. A set that is paused makes and deletes nothing.

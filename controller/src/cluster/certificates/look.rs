@@ -84,7 +84,7 @@ const GENERAL_TIME: u8 = 0x18;
 /// 2.5.4.3
 const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
 
-/// Certificate { body { [version] serial algorithm issuer { from until } subject … } … }
+/// Certificate { body { (version) serial algorithm issuer { from until } subject … } … }
 fn read(der: CertificateDer<'static>) -> Option<Certificate> {
     let (whole, _) = expect(&der, SEQUENCE)?;
     let (mut body, _) = expect(whole, SEQUENCE)?;

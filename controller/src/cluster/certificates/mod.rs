@@ -9,7 +9,7 @@
 //!
 //! **Flow.** First an authority, then who is told of it, then the server's certificate, then the webhooks: nobody is sent
 //! to a server that has no certificate. Each is renewed a while before its end.
-//! **How an authority is replaced.** The new one is added to the bundle, beside the old one; only [`SPREAD`] later is the
+//! **How an authority is replaced.** The new one is added to the bundle, beside the old one; only `SPREAD` later is the
 //! server's certificate signed by it. So whoever looks trusts both, whichever certificate it is shown. An authority
 //! leaves the bundle when it ends.
 //! **Why the webhooks are made here** and do not come with what is installed: they cannot be asked before there is a
