@@ -172,7 +172,7 @@ impl Space {
     pub fn kill_in(&self, pod: &str, process: &str) {
         let uid = self.get(&format!("pod/{pod}"), ".metadata.uid");
         let line = format!(
-            "for p in $(pgrep -x {process}); do grep -q {} /proc/$p/cgroup && kill -9 $p; done",
+            "n=1; for p in $(pgrep -x {process}); do grep -q {} /proc/$p/cgroup && kill -9 $p && n=0; done; exit $n",
             uid.replace('-', "[-_]")
         );
         self.cluster.on_node(1, &["bash", "-c", &line]).ok();
@@ -206,11 +206,11 @@ impl Space {
         self.console(instance)
     }
 
-    /// The serial console of an instance, as `kubectl exec` gives it.
+    /// The serial console of an instance, as `kubectl exec` gives it. Somebody whose connection broke may still have it.
     #[track_caller]
     pub fn console(&self, instance: &str) -> Console {
         let pod = self.pod_of(instance);
-        let launcher = ["/usr/bin/virt-launcher", "console"];
+        let launcher = ["/usr/bin/virt-launcher", "console", "--take"];
         let exec = ["-n", &self.name, "exec", "-i", &pod, "-c", "compute", "--"];
         Console::of(self.cluster.kubectl(&[&exec[..], &launcher].concat()))
     }

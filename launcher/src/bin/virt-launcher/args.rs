@@ -46,6 +46,9 @@ pub(crate) struct Console {
     /// Only look: what is typed goes nowhere
     #[arg(long)]
     pub(crate) read: bool,
+    /// Type instead of whoever types there now, who is sent away
+    #[arg(long, conflicts_with = "read")]
+    pub(crate) take: bool,
 }
 
 /// Ask the guest for a probe of the pod.

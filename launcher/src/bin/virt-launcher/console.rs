@@ -37,7 +37,11 @@ fn open(args: &args::Console) -> Result<(UnixStream, Vec<u8>)> {
     let broken = |e| Error::io(format!("the launcher on {shown} broke off"), e);
     let mut stream = UnixStream::connect(&args.socket)
         .map_err(|e| Error::io(format!("cannot reach the launcher on {shown}; --socket names another"), e))?;
-    let way = if args.read { "" } else { "?write" };
+    let way = match () {
+        () if args.take => "?take",
+        () if args.read => "",
+        () => "?write",
+    };
     let ask = format!(
         "GET /v1/console{way} HTTP/1.1\r\nHost: launcher\r\nConnection: Upgrade\r\nUpgrade: {STREAM}\r\n\r\n"
     );
@@ -59,7 +63,10 @@ fn open(args: &args::Console) -> Result<(UnixStream, Vec<u8>)> {
     let first = bytes.split_off(end);
     if !bytes.starts_with(b"HTTP/1.1 101 ") {
         let why = String::from_utf8_lossy(&first).trim().to_owned();
-        return Err(Error::new(Kind::Failed, format!("there is no console: {why}")));
+        return Err(Error::new(
+            Kind::Failed,
+            format!("there is no console (--read and --take are other ways): {why}"),
+        ));
     }
     Ok((stream, first))
 }
