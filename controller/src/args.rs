@@ -1,7 +1,7 @@
 //! The command lines, and what they put together.
 
 use crate::apply::Writer;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, chain};
 use crate::health::Health;
 use crate::kind::{Key, Kind};
 use crate::lease::Lease;
@@ -9,6 +9,7 @@ use crate::world::Facts;
 use clap::Parser;
 use serde_json::json;
 use std::net::SocketAddr;
+use std::process::ExitCode;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -30,8 +31,29 @@ pub struct Controller {
     listen: SocketAddr,
 }
 
+/// All that a program here is around what it does, whose fault is one sentence.
+pub fn main(does: impl Future<Output = std::result::Result<(), String>>) -> ExitCode {
+    let done = begin()
+        .and_then(|()| {
+            tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(2)
+                .enable_all()
+                .build()
+                .map_err(|e| Error::setup("cannot start threads", e))
+        })
+        .map_err(|e| chain(&e))
+        .and_then(|runtime| runtime.block_on(does));
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            tracing::error!("{e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// What every program here does first: its words go to the standard error, and TLS has its provider.
-pub fn begin() -> Result<()> {
+fn begin() -> Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_from_env("CORACLE_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
@@ -93,11 +115,11 @@ impl Controller {
                 match self.keeps_images(writer).await {
                     Ok(keeps) => break keeps,
                     Err(error) if error.kind() == crate::error::Kind::Unreachable => {
-                        tracing::warn!("{}", crate::error::chain(&error));
+                        tracing::warn!("{}", chain(&error));
                         tokio::time::sleep(Duration::from_secs(2)).await;
                     }
                     Err(error) => {
-                        tracing::warn!("images of disks cannot be mounted: {}", crate::error::chain(&error));
+                        tracing::warn!("images of disks cannot be mounted: {}", chain(&error));
                         break false;
                     }
                 }

@@ -1,24 +1,11 @@
 //! `virt-controller`: the machines of a cluster, from their objects to pods.
 
 use clap::Parser as _;
-use controller::args::{self, Controller};
+use controller::args::Controller;
+use controller::error::chain;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let args = Controller::parse();
-    let done = args::begin().and_then(|()| {
-        tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .map_err(|e| controller::error::Error::setup("cannot start threads", e))?
-            .block_on(args.run())
-    });
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            tracing::error!("{}", controller::error::chain(&e));
-            ExitCode::FAILURE
-        }
-    }
+    controller::args::main(async { args.run().await.map_err(|e| chain(&e)) })
 }

@@ -21,7 +21,6 @@ pub mod args;
 pub mod capability;
 pub mod devices;
 pub mod error;
-pub mod follow;
 pub mod labels;
 pub mod launcher_client;
 pub mod measures;

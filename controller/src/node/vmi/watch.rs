@@ -12,8 +12,9 @@ use super::apply::Cluster;
 use super::decide::Now;
 use super::keeper::{self, Node, Wanted};
 use crate::health::Health;
-use crate::node::follow::{Event, Objects, follow};
+use crate::kind::Kind;
 use crate::node::pod::Pod;
+use crate::watch::{Seen, Which, follow};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -21,41 +22,29 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+/// What is seen and not yet looked at.
+const WAITING: usize = 32;
+
 /// Looks after the machines of a node, for ever.
 pub async fn run<C: Cluster>(client: kube::Client, name: &str, node: Arc<Node<C>>, health: Health) {
-    let instances = Objects {
-        path: "/apis/kubevirt.io/v1/virtualmachineinstances".into(),
-        selector: format!("labelSelector=kubevirt.io%2FnodeName%3D{name}"),
-    };
-    let pods = Objects {
-        path: "/api/v1/pods".into(),
-        selector: format!("labelSelector=kubevirt.io%3Dvirt-launcher&fieldSelector=spec.nodeName%3D{name}"),
-    };
-    let (tell_instances, instances_told) = mpsc::channel(16);
-    let (tell_pods, pods_told) = mpsc::channel(16);
+    let instances = Which::all(Kind::Instance, Some(&format!("kubevirt.io/nodeName={name}")));
+    let fields = Some(format!("spec.nodeName={name}"));
+    let pods = Which { fields, ..Which::all(Kind::Pod, Some("kubevirt.io=virt-launcher")) };
+    let (tell, seen) = mpsc::channel(WAITING);
     tokio::join!(
-        follow(client.clone(), instances, tell_instances),
-        follow(client, pods, tell_pods),
-        keep(instances_told, pods_told, node, health),
+        follow(client.clone(), instances, tell.clone()),
+        follow(client, pods, tell),
+        keep(seen, node, health),
     );
 }
 
-/// One keeper per instance, as events come.
-pub async fn keep<C: Cluster>(
-    mut instances: mpsc::Receiver<Event>,
-    mut pods: mpsc::Receiver<Event>,
-    node: Arc<Node<C>>,
-    health: Health,
-) {
+/// One keeper per instance, as it is seen.
+async fn keep<C: Cluster>(mut seen: mpsc::Receiver<Seen>, node: Arc<Node<C>>, health: Health) {
     let mut keepers = Keepers { node, running: BTreeMap::new() };
     let mut machines = Machines::default();
-    loop {
-        let uids = tokio::select! {
-            Some(event) = instances.recv() => machines.instance(event),
-            Some(event) = pods.recv() => machines.pod(event),
-            else => return,
-        };
-        if machines.whole == (true, true) {
+    while let Some(seen) = seen.recv().await {
+        let uids = machines.see(seen);
+        if machines.listed == (true, true) {
             health.is_ready();
         }
         for uid in uids {
@@ -70,61 +59,54 @@ struct Machines {
     instances: BTreeMap<String, Arc<Value>>,
     /// By the uid of the instance that owns them.
     pods: BTreeMap<String, Arc<Pod>>,
-    /// What a list that is under way has told so far.
-    listed: (Option<Vec<String>>, Option<Vec<String>>),
-    /// A list of each has come whole.
-    whole: (bool, bool),
+    /// A list of each has come.
+    listed: (bool, bool),
 }
 
 impl Machines {
-    /// Takes an event; gives back the uids of the instances that it is about.
-    fn instance(&mut self, event: Event) -> Vec<String> {
-        let uid = |object: &Value| Some(object.pointer("/metadata/uid")?.as_str()?.to_owned());
-        let listed = &mut self.listed.0;
-        match event {
-            Event::Begin => *listed = Some(Vec::new()),
-            Event::Whole => {
-                self.whole.0 = true;
-                return gone(&mut self.instances, listed.take());
+    /// Takes what is seen; gives back the uids of the instances that it is about.
+    fn see(&mut self, seen: Seen) -> Vec<String> {
+        match seen {
+            Seen::Listed(kind, objects) => {
+                let told: Vec<String> =
+                    objects.into_iter().filter_map(|object| self.put(kind, object)).collect();
+                let mut about = match kind {
+                    Kind::Pod => {
+                        self.listed.1 = true;
+                        gone(&mut self.pods, &told)
+                    }
+                    _ => {
+                        self.listed.0 = true;
+                        gone(&mut self.instances, &told)
+                    }
+                };
+                about.extend(told);
+                about
             }
-            Event::There(object) => {
-                let Some(uid) = uid(&object) else { return Vec::new() };
-                listed.iter_mut().for_each(|listed| listed.push(uid.clone()));
-                self.instances.insert(uid.clone(), Arc::new(object));
-                return vec![uid];
+            Seen::Changed(kind, object) => self.put(kind, object).into_iter().collect(),
+            Seen::Gone(key, uid) if key.kind == Kind::Pod => {
+                let owner = self.pods.iter().find(|(_, pod)| pod.metadata.uid == uid);
+                let owner = owner.map(|(owner, _)| owner.clone());
+                owner.into_iter().inspect(|owner| drop(self.pods.remove(owner))).collect()
             }
-            Event::Gone(object) => {
-                return uid(&object).into_iter().inspect(|uid| drop(self.instances.remove(uid))).collect();
+            Seen::Gone(_, uid) => {
+                self.instances.remove(&uid);
+                vec![uid]
             }
         }
-        Vec::new()
     }
 
-    fn pod(&mut self, event: Event) -> Vec<String> {
-        let listed = &mut self.listed.1;
-        let owned = |object: &Value| {
-            let pod = Pod::read(object)?;
-            Some((pod.owner()?.to_owned(), pod))
-        };
-        match event {
-            Event::Begin => *listed = Some(Vec::new()),
-            Event::Whole => {
-                self.whole.1 = true;
-                return gone(&mut self.pods, listed.take());
-            }
-            Event::There(object) => {
-                let Some((uid, pod)) = owned(&object) else { return Vec::new() };
-                listed.iter_mut().for_each(|listed| listed.push(uid.clone()));
-                self.pods.insert(uid.clone(), Arc::new(pod));
-                return vec![uid];
-            }
-            Event::Gone(object) => {
-                let Some((uid, _)) = owned(&object) else { return Vec::new() };
-                self.pods.remove(&uid);
-                return vec![uid];
-            }
+    /// Keeps an object; gives back the uid of its instance.
+    fn put(&mut self, kind: Kind, object: Value) -> Option<String> {
+        if kind == Kind::Pod {
+            let pod = Pod::read(&object)?;
+            let owner = pod.owner()?.to_owned();
+            self.pods.insert(owner.clone(), Arc::new(pod));
+            return Some(owner);
         }
-        Vec::new()
+        let uid = object.pointer("/metadata/uid")?.as_str()?.to_owned();
+        self.instances.insert(uid.clone(), Arc::new(object));
+        Some(uid)
     }
 
     fn wanted(&self, uid: &str) -> Option<Wanted> {
@@ -134,8 +116,7 @@ impl Machines {
 }
 
 /// Takes away what a list did not tell.
-fn gone<T>(known: &mut BTreeMap<String, T>, listed: Option<Vec<String>>) -> Vec<String> {
-    let Some(listed) = listed else { return Vec::new() };
+fn gone<T>(known: &mut BTreeMap<String, T>, listed: &[String]) -> Vec<String> {
     let gone: Vec<String> = known.keys().filter(|uid| !listed.contains(uid)).cloned().collect();
     for uid in &gone {
         known.remove(uid);
@@ -183,6 +164,7 @@ pub fn now() -> Now {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kind::Key;
     use serde_json::json;
 
     fn instance(uid: &str) -> Value {
@@ -198,11 +180,11 @@ mod tests {
     #[test]
     fn an_instance_and_its_pod_come_together_in_any_order() {
         let mut machines = Machines::default();
-        assert_eq!(machines.pod(Event::There(pod("p", "a"))), ["a"]);
+        assert_eq!(machines.see(Seen::Changed(Kind::Pod, pod("p", "a"))), ["a"]);
         assert!(machines.wanted("a").is_none());
-        assert_eq!(machines.instance(Event::There(instance("a"))), ["a"]);
+        assert_eq!(machines.see(Seen::Changed(Kind::Instance, instance("a"))), ["a"]);
         assert_eq!(machines.wanted("a").unwrap().pod.unwrap().metadata.uid, "p");
-        assert_eq!(machines.pod(Event::Gone(pod("p", "a"))), ["a"]);
+        assert_eq!(machines.see(Seen::Gone(Key::new(Kind::Pod, "", "p"), "p".into())), ["a"]);
         assert!(machines.wanted("a").unwrap().pod.is_none());
     }
 
@@ -210,11 +192,10 @@ mod tests {
     fn what_a_list_does_not_tell_is_gone() {
         let mut machines = Machines::default();
         for uid in ["a", "b"] {
-            machines.instance(Event::There(instance(uid)));
+            machines.see(Seen::Changed(Kind::Instance, instance(uid)));
         }
-        machines.instance(Event::Begin);
-        machines.instance(Event::There(instance("b")));
-        assert_eq!(machines.instance(Event::Whole), ["a"]);
+        let listed = Seen::Listed(Kind::Instance, vec![instance("b")]);
+        assert_eq!(machines.see(listed), ["a", "b"], "what is gone, and what was told");
         assert!(machines.wanted("a").is_none() && machines.wanted("b").is_some());
     }
 }
