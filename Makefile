@@ -17,7 +17,7 @@ export RUSTUP_TOOLCHAIN := $(or $(RUSTUP_TOOLCHAIN),$(shell PATH="$(CARGO_HOME)/
 
 FUZZ_SECONDS ?= 60
 
-.PHONY: help setup build images install check test e2e demo bench fuzz advisories clean cluster-build cluster-up cluster-down kubeconfig kubectl
+.PHONY: help setup build images install check test e2e demo bench fuzz advisories clean cluster-build cluster-up cluster-down guests kubeconfig kubectl
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -40,6 +40,7 @@ check: setup ## format, lints, licences and bans, documentation, the arrows betw
 
 test: setup ## everything that proves the product, on this machine alone
 	cargo test --workspace --locked --no-fail-fast
+	tests/e2e/run
 
 # Static, so that they run in an image with nothing else in it. With a target named, what runs while they are built is not.
 STATIC := $(TARGET)/x86_64-unknown-linux-gnu/release
@@ -78,12 +79,14 @@ cluster-down: ## end it; nothing of it is left
 
 IMAGES = $(shell images/build "$(STATIC)" virt-controller virt-api virt-handler; CONTAINER_DISK="$(STATIC)/container-disk" images/build "$(TARGET)/release" virt-launcher)
 
-e2e: build images ## the product in a real cluster: start one, install, run tests/e2e, end it (KEEP=1: leave it)
-	@.ci/setup cluster
-	tests/e2e/run "$(TARGET)/release/coracle" $(IMAGES)
+e2e: setup ## the product in a real cluster: start one, install, run tests/e2e, end it (KEEP=1: leave it)
+	tests/e2e/run
 
 install: build images ## the product into the test cluster; returns when it is available
 	tests/cluster/install "$(TARGET)/release/coracle" $(IMAGES)
+
+guests: build ## images of small guests into the test cluster's registry
+	tests/cluster/guests "$(TARGET)/release/coracle"
 
 kubeconfig: ## where its administrator's kubeconfig is
 	@tests/cluster/info kubeconfig

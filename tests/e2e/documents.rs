@@ -1,44 +1,91 @@
-//! The commands of `docs/how-to/cluster.md` that say so are run here, in order, as they stand.
+//! The commands of `README.md` and `docs/how-to/cluster.md` that say so are run here, in order, as they stand.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use tests::cluster::Space;
+use tests::cluster::{Console, Space};
 
 const MARK: &str = "```console no-run: needs a cluster, make e2e runs it\n";
 
 #[test]
+fn the_way_from_zero_to_a_console_is_true() {
+    let Some(space) = Space::new("readme") else { return };
+    let reader = Reader::new(&space);
+    let commands = commands("README.md");
+    let [zero, middle @ .., console] = &commands[..] else { panic!("the README has no commands") };
+    // Whoever started this cluster has typed the first line.
+    let start = std::fs::read_to_string(root().join("tests/e2e/run")).unwrap();
+    assert!(start.lines().any(|line| line == zero), "tests/e2e/run does not say {zero:?}");
+    reader.run(&root(), &format!("set -e\n{}", middle.join("\n")));
+    assert!(console.contains("virt-launcher console"), "{console}");
+    Console::of(reader.shell(&root(), console)).says("tiny login:");
+}
+
+#[test]
 fn the_way_to_a_machine_is_true() {
     let Some(space) = Space::new("documents") else { return };
-    let document =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/how-to/cluster.md")).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let block = |from: &str| document.split(from).nth(1).unwrap().split("```").next().unwrap().to_owned();
+    let reader = Reader::new(&space);
+    let document = std::fs::read_to_string(root().join("docs/how-to/cluster.md")).unwrap();
     // The smallest guest stands in for the Debian of the document: its kernel for the disk's.
-    let manifest = block("```yaml\n");
+    let manifest = document.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
     assert!(manifest.contains("image: registry.example/debian:12"));
     let kernel = "        firmware:\n          kernelBoot:\n            container: {image: \"registry:5000/tiny:1\", \
                   kernelPath: /boot/vmlinux, initrdPath: /boot/initrd}\n            kernelArgs: console=ttyS0\n        devices:\n";
     let manifest = manifest
         .replace("        devices:\n", kernel)
         .replace("registry.example/debian:12", "registry:5000/disk:1");
-    std::fs::write(folder.path().join("web.yaml"), manifest).unwrap();
-    // kubectl as a person has it: a context with a namespace.
-    let script =
-        format!("#!/bin/sh\nexec {} -n \"${{NAMESPACE}}\" \"$@\"\n", space.cluster.path("kubectl").display());
-    std::fs::write(folder.path().join("kubectl"), script).unwrap();
-    Command::new("chmod").args(["+x", "kubectl"]).current_dir(&folder).status().unwrap();
-    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
-    let mut count = 0;
-    for commands in document.split(MARK).skip(1).map(|rest| rest.split("```").next().unwrap()) {
-        for line in commands.lines().filter_map(|line| line.strip_prefix("$ ")) {
-            // The settings are in a namespace of their own, which the line names itself.
-            let namespace = if line.contains("-n kubevirt") { "kubevirt" } else { &space.name };
-            let mut bash = Command::new("bash");
-            bash.args(["-c", line]).current_dir(&folder).env("PATH", &path).env("NAMESPACE", namespace);
-            let done = bash.output().unwrap();
-            assert!(done.status.success(), "{line}: {}", String::from_utf8_lossy(&done.stderr));
-            count += 1;
-        }
+    std::fs::write(reader.folder.path().join("web.yaml"), manifest).unwrap();
+    let commands = commands("docs/how-to/cluster.md");
+    assert_eq!(commands.len(), 4, "the document has other commands now");
+    for line in commands {
+        reader.run(reader.folder.path(), &line);
     }
-    assert_eq!(count, 4, "the document has other commands now");
     space.console("web").says("tiny login:");
+}
+
+/// The commands of a document that are marked.
+fn commands(document: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(root().join(document)).unwrap();
+    let blocks = text.split(MARK).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned());
+    blocks
+        .flat_map(|block| {
+            block.lines().filter_map(|line| line.strip_prefix("$ ")).map(str::to_owned).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+fn root() -> PathBuf {
+    env!("CARGO_MANIFEST_DIR").into()
+}
+
+/// Somebody who reads them: with a kubectl whose context has a namespace, unless a line names another.
+struct Reader {
+    folder: tempfile::TempDir,
+    path: String,
+}
+
+impl Reader {
+    fn new(space: &Space) -> Reader {
+        let folder = tempfile::tempdir().unwrap();
+        let script = format!(
+            "#!/bin/sh\ncase \" $* \" in *' -n '*) ;; *) set -- -n {} \"$@\" ;; esac\nexec {} \"$@\"\n",
+            space.name,
+            space.cluster.path("kubectl").display()
+        );
+        std::fs::write(folder.path().join("kubectl"), script).unwrap();
+        Command::new("chmod").args(["+x", "kubectl"]).current_dir(&folder).status().unwrap();
+        let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+        Reader { folder, path }
+    }
+
+    fn shell(&self, at: &Path, line: &str) -> Command {
+        let mut bash = Command::new("bash");
+        bash.args(["-c", line]).current_dir(at).env("PATH", &self.path);
+        bash
+    }
+
+    #[track_caller]
+    fn run(&self, at: &Path, line: &str) {
+        let done = self.shell(at, line).output().unwrap();
+        assert!(done.status.success(), "{line}: {}", String::from_utf8_lossy(&done.stderr));
+    }
 }

@@ -257,7 +257,8 @@ pub struct Console {
 }
 
 impl Console {
-    fn of(mut command: Command) -> Console {
+    /// What such a command shows and takes.
+    pub fn of(mut command: Command) -> Console {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().expect("kubectl runs");
         let keys = child.stdin.take().expect("a pipe");
