@@ -92,6 +92,8 @@ def workplace(folder):
 
 # Of a line whose rounds have taken so many seconds, so many rounds tell enough.
 LONG, ENOUGH = 60, 3
+# What took longer than the best by this factor is not tried again.
+NEAR = 1.3
 
 
 def line(line, rounds, disk):
@@ -128,15 +130,17 @@ def look(runs, disk):
 
 
 def best(sides, warm):
-    """The quickest of several ways, by the better of two trials each; of long ones, one tells enough."""
+    """The quickest of several ways in a trial. Those that come close to it have a second one; of long ones, one tells
+    enough."""
     if len(sides) == 1:
         return sides[0]
-    first = [once(side, warm)[0] for side in sides]
-    second = first if min(first) > 20 else [once(side, warm)[0] for side in sides]
-    trials = list(zip(map(min, first, second), sides))
-    for seconds, side in trials:
+    trials = [once(side, warm)[0] for side in sides]
+    near = min(trials) * NEAR
+    if min(trials) < 20:
+        trials = [min(first, once(side, warm)[0]) if first < near else first for first, side in zip(trials, sides)]
+    for seconds, side in zip(trials, sides):
         print(f"bench:   trial {seconds:.2f} s  {side.name}", file=sys.stderr, flush=True)
-    return min(trials, key=lambda trial: trial[0])[1]
+    return sides[trials.index(min(trials))]
 
 
 def make_ready(warm):

@@ -8,6 +8,7 @@ use api::machine::{Interface, Machine};
 use cdi::{Error, Kind, Result};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
 
 /// Where forwards listen unless they say it: nobody else reaches the guest.
 const HERE: &str = "127.0.0.1";
@@ -80,16 +81,17 @@ pub(crate) fn links(machine: &Machine, forwards: Vec<Forward>) -> Result<BTreeMa
 
 /// Whether all can be had, before a machine is made that would not start.
 fn check(forwards: &[Forward]) -> Result<()> {
-    let mut held = vec![];
+    // Two forwards of one port must not both be had.
+    let mut held: Vec<OwnedFd> = vec![];
     for forward in forwards {
         let address: SocketAddr = format!("{}:{}", bracketed(&forward.address), forward.port)
             .parse()
             .map_err(|e| Error::failed("an address that cannot be read").because(e))?;
         let taken = match forward.protocol.as_str() {
-            "udp" => UdpSocket::bind(address).map(|socket| held.push(Held::Udp(socket))),
-            _ => TcpListener::bind(address).map(|socket| held.push(Held::Tcp(socket))),
+            "udp" => UdpSocket::bind(address).map(OwnedFd::from),
+            _ => TcpListener::bind(address).map(OwnedFd::from),
         };
-        taken.map_err(|e| {
+        held.push(taken.map_err(|e| {
             let what = format!("the port {address} cannot be forwarded");
             let error = Error::failed(what);
             match e.kind() {
@@ -98,17 +100,9 @@ fn check(forwards: &[Forward]) -> Result<()> {
                     .because(e),
                 _ => error.with_hint("choose another one").because(e),
             }
-        })?;
+        })?);
     }
-    drop(held);
     Ok(())
-}
-
-/// Two forwards of one port must not both be had.
-#[allow(dead_code)]
-enum Held {
-    Tcp(TcpListener),
-    Udp(UdpSocket),
 }
 
 fn bracketed(address: &str) -> String {
