@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::io::{BufRead as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -56,9 +57,35 @@ fn it_copies_itself_and_the_copy_listens_until_it_is_asked_to_end() {
 }
 
 #[test]
+fn it_shows_a_log_until_its_writer_has_ended() {
+    let place = tempfile::tempdir().unwrap();
+    let (log, lock) = (place.path().join("serial.log"), place.path().join("lock"));
+    let held = std::fs::File::create(&lock).unwrap();
+    held.lock().unwrap();
+    let program = Command::new(PROGRAM).args(["--tail", log.to_str().unwrap(), "--while", lock.to_str().unwrap()])
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut child = program.unwrap();
+    std::fs::write(&log, "tiny login: ").unwrap();
+    let mut said = String::new();
+    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap());
+    lines.read_line(&mut said).unwrap();
+    assert_eq!(said, "tiny login: \n", "a prompt is shown before its line ends");
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    let mut writer = std::fs::File::options().append(true).open(&log).unwrap();
+    writer.write_all(b"bye\r\n").unwrap();
+    said.clear();
+    lines.read_line(&mut said).unwrap();
+    assert_eq!(said, "bye\n");
+    drop(held);
+    assert!(until("it ends", || child.try_wait().unwrap()).success());
+}
+
+#[test]
 fn what_it_cannot_do_it_says() {
     for words in [
         vec![],
+        vec!["--tail", "/no/such"],
         vec!["--no-such"],
         vec!["--copy-path", "/no/such/folder/disk"],
         vec!["--install", "/no/such"],

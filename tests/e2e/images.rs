@@ -17,7 +17,7 @@ fn a_machine_boots_from_an_image_that_is_held_out_to_it() {
     space.says("vmi/web", ".status.phase", "Running");
     gates("[]");
     let names = space.run(&["get", "pod", "-o", "jsonpath={.items[0].spec.containers[*].name}"]);
-    assert_eq!(names.trim(), "compute kernel-boot-volume");
+    assert_eq!(names.trim(), "compute kernel-boot-volume guest-console-log");
     let mut console = space.console("web");
     console.says("tiny login:");
     // The container beside ends with the machine.

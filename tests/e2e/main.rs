@@ -6,6 +6,7 @@
 
 mod admission;
 mod boots;
+mod console;
 mod crash;
 mod documents;
 mod images;

@@ -12,6 +12,9 @@
 //! log is emptied after it was copied, and what QEMU writes in the instant between the last look and the emptying is lost;
 //! [`Trimmed::lost`] says how much was seen to go. A log that had grown beyond the limit twice over, because no launcher
 //! was there, keeps its last part, with a line that says how much is gone.
+//!
+//! Others read it meanwhile (`container-disk --tail`), and rely on this: `LOG.old` is another file each time, which stands
+//! under its name, with its first line, before anything is cut off; and the launcher holds a lock as long as the log may grow.
 
 use crate::error::{Error, Result};
 use rustix::fs::{FallocateFlags, FlockOperation};

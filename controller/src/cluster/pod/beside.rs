@@ -19,7 +19,7 @@ const DISKS: &str = "/var/run/kubevirt/container-disks";
 const BIN: &str = "/container-disk-binary";
 const SOCKETS: &str = "/container-disks";
 /// The helper in the launcher's image.
-const HELPER: &str = "/usr/bin/container-disk";
+pub(super) const HELPER: &str = "/usr/bin/container-disk";
 /// What the image of a kernel is held out as.
 pub const HELD_KERNEL: &str = "kernel-boot";
 
@@ -87,7 +87,7 @@ pub(super) fn hold(all: &mut Volumes, container: &str, image: &Image, held: &str
 }
 
 /// It sleeps. Its start is the runtime's, which a tenth of a processor keeps from taking seconds.
-fn small() -> Value {
+pub(super) fn small() -> Value {
     json!({
         "requests": {"cpu": "1m", "memory": "1M", "ephemeral-storage": "50M"},
         "limits": {"cpu": "100m", "memory": "40M"},
@@ -95,7 +95,7 @@ fn small() -> Value {
 }
 
 /// Nobody writes to an image, not even its own container.
-fn security() -> Value {
+pub(super) fn security() -> Value {
     let mut context = narrow(&[]);
     context["readOnlyRootFilesystem"] = json!(true);
     context

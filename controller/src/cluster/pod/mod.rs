@@ -14,6 +14,7 @@
 //!       /var/run/kubevirt-kernel-boot      the image of a kernel
 //!       /dev/VOLUME                        a claim that is a device
 //!  └─ container volumeVOLUME, one per image, only where images cannot be mounted: see `beside`
+//!  └─ container guest-console-log, unless nobody wants it: see `log`
 //! ```
 //!
 //! The node agent reads from the pod itself where things are, so only this folder decides. The pod's volumes are
@@ -24,6 +25,7 @@
 
 mod beside;
 mod labels;
+mod log;
 mod placement;
 mod probes;
 mod resources;
@@ -32,6 +34,7 @@ mod tests;
 mod volumes;
 
 pub use beside::{HELD_KERNEL, held};
+pub use log::NAME as LOG;
 pub use resources::overhead;
 pub use volumes::KERNEL;
 
@@ -73,8 +76,10 @@ pub fn pod(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surrounding
     let mut spec = placement::placement(vmi, machine, around.config);
     spec.extend(host(vmi, machine));
     let mut containers = vec![compute(vmi, machine, around, &volumes)];
+    let log = log::container(vmi, machine, around, &volumes.private);
     let (before, beside) = volumes.beside.containers(around);
     containers.extend(beside);
+    containers.extend(log);
     put(&mut spec, "initContainers", Value::Array(before));
     put(&mut spec, "containers", Value::Array(containers));
     put(&mut spec, "volumes", Value::Array(volumes.volumes));

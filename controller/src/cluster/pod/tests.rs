@@ -146,6 +146,31 @@ fn images_that_containers_hold_out() {
 }
 
 #[test]
+fn what_the_guest_says_is_shown_unless_somebody_does_not_want_it() {
+    let shows = |devices: Value, settings: Value| {
+        let pod = render(json!({"spec": {"domain": {"devices": devices}}}), settings, true);
+        let containers = pod["spec"]["containers"].as_array().unwrap();
+        let found = containers.iter().find(|container| container["name"] == "guest-console-log");
+        let compute = &containers[0];
+        found.inspect(|log| {
+            assert_eq!(log["image"], compute["image"]);
+            assert_eq!(log["imagePullPolicy"], compute["imagePullPolicy"]);
+            assert!(log["volumeMounts"].as_array().unwrap().iter().all(|mount| mount["readOnly"] == true));
+        });
+        assert_eq!(compute["name"], "compute", "it comes after who makes the machine");
+        found.is_some()
+    };
+    let off = || json!({"configuration": {"virtualMachineOptions": {"disableSerialConsoleLog": {}}}});
+    let always = || json!({"configuration": {"imagePullPolicy": "Always"}});
+    assert!(shows(json!({}), json!({})) && shows(json!({}), always()));
+    assert!(!shows(json!({}), off()));
+    // The machine's own word holds, whatever the settings say.
+    assert!(shows(json!({"logSerialConsole": true}), off()));
+    assert!(!shows(json!({"logSerialConsole": false}), json!({})));
+    assert!(!shows(json!({"autoattachSerialConsole": false}), json!({})));
+}
+
+#[test]
 fn what_asks_the_guest_itself_is_carried_there() {
     let probes = json!({"spec": {
         "readinessProbe": {"guestAgentPing": {}, "periodSeconds": 3},

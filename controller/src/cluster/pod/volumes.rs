@@ -34,6 +34,8 @@ pub(super) struct Volumes {
     pub(super) volumes: Vec<Value>,
     pub(super) mounts: Vec<Value>,
     pub(super) devices: Vec<Value>,
+    /// The one with the launcher's own folder.
+    pub(super) private: String,
     pub(super) pull_secrets: BTreeSet<String>,
     /// Containers that hold images out.
     pub(super) beside: Beside,
@@ -122,14 +124,15 @@ pub(super) fn volumes(vmi: &VirtualMachineInstance, machine: &Machine, around: &
         volumes: Vec::new(),
         mounts: Vec::new(),
         devices: Vec::new(),
+        private: String::new(),
         pull_secrets: BTreeSet::new(),
         beside: Beside::default(),
         taken: vmi.spec.volumes.iter().map(|volume| volume.name.clone()).collect(),
     };
-    for (wanted, path) in [("private", PRIVATE), ("sockets", SOCKETS)] {
-        let name = all.shared(wanted);
-        all.mount(&name, path, false);
-    }
+    all.private = all.shared("private");
+    all.mount(&all.private.clone(), PRIVATE, false);
+    let sockets = all.shared("sockets");
+    all.mount(&sockets, SOCKETS, false);
     let mut secrets = BTreeSet::new();
     for disk in &machine.disks {
         let name = &disk.name;

@@ -1,5 +1,6 @@
 //! What a pod's state means for its instance.
 
+use crate::cluster::pod::LOG;
 use crate::world::{Pod, PodPhase};
 use jiff::Timestamp;
 
@@ -10,10 +11,9 @@ const PATIENT: [&str; 3] = ["ContainerCreating", "PodInitializing", ""];
 pub(super) fn is_up(pod: &Pod) -> bool {
     pod.phase == PodPhase::Running
         && pod.container("compute").is_some_and(|compute| compute.running)
-        && pod
-            .containers
-            .iter()
-            .all(|container| container.init || container.name == "compute" || container.ready)
+        && pod.containers.iter().all(|container| {
+            container.init || ["compute", LOG].contains(&container.name.as_str()) || container.ready
+        })
 }
 
 /// Why a container of the pod does not start, in the kubelet's words.
@@ -40,7 +40,9 @@ pub(super) fn end(pod: &Pod) -> (String, String) {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         return (text(&condition.reason), text(&condition.message));
     }
-    let ended = pod.containers.iter().find_map(|container| {
+    // The launcher knows best; what others say may only follow from its end.
+    let mut all = pod.container("compute").into_iter().chain(&pod.containers);
+    let ended = all.find_map(|container| {
         let (code, reason, message, _) = container.ended.as_ref().filter(|(code, ..)| *code != 0)?;
         let word = if reason.is_empty() { "Error" } else { reason };
         let mut text = format!("container {} ended with exit code {code}", container.name);

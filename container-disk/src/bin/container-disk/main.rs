@@ -1,16 +1,20 @@
-//! `container-disk`: holds an image out to the node agent, from inside a container of that image.
+//! `container-disk`: what runs in the small containers beside a launcher.
 //!
 //! ```text
 //!  container of the launcher's image   container-disk --install /bin       copies itself into a folder of the pod
 //!  container of the user's image       /bin/container-disk --copy-path P   listens on P.sock until it is asked to end
 //!                                            ▲
 //!  node agent ── connects ───────────────────┘ the kernel says which process listens; its root is the image
+//!
+//!  guest-console-log                   container-disk --tail LOG --while LOCK   what the guest says: `tail`
 //! ```
 //!
 //! It runs where nothing else may be: no libraries, no shell, no folders. So it is built static, needs no other crate
 //! than libc, says what is wrong on the standard error and nothing else. It never looks at the disk itself, and takes
 //! no word from whoever connects.
-#![allow(unsafe_code)] // the signals of this process, which no crate here has
+#![allow(unsafe_code)] // the signals of this process and a lock, which no crate here has
+
+mod tail;
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
@@ -18,6 +22,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// What this program is called where it copies itself to.
 const NAME: &str = "container-disk";
@@ -28,7 +33,8 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["--install", folder] => install(Path::new(folder)),
         ["--copy-path", path] => serve(path),
-        _ => Err(format!("usage: {NAME} --install FOLDER | --copy-path PATH")),
+        ["--tail", log, "--while", lock] => follow(Path::new(log), Path::new(lock)),
+        _ => Err(format!("usage: {NAME} --install FOLDER | --copy-path PATH | --tail LOG --while LOCK")),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -70,7 +76,7 @@ fn serve(path: &str) -> Result<(), String> {
         // Who connects learns who listens, and that is all there is to learn.
         for connection in listener.incoming() {
             if connection.is_err() {
-                std::thread::sleep(std::time::Duration::from_millis(100));
+                std::thread::sleep(Duration::from_millis(100));
             }
         }
     };
@@ -79,6 +85,12 @@ fn serve(path: &str) -> Result<(), String> {
     // One that is gone already is as good.
     let _ = fs::remove_file(&socket);
     Ok(())
+}
+
+/// Shows a log until whoever writes it has ended.
+fn follow(log: &Path, lock: &Path) -> Result<(), String> {
+    let signals = hold().map_err(|e| format!("cannot wait for signals: {e}"))?;
+    tail::follow(log, lock, io::stdout(), |pause| waited(&signals, pause))
 }
 
 /// Holds back what asks this process to end.
@@ -102,4 +114,14 @@ fn wait(signals: &libc::sigset_t) {
     // SAFETY: the set was written by `hold`; what is told besides the number is not wanted. Interrupted by another, it is
     // waited again.
     while unsafe { libc::sigwaitinfo(signals, std::ptr::null_mut()) } == -1 {}
+}
+
+/// Waits for one of them, but no longer than this. Whether there was one.
+fn waited(signals: &libc::sigset_t, pause: Duration) -> bool {
+    let time = libc::timespec {
+        tv_sec: pause.as_secs() as libc::time_t,
+        tv_nsec: pause.subsec_nanos() as libc::c_long,
+    };
+    // SAFETY: the set was written by `hold`, the time just now; what is told besides the number is not wanted.
+    unsafe { libc::sigtimedwait(signals, std::ptr::null_mut(), &raw const time) != -1 }
 }

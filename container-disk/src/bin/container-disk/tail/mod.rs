@@ -1,0 +1,105 @@
+//! Follows the log of a machine's serial line onto the standard output, where the runtime keeps it for `kubectl logs`.
+//!
+//! ```text
+//!  QEMU ── appends ──► LOG ──── log ────► lines ──► stdout
+//!                       ▲        ▲
+//!  launcher ── cuts ────┘        └── LOG.old: what was cut off, as far as it was not read yet
+//! ```
+//!
+//! **The end.** It ends when nobody holds the lock of the launcher any more and all was read. Being asked to end is no
+//! reason before that: then the launcher was asked too, and what the guest says last is the most wanted.
+
+mod lines;
+mod log;
+#[cfg(test)]
+mod tests;
+
+use lines::Lines;
+use log::Tail;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long is waited for more, at first and at most.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
+/// After so long a line that was begun is ended.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// Follows `log` onto `out` as long as somebody holds `lock`. `pause` waits so long at most, and says whether it was asked
+/// to end.
+pub(crate) fn follow(
+    log: &Path,
+    lock: &Path,
+    mut out: impl Write,
+    mut pause: impl FnMut(Duration) -> bool,
+) -> Result<(), String> {
+    let mut tail: Option<Tail> = None;
+    let mut lines = Lines::default();
+    let (mut asked, mut next, mut silent) = (false, PAUSE.0, Duration::ZERO);
+    let mut broken: Option<String> = None;
+    loop {
+        if tail.is_none() && broken.is_none() {
+            match Tail::open(log) {
+                Ok(found) => tail = found,
+                Err(e) => broken = Some(format!("cannot read {}: {e}", log.display())),
+            }
+        }
+        // Asked before the last look: whatever was written while it was held is seen.
+        let over = match &tail {
+            Some(_) => !is_held(lock),
+            // A launcher that was not there yet has nothing to say.
+            None => asked,
+        };
+        let mut came = false;
+        // What is broken stays so. The machine is not to fall for that: the end is waited for all the same.
+        if let Some(tail) = tail.as_mut().filter(|_| broken.is_none()) {
+            match drain(tail, &mut lines, &mut out) {
+                Ok(some) => came = some,
+                Err(why) => broken = Some(why),
+            }
+        }
+        if came {
+            (next, silent) = (PAUSE.0, Duration::ZERO);
+        }
+        if (over || silent >= SILENCE) && broken.is_none() {
+            let mut text = Vec::new();
+            lines.end(&mut text);
+            broken = write(&text, &mut out).err();
+        }
+        if over {
+            return broken.map_or(Ok(()), Err);
+        }
+        asked |= pause(if asked { PAUSE.0 } else { next });
+        silent += next;
+        next = (next * 2).min(PAUSE.1);
+    }
+}
+
+/// Writes all there is now. Whether there was any.
+fn drain(tail: &mut Tail, lines: &mut Lines, out: &mut impl Write) -> Result<bool, String> {
+    let (mut piece, mut text) = (Vec::new(), Vec::new());
+    let mut came = false;
+    loop {
+        tail.read(&mut piece).map_err(|e| format!("cannot read on: {e}"))?;
+        if piece.is_empty() {
+            return Ok(came);
+        }
+        came = true;
+        text.clear();
+        lines.take(&piece, &mut text);
+        write(&text, out)?;
+    }
+}
+
+fn write(text: &[u8], out: &mut impl Write) -> Result<(), String> {
+    out.write_all(text).and_then(|()| out.flush()).map_err(|e| format!("cannot write what was read: {e}"))
+}
+
+/// Whether somebody holds a lock. One that is not there is held by nobody.
+fn is_held(lock: &Path) -> bool {
+    let Ok(file) = File::open(lock) else { return false };
+    // SAFETY: the descriptor is open as long as `file` is, and closing it lets go of what this may take.
+    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_SH | libc::LOCK_NB) != 0 }
+}
