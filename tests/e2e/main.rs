@@ -10,6 +10,7 @@ mod console;
 mod crash;
 mod documents;
 mod images;
+mod install;
 mod network;
 mod reasons;
 mod replicas;
