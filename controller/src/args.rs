@@ -2,7 +2,7 @@
 
 use crate::apply::Writer;
 use crate::error::{Error, Result, chain};
-use crate::health::Health;
+use crate::health::{Health, PORT, everywhere};
 use crate::kind::{Key, Kind};
 use crate::lease::Lease;
 use crate::world::Facts;
@@ -27,7 +27,7 @@ pub struct Controller {
     #[arg(long, env = "LAUNCHER_IMAGE")]
     launcher_image: String,
     /// Where /healthz, /readyz and /metrics answer
-    #[arg(long, default_value = "0.0.0.0:8080")]
+    #[arg(long, default_value_t = everywhere(PORT))]
     listen: SocketAddr,
 }
 

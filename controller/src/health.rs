@@ -6,15 +6,22 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
+/// Where every program of ours answers, unless it is told another.
+pub const PORT: u16 = 8080;
 /// How long whoever measures may take.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A port of every address of this machine.
+pub const fn everywhere(port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)
+}
 
 /// Asks for a page of measures.
 pub type Ask = oneshot::Sender<String>;

@@ -4,6 +4,7 @@
 //!  Wishes ─► namespace, definitions (api::crd), priority
 //!            identity   an account for each program, its rights: what the reconcilers declare
 //!            people     what users of a cluster may do, aggregated to admin, edit and view
+//!            policies   who may reach them
 //!            programs   virt-controller, virt-api, virt-handler, and what the kubelet must know of them
 //! ```
 //!
@@ -16,6 +17,7 @@
 
 mod identity;
 mod people;
+mod policies;
 mod programs;
 
 use serde_json::{Value, json};
@@ -49,6 +51,7 @@ pub fn objects(wishes: &Wishes) -> Vec<Value> {
     objects.push(priority());
     objects.extend(identity::objects(wishes));
     objects.extend(people::objects());
+    objects.extend(policies::objects(wishes));
     objects.extend(programs::objects(wishes));
     objects
 }

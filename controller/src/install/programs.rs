@@ -3,7 +3,9 @@
 
 use super::identity::{API, CONTROLLER, HANDLER};
 use super::{PRIORITY, Wishes};
+use crate::health;
 use crate::serve::admission::hooks::SERVICE;
+use crate::serve::http;
 use serde_json::{Value, json};
 
 /// Where `virt-launcher node-info` leaves what it finds out, for virt-handler.
@@ -47,7 +49,7 @@ fn controller(wishes: &Wishes) -> Value {
         of_pod("POD_NAME", "metadata.name"),
         {"name": "LAUNCHER_IMAGE", "value": wishes.image("virt-launcher")},
     ]);
-    container["ports"] = json!([{"name": "health", "containerPort": 8080}]);
+    container["ports"] = json!([{"name": "health", "containerPort": health::PORT}]);
     template(name, anywhere(wishes, name, CONTROLLER, container))
 }
 
@@ -56,8 +58,8 @@ fn api(wishes: &Wishes) -> Value {
     let mut container = container(wishes, name, "50m", "32Mi");
     container["env"] = json!([of_pod("POD_NAMESPACE", "metadata.namespace")]);
     container["ports"] = json!([
-        {"name": "https", "containerPort": 8443},
-        {"name": "health", "containerPort": 8080},
+        {"name": "https", "containerPort": http::PORT},
+        {"name": "health", "containerPort": health::PORT},
     ]);
     template(name, anywhere(wishes, name, API, container))
 }
@@ -98,7 +100,7 @@ fn handler(wishes: &Wishes) -> Value {
     let name = "virt-handler";
     let mut container = container(wishes, name, "10m", "32Mi");
     container["env"] = json!([of_pod("NODE_NAME", "spec.nodeName")]);
-    container["ports"] = json!([{"name": "health", "containerPort": 8080}]);
+    container["ports"] = json!([{"name": "health", "containerPort": health::PORT}]);
     container["livenessProbe"] = probe("/healthz");
     container["readinessProbe"] = probe("/readyz");
     // It enters the network of pods, reaches what is in them by /proc, and makes what they may not.
@@ -207,6 +209,11 @@ fn disruption(wishes: &Wishes, name: &str) -> Value {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {"name": name, "namespace": wishes.namespace, "labels": {"kubevirt.io": name}},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"kubevirt.io": name}}},
+        "spec": {
+            "minAvailable": 1,
+            "selector": {"matchLabels": {"kubevirt.io": name}},
+            // One that is not ready anyway holds up no drain.
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        },
     })
 }

@@ -1,7 +1,7 @@
 use super::*;
 use std::collections::BTreeSet;
 
-fn wishes() -> Wishes {
+pub(super) fn wishes() -> Wishes {
     Wishes {
         namespace: "kubevirt".into(),
         registry: "registry.example/coracle".into(),

@@ -7,7 +7,7 @@ use super::measures::{self, Launchers};
 use super::vmi::apply::ApiServer;
 use super::vmi::keeper::Node;
 use super::vmi::watch;
-use crate::health::Health;
+use crate::health::{Health, PORT, everywhere};
 use clap::Parser;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, default_value = "/var/lib/kubelet/device-plugins", value_name = "DIR")]
     pub device_plugins: PathBuf,
     /// Where /healthz, /readyz and /metrics answer
-    #[arg(long, default_value = "0.0.0.0:8080")]
+    #[arg(long, default_value_t = everywhere(PORT))]
     pub listen: SocketAddr,
     /// A kubeconfig; else the pod's service account, or the user's
     #[arg(long, env = "KUBECONFIG", value_name = "FILE")]

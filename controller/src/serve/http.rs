@@ -24,6 +24,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
+/// Where it answers, unless it is told another port.
+pub const PORT: u16 = 8443;
 /// Connections at once.
 const CONNECTIONS: usize = 512;
 /// Requests at once on one connection.

@@ -1,0 +1,174 @@
+//! Who may reach our pods, for clusters whose network enforces it.
+//!
+//! | program | listens on | who comes | from where |
+//! |---|---|---|---|
+//! | virt-api | 8443 | the API server, to ask its webhooks | outside of the pods' network, so from anywhere |
+//! | all | 8080 | the kubelet, for its probes | its own node, which no policy keeps out |
+//! | all | 8080 | Prometheus | namespaces with the label [`SCRAPES`] |
+//!
+//! Nobody else comes in. What they dial is not limited: it is the API server alone, whose addresses and port are each
+//! cluster's own, and which no selector can name. (virt-handler speaks to launchers and the kubelet by sockets in folders,
+//! and works in the networks of pods by netlink.) A pod on its node's network would not be held by any of this; none of ours
+//! is. Users' pods, launchers among them, are their owners' to close.
+
+use super::Wishes;
+use crate::health;
+use crate::serve::http;
+use serde_json::{Value, json};
+
+/// The label of namespaces that may read what we measure.
+const SCRAPES: (&str, &str) = ("kubevirt.io/metrics", "true");
+
+pub(super) fn objects(wishes: &Wishes) -> [Value; 2] {
+    let (label, value) = SCRAPES;
+    let all = json!({"matchExpressions": [
+        {"key": "kubevirt.io", "operator": "In", "values": ["virt-api", "virt-controller", "virt-handler"]},
+    ]});
+    let measures = json!({
+        "from": [{"namespaceSelector": {"matchLabels": {label: value}}}],
+        "ports": [{"port": health::PORT, "protocol": "TCP"}],
+    });
+    let webhooks = json!({"ports": [{"port": http::PORT, "protocol": "TCP"}]});
+    [
+        policy(wishes, "kubevirt-allow-ingress-to-metrics", all, measures),
+        policy(
+            wishes,
+            "kubevirt-allow-ingress-to-virt-api-webhook-server",
+            json!({"matchLabels": {"kubevirt.io": "virt-api"}}),
+            webhooks,
+        ),
+    ]
+}
+
+fn policy(wishes: &Wishes, name: &str, pods: Value, lets_in: Value) -> Value {
+    json!({
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": name, "namespace": wishes.namespace, "labels": {"kubevirt.io": ""}},
+        "spec": {"podSelector": pods, "policyTypes": ["Ingress"], "ingress": [lets_in]},
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::install::objects as installed;
+    use crate::install::tests::wishes;
+    use clap::CommandFactory as _;
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::net::SocketAddr;
+
+    /// Ports, and for each whether all may come.
+    type Doors = BTreeMap<u64, bool>;
+
+    /// Pods that are installed: the name of their program, their labels, their spec.
+    fn pods() -> Vec<(String, Value, Value)> {
+        let all = installed(&wishes()).into_iter().filter(|object| object["spec"]["template"].is_object());
+        all.map(|object| {
+            let template = &object["spec"]["template"];
+            let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+            (name, template["metadata"]["labels"].clone(), template["spec"].clone())
+        })
+        .collect()
+    }
+
+    /// What the programs listen on by their command lines.
+    fn listens(program: &str) -> BTreeSet<u64> {
+        let command = match program {
+            "virt-controller" => crate::args::Controller::command(),
+            "virt-api" => crate::serve::args::Api::command(),
+            "virt-handler" => crate::node::args::Args::command(),
+            other => panic!("{other} is new here"),
+        };
+        let defaults = command.get_arguments().flat_map(|argument| argument.get_default_values());
+        defaults
+            .filter_map(|value| Some(u64::from(value.to_str()?.parse::<SocketAddr>().ok()?.port())))
+            .collect()
+    }
+
+    fn takes(selector: &Value, labels: &Value) -> bool {
+        let equal = selector["matchLabels"].as_object().into_iter().flatten();
+        let within = selector["matchExpressions"].as_array().into_iter().flatten();
+        equal.into_iter().all(|(key, value)| labels[key] == *value)
+            && within.into_iter().all(|one| {
+                assert_eq!(one["operator"], "In");
+                one["values"].as_array().unwrap().contains(&labels[one["key"].as_str().unwrap()])
+            })
+    }
+
+    /// The doors of a pod with these labels; nothing, if no policy is about it, and all doors are open.
+    fn doors(labels: &Value) -> Option<Doors> {
+        let policies = installed(&wishes()).into_iter().filter(|object| object["kind"] == "NetworkPolicy");
+        let ours: Vec<Value> =
+            policies.filter(|policy| takes(&policy["spec"]["podSelector"], labels)).collect();
+        let mut doors = Doors::new();
+        for rule in ours.iter().flat_map(|policy| policy["spec"]["ingress"].as_array().unwrap()) {
+            for port in rule["ports"].as_array().unwrap() {
+                assert_eq!(port["protocol"], "TCP");
+                *doors.entry(port["port"].as_u64().unwrap()).or_default() |= rule["from"].is_null();
+            }
+        }
+        (!ours.is_empty()).then_some(doors)
+    }
+
+    #[test]
+    fn what_listens_can_be_reached_and_nothing_else() {
+        let all = pods();
+        assert_eq!(all.len(), 3);
+        for (name, labels, spec) in all {
+            assert!(spec["hostNetwork"].is_null(), "{name}: no policy holds what is on its node's network");
+            let containers = spec["containers"].as_array().unwrap();
+            let ports = containers.iter().flat_map(|one| one["ports"].as_array().unwrap());
+            let said: BTreeSet<u64> = ports.map(|port| port["containerPort"].as_u64().unwrap()).collect();
+            assert_eq!(said, listens(&name), "{name}: its pod says other ports than its command line");
+            let doors = doors(&labels).unwrap_or_else(|| panic!("{name}: no policy is about it"));
+            assert_eq!(doors.keys().copied().collect::<BTreeSet<_>>(), said, "{name}");
+            let open: Vec<u64> = doors.into_iter().filter(|(_, all)| *all).map(|(port, _)| port).collect();
+            let webhooks: &[u64] = if name == "virt-api" { &[8443] } else { &[] };
+            assert_eq!(open, webhooks, "{name}: all may come there");
+        }
+        let launcher = json!({"kubevirt.io": "virt-launcher"});
+        assert_eq!(doors(&launcher), None, "launchers are their owners'");
+    }
+
+    /// The API server goes by the webhook configuration to the service, and by that to a port of a pod.
+    #[test]
+    fn the_webhooks_lead_to_an_open_door() {
+        let hooks = crate::serve::admission::hooks::configuration(false, &wishes().namespace, "");
+        let to = &hooks[0]["clientConfig"]["service"];
+        let service = installed(&wishes()).into_iter().find(|object| object["kind"] == "Service").unwrap();
+        assert_eq!((&service["metadata"]["name"], &service["metadata"]["namespace"]), (&to["name"], &to["namespace"]));
+        let port = &service["spec"]["ports"][0];
+        assert_eq!(port["port"], to["port"]);
+        let selector = json!({"matchLabels": service["spec"]["selector"]});
+        let behind: Vec<_> = pods().into_iter().filter(|(_, labels, _)| takes(&selector, labels)).collect();
+        assert_eq!(behind.len(), 1);
+        let (_, labels, spec) = &behind[0];
+        let ports = spec["containers"][0]["ports"].as_array().unwrap();
+        let target = ports.iter().find(|one| one["name"] == port["targetPort"]).unwrap();
+        assert!(doors(labels).unwrap()[&target["containerPort"].as_u64().unwrap()], "{target}");
+    }
+
+    /// Whoever listens elsewhere has to say so by a command line, and here.
+    #[test]
+    fn nobody_else_listens() {
+        fn look(folder: &std::path::Path, found: &mut BTreeSet<String>) {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                let name = path.file_name().unwrap().to_string_lossy().into_owned();
+                if path.is_dir() && name != "tests" {
+                    look(&path, found);
+                } else if name.ends_with(".rs") && !name.contains("tests") {
+                    let text = std::fs::read_to_string(&path).unwrap();
+                    let program = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+                    if program.contains("TcpListener::bind(") || program.contains("UdpSocket::bind(") {
+                        found.insert(path.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap().display().to_string());
+                    }
+                }
+            }
+        }
+        let mut found = BTreeSet::new();
+        look(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+        assert_eq!(found, BTreeSet::from(["src/health.rs".to_owned(), "src/serve/http.rs".to_owned()]));
+    }
+}
