@@ -19,7 +19,7 @@ use http::Request;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long the server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -193,12 +193,11 @@ impl Writer {
             .body(bytes)
             .map_err(|e| Error::setup(format!("cannot {doing} {key}: its name makes no address"), e))?;
         let verb = request.method().to_string();
-        let answer = self.client.request::<Value>(request);
-        match tokio::time::timeout(PATIENCE, answer).await {
-            Ok(answer) => {
-                crate::metrics::request(&verb, answer.as_ref());
-                answer.map_err(|error| Error::of_client(doing, key, error))
-            }
+        let began = Instant::now();
+        let answer = tokio::time::timeout(PATIENCE, self.client.request::<Value>(request)).await;
+        crate::metrics::request(&verb, began, answer.as_ref().ok().map(|answer| answer.as_ref()));
+        match answer {
+            Ok(answer) => answer.map_err(|error| Error::of_client(doing, key, error)),
             Err(_) => {
                 let what = format!(
                     "cannot {doing} {key}: the API server did not answer within {} s",

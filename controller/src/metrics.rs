@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 /// What a page is sent as.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -47,12 +48,12 @@ impl Page {
     /// How long something took, each time, in seconds.
     pub fn histogram(&mut self, name: &str, help: &str, all: &Histograms) {
         self.begin(name, "histogram", help);
-        for (labels, one) in &all.0 {
+        for (labels, one) in &all.each {
             let labels: Vec<(&str, &str)> =
                 labels.iter().map(|(key, value)| (*key, value.as_str())).collect();
             let mut sum = 0;
             for (count, most) in
-                one.counts.iter().zip(BUCKETS.iter().map(f64::to_string).chain(["+Inf".to_owned()]))
+                one.counts.iter().zip(all.ends.iter().map(f64::to_string).chain(["+Inf".to_owned()]))
             {
                 sum += count;
                 let mut labels = labels.clone();
@@ -73,6 +74,12 @@ impl Page {
             let code = if code == 0 { "<error>".to_owned() } else { code.to_string() };
             family.is(&[("verb", &verb), ("code", &code)], count as f64);
         }
+        let took = TOOK.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.histogram(
+            "kubevirt_rest_client_request_latency_seconds",
+            "How long requests to the API server took.",
+            &took,
+        );
     }
 
     /// The page as it is sent.
@@ -104,26 +111,43 @@ impl Family<'_> {
     }
 }
 
-/// The upper ends of the times that are told apart, in seconds.
-const BUCKETS: [f64; 16] =
-    [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0, 1200.0];
+/// The upper ends of the times that are told apart of what machines do, in seconds.
+const PHASES: &[f64] =
+    &[0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0, 1200.0];
+/// The same, of answers.
+pub const ANSWERS: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 /// How long something took, each time, by labels.
-#[derive(Clone, Debug, Default)]
-pub struct Histograms(BTreeMap<Vec<(&'static str, String)>, Histogram>);
+#[derive(Clone, Debug)]
+pub struct Histograms {
+    ends: &'static [f64],
+    each: BTreeMap<Vec<(&'static str, String)>, Histogram>,
+}
 
 #[derive(Clone, Debug, Default)]
 struct Histogram {
     /// One for each end, and one for what is longer.
-    counts: [u64; BUCKETS.len() + 1],
+    counts: Vec<u64>,
     sum: f64,
 }
 
+impl Default for Histograms {
+    fn default() -> Self {
+        Histograms::of(PHASES)
+    }
+}
+
 impl Histograms {
+    /// Times that are told apart by these upper ends.
+    pub const fn of(ends: &'static [f64]) -> Histograms {
+        Histograms { ends, each: BTreeMap::new() }
+    }
+
     /// It took so many seconds.
     pub fn took(&mut self, labels: Vec<(&'static str, String)>, seconds: f64) {
-        let one = self.0.entry(labels).or_default();
-        let at = BUCKETS.iter().position(|most| seconds <= *most).unwrap_or(BUCKETS.len());
+        let one = self.each.entry(labels).or_default();
+        one.counts.resize(self.ends.len() + 1, 0);
+        let at = self.ends.iter().position(|most| seconds <= *most).unwrap_or(self.ends.len());
         one.counts[at] += 1;
         one.sum += seconds;
     }
@@ -131,14 +155,18 @@ impl Histograms {
 
 /// Requests to the API server by verb and status, of this process.
 static REQUESTS: Mutex<BTreeMap<(String, u16), u64>> = Mutex::new(BTreeMap::new());
+/// How long they took.
+static TOOK: Mutex<Histograms> = Mutex::new(Histograms::of(ANSWERS));
 
-/// Counts a request to the API server; one that was not answered has the status 0.
-pub fn request<T>(verb: &str, answer: Result<&T, &kube::Error>) {
+/// Counts a request to the API server; one that was not answered, or not in time, has the status 0.
+pub fn request<T>(verb: &str, began: Instant, answer: Option<Result<&T, &kube::Error>>) {
     let code = match answer {
-        Ok(_) => 200,
-        Err(kube::Error::Api(status)) => status.code,
-        Err(_) => 0,
+        Some(Ok(_)) => 200,
+        Some(Err(kube::Error::Api(status))) => status.code,
+        Some(Err(_)) | None => 0,
     };
+    let took = began.elapsed().as_secs_f64();
+    TOOK.lock().unwrap_or_else(PoisonError::into_inner).took(vec![("verb", verb.to_owned())], took);
     let mut all = REQUESTS.lock().unwrap_or_else(PoisonError::into_inner);
     *all.entry((verb.to_owned(), code)).or_default() += 1;
 }

@@ -15,7 +15,7 @@ use futures_util::TryStreamExt as _;
 use http::Request;
 use kube::core::WatchEvent;
 use serde_json::Value;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
 
 /// Objects of one page of a list.
@@ -106,7 +106,9 @@ async fn list(client: &kube::Client, which: &Which, to: &Sender<Seen>) -> Result
     let version = loop {
         let path = which.path(&format!("limit={PAGE}&continue={}", escaped(&next)));
         let request = client.request::<Value>(get(&path)?);
+        let began = Instant::now();
         let answer = tokio::time::timeout(Duration::from_secs(60), request).await;
+        crate::metrics::request("GET", began, answer.as_ref().ok().map(|answer| answer.as_ref()));
         let answer = answer.map_err(|_| silent("list", which))?;
         let mut answer = match answer {
             Ok(answer) => answer,
@@ -146,9 +148,10 @@ async fn watch(
         "watch=true&allowWatchBookmarks=true&timeoutSeconds={OPEN}&resourceVersion={}",
         escaped(&from)
     ));
-    let events =
-        client.request_events::<Value>(get(&path)?).await.map_err(|error| wrong("watch", which, error))?;
-    let mut events = std::pin::pin!(events);
+    let began = Instant::now();
+    let events = client.request_events::<Value>(get(&path)?).await;
+    crate::metrics::request("GET", began, Some(events.as_ref()));
+    let mut events = std::pin::pin!(events.map_err(|error| wrong("watch", which, error))?);
     let mut version = from;
     loop {
         let event = tokio::select! {

@@ -2,10 +2,10 @@
 
 use super::live::Live;
 use super::routes::Routes;
-use super::{http, tls};
+use super::{http, measures, tls};
 use crate::args::client;
 use crate::error::{Error, Result};
-use crate::health::Health;
+use crate::health::{Health, PORT, everywhere};
 use clap::Parser;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ pub struct Api {
     #[arg(long, env = "POD_NAMESPACE", default_value = "kubevirt")]
     namespace: String,
     /// Where the API server asks, by HTTPS
-    #[arg(long, default_value = "0.0.0.0:8443")]
+    #[arg(long, default_value_t = everywhere(http::PORT))]
     listen: SocketAddr,
-    /// Where /healthz and /readyz answer, by plain HTTP
-    #[arg(long, default_value = "0.0.0.0:8080")]
+    /// Where /healthz, /readyz and /metrics answer, by plain HTTP
+    #[arg(long, default_value_t = everywhere(PORT))]
     health: SocketAddr,
 }
 
@@ -41,6 +41,7 @@ impl Api {
         let (mut term, mut interrupt) = (ends(SignalKind::terminate())?, ends(SignalKind::interrupt())?);
         let listener = http::listen(self.listen).await?;
         let live = Arc::new(Live::new(&self.namespace));
+        tokio::spawn(measures::tell(Arc::clone(&live), health.measures()));
         tokio::spawn(Arc::clone(&live).keep(client.clone()));
         tokio::spawn(tell(Arc::clone(&live), health.clone()));
         let (end, ended) = watch::channel(false);

@@ -17,6 +17,7 @@ pub mod admission;
 pub mod args;
 pub mod http;
 pub mod live;
+pub mod measures;
 pub mod rights;
 mod routes;
 pub mod tls;

@@ -9,6 +9,7 @@ use super::admission::hooks::Hook;
 use super::admission::{Answer as Verdict, Request, review};
 use super::http::{Answer, plain};
 use super::live::Live;
+use super::measures;
 use crate::error::{Error, Kind as Wrong, Result, chain};
 use crate::kind::{Key, Kind};
 use http::request::Parts;
@@ -17,7 +18,7 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use rustls::crypto::SecureRandom;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long the API server may take to say whether anything is left.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -67,7 +68,10 @@ impl Routes {
             Ok(request) => request,
             Err(why) => return plain(StatusCode::BAD_REQUEST, &why),
         };
-        let verdict = match self.judge(hook, &request).await {
+        let began = Instant::now();
+        let judged = self.judge(hook, &request).await;
+        measures::judged(hook, &request, judged.as_ref().ok(), began);
+        let verdict = match judged {
             Ok(verdict) => verdict,
             Err(error) => {
                 tracing::warn!("{}: {}", hook.name, chain(&error));
@@ -113,8 +117,10 @@ impl Routes {
             let request = http::Request::get(format!("{}?limit=1", kind.collection(""))).body(Vec::new());
             let request = request.map_err(|e| Error::setup("a list makes no address", e))?;
             let key = Key::new(kind, "", "(all)");
+            let began = Instant::now();
             let answer =
                 tokio::time::timeout(PATIENCE, self.client.request::<serde_json::Value>(request)).await;
+            crate::metrics::request("GET", began, answer.as_ref().ok().map(|answer| answer.as_ref()));
             let answer = answer.map_err(|_| {
                 Error::new(Wrong::Unreachable, format!("cannot list {}: no answer within 5 s", kind.name()))
             })?;

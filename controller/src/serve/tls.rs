@@ -3,9 +3,11 @@
 //! A handshake takes the certificate that is there when it begins; connections that are open stay as they are. A secret
 //! that holds no certificate with its key is told and left: the one before it is shown on.
 
+use crate::cluster::certificates::Certificate;
 use crate::error::{Error, Kind, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -16,7 +18,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// The certificate that is shown now; none at first.
 #[derive(Debug, Default)]
-pub struct Shown(RwLock<Option<Arc<CertifiedKey>>>);
+pub struct Shown(RwLock<Option<Now>>);
+
+/// A certificate, and until when it holds, where it says so as ours do.
+#[derive(Clone, Debug)]
+struct Now {
+    key: Arc<CertifiedKey>,
+    until: Option<Timestamp>,
+}
 
 impl Shown {
     /// Shows what a secret of the type `kubernetes.io/tls` holds.
@@ -25,20 +34,32 @@ impl Shown {
             let text = secret["data"][name].as_str().unwrap_or_default();
             STANDARD.decode(text).map_err(|e| Error::setup(format!("{name} of the secret is no base64"), e))
         };
-        let certified = certified(&file("tls.crt")?, &file("tls.key")?)?;
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(certified));
+        let chain = file("tls.crt")?;
+        let key = Arc::new(certified(&chain, &file("tls.key")?)?);
+        let first = Certificate::first(&String::from_utf8_lossy(&chain));
+        let until = first.map(|certificate| certificate.until);
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Now { key, until });
         Ok(())
     }
 
     /// There is one.
     pub fn is_there(&self) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.now().is_some()
+    }
+
+    /// Until when it holds.
+    pub fn until(&self) -> Option<Timestamp> {
+        self.now()?.until
+    }
+
+    fn now(&self) -> Option<Now> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 impl ResolvesServerCert for Shown {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        Some(self.now()?.key)
     }
 }
 
@@ -97,7 +118,9 @@ mod tests {
             assert!(shown.take(&wrong).is_err(), "{wrong}");
         }
         assert!(!shown.is_there());
+        assert_eq!(shown.until(), None);
         shown.take(&secret(false)).unwrap();
+        assert!(shown.until().is_some_and(|until| until > Timestamp::UNIX_EPOCH));
         assert!(shown.is_there() && shown.take(&secret(true)).is_err() && shown.is_there());
     }
 }

@@ -8,6 +8,7 @@ use http::{Method, Request};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// Where statuses and events are written to.
 pub trait Cluster: Send + Sync + 'static {
@@ -40,8 +41,9 @@ impl ApiServer {
         let request = Request::builder().method(method).uri(path).header(http::header::CONTENT_TYPE, kind);
         let request = request.body(body).map_err(kube::Error::HttpError)?;
         let verb = request.method().to_string();
+        let began = Instant::now();
         let answer = self.client.request(request).await;
-        crate::metrics::request(&verb, answer.as_ref());
+        crate::metrics::request(&verb, began, Some(answer.as_ref()));
         answer
     }
 }

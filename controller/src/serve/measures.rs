@@ -1,0 +1,85 @@
+//! What virt-api measures: what it is asked and how long it takes to answer, its own requests, its certificate.
+//!
+//! The names that dashboards look for have no word for admission: these two are our own.
+
+use super::admission::hooks::Hook;
+use super::admission::{Answer, Operation, Request};
+use super::live::Live;
+use crate::health::Ask;
+use crate::metrics::{ANSWERS, Histograms, Is, Page};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use tokio::sync::mpsc::Receiver;
+
+/// How long each answer took, of this process.
+static JUDGED: Mutex<Histograms> = Mutex::new(Histograms::of(ANSWERS));
+
+/// A webhook has an answer, or none.
+pub fn judged(hook: &Hook, request: &Request, answer: Option<&Answer>, began: Instant) {
+    let operation = match request.operation {
+        Operation::Create => "CREATE",
+        Operation::Update => "UPDATE",
+        Operation::Delete => "DELETE",
+    };
+    let result = match answer {
+        Some(answer) if answer.faults.is_empty() => "allowed",
+        Some(_) => "refused",
+        None => "failed",
+    };
+    let labels = [("webhook", hook.name), ("operation", operation), ("result", result)];
+    let labels = labels.map(|(key, value)| (key, value.to_owned())).to_vec();
+    JUDGED.lock().unwrap_or_else(PoisonError::into_inner).took(labels, began.elapsed().as_secs_f64());
+}
+
+/// Answers whoever asks for a page, for ever.
+pub async fn tell(live: Arc<Live>, mut asked: Receiver<Ask>) {
+    while let Some(tell) = asked.recv().await {
+        // Whoever asked may be gone.
+        let _ = tell.send(page(&live));
+    }
+}
+
+fn page(live: &Live) -> String {
+    let mut page = Page::default();
+    let ready = if live.is_ready() { 1.0 } else { 0.0 };
+    page.family("kubevirt_virt_api_ready_status", Is::Gauge, "This replica answers.").is(&[], ready);
+    page.requests();
+    let all = JUDGED.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    page.histogram(
+        "kubevirt_virt_api_admission_duration_seconds",
+        "How long the answer to an admission review took.",
+        &all,
+    );
+    if let Some(until) = live.shown.until() {
+        let name = "kubevirt_virt_api_certificate_expiration_timestamp_seconds";
+        page.family(name, Is::Gauge, "When the certificate that is shown ends to hold.")
+            .is(&[], until.as_second() as f64);
+    }
+    page.text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::fault::{Fault, Reason};
+
+    #[test]
+    fn it_tells_what_it_was_asked() {
+        let hook = Hook::at("/kubevirt-validate-delete").unwrap();
+        let request = Request { operation: Operation::Delete, ..Request::default() };
+        let refusal = Answer::no(vec![Fault::new("spec", Reason::Invalid, "no")]);
+        for answer in [Some(&refusal), Some(&Answer::yes()), None, None] {
+            judged(hook, &request, answer, Instant::now());
+        }
+        let text = page(&Live::new("kubevirt"));
+        for (result, count) in [("refused", 1), ("allowed", 1), ("failed", 2)] {
+            let line = format!(
+                "kubevirt_virt_api_admission_duration_seconds_count{{webhook=\"kubevirt-validator.kubevirt.io\",\
+                 operation=\"DELETE\",result=\"{result}\"}} {count}"
+            );
+            assert!(text.lines().any(|other| other == line), "{line}\n{text}");
+        }
+        assert!(text.contains("\nkubevirt_virt_api_ready_status 0\n"), "{text}");
+        assert!(!text.contains("certificate"), "there is none yet");
+    }
+}
