@@ -30,7 +30,10 @@ pub mod metrics;
 pub mod names;
 pub mod node;
 pub mod plan;
+pub mod rights;
 pub mod run;
 pub mod serve;
+#[cfg(test)]
+mod tests;
 pub mod watch;
 pub mod world;

@@ -1,11 +1,12 @@
-//! What the reconcilers read and write, declared: the cluster role of virt-controller is made from this. Every step of
-//! every test is compared with it.
+//! What the reconcilers read and write, declared: the roles of virt-controller are made from this. Every step of every
+//! test is compared with it.
 
 use crate::kind::Kind;
 use crate::plan::Step;
+use crate::rights::{Grant, Right, each};
 
-/// What may be done to a kind, or to the part of it that is named.
-pub const RIGHTS: &[(Kind, Option<&str>, &[&str])] = &[
+/// What virt-controller may do.
+pub const RIGHTS: &[Grant] = &[
     (Kind::Machine, None, &["delete", "list", "patch", "watch"]),
     (Kind::Machine, Some("status"), &["patch"]),
     // Its status has no path of its own.
@@ -30,38 +31,28 @@ pub const RIGHTS: &[(Kind, Option<&str>, &[&str])] = &[
     (Kind::DaemonSet, None, &["list", "watch"]),
 ];
 
-/// A step may be done. (One that makes what is there already reads it.)
+/// A step may be done.
 pub fn permits(step: &Step) -> bool {
-    let may = |kind: Kind, part: Option<&str>, verb: &str| {
-        RIGHTS.iter().any(|(known, of, verbs)| *known == kind && *of == part && verbs.contains(&verb))
-    };
+    needs(step).iter().all(|need| each(RIGHTS).any(|right| right == *need))
+}
+
+/// What it takes to do a step. (One that makes what is there already reads it.)
+pub fn needs(step: &Step) -> Vec<Right> {
+    let all = |kind: Kind, verbs: &[&'static str]| verbs.iter().map(|verb| (kind, None, *verb)).collect();
     match step {
-        Step::Create { key, .. } => may(key.kind, None, "create") && may(key.kind, None, "get"),
-        Step::Patch { key, part, .. } => may(key.kind, *part, "patch"),
-        Step::Delete { key, .. } => may(key.kind, None, "delete"),
-        Step::Absent { key } => may(key.kind, None, "get"),
-        Step::Issue(issue) => {
-            ["create", "get", "patch"].into_iter().all(|verb| may(issue.key.kind, None, verb))
-        }
-        Step::Tell(_) => may(Kind::Event, None, "create"),
+        Step::Create { key, .. } => all(key.kind, &["create", "get"]),
+        Step::Patch { key, part, .. } => vec![(key.kind, *part, "patch")],
+        Step::Delete { key, .. } => all(key.kind, &["delete"]),
+        Step::Absent { key } => all(key.kind, &["get"]),
+        // Who signs it is read.
+        Step::Issue(issue) => match (&issue.version, &issue.signer) {
+            (None, _) => all(issue.key.kind, &["create", "get"]),
+            (Some(_), None) => all(issue.key.kind, &["patch"]),
+            (Some(_), Some(_)) => all(issue.key.kind, &["get", "patch"]),
+        },
+        Step::Tell(_) => all(Kind::Event, &["create"]),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_watched_may_be() {
-        for kind in crate::cluster::WATCHED {
-            let verbs = RIGHTS
-                .iter()
-                .find(|(known, part, _)| *known == kind && part.is_none())
-                .map(|(.., verbs)| verbs);
-            assert!(
-                verbs.is_some_and(|verbs| verbs.contains(&"list") && verbs.contains(&"watch")),
-                "{kind:?}"
-            );
-        }
-    }
-}
+mod tests;

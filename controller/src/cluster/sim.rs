@@ -6,10 +6,11 @@
 
 use crate::kind::{Key, Kind};
 use crate::plan::{Note, Plan, Step, merge};
+use crate::rights::Right;
 use crate::world::{Facts, World};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) struct Sim {
     pub(crate) world: World,
@@ -17,6 +18,8 @@ pub(crate) struct Sim {
     pub(crate) notes: Vec<Note>,
     pub(crate) writes: usize,
     pub(crate) now: Timestamp,
+    /// What it took to do all this.
+    pub(crate) used: BTreeSet<Right>,
     counter: u64,
 }
 
@@ -34,6 +37,7 @@ impl Sim {
             notes: Vec::new(),
             writes: 0,
             now: Timestamp::from_second(1_800_000_000).unwrap(),
+            used: BTreeSet::new(),
             counter: 100,
         }
     }
@@ -109,6 +113,7 @@ impl Sim {
     pub(crate) fn apply(&mut self, plan: Plan) {
         for step in plan.steps {
             assert!(super::rights::permits(&step), "not declared: {step:?}");
+            self.used.extend(super::rights::needs(&step));
             match step {
                 Step::Create { key, object } => {
                     if !self.objects.contains_key(&key) {

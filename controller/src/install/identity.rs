@@ -2,8 +2,8 @@
 
 use super::Wishes;
 use crate::cluster::rights::RIGHTS;
-use crate::kind::Kind;
-use crate::node::rights;
+use crate::node;
+use crate::rights::Grant;
 use crate::serve;
 use serde_json::{Value, json};
 
@@ -15,15 +15,15 @@ pub(super) const API: &str = "kubevirt-apiserver";
 pub(super) const HANDLER: &str = "kubevirt-handler";
 
 pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
-    let rule = |(kind, part, verbs): &(Kind, Option<&str>, &[&str])| {
+    let rule = |(kind, part, verbs): &Grant| {
         let resource = part.map_or(kind.plural().to_owned(), |part| format!("{}/{part}", kind.plural()));
         json!({"apiGroups": [kind.group()], "resources": [resource], "verbs": verbs})
     };
-    let rules = |of: &[(Kind, Option<&str>, &[&str])], own: bool| -> Vec<Value> {
+    let rules = |of: &[Grant], own: bool| -> Vec<Value> {
         of.iter().filter(|(kind, ..)| kind.is_of_installation() == own).map(rule).collect()
     };
     let mut objects = Vec::new();
-    for (account, rights) in [(CONTROLLER, RIGHTS), (API, serve::rights::RIGHTS), (HANDLER, rights::RIGHTS)] {
+    for (account, rights) in [(CONTROLLER, RIGHTS), (API, serve::rights::RIGHTS), (HANDLER, node::rights::RIGHTS)] {
         objects.push(
             json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named(account, Some(wishes))}),
         );

@@ -1,12 +1,50 @@
 //! What the agent of a node reads and writes, declared: its cluster role is made from this.
 
 use crate::kind::Kind;
+use crate::rights::Grant;
 
-/// What may be done to a kind, or to the part of it that is named.
-pub const RIGHTS: &[(Kind, Option<&str>, &[&str])] = &[
+/// What it may do.
+pub const RIGHTS: &[Grant] = &[
     // Its status has no path of its own. That only machines of the own node are written is the webhook's to see.
     (Kind::Instance, None, &["list", "patch", "watch"]),
     (Kind::Pod, None, &["list", "watch"]),
     (Kind::Node, None, &["get", "patch"]),
     (Kind::Event, None, &["create"]),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::labels::Labeller;
+    use crate::node::vmi::apply::{ApiServer, Cluster as _};
+    use crate::node::vmi::decide::Event;
+    use crate::node::vmi::watch::which;
+    use crate::rights::each;
+    use crate::tests::asked::Asked;
+    use crate::watch::follow;
+    use api::meta::ObjectMeta;
+    use serde_json::json;
+
+    /// All of virt-handler that has a client.
+    #[tokio::test]
+    async fn every_right_is_used_and_no_other() {
+        let server = Asked::begin().await;
+        server.has("/api/v1/nodes/node1", json!({"metadata": {"name": "node1"}}));
+        let path = "/apis/kubevirt.io/v1/namespaces/n/virtualmachineinstances/web";
+        server.has(path, json!({"metadata": {"name": "web"}}));
+        let findings = tempfile::tempdir().unwrap();
+        let (client, node) = (server.client.clone(), "node1".to_owned());
+        Labeller { client, node, findings: findings.path().to_owned() }.write(true).await.unwrap();
+        let writer = ApiServer::new(server.client.clone(), "node1");
+        let meta =
+            ObjectMeta { name: Some("web".into()), namespace: Some("n".into()), ..ObjectMeta::default() };
+        writer.change(&meta, &[json!({"op": "remove", "path": "/status/reason"})]).await.unwrap();
+        writer.tell(&meta, &Event::normal("Started", "VirtualMachineInstance started.")).await;
+        let (to, mut seen) = tokio::sync::mpsc::channel(2);
+        let tasks = which("node1").map(|which| tokio::spawn(follow(server.client.clone(), which, to.clone())));
+        server.until(&each(RIGHTS).collect()).await;
+        tasks.iter().for_each(tokio::task::JoinHandle::abort);
+        seen.close();
+        assert_eq!(server.rights(), each(RIGHTS).collect());
+    }
+}

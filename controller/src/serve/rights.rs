@@ -1,9 +1,10 @@
 //! What `virt-api` reads: its roles are made from this. It writes nothing.
 
 use crate::kind::Kind;
+use crate::rights::Grant;
 
-/// What may be done to a kind; to what an installation has of its own, in its namespace alone.
-pub const RIGHTS: &[(Kind, Option<&str>, &[&str])] = &[
+/// What it may do.
+pub const RIGHTS: &[Grant] = &[
     (Kind::KubeVirt, None, &["list", "watch"]),
     // Its own certificate.
     (Kind::Secret, None, &["list", "watch"]),
@@ -12,3 +13,37 @@ pub const RIGHTS: &[(Kind, Option<&str>, &[&str])] = &[
     (Kind::Instance, None, &["list"]),
     (Kind::ReplicaSet, None, &["list"]),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rights::each;
+    use crate::serve::live::Live;
+    use crate::serve::routes::Routes;
+    use crate::tests::asked::Asked;
+    use http::header::CONTENT_TYPE;
+    use serde_json::json;
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn every_right_is_used_and_no_other() {
+        let server = Asked::begin().await;
+        let live = Arc::new(Live::new("kubevirt"));
+        let task = tokio::spawn(Arc::clone(&live).keep(server.client.clone()));
+        let routes = Routes::new(live, server.client.clone());
+        // The one review for which something has to be asked.
+        let review = json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+                "uid": "1", "operation": "DELETE", "name": "kubevirt", "userInfo": {"username": "somebody"},
+                "oldObject": {"spec": {"uninstallStrategy": "BlockUninstallIfWorkloadsExist"}},
+            },
+        });
+        let request = http::Request::post("/kubevirt-validate-delete").header(CONTENT_TYPE, "application/json");
+        let (head, ()) = request.body(()).unwrap().into_parts();
+        let answer = routes.answer(&head, review.to_string().as_bytes()).await;
+        assert!(answer.status().is_success(), "{answer:?}");
+        server.until(&each(RIGHTS).collect()).await;
+        task.abort();
+        assert_eq!(server.rights(), each(RIGHTS).collect());
+    }
+}

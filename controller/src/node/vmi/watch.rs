@@ -27,15 +27,20 @@ const WAITING: usize = 32;
 
 /// Looks after the machines of a node, for ever.
 pub async fn run<C: Cluster>(client: kube::Client, name: &str, node: Arc<Node<C>>, health: Health) {
-    let instances = Which::all(Kind::Instance, Some(&format!("kubevirt.io/nodeName={name}")));
-    let fields = Some(format!("spec.nodeName={name}"));
-    let pods = Which { fields, ..Which::all(Kind::Pod, Some("kubevirt.io=virt-launcher")) };
+    let [instances, pods] = which(name);
     let (tell, seen) = mpsc::channel(WAITING);
     tokio::join!(
         follow(client.clone(), instances, tell.clone()),
         follow(client, pods, tell),
         keep(seen, node, health),
     );
+}
+
+/// What the agent of a node follows: its instances, and their pods.
+pub fn which(name: &str) -> [Which; 2] {
+    let instances = Which::all(Kind::Instance, Some(&format!("kubevirt.io/nodeName={name}")));
+    let fields = Some(format!("spec.nodeName={name}"));
+    [instances, Which { fields, ..Which::all(Kind::Pod, Some("kubevirt.io=virt-launcher")) }]
 }
 
 /// One keeper per instance, as it is seen.

@@ -1,0 +1,146 @@
+//! Every right of virt-controller is used, and it uses no other: by a history in which all of them come up, and by what its
+//! writer asks for each step.
+
+use super::*;
+use crate::apply::Writer;
+use crate::cluster::certificates::{self, Issue, Signer};
+use crate::cluster::sim::{Sim, instance, machine};
+use crate::cluster::{WATCHED, decide};
+use crate::kind::Key;
+use crate::lease::Lease;
+use crate::plan::{Note, Plan};
+use crate::rights::follow;
+use crate::tests::asked::Asked;
+use crate::watch;
+use jiff::Timestamp;
+use serde_json::json;
+use std::collections::BTreeSet;
+
+/// An installation from its first object to its end, and what it looks after meanwhile.
+fn history() -> Sim {
+    let mut sim = Sim::new();
+    let installation = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
+    for key in [installation.clone(), certificates::key(&sim.world)] {
+        let plan = decide(&sim.world, &key, sim.now);
+        sim.apply(plan);
+    }
+    sim.settle();
+    // A machine with a disk of its own, on a node that falls silent later.
+    let beat = json!({"kubevirt.io/heartbeat": "1"});
+    let schedulable = json!({"kubevirt.io/schedulable": "true"});
+    sim.put(Kind::Node, json!({"metadata": {"name": "node1", "labels": schedulable, "annotations": beat}}));
+    let mut web = machine("web", "Always");
+    web["spec"]["dataVolumeTemplates"] =
+        json!([{"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}}}]);
+    web["spec"]["template"]["spec"]["volumes"] = json!([{"name": "root", "dataVolume": {"name": "data"}}]);
+    let web = sim.put(Kind::Machine, web);
+    sim.settle();
+    let claim = json!({"metadata": {"namespace": "n", "name": "data"}, "status": {"phase": "Bound"}});
+    sim.put(Kind::Claim, claim);
+    sim.change(&Key::new(Kind::DataVolume, "n", "data"), json!({"status": {"phase": "Succeeded"}}));
+    let run = Key::new(Kind::Instance, "n", "web");
+    sim.boot(&run);
+    // A set that is scaled to nothing.
+    let template = json!({"metadata": {"labels": {"app": "many"}}, "spec": instance("many")["spec"]});
+    let selector = json!({"matchLabels": {"app": "many"}});
+    let spec = json!({"replicas": 1, "selector": selector, "template": template});
+    let set = sim.put(Kind::ReplicaSet, json!({"metadata": {"namespace": "n", "name": "many"}, "spec": spec}));
+    sim.settle();
+    let one = sim.objects.keys().find(|key| key.kind == Kind::Instance && key.name != "web").unwrap().clone();
+    let pod = sim.pod_of(&one).unwrap();
+    sim.change(&set, json!({"spec": {"replicas": 0}}));
+    sim.settle();
+    sim.pod_ends(&pod, "Succeeded", 0);
+    sim.settle();
+    // The machine is halted: its instance, its pod, its revision go.
+    let pod = sim.pod_of(&run).unwrap();
+    sim.change(&web, json!({"spec": {"runStrategy": "Halted"}}));
+    sim.settle();
+    sim.agent_says(&run, "Succeeded");
+    sim.settle();
+    sim.pod_ends(&pod, "Succeeded", 0);
+    sim.settle();
+    // Days pass: the node is silent, certificates are made anew.
+    sim.later(6 * 24 * 3600);
+    sim.settle();
+    // The installation goes, and is wanted again.
+    sim.delete(&installation);
+    sim.settle();
+    assert!(!sim.objects.contains_key(&installation));
+    sim.put(Kind::KubeVirt, json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": {}}));
+    sim.settle();
+    sim
+}
+
+/// Who acts is settled by a lease.
+async fn lease() -> BTreeSet<Right> {
+    let server = Asked::begin().await;
+    let writer = Writer::new(server.client.clone(), "virt-controller");
+    let mut lease = Lease::new(writer, "kubevirt", "virt-controller", "one".into());
+    lease.acquire().await;
+    lease.release().await;
+    server.rights()
+}
+
+#[tokio::test]
+async fn every_right_is_used_and_no_other() {
+    let mut used = history().used;
+    used.extend(WATCHED.into_iter().flat_map(follow));
+    used.extend(lease().await);
+    assert_eq!(used, each(RIGHTS).collect());
+}
+
+#[tokio::test]
+async fn a_kind_is_followed_by_two_rights() {
+    let server = Asked::begin().await;
+    let (to, mut seen) = tokio::sync::mpsc::channel(1);
+    let which = crate::cluster::which(Kind::Secret, "kubevirt");
+    let task = tokio::spawn(watch::follow(server.client.clone(), which, to));
+    assert!(matches!(seen.recv().await, Some(watch::Seen::Listed(Kind::Secret, _))));
+    server.until(&follow(Kind::Secret).into()).await;
+    task.abort();
+    assert_eq!(server.rights(), follow(Kind::Secret).into());
+}
+
+fn issue(name: &str, version: Option<&str>, signer: Option<Signer>) -> Issue {
+    Issue {
+        key: Key::new(Kind::Secret, "kubevirt", name),
+        version: version.map(str::to_owned),
+        name: name.to_owned(),
+        from: Timestamp::UNIX_EPOCH,
+        until: Timestamp::from_second(1 << 32).unwrap(),
+        signer,
+    }
+}
+
+#[tokio::test]
+async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
+    let (pod, authority) = (Key::new(Kind::Pod, "n", "web"), issue("authority", None, None));
+    let signed = certificates::make::secret(&authority, None).unwrap();
+    let signer = || Some(Signer { key: authority.key.clone(), name: "authority".into(), hosts: vec!["a".into()] });
+    let patch = |part| Step::Patch { key: pod.clone(), version: "1".into(), change: json!({}), part };
+    let message = "A sentence.".to_owned();
+    let note = Note { key: pod.clone(), uid: "1".into(), warning: false, reason: "Word", message };
+    for step in [
+        Step::Create { key: pod.clone(), object: json!({"metadata": {"name": "web"}}) },
+        patch(None),
+        patch(Some("status")),
+        Step::Delete { key: pod.clone(), uid: "1".into() },
+        Step::Absent { key: Key::new(Kind::Pod, "n", "other") },
+        Step::Issue(issue("authority", None, None)),
+        Step::Issue(issue("authority", Some("1"), None)),
+        Step::Issue(issue("server", None, signer())),
+        Step::Issue(issue("server", Some("1"), signer())),
+        Step::Tell(note),
+    ] {
+        let server = Asked::begin().await;
+        // What is to be made is there already: that is when it is read.
+        server.has(&pod.path(), json!({"metadata": {"name": "web"}}));
+        server.has(&authority.key.path(), signed.clone());
+        server.has(&issue("server", None, None).key.path(), json!({"metadata": {"name": "server"}}));
+        let writer = Writer::new(server.client.clone(), "virt-controller");
+        let done = writer.carry_out(Plan { steps: vec![step.clone()], again: None }).await;
+        assert!(done.failed.is_none(), "{step:?}: {:?}", done.failed);
+        assert_eq!(server.rights(), needs(&step).into_iter().collect(), "{step:?}");
+    }
+}

@@ -1,0 +1,176 @@
+//! A small API server on this machine that writes down what it is asked, as the rights that this takes: what a program
+//! does is compared with what its role permits.
+//!
+//! It keeps objects by their paths, lists none of them, and never answers a watch.
+
+use crate::kind::Kind;
+use crate::plan::merge;
+use crate::rights::Right;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+const KINDS: [Kind; 17] = [
+    Kind::Machine,
+    Kind::Instance,
+    Kind::ReplicaSet,
+    Kind::KubeVirt,
+    Kind::DataVolume,
+    Kind::Revision,
+    Kind::Pod,
+    Kind::Claim,
+    Kind::Node,
+    Kind::Event,
+    Kind::Lease,
+    Kind::Deployment,
+    Kind::DaemonSet,
+    Kind::Secret,
+    Kind::ConfigMap,
+    Kind::Mutating,
+    Kind::Validating,
+];
+
+/// The server, and who asks it.
+pub(crate) struct Asked {
+    pub(crate) client: kube::Client,
+    state: Arc<State>,
+}
+
+struct State {
+    rights: watch::Sender<BTreeSet<Right>>,
+    objects: Mutex<BTreeMap<String, Value>>,
+}
+
+impl Asked {
+    pub(crate) async fn begin() -> Asked {
+        // Another test may have done it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let config = kube::Config::new(format!("http://{address}").parse().unwrap());
+        let state = Arc::new(State { rights: watch::channel(BTreeSet::new()).0, objects: Mutex::default() });
+        let server = Arc::clone(&state);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let state = Arc::clone(&server);
+                let service = service_fn(move |request| {
+                    let state = Arc::clone(&state);
+                    async move { Ok::<_, Infallible>(state.answer(request).await) }
+                });
+                let connection =
+                    hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+                tokio::spawn(async move { drop(connection.await) });
+            }
+        });
+        Asked { client: kube::Client::try_from(config).unwrap(), state }
+    }
+
+    /// There is such an object.
+    pub(crate) fn has(&self, path: &str, object: Value) {
+        self.state.objects.lock().unwrap().insert(path.to_owned(), object);
+    }
+
+    /// What was asked so far.
+    pub(crate) fn rights(&self) -> BTreeSet<Right> {
+        self.state.rights.borrow().clone()
+    }
+
+    /// Waits until all of this was asked.
+    pub(crate) async fn until(&self, all: &BTreeSet<Right>) {
+        let mut rights = self.state.rights.subscribe();
+        let wait = rights.wait_for(|rights| rights.is_superset(all));
+        let waited = tokio::time::timeout(std::time::Duration::from_secs(60), wait).await;
+        assert!(waited.is_ok(), "asked was {:?}, not {all:?}", self.rights());
+    }
+}
+
+impl State {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let (head, body) = request.into_parts();
+        let path = head.uri.path().to_owned();
+        let watches = head.uri.query().unwrap_or_default().contains("watch=true");
+        let (kind, name, part) = place(&path);
+        let verb = match head.method {
+            Method::GET if name.is_some() => "get",
+            Method::GET if watches => "watch",
+            Method::GET => "list",
+            Method::POST => "create",
+            Method::PATCH => "patch",
+            Method::DELETE => "delete",
+            other => panic!("nobody should {other} {path}"),
+        };
+        self.rights.send_modify(|rights| {
+            rights.insert((kind, part, verb));
+        });
+        let body = body.collect().await.unwrap().to_bytes();
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let whole = part.map_or(path.as_str(), |part| path.trim_end_matches(part).trim_end_matches('/'));
+        let (status, answer) = match verb {
+            "watch" => std::future::pending().await,
+            "list" => (StatusCode::OK, json!({"metadata": {"resourceVersion": "1"}, "items": []})),
+            verb => self.keep(verb, whole, body),
+        };
+        let mut response = Response::new(Full::new(Bytes::from(answer.to_string())));
+        *response.status_mut() = status;
+        response
+    }
+
+    fn keep(&self, verb: &str, path: &str, body: Value) -> (StatusCode, Value) {
+        let mut objects = self.objects.lock().unwrap();
+        if verb == "create" {
+            let path = format!("{path}/{}", body["metadata"]["name"].as_str().unwrap());
+            if objects.contains_key(&path) {
+                return failure(StatusCode::CONFLICT, "AlreadyExists");
+            }
+            objects.insert(path, body.clone());
+            return (StatusCode::CREATED, body);
+        }
+        let Some(object) = objects.get_mut(path) else { return failure(StatusCode::NOT_FOUND, "NotFound") };
+        match verb {
+            // A list of changes is not carried out here.
+            "patch" if body.is_object() => merge(object, &body),
+            "delete" => return (StatusCode::OK, objects.remove(path).unwrap_or_default()),
+            _ => {}
+        }
+        (StatusCode::OK, object.clone())
+    }
+}
+
+fn failure(status: StatusCode, reason: &str) -> (StatusCode, Value) {
+    let code = status.as_u16();
+    let said = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": reason, "reason": reason,
+        "code": code,
+    });
+    (status, said)
+}
+
+/// The kind of a path, the name where it has one, and the part behind it.
+fn place(path: &str) -> (Kind, Option<&str>, Option<&'static str>) {
+    let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+    let (version, rest) = match parts.as_slice() {
+        ["api", version, rest @ ..] => ((*version).to_owned(), rest),
+        ["apis", group, version, rest @ ..] => (format!("{group}/{version}"), rest),
+        _ => panic!("{path} is no path of objects"),
+    };
+    let rest = match rest {
+        ["namespaces", _, rest @ ..] => rest,
+        rest => rest,
+    };
+    let kind = KINDS.into_iter().find(|kind| kind.api_version() == version && kind.plural() == rest[0]);
+    let kind = kind.unwrap_or_else(|| panic!("{path} is of no kind that is known here"));
+    let part = match rest.get(2) {
+        None => None,
+        Some(&"status") => Some("status"),
+        Some(other) => panic!("{path}: {other} is no part that is known here"),
+    };
+    (kind, rest.get(1).copied(), part)
+}

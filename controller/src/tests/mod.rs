@@ -1,0 +1,3 @@
+//! What tests of several parts share.
+
+pub(crate) mod asked;
