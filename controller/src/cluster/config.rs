@@ -32,6 +32,8 @@ pub struct Config {
     /// The pod's `seccompProfile`.
     pub seccomp: Option<Value>,
     pub serial_log: bool,
+    /// What the small containers beside a launcher ask for, by their kind, where it is said.
+    pub support: BTreeMap<String, Value>,
     pub skip_backup_hooks: bool,
 }
 
@@ -97,6 +99,9 @@ impl Config {
             selinux_type: text(&said["selinuxLauncherType"]),
             seccomp,
             serial_log: said["virtualMachineOptions"]["disableSerialConsoleLog"].is_null(),
+            support: (said["supportContainerResources"].as_array().into_iter().flatten())
+                .filter_map(|entry| Some((entry["type"].as_str()?.to_owned(), entry["resources"].clone())))
+                .collect(),
             skip_backup_hooks: whole["metadata"]["annotations"]["kubevirt.io/skip-backup-hooks"] == "true",
         }
     }

@@ -10,6 +10,7 @@
 
 use super::volumes::Volumes;
 use super::{Surroundings, narrow, put};
+use crate::cluster::config::Config;
 use api::machine::firmware::Image;
 use serde_json::{Map, Value, json};
 
@@ -20,6 +21,8 @@ const BIN: &str = "/container-disk-binary";
 const SOCKETS: &str = "/container-disks";
 /// The helper in the launcher's image.
 pub(super) const HELPER: &str = "/usr/bin/container-disk";
+/// What the settings call these containers.
+const KIND: &str = "container-disk";
 /// What the image of a kernel is held out as.
 pub const HELD_KERNEL: &str = "kernel-boot";
 
@@ -45,7 +48,7 @@ impl Beside {
         put(&mut copy, "image", json!(around.facts.launcher_image));
         put(&mut copy, "imagePullPolicy", json!(around.config.image_pull_policy));
         put(&mut copy, "command", json!([HELPER, "--install", BIN]));
-        put(&mut copy, "resources", small());
+        put(&mut copy, "resources", small(around.config, KIND));
         put(&mut copy, "securityContext", security());
         put(&mut copy, "terminationMessagePolicy", json!("FallbackToLogsOnError"));
         put(&mut copy, "volumeMounts", json!([{"name": bin, "mountPath": BIN}]));
@@ -54,7 +57,7 @@ impl Beside {
 }
 
 /// Holds an image out under a name.
-pub(super) fn hold(all: &mut Volumes, container: &str, image: &Image, held: &str) {
+pub(super) fn hold(all: &mut Volumes, container: &str, image: &Image, held: &str, config: &Config) {
     let (bin, sockets) = match &all.beside.shared {
         Some(shared) => shared.clone(),
         None => {
@@ -72,7 +75,7 @@ pub(super) fn hold(all: &mut Volumes, container: &str, image: &Image, held: &str
     put(&mut beside, "command", json!([program, "--copy-path", format!("{SOCKETS}/{held}")]));
     // The image's own may be a folder that is not there.
     put(&mut beside, "workingDir", json!("/"));
-    put(&mut beside, "resources", small());
+    put(&mut beside, "resources", small(config, KIND));
     put(&mut beside, "securityContext", security());
     put(&mut beside, "terminationMessagePolicy", json!("FallbackToLogsOnError"));
     put(
@@ -86,12 +89,17 @@ pub(super) fn hold(all: &mut Volumes, container: &str, image: &Image, held: &str
     all.beside.containers.push(Value::Object(beside));
 }
 
-/// It sleeps. Its start is the runtime's, which a tenth of a processor keeps from taking seconds.
-pub(super) fn small() -> Value {
-    json!({
+/// What a small container asks for, unless the settings say other amounts for its kind. It sleeps; its start is the
+/// runtime's, which a tenth of a processor keeps from taking seconds.
+pub(super) fn small(config: &Config, kind: &str) -> Value {
+    let mut resources = json!({
         "requests": {"cpu": "1m", "memory": "1M", "ephemeral-storage": "50M"},
         "limits": {"cpu": "100m", "memory": "40M"},
-    })
+    });
+    if let Some(said) = config.support.get(kind) {
+        crate::plan::merge(&mut resources, said);
+    }
+    resources
 }
 
 /// Nobody writes to an image, not even its own container.

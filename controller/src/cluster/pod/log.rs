@@ -41,7 +41,7 @@ pub(super) fn container(
     put(&mut container, "imagePullPolicy", json!(around.config.image_pull_policy));
     let command = [beside::HELPER.to_owned(), "--tail".into(), below("log/serial.log")];
     put(&mut container, "command", json!([&command[..], &["--while".into(), below("lock")]].concat()));
-    put(&mut container, "resources", beside::small());
+    put(&mut container, "resources", beside::small(around.config, NAME));
     put(&mut container, "securityContext", beside::security());
     put(
         &mut container,

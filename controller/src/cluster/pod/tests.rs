@@ -171,6 +171,23 @@ fn what_the_guest_says_is_shown_unless_somebody_does_not_want_it() {
 }
 
 #[test]
+fn the_settings_say_what_small_containers_ask_for() {
+    let of = |kind: &str| json!({"type": kind, "resources": {"requests": {"memory": "5M"}, "limits": {"cpu": "1"}}});
+    let settings = json!({"configuration": {"supportContainerResources": [of("guest-console-log"), of("container-disk"), {}]}});
+    let pod = render(json!({}), settings, false);
+    let containers = pod["spec"]["containers"].as_array().unwrap().iter().skip(1);
+    let others: Vec<&Value> = containers.chain(pod["spec"]["initContainers"].as_array().unwrap()).collect();
+    assert_eq!(others.len(), 3);
+    for other in others {
+        let expected = json!({
+            "requests": {"cpu": "1m", "memory": "5M", "ephemeral-storage": "50M"},
+            "limits": {"cpu": "1", "memory": "40M"},
+        });
+        assert_eq!(other["resources"], expected, "{}", other["name"]);
+    }
+}
+
+#[test]
 fn what_asks_the_guest_itself_is_carried_there() {
     let probes = json!({"spec": {
         "readinessProbe": {"guestAgentPing": {}, "periodSeconds": 3},

@@ -73,7 +73,7 @@ impl Volumes {
     fn image(&mut self, image: &Image, way: &Way<'_>, around: &Surroundings<'_>) {
         self.pull_secrets.extend(image.pull_secret.clone().filter(|secret| !secret.is_empty()));
         if !around.image_volumes {
-            return beside::hold(self, &way.container, image, &way.held);
+            return beside::hold(self, &way.container, image, &way.held, around.config);
         }
         let mut volume = json!({"image": {"reference": image.name}});
         if let Some(policy) = image.pull_policy.as_deref().filter(|policy| !policy.is_empty()) {
