@@ -100,6 +100,7 @@ impl Config {
             seccomp,
             serial_log: said["virtualMachineOptions"]["disableSerialConsoleLog"].is_null(),
             support: (said["supportContainerResources"].as_array().into_iter().flatten())
+                .filter(|entry| entry["resources"].is_object())
                 .filter_map(|entry| Some((entry["type"].as_str()?.to_owned(), entry["resources"].clone())))
                 .collect(),
             skip_backup_hooks: whole["metadata"]["annotations"]["kubevirt.io/skip-backup-hooks"] == "true",
