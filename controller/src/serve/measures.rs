@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn it_tells_what_it_was_asked() {
-        let hook = Hook::at("/kubevirt-validate-delete").unwrap();
+        let hook = Hook::at("/virtualmachinereplicaset-validate").unwrap();
         let request = Request { operation: Operation::Delete, ..Request::default() };
         let refusal = Answer::no(vec![Fault::new("spec", Reason::Invalid, "no")]);
         for answer in [Some(&refusal), Some(&Answer::yes()), None, None] {
@@ -74,7 +74,7 @@ mod tests {
         let text = page(&Live::new("kubevirt"));
         for (result, count) in [("refused", 1), ("allowed", 1), ("failed", 2)] {
             let line = format!(
-                "kubevirt_virt_api_admission_duration_seconds_count{{webhook=\"kubevirt-validator.kubevirt.io\",\
+                "kubevirt_virt_api_admission_duration_seconds_count{{webhook=\"virtualmachinereplicaset-validator.kubevirt.io\",\
                  operation=\"DELETE\",result=\"{result}\"}} {count}"
             );
             assert!(text.lines().any(|other| other == line), "{line}\n{text}");
