@@ -62,7 +62,8 @@ fn it_shows_a_log_until_its_writer_has_ended() {
     let (log, lock) = (place.path().join("serial.log"), place.path().join("lock"));
     let held = std::fs::File::create(&lock).unwrap();
     held.lock().unwrap();
-    let program = Command::new(PROGRAM).args(["--tail", log.to_str().unwrap(), "--while", lock.to_str().unwrap()])
+    let program = Command::new(PROGRAM)
+        .args(["--tail", log.to_str().unwrap(), "--while", lock.to_str().unwrap()])
         .stdout(Stdio::piped())
         .spawn();
     let mut child = program.unwrap();

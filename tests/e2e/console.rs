@@ -15,7 +15,8 @@ fn what_a_guest_says_is_in_the_log_of_a_container() {
     // A prompt, whose line has no end.
     until(|| log().contains("tiny login:"), log);
     // Whoever follows it sees the guest to its end.
-    let mut follow = space.cluster.kubectl(&["-n", &space.name, "logs", "-f", &pod, "-c", "guest-console-log"]);
+    let mut follow =
+        space.cluster.kubectl(&["-n", &space.name, "logs", "-f", &pod, "-c", "guest-console-log"]);
     let mut child = follow.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = child.stdout.take().unwrap();
     let all = std::thread::spawn(move || {

@@ -23,7 +23,9 @@ pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
         of.iter().filter(|(kind, ..)| kind.is_of_installation() == own).map(rule).collect()
     };
     let mut objects = Vec::new();
-    for (account, rights) in [(CONTROLLER, RIGHTS), (API, serve::rights::RIGHTS), (HANDLER, node::rights::RIGHTS)] {
+    for (account, rights) in
+        [(CONTROLLER, RIGHTS), (API, serve::rights::RIGHTS), (HANDLER, node::rights::RIGHTS)]
+    {
         objects.push(
             json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named(account, Some(wishes))}),
         );

@@ -137,7 +137,10 @@ mod tests {
         let hooks = crate::serve::admission::hooks::configuration(false, &wishes().namespace, "");
         let to = &hooks[0]["clientConfig"]["service"];
         let service = installed(&wishes()).into_iter().find(|object| object["kind"] == "Service").unwrap();
-        assert_eq!((&service["metadata"]["name"], &service["metadata"]["namespace"]), (&to["name"], &to["namespace"]));
+        assert_eq!(
+            (&service["metadata"]["name"], &service["metadata"]["namespace"]),
+            (&to["name"], &to["namespace"])
+        );
         let port = &service["spec"]["ports"][0];
         assert_eq!(port["port"], to["port"]);
         let selector = json!({"matchLabels": service["spec"]["selector"]});
@@ -162,7 +165,9 @@ mod tests {
                     let text = std::fs::read_to_string(&path).unwrap();
                     let program = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
                     if program.contains("TcpListener::bind(") || program.contains("UdpSocket::bind(") {
-                        found.insert(path.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap().display().to_string());
+                        found.insert(
+                            path.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap().display().to_string(),
+                        );
                     }
                 }
             }

@@ -41,7 +41,8 @@ mod tests {
         writer.change(&meta, &[json!({"op": "remove", "path": "/status/reason"})]).await.unwrap();
         writer.tell(&meta, &Event::normal("Started", "VirtualMachineInstance started.")).await;
         let (to, mut seen) = tokio::sync::mpsc::channel(2);
-        let tasks = which("node1").map(|which| tokio::spawn(follow(server.client.clone(), which, to.clone())));
+        let tasks =
+            which("node1").map(|which| tokio::spawn(follow(server.client.clone(), which, to.clone())));
         server.until(&each(RIGHTS).collect()).await;
         tasks.iter().for_each(tokio::task::JoinHandle::abort);
         seen.close();

@@ -38,7 +38,8 @@ mod tests {
                 "oldObject": {"spec": {"uninstallStrategy": "BlockUninstallIfWorkloadsExist"}},
             },
         });
-        let request = http::Request::post("/kubevirt-validate-delete").header(CONTENT_TYPE, "application/json");
+        let request =
+            http::Request::post("/kubevirt-validate-delete").header(CONTENT_TYPE, "application/json");
         let (head, ()) = request.body(()).unwrap().into_parts();
         let answer = routes.answer(&head, review.to_string().as_bytes()).await;
         assert!(answer.status().is_success(), "{answer:?}");

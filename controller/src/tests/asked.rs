@@ -65,8 +65,8 @@ impl Asked {
                     let state = Arc::clone(&state);
                     async move { Ok::<_, Infallible>(state.answer(request).await) }
                 });
-                let connection =
-                    hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+                let connection = hyper::server::conn::http1::Builder::new()
+                    .serve_connection(TokioIo::new(stream), service);
                 tokio::spawn(async move { drop(connection.await) });
             }
         });

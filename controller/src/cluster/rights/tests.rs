@@ -44,7 +44,8 @@ fn history() -> Sim {
     let template = json!({"metadata": {"labels": {"app": "many"}}, "spec": instance("many")["spec"]});
     let selector = json!({"matchLabels": {"app": "many"}});
     let spec = json!({"replicas": 1, "selector": selector, "template": template});
-    let set = sim.put(Kind::ReplicaSet, json!({"metadata": {"namespace": "n", "name": "many"}, "spec": spec}));
+    let set =
+        sim.put(Kind::ReplicaSet, json!({"metadata": {"namespace": "n", "name": "many"}, "spec": spec}));
     sim.settle();
     let one = sim.objects.keys().find(|key| key.kind == Kind::Instance && key.name != "web").unwrap().clone();
     let pod = sim.pod_of(&one).unwrap();
@@ -117,7 +118,8 @@ fn issue(name: &str, version: Option<&str>, signer: Option<Signer>) -> Issue {
 async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
     let (pod, authority) = (Key::new(Kind::Pod, "n", "web"), issue("authority", None, None));
     let signed = certificates::make::secret(&authority, None).unwrap();
-    let signer = || Some(Signer { key: authority.key.clone(), name: "authority".into(), hosts: vec!["a".into()] });
+    let signer =
+        || Some(Signer { key: authority.key.clone(), name: "authority".into(), hosts: vec!["a".into()] });
     let patch = |part| Step::Patch { key: pod.clone(), version: "1".into(), change: json!({}), part };
     let message = "A sentence.".to_owned();
     let note = Note { key: pod.clone(), uid: "1".into(), warning: false, reason: "Word", message };

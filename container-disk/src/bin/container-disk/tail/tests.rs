@@ -136,7 +136,11 @@ fn what_the_launcher_does_not_keep_is_told_to_whoever_did_not_read_it() {
     };
     let (text, place) = read(800);
     let words = "\n[… 7200 bytes lost …]\n";
-    assert!(text.starts_with(words) && text.as_bytes()[words.len()..] == place.written[8000..], "{}", &text[..80]);
+    assert!(
+        text.starts_with(words) && text.as_bytes()[words.len()..] == place.written[8000..],
+        "{}",
+        &text[..80]
+    );
     let (text, place) = read(8080);
     assert_eq!(text.as_bytes(), &place.written[8080..], "it had all of that");
 }
@@ -155,7 +159,11 @@ fn two_cuts_at_once_are_told_and_a_log_that_somebody_emptied_is_read_on() {
     place.grow(80);
     let text = String::from_utf8(rest(&mut tail)).unwrap();
     let words = "\n[… some was lost …]\n";
-    assert!(text.starts_with(words) && text.as_bytes()[words.len()..] == place.written[24_000..], "{}", &text[..80]);
+    assert!(
+        text.starts_with(words) && text.as_bytes()[words.len()..] == place.written[24_000..],
+        "{}",
+        &text[..80]
+    );
     place.cut(0);
     place.grow(16);
     let end = place.written.len() - 16;
@@ -164,7 +172,9 @@ fn two_cuts_at_once_are_told_and_a_log_that_somebody_emptied_is_read_on() {
 
 #[test]
 fn the_first_words_of_a_guest_are_no_instructions() {
-    for words in ["\r\n[… 18446744073709551615 bytes lost …]\r\n", "\r\n[… 99999999999999999999999 bytes lost …]\r\n"] {
+    for words in
+        ["\r\n[… 18446744073709551615 bytes lost …]\r\n", "\r\n[… 99999999999999999999999 bytes lost …]\r\n"]
+    {
         let mut place = Place::new();
         let mut tail = place.tail();
         place.append(words.as_bytes());
@@ -190,7 +200,10 @@ fn shaped(pieces: &[&[u8]]) -> Vec<u8> {
 
 #[test]
 fn lines_end_where_a_runtime_needs_it() {
-    assert_eq!(shaped(&[b"one\r", b"\ntwo\r\n", b"50%\r60%\r\r\nlogin: "]), b"one\ntwo\n50%\r60%\r\nlogin: \n");
+    assert_eq!(
+        shaped(&[b"one\r", b"\ntwo\r\n", b"50%\r60%\r\r\nlogin: "]),
+        b"one\ntwo\n50%\r60%\r\nlogin: \n"
+    );
     assert_eq!(shaped(&[b""]), b"");
     let long = "é".repeat(10_000);
     let text = String::from_utf8(shaped(&[&[b"x", long.as_bytes()].concat()])).unwrap();
