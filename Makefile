@@ -85,8 +85,8 @@ e2e: setup ## the product in a real cluster: start one, install, run tests/e2e, 
 install: build images ## the product into the test cluster; returns when it is available
 	tests/cluster/install "$(TARGET)/release/coracle" $(IMAGES)
 
-guests: build ## images of small guests into the test cluster's registry
-	tests/cluster/guests "$(TARGET)/release/coracle"
+guests: build ## images of small guests into the test cluster's registry (GUESTS="tiny disk")
+	tests/cluster/guests "$(TARGET)/release/coracle" $(GUESTS)
 
 kubeconfig: ## where its administrator's kubeconfig is
 	@tests/cluster/info kubeconfig

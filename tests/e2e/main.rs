@@ -8,12 +8,19 @@ mod admission;
 mod boots;
 mod console;
 mod crash;
+mod debian;
+mod deletion;
 mod documents;
 mod images;
 mod install;
+mod installer;
 mod network;
+mod nodes;
+mod probes;
 mod reasons;
+mod removal;
 mod replicas;
+mod settings;
 mod strategies;
 mod volumes;
 
@@ -50,4 +57,28 @@ spec:
         pod: {{}}
 "
     )
+}
+
+/// The same machine with further disks: of each, its device and its volume.
+fn with_disks(machine: &str, disks: &[(&str, &str)]) -> String {
+    let mut devices = "        devices:\n          disks:\n".to_owned();
+    let mut volumes = "      volumes:\n".to_owned();
+    for (device, volume) in disks {
+        devices += &format!("          - {device}\n");
+        volumes += &format!("      - {volume}\n");
+    }
+    let networks = "      networks:\n";
+    machine.replace("        devices:\n", &devices).replace(networks, &format!("{volumes}{networks}"))
+}
+
+/// The same machine with further lines of its spec.
+fn with_spec(machine: &str, lines: &str) -> String {
+    machine.replace("    spec:\n", &format!("    spec:\n{lines}"))
+}
+
+/// The same machine without the kernel: it boots from its disks.
+fn from_disks(machine: &str) -> String {
+    let (before, rest) = machine.split_once("        firmware:\n").unwrap();
+    let (_, after) = rest.split_once("        devices:\n").unwrap();
+    format!("{before}        devices:\n{after}")
 }

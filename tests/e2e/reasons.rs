@@ -1,6 +1,6 @@
 //! What keeps a machine waiting is told on the machine.
 
-use crate::tiny;
+use crate::{tiny, with_disks, with_spec};
 use tests::cluster::Space;
 
 /// The message of a condition, once it holds this.
@@ -23,11 +23,9 @@ fn an_image_that_is_not_there() {
 #[test]
 fn a_secret_that_is_not_there() {
     let Some(space) = Space::new("nosecret") else { return };
-    let disk = "        devices:\n          disks:\n          - {name: seed, disk: {bus: virtio}}\n";
-    let volume = "      volumes:\n      - {name: seed, cloudInitNoCloud: {secretRef: {name: missing}}}\n      networks:\n";
-    let manifest =
-        tiny("web", "Always").replace("        devices:\n", disk).replace("      networks:\n", volume);
-    space.apply(&manifest);
+    let seed = "{name: seed, cloudInitNoCloud: {secretRef: {name: missing}}}";
+    let disks = [("{name: seed, disk: {bus: virtio}}", seed)];
+    space.apply(&with_disks(&tiny("web", "Always"), &disks));
     told(&space, "Synchronized", "secret \"missing\" not found");
 }
 
@@ -42,8 +40,7 @@ fn a_guest_that_is_too_big_for_every_node() {
 #[test]
 fn a_node_that_nobody_has() {
     let Some(space) = Space::new("nonode") else { return };
-    let selector = "    spec:\n      nodeSelector: {disk: quick}\n";
-    space.apply(&tiny("web", "Always").replace("    spec:\n", selector));
+    space.apply(&with_spec(&tiny("web", "Always"), "      nodeSelector: {disk: quick}\n"));
     told(&space, "PodScheduled", "node affinity/selector");
     space.says("vm/web", ".status.printableStatus", "ErrorUnschedulable");
 }

@@ -2,24 +2,29 @@
 
 use tests::cluster::{Space, until};
 
-#[test]
-fn a_set_is_scaled_and_ended() {
-    let Some(space) = Space::new("replicas") else { return };
+/// A set of so many.
+fn set(replicas: u32) -> String {
     let machine = crate::tiny("x", "Always");
     let spec = machine.split("    spec:\n").nth(1).unwrap().replace("256Mi", "128Mi");
-    space.apply(&format!(
+    format!(
         "
 apiVersion: kubevirt.io/v1
 kind: VirtualMachineInstanceReplicaSet
 metadata: {{name: many}}
 spec:
-  replicas: 2
+  replicas: {replicas}
   selector: {{matchLabels: {{app: many}}}}
   template:
     metadata: {{labels: {{app: many}}}}
     spec:
 {spec}"
-    ));
+    )
+}
+
+#[test]
+fn a_set_is_scaled_and_ended() {
+    let Some(space) = Space::new("replicas") else { return };
+    space.apply(&set(2));
     space.says("vmirs/many", ".status.readyReplicas", "2");
     space.run(&["scale", "vmirs/many", "--replicas=3"]);
     space.says("vmirs/many", ".status.readyReplicas", "3");
@@ -30,4 +35,31 @@ spec:
     space.run(&["delete", "vmirs", "many"]);
     space.gone("vmi");
     space.gone("pod");
+}
+
+const SCALER: &str = "
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: many}
+spec:
+  scaleTargetRef: {apiVersion: kubevirt.io/v1, kind: VirtualMachineInstanceReplicaSet, name: many}
+  minReplicas: 2
+  maxReplicas: 2
+";
+
+#[test]
+fn a_scaler_keeps_a_set_within_its_bounds() {
+    let Some(space) = Space::new("scaler") else { return };
+    space.apply(&set(1));
+    space.says("vmirs/many", ".status.readyReplicas", "1");
+    assert_eq!(
+        space.run(&["get", "vmirs", "many", "--subresource=scale", "-o", "jsonpath={.status.selector}"]),
+        "app=many"
+    );
+    space.apply(SCALER);
+    space.says("vmirs/many", ".status.readyReplicas", "2");
+    // More than it wants is taken back.
+    space.run(&["scale", "vmirs/many", "--replicas=3"]);
+    space.says("vmirs/many", ".spec.replicas", "2");
+    space.says("vmirs/many", ".status.replicas", "2");
 }

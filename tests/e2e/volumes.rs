@@ -1,9 +1,10 @@
 //! Disks: what is written stays where it should, and goes where it should.
 
-use tests::cluster::Space;
+use crate::{tiny, with_disks};
+use tests::cluster::{Console, Space};
 
 /// A claim, and a machine that has it as its second disk.
-fn manifest(mode: &str, class: &str) -> String {
+pub(crate) fn manifest(mode: &str, class: &str) -> String {
     format!(
         "
 apiVersion: v1
@@ -15,27 +16,39 @@ spec:
   storageClassName: {class}
   resources: {{requests: {{storage: 64Mi}}}}
 ---{}",
-        crate::tiny("web", "Always")
-            .replace("        devices:\n", "        devices:\n          disks:\n          - {name: data, disk: {bus: virtio}}\n")
-            .replace("      networks:\n", "      volumes:\n      - {name: data, persistentVolumeClaim: {claimName: data}}\n      networks:\n")
+        with_disks(
+            &tiny("web", "Always"),
+            &[(
+                "{name: data, disk: {bus: virtio}}",
+                "{name: data, persistentVolumeClaim: {claimName: data}}"
+            )]
+        )
     )
+}
+
+/// Logs in, and writes to the first disk.
+pub(crate) fn write(console: &mut Console) {
+    let line = "echo kept-here | dd of=/dev/vda bs=512 seek=7 conv=sync,fsync 2>&1; echo writ''ten";
+    console.log_in().types(line).says("written");
+}
+
+/// Logs in, and reads it.
+pub(crate) fn reads(console: &mut Console) {
+    console.log_in().types("dd if=/dev/vda bs=512 skip=7 count=1 2>/dev/null").says("kept-here");
 }
 
 fn survives(mode: &str) {
     let Some(space) = Space::new(&mode.to_lowercase()) else { return };
     space.apply(&manifest(mode, "standard"));
     let mut console = space.console_when_ready("web");
-    console.log_in();
-    console.types("echo kept-here | dd of=/dev/vda bs=512 seek=7 conv=sync 2>&1; sync; echo writ''ten");
-    console.says("written");
+    write(&mut console);
     let first = space.get("vmi/web", ".metadata.uid");
     // Its pod goes, as with a node that is drained: the strategy begins it again.
     let pod = space.pod_of("web");
     space.run(&["delete", "pod", &pod]);
     space.another("vmi/web", &first);
     let mut console = space.console_when_ready("web");
-    console.log_in().types("dd if=/dev/vda bs=512 skip=7 count=1 2>/dev/null");
-    console.says("kept-here");
+    reads(&mut console);
 }
 
 #[test]

@@ -79,19 +79,15 @@ pub fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Pla
         failure::count(&mut next, vmi, now);
         let disks = disks::look(world, vm);
         let act = strategy::act(&next, &strategy, vmi, now);
+        // Somebody else's has the name.
+        let taken = found
+            .filter(|_| matches!(act, Act::Start { .. }))
+            .map(|_| format!("a VirtualMachineInstance {name} is there that is not of this machine"));
         if matches!(act, Act::Start { .. } | Act::Wait { .. }) || vmi.is_some() || disks::at_once(vm) {
             disks::make(vm, &disks, failed, now, &mut plan);
         }
         match act {
-            Act::Start { paused } if found.is_some() => {
-                // Somebody else's has the name; what is to be started says so.
-                let _ = paused;
-                status::cannot_start(
-                    &mut next,
-                    &format!("a VirtualMachineInstance {name} is there that is not of this machine"),
-                    now,
-                );
-            }
+            Act::Start { .. } if taken.is_some() => {}
             Act::Start { .. } if disks.blocks().is_some() => {}
             Act::Start { paused } => {
                 let later = failed.filter(|failed| failed.about != Kind::DataVolume && failed.retry > now);
@@ -109,7 +105,8 @@ pub fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Pla
             next.spec.running = None;
         }
         change::done(&mut next, &strategy, vmi);
-        status::say(&mut next, &strategy, vmi, &disks, failed, now);
+        let failure = taken.as_deref().map(|why| ("FailedCreate", why)).or(failed.map(status::failure));
+        status::say(&mut next, &strategy, vmi, &disks, failure, now);
     }
     let made = std::mem::take(&mut plan.steps);
     plan.update(Kind::Machine, &vm.metadata, &vm.write(), &next.write(), true);

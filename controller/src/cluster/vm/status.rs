@@ -14,13 +14,14 @@ use jiff::Timestamp;
 /// Conditions of the instance that are the machine's own affair, or say nothing once there is no instance.
 const NOT_COPIED: [vmi::ConditionType; 1] = [vmi::ConditionType::Ready];
 
-/// Says what is seen. `vm` has its requests and failures already.
+/// Says what is seen. `vm` has its requests and failures already. `failure`: why it cannot be started, a word and a
+/// sentence.
 pub(super) fn say(
     vm: &mut VirtualMachine,
     strategy: &RunStrategy,
     instance: Option<&VirtualMachineInstance>,
     disks: &Disks,
-    failed: Option<&Failure>,
+    failure: Option<(&str, &str)>,
     now: Timestamp,
 ) {
     let act = super::strategy::act(vm, strategy, instance, now);
@@ -49,18 +50,9 @@ pub(super) fn say(
         status.run_strategy = Some(strategy.clone());
     }
     conditions(&mut status.conditions, instance, now);
-    match failed {
-        Some(failed) => {
-            let reason =
-                if failed.about == Kind::DataVolume { "FailedDataVolumeCreate" } else { "FailedCreate" };
-            set(
-                &mut status.conditions,
-                ConditionType::Failure,
-                "True",
-                Some(reason),
-                Some(&failed.message),
-                now,
-            );
+    match failure {
+        Some((reason, message)) => {
+            set(&mut status.conditions, ConditionType::Failure, "True", Some(reason), Some(message), now);
         }
         None => status.conditions.retain(|condition| condition.r#type != ConditionType::Failure),
     }
@@ -82,10 +74,10 @@ pub(super) fn say(
     }
 }
 
-/// It cannot be started, and why.
-pub(super) fn cannot_start(vm: &mut VirtualMachine, why: &str, now: Timestamp) {
-    let status = vm.status.get_or_insert_default();
-    set(&mut status.conditions, ConditionType::Failure, "True", Some("FailedCreate"), Some(why), now);
+/// What the last write that failed is called, and why it did.
+pub(super) fn failure(failed: &Failure) -> (&str, &str) {
+    let reason = if failed.about == Kind::DataVolume { "FailedDataVolumeCreate" } else { "FailedCreate" };
+    (reason, &failed.message)
 }
 
 /// It is being deleted.

@@ -299,6 +299,30 @@ fn a_replica_set_keeps_its_number() {
 }
 
 #[test]
+fn a_name_that_somebody_elses_instance_has_is_told_and_waited_for() {
+    let mut sim = Sim::new();
+    let other = sim.put(Kind::Instance, crate::cluster::sim::instance("web"));
+    sim.settle();
+    let vm = sim.put(Kind::Machine, machine("web", "Always"));
+    sim.settle();
+    let (status, reason, said) = sim.condition(&vm, "Failure").unwrap();
+    assert_eq!((status.as_str(), reason.as_str()), ("True", "FailedCreate"));
+    assert!(said.contains("not of this machine"), "{said}");
+    let writes = sim.writes;
+    sim.later(60);
+    sim.settle();
+    assert_eq!(sim.writes, writes, "said once");
+    let uid = sim.get(&other)["metadata"]["uid"].clone();
+    sim.delete(&other);
+    let pod = sim.pod_of(&other).unwrap();
+    sim.settle();
+    sim.vanish(&pod);
+    sim.settle();
+    assert_ne!(sim.get(&other)["metadata"]["uid"], uid, "the machine has its own now");
+    assert_eq!(sim.condition(&vm, "Failure"), None);
+}
+
+#[test]
 fn the_settings_object_is_made_and_told_of() {
     let mut sim = Sim::new();
     let plan = crate::cluster::kubevirt::missing(&sim.world);

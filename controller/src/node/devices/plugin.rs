@@ -84,6 +84,7 @@ async fn once(
         _ => {}
     }
     let listener = UnixListener::bind(&own).map_err(|e| Error::io(cannot(), e))?;
+    let _socket = Socket(&own);
     let kubelet = folder.join("kubelet.sock");
     let before = which(&kubelet);
     let serving = serve(listener, Plugin { device, trouble: trouble.clone() });
@@ -99,6 +100,18 @@ async fn once(
     tokio::select! {
         () = serving => Err(Error::failed(format!("nobody can connect to {}", own.display()))),
         done = registered => done,
+    }
+}
+
+/// A socket of ours, which goes when nobody listens any more. Should another agent have taken its place, that one sees
+/// that it is gone, and offers the device again.
+struct Socket<'a>(&'a Path);
+
+impl Drop for Socket<'_> {
+    fn drop(&mut self) {
+        if let Err(e) = std::fs::remove_file(self.0) {
+            tracing::debug!("{} is gone already: {e}", self.0.display());
+        }
     }
 }
 

@@ -83,7 +83,11 @@ async fn a_device_is_offered_watched_given_and_offered_again() {
     drop(std::fs::remove_file(folder.path().join(&registered.endpoint)));
     let (_second, mut told) = kubelet(folder.path());
     assert_eq!(told.recv().await.unwrap(), registered);
+    let socket = folder.path().join(&registered.endpoint);
+    assert!(socket.exists());
     offering.abort();
+    drop(offering.await);
+    assert!(!socket.exists(), "nothing of an agent that ends is left with the kubelet");
 }
 
 #[test]

@@ -1,0 +1,35 @@
+//! A server's disk, as people have them: its settings make it theirs, and its agent answers. It takes a processor for a
+//! minute, and so has the cluster for itself.
+
+use crate::{from_disks, tiny, with_disks, with_spec};
+use tests::cluster::Space;
+
+const SEED: &str = r##"{name: seed, cloudInitNoCloud: {userData: "#cloud-config\nhostname: ours\nruncmd:\n- [sh, -c, 'echo by the manifest >/run/told']\n"}}"##;
+
+#[test]
+fn a_server_is_ready_when_its_own_program_says_so() {
+    let Some(space) = Space::new("debian") else { return };
+    let disks = [
+        (
+            "{name: root, disk: {bus: virtio}}",
+            "{name: root, containerDisk: {image: 'registry:5000/debian:1'}}",
+        ),
+        ("{name: seed, disk: {bus: virtio}}", SEED),
+    ];
+    let probes =
+        "      readinessProbe: {exec: {command: [cat, /run/told]}, timeoutSeconds: 20, periodSeconds: 2}
+      livenessProbe: {guestAgentPing: {}, timeoutSeconds: 20, failureThreshold: 60}
+";
+    let machine = from_disks(&tiny("web", "Always")).replace("256Mi", "512Mi");
+    space.apply(&with_spec(&with_disks(&machine, &disks), probes));
+    space.says("vmi/web", ".status.phase", "Running");
+    // Its agent speaks, …
+    space.has("vmi/web", "AgentConnected", "True");
+    space.says("vmi/web", ".status.guestOSInfo.id", "debian");
+    space.says("vmi/web", ".status.interfaces[0].infoSource", "domain, guest-agent");
+    // … and runs a program, which finds what the settings made.
+    space.has("vmi/web", "Ready", "True");
+    let mut console = space.console("web");
+    console.says("login:").types("root").says("Password:").types("coracle").says("root@ours");
+    console.types("cat /run/told").says("by the manifest");
+}
