@@ -70,14 +70,18 @@ fn send(socket: &Path, path: &str, what: &impl Serialize, patience: Duration) ->
         "POST {path} HTTP/1.1\r\nHost: launcher\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
-    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).map_err(broken)?;
+    // One that refuses may not wait for all of it: what it says is read all the same.
+    let sent = stream.write_all(&[head.as_bytes(), body.as_bytes()].concat());
     let mut answer = Vec::new();
-    stream.take(LONGEST).read_to_end(&mut answer).map_err(broken)?;
+    let read = stream.take(LONGEST).read_to_end(&mut answer).map(drop);
     let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
     let status = answer.strip_prefix(b"HTTP/1.1 ").and_then(|rest| rest.get(..3));
     let (Some(end), Some(status)) = (end, status) else {
+        sent.and(read).map_err(broken)?;
         return Err(format!("what listens on {shown} is no launcher"));
     };
+    // It said something, and stopped in the middle; a line that is cut behind an answer is none of our business.
+    read.or_else(|e| if e.kind() == std::io::ErrorKind::ConnectionReset { Ok(()) } else { Err(broken(e)) })?;
     let is_good = status == b"200";
     let body = answer.split_off(end + 4);
     match serde_json::from_slice::<Refusal>(&body) {
@@ -131,6 +135,22 @@ mod tests {
             ("cat", vec!["--ping".into(), "/tmp/x".into()], Some(20))
         );
         assert_eq!(done.unwrap().exit_code, 3);
+    }
+
+    #[test]
+    fn a_refusal_is_heard_from_one_that_does_not_wait_for_the_question() {
+        let place = tempfile::tempdir().unwrap();
+        let socket = place.path().join("sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let launcher = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(b"HTTP/1.1 409 Conflict\r\n\r\n{\"error\":\"not yet\"}").unwrap();
+        });
+        // More than fits on its way, so that it cannot all be sent.
+        let command = vec!["echo".to_owned(), "x".repeat(1 << 20)];
+        let done = ask(&args::Probe { socket, timeout: 20, ping: false, command });
+        launcher.join().unwrap();
+        assert_eq!(done.unwrap_err(), "not yet");
     }
 
     #[test]
