@@ -335,17 +335,23 @@ impl Round<'_> {
         self.fail(&reason);
     }
 
+    /// Nothing was wrong in this until now. An event tells where trouble begins; a kubelet that tries again and again has
+    /// other words each time, which the condition alone follows.
+    fn is_news(&self, kind: &ConditionType) -> bool {
+        let list = self.vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        conditions::of(list, kind).is_none_or(|said| said.status != "False")
+    }
+
     /// Repeats what the scheduler, the kubelet and the runtime say of the pod.
     fn repeat(&mut self, pod: &Pod) {
         match pod.condition("PodScheduled").filter(|condition| condition.status == "False") {
             Some(condition) => {
-                let (reason, message) = (condition.reason.clone(), condition.message.clone());
-                self.say(
-                    ConditionType::PodScheduled,
-                    "False",
-                    reason.as_deref().unwrap_or_default(),
-                    message.as_deref().unwrap_or_default(),
-                );
+                let reason = condition.reason.as_deref().unwrap_or_default();
+                let message = condition.message.as_deref().unwrap_or_default();
+                if self.is_news(&ConditionType::PodScheduled) {
+                    self.tell(true, "FailedScheduling", message);
+                }
+                self.say(ConditionType::PodScheduled, "False", reason, message);
             }
             None => conditions::drop(&mut self.status().conditions, &ConditionType::PodScheduled),
         }
@@ -354,7 +360,12 @@ impl Round<'_> {
             Some((warning.reason.clone(), warning.message.clone()))
         };
         match pod_state::trouble(pod).or_else(warned) {
-            Some((reason, message)) => self.say(ConditionType::Synchronized, "False", &reason, &message),
+            Some((reason, message)) => {
+                if self.is_news(&ConditionType::Synchronized) {
+                    self.tell(true, "FailedStart", format!("{reason}: {message}"));
+                }
+                self.say(ConditionType::Synchronized, "False", &reason, &message);
+            }
             None => conditions::drop(&mut self.status().conditions, &ConditionType::Synchronized),
         }
     }

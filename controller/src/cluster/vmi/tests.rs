@@ -62,6 +62,17 @@ fn what_the_scheduler_and_the_kubelet_say_is_repeated() {
     assert_eq!(sim.condition(&key, "PodScheduled"), None);
     let said = sim.condition(&key, "Synchronized").unwrap();
     assert_eq!(said, ("False".into(), "ErrImagePull".into(), "manifest unknown".into()));
+    sim.change(&pod, json!({"status": {
+        "containerStatuses": [{"name": "compute", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off"}}}],
+    }}));
+    sim.settle();
+    assert_eq!(sim.condition(&key, "Synchronized").unwrap().1, "ImagePullBackOff");
+    assert_eq!(
+        sim.reasons(),
+        ["SuccessfulCreate", "FailedScheduling", "FailedStart"],
+        "once, where it begins"
+    );
+    assert_eq!(sim.notes[2].message, "ErrImagePull: manifest unknown");
     sim.pod_runs(&pod, "node1");
     sim.settle();
     assert_eq!(sim.condition(&key, "Synchronized"), None);
