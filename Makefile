@@ -53,10 +53,12 @@ images: build ## the images of the control plane, as archives: their paths are p
 demo: build ## the product, seen: a Debian disk over HTTP becomes an image, then a machine to log in to; an ISO boots
 	tests/demo.sh "$(TARGET)/release/coracle"
 
-bench: build ## measure against the usual tools and write docs/benchmarks.md (about an hour)
+bench: build images ## measure against the usual tools and write docs/benchmarks.md (about an hour)
+	-@.ci/setup cluster
 	cargo build --release --locked -p coracle --example decode
 	cargo build --release --locked -p launcher --no-default-features --example relay
-	tests/bench/run "$(TARGET)/release/coracle" $(BENCH)
+	cargo build --release --locked -p controller --example load
+	tests/bench/run "$(TARGET)/release/coracle" --images $(IMAGES) $(BENCH)
 
 fuzz: ## run every fuzz target for FUZZ_SECONDS (60) each; needs a nightly Rust
 	@.ci/setup fuzz

@@ -4,6 +4,7 @@ import datetime
 import os
 import pathlib
 import platform
+import re
 import subprocess
 
 DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs/benchmarks.md"
@@ -50,6 +51,23 @@ def of_machines(rows, rounds, coracle):
         *machine(rounds, coracle, pathlib.Path("/var/tmp"), tools), "",
         "| what | coracle | beside | goal | |", "|---|---|---|---|---|", *map(str, rows),
     ])
+
+
+def of_cluster(rows, below, rounds, coracle):
+    """The table about the cluster, and what is shown below it."""
+    tools = [["qemu-system-x86_64", "--version"], ["libvirtd", "--version"]]
+    return "\n".join([
+        *machine(rounds, coracle, pathlib.Path("/var/tmp"), tools), f"- the cluster: {versions()}", "",
+        "| what | coracle | beside | goal | |", "|---|---|---|---|---|", *map(str, rows), *below,
+    ])
+
+
+def versions():
+    """What the cluster is made of, by its Go module."""
+    module = (DOCUMENT.parents[1] / "tests/cluster/go.mod").read_text()
+    names = {"Kubernetes": "k8s.io/kubernetes", "containerd": "github.com/containerd/containerd/v2", "kwok": "sigs.k8s.io/kwok"}
+    found = {name: re.search(rf"^\s*{re.escape(path)} v(\S+)", module, re.M) for name, path in names.items()}
+    return ", ".join(f"{name} {match[1]}" for name, match in found.items() if match)
 
 
 def of_disks(rounds, coracle, have):

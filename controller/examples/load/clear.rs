@@ -1,0 +1,48 @@
+//! Takes instances and pods of a namespace away, whoever holds them.
+
+use crate::speaker::{JSON, MERGE, Speaker, core, instances};
+use crate::{AT_ONCE, Fault, Result};
+use futures_util::{TryStreamExt as _, stream};
+use http::Method;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// Longer than it ever takes.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+pub(crate) async fn run(space: &str) -> Result<Value> {
+    // It may let go of what it holds, and no webhook is asked of that.
+    let (administrator, controller) = (Speaker::administrator().await?, Speaker::controller().await?);
+    let path = instances(space);
+    let all = administrator.get(&path).await?;
+    let names =
+        all["items"].as_array().into_iter().flatten().filter_map(|one| one["metadata"]["name"].as_str());
+    let each = stream::iter(names.map(Ok::<_, Fault>));
+    each.try_for_each_concurrent(AT_ONCE, |name| {
+        let path = format!("{path}/{name}");
+        let controller = &controller;
+        async move {
+            let free = json!({"metadata": {"finalizers": null}});
+            controller.send(Method::PATCH, &path, MERGE, &free).await.map(drop)
+        }
+    })
+    .await?;
+    let pods = core(space, "pods");
+    let now = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
+    let begin = Instant::now();
+    for path in [&path, &pods] {
+        administrator.send(Method::DELETE, path, JSON, &now).await?;
+        while !is_empty(&administrator, path).await? {
+            if begin.elapsed() > PATIENCE {
+                return Err(format!("{path} is not empty after {PATIENCE:?}").into());
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+    Ok(json!({"seconds": begin.elapsed().as_secs_f64()}))
+}
+
+async fn is_empty(administrator: &Speaker, path: &str) -> Result<bool> {
+    let list = administrator.get(&format!("{path}?limit=1")).await?;
+    Ok(list["items"].as_array().is_none_or(Vec::is_empty))
+}
