@@ -30,6 +30,6 @@ fn a_server_is_ready_when_its_own_program_says_so() {
     // … and runs a program, which finds what the settings made.
     space.has("vmi/web", "Ready", "True");
     let mut console = space.console("web");
-    console.says("login:").types("root").says("Password:").types("coracle").says("root@ours");
+    console.says("login:").types("root").says("Password:").types("coracle").says("root@ours:~#");
     console.types("cat /run/told").says("by the manifest");
 }

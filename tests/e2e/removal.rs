@@ -46,7 +46,8 @@ fn it_takes_its_machines_along_and_leaves_nothing() {
         assert_eq!(space.run(&["get", kind, "-o", "name"]), "");
     }
     space.gone("pod");
-    let webhooks = || left(cluster).into_iter().filter(|name| name.contains("webhook")).collect::<Vec<_>>();
+    let webhooks =
+        || left(cluster).into_iter().filter(|name| name.contains("webhookconfiguration")).collect::<Vec<_>>();
     assert!(webhooks().is_empty(), "{:?}", webhooks());
 
     let place = tempfile::tempdir().unwrap();
