@@ -10,6 +10,7 @@
 //! nothing is written. That is stronger than a `test` for single fields, and a conflict has a status of its own. What
 //! the patch does not name (other people's fields, fields of a newer version) is not touched.
 //! **How nothing is made twice.** Names follow from what an object is made for; one that is there already is fetched.
+//! **Where the server is** is [`Writer`]'s affair alone: [`carry_out`] is the same for one in memory.
 
 use crate::cluster::certificates::{Issue, make};
 use crate::error::{Error, Kind as Wrong, Result};
@@ -23,6 +24,28 @@ use std::time::{Duration, Instant};
 
 /// How long the server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An API server, one object at a time. What it refuses has its kind: [`Wrong::Exists`], [`Wrong::Gone`],
+/// [`Wrong::Conflict`].
+pub trait Server: Sync {
+    /// The object as it is.
+    fn get(&self, key: &Key) -> impl Future<Output = Result<Value>> + Send;
+
+    /// Makes an object.
+    fn create(&self, key: &Key, object: &Value) -> impl Future<Output = Result<Value>> + Send;
+
+    /// Changes an object, or the part of it that stands behind a path of its own. A `resourceVersion` in the change is
+    /// the one that the object must still have.
+    fn patch(
+        &self,
+        key: &Key,
+        change: &Value,
+        part: Option<&str>,
+    ) -> impl Future<Output = Result<Value>> + Send;
+
+    /// Deletes an object, if it has this uid; where that is empty, whichever it is.
+    fn delete(&self, key: &Key, uid: &str) -> impl Future<Output = Result<Value>> + Send;
+}
 
 /// Writes to the API server.
 #[derive(Clone)]
@@ -43,70 +66,72 @@ pub struct Done {
     pub failed: Option<(Option<Kind>, Error)>,
 }
 
-impl Writer {
-    /// A writer in the name of one program.
-    pub fn new(client: kube::Client, component: &'static str) -> Writer {
-        Writer { client, component }
-    }
-
-    /// Does what a plan says, in its order, up to the first step that fails.
-    pub async fn carry_out(&self, plan: Plan) -> Done {
-        let mut done = Done::default();
-        // A second change of one object goes on from the first one's answer.
-        let mut versions: BTreeMap<Key, String> = BTreeMap::new();
-        for step in plan.steps {
-            let about = if let Step::Create { key, .. } = &step { Some(key.kind) } else { None };
-            if let Err(error) = self.step(step, &mut versions, &mut done).await {
-                done.failed = Some((about, error));
-                break;
-            }
+/// Does what a plan says, in its order, up to the first step that fails. `component` is who does it, in events.
+pub async fn carry_out(server: &impl Server, component: &str, plan: Plan) -> Done {
+    let mut work = Work { server, component, versions: BTreeMap::new(), done: Done::default() };
+    for step in plan.steps {
+        let about = if let Step::Create { key, .. } = &step { Some(key.kind) } else { None };
+        if let Err(error) = work.step(step).await {
+            work.done.failed = Some((about, error));
+            break;
         }
-        done
     }
+    work.done
+}
 
-    async fn step(&self, step: Step, versions: &mut BTreeMap<Key, String>, done: &mut Done) -> Result<()> {
+/// A plan on its way.
+struct Work<'a, S> {
+    server: &'a S,
+    component: &'a str,
+    /// A second change of one object goes on from the first one's answer.
+    versions: BTreeMap<Key, String>,
+    done: Done,
+}
+
+impl<S: Server> Work<'_, S> {
+    async fn step(&mut self, step: Step) -> Result<()> {
         match step {
             Step::Create { key, object } => {
-                let made = match self.create(&key, &object).await {
-                    Err(error) if error.kind() == Wrong::Exists => self.get(&key).await?,
+                let made = match self.server.create(&key, &object).await {
+                    Err(error) if error.kind() == Wrong::Exists => self.server.get(&key).await?,
                     other => {
-                        done.writes += 1;
+                        self.done.writes += 1;
                         other?
                     }
                 };
-                done.answers.push((key.kind, made));
+                self.done.answers.push((key.kind, made));
             }
             Step::Patch { key, version, mut change, part } => {
-                let version = versions.get(&key).cloned().unwrap_or(version);
+                let version = self.versions.get(&key).cloned().unwrap_or(version);
                 if !version.is_empty() {
                     change["metadata"]["resourceVersion"] = json!(version);
                 }
-                let answer = self.patch(&key, &change, part).await?;
-                done.writes += 1;
+                let answer = self.server.patch(&key, &change, part).await?;
+                self.done.writes += 1;
                 if let Some(version) = answer["metadata"]["resourceVersion"].as_str() {
-                    versions.insert(key.clone(), version.to_owned());
+                    self.versions.insert(key.clone(), version.to_owned());
                 }
-                done.answers.push((key.kind, answer));
+                self.done.answers.push((key.kind, answer));
             }
-            Step::Delete { key, uid } => match self.delete(&key, &uid).await {
+            Step::Delete { key, uid } => match self.server.delete(&key, &uid).await {
                 Err(error) if error.kind() == Wrong::Gone => {}
                 other => {
-                    done.writes += 1;
+                    self.done.writes += 1;
                     other?;
                 }
             },
-            Step::Absent { key } => match self.get(&key).await {
+            Step::Absent { key } => match self.server.get(&key).await {
                 Err(error) if error.kind() == Wrong::Gone => {}
                 Err(error) => return Err(error),
                 Ok(object) => {
-                    done.answers.push((key.kind, object));
+                    self.done.answers.push((key.kind, object));
                     return Err(Error::new(Wrong::Conflict, format!("{key} is there; the picture was old")));
                 }
             },
             Step::Issue(issue) => {
                 let made = self.issue(&issue).await?;
-                done.writes += 1;
-                done.answers.push((issue.key.kind, made));
+                self.done.writes += 1;
+                self.done.answers.push((issue.key.kind, made));
             }
             Step::Tell(note) => self.tell(&note).await,
         }
@@ -116,31 +141,40 @@ impl Writer {
     /// Makes a certificate and its secret; that there is one by now is as good.
     async fn issue(&self, issue: &Issue) -> Result<Value> {
         let authority = match &issue.signer {
-            Some(signer) => Some(self.get(&signer.key).await?),
+            Some(signer) => Some(self.server.get(&signer.key).await?),
             None => None,
         };
         let mut secret = make::secret(issue, authority.as_ref())?;
         match &issue.version {
             Some(version) => {
                 secret["metadata"]["resourceVersion"] = json!(version);
-                self.patch(&issue.key, &secret, None).await
+                self.server.patch(&issue.key, &secret, None).await
             }
-            None => match self.create(&issue.key, &secret).await {
-                Err(error) if error.kind() == Wrong::Exists => self.get(&issue.key).await,
+            None => match self.server.create(&issue.key, &secret).await {
+                Err(error) if error.kind() == Wrong::Exists => self.server.get(&issue.key).await,
                 other => other,
             },
         }
     }
 
-    /// The object as it is.
-    pub async fn get(&self, key: &Key) -> Result<Value> {
-        self.send("read", key, Request::get(key.path()), None).await
+    /// Tells people; that nobody could be told is no reason to stop.
+    async fn tell(&self, note: &Note) {
+        let (object, key) = event(note, self.component, Timestamp::now());
+        if let Err(error) = self.server.create(&key, &object).await {
+            tracing::warn!("{}", crate::error::chain(&error));
+        }
+    }
+}
+
+impl Writer {
+    /// A writer in the name of one program.
+    pub fn new(client: kube::Client, component: &'static str) -> Writer {
+        Writer { client, component }
     }
 
-    /// Makes an object.
-    pub async fn create(&self, key: &Key, object: &Value) -> Result<Value> {
-        let path = format!("{}?fieldManager={}", key.kind.collection(&key.namespace), self.component);
-        self.send("create", key, Request::post(path), Some(("application/json", object))).await
+    /// Does what a plan says, in its order, up to the first step that fails.
+    pub async fn carry_out(&self, plan: Plan) -> Done {
+        carry_out(self, self.component, plan).await
     }
 
     /// Lets the server look at an object, which is not made.
@@ -148,33 +182,6 @@ impl Writer {
         let path =
             format!("{}?dryRun=All&fieldManager={}", key.kind.collection(&key.namespace), self.component);
         self.send("try out", key, Request::post(path), Some(("application/json", object))).await
-    }
-
-    /// Changes an object.
-    pub async fn patch(&self, key: &Key, change: &Value, part: Option<&str>) -> Result<Value> {
-        let below = part.map_or_else(String::new, |part| format!("/{part}"));
-        let path = format!("{}{below}?fieldManager={}", key.path(), self.component);
-        let kind = match key.kind {
-            Kind::Pod => "application/strategic-merge-patch+json",
-            _ => "application/merge-patch+json",
-        };
-        self.send("change", key, Request::patch(path), Some((kind, change))).await
-    }
-
-    async fn delete(&self, key: &Key, uid: &str) -> Result<Value> {
-        let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
-        if !uid.is_empty() {
-            options["preconditions"] = json!({"uid": uid});
-        }
-        self.send("delete", key, Request::delete(key.path()), Some(("application/json", &options))).await
-    }
-
-    /// Tells people; that nobody could be told is no reason to stop.
-    async fn tell(&self, note: &Note) {
-        let (object, key) = event(note, self.component, Timestamp::now());
-        if let Err(error) = self.create(&key, &object).await {
-            tracing::warn!("{}", crate::error::chain(&error));
-        }
     }
 
     async fn send(
@@ -206,6 +213,35 @@ impl Writer {
                 Err(Error::new(Wrong::Unreachable, what))
             }
         }
+    }
+}
+
+impl Server for Writer {
+    async fn get(&self, key: &Key) -> Result<Value> {
+        self.send("read", key, Request::get(key.path()), None).await
+    }
+
+    async fn create(&self, key: &Key, object: &Value) -> Result<Value> {
+        let path = format!("{}?fieldManager={}", key.kind.collection(&key.namespace), self.component);
+        self.send("create", key, Request::post(path), Some(("application/json", object))).await
+    }
+
+    async fn patch(&self, key: &Key, change: &Value, part: Option<&str>) -> Result<Value> {
+        let below = part.map_or_else(String::new, |part| format!("/{part}"));
+        let path = format!("{}{below}?fieldManager={}", key.path(), self.component);
+        let kind = match key.kind {
+            Kind::Pod => "application/strategic-merge-patch+json",
+            _ => "application/merge-patch+json",
+        };
+        self.send("change", key, Request::patch(path), Some((kind, change))).await
+    }
+
+    async fn delete(&self, key: &Key, uid: &str) -> Result<Value> {
+        let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
+        if !uid.is_empty() {
+            options["preconditions"] = json!({"uid": uid});
+        }
+        self.send("delete", key, Request::delete(key.path()), Some(("application/json", &options))).await
     }
 }
 

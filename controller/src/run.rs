@@ -32,14 +32,15 @@ const PAUSE: (i64, i64) = (200, 30_000);
 /// Uids that are kept of objects that went: far more than go while one request is answered.
 const GRAVES: usize = 4096;
 
-/// What the loop knows beside the World.
+/// What the loop knows beside the World. It has no clock and no client: histories drive it as the loop does.
 #[derive(Default)]
-struct Desk {
-    world: World,
+pub(crate) struct Desk {
+    pub(crate) world: World,
     listed: BTreeSet<Kind>,
     dirty: BTreeSet<Key>,
     busy: BTreeSet<Key>,
-    later: BTreeMap<Key, Timestamp>,
+    /// What is decided again, and when.
+    pub(crate) later: BTreeMap<Key, Timestamp>,
     failed: BTreeMap<Key, u32>,
     /// The uids of the last objects that went. The answer to a write of ours may come after the news that the object is
     /// gone, and would bring it back for ever.
@@ -57,14 +58,14 @@ pub async fn run(client: kube::Client, writer: Writer, facts: Facts, health: Hea
     }
     drop(to);
     let mut asked = health.measures();
-    let mut desk = Desk { world: World { facts, ..World::default() }, ..Desk::default() };
+    let mut desk = Desk::new(facts);
     let mut tasks: JoinSet<(Key, Done)> = JoinSet::new();
     loop {
         let next = desk.later.values().min().map(|&time| time.duration_since(Timestamp::now()));
         let pause = next.map(|next| std::time::Duration::try_from(next).unwrap_or_default());
         tokio::select! {
             event = seen.recv() => match event {
-                Some(event) => desk.see(event),
+                Some(event) => desk.see(event, Timestamp::now()),
                 None => return,
             },
             Some(done) = tasks.join_next(), if !tasks.is_empty() => match done {
@@ -79,7 +80,7 @@ pub async fn run(client: kube::Client, writer: Writer, facts: Facts, health: Hea
         }
         // What has come meanwhile is looked at before anything is decided on it.
         while let Ok(event) = seen.try_recv() {
-            desk.see(event);
+            desk.see(event, Timestamp::now());
         }
         if desk.listed.len() < cluster::WATCHED.len() {
             continue;
@@ -94,17 +95,22 @@ pub async fn run(client: kube::Client, writer: Writer, facts: Facts, health: Hea
 }
 
 impl Desk {
-    fn see(&mut self, event: Seen) {
+    pub(crate) fn new(facts: Facts) -> Desk {
+        Desk { world: World { facts, ..World::default() }, ..Desk::default() }
+    }
+
+    pub(crate) fn see(&mut self, event: Seen, now: Timestamp) {
         match event {
             Seen::Listed(kind, objects) => {
                 let mut lost: BTreeSet<Key> = self.world.keys(kind).into_iter().collect();
                 for object in objects {
                     if let Some(key) = key_of(kind, &object) {
                         lost.remove(&key);
-                        self.take(&key, object);
+                        self.take(&key, object, now);
                     }
                 }
                 for key in lost {
+                    self.world.uid(&key).into_iter().for_each(|uid| self.bury(uid));
                     self.gone(&key);
                 }
                 self.listed.insert(kind);
@@ -122,29 +128,32 @@ impl Desk {
             }
             Seen::Changed(kind, object) => {
                 if let Some(key) = key_of(kind, &object) {
-                    self.take(&key, object);
+                    self.take(&key, object, now);
                 }
             }
             Seen::Gone(key, uid) => {
+                // Another of that name may be known already: we have made it, and were answered.
+                if self.world.uid(&key).is_none_or(|known| known == uid) {
+                    self.gone(&key);
+                }
                 self.bury(uid);
-                self.gone(&key);
             }
         }
     }
 
     /// Takes an object as it is now.
-    fn take(&mut self, key: &Key, object: serde_json::Value) {
+    fn take(&mut self, key: &Key, object: serde_json::Value, now: Timestamp) {
         let instance = |world: &World| match key.kind {
             Kind::Instance => world.instances.get(&key.namespace, &key.name).cloned(),
             _ => None,
         };
         let before = instance(&self.world);
         if self.world.put(key.kind, object) {
-            if let (Some(before), Some(now)) = (before, instance(&self.world)) {
-                self.times.saw(&before, &now);
+            if let (Some(before), Some(after)) = (before, instance(&self.world)) {
+                self.times.saw(&before, &after);
             }
             if key.kind == Kind::Node {
-                self.world.hear(&key.name, Timestamp::now());
+                self.world.hear(&key.name, now);
             }
             self.touch(key);
         }
@@ -176,7 +185,7 @@ impl Desk {
     }
 
     /// The next plan that is not empty.
-    fn next(&mut self, now: Timestamp) -> Option<(Key, Plan)> {
+    pub(crate) fn next(&mut self, now: Timestamp) -> Option<(Key, Plan)> {
         let due: Vec<Key> =
             self.later.iter().filter(|&(_, &time)| time <= now).map(|(key, _)| key.clone()).collect();
         for key in due {
@@ -188,19 +197,25 @@ impl Desk {
             self.dirty.remove(&key);
             let plan = cluster::decide(&self.world, &key, now);
             self.decided += 1;
-            if let Some(again) = plan.again {
+            let failure = self.world.failures.get(&key).map(|failure| (failure.about, failure.retry));
+            let waits = failure.map(|(_, retry)| retry).filter(|retry| *retry > now);
+            if let Some(again) = plan.again.into_iter().chain(waits).min() {
                 self.later.insert(key.clone(), again);
             }
-            // Whatever a reconciler forgets: what has failed to be made is not tried again before its time.
-            let failure = self.world.failures.get(&key).filter(|failure| failure.retry > now);
-            let hasty = |failure: &Failure| {
-                plan.steps
-                    .iter()
-                    .any(|step| matches!(step, Step::Create { key, .. } if key.kind == failure.about))
-            };
-            if let Some(failure) = failure.filter(|failure| hasty(failure)) {
-                self.later.insert(key, failure.retry);
-                continue;
+            if let Some((about, _)) = failure {
+                let makes = |step: &Step| matches!(step, Step::Create { key, .. } if key.kind == about);
+                match (waits, plan.steps.iter().any(makes)) {
+                    // Whatever a reconciler forgets: what has failed to be made is not tried again before its time.
+                    (Some(_), true) => continue,
+                    // Its time has come, and nothing of it is to be made: it was made all the same (only the answer was
+                    // lost), by somebody else, or is not wanted any more. What was said of it is taken back.
+                    (None, false) => {
+                        self.world.failures.remove(&key);
+                        self.dirty.insert(key);
+                        continue;
+                    }
+                    _ => {}
+                }
             }
             if !plan.is_empty() {
                 self.busy.insert(key.clone());
@@ -209,24 +224,21 @@ impl Desk {
         }
     }
 
-    fn done(&mut self, key: Key, done: Done, now: Timestamp) {
+    pub(crate) fn done(&mut self, key: Key, done: Done, now: Timestamp) {
         self.busy.remove(&key);
         for (kind, object) in done.answers {
             let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
             if let Some(key) = key_of(kind, &object)
                 && !self.graves.iter().any(|grave| grave == uid)
             {
-                self.take(&key, object);
+                self.take(&key, object, now);
             }
         }
         let Some((about, error)) = done.failed else {
             self.failed.remove(&key);
-            // A plan without a step that makes something says nothing about what could not be made.
-            if done.writes > 0 && !self.later.contains_key(&key) {
-                // What was said of it is taken back.
-                if self.world.failures.remove(&key).is_some() {
-                    self.dirty.insert(key);
-                }
+            // What could not be made may have been made now.
+            if self.world.failures.get(&key).is_some_and(|failure| failure.retry <= now) {
+                self.dirty.insert(key);
             }
             return;
         };
@@ -267,24 +279,27 @@ mod tests {
         let object = |uid: &str, version: &str| json!({"metadata": {"namespace": "n", "name": "a", "uid": uid, "resourceVersion": version}});
         let key = Key::new(Kind::Instance, "n", "a");
         let answer = |object| Done { answers: vec![(Kind::Instance, object)], writes: 1, failed: None };
-        desk.see(Seen::Changed(Kind::Instance, object("1", "5")));
-        desk.see(Seen::Gone(key.clone(), "1".to_owned()));
+        desk.see(Seen::Changed(Kind::Instance, object("1", "5")), Timestamp::UNIX_EPOCH);
+        desk.see(Seen::Gone(key.clone(), "1".to_owned()), Timestamp::UNIX_EPOCH);
         desk.done(key.clone(), answer(object("1", "6")), Timestamp::UNIX_EPOCH);
         assert!(desk.world.instances.get("n", "a").is_none());
-        desk.done(key, answer(object("2", "7")), Timestamp::UNIX_EPOCH);
-        assert!(desk.world.instances.get("n", "a").is_some(), "another of that name");
+        desk.done(key.clone(), answer(object("2", "7")), Timestamp::UNIX_EPOCH);
+        let is_there = |desk: &Desk| desk.world.instances.get("n", "a").is_some();
+        assert!(is_there(&desk), "another of that name");
+        desk.see(Seen::Gone(key.clone(), "1".to_owned()), Timestamp::UNIX_EPOCH);
+        assert!(is_there(&desk), "that news is not about this one");
+        desk.see(Seen::Listed(Kind::Instance, Vec::new()), Timestamp::UNIX_EPOCH);
+        desk.done(key, answer(object("2", "8")), Timestamp::UNIX_EPOCH);
+        assert!(!is_there(&desk), "a list that lacks it is such news too");
     }
 
     #[test]
     fn what_could_not_be_made_is_said_at_once_and_tried_again_later() {
-        let mut desk = Desk {
-            world: World { facts: Facts { image_volumes: true, ..Facts::default() }, ..World::default() },
-            ..Desk::default()
-        };
+        let mut desk = Desk::new(Facts { image_volumes: true, ..Facts::default() });
         let now = Timestamp::UNIX_EPOCH;
         let mut object = cluster::sim::instance("web");
         object["metadata"]["uid"] = json!("1");
-        desk.see(Seen::Changed(Kind::Instance, object));
+        desk.see(Seen::Changed(Kind::Instance, object), now);
         let (key, plan) = desk.next(now).expect("a plan");
         assert!(matches!(plan.steps[0], Step::Create { .. }));
         let error = crate::error::Error::new(Wrong::Refused, "exceeded quota");

@@ -28,7 +28,7 @@ const SILENT: Duration = Duration::from_secs(OPEN + 40);
 const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(20));
 
 /// What is seen.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Seen {
     /// All objects of a kind; there are no others.
     Listed(Kind, Vec<Value>),

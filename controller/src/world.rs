@@ -219,10 +219,34 @@ impl World {
         names.into_iter().map(|(namespace, name)| Key { kind, namespace, name }).collect()
     }
 
+    /// The uid of an object, if it is known.
+    pub fn uid(&self, key: &Key) -> Option<String> {
+        let Key { kind, namespace, name } = key;
+        let meta = match kind {
+            Kind::Machine => self.machines.get(namespace, name).map(Kept::meta),
+            Kind::Instance => self.instances.get(namespace, name).map(Kept::meta),
+            Kind::ReplicaSet => self.replica_sets.get(namespace, name).map(Kept::meta),
+            Kind::KubeVirt => self.settings.get(namespace, name).map(Kept::meta),
+            Kind::DataVolume => self.data_volumes.get(namespace, name).map(Kept::meta),
+            Kind::Pod => self.pods.get(namespace, name).map(Kept::meta),
+            Kind::Claim => self.claims.get(namespace, name).map(Kept::meta),
+            Kind::Node => self.nodes.get(namespace, name).map(Kept::meta),
+            Kind::Deployment => self.deployments.get(namespace, name).map(Kept::meta),
+            Kind::DaemonSet => self.daemons.get(namespace, name).map(Kept::meta),
+            Kind::Secret => self.secrets.get(namespace, name).map(Kept::meta),
+            Kind::ConfigMap => self.bundles.get(namespace, name).map(Kept::meta),
+            Kind::Mutating => self.mutating.get(namespace, name).map(Kept::meta),
+            Kind::Validating => self.validating.get(namespace, name).map(Kept::meta),
+            Kind::Event | Kind::Lease | Kind::Revision => None,
+        };
+        meta?.uid.clone()
+    }
+
     /// The launcher pod of an instance.
     pub fn pod_of(&self, instance: &ObjectMeta) -> Option<&Pod> {
         let (name, uid) = (instance.name.as_deref()?, instance.uid.as_deref()?);
         let pod = self.pods.get(instance.namespace.as_deref()?, &crate::names::pod(name, uid))?;
-        (pod.owner.as_deref() == Some(uid)).then_some(pod)
+        // One that was to be left behind (`--cascade=orphan`) has no owner any more, and runs its machine all the same.
+        pod.owner.as_deref().is_none_or(|owner| owner == uid).then_some(pod)
     }
 }

@@ -15,6 +15,8 @@
 pub mod certificates;
 pub mod conditions;
 pub mod config;
+#[cfg(test)]
+mod histories;
 pub mod kubevirt;
 pub mod measures;
 pub mod node;

@@ -198,5 +198,8 @@ fn condition(status: &mut Value, kind: &str, says: Option<(&str, &str)>, now: Ti
             }
         }
     }
-    status["conditions"] = json!(list);
+    match list.is_empty() {
+        false => status["conditions"] = json!(list),
+        true => drop(status.as_object_mut().and_then(|status| status.remove("conditions"))),
+    }
 }

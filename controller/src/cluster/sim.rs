@@ -1,26 +1,59 @@
-//! A small API server in memory, for tests: versions, uids, generations, finalizers, garbage collection; and what the
-//! scheduler, the kubelet and the node agent would write.
+//! A small API server in memory, for tests: versions, uids, generations, finalizers, garbage collection, watches; and what
+//! the scheduler, the kubelet and the node agent would write.
+//!
+//! ```text
+//!  stories    Sim alone: decided on a picture that is always right, round by round; the test plays the others
+//!  histories  controller  a virt-controller: the loop's own Desk, with a picture of its own and plans on their way
+//!             others      scheduler, kubelet, collector, node agent: each takes its next step, by what there is
+//!             event       what people want and what happens, and what goes wrong meanwhile
+//!             history     one after the other, in ticks
+//!             shape       how two ends are compared
+//! ```
+//!
+//! Plans are carried out by `apply::carry_out`, as in the program; what is played is the server behind it (`door`). Each
+//! write is judged ([`judge`]): what must never be so, is so in no test. Webhooks are not asked: objects are written as
+//! those would have made them.
 
 // A `json!` reads better where it is handed over than behind a `&`.
 #![allow(clippy::needless_pass_by_value)]
 
+pub(crate) mod controller;
+pub(crate) mod door;
+pub(crate) mod event;
+pub(crate) mod history;
+pub(crate) mod others;
+pub(crate) mod shape;
+
 use crate::kind::{Key, Kind};
-use crate::plan::{Note, Plan, Step, merge};
+use crate::plan::{Plan, merge};
 use crate::rights::Right;
+use crate::watch::Seen;
 use crate::world::{Facts, World};
+use api::vmi::Phase;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// What one watcher has not heard yet, each kind in its order.
+pub(crate) type News = BTreeMap<Kind, VecDeque<Seen>>;
 
 pub(crate) struct Sim {
+    /// The picture that is always right.
     pub(crate) world: World,
     pub(crate) objects: BTreeMap<Key, Value>,
-    pub(crate) notes: Vec<Note>,
+    /// What people were told: words and sentences.
+    pub(crate) told: Vec<(String, String)>,
+    /// Requests of controllers that changed something.
     pub(crate) writes: usize,
     pub(crate) now: Timestamp,
     /// What it took to do all this.
     pub(crate) used: BTreeSet<Right>,
-    counter: u64,
+    pub(crate) watchers: BTreeMap<usize, News>,
+    pub(crate) wire: door::Wire,
+    /// The last version of an object.
+    pub(crate) version: u64,
+    /// Instances that there ever were.
+    pub(crate) lives: usize,
 }
 
 impl Sim {
@@ -34,38 +67,83 @@ impl Sim {
         Sim {
             world: World { facts, ..World::default() },
             objects: BTreeMap::new(),
-            notes: Vec::new(),
+            told: Vec::new(),
             writes: 0,
             now: Timestamp::from_second(1_800_000_000).unwrap(),
             used: BTreeSet::new(),
-            counter: 100,
+            watchers: BTreeMap::new(),
+            wire: door::Wire::default(),
+            version: 100,
+            lives: 0,
         }
     }
 
+    // ── The server ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Makes an object, or makes it another. What changes nothing is not written.
     pub(crate) fn put(&mut self, kind: Kind, mut object: Value) -> Key {
         let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
         let key = Key { kind, namespace: text("namespace"), name: text("name") };
         let old = self.objects.get(&key);
-        let meta = |name: &str| old.map(|old| old["metadata"][name].clone());
-        self.counter += 1;
-        object["metadata"]["resourceVersion"] = json!(self.counter.to_string());
-        object["metadata"]["uid"] = meta("uid").unwrap_or_else(|| json!(format!("uid-{}", self.counter)));
-        object["metadata"]["creationTimestamp"] =
-            meta("creationTimestamp").unwrap_or_else(|| json!(self.now.to_string()));
-        let generation = meta("generation").and_then(|value| value.as_i64()).unwrap_or(0);
-        let changed = old.is_none_or(|old| old["spec"] != object["spec"]);
-        object["metadata"]["generation"] = json!(generation + i64::from(changed));
+        let next = self.version + 1;
+        match old {
+            Some(old) => {
+                for name in ["uid", "creationTimestamp", "generation", "resourceVersion"] {
+                    object["metadata"][name] = old["metadata"][name].clone();
+                }
+                if *old == object {
+                    return key;
+                }
+                if is_another(kind, old, &object) {
+                    let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
+                    object["metadata"]["generation"] = json!(generation + 1);
+                }
+            }
+            None => {
+                object["metadata"]["uid"] = json!(format!("uid-{next}"));
+                object["metadata"]["creationTimestamp"] = json!(self.now.to_string());
+                object["metadata"]["generation"] = json!(1);
+                self.lives += usize::from(kind == Kind::Instance);
+            }
+        }
+        object["metadata"]["resourceVersion"] = json!(next.to_string());
+        self.judge(&key, &object);
+        self.version = next;
         self.world.put(kind, object.clone());
         if kind == Kind::Node {
             self.world.hear(&key.name, self.now);
         }
+        self.tell(Seen::Changed(kind, object.clone()));
         self.objects.insert(key.clone(), object);
         self.collect(&key);
         key
     }
 
+    /// What must never be written.
+    fn judge(&self, key: &Key, new: &Value) {
+        let old = self.objects.get(key);
+        if let (Kind::Instance, Some(old)) = (key.kind, old) {
+            let phase = |object: &Value| Phase::from(object["status"]["phase"].as_str().unwrap_or_default());
+            let (was, is) = (phase(old), phase(new));
+            assert!(was == is || was.may_become(&is), "{key}: {was} becomes {is}");
+        }
+        if let (Kind::Pod, None) = (key.kind, old) {
+            let owner = |pod: &Value| pod["metadata"]["ownerReferences"][0]["name"].clone();
+            let lives = |other: &Value| !is_over(other) && owner(other) == owner(new);
+            let other = self.objects.iter().find(|(other, pod)| {
+                other.kind == Kind::Pod && other.namespace == key.namespace && lives(pod)
+            });
+            assert!(other.is_none(), "{key}: a second pod beside {other:?}");
+        }
+    }
+
     pub(crate) fn get(&self, key: &Key) -> &Value {
         self.objects.get(key).unwrap_or_else(|| panic!("{key} is not there"))
+    }
+
+    /// The keys of a kind.
+    pub(crate) fn keys(&self, kind: Kind) -> Vec<Key> {
+        self.objects.keys().filter(|key| key.kind == kind).cloned().collect()
     }
 
     pub(crate) fn change(&mut self, key: &Key, change: Value) {
@@ -78,8 +156,8 @@ impl Sim {
         let Some(mut object) = self.objects.get(key).cloned() else { return };
         if object["metadata"]["deletionTimestamp"].is_null() {
             object["metadata"]["deletionTimestamp"] = json!(self.now.to_string());
-            // A pod is gone when its kubelet says so.
-            if key.kind == Kind::Pod {
+            // A pod that runs is gone when its kubelet says so.
+            if key.kind == Kind::Pod && !object["spec"]["nodeName"].is_null() && !is_over(&object) {
                 object["metadata"]["finalizers"] = json!(["kubelet"]);
             }
             self.put(key.kind, object);
@@ -90,7 +168,7 @@ impl Sim {
     fn collect(&mut self, key: &Key) {
         let Some(object) = self.objects.get(key) else { return };
         let held = object["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
-        if object["metadata"]["deletionTimestamp"].is_null() || held {
+        if !is_going(object) || held {
             return;
         }
         self.vanish(key);
@@ -98,8 +176,10 @@ impl Sim {
 
     pub(crate) fn vanish(&mut self, key: &Key) {
         let Some(object) = self.objects.remove(key) else { return };
+        self.version += 1;
         self.world.remove(key);
-        let uid = object["metadata"]["uid"].clone();
+        let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+        self.tell(Seen::Gone(key.clone(), uid.to_owned()));
         let orphans = self.objects.iter().filter(|(_, other)| {
             other["metadata"]["ownerReferences"]
                 .as_array()
@@ -110,62 +190,22 @@ impl Sim {
         }
     }
 
+    fn tell(&mut self, seen: Seen) {
+        let kind = match &seen {
+            Seen::Listed(kind, _) | Seen::Changed(kind, _) => *kind,
+            Seen::Gone(key, _) => key.kind,
+        };
+        for news in self.watchers.values_mut() {
+            news.entry(kind).or_default().push_back(seen.clone());
+        }
+    }
+
+    // ── The controller of stories ───────────────────────────────────────────────────────────────────────────────
+
     pub(crate) fn apply(&mut self, plan: Plan) {
-        for step in plan.steps {
-            assert!(super::rights::permits(&step), "not declared: {step:?}");
-            self.used.extend(super::rights::needs(&step));
-            match step {
-                Step::Create { key, object } => {
-                    if !self.objects.contains_key(&key) {
-                        self.writes += 1;
-                        self.put(key.kind, object);
-                    }
-                }
-                Step::Patch { key, version, change, part } => {
-                    let old = self.get(&key).clone();
-                    if !version.is_empty() && part.is_none() {
-                        assert_eq!(
-                            old["metadata"]["resourceVersion"],
-                            version.as_str(),
-                            "{key}: an old picture"
-                        );
-                    }
-                    assert!(
-                        part.is_some() || key.kind == Kind::Instance || change.get("status").is_none(),
-                        "{key}"
-                    );
-                    self.writes += 1;
-                    let mut object = old;
-                    if key.kind == Kind::Pod {
-                        for new in change["status"]["conditions"].as_array().unwrap() {
-                            pod_condition(&mut object, new.clone());
-                        }
-                    } else {
-                        merge(&mut object, &change);
-                    }
-                    self.put(key.kind, object);
-                }
-                Step::Delete { key, .. } => {
-                    self.writes += 1;
-                    self.delete(&key);
-                }
-                Step::Absent { key } => {
-                    if self.objects.contains_key(&key) {
-                        return;
-                    }
-                }
-                Step::Issue(issue) => {
-                    let authority = issue.signer.as_ref().map(|signer| self.get(&signer.key).clone());
-                    let secret =
-                        super::certificates::make::secret(&issue, authority.as_ref()).expect("a certificate");
-                    let is =
-                        self.objects.get(&issue.key).map(|old| old["metadata"]["resourceVersion"].clone());
-                    assert_eq!(is, issue.version.as_ref().map(|version| json!(version)), "an old picture");
-                    self.writes += 1;
-                    self.put(Kind::Secret, secret);
-                }
-                Step::Tell(note) => self.notes.push(note),
-            }
+        if let Some((_, error)) = door::carry_out(self, plan).failed {
+            // A story may spoil the picture of what is not there; nothing else may go wrong.
+            assert!(error.to_string().ends_with("the picture was old"), "{error}");
         }
     }
 
@@ -196,6 +236,8 @@ impl Sim {
         self.now = self.now.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap();
     }
 
+    // ── The others, step by step ────────────────────────────────────────────────────────────────────────────────
+
     pub(crate) fn pod_of(&self, instance: &Key) -> Option<Key> {
         let uid = self.get(instance)["metadata"]["uid"].as_str().unwrap();
         let key = Key::new(Kind::Pod, &instance.namespace, crate::names::pod(&instance.name, uid));
@@ -212,10 +254,15 @@ impl Sim {
             }}),
         );
         for kind in ["PodScheduled", "Ready"] {
-            let mut object = self.get(pod).clone();
-            pod_condition(&mut object, json!({"type": kind, "status": "True"}));
-            self.put(Kind::Pod, object);
+            self.pod_says(pod, json!({"type": kind, "status": "True"}));
         }
+    }
+
+    /// A condition of a pod.
+    pub(crate) fn pod_says(&mut self, pod: &Key, condition: Value) {
+        let mut object = self.get(pod).clone();
+        pod_condition(&mut object, condition);
+        self.put(Kind::Pod, object);
     }
 
     /// The kubelet: the launcher has ended.
@@ -228,7 +275,7 @@ impl Sim {
                 "containerStatuses": [{"name": "compute", "ready": false, "state": {"terminated": ended}}],
             }}),
         );
-        if !self.get(pod)["metadata"]["deletionTimestamp"].is_null() {
+        if is_going(self.get(pod)) {
             self.vanish(pod);
         }
     }
@@ -259,15 +306,32 @@ impl Sim {
         Some((text("status"), text("reason"), text("message")))
     }
 
-    pub(crate) fn reasons(&self) -> Vec<&'static str> {
-        self.notes.iter().map(|note| note.reason).collect()
+    pub(crate) fn reasons(&self) -> Vec<String> {
+        self.told.iter().map(|(reason, _)| reason.clone()).collect()
     }
 }
 
-fn pod_condition(pod: &mut Value, new: Value) {
+/// What a generation counts: the spec, and of a kind whose status has no path of its own, that too.
+fn is_another(kind: Kind, old: &Value, new: &Value) -> bool {
+    old["spec"] != new["spec"] || kind == Kind::Instance && old["status"] != new["status"]
+}
+
+/// An object is being deleted.
+pub(crate) fn is_going(object: &Value) -> bool {
+    !object["metadata"]["deletionTimestamp"].is_null()
+}
+
+/// None of the containers of a pod runs again.
+pub(crate) fn is_over(pod: &Value) -> bool {
+    ["Succeeded", "Failed"].contains(&pod["status"]["phase"].as_str().unwrap_or_default())
+}
+
+pub(crate) fn pod_condition(pod: &mut Value, new: Value) {
     let mut list = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    list.retain(|old| old["type"] != new["type"]);
-    list.push(new);
+    match list.iter_mut().find(|old| old["type"] == new["type"]) {
+        Some(old) => *old = new,
+        None => list.push(new),
+    }
     pod["status"]["conditions"] = json!(list);
 }
 
@@ -287,6 +351,18 @@ pub(crate) fn machine(name: &str, strategy: &str) -> Value {
         "kind": "VirtualMachine",
         "metadata": {"namespace": "n", "name": name},
         "spec": {"runStrategy": strategy, "template": {"metadata": {"labels": {"app": name}}, "spec": template()}},
+    })
+}
+
+/// So many instances of one template.
+pub(crate) fn replica_set(name: &str, replicas: u8) -> Value {
+    json!({
+        "metadata": {"namespace": "n", "name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": template()},
+        },
     })
 }
 

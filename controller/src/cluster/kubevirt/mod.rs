@@ -19,7 +19,7 @@ mod tests;
 
 use super::conditions::stamp;
 use crate::kind::{Key, Kind};
-use crate::plan::Plan;
+use crate::plan::{Plan, Step};
 use crate::world::{Kept, Plain, World};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -38,6 +38,8 @@ pub fn missing(world: &World) -> Plan {
             "metadata": {"name": NAME, "namespace": namespace},
             "spec": {},
         });
+        // Whoever has just begun to act may have heard that the object is gone, and not yet why.
+        plan.steps.push(Step::Absent { key: Key::new(Kind::ConfigMap, namespace.clone(), removal::NOTE) });
         plan.create(Key::new(Kind::KubeVirt, namespace, NAME), object);
     }
     plan

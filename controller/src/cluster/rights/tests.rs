@@ -49,6 +49,7 @@ fn history() -> Sim {
     sim.settle();
     let one = sim.objects.keys().find(|key| key.kind == Kind::Instance && key.name != "web").unwrap().clone();
     let pod = sim.pod_of(&one).unwrap();
+    sim.change(&pod, json!({"spec": {"nodeName": "node1"}}));
     sim.change(&set, json!({"spec": {"replicas": 0}}));
     sim.settle();
     sim.pod_ends(&pod, "Succeeded", 0);

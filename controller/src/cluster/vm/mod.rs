@@ -13,7 +13,9 @@
 //! uid. A request is taken off the list only when what it asks for is seen to be done.
 //! **Assumptions.** Only the API server of KubeVirt writes change requests.
 //! **Caveats.** `status.runStrategy` says under which strategy an instance was last seen: by it `Once` and
-//! `RerunOnFailure` know their first start. An instance that comes and goes unseen would be started again.
+//! `RerunOnFailure` know their first start. An instance that comes and goes unseen would be started again. A plan that
+//! breaks off when an instance was let go and its revision was not, leaves that one until the machine goes: the other way
+//! round a late plan would take the revision of the next instance, which has the same name.
 
 mod change;
 mod disks;

@@ -123,8 +123,9 @@ fn a_start_of_a_halted_machine_sets_it_to_run_always() {
     ask(&mut sim, &vm, json!([{"action": "Start", "data": {"paused": "true"}}]));
     assert_eq!(sim.get(&vm)["spec"]["runStrategy"], "Always");
     assert_eq!(sim.get(&vmi)["spec"]["startStrategy"], "Paused");
-    sim.change(&vm, json!({"spec": {"runStrategy": "Halted"}}));
     sim.boot(&vmi);
+    sim.change(&vm, json!({"spec": {"runStrategy": "Halted"}}));
+    sim.settle();
     assert_eq!(word(&sim, &vm), "Stopping");
 }
 

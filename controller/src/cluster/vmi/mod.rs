@@ -177,6 +177,9 @@ impl Round<'_> {
             if pod.is_over() || pod.is_going() {
                 return self.pod_ended(pod);
             }
+            // It was made, and that was not written down: somebody was quicker, or the answer was lost.
+            self.forget_waiting();
+            self.say_data_is_there();
             return self.take_pod();
         }
         let config = Config::read(self.world);
@@ -200,14 +203,7 @@ impl Round<'_> {
                 self.become_(Phase::Pending);
             }
             Needs::There(claims) => {
-                if needs::has_data_volumes(self.vmi) {
-                    self.say(
-                        ConditionType::DataVolumesReady,
-                        "True",
-                        "AllDVsReady",
-                        "All of the VMI's DVs are bound and ready",
-                    );
-                }
+                self.say_data_is_there();
                 self.make_pod(&config, &claims);
             }
         }
@@ -254,6 +250,13 @@ impl Round<'_> {
         self.before.push(Step::Create { key, object: pod });
         self.tell(false, "SuccessfulCreate", format!("Created virtual machine pod {name}"));
         self.take_pod();
+    }
+
+    fn say_data_is_there(&mut self) {
+        if needs::has_data_volumes(self.vmi) {
+            let message = "All of the VMI's DVs are bound and ready";
+            self.say(ConditionType::DataVolumesReady, "True", "AllDVsReady", message);
+        }
     }
 
     fn nodes_mount_images(&self) -> bool {
@@ -452,9 +455,10 @@ impl Round<'_> {
     // ── The end ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     fn ended(&mut self) {
-        // One whose launcher has ended may have others that run: those end only with the pod.
+        // One whose launcher has ended may have others that run: those end only with the pod. One without an owner goes with
+        // nobody else.
         if let Some(pod) = self.pod
-            && !pod.has_ended()
+            && (!pod.has_ended() || pod.owner.is_none() && self.is_deleted())
         {
             if !pod.is_going() {
                 self.after.delete(key(Kind::Pod, &pod.meta), &pod.meta);
@@ -464,11 +468,17 @@ impl Round<'_> {
         if !self.is_deleted() {
             return;
         }
-        if self.pod.is_none()
-            && self.phase.is_final()
-            && self.vmi.metadata.finalizers.iter().any(|name| name == FINALIZER)
-        {
+        let is_held = self.vmi.metadata.finalizers.iter().any(|name| name == FINALIZER);
+        if self.pod.is_none() && self.phase.is_final() && is_held {
             self.pod_is_gone();
+        }
+        // What its machine left behind (`--cascade=orphan`): nobody else knows any more which revision was its own.
+        let status =
+            self.vmi.status.as_ref().filter(|_| is_held && self.vmi.metadata.owner_references.is_empty());
+        if let Some(name) = status.and_then(|status| status.virtual_machine_revision_name.clone()) {
+            let namespace = self.vmi.metadata.namespace.clone().unwrap_or_default();
+            let key = Key { kind: Kind::Revision, namespace, name };
+            self.before.push(Step::Delete { key, uid: String::new() });
         }
         let keeps = super::vm::holds(self.world, self.vmi);
         self.next.metadata.finalizers.retain(|finalizer| match finalizer.as_str() {

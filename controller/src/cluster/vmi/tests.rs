@@ -72,7 +72,7 @@ fn what_the_scheduler_and_the_kubelet_say_is_repeated() {
         ["SuccessfulCreate", "FailedScheduling", "FailedStart"],
         "once, where it begins"
     );
-    assert_eq!(sim.notes[2].message, "ErrImagePull: manifest unknown");
+    assert_eq!(sim.told[2].1, "ErrImagePull: manifest unknown");
     sim.pod_runs(&pod, "node1");
     sim.settle();
     assert_eq!(sim.condition(&key, "Synchronized"), None);
@@ -234,7 +234,14 @@ fn what_is_deleted_goes_when_nothing_of_it_runs() {
 fn what_is_deleted_before_it_runs_takes_its_pod_along() {
     let (mut sim, key) = begin();
     sim.settle();
+    sim.delete(&key);
+    sim.settle();
+    assert!(sim.objects.is_empty(), "a pod without a node has no kubelet that must agree");
+
+    let (mut sim, key) = begin();
+    sim.settle();
     let pod = sim.pod_of(&key).unwrap();
+    sim.change(&pod, json!({"spec": {"nodeName": "node1"}}));
     sim.delete(&key);
     sim.settle();
     assert_eq!(phase(&sim, &key), "Failed");

@@ -1,4 +1,5 @@
 use super::*;
+use crate::cluster::sim::door::patched;
 use api::launcher::Request;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
@@ -116,19 +117,7 @@ impl Server {
 
 impl Cluster for Server {
     async fn change(&self, _: &api::meta::ObjectMeta, patch: &[Value]) -> Result<Option<Value>> {
-        let mut object = self.object.borrow().clone();
-        for step in patch {
-            let path = step["path"].as_str().unwrap();
-            let (parent, name) = path.rsplit_once('/').unwrap();
-            let there = object.pointer(path).cloned();
-            let fields = object.pointer_mut(parent).unwrap().as_object_mut().unwrap();
-            match step["op"].as_str().unwrap() {
-                "test" if there.as_ref() == Some(&step["value"]) => {}
-                "test" => return Ok(None),
-                "remove" => drop(fields.remove(name)),
-                _ => drop(fields.insert(name.to_owned(), step["value"].clone())),
-            }
-        }
+        let Some(mut object) = patched(self.object.borrow().clone(), patch) else { return Ok(None) };
         let version: u64 = object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
         object["metadata"]["resourceVersion"] = json!((version + 1).to_string());
         *self.writes.lock().unwrap() += 1;
