@@ -1,0 +1,248 @@
+//! An API server that is a map, with the real webhooks before it; and virt-controller on its World.
+
+use controller::apply::{self, Server};
+use controller::cluster::decide;
+use controller::error::{Error, Kind as Wrong, Result};
+use controller::kind::{Key, Kind};
+use controller::plan::merge;
+use controller::serve::admission::hooks::{HOOKS, Hook};
+use controller::serve::admission::{Around, Request, review};
+use controller::world::{Facts, Plain, World};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+/// Who asks, as the server calls them.
+const PEOPLE: &str = "kubernetes-admin";
+const CONTROLLER: &str = "system:serviceaccount:kubevirt:kubevirt-controller";
+const HANDLER: &str = "system:serviceaccount:kubevirt:kubevirt-handler";
+
+pub(crate) struct Cluster(Mutex<Inner>);
+
+struct Inner {
+    objects: BTreeMap<Key, Value>,
+    world: World,
+    version: u64,
+}
+
+impl Cluster {
+    /// One node, and settings by which machines are emulated.
+    pub(crate) fn new() -> Cluster {
+        let facts = Facts {
+            namespace: "kubevirt".into(),
+            launcher_image: "registry.example/virt-launcher:1".into(),
+            version: "1.0.0".into(),
+            image_volumes: true,
+        };
+        let world = World { facts, ..World::default() };
+        let cluster = Cluster(Mutex::new(Inner { objects: BTreeMap::new(), world, version: 0 }));
+        let about = json!({"kubeletVersion": "v1.36.0", "containerRuntimeVersion": "containerd://2.3.0"});
+        cluster.put(
+            &Key::new(Kind::Node, "", super::node::NAME),
+            json!({
+                "metadata": {"name": super::node::NAME, "labels": {"kubevirt.io/schedulable": "true"}},
+                "status": {"nodeInfo": about},
+            }),
+        );
+        let emulated = json!({"developerConfiguration": {"useEmulation": true}});
+        cluster.put(
+            &Key::new(Kind::KubeVirt, "kubevirt", "kubevirt"),
+            json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": {"configuration": emulated}}),
+        );
+        cluster
+    }
+
+    /// `kubectl apply`; what the server says, where it refuses.
+    pub(crate) fn apply(&self, key: &Key, object: &Value) -> std::result::Result<(), String> {
+        let object = self.admit(key, object.clone(), &Value::Null, &json!({"username": PEOPLE}))?;
+        self.put(key, object);
+        Ok(())
+    }
+
+    /// virt-controller decides on everything, until there is nothing to do.
+    pub(crate) async fn decide(&self) {
+        // Certificates are told as a story of their own, and the settings need none here.
+        let looked_at = |key: &Key| matches!(key.kind, Kind::Machine | Kind::Instance);
+        for _ in 0..10 {
+            let mut writes = 0;
+            for key in self.all().into_iter().filter(looked_at) {
+                let plan = decide(&self.inner().world, &key, jiff::Timestamp::now());
+                let done = apply::carry_out(self, "virt-controller", plan).await;
+                assert!(done.failed.is_none(), "{:?}", done.failed);
+                writes += done.writes;
+            }
+            if writes == 0 {
+                return;
+            }
+        }
+        panic!("it never settles");
+    }
+
+    /// The node agent changes the status of an instance: JSON patch, judged as a word from its node.
+    pub(crate) fn tell(&self, key: &Key, steps: &[Value]) {
+        let old = self.object(key);
+        let Some(object) = patched(old.clone(), steps) else { return };
+        let node = json!({"authentication.kubernetes.io/node-name": [super::node::NAME]});
+        let object = self.admit(key, object, &old, &json!({"username": HANDLER, "extra": node})).unwrap();
+        self.put(key, object);
+    }
+
+    /// Somebody else in the cluster changes an object.
+    pub(crate) fn change(&self, key: &Key, change: &Value) {
+        let mut object = self.object(key);
+        merge(&mut object, change);
+        self.put(key, object);
+    }
+
+    pub(crate) fn object(&self, key: &Key) -> Value {
+        self.inner().objects.get(key).unwrap_or_else(|| panic!("{key} is not there")).clone()
+    }
+
+    pub(crate) fn keys(&self, kind: Kind) -> Vec<Key> {
+        self.all().into_iter().filter(|key| key.kind == kind).collect()
+    }
+
+    /// Rises with every change.
+    pub(crate) fn version(&self) -> u64 {
+        self.inner().version
+    }
+
+    fn all(&self) -> Vec<Key> {
+        self.inner().objects.keys().cloned().collect()
+    }
+
+    fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.0.lock().unwrap()
+    }
+
+    fn put(&self, key: &Key, mut object: Value) -> Value {
+        let mut guard = self.inner();
+        let inner = &mut *guard;
+        let old = inner.objects.get(key);
+        inner.version += 1;
+        let meta = |name: &str| old.map(|old| old["metadata"][name].clone());
+        let uid = meta("uid").unwrap_or_else(|| json!(format!("uid-{}", inner.version)));
+        let before = meta("generation").and_then(|count| count.as_i64()).unwrap_or(0);
+        let is_another = old.is_none_or(|old| old["spec"] != object["spec"]);
+        object["metadata"]["uid"] = uid;
+        object["metadata"]["generation"] = json!(before + i64::from(is_another));
+        object["metadata"]["resourceVersion"] = json!(inner.version.to_string());
+        inner.world.put(key.kind, object.clone());
+        inner.objects.insert(key.clone(), object.clone());
+        object
+    }
+
+    /// What the webhooks for this make of an object, or why they refuse it.
+    fn admit(
+        &self,
+        key: &Key,
+        object: Value,
+        old: &Value,
+        who: &Value,
+    ) -> std::result::Result<Value, String> {
+        let is_new = old.is_null();
+        let asked = |hook: &&Hook| match (key.kind, is_new) {
+            (Kind::Machine, _) => hook.path.starts_with("/virtualmachines-"),
+            (Kind::Instance, true) => {
+                ["/virtualmachineinstances-mutate", "/virtualmachineinstances-validate-create"]
+                    .contains(&hook.path)
+            }
+            (Kind::Instance, false) => hook.path == "/virtualmachineinstances-validate-update",
+            _ => false,
+        };
+        let settings = self.object(&Key::new(Kind::KubeVirt, "kubevirt", "kubevirt"));
+        let random = ("11111111-1111-4111-8111-111111111111".to_owned(), "serial".to_owned());
+        let around = Around {
+            random,
+            ..Around::new("kubevirt", Some(&Plain { object: settings, ..Plain::default() }))
+        };
+        let mut object = object;
+        for hook in HOOKS.iter().filter(asked) {
+            let asked = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+                "uid": "1",
+                "operation": if is_new { "CREATE" } else { "UPDATE" },
+                "kind": {"kind": key.kind.name()}, "name": key.name,
+                "object": object, "oldObject": old, "userInfo": who,
+            }});
+            let request = Request::read(asked.to_string().as_bytes())?;
+            let answer = review::write(&request, &hook.judge(&request, &around))["response"].clone();
+            if answer["allowed"] != true {
+                return Err(answer["status"]["message"].to_string());
+            }
+            if let Some(patch) = answer["patch"].as_str() {
+                let bytes =
+                    base64::Engine::decode(&base64::engine::general_purpose::STANDARD, patch).unwrap();
+                let steps: Vec<Value> = serde_json::from_slice(&bytes).unwrap();
+                object = patched(object, &steps).unwrap();
+            }
+        }
+        Ok(object)
+    }
+}
+
+fn no(kind: Wrong, key: &Key, why: &str) -> Error {
+    Error::new(kind, format!("{key}: {why}"))
+}
+
+impl Server for Cluster {
+    async fn get(&self, key: &Key) -> Result<Value> {
+        self.inner().objects.get(key).cloned().ok_or_else(|| no(Wrong::Gone, key, "not found"))
+    }
+
+    async fn create(&self, key: &Key, object: &Value) -> Result<Value> {
+        match (key.kind, self.inner().objects.contains_key(key)) {
+            (Kind::Event, _) => return Ok(object.clone()),
+            (_, true) => return Err(no(Wrong::Exists, key, "already exists")),
+            _ => {}
+        }
+        let object = self.admit(key, object.clone(), &Value::Null, &json!({"username": CONTROLLER}));
+        Ok(self.put(key, object.map_err(|why| no(Wrong::Refused, key, &why))?))
+    }
+
+    async fn patch(&self, key: &Key, change: &Value, _: Option<&str>) -> Result<Value> {
+        let mut object = self.object(key);
+        let mut change = change.clone();
+        let meta = change.get_mut("metadata").and_then(Value::as_object_mut);
+        if meta
+            .and_then(|meta| meta.remove("resourceVersion"))
+            .is_some_and(|seen| seen != object["metadata"]["resourceVersion"])
+        {
+            return Err(no(Wrong::Conflict, key, "the object has been modified"));
+        }
+        match change["status"]["conditions"].as_array() {
+            Some(new) if key.kind == Kind::Pod => {
+                let mut list = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+                list.retain(|old| !new.iter().any(|new| new["type"] == old["type"]));
+                list.extend(new.iter().cloned());
+                object["status"]["conditions"] = json!(list);
+            }
+            _ => merge(&mut object, &change),
+        }
+        Ok(self.put(key, object))
+    }
+
+    async fn delete(&self, key: &Key, _: &str) -> Result<Value> {
+        panic!("{key} is deleted on the way to its start");
+    }
+}
+
+/// What a JSON patch makes of a value; nothing, where one of its tests fails. As much of the standard as we write.
+fn patched(mut value: Value, steps: &[Value]) -> Option<Value> {
+    for step in steps {
+        let path = step["path"].as_str()?;
+        let new = step["value"].clone();
+        let is = value.pointer(path).cloned();
+        let (parent, name) = path.rsplit_once('/')?;
+        let name = name.replace("~1", "/").replace("~0", "~");
+        match (value.pointer_mut(parent)?, step["op"].as_str()?) {
+            (_, "test") if is.as_ref() == Some(&new) => {}
+            (_, "test") => return None,
+            (Value::Object(fields), "remove") => drop(fields.remove(&name)),
+            (Value::Object(fields), _) => drop(fields.insert(name, new)),
+            (Value::Array(list), "add") if name == "-" => list.push(new),
+            (Value::Array(list), "replace") => *list.get_mut(name.parse::<usize>().ok()?)? = new,
+            (parent, op) => panic!("{op} {path} in {parent}"),
+        }
+    }
+    Some(value)
+}

@@ -1,0 +1,119 @@
+//! The first walk of the design, as a test that reads as its list: `kubectl apply` of a machine, until it runs.
+//!
+//! | on the way | here |
+//! |---|---|
+//! | API server | a map ([`cluster`]), which asks the real webhooks before it writes |
+//! | virt-controller | its decisions on its World, carried out by its own writer |
+//! | scheduler, kubelet | played: a node's name, folders, a mounted image, what the pod says of itself |
+//! | virt-handler | its layout, volumes, decisions, client and patch; played is the loop around them, which has tests of its own, and `/`: the pod's file system is a folder |
+//! | virt-launcher | its server, queue, preparation and drawing |
+//! | libvirt | a hypervisor that runs nothing, and keeps what it is told; libvirt passes the same suite |
+//!
+//! Not on the way are networks, which need a namespace, and disks that are filled first: both are told as stories elsewhere.
+
+#![allow(clippy::unwrap_used)]
+
+mod cluster;
+mod node;
+
+use cluster::Cluster;
+use controller::kind::{Key, Kind};
+use node::Node;
+use serde_json::{Value, json};
+
+/// As people write it: of what a machine has, they say next to nothing.
+fn manifest() -> Value {
+    json!({
+        "apiVersion": "kubevirt.io/v1",
+        "kind": "VirtualMachine",
+        "metadata": {"namespace": "n", "name": "web"},
+        "spec": {
+            "runStrategy": "Always",
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {
+                    "domain": {
+                        "memory": {"guest": "128Mi"},
+                        "devices": {
+                            "autoattachPodInterface": false,
+                            "disks": [{"name": "root", "disk": {"bus": "virtio"}}],
+                        },
+                    },
+                    "volumes": [
+                        {"name": "root", "containerDisk": {"image": "registry.example/os:1"}},
+                        {"name": "seed", "cloudInitNoCloud": {"userData": "#!/bin/sh\necho hello\n"}},
+                    ],
+                },
+            },
+        },
+    })
+}
+
+#[tokio::test]
+async fn a_machine_that_is_applied_runs() {
+    let cluster = Cluster::new();
+    let machine = Key::new(Kind::Machine, "n", "web");
+    let instance = Key::new(Kind::Instance, "n", "web");
+
+    // Admission finds all faults, …
+    let mut faulty = manifest();
+    faulty["spec"]["template"]["spec"]["volumes"][0]["name"] = json!("other");
+    faulty["spec"]["template"]["spec"]["domain"]["devices"]["gpus"] =
+        json!([{"name": "g", "deviceName": "d"}]);
+    let said = cluster.apply(&machine, &faulty).unwrap_err();
+    assert!(said.contains("root") && said.contains("gpus"), "{said}");
+
+    // … and completes what has none.
+    cluster.apply(&machine, &manifest()).unwrap();
+    let spec = cluster.object(&machine)["spec"]["template"]["spec"].clone();
+    assert!(spec["domain"]["firmware"]["uuid"].is_string(), "{spec:#}");
+
+    // cluster/vm plans the instance; cluster/vmi and pod plan one pod.
+    cluster.decide().await;
+    assert_eq!(cluster.object(&instance)["status"]["phase"], "Scheduling");
+    let pods = cluster.keys(Kind::Pod);
+    assert_eq!(pods.len(), 1);
+
+    // The scheduler finds a node, and its kubelet makes the pod's folders, mounts the image and starts the launcher.
+    let node = Node::new();
+    let mut launcher = node.start(&cluster, &pods[0]).await;
+    cluster.decide().await;
+    assert_eq!(cluster.object(&instance)["status"]["phase"], "Scheduled");
+
+    // node/vmi sees a launcher that has no machine yet: node/volumes makes ready what the machine needs, among it the disk
+    // in the image, which container-disk locates and probes; launcher_client hands all of it over.
+    let plan = launcher.look(&cluster, &instance).await;
+    assert!(plan.begin, "{plan:?}");
+    let resolved = launcher.begin(&cluster, &instance).await;
+    let disk = resolved.volumes["root"].clone();
+    assert_eq!(disk, node.image("disk/os.img"), "found, and raw");
+
+    // launcher/server hands it to the queue, which lets it in; domain draws the XML; the hypervisor starts it; publish tells
+    // it, and node/vmi says Running.
+    while cluster.object(&instance)["status"]["phase"] != "Running" {
+        let plan = launcher.look(&cluster, &instance).await;
+        assert!(!plan.begin, "a machine is begun once");
+    }
+    let heard: Vec<String> = launcher.heard().into_iter().filter(|line| !line.starts_with(' ')).collect();
+    let words: Vec<&str> = heard.iter().map(String::as_str).collect();
+    let begun =
+        ["watch n_web", "undefine n_web", "define n_web", "start n_web", "line n_web", "resume n_web"];
+    assert!(words.starts_with(&begun), "{words:?}");
+    assert!(launcher.kept("disks/root.qcow2"), "an overlay over the image, which stays as it is");
+    assert!(launcher.kept("seeds/seed.iso"), "what cloud-init reads");
+
+    // What people see.
+    cluster.decide().await;
+    let seen = cluster.object(&machine);
+    assert_eq!(seen["status"]["printableStatus"], "Running", "{seen:#}");
+    assert_eq!(seen["status"]["ready"], true);
+    let seen = cluster.object(&instance);
+    assert_eq!(seen["status"]["nodeName"], node::NAME);
+    let targets: Vec<&Value> =
+        seen["status"]["volumeStatus"].as_array().unwrap().iter().map(|volume| &volume["target"]).collect();
+    assert_eq!(targets, ["vda", "sda"], "{:#}", seen["status"]);
+    // And then there is silence.
+    let version = cluster.version();
+    cluster.decide().await;
+    assert_eq!(cluster.version(), version);
+}
