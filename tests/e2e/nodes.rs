@@ -42,6 +42,9 @@ fn begin(story: &str) -> Option<(Space, String)> {
 fn takes_machines(space: &Space) {
     space.has("node/node2", "Ready", "True");
     space.says("node/node2", ".metadata.labels.kubevirt\\.io/schedulable", "true");
+    // Its agent has said that it may, and a little later what of: without it the machine goes to the other.
+    let cards = || space.get("node/node2", ".status.allocatable.devices\\.kubevirt\\.io/tun");
+    until(|| !["", "0"].contains(&cards().as_str()), || "node2 offers no network devices".into());
 }
 
 /// Waits until it is so, and looks all the while that no second QEMU has the disk.
