@@ -308,14 +308,16 @@ fn a_reader_beside_a_writer_misses_nothing() {
         let reader = scope.spawn(move || follow(&log, &path, to, |_| false));
         for _ in 0..12 {
             let before = letters(&place.written[..place.gone]).len();
+            place.grow(8 << 10);
+            // Something that was written after the last cut was read: so that cut was seen. Had the log grown to its old
+            // length by then, nobody could tell.
+            while !reader.is_finished() && letters(&out.0.lock().unwrap()).len() <= before {
+                std::thread::yield_now();
+            }
             for _ in 0..20 {
                 place.grow(8 << 10);
             }
             place.keep(0, 0);
-            // Something that was written after the last cut was read: so that cut was seen.
-            while letters(&out.0.lock().unwrap()).len() <= before {
-                std::thread::yield_now();
-            }
             place.cut(0);
         }
         drop(held);
