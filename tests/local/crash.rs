@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -242,6 +245,12 @@ fn ended(mut child: Child, seconds: u64) -> Ran {
     Ran::of(child.wait_with_output().unwrap())
 }
 
+/// The file holds these bytes at its start.
+fn starts_as(file: &Path, bytes: &[u8]) -> bool {
+    let mut there = vec![0; bytes.len()];
+    File::open(file).is_ok_and(|mut file| file.read_exact(&mut there).is_ok()) && there == bytes
+}
+
 #[test]
 fn ctrl_c_keeps_what_is_there_and_says_how_to_go_on() {
     let place = Place::new(22);
@@ -249,22 +258,23 @@ fn ctrl_c_keeps_what_is_there_and_says_how_to_go_on() {
     let stall = Some(Spoil { bytes: 1 << 20, times: u32::MAX, skip: 5 });
     let silent = Behaviour { stall_after: stall, ..Behaviour::default() };
     // Seconds are left of the first when enough is there, on the busiest machine.
-    let slow = Behaviour { rate: Some(1 << 20), ..Behaviour::default() };
+    let slow = Behaviour { rate: Some(512 << 10), ..Behaviour::default() };
     let bytes = place.image("plain.qcow2", "");
+    let disk = place.bytes("disk.raw");
     // Requests run side by side, and what counts for going on is an unbroken row from the start: in front of the slow
-    // server we wait until there must be one. The silent one may let the first request of all hang.
+    // server we wait for that row. The silent one may let the first request of all hang, so there any data will do.
     let cases = [
-        (Server::start(bytes.clone(), slow), "a.img", 8 << 20, 512 << 10),
-        (Server::start(bytes.clone(), silent), "b.img", 2 << 20, 0),
+        (Server::start(bytes.clone(), slow), "a.img", 4 << 20, 4 << 20, 512 << 10),
+        (Server::start(bytes.clone(), silent), "b.img", 0, 2 << 20, 0),
     ];
-    for (server, target, written, spared) in cases {
+    for (server, target, row, anywhere, spared) in cases {
         let url = server.url("/disk.qcow2");
         let args = ["convert", "--json", &url, target];
         let child = place.start(&args);
         let partial = place.path(&format!("{target}.partial"));
         wait_for("data", || {
             let held = std::fs::metadata(&partial).map(|m| std::os::unix::fs::MetadataExt::blocks(&m) * 512);
-            held.is_ok_and(|held| held > written)
+            held.is_ok_and(|held| held > anywhere) && starts_as(&partial, &disk[..row])
         });
         interrupt(&child);
         let ran = ended(child, 10).refused(130, "interrupted");
