@@ -15,8 +15,6 @@ import typing
 
 # Longer than any run here; a run that takes longer is a fault.
 TOO_LONG = 900
-# More than any run here writes.
-TOUCHED = 5 << 29
 
 
 @dataclasses.dataclass
@@ -83,6 +81,7 @@ def workplace(folder):
     try:
         yield work
     finally:
+        at_hand.let_go()
         # What buildah was stopped at is still mounted; the innermost goes first.
         mounts = [entry.split()[1] for entry in pathlib.Path("/proc/self/mounts").read_text().splitlines()]
         for mount in sorted((mount for mount in mounts if mount.startswith(f"{work}/")), reverse=True):
@@ -91,7 +90,7 @@ def workplace(folder):
 
 
 # Of a line whose rounds have taken so many seconds, so many rounds tell enough.
-LONG, ENOUGH = 60, 3
+LONG, ENOUGH = 30, 3
 # What took longer than the best by this factor is not tried again.
 NEAR = 1.3
 
@@ -126,7 +125,6 @@ def look(runs, disk):
         runs.size = int(shell(side.proof))
     if disk:
         same(side.output, disk)
-    side.output.unlink(missing_ok=bool(side.proof))
 
 
 def best(sides, warm):
@@ -144,18 +142,41 @@ def best(sides, warm):
 
 
 def make_ready(warm):
-    """The same start for every run: nothing left to write, the input in the page cache, and memory at hand. A virtual
-    machine may hand idle memory back to its host, and whoever touches it first then waits for the host."""
+    """The same start for every run: nothing left to write, the input in the page cache, and memory at hand."""
     # What others still have to write is not charged to us, nor ours to them.
     os.sync()
     for path in warm:
         with open(path, "rb") as file:
             while file.read(1 << 24):
                 pass
-    zeros = bytes(1 << 24)
-    with mmap.mmap(-1, TOUCHED) as memory:
-        for at in range(0, TOUCHED, len(zeros)):
-            memory[at : at + len(zeros)] = zeros
+    at_hand.hold()
+
+
+class AtHand:
+    """Memory for the next run. A virtual machine may hand idle memory back to its host, and whoever touches it first
+    then waits for the host, for seconds: so we hold what a run will want, and let it go as that run begins."""
+
+    # More than any run here writes.
+    SIZE = 5 << 29
+
+    def __init__(self):
+        self.memory = None
+
+    def hold(self):
+        if self.memory:
+            return
+        zeros = bytes(1 << 24)
+        self.memory = mmap.mmap(-1, self.SIZE)
+        for at in range(0, self.SIZE, len(zeros)):
+            self.memory[at : at + len(zeros)] = zeros
+
+    def let_go(self):
+        if self.memory:
+            self.memory.close()
+        self.memory = None
+
+
+at_hand = AtHand()
 
 
 def once(side, warm, look=None):
@@ -167,15 +188,18 @@ def once(side, warm, look=None):
         return measured
     finally:
         shell(side.after)
+        # At once, before the machine hands back what the run has used.
+        if side.output:
+            side.output.unlink(missing_ok=True)
+        at_hand.hold()
 
 
 def timed(side, warm):
-    if side.output:
-        side.output.unlink(missing_ok=True)
     make_ready(warm)
     with tempfile.TemporaryFile() as said, tempfile.NamedTemporaryFile("r") as told:
         # `time` tells the memory: what the kernel says of our own child counts this interpreter too.
         command = ["timeout", str(TOO_LONG), "time", "--quiet", "-f", "%M", "-o", told.name]
+        at_hand.let_go()
         start = time.perf_counter()
         run = subprocess.Popen(
             [*command, "bash", "-euo", "pipefail", "-c", side.command],
