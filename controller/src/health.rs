@@ -6,7 +6,8 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,9 +19,12 @@ pub const PORT: u16 = 8080;
 /// How long whoever measures may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A port of every address of this machine.
-pub const fn everywhere(port: u16) -> SocketAddr {
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)
+/// A port of every address of this machine, of both families where it has both.
+pub fn everywhere(port: u16) -> SocketAddr {
+    // A kernel may have been built, or begun, without IPv6.
+    let both = Path::new("/proc/net/if_inet6").exists();
+    let address: IpAddr = if both { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+    SocketAddr::new(address, port)
 }
 
 /// Asks for a page of measures.
