@@ -40,6 +40,27 @@ pub struct Key {
 }
 
 impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 17] = [
+        Kind::Machine,
+        Kind::Instance,
+        Kind::ReplicaSet,
+        Kind::KubeVirt,
+        Kind::DataVolume,
+        Kind::Revision,
+        Kind::Pod,
+        Kind::Claim,
+        Kind::Node,
+        Kind::Event,
+        Kind::Lease,
+        Kind::Deployment,
+        Kind::DaemonSet,
+        Kind::Secret,
+        Kind::ConfigMap,
+        Kind::Mutating,
+        Kind::Validating,
+    ];
+
     /// Group and version, kind, and the name in a path.
     const fn names(self) -> (&'static str, &'static str, &'static str) {
         match self {

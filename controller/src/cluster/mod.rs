@@ -20,6 +20,7 @@ mod histories;
 pub mod kubevirt;
 pub mod measures;
 pub mod node;
+pub mod owner;
 pub mod pod;
 pub mod replicaset;
 pub mod rights;
@@ -34,7 +35,6 @@ use crate::kind::{Key, Kind};
 use crate::plan::Plan;
 use crate::watch::Which;
 use crate::world::{Kept, World};
-use api::meta::ObjectMeta;
 use jiff::Timestamp;
 
 /// The kinds that are watched.
@@ -94,7 +94,7 @@ pub fn touched(world: &World, key: &Key) -> Vec<Key> {
         Kind::Instance => {
             let mut found = vec![key.clone(), Key::new(Kind::Machine, namespace, name)];
             found.extend(ending(world));
-            let owner = world.instances.get(namespace, name).and_then(|vmi| controller(&vmi.metadata));
+            let owner = world.instances.get(namespace, name).and_then(|vmi| owner::controller(&vmi.metadata));
             match owner {
                 Some(("VirtualMachineInstanceReplicaSet", owner)) => {
                     found.push(Key::new(Kind::ReplicaSet, namespace, owner));
@@ -116,7 +116,7 @@ pub fn touched(world: &World, key: &Key) -> Vec<Key> {
             found.extend(ending(world));
             found
         }
-        Kind::Pod => match world.pods.get(namespace, name).and_then(|pod| controller(&pod.meta)) {
+        Kind::Pod => match world.pods.get(namespace, name).and_then(|pod| owner::controller(&pod.meta)) {
             Some((_, owner)) => vec![Key::new(Kind::Instance, namespace, owner)],
             None => (world.instances.within(namespace))
                 .filter(|vmi| {
@@ -179,10 +179,4 @@ fn ending(world: &World) -> Vec<Key> {
     let stays = world.settings.all().any(|object| object.meta().deletion_timestamp.is_none());
     let webhooks = (!stays).then(|| certificates::key(world));
     webhooks.into_iter().chain(kubevirt::leaving(world)).collect()
-}
-
-/// Kind and name of who looks after an object.
-pub fn controller(meta: &ObjectMeta) -> Option<(&str, &str)> {
-    let owner = meta.owner_references.iter().find(|owner| owner.controller == Some(true))?;
-    Some((owner.kind.as_str(), owner.name.as_str()))
 }

@@ -9,6 +9,7 @@
 //! **Caveats.** A change of the template is taken over by instances that are made after it: delete the others.
 
 use super::conditions::stamp;
+use super::owner;
 use super::vmi::phase;
 use crate::kind::{Key, Kind};
 use crate::plan::{Plan, key};
@@ -146,14 +147,7 @@ fn instance(set: &crate::world::Plain, name: &str) -> Value {
     }
     meta["name"] = json!(name);
     meta["namespace"] = json!(set.meta().namespace);
-    meta["ownerReferences"] = json!([{
-        "apiVersion": api::vm::API_VERSION,
-        "kind": "VirtualMachineInstanceReplicaSet",
-        "name": set.meta().name,
-        "uid": set.meta().uid,
-        "controller": true,
-        "blockOwnerDeletion": true,
-    }]);
+    meta["ownerReferences"] = json!([owner::reference(Kind::ReplicaSet, set.meta())]);
     object
 }
 

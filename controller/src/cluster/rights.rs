@@ -1,6 +1,7 @@
 //! What the reconcilers read and write, declared: the roles of virt-controller are made from this. Every step of every
 //! test is compared with it.
 
+use super::owner;
 use crate::kind::Kind;
 use crate::plan::Step;
 use crate::rights::{Grant, Right, each};
@@ -9,10 +10,13 @@ use crate::rights::{Grant, Right, each};
 pub const RIGHTS: &[Grant] = &[
     (Kind::Machine, None, &["delete", "list", "patch", "watch"]),
     (Kind::Machine, Some("status"), &["patch"]),
+    (Kind::Machine, Some("finalizers"), &["update"]),
     // Its status has no path of its own.
     (Kind::Instance, None, &["create", "delete", "get", "list", "patch", "watch"]),
+    (Kind::Instance, Some("finalizers"), &["update"]),
     (Kind::ReplicaSet, None, &["delete", "list", "watch"]),
     (Kind::ReplicaSet, Some("status"), &["patch"]),
+    (Kind::ReplicaSet, Some("finalizers"), &["update"]),
     (Kind::KubeVirt, None, &["create", "get", "list", "patch", "watch"]),
     (Kind::KubeVirt, Some("status"), &["patch"]),
     (Kind::DataVolume, None, &["create", "get", "list", "watch"]),
@@ -40,8 +44,13 @@ pub fn permits(step: &Step) -> bool {
 pub fn needs(step: &Step) -> Vec<Right> {
     let all = |kind: Kind, verbs: &[&'static str]| verbs.iter().map(|verb| (kind, None, *verb)).collect();
     match step {
-        Step::Create { key, .. } => all(key.kind, &["create", "get"]),
-        Step::Patch { key, part, .. } => vec![(key.kind, *part, "patch")],
+        Step::Create { key, object } => [(key.kind, None, "create"), (key.kind, None, "get")]
+            .into_iter()
+            .chain(owner::rights(object))
+            .collect(),
+        Step::Patch { key, part, change, .. } => {
+            std::iter::once((key.kind, *part, "patch")).chain(owner::rights(change)).collect()
+        }
         Step::Delete { key, .. } => all(key.kind, &["delete"]),
         Step::Absent { key } => all(key.kind, &["get"]),
         // Who signs it is read.

@@ -3,6 +3,7 @@
 //!
 //! It keeps objects by their paths, lists none of them, and never answers a watch.
 
+use crate::cluster::owner;
 use crate::kind::Kind;
 use crate::plan::merge;
 use crate::rights::Right;
@@ -17,26 +18,6 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-
-const KINDS: [Kind; 17] = [
-    Kind::Machine,
-    Kind::Instance,
-    Kind::ReplicaSet,
-    Kind::KubeVirt,
-    Kind::DataVolume,
-    Kind::Revision,
-    Kind::Pod,
-    Kind::Claim,
-    Kind::Node,
-    Kind::Event,
-    Kind::Lease,
-    Kind::Deployment,
-    Kind::DaemonSet,
-    Kind::Secret,
-    Kind::ConfigMap,
-    Kind::Mutating,
-    Kind::Validating,
-];
 
 /// The server, and who asks it.
 pub(crate) struct Asked {
@@ -107,11 +88,12 @@ impl State {
             Method::DELETE => "delete",
             other => panic!("nobody should {other} {path}"),
         };
-        self.rights.send_modify(|rights| {
-            rights.insert((kind, part, verb));
-        });
         let body = body.collect().await.unwrap().to_bytes();
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        self.rights.send_modify(|rights| {
+            rights.insert((kind, part, verb));
+            rights.extend(owner::rights(&body));
+        });
         let whole = part.map_or(path.as_str(), |part| path.trim_end_matches(part).trim_end_matches('/'));
         let (status, answer) = match verb {
             "watch" => std::future::pending().await,
@@ -165,7 +147,7 @@ fn place(path: &str) -> (Kind, Option<&str>, Option<&'static str>) {
         ["namespaces", _, rest @ ..] => rest,
         rest => rest,
     };
-    let kind = KINDS.into_iter().find(|kind| kind.api_version() == version && kind.plural() == rest[0]);
+    let kind = Kind::ALL.into_iter().find(|kind| kind.api_version() == version && kind.plural() == rest[0]);
     let kind = kind.unwrap_or_else(|| panic!("{path} is of no kind that is known here"));
     let part = match rest.get(2) {
         None => None,

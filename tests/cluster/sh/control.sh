@@ -16,7 +16,8 @@ control_start() {
     local words=(
         --etcd-servers "http://$etcd:2379" --bind-address "$gateway" --advertise-address "$gateway" --secure-port 6443
         --tls-cert-file "$pki/apiserver.crt" --tls-private-key-file "$pki/apiserver.key" --client-ca-file "$pki/ca.crt"
-        --authorization-mode "Node,RBAC" --enable-admission-plugins NodeRestriction --allow-privileged
+        --authorization-mode "Node,RBAC" --allow-privileged
+        --enable-admission-plugins "NodeRestriction,OwnerReferencesPermissionEnforcement"
         --service-cluster-ip-range "$services" --profiling=false --v=1
         # to the kubelets
         --kubelet-certificate-authority "$pki/ca.crt" --kubelet-client-certificate "$pki/apiserver-kubelet-client.crt"

@@ -101,7 +101,7 @@ fn left(world: &World) -> Vec<(Kind, &ObjectMeta)> {
     let machines = world.machines.all().map(|vm| (Kind::Machine, &vm.metadata));
     let sets = world.replica_sets.all().map(|set| (Kind::ReplicaSet, set.meta()));
     // One that somebody looks after goes with that one.
-    let own = world.instances.all().filter(|vmi| crate::cluster::controller(&vmi.metadata).is_none());
+    let own = world.instances.all().filter(|vmi| crate::cluster::owner::controller(&vmi.metadata).is_none());
     let all: Vec<(Kind, &ObjectMeta)> =
         machines.chain(sets).chain(own.map(|vmi| (Kind::Instance, &vmi.metadata))).collect();
     if !all.is_empty() {

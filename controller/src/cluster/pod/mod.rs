@@ -39,6 +39,8 @@ pub use resources::overhead;
 pub use volumes::KERNEL;
 
 use crate::cluster::config::Config;
+use crate::cluster::owner;
+use crate::kind::Kind;
 use crate::names;
 use crate::world::{Claim, Facts};
 use api::machine::Machine;
@@ -100,14 +102,7 @@ pub fn pod(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surrounding
             "namespace": machine.namespace,
             "labels": labels::labels(meta, machine),
             "annotations": labels::annotations(vmi, machine, around.config),
-            "ownerReferences": [{
-                "apiVersion": api::vm::API_VERSION,
-                "kind": "VirtualMachineInstance",
-                "name": machine.name,
-                "uid": uid,
-                "controller": true,
-                "blockOwnerDeletion": true,
-            }],
+            "ownerReferences": [owner::reference(Kind::Instance, meta)],
         },
         "spec": spec,
     })

@@ -12,6 +12,7 @@ use crate::plan::{Note, Plan};
 use crate::rights::follow;
 use crate::tests::asked::Asked;
 use crate::watch;
+use api::meta::ObjectMeta;
 use jiff::Timestamp;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -122,10 +123,15 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
     let signer =
         || Some(Signer { key: authority.key.clone(), name: "authority".into(), hosts: vec!["a".into()] });
     let patch = |part| Step::Patch { key: pod.clone(), version: "1".into(), change: json!({}), part };
+    let owner = ObjectMeta { name: Some("web".into()), uid: Some("1".into()), ..ObjectMeta::default() };
+    let owned =
+        json!({"metadata": {"name": "web", "ownerReferences": [owner::reference(Kind::Instance, &owner)]}});
     let message = "A sentence.".to_owned();
     let note = Note { key: pod.clone(), uid: "1".into(), warning: false, reason: "Word", message };
     for step in [
         Step::Create { key: pod.clone(), object: json!({"metadata": {"name": "web"}}) },
+        Step::Create { key: pod.clone(), object: owned.clone() },
+        Step::Patch { key: pod.clone(), version: "1".into(), change: owned, part: None },
         patch(None),
         patch(Some("status")),
         Step::Delete { key: pod.clone(), uid: "1".into() },

@@ -1,5 +1,6 @@
 //! The DataVolumes of a machine: made from its templates, and waited for.
 
+use crate::cluster::owner;
 use crate::kind::{Key, Kind};
 use crate::plan::Plan;
 use crate::world::{Failure, World};
@@ -106,7 +107,7 @@ pub(super) fn make(
                 "namespace": vm.metadata.namespace,
                 "labels": labels,
                 "annotations": meta.annotations,
-                "ownerReferences": [super::revision::owner(vm)],
+                "ownerReferences": [owner::reference(Kind::Machine, &vm.metadata)],
             },
             "spec": template.spec.write(),
         });

@@ -30,6 +30,7 @@ mod tests;
 pub use disks::names;
 
 use super::config::Config;
+use super::owner;
 use super::vmi::OF_MACHINE;
 use crate::kind::{Key, Kind};
 use crate::plan::{Plan, key};
@@ -197,7 +198,7 @@ fn start(vm: &VirtualMachine, paused: bool, config: &Config, plan: &mut Plan) {
     meta.annotations.insert(revision::TEMPLATE.to_owned(), revision::of_template(vm));
     meta.finalizers.push(OF_MACHINE.to_owned());
     let mut object = vmi.write();
-    object["metadata"]["ownerReferences"] = json!([revision::owner(vm)]);
+    object["metadata"]["ownerReferences"] = json!([owner::reference(Kind::Machine, &vm.metadata)]);
     let namespace = vm.metadata.namespace.clone().unwrap_or_default();
     plan.create(Key::new(Kind::Revision, namespace.clone(), revision), revision::object(vm, generation));
     plan.create(Key::new(Kind::Instance, namespace, name.clone()), object);

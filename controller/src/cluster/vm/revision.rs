@@ -1,5 +1,6 @@
 //! What a machine looked like when an instance of it was started.
 
+use crate::cluster::owner;
 use crate::kind::Kind;
 use crate::names::fnv;
 use api::vm::VirtualMachine;
@@ -27,18 +28,6 @@ pub(super) fn of_template(vm: &VirtualMachine) -> String {
     format!("{:016x}", fnv(&template.write().to_string()))
 }
 
-/// The machine, as the owner of what is made for it.
-pub(super) fn owner(vm: &VirtualMachine) -> Value {
-    json!({
-        "apiVersion": api::vm::API_VERSION,
-        "kind": "VirtualMachine",
-        "name": vm.metadata.name,
-        "uid": vm.metadata.uid,
-        "controller": true,
-        "blockOwnerDeletion": true,
-    })
-}
-
 /// The revision as an object.
 pub(super) fn object(vm: &VirtualMachine, generation: i64) -> Value {
     let uid = vm.metadata.uid.clone().unwrap_or_default();
@@ -48,7 +37,7 @@ pub(super) fn object(vm: &VirtualMachine, generation: i64) -> Value {
         "metadata": {
             "name": name(&uid, generation),
             "namespace": vm.metadata.namespace,
-            "ownerReferences": [owner(vm)],
+            "ownerReferences": [owner::reference(Kind::Machine, &vm.metadata)],
         },
         "data": {"spec": vm.spec.write()},
         "revision": generation,

@@ -1,0 +1,37 @@
+//! Who looks after an object, as it is written in the object.
+
+use crate::kind::Kind;
+use crate::rights::Right;
+use api::meta::ObjectMeta;
+use serde_json::{Value, json};
+
+/// What an object says that one of this kind looks after. In the foreground, the owner goes after the object.
+pub(super) fn reference(kind: Kind, owner: &ObjectMeta) -> Value {
+    json!({
+        "apiVersion": kind.api_version(),
+        "kind": kind.name(),
+        "name": owner.name,
+        "uid": owner.uid,
+        "controller": true,
+        "blockOwnerDeletion": true,
+    })
+}
+
+/// Kind and name of who looks after an object.
+pub fn controller(meta: &ObjectMeta) -> Option<(&str, &str)> {
+    let owner = meta.owner_references.iter().find(|owner| owner.controller == Some(true))?;
+    Some((owner.kind.as_str(), owner.name.as_str()))
+}
+
+/// What it takes to write this of an object, beside the right to write it: many clusters ask whoever says that an owner
+/// has to wait whether he may make it wait (OwnerReferencesPermissionEnforcement).
+pub(crate) fn rights(written: &Value) -> impl Iterator<Item = Right> + '_ {
+    let owners = written["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    owners.filter(|owner| owner["blockOwnerDeletion"] == true).filter_map(|owner| {
+        let kind = Kind::ALL.into_iter().find(|kind| {
+            owner["kind"].as_str() == Some(kind.name())
+                && owner["apiVersion"].as_str() == Some(kind.api_version())
+        })?;
+        Some((kind, Some("finalizers"), "update"))
+    })
+}
