@@ -81,7 +81,10 @@ proptest! {
         run.settle();
         none(run.wrong())?;
         let ours = [Kind::Machine, Kind::Instance, Kind::ReplicaSet, Kind::Pod, Kind::Revision, Kind::DataVolume];
-        let left: Vec<_> = run.sim.objects.iter().filter(|(key, _)| ours.contains(&key.kind)).collect();
+        // A start that broke off has left a revision of which nobody but its machine knows, and that was told to leave it.
+        let orphans = history.iter().any(|(event, ..)| matches!(event, Event::Delete(0 | 1, true)));
+        let is_left = |key: &Key| ours.contains(&key.kind) && !(orphans && key.kind == Kind::Revision);
+        let left: Vec<_> = run.sim.objects.iter().filter(|(key, _)| is_left(key)).collect();
         prop_assert!(left.is_empty(), "left: {left:#?}");
     }
 }
@@ -159,4 +162,15 @@ fn what_is_said_of_data_is_said_though_somebody_was_quicker() {
         let said = run.sim.condition(&Key::new(Kind::Instance, "n", "second"), "DataVolumesReady");
         assert_eq!(said.map(|said| said.0).as_deref(), Some("True"), "{tick}");
     }
+}
+
+#[test]
+fn a_node_that_is_back_before_its_heartbeat_is_seen_does_not_write_in_turn_with_the_controller() {
+    let mut run = Run::new();
+    for event in [machine("Always"), Event::Silence(true), Event::Silence(false)] {
+        run.happen(&event);
+        run.settle();
+    }
+    assert_eq!(run.wrong(), None);
+    assert_eq!(run.sim.condition(&Key::new(Kind::Instance, "n", MACHINE), "Synchronized"), None);
 }

@@ -160,6 +160,8 @@ impl Event {
             Event::Alone => {
                 if !sim.objects.contains_key(&Key::new(Kind::Instance, "n", ALONE)) {
                     let mut object = instance(ALONE);
+                    // As the webhook completes it: nobody takes it away before its pod.
+                    object["metadata"]["finalizers"] = json!([crate::cluster::vmi::FINALIZER]);
                     object["spec"]["volumes"] =
                         json!([{"name": "root", "persistentVolumeClaim": {"claimName": "disk"}}]);
                     sim.put(Kind::Instance, object);

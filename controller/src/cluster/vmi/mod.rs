@@ -47,8 +47,8 @@ pub const FINALIZER: &str = "kubevirt.io/foregroundDeleteVirtualMachine";
 pub const OF_MACHINE: &str = "kubevirt.io/virtualMachineControllerFinalize";
 /// Says on which node it is; the node agent looks for it.
 pub const NODE: &str = "kubevirt.io/nodeName";
-/// The reason of what is said while nothing is heard of a node.
-const UNHEARD: &str = "NodeUnresponsive";
+/// The reason of what is said while nothing is heard of a node, until its heartbeat is seen again.
+pub const UNHEARD: &str = "NodeUnresponsive";
 /// How long the node agent may take to say how a machine ended whose pod is over.
 pub const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
 
@@ -399,7 +399,8 @@ impl Round<'_> {
         let until = super::node::heard_until(self.world, name);
         if until.is_some_and(|until| until <= self.now) {
             let message = format!(
-                "{}. Whether the machine runs is not known, so its disks are given to no other until its pod is gone:                  that is when the node is back, or is deleted, or has the taint node.kubernetes.io/out-of-service",
+                "{}. Whether the machine runs is not known, so its disks are given to no other until its pod is gone: that \
+                 is when the node is back, or is deleted, or has the taint node.kubernetes.io/out-of-service",
                 super::node::silent(name)
             );
             return self.say(ConditionType::Synchronized, "False", UNHEARD, &message);

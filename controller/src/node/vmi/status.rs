@@ -11,6 +11,7 @@
 
 use super::decide::{Event, Launcher, Now, Seen};
 use super::interfaces::interfaces;
+use crate::cluster::vmi::UNHEARD;
 use api::launcher::{GuestInfo, Life, State};
 use api::vmi::{
     Condition, ConditionType, GuestOsInfo, InterfaceStatus, MachineType, MemoryStatus, Phase,
@@ -103,6 +104,8 @@ pub(super) fn status(old: &Status, story: &Story<'_>, now: &Now) -> Status {
 
 fn conditions(new: &mut Status, story: &Story<'_>, now: &Now) {
     let is_final = new.phase.as_ref().is_some_and(Phase::is_final);
+    let is_unheard = (new.conditions.iter())
+        .any(|said| said.r#type == ConditionType::Synchronized && said.reason.as_deref() == Some(UNHEARD));
     let mut tell = |kind: ConditionType, said: Option<(&str, &str, String)>| {
         set(&mut new.conditions, kind, said, now);
     };
@@ -121,6 +124,8 @@ fn conditions(new: &mut Status, story: &Story<'_>, now: &Now) {
     );
     let refused = story.why().map(str::to_owned).or_else(|| story.trouble.clone());
     match refused {
+        // This is taken back by whoever said it, when our heartbeat is seen: until then, two would write in turn.
+        _ if !is_final && is_unheard => {}
         Some(why) => tell(ConditionType::Synchronized, Some(("False", SYNC_FAILED, why))),
         // What another said of the time before stays until there is a machine.
         None if lives.is_some() => tell(ConditionType::Synchronized, None),
