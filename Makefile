@@ -48,10 +48,12 @@ test: setup ## everything that proves the product, on this machine alone
 # Static, so that they run in an image with nothing else in it. With a target named, what runs while they are built is not.
 STATIC := $(TARGET)/x86_64-unknown-linux-gnu/$(notdir $(BUILT))
 
+# Prints the paths; what is packed already is not packed again.
+PACK = images/build "$(STATIC)" virt-controller virt-api virt-handler && CONTAINER_DISK="$(STATIC)/container-disk" images/build "$(BUILT)" virt-launcher
+
 images: build ## the images of the control plane, as archives: their paths are printed
 	RUSTFLAGS='-C target-feature=+crt-static' cargo build --profile $(PROFILE) --locked --target x86_64-unknown-linux-gnu -p controller -p container-disk
-	images/build "$(STATIC)" virt-controller virt-api virt-handler
-	CONTAINER_DISK="$(STATIC)/container-disk" images/build "$(BUILT)" virt-launcher
+	$(PACK)
 
 demo: build ## the product, seen: a Debian disk over HTTP becomes an image, then a machine to log in to; an ISO boots
 	tests/demo.sh "$(TARGET)/release/coracle"
@@ -61,7 +63,7 @@ bench: build images ## measure against the usual tools and write docs/benchmarks
 	cargo build --release --locked -p coracle --example decode
 	cargo build --release --locked -p launcher --no-default-features --example relay
 	cargo build --release --locked -p controller --example load
-	tests/bench/run "$(TARGET)/release/coracle" --images $(IMAGES) $(BENCH)
+	images=$$($(PACK)); tests/bench/run "$(TARGET)/release/coracle" --images $$images $(BENCH)
 
 fuzz: ## run every fuzz target for FUZZ_SECONDS (60) each; needs a nightly Rust
 	@.ci/setup fuzz
@@ -82,13 +84,11 @@ cluster-up: ## a real Kubernetes cluster on this machine, with NODES (1) nodes; 
 cluster-down: ## end it; nothing of it is left
 	tests/cluster/down
 
-IMAGES = $(shell images/build "$(STATIC)" virt-controller virt-api virt-handler; CONTAINER_DISK="$(STATIC)/container-disk" images/build "$(BUILT)" virt-launcher)
-
 e2e: setup ## the product in a real cluster: start one, install, run tests/e2e, end it (KEEP=1: leave it)
 	tests/e2e/run
 
 install: build images ## the product into the test cluster; returns when it is available
-	tests/cluster/install "$(BUILT)/coracle" $(IMAGES)
+	images=$$($(PACK)); tests/cluster/install "$(BUILT)/coracle" $$images
 
 guests: build ## images of small guests into the test cluster's registry (GUESTS="tiny disk")
 	tests/cluster/guests "$(BUILT)/coracle" $(GUESTS)

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[allow(dead_code)] // the program uses all of it
+#[allow(dead_code, reason = "the program uses all of it")]
 #[path = "../../src/bin/virt-launcher/libvirt/mod.rs"]
 mod libvirt;
 
