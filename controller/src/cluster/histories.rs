@@ -8,6 +8,7 @@ use super::sim::history::Run;
 use super::sim::shape::{difference, shape};
 use crate::kind::{Key, Kind};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 /// What a controller may write for each instance that there ever was, …
 const A_LIFE: usize = 20;
@@ -21,12 +22,12 @@ fn none(said: Option<String>) -> Result<(), TestCaseError> {
     said.map_or(Ok(()), |said| Err(TestCaseError::fail(said)))
 }
 
-/// So many histories, but where PROPTEST_CASES says how many.
+/// So many histories, always the same; but where PROPTEST_CASES says how many, new ones.
 fn cases(count: u32) -> ProptestConfig {
     let config = ProptestConfig { max_shrink_iters: 2000, ..ProptestConfig::default() };
     match std::env::var_os("PROPTEST_CASES") {
         Some(_) => config,
-        None => ProptestConfig { cases: count, ..config },
+        None => ProptestConfig { cases: count, rng_seed: RngSeed::Fixed(1), ..config },
     }
 }
 
@@ -112,8 +113,11 @@ fn a_start_whose_answer_was_lost_is_no_failure() {
 fn an_installation_that_was_taken_away_stays_away_for_a_leader_that_hears_of_it_late() {
     for after in 0..10 {
         let mut run = Run::new();
-        let deaf = Fault::Deaf(Kind::ConfigMap, 6, false);
-        run.expect(&[(after, Fault::Twin(8)), (after + 1, deaf)]);
+        // With a machine that has to end first, so that the second leader has begun before the note is made.
+        run.happen(&machine("Always"));
+        run.settle();
+        let deaf = Fault::Deaf(Kind::ConfigMap, 40, false);
+        run.expect(&[(after, Fault::Twin(40)), (after + 1, deaf)]);
         run.happen(&Event::Removal);
         run.settle();
         assert_eq!(run.wrong(), None);

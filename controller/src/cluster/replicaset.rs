@@ -197,3 +197,17 @@ fn condition(status: &mut Value, kind: &str, says: Option<(&str, &str)>, now: Ti
         true => drop(status.as_object_mut().and_then(|status| status.remove("conditions"))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_said_is_taken_back_whole() {
+        let mut status = json!({});
+        condition(&mut status, "ReplicaFailure", Some(("FailedCreate", "no room")), Timestamp::UNIX_EPOCH);
+        assert_eq!(status["conditions"][0]["message"], "no room");
+        condition(&mut status, "ReplicaFailure", None, Timestamp::UNIX_EPOCH);
+        assert_eq!(status, json!({}));
+    }
+}

@@ -128,8 +128,19 @@ impl Sim {
             assert!(was == is || was.may_become(&is), "{key}: {was} becomes {is}");
         }
         if let (Kind::Pod, None) = (key.kind, old) {
-            let owner = |pod: &Value| pod["metadata"]["ownerReferences"][0]["name"].clone();
-            let lives = |other: &Value| !is_over(other) && owner(other) == owner(new);
+            let owner = |pod: &Value| pod["metadata"]["ownerReferences"][0].clone();
+            // One that came when its instance was gone is handed to no node's agent, and goes.
+            let is_somebodys = |pod: &Value| {
+                let key = Key::new(
+                    Kind::Instance,
+                    &*key.namespace,
+                    owner(pod)["name"].as_str().unwrap_or_default(),
+                );
+                self.objects.get(&key).is_some_and(|vmi| vmi["metadata"]["uid"] == owner(pod)["uid"])
+            };
+            let lives = |other: &Value| {
+                !is_over(other) && is_somebodys(other) && owner(other)["name"] == owner(new)["name"]
+            };
             let other = self.objects.iter().find(|(other, pod)| {
                 other.kind == Kind::Pod && other.namespace == key.namespace && lives(pod)
             });
@@ -176,6 +187,13 @@ impl Sim {
 
     pub(crate) fn vanish(&mut self, key: &Key) {
         let Some(object) = self.objects.remove(key) else { return };
+        // Only in a pod that was handed over there is a machine.
+        let has_machine = |pod: &Value| {
+            let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
+            !is_over(pod) && !object["status"]["activePods"][uid].is_null()
+        };
+        let left = self.objects.iter().find(|(other, pod)| other.kind == Kind::Pod && has_machine(pod));
+        assert!(key.kind != Kind::Instance || left.is_none(), "{key} is gone before {left:?}");
         self.version += 1;
         self.world.remove(key);
         let uid = object["metadata"]["uid"].as_str().unwrap_or_default();

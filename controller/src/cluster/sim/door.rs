@@ -3,6 +3,7 @@
 use super::{Sim, pod_condition};
 use crate::apply::{self, Done, Server};
 use crate::cluster::rights;
+use crate::cluster::vmi::FINALIZER;
 use crate::error::{Error, Kind as Wrong, Result};
 use crate::kind::{Key, Kind};
 use crate::plan::{Plan, merge};
@@ -56,6 +57,16 @@ impl Door<'_> {
     }
 }
 
+/// An instance as the webhook lets it in: nobody takes it away before its pod.
+pub(crate) fn admitted(mut instance: Value) -> Value {
+    let mut held = holds(&instance);
+    if !held.contains(&json!(FINALIZER)) {
+        held.push(json!(FINALIZER));
+        instance["metadata"]["finalizers"] = Value::Array(held);
+    }
+    instance
+}
+
 fn no(kind: Wrong, key: &Key, why: &str) -> Error {
     Error::new(kind, format!("{key}: {why}"))
 }
@@ -78,7 +89,8 @@ impl Server for Door<'_> {
             if key.kind == Kind::Pod && sim.wire.full {
                 return Err(no(Wrong::Refused, key, "exceeded quota"));
             }
-            sim.put(key.kind, object.clone());
+            let object = if key.kind == Kind::Instance { admitted(object.clone()) } else { object.clone() };
+            sim.put(key.kind, object);
             Ok(sim.get(key).clone())
         })
     }

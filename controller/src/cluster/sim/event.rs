@@ -1,5 +1,6 @@
 //! What people want and what happens, and what goes wrong.
 
+use super::door::admitted;
 use super::others::Others;
 use super::{Sim, instance, is_going, machine, replica_set};
 use crate::kind::{Key, Kind};
@@ -160,11 +161,9 @@ impl Event {
             Event::Alone => {
                 if !sim.objects.contains_key(&Key::new(Kind::Instance, "n", ALONE)) {
                     let mut object = instance(ALONE);
-                    // As the webhook completes it: nobody takes it away before its pod.
-                    object["metadata"]["finalizers"] = json!([crate::cluster::vmi::FINALIZER]);
                     object["spec"]["volumes"] =
                         json!([{"name": "root", "persistentVolumeClaim": {"claimName": "disk"}}]);
-                    sim.put(Kind::Instance, object);
+                    sim.put(Kind::Instance, admitted(object));
                 }
             }
             Event::Claim(true) => drop(sim.put(Kind::Claim, claim("disk"))),
