@@ -13,6 +13,16 @@ fn begin() -> (Sim, Key) {
     (sim, key)
 }
 
+#[test]
+fn whoever_has_not_heard_yet_why_it_is_gone_asks() {
+    let mut sim = Sim::new();
+    let unaware = super::missing(&sim.world);
+    assert!(!unaware.is_empty());
+    sim.put(Kind::ConfigMap, json!({"metadata": {"namespace": "kubevirt", "name": super::removal::NOTE}}));
+    sim.apply(unaware);
+    assert!(sim.keys(Kind::KubeVirt).is_empty(), "it was taken away");
+}
+
 fn component(name: &str, kind: Kind, wanted: u32, ready: u32) -> Value {
     let names = match kind {
         Kind::DaemonSet => ["desiredNumberScheduled", "numberReady", "updatedNumberScheduled"],
