@@ -195,4 +195,6 @@ class all_of:  # noqa: N801 (used as a word in `with`)
 
 
 def spread(seconds):
+    if len(seconds) == 1:
+        return f"**{seconds[0]:.2f}**"
     return f"**{statistics.median(seconds):.2f}** ({min(seconds):.2f}–{max(seconds):.2f})"

@@ -89,7 +89,7 @@ def machine(rounds, coracle, folder, tools):
     )
     return [
         f"Measured {datetime.date.today()} with {first([coracle, '--version'])}: medians of {rounds}, of 3 where they"
-        " take minutes (least–most).",
+        " take long (least–most); a figure without least and most is of one run.",
         "",
         f"- machine: {cpu()}, {os.cpu_count()} cores, {memory:.0f} GiB; Linux {platform.release()},"
         f" {system['PRETTY_NAME'].strip(chr(34))}; {filesystem(folder)}",
