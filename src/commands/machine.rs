@@ -124,6 +124,7 @@ pub(super) fn cut_off(vm: &Vm) -> Result<()> {
 
 /// Removes the machines that were to go with their end, and what a start left that was killed in the middle.
 pub(super) fn sweep(home: &Home) -> Result<()> {
+    home.clear_gone();
     for name in home.names()? {
         let over = match Vm::find(home, &name) {
             Ok(Some(vm)) if vm.record.remove => match vm.standing()? {

@@ -17,9 +17,13 @@ use std::fs::{File, TryLockError};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// The longest path a unix socket can have, without the zero at its end.
 const SOCKET_MAX: usize = 107;
+
+/// Whoever sweeps up what is nobody's is done with a folder by then.
+const SWEPT_WITHIN: Duration = Duration::from_secs(2);
 
 /// The arguments that every verb on machines has.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -150,9 +154,69 @@ impl Home {
 
     /// Takes a machine for oneself: nobody else changes what is kept of it until this is dropped.
     pub(crate) fn lock_machine(&self, name: &str) -> Result<Lock> {
+        self.lock_within(name, Duration::ZERO)
+    }
+
+    /// The same, for one that is to be made: whoever sweeps up after others may have it for a moment.
+    pub(crate) fn claim_machine(&self, name: &str) -> Result<Lock> {
+        self.lock_within(name, SWEPT_WITHIN)
+    }
+
+    fn lock_within(&self, name: &str, patience: Duration) -> Result<Lock> {
+        let (folder, what) = (self.machine(name), format!("the machine {name}"));
+        let path = folder.join("lock");
+        let since = Instant::now();
+        loop {
+            make(&folder)?;
+            let (waits, refusal) = match Lock::take(&path, &what) {
+                Ok(lock) if lock.is_at(&path) => return Ok(lock),
+                Ok(_) => (
+                    SWEPT_WITHIN,
+                    Error::failed(format!("{} is taken away again and again", folder.display())),
+                ),
+                // A sweep took the folder away between our steps: once more.
+                Err(e) if !folder.exists() => (SWEPT_WITHIN, e),
+                Err(e) => (patience, e),
+            };
+            if since.elapsed() >= waits {
+                return Err(refusal);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Takes away the folder of a machine whose lock is held: in one step, so that whoever makes another of that name
+    /// finds all of it or nothing.
+    pub(crate) fn clear_machine(&self, name: &str) -> Result<()> {
         let folder = self.machine(name);
-        make(&folder)?;
-        Lock::take(&folder.join("lock"), &format!("the machine {name}"))
+        let cannot = |e| Error::io(format!("cannot remove {}", folder.display()), e);
+        let number = match std::fs::metadata(&folder) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            other => other.map_err(cannot)?.ino(),
+        };
+        // No other folder that is there has this number.
+        let gone = self.machines().join(format!(".{name}.{number}.gone"));
+        std::fs::rename(&folder, &gone).and_then(|()| remove(&gone)).map_err(cannot)
+    }
+
+    /// Takes away what a removal left that was killed in the middle.
+    pub(crate) fn clear_gone(&self) {
+        for entry in std::fs::read_dir(self.machines()).into_iter().flatten().flatten() {
+            if entry.file_name().as_bytes().ends_with(b".gone")
+                && entry.file_name().as_bytes().starts_with(b".")
+            {
+                // Whoever removes it now does as well.
+                drop(remove(&entry.path()));
+            }
+        }
+    }
+}
+
+/// Removes a folder, if it is there.
+fn remove(folder: &Path) -> std::io::Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other,
     }
 }
 
@@ -200,15 +264,21 @@ fn own(folder: &Path) -> Result<()> {
 /// A file that one process has at a time.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    _file: File,
+    file: File,
 }
 
 impl Lock {
+    /// It is the file of this name still, and not one that was removed meanwhile.
+    fn is_at(&self, path: &Path) -> bool {
+        let facts = (self.file.metadata(), std::fs::metadata(path));
+        matches!(facts, (Ok(held), Ok(there)) if (held.dev(), held.ino()) == (there.dev(), there.ino()))
+    }
+
     /// Takes it, or says at once that somebody else has it.
     pub(crate) fn take(path: &Path, what: &str) -> Result<Lock> {
         let file = open(path)?;
         match file.try_lock() {
-            Ok(()) => Ok(Lock { _file: file }),
+            Ok(()) => Ok(Lock { file }),
             Err(TryLockError::WouldBlock) => {
                 Err(Error::failed(format!("another coracle works on {what}; wait for it, or end it")))
             }
@@ -220,14 +290,14 @@ impl Lock {
     pub(crate) fn share(path: &Path) -> Result<Lock> {
         let file = open(path)?;
         file.lock_shared().map_err(|e| Error::io(format!("cannot lock {}", path.display()), e))?;
-        Ok(Lock { _file: file })
+        Ok(Lock { file })
     }
 
     /// Takes it as soon as whoever has it lets it go.
     pub(crate) fn wait(path: &Path) -> Result<Lock> {
         let file = open(path)?;
         file.lock().map_err(|e| Error::io(format!("cannot lock {}", path.display()), e))?;
-        Ok(Lock { _file: file })
+        Ok(Lock { file })
     }
 }
 
@@ -284,6 +354,32 @@ mod tests {
         for bad in ["", "-a", "a-", "A", "a/b", "..", "a..b", ".a", "a b", "ä", &"a".repeat(254)] {
             assert_eq!(check_name(bad).unwrap_err().kind(), Kind::Usage, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_machine_is_made_though_others_sweep_its_folder_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = home(folder.path().to_str(), &[]).unwrap();
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    if let Ok(lock) = home.lock_machine("a") {
+                        home.clear_machine("a").unwrap();
+                        drop(lock);
+                    }
+                }
+            });
+            let made = || {
+                let lock = home.claim_machine("a")?;
+                std::fs::write(home.machine("a").join("record"), "mine").unwrap();
+                drop(lock);
+                Ok(())
+            };
+            let all: Result<()> = (0..200).try_for_each(|_| made());
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            all.unwrap();
+        });
     }
 
     #[test]

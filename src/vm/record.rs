@@ -314,8 +314,7 @@ impl Vm {
         // The record goes first: a folder without one is not listed, and is swept by the next run of that name.
         let record = file(home, name);
         remove(&record, std::fs::remove_file(&record))?;
-        let folder = home.machine(name);
-        remove(&folder, std::fs::remove_dir_all(&folder))?;
+        home.clear_machine(name)?;
         drop(lock);
         Ok(())
     }

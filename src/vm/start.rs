@@ -88,7 +88,7 @@ impl Start<'_> {
         if !lacking.is_empty() {
             return Err(refusal(self.source, lacking));
         }
-        let lock = home.lock_machine(name)?;
+        let lock = home.claim_machine(name)?;
         let before = self.free(home, name)?;
         let known = before.is_some();
         let started = self.begin(home, name, &instance, &machine, before);
