@@ -149,15 +149,8 @@ async fn run_machine(agent: Arc<ApiServer>, administrator: Speaker, mut object: 
             agent.tell(&vmi.metadata, &Event::normal("Created", "VirtualMachineInstance defined.")).await;
             begins = false;
         }
-        let known = Known {
-            vmi: &vmi,
-            launcher: &launcher,
-            guest: None,
-            interfaces: std::slice::from_ref(&interface),
-            trouble: None,
-            told: true,
-            emulated: true,
-        };
+        let interfaces = std::slice::from_ref(&interface);
+        let known = Known { interfaces, told: true, emulated: true, ..Known::new(&vmi, &launcher) };
         let plan = decide(&known, &now());
         let Some(status) = plan.status else { return Ok(()) };
         let steps = patch(vmi.status.as_ref(), &status, vmi.metadata.resource_version.as_deref());

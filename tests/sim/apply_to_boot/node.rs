@@ -125,15 +125,7 @@ impl Launcher {
         assert_ne!(state.life, Life::Failed, "{state:?}");
         let vmi = instance(cluster, key);
         let launcher = Seen::Speaks(Box::new(state));
-        let known = Known {
-            vmi: &vmi,
-            launcher: &launcher,
-            guest: None,
-            interfaces: &[],
-            trouble: None,
-            told: false,
-            emulated: !self.place.layout().kvm,
-        };
+        let known = Known { emulated: !self.place.layout().kvm, ..Known::new(&vmi, &launcher) };
         let plan = decide(&known, &now());
         if let Some(status) = &plan.status {
             let steps = patch(vmi.status.as_ref(), status, vmi.metadata.resource_version.as_deref());

@@ -135,15 +135,7 @@ impl Others {
             _ => Launcher::NotYet,
         };
         let pod = pod.map(uid).unwrap_or_default();
-        let seen = Seen {
-            vmi: &vmi,
-            launcher: &launcher,
-            guest: None,
-            interfaces: &[],
-            trouble: None,
-            told: false,
-            emulated: false,
-        };
+        let seen = Seen::new(&vmi, &launcher);
         let now = Now { text: stamp(sim.now), seconds: sim.now.as_second() };
         let plan = decide(&seen, &now);
         if plan.begin {

@@ -32,6 +32,13 @@ pub struct Seen<'a> {
     pub emulated: bool,
 }
 
+impl<'a> Seen<'a> {
+    /// Nothing else is known yet.
+    pub fn new(vmi: &'a VirtualMachineInstance, launcher: &'a Launcher) -> Seen<'a> {
+        Seen { vmi, launcher, guest: None, interfaces: &[], trouble: None, told: false, emulated: false }
+    }
+}
+
 /// The launcher of a machine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Launcher {

@@ -44,7 +44,7 @@ fn now() -> Now {
 }
 
 fn seen<'a>(vmi: &'a VirtualMachineInstance, launcher: &'a Launcher) -> Seen<'a> {
-    Seen { vmi, launcher, guest: None, interfaces: &[], trouble: None, told: false, emulated: true }
+    Seen { emulated: true, ..Seen::new(vmi, launcher) }
 }
 
 fn phase(plan: &Plan) -> Option<Phase> {
