@@ -166,8 +166,15 @@ impl Home {
         let (folder, what) = (self.machine(name), format!("the machine {name}"));
         let path = folder.join("lock");
         let since = Instant::now();
+        make(&self.machines())?;
         loop {
-            make(&folder)?;
+            // Not with those above it: that looks twice, and a sweep may come between.
+            match std::fs::DirBuilder::new().mode(0o700).create(&folder) {
+                Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
+                    return Err(Error::io(format!("cannot make the folder {}", folder.display()), e));
+                }
+                _ => {}
+            }
             let (waits, refusal) = match Lock::take(&path, &what) {
                 Ok(lock) if lock.is_at(&path) => return Ok(lock),
                 Ok(_) => (
@@ -195,26 +202,25 @@ impl Home {
             other => other.map_err(cannot)?.ino(),
         };
         // No other folder that is there has this number.
-        let gone = self.machines().join(format!(".{name}.{number}.gone"));
-        std::fs::rename(&folder, &gone).and_then(|()| remove(&gone)).map_err(cannot)
+        let aside = self.machines().join(format!(".{name}.{number}.gone"));
+        std::fs::rename(&folder, &aside).and_then(|()| gone(std::fs::remove_dir_all(&aside))).map_err(cannot)
     }
 
     /// Takes away what a removal left that was killed in the middle.
     pub(crate) fn clear_gone(&self) {
         for entry in std::fs::read_dir(self.machines()).into_iter().flatten().flatten() {
-            if entry.file_name().as_bytes().ends_with(b".gone")
-                && entry.file_name().as_bytes().starts_with(b".")
-            {
+            let name = entry.file_name();
+            if name.as_bytes().starts_with(b".") && name.as_bytes().ends_with(b".gone") {
                 // Whoever removes it now does as well.
-                drop(remove(&entry.path()));
+                drop(std::fs::remove_dir_all(entry.path()));
             }
         }
     }
 }
 
-/// Removes a folder, if it is there.
-fn remove(folder: &Path) -> std::io::Result<()> {
-    match std::fs::remove_dir_all(folder) {
+/// The end of a removal: what is not there is as good as removed.
+pub(crate) fn gone(removed: std::io::Result<()>) -> std::io::Result<()> {
+    match removed {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
         other => other,
     }
@@ -368,6 +374,8 @@ mod tests {
                         home.clear_machine("a").unwrap();
                         drop(lock);
                     }
+                    // A sweep is over in a moment; one after the other without a pause would keep everybody out.
+                    std::thread::sleep(Duration::from_micros(200));
                 }
             });
             let made = || {

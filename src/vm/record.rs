@@ -9,7 +9,7 @@
 
 use super::client::Client;
 use super::launch;
-use super::place::{Home, Lock};
+use super::place::{Home, Lock, gone};
 use api::launcher::{Answer, Life, Request, State, Sync};
 use cdi::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
@@ -303,17 +303,13 @@ impl Vm {
 
     /// Removes all that is kept of it here. Its launcher must be gone.
     pub(crate) fn forget(home: &Home, name: &str, lock: Lock) -> Result<()> {
-        let remove = |path: &Path, done: std::io::Result<()>| match done {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                Err(Error::io(format!("cannot remove {}", path.display()), e))
-            }
-            _ => Ok(()),
+        let remove = |path: &Path| {
+            gone(std::fs::remove_file(path))
+                .map_err(|e| Error::io(format!("cannot remove {}", path.display()), e))
         };
-        let socket = home.socket(name)?;
-        remove(&socket, std::fs::remove_file(&socket))?;
+        remove(&home.socket(name)?)?;
         // The record goes first: a folder without one is not listed, and is swept by the next run of that name.
-        let record = file(home, name);
-        remove(&record, std::fs::remove_file(&record))?;
+        remove(&file(home, name))?;
         home.clear_machine(name)?;
         drop(lock);
         Ok(())

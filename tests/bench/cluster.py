@@ -23,7 +23,8 @@ import cluster_start
 import cluster_watch
 from cluster_audit import CONTROLLER, HANDLER
 from cluster_place import is_qemu, tiny
-from machines import Row, spread
+from machines import Row
+from report import spread
 from watched import MIB
 
 # Machines on one node, and what each asks of its processors: two cores have room for less than twenty ordinary ones.

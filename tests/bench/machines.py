@@ -16,6 +16,7 @@ import typing
 
 import guests
 import relays
+from report import spread
 from watched import MIB
 
 # Machines that are started at once, and what each is given.
@@ -192,9 +193,3 @@ class all_of:  # noqa: N801 (used as a word in `with`)
     def __exit__(self, *_):
         for machine in self.machines:
             machine.__exit__()
-
-
-def spread(seconds):
-    if len(seconds) == 1:
-        return f"**{seconds[0]:.2f}**"
-    return f"**{statistics.median(seconds):.2f}** ({min(seconds):.2f}–{max(seconds):.2f})"

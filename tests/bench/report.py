@@ -5,6 +5,7 @@ import os
 import pathlib
 import platform
 import re
+import statistics
 import subprocess
 
 DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs/benchmarks.md"
@@ -26,22 +27,23 @@ def row(result):
         ratio = f"takes {ours.median / result.line.against(result):.2f} × as long"
     name = result.line.name
     for runs in result.beside:
-        name += f" ({runs.side.name}: {seconds(runs)})"
+        name += f" ({runs.side.name}: {spread(runs.seconds)})"
     if other and ours.size and other.size and (ours.side.proof or ours.side.output.suffix == ".qcow2"):
         name += f" ({ours.size // MIB} MiB, the other {other.size // MIB} MiB)"
     cells = [
-        name, seconds(ours), str(ours.rss // MIB),
-        f"`{other.side.name}`" if other else "–", seconds(other) if other else "–",
+        name, spread(ours.seconds), str(ours.rss // MIB),
+        f"`{other.side.name}`" if other else "–", spread(other.seconds) if other else "–",
         str(other.rss // MIB) if other else "–", ratio, result.line.goal,
         {True: "yes", False: "**no**", None: ""}[result.met],
     ]
     return "| " + " | ".join(cells) + " |"
 
 
-def seconds(runs):
-    if len(runs.seconds) == 1:
-        return f"{runs.seconds[0]:.2f}"
-    return f"**{runs.median:.2f}** ({min(runs.seconds):.2f}–{max(runs.seconds):.2f})"
+def spread(seconds):
+    """Several runs: their median, the least and the most; one: itself."""
+    if len(seconds) == 1:
+        return f"{seconds[0]:.2f}"
+    return f"**{statistics.median(seconds):.2f}** ({min(seconds):.2f}–{max(seconds):.2f})"
 
 
 def of_machines(rows, rounds, coracle):

@@ -110,6 +110,19 @@ fn a_start_whose_answer_was_lost_is_no_failure() {
 }
 
 #[test]
+fn an_installation_that_was_taken_away_stays_away_for_a_leader_that_hears_of_it_late() {
+    for after in 0..10 {
+        let mut run = Run::new();
+        let deaf = Fault::Deaf(Kind::ConfigMap, 6, false);
+        run.expect(&[(after, Fault::Twin(8)), (after + 1, deaf)]);
+        run.happen(&Event::Removal);
+        run.settle();
+        assert_eq!(run.wrong(), None);
+        assert!(run.sim.keys(Kind::KubeVirt).is_empty(), "{after}");
+    }
+}
+
+#[test]
 fn what_a_machine_leaves_behind_takes_its_revision_along() {
     let mut run = Run::new();
     for event in [machine("Always"), Event::Delete(0, true)] {

@@ -3,7 +3,7 @@
 //! The launcher makes discs of them and reads keys and passwords there. They are written anew for each run, so a key
 //! that is gone from the manifest is gone from the folder.
 
-use crate::vm::place::make;
+use crate::vm::place::{gone, make};
 use api::configmap::ConfigMap;
 use api::secret::Secret;
 use base64::Engine as _;
@@ -65,11 +65,8 @@ fn check_key(what: &str, key: &str) -> Result<()> {
 
 /// Writes the files, in place of those that are there.
 pub(crate) fn write(folder: &Path, files: &Files) -> Result<PathBuf> {
-    if let Err(e) = std::fs::remove_dir_all(folder)
-        && e.kind() != std::io::ErrorKind::NotFound
-    {
-        return Err(Error::io(format!("cannot empty {}", folder.display()), e));
-    }
+    gone(std::fs::remove_dir_all(folder))
+        .map_err(|e| Error::io(format!("cannot empty {}", folder.display()), e))?;
     make(folder)?;
     for (key, bytes) in files {
         let path = folder.join(key);

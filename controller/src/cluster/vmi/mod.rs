@@ -48,13 +48,19 @@ pub const OF_MACHINE: &str = "kubevirt.io/virtualMachineControllerFinalize";
 /// Says on which node it is; the node agent looks for it.
 pub const NODE: &str = "kubevirt.io/nodeName";
 /// The reason of what is said while nothing is heard of a node, until its heartbeat is seen again.
-pub const UNHEARD: &str = "NodeUnresponsive";
+const UNHEARD: &str = "NodeUnresponsive";
 /// How long the node agent may take to say how a machine ended whose pod is over.
 pub const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
 
 /// An instance that has no pod yet: settings and nodes matter to it.
 pub fn waits(vmi: &VirtualMachineInstance) -> bool {
     matches!(phase(vmi).as_str(), "" | "Pending")
+}
+
+/// It is said of an instance that nothing is heard of its node: by us, who take that back.
+pub fn is_unheard(list: &[Condition]) -> bool {
+    let said = conditions::of(list, &ConditionType::Synchronized);
+    said.is_some_and(|said| said.reason.as_deref() == Some(UNHEARD))
 }
 
 /// An instance that a node has.
@@ -406,9 +412,7 @@ impl Round<'_> {
             return self.say(ConditionType::Synchronized, "False", UNHEARD, &message);
         }
         let list = &mut self.status().conditions;
-        let ours = conditions::of(list, &ConditionType::Synchronized)
-            .is_some_and(|said| said.reason.as_deref() == Some(UNHEARD));
-        if ours {
+        if is_unheard(list) {
             conditions::drop(list, &ConditionType::Synchronized);
         }
         if let Some(until) = until {

@@ -11,7 +11,7 @@
 
 use super::decide::{Event, Launcher, Now, Seen};
 use super::interfaces::interfaces;
-use crate::cluster::vmi::UNHEARD;
+use crate::cluster::vmi::is_unheard;
 use api::launcher::{GuestInfo, Life, State};
 use api::vmi::{
     Condition, ConditionType, GuestOsInfo, InterfaceStatus, MachineType, MemoryStatus, Phase,
@@ -104,8 +104,7 @@ pub(super) fn status(old: &Status, story: &Story<'_>, now: &Now) -> Status {
 
 fn conditions(new: &mut Status, story: &Story<'_>, now: &Now) {
     let is_final = new.phase.as_ref().is_some_and(Phase::is_final);
-    let is_unheard = (new.conditions.iter())
-        .any(|said| said.r#type == ConditionType::Synchronized && said.reason.as_deref() == Some(UNHEARD));
+    let is_unheard = is_unheard(&new.conditions);
     let mut tell = |kind: ConditionType, said: Option<(&str, &str, String)>| {
         set(&mut new.conditions, kind, said, now);
     };
