@@ -1,16 +1,7 @@
-//! The two system calls that no safe crate offers. Everything else goes through `std` and `rustix`.
+//! The system call that no safe crate offers. Everything else goes through `std` and `rustix`.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
-
-/// Starts writing out what is dirty in a file, without waiting for it: `sync_file_range(…, WRITE)` on all of it.
-/// A later fdatasync is then short. Only a hint: it promises nothing about durability.
-#[allow(unsafe_code)]
-pub(crate) fn start_writeback(file: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: the descriptor is borrowed, so it is open; no memory is passed.
-    let done = unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
 
 /// Whether somebody else holds an fcntl lock (of a process, or of an open file as QEMU takes them) that touches
 /// `start .. start + len`; a `len` of 0 reaches to the end. `rustix` cannot be used for this: it refuses the process id

@@ -23,6 +23,7 @@
 mod ahead;
 pub mod archive;
 mod aside;
+pub mod behind;
 pub mod describe;
 pub mod digest;
 pub mod error;

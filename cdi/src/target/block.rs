@@ -12,11 +12,11 @@
 //! A bare discard (BLKDISCARD) promises nothing about what is read afterwards and is never used.
 //! A device has no other name to be renamed from: until [`Target::finish`] it holds a part of the disk.
 
-use super::behind::WriteBehind;
 use super::held;
 use super::{Finished, Order, Target};
 use crate::size::Human;
 use crate::{Error, Kind, Result, sys};
+use container_disk::behind::WriteBehind;
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
@@ -24,7 +24,6 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
@@ -39,11 +38,12 @@ static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 
 /// A block device being written.
 pub struct BlockTarget {
-    file: Arc<File>,
+    // Before the file: its thread holds the device, which is ours alone.
+    behind: WriteBehind,
+    file: File,
     path: PathBuf,
     capacity: u64,
     how: AtomicU8,
-    behind: WriteBehind,
 }
 
 /// Ways to zero, best first.
@@ -69,15 +69,7 @@ impl BlockTarget {
         }
         let capacity =
             (&file).seek(SeekFrom::End(0)).map_err(|e| Error::io(format!("cannot measure {shown}"), e))?;
-        let file = Arc::new(file);
-        let behind = {
-            let file = file.clone();
-            WriteBehind::new(move || {
-                if let Err(e) = sys::start_writeback(file.as_fd()) {
-                    tracing::debug!("no write-behind: {e}");
-                }
-            })
-        };
+        let behind = WriteBehind::of(&file).map_err(cannot)?;
         let target = BlockTarget { file, path: path.to_owned(), capacity, how: AtomicU8::new(PUNCH), behind };
         target.fits(size.unwrap_or(0))?;
         Ok(target)
@@ -131,7 +123,7 @@ impl BlockTarget {
                 ZERO => FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
                 WRITE.. => return self.write_zeros(from, len),
             };
-            match rustix::fs::fallocate(&*self.file, flags, from, len) {
+            match rustix::fs::fallocate(&self.file, flags, from, len) {
                 Ok(()) => return Ok(()),
                 // Not every device can do each, and some say so only when asked for the first time.
                 Err(e @ (Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::NODEV)) => {

@@ -68,8 +68,8 @@ pub(crate) trait Handle: Send + Sync {
     /// Gives it the mode and the owner of the file that it will replace.
     fn take_after(&self, old: &Kept) -> io::Result<()>;
 
-    /// Lets the system begin to write out what it holds; promises nothing.
-    fn start_writeback(&self);
+    /// Lets the system begin to write out what it holds, and forget what is on the device; promises nothing.
+    fn write_out(&self);
 
     /// What was written before this call, and the length, survive a power cut after it.
     fn sync(&self) -> io::Result<()>;

@@ -21,12 +21,12 @@ mod claim;
 
 pub use claim::{Claim, Started, discard};
 
-use super::behind::WriteBehind;
 use super::disk::{Folder, Handle};
 use super::{Finished, Order, Target};
 use crate::journal;
 use crate::size::Human;
 use crate::{Error, Result};
+use container_disk::behind::WriteBehind;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};

@@ -11,7 +11,7 @@
 //! ```text
 //!  Place::of(name) ─┬─ File ───► Claim::take ─► start(job, mode) ─► FileTarget + Journal + the mark to go on from
 //!                   │            refuse.rs        journal/              │ disk.rs: Folder, Handle (real.rs; sim.rs in tests)
-//!                   ├─ Device ─► BlockTarget::open                      │ behind.rs: write-behind, on its own thread
+//!                   ├─ Device ─► BlockTarget::open                      │ container_disk::behind: write-behind
 //!                   └─ Stdout ─► StdoutTarget::new                      ▼
 //!                                                       write, zero, mark … finish
 //! ```
@@ -27,7 +27,6 @@
 //! | the folder does not exist | `NotFound` |
 //! | no name of a file, a URL, a terminal | `Usage` |
 
-mod behind;
 mod block;
 pub(crate) mod disk;
 mod file;

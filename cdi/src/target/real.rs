@@ -3,13 +3,14 @@
 
 use super::disk::{Claimed, Folder, Handle, Kept};
 use super::held;
-use crate::{Error, Kind, Result, sys};
+use crate::{Error, Kind, Result};
+use container_disk::behind;
 use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, FlockOperation, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -260,11 +261,8 @@ impl Handle for RealFile {
         self.0.set_permissions(std::fs::Permissions::from_mode(old.mode & 0o777))
     }
 
-    fn start_writeback(&self) {
-        // A file system that does not know this call writes everything at the sync.
-        if let Err(e) = sys::start_writeback(self.0.as_fd()) {
-            tracing::debug!("no write-behind: {e}");
-        }
+    fn write_out(&self) {
+        behind::write_out(&self.0);
     }
 
     fn sync(&self) -> io::Result<()> {

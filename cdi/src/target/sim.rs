@@ -290,7 +290,7 @@ impl Handle for SimFile {
         Ok(())
     }
 
-    fn start_writeback(&self) {}
+    fn write_out(&self) {}
 
     fn sync(&self) -> io::Result<()> {
         self.folder.step(|s| {

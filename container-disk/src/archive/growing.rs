@@ -3,6 +3,7 @@
 //! A member is begun with room for its header, and the header is filled in at its end. While one member grows at the
 //! end of the file, others are written into files without a name and wait there for their turn.
 
+use crate::behind::WriteBehind;
 use crate::layout::folder::Folder;
 use crate::layout::lock::{Keeps, Locked};
 use crate::tar::{BLOCK, END, Item, head, patched, rest};
@@ -17,6 +18,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(super) struct Growing {
     folder: Folder,
     name: String,
+    // Before the file: its thread holds the file, and with it the lock on it.
+    behind: WriteBehind,
     file: Locked,
     state: Mutex<State>,
 }
@@ -56,8 +59,10 @@ impl Growing {
             return Err(Error::usage(format!("{} is a folder; name a file", path.display())));
         }
         let file = begun(&folder, &partial(name))?;
+        let behind = WriteBehind::of(&file)
+            .map_err(|e| Error::io(format!("cannot write {}", folder.shown(&partial(name))), e))?;
         let state = Mutex::new(State { end: 0, busy: false, waiting: vec![], closed: false });
-        Ok(Growing { folder, name: name.to_owned(), file, state })
+        Ok(Growing { folder, name: name.to_owned(), behind, file, state })
     }
 
     /// Begins a member.
@@ -158,7 +163,9 @@ impl Growing {
 
     fn write(&self, bytes: &[u8], at: u64) -> Result<()> {
         let written = self.file.write_all_at(bytes, at);
-        written.map_err(|e| Error::io(format!("cannot write {}", self.shown()), e))
+        written.map_err(|e| Error::io(format!("cannot write {}", self.shown()), e))?;
+        self.behind.count(bytes.len() as u64);
+        Ok(())
     }
 
     fn shown(&self) -> String {

@@ -3,6 +3,7 @@
 use super::folder::Folder;
 use super::ingest::{PART, Temp};
 use crate::aside::Aside;
+use crate::behind::WriteBehind;
 use crate::digest::Checked;
 use crate::manifest::{self, Descriptor};
 use crate::place::{Blob, BlobWriter};
@@ -72,6 +73,8 @@ impl Blob for Held {
 /// A blob on its way into a layout.
 pub(crate) struct Writer<'a> {
     top: &'a Folder,
+    // Before the file: its thread holds the file, and with it the lock on it.
+    behind: WriteBehind,
     temp: Temp,
     hash: Aside,
     size: u64,
@@ -85,7 +88,8 @@ impl<'a> Writer<'a> {
     pub(crate) fn new(top: &'a Folder, promised: Option<&Descriptor>) -> Result<Writer<'a>> {
         let promised = promised.map(|d| promise(top, d)).transpose()?;
         let hash = Aside::new(Promise::hasher(promised.as_ref()));
-        Ok(Writer { top, temp: Temp::new(top)?, hash, size: 0, promised, found: 0 })
+        let temp = Temp::new(top)?;
+        Ok(Writer { top, behind: behind(&temp)?, temp, hash, size: 0, promised, found: 0 })
     }
 
     /// One that goes on where an earlier attempt was cut short, and how many bytes that had; begun anew while another
@@ -110,7 +114,8 @@ impl<'a> Writer<'a> {
             hash.update(&piece[..n])?;
             at += n as u64;
         }
-        Ok((have, Writer { top, temp, hash, size: have, promised: Some(promise), found: have }))
+        let behind = behind(&temp)?;
+        Ok((have, Writer { top, behind, temp, hash, size: have, promised: Some(promise), found: have }))
     }
 }
 
@@ -123,6 +128,7 @@ impl Write for Writer<'_> {
         }
         let written = self.temp.file.write_all_at(bytes, self.size);
         written.map_err(|e| Error::io(format!("cannot write {}", self.temp.path()), e))?;
+        self.behind.count(bytes.len() as u64);
         self.hash.update(bytes)?;
         self.size = after;
         Ok(bytes.len())
@@ -139,7 +145,8 @@ impl BlobWriter for Writer<'_> {
     }
 
     fn finish(self: Box<Self>) -> Result<(Digest, u64)> {
-        let Writer { top, mut temp, hash, size, promised, found } = *self;
+        let Writer { top, behind, mut temp, hash, size, promised, found } = *self;
+        drop(behind);
         let digest = hash.finish()?;
         if let Some(promised) = promised
             && let Err(e) = promised.check(&digest, size)
@@ -160,6 +167,10 @@ impl BlobWriter for Writer<'_> {
         temp.rename(&to, &digest.hex())?;
         Ok((digest, size))
     }
+}
+
+fn behind(temp: &Temp) -> Result<WriteBehind> {
+    WriteBehind::of(&temp.file).map_err(|e| Error::io(format!("cannot write {}", temp.path()), e))
 }
 
 /// What a half blob is called.

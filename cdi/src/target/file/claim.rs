@@ -4,11 +4,11 @@
 use super::{FileOptions, FileTarget, Names, OPEN_END, Zeros, reserve};
 use crate::journal::{self, Before, Job, Journal, Mark, Mode, Resume, may_resume};
 use crate::size::Human;
-use crate::target::behind::WriteBehind;
 use crate::target::disk::{Claimed, Folder, Handle, Kept};
 use crate::target::real::RealFolder;
 use crate::target::refuse;
 use crate::{Error, Kind, Result};
+use container_disk::behind::WriteBehind;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
@@ -122,7 +122,7 @@ impl Claim {
         let file: Arc<dyn Handle> = Arc::from(file);
         let behind = {
             let file = file.clone();
-            WriteBehind::new(move || file.start_writeback())
+            WriteBehind::new(move || file.write_out())
         };
         tidy.armed = false;
         Ok(FileTarget {

@@ -1,9 +1,14 @@
-//! Write-behind: the system begins to write out what it holds while we still work, so that the last sync is short.
+//! Write-behind: while we still work, the system writes out what it holds of a file and gives that memory back.
 //!
-//! It is told so on a thread of its own: the call waits while the device's queue is full, and a worker has better
-//! things to do. (Measured on ext4, half a GiB with some work between the writes, sync included: 1.9 s, against 2.6 s
-//! with the call in the writer and 2.3 s without it.)
+//! So the last sync is short, and a disk of any size goes through the same few pages: new ones cost more than they seem
+//! to (where a host lends its memory, far more), and what else is in the page cache stays there. Whoever reads such a
+//! file next reads it from the device. The system is told on a thread of its own: the call waits while the device's
+//! queue is full, and a writer has better things to do. (Measured on ext4, 1.9 GiB and the sync: 1.0 s, against 2.5 to
+//! 7.4 s when all of it stays in the cache.)
 
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
@@ -14,8 +19,16 @@ const EVERY: u64 = 8 << 20;
 
 type Kick = Box<dyn Fn() + Send + Sync>;
 
+/// Starts writing out what is dirty in a file, without waiting for it, and drops what is on the device already.
+/// Only a hint: it promises nothing about durability, and a file system that does not know it writes all at the sync.
+pub fn write_out(file: impl AsFd) {
+    if let Err(e) = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed) {
+        tracing::debug!("no write-behind: {e}");
+    }
+}
+
 /// Counts what is written, and kicks the system at every 8 MiB of it.
-pub(super) struct WriteBehind {
+pub struct WriteBehind {
     written: AtomicU64,
     helper: OnceLock<Option<Helper>>,
     kick: Arc<Kick>,
@@ -27,14 +40,20 @@ struct Helper {
 }
 
 impl WriteBehind {
-    /// `kick` starts the writing out. It holds what it needs until the value is dropped, and not longer.
-    pub(super) fn new(kick: impl Fn() + Send + Sync + 'static) -> Self {
+    /// `kick` calls [`write_out`] on a file. It holds what it needs until the value is dropped, and not longer.
+    pub fn new(kick: impl Fn() + Send + Sync + 'static) -> Self {
         let kick: Kick = Box::new(kick);
         WriteBehind { written: AtomicU64::new(0), helper: OnceLock::new(), kick: Arc::new(kick) }
     }
 
+    /// For a file that is written.
+    pub fn of(file: &File) -> io::Result<Self> {
+        let file = file.try_clone()?;
+        Ok(WriteBehind::new(move || write_out(&file)))
+    }
+
     /// So many bytes more are written.
-    pub(super) fn count(&self, len: u64) {
+    pub fn count(&self, len: u64) {
         let before = self.written.fetch_add(len, Ordering::Relaxed);
         if before / EVERY == (before + len) / EVERY {
             return;
@@ -47,7 +66,7 @@ impl WriteBehind {
     }
 
     /// Bytes written so far.
-    pub(super) fn written(&self) -> u64 {
+    pub fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 }
@@ -84,6 +103,7 @@ impl Drop for Helper {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write as _;
 
     #[test]
     fn kicks_now_and_then_and_lets_go_at_the_end() {
@@ -104,5 +124,22 @@ mod tests {
         let kicks_seen = kicks.load(Ordering::Relaxed);
         assert!((1..=17).contains(&kicks_seen), "{kicks_seen}");
         assert_eq!(Arc::strong_count(&kicks), 1);
+    }
+
+    #[test]
+    fn what_is_on_the_device_leaves_the_memory() {
+        // Not where temporary files may be in memory for good.
+        let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        file.write_all(&vec![7; 4 * EVERY as usize]).unwrap();
+        file.as_file().sync_data().unwrap();
+        let in_memory = || {
+            let args = ["--bytes", "--noheadings", "--output", "RES"];
+            let told = std::process::Command::new("fincore").args(args).arg(file.path()).output().unwrap();
+            String::from_utf8(told.stdout).unwrap().trim().parse::<u64>().unwrap()
+        };
+        let before = in_memory();
+        write_out(file.as_file());
+        let after = in_memory();
+        assert!(after <= before / 4, "{before} bytes were in memory, {after} still are");
     }
 }
