@@ -94,6 +94,18 @@ impl Cluster {
         self.put(key, object);
     }
 
+    /// CDI fills a DataVolume: its claim is there and bound, and it says so.
+    pub(crate) fn filled(&self, data: &Key) {
+        let wanted = self.object(data)["spec"]["storage"]["resources"].clone();
+        let claim = json!({
+            "metadata": {"namespace": data.namespace, "name": data.name},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": wanted},
+            "status": {"phase": "Bound", "capacity": wanted["requests"]},
+        });
+        self.put(&Key::new(Kind::Claim, data.namespace.clone(), data.name.clone()), claim);
+        self.change(data, &json!({"status": {"phase": "Succeeded"}}));
+    }
+
     pub(crate) fn object(&self, key: &Key) -> Value {
         self.inner().objects.get(key).unwrap_or_else(|| panic!("{key} is not there")).clone()
     }

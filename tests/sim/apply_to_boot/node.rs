@@ -58,10 +58,15 @@ impl Node {
             let name = volume["name"].as_str().unwrap();
             if volume["emptyDir"].is_object() {
                 fs::create_dir_all(empty.join(name)).unwrap();
-            } else if volume["image"].is_object() {
-                let disk = self.root().join(layout.mounts[name].trim_start_matches('/')).join("disk");
-                fs::create_dir_all(&disk).unwrap();
-                fs::write(disk.join("os.img"), vec![0; 1 << 20]).unwrap();
+                continue;
+            }
+            let Some(mount) = layout.mounts.get(name) else { continue };
+            let mount = self.root().join(mount.trim_start_matches('/'));
+            if volume["image"].is_object() {
+                fs::create_dir_all(mount.join("disk")).unwrap();
+                fs::write(mount.join("disk/os.img"), vec![0; 1 << 20]).unwrap();
+            } else if volume["persistentVolumeClaim"].is_object() {
+                fs::create_dir_all(mount).unwrap();
             }
         }
         let inside =
@@ -144,7 +149,7 @@ impl Launcher {
         let mut resolved = volumes::ready(&parts).unwrap().resolved;
         // The launcher of this test has the test's own `/`.
         for source in resolved.volumes.values_mut() {
-            if let Source::Image { path, .. } = source {
+            if let Source::Image { path, .. } | Source::File { path, .. } = source {
                 *path = self.root.join(path.strip_prefix("/").unwrap());
             }
         }
