@@ -36,7 +36,7 @@ build: setup ## the programs, optimised: target/release/coracle, target/release/
 check: setup ## format, lints, licences and bans, documentation, the arrows between the crates
 	cargo fmt --all --check
 	cd tests/cluster && shellcheck $$(grep -lIm1 '^#!/usr/bin/env bash' * sh/* 2>/dev/null) sh/*.sh
-	cargo test --locked --quiet -p tests --test repo
+	cargo test --workspace --locked --quiet --test repo
 	"$$(.ci/setup path cargo-deny)" --locked --workspace check -D warnings bans licenses sources
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --locked
