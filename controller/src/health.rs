@@ -20,6 +20,7 @@ pub const PORT: u16 = 8080;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A port of every address of this machine, of both families where it has both.
+#[expect(clippy::disallowed_methods, reason = "asked of the kernel while the command line is read")]
 pub fn everywhere(port: u16) -> SocketAddr {
     // A kernel may have been built, or begun, without IPv6.
     let both = Path::new("/proc/net/if_inet6").exists();

@@ -18,6 +18,9 @@
 //! `apply` writes to the API server. Objects are JSON on their way; what is looked into is a type of `api`, which keeps
 //! what it does not know.
 
+// Tests wait for nobody but themselves.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 pub mod apply;
 pub mod args;
 pub mod cluster;

@@ -11,6 +11,7 @@
 //! `product` leaves an instance and its pod in the file SAMPLE, and `plain` makes its own from them. Both print their
 //! seconds as JSON. SPACE is a namespace that is there; KUBECONFIG that of an administrator, who speaks for the accounts of
 //! our programs where they would write: then the same webhooks are asked.
+#![allow(clippy::disallowed_methods)] // It serves nobody.
 #![allow(clippy::print_stdout)] // A program for `make bench`, not part of the product.
 
 mod clear;

@@ -1,9 +1,11 @@
 //! `virt-handler`: the wiring. Everything is made here and handed on.
 
+use super::blocking::Blocking;
 use super::devices;
 use super::error::{Error, Result};
 use super::labels::Labeller;
 use super::measures::{self, Launchers};
+use super::pod::Pods;
 use super::vmi::apply::ApiServer;
 use super::vmi::keeper::Node;
 use super::vmi::watch;
@@ -46,16 +48,24 @@ pub struct Args {
 pub async fn run(args: Args) -> Result<()> {
     let client = client(&args).await?;
     let cluster = ApiServer::new(client.clone(), &args.node_name);
-    let labeller =
-        Labeller { client: client.clone(), node: args.node_name.clone(), findings: args.findings.clone() };
+    let labeller = Labeller {
+        client: client.clone(),
+        node: args.node_name.clone(),
+        findings: args.findings.clone(),
+        blocking: Blocking::new("the node", 1),
+    };
     let findings = args.findings.clone();
     let launchers = Launchers::default();
     let health = Health::default();
     let mut asked = health.measures();
     let listens = health.clone().serve(args.listen).await;
     listens.map_err(|e| Error::failed(format!("cannot answer on {}", args.listen)).because(e))?;
-    let node =
-        Arc::new(Node { cluster, pods: args.pods, findings: args.findings, launchers: launchers.clone() });
+    let node = Arc::new(Node {
+        cluster,
+        pods: Pods::of_kubelet(args.pods),
+        findings: args.findings,
+        launchers: launchers.clone(),
+    });
     let measure = async {
         while let Some(tell) = asked.recv().await {
             // Whoever asked may be gone.

@@ -15,13 +15,16 @@
 //! A label with one of our prefixes that is not true any more is taken away. With the annotation
 //! `node-labeller.kubevirt.io/skip-node` only the first and the last line are written.
 
+use super::blocking::Blocking;
 use super::error::{Error, Kind, Result};
+use super::pod::Folder;
 use super::vmi::decide::Now;
 use super::vmi::watch::now;
 use api::node::Node;
 use http::{Method, Request, header};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -29,6 +32,12 @@ use std::time::Duration;
 const BEAT: Duration = Duration::from_secs(60);
 /// How soon a heartbeat that failed is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
+/// How long a look at a file of the node may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What `virt-launcher node-info` writes.
+const NODE: &str = "node.json";
+/// More than it ever writes.
+const LARGEST: u64 = 8 << 20;
 /// Whether machines may come.
 const SCHEDULABLE: &str = "kubevirt.io/schedulable";
 const HEARTBEAT: &str = "kubevirt.io/heartbeat";
@@ -52,6 +61,8 @@ pub struct Labeller {
     pub node: String,
     /// Where `virt-launcher node-info` left what it found out.
     pub findings: PathBuf,
+    /// Where files of the node are read.
+    pub blocking: Blocking,
 }
 
 impl Labeller {
@@ -71,7 +82,10 @@ impl Labeller {
 
     /// Writes once.
     pub async fn write(&self, schedulable: bool) -> Result<()> {
-        let found = read(&self.findings.join("node.json")).unwrap_or_else(|e| {
+        let findings = self.findings.clone();
+        let found =
+            self.blocking.run("reading what node-info wrote", PATIENCE, move || read(&findings)).await;
+        let found = found.unwrap_or_else(|e| {
             tracing::warn!("{}", e.chain());
             None
         });
@@ -91,14 +105,18 @@ impl Labeller {
     }
 }
 
-/// What was found out about this node; nothing where nobody has looked.
-pub fn read(path: &Path) -> Result<Option<Node>> {
-    let shown = path.display();
-    let text = match std::fs::read(path) {
-        Ok(text) => text,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(Error::io(format!("cannot read {shown}"), e)),
+/// What was found out about this node; nothing where nobody has looked. `findings`: where `node-info` leaves it.
+pub fn read(findings: &Path) -> Result<Option<Node>> {
+    let shown = findings.join(NODE);
+    let shown = shown.display();
+    let file = match Folder::open(findings).and_then(|folder| folder.read(NODE)) {
+        Ok(file) => file,
+        Err(e) if e.kind() == Kind::NotFound => return Ok(None),
+        Err(e) => return Err(e),
     };
+    let mut text = Vec::new();
+    let read = file.take(LARGEST).read_to_end(&mut text);
+    read.map_err(|e| Error::io(format!("cannot read {shown}"), e))?;
     let node = serde_json::from_slice(&text);
     node.map(Some)
         .map_err(|e| Error::new(Kind::Failed, format!("{shown} is not what node-info writes")).because(e))

@@ -11,10 +11,13 @@
 //! this one waits for a hundred machines on two threads, and is not let near a library of the command's (`coracle` may use
 //! `controller`, never the other way). What they share are the types.
 //!
-//! The launcher is a tenant's: what it sends is bounded, and it is given a time for all of it.
+//! The launcher is a tenant's: what it sends is bounded, and it is given a time for all of it. Whoever takes no connection,
+//! says nothing, too little or without an end holds up its own VM alone.
 
 use super::error::{Error, Kind, Result};
+use super::pod::Process;
 use api::launcher::{Answer, GuestInfo, Info, Refusal, Request, State, Stats, Sync};
+use futures_util::future::BoxFuture;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
@@ -23,23 +26,32 @@ use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::UnixStream;
 use tokio::task::AbortHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// How long an ordinary answer may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long the answer to a new machine may take.
 const SYNC: Duration = Duration::from_secs(60);
 /// The largest answer, and the longest line of a state.
-const LARGEST: usize = 4 << 20;
+const LARGEST: usize = 1 << 20;
 
 /// Where a launcher listens.
 pub trait Door: Send + std::marker::Sync {
-    /// A connection to it, and the process that listens. Does not block for long: it is a unix socket.
-    fn open(&self) -> Result<(UnixStream, u32)>;
+    /// A connection to it. Never blocks; goes on for as long as the launcher takes no connection, and may be dropped.
+    fn open(&self) -> BoxFuture<'_, Result<Open>>;
+}
+
+/// A connection to a launcher.
+#[derive(Debug)]
+pub struct Open {
+    /// The connection.
+    pub stream: UnixStream,
+    /// Who listens; nobody where the pod's processes are not seen from here.
+    pub process: Option<Process>,
 }
 
 /// One launcher.
@@ -47,6 +59,8 @@ pub trait Door: Send + std::marker::Sync {
 pub struct Client {
     name: Arc<str>,
     door: Arc<dyn Door>,
+    /// How long an ordinary answer may take, and a state from its first byte to its last.
+    patience: Duration,
 }
 
 impl fmt::Debug for Client {
@@ -58,12 +72,12 @@ impl fmt::Debug for Client {
 impl Client {
     /// The launcher of the machine `name`.
     pub fn new(name: &str, door: Arc<dyn Door>) -> Client {
-        Client { name: name.into(), door }
+        Client { name: name.into(), door, patience: PATIENCE }
     }
 
     /// Who it is.
     pub async fn info(&self) -> Result<Info> {
-        self.ask::<Info>(Method::GET, "/v1/info", None, PATIENCE).await
+        self.ask::<Info>(Method::GET, "/v1/info", None, self.patience).await
     }
 
     /// Tells it what should run. It refuses a generation that is older than one it has.
@@ -73,28 +87,38 @@ impl Client {
 
     /// Asks for something.
     pub async fn request(&self, request: &Request) -> Result<Answer> {
-        self.ask(Method::POST, "/v1/requests", Some(json(request)?), PATIENCE).await
+        self.ask(Method::POST, "/v1/requests", Some(json(request)?), self.patience).await
     }
 
     /// What the machine has used.
     pub async fn stats(&self) -> Result<Stats> {
-        self.ask(Method::GET, "/v1/stats", None, PATIENCE).await
+        self.ask(Method::GET, "/v1/stats", None, self.patience).await
     }
 
     /// What the guest's agent says.
     pub async fn guest_info(&self) -> Result<GuestInfo> {
-        self.ask(Method::GET, "/v1/guest/info", None, PATIENCE).await
+        self.ask(Method::GET, "/v1/guest/info", None, self.patience).await
     }
 
     /// The states of the machine: the one that it has, and each that comes. Also tells which process listens.
-    pub async fn watch(&self) -> Result<(States, u32)> {
+    pub async fn watch(&self) -> Result<(States, Option<Process>)> {
         let path = "/v1/state?watch";
-        let (answer, connection, process) = self.exchange(Method::GET, path, None, PATIENCE).await?;
+        let (answer, connection, process) = self.exchange(Method::GET, path, None, self.patience).await?;
         if answer.status() != StatusCode::OK {
             return Err(self.refused(path, answer).await);
         }
-        let name = self.name.clone();
-        Ok((States { name, body: answer.into_body(), rest: Vec::new(), _connection: connection }, process))
+        let (name, rest) = (self.name.clone(), Vec::new());
+        let body = answer.into_body();
+        let states = States {
+            name,
+            body,
+            patience: self.patience,
+            rest,
+            looked: 0,
+            since: None,
+            _connection: connection,
+        };
+        Ok((states, process))
     }
 
     async fn ask<T: DeserializeOwned>(
@@ -126,13 +150,10 @@ impl Client {
         path: &str,
         body: Option<Bytes>,
         patience: Duration,
-    ) -> Result<(Response<Incoming>, Connection, u32)> {
+    ) -> Result<(Response<Incoming>, Connection, Option<Process>)> {
         let broken = |e: hyper::Error| Error::failed(format!("{self:?} broke off at {path}")).because(e);
         let whole = async {
-            let (stream, process) = self.door.open()?;
-            let cannot = |e| Error::io(format!("cannot use the socket of {self:?}"), e);
-            stream.set_nonblocking(true).map_err(cannot)?;
-            let stream = tokio::net::UnixStream::from_std(stream).map_err(cannot)?;
+            let Open { stream, process } = self.door.open().await?;
             let (mut sender, driver) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
             // How the connection ends is told by the answer, or by its body.
             let connection = Connection(tokio::spawn(async move { drop(driver.await) }).abort_handle());
@@ -170,7 +191,7 @@ impl Client {
             StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => Kind::Refused,
             _ => Kind::Failed,
         };
-        let said = timeout(PATIENCE, self.whole(path, answer.into_body())).await;
+        let said = timeout(self.patience, self.whole(path, answer.into_body())).await;
         let refusal = said.ok().and_then(Result::ok).and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let Some(Refusal { error, faults, hint }) = refusal else {
             return Error::new(kind, format!("{self:?} answers {path} with {status}"));
@@ -194,8 +215,13 @@ impl Client {
 pub struct States {
     name: Arc<str>,
     body: Incoming,
+    patience: Duration,
     /// What was read behind the last line.
     rest: Vec<u8>,
+    /// How much of it has no end of a line: what comes byte by byte is not looked through again with each.
+    looked: usize,
+    /// When its first byte came.
+    since: Option<Instant>,
     _connection: Connection,
 }
 
@@ -203,19 +229,35 @@ impl States {
     /// The next one; `None` when the launcher says no more. May be dropped between, nothing is lost.
     pub async fn next(&mut self) -> Result<Option<State>> {
         loop {
-            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.rest.drain(..=end).collect();
+            let new = self.rest.get(self.looked..).unwrap_or_default();
+            if let Some(end) = new.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=self.looked + end).collect();
+                (self.looked, self.since) = (0, (!self.rest.is_empty()).then(Instant::now));
                 let what = || format!("the launcher of {} tells a state that is none", self.name);
                 return serde_json::from_slice(&line).map(Some).map_err(|e| Error::failed(what()).because(e));
             }
+            self.looked = self.rest.len();
             if self.rest.len() > LARGEST {
                 return Err(Error::refused(format!(
                     "the launcher of {} tells a state without an end",
                     self.name
                 )));
             }
-            match self.body.frame().await {
-                Some(Ok(frame)) => self.rest.extend_from_slice(frame.data_ref().map_or(&[], |data| data)),
+            // A launcher may say nothing for days; a state that has begun must come to its end.
+            let frame = match self.since {
+                None => self.body.frame().await,
+                Some(since) => timeout_at(since + self.patience, self.body.frame()).await.map_err(|_| {
+                    let seconds = self.patience.as_secs();
+                    let what =
+                        format!("the launcher of {} told no whole state within {seconds} s", self.name);
+                    Error::failed(what)
+                })?,
+            };
+            match frame {
+                Some(Ok(frame)) => {
+                    self.since = self.since.or_else(|| Some(Instant::now()));
+                    self.rest.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
+                }
                 // A launcher that was killed breaks off; that is an end like another.
                 Some(Err(_)) | None => return Ok(None),
             }

@@ -2,14 +2,18 @@ use super::*;
 use serde_json::json;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixListener;
+use std::sync::mpsc;
 
 /// A launcher that answers each connection with the next of these bytes, and closes.
 struct Fake(tempfile::TempDir);
 
 impl Door for Fake {
-    fn open(&self) -> Result<(UnixStream, u32)> {
-        let stream = UnixStream::connect(self.0.path().join("s"));
-        Ok((stream.map_err(|e| Error::io("cannot connect", e))?, 7))
+    fn open(&self) -> BoxFuture<'_, Result<Open>> {
+        Box::pin(async {
+            let stream = UnixStream::connect(self.0.path().join("s")).await;
+            let process = Some(Process::of(std::process::id())?);
+            Ok(Open { stream: stream.map_err(|e| Error::io("cannot connect", e))?, process })
+        })
     }
 }
 
@@ -60,7 +64,7 @@ async fn states_come_one_by_one_and_end_with_the_launcher() {
     }
     let client = fake(vec![answer]);
     let (mut states, process) = client.watch().await.unwrap();
-    assert_eq!(process, 7);
+    assert!(process.unwrap().is_alive());
     assert_eq!(states.next().await.unwrap().unwrap().number, 1);
     assert_eq!(states.next().await.unwrap().unwrap().number, 2);
     assert_eq!(states.next().await.unwrap(), None, "it broke off: an end");
@@ -79,4 +83,59 @@ async fn what_a_launcher_sends_is_bounded() {
     assert_eq!(states.next().await.unwrap_err().kind(), Kind::Refused);
     drop(states);
     assert!(client.info().await.unwrap_err().to_string().contains("another version"));
+}
+
+/// A launcher that begins an answer, and then says a piece of it whenever it is told to. It is given little time.
+fn slow() -> (Client, mpsc::Sender<Vec<u8>>) {
+    let place = tempfile::tempdir().unwrap();
+    let listener = UnixListener::bind(place.path().join("s")).unwrap();
+    let (tell, told) = mpsc::channel::<Vec<u8>>();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n").unwrap();
+        // Whoever has had enough hangs up.
+        while told.recv().is_ok_and(|piece| stream.write_all(&piece).is_ok()) {}
+    });
+    let mut client = Client::new("test/a", Arc::new(Fake(place)));
+    client.patience = Duration::from_millis(500);
+    (client, tell)
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_byte_by_byte_has_a_time_for_all_of_it() {
+    let (client, tell) = slow();
+    let trickle = async {
+        // The one at the other end of the channel goes when it is hung up on.
+        while tell.send(b" ".to_vec()).is_ok() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        said = client.info() => {
+            let said = said.unwrap_err().to_string();
+            assert!(said.contains("did not answer /v1/info within"), "{said}");
+        }
+        () = trickle => {}
+    }
+}
+
+#[tokio::test]
+async fn a_state_that_has_begun_comes_to_its_end_or_is_given_up_however_often_it_is_asked_for() {
+    let (mut client, tell) = slow();
+    // To begin an answer is one thing, and may take its time on a busy machine; a state is another.
+    client.patience = PATIENCE;
+    let (mut states, _) = client.watch().await.unwrap();
+    states.patience = Duration::from_millis(200);
+    let silent = timeout(states.patience * 3, states.next()).await;
+    assert!(silent.is_err(), "to say nothing is no fault");
+    // The keeper asks anew whenever anything else happens.
+    let said = loop {
+        // A byte now and then, sooner than the time for a whole state ends.
+        drop(tell.send(b" ".to_vec()));
+        if let Ok(said) = timeout(Duration::from_millis(20), states.next()).await {
+            break said.unwrap_err().to_string();
+        }
+    };
+    assert!(said.contains("told no whole state within"), "{said}");
 }

@@ -233,14 +233,14 @@ const NETWORK: [Network; 8] = [
 mod tests {
     use super::*;
     use crate::node::error::{Error, Result};
-    use crate::node::launcher_client::Door;
-    use std::os::unix::net::UnixStream;
+    use crate::node::launcher_client::{Door, Open};
+    use futures_util::future::BoxFuture;
 
     struct Nobody;
 
     impl Door for Nobody {
-        fn open(&self) -> Result<(UnixStream, u32)> {
-            Err(Error::failed("nobody is there"))
+        fn open(&self) -> BoxFuture<'_, Result<Open>> {
+            Box::pin(async { Err(Error::failed("nobody is there")) })
         }
     }
 

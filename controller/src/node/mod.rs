@@ -13,11 +13,14 @@
 //!   launcher_client ──unix socket──► virt-launcher in its pod (PID 1 there)          measures     what machines use
 //! ```
 //!
+//! blocking: what a tenant could make last for ever is done on threads apart, a few for each VM, and given up in time.
+//!
 //! **Owns** everything that is done on a node as root. **May be called** by `bin/virt-handler` alone. It holds no state
 //! that it cannot see again: killed and begun anew, it finds its machines by the API server and by their sockets. It
 //! starts no QEMU and links no libvirt.
 
 pub mod args;
+pub mod blocking;
 pub mod capability;
 pub mod devices;
 pub mod error;

@@ -15,6 +15,7 @@ pub const RIGHTS: &[Grant] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::blocking::Blocking;
     use crate::node::labels::Labeller;
     use crate::node::vmi::apply::{ApiServer, Cluster as _};
     use crate::node::vmi::decide::Event;
@@ -34,7 +35,8 @@ mod tests {
         server.has(path, json!({"metadata": {"name": "web"}}));
         let findings = tempfile::tempdir().unwrap();
         let (client, node) = (server.client.clone(), "node1".to_owned());
-        Labeller { client, node, findings: findings.path().to_owned() }.write(true).await.unwrap();
+        let (findings, blocking) = (findings.path().to_owned(), Blocking::new("the node", 1));
+        Labeller { client, node, findings, blocking }.write(true).await.unwrap();
         let writer = ApiServer::new(server.client.clone(), "node1");
         let meta =
             ObjectMeta { name: Some("web".into()), namespace: Some("n".into()), ..ObjectMeta::default() };

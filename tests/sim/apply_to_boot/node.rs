@@ -6,8 +6,9 @@ use api::launcher::{Answer, Format, Info, Life, Resolved, Source, Sync};
 use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
 use controller::kind::Key;
+use controller::node::blocking::Blocking;
 use controller::node::launcher_client::{Client, States};
-use controller::node::pod::{Folder, Layout, Place, Pod};
+use controller::node::pod::{Folder, Layout, Place, Pod, Pods, Process};
 use controller::node::vmi::patch::patch;
 use controller::node::vmi::watch::now;
 use controller::node::vmi::{Launcher as Seen, Plan, Seen as Known, decide};
@@ -83,9 +84,10 @@ impl Node {
                 "containerStatuses": [{"name": "compute", "ready": true, "state": {"running": {}}}],
             }}),
         );
-        let place = Place::new(&pods, layout);
+        let place = Place::new(&Pods::played(&pods), layout);
         let client = Client::new(&key.name, Arc::new(place.clone()));
         let (states, process) = client.watch().await.unwrap();
+        let process = Arc::new(process.unwrap());
         Launcher { fake, folder, place, client, states, process, root: self.root(), _serving: serving }
     }
 }
@@ -117,7 +119,7 @@ pub(crate) struct Launcher {
     place: Place,
     client: Client,
     states: States,
-    process: u32,
+    process: Arc<Process>,
     root: PathBuf,
     _serving: tokio::task::JoinHandle<()>,
 }
@@ -143,10 +145,20 @@ impl Launcher {
     pub(crate) async fn begin(&self, cluster: &Cluster, key: &Key) -> Resolved {
         let vmi = instance(cluster, key);
         let machine = Machine::try_from(&vmi).unwrap();
-        let root = Folder::open(&self.root).unwrap();
-        let parts =
-            Parts { vmi: &vmi, machine: &machine, place: &self.place, process: self.process, root: &root };
-        let mut resolved = volumes::ready(&parts).unwrap().resolved;
+        let (place, process, root) = (self.place.clone(), self.process.clone(), self.root.clone());
+        let spec = vmi.clone();
+        let prepare = move || {
+            let root = Folder::open(&root)?;
+            volumes::ready(&Parts {
+                vmi: &spec,
+                machine: &machine,
+                place: &place,
+                process: &process,
+                root: &root,
+            })
+        };
+        let ready = Blocking::new("the pod", 1).run("preparing", PATIENCE, prepare).await;
+        let mut resolved = ready.unwrap().resolved;
         // The launcher of this test has the test's own `/`.
         for source in resolved.volumes.values_mut() {
             if let Source::Image { path, .. } | Source::File { path, .. } = source {

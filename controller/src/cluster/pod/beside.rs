@@ -5,7 +5,7 @@
 //!  init: the launcher's image ──copies the helper──► emptyDir (bin)
 //!                                                       │ /container-disk-binary/container-disk
 //!  volumeNAME: the user's image, all of it only read ◄──┘ listens on /container-disks/disk_I.sock
-//!  compute: sees what the node agent shows it at /var/run/kubevirt/container-disks/disk_I.img
+//!  compute: sees what the node agent shows it in the launcher's own folder, and nothing of this emptyDir
 //! ```
 
 use super::volumes::Volumes;
@@ -14,8 +14,6 @@ use crate::cluster::config::Config;
 use api::machine::firmware::Image;
 use serde_json::{Map, Value, json};
 
-/// The launcher's folder of disks that were brought to it.
-const DISKS: &str = "/var/run/kubevirt/container-disks";
 /// Where a container of an image has the helper, and where it listens. Not below folders that images have.
 const BIN: &str = "/container-disk-binary";
 const SOCKETS: &str = "/container-disks";
@@ -35,7 +33,7 @@ pub fn held(index: usize) -> String {
 #[derive(Default)]
 pub(super) struct Beside {
     containers: Vec<Value>,
-    /// The pod's volumes: the helper, and the sockets with the disks.
+    /// The pod's volumes: the helper, and the sockets.
     shared: Option<(String, String)>,
 }
 
@@ -62,7 +60,6 @@ pub(super) fn hold(all: &mut Volumes, container: &str, image: &Image, held: &str
         Some(shared) => shared.clone(),
         None => {
             let [bin, sockets] = ["container-disk-binary", "container-disks"].map(|name| all.shared(name));
-            all.mount(&sockets, DISKS, false);
             all.beside.shared = Some((bin.clone(), sockets.clone()));
             (bin, sockets)
         }

@@ -138,9 +138,11 @@ fn images_that_containers_hold_out() {
         pod["metadata"]["uid"] = json!("7d307ca9-b3ef-428c-8861-06e72d69f223");
         crate::node::pod::Layout::of(&crate::node::pod::Pod::read(&pod).unwrap()).unwrap()
     };
-    let beside = layout(pod).beside;
+    let beside = layout(pod.clone()).beside;
     assert_eq!(beside.keys().collect::<Vec<_>>(), ["disk_1", "disk_2", "kernel-boot"]);
-    assert!(beside.values().all(|beside| beside.folder == "/var/run/kubevirt/container-disks"));
+    assert!(beside.values().all(|beside| beside.socket.volume == "container-disks"));
+    // Whoever gets into the container of an image has no folder in common with the launcher.
+    assert!(!pod["spec"]["containers"][0]["volumeMounts"].to_string().contains("container-disks"));
     let mounted = layout(render(images(), json!({}), true));
     assert!(mounted.beside.is_empty() && mounted.kernel.is_some());
 }

@@ -10,12 +10,13 @@ use std::path::PathBuf;
 pub struct Health {
     /// The device.
     pub device: Device,
-    /// What `virt-launcher node-info` wrote.
+    /// Where `virt-launcher node-info` leaves what it found out.
     pub findings: PathBuf,
 }
 
 impl Health {
     /// Why it cannot be used; nothing where it can.
+    #[expect(clippy::disallowed_methods, reason = "work of node::blocking, and a device of the host's own")]
     pub fn trouble(&self) -> Option<String> {
         let Device { name, path } = self.device;
         // A KVM that opens may still not run a kernel: the probe has tried.
@@ -27,7 +28,10 @@ impl Health {
                     return Some(format!("KVM runs no kernels here: {why}"));
                 }
                 Ok(None) => {
-                    return Some(format!("nobody has tried KVM: there is no {}", self.findings.display()));
+                    return Some(format!(
+                        "nobody has tried KVM: there is no node.json in {}",
+                        self.findings.display()
+                    ));
                 }
                 Err(e) => return Some(e.chain()),
             }

@@ -16,6 +16,7 @@ pub mod health;
 pub mod plugin;
 pub mod wire;
 
+use super::blocking::Blocking;
 use super::error::Result;
 use super::pod::Folder;
 use std::path::{Path, PathBuf};
@@ -38,9 +39,11 @@ pub const DEVICES: [Device; 3] = [
 
 /// Offers all devices to the kubelet, for ever.
 pub async fn run(folder: &Path, findings: &Path) {
+    // Each looks at its device and at the kubelet, now and then both at once.
+    let blocking = Blocking::new("the node's devices", 2 * DEVICES.len());
     let offer = |device| {
-        let health = health::Health { device, findings: findings.join("node.json") };
-        plugin::offer(folder.to_owned(), device, health)
+        let health = health::Health { device, findings: findings.to_owned() };
+        plugin::offer(folder.to_owned(), device, health, blocking.clone())
     };
     let [kvm, tun, vhost] = DEVICES.map(offer);
     tokio::join!(kvm, tun, vhost);

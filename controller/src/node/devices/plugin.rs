@@ -6,6 +6,7 @@ use super::wire::{
     REGISTER, RegisterRequest, VERSION,
 };
 use super::{Device, endpoint};
+use crate::node::blocking::Blocking;
 use crate::node::error::{Error, Result};
 use futures_util::stream::BoxStream;
 use http::uri::PathAndQuery;
@@ -32,23 +33,23 @@ const LOOK: Duration = Duration::from_secs(1);
 const EXAMINE: Duration = Duration::from_secs(10);
 /// How soon what failed is tried again, in seconds.
 const AGAIN: [u64; 4] = [1, 2, 5, 10];
-/// How long the kubelet may take for an answer.
+/// How long the kubelet may take for an answer, and the node for a look at its files.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Offers one device to whichever kubelet is there, for ever.
-pub async fn offer(folder: PathBuf, device: Device, health: Health) {
-    let (tell, trouble) = watch::channel(examine(&health).await);
+pub async fn offer(folder: PathBuf, device: Device, health: Health, blocking: Blocking) {
+    let (tell, trouble) = watch::channel(examine(&health, &blocking).await);
     let examined = async {
         loop {
             tokio::time::sleep(EXAMINE).await;
-            let found = examine(&health).await;
+            let found = examine(&health, &blocking).await;
             tell.send_if_modified(|known| std::mem::replace(known, found.clone()) != found);
         }
     };
     let offered = async {
         let mut tries = 0;
         loop {
-            match once(&folder, device, &trouble, &mut tries).await {
+            match once(&folder, device, &trouble, &mut tries, &blocking).await {
                 Ok(()) => tracing::info!("the kubelet is another one; {} is offered again", device.name),
                 Err(e) => {
                     let pause = AGAIN[usize::min(tries, AGAIN.len() - 1)];
@@ -62,10 +63,10 @@ pub async fn offer(folder: PathBuf, device: Device, health: Health) {
     tokio::join!(examined, offered);
 }
 
-async fn examine(health: &Health) -> Option<String> {
+async fn examine(health: &Health, blocking: &Blocking) -> Option<String> {
     let (name, health) = (health.device.name, health.clone());
-    let found = tokio::task::spawn_blocking(move || health.trouble()).await;
-    let found = found.unwrap_or_else(|e| Some(format!("it could not be looked at: {e}")));
+    let found = blocking.run("looking at a device", PATIENCE, move || Ok(health.trouble())).await;
+    let found = found.unwrap_or_else(|e| Some(e.chain()));
     tracing::debug!("{name}: {}", found.as_deref().unwrap_or("healthy"));
     found
 }
@@ -76,26 +77,29 @@ async fn once(
     device: Device,
     trouble: &watch::Receiver<Option<String>>,
     tries: &mut usize,
+    blocking: &Blocking,
 ) -> Result<()> {
-    let own = folder.join(endpoint(device));
+    let (own, kubelet) = (folder.join(endpoint(device)), folder.join("kubelet.sock"));
     let cannot = || format!("cannot listen on {}", own.display());
-    match std::fs::remove_file(&own) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(Error::io(cannot(), e)),
-        _ => {}
-    }
+    let both = (own.clone(), kubelet.clone());
+    let clean = move || clean(&both.0, &both.1);
+    let (before, permissions) = blocking.run("making room for a socket", PATIENCE, clean).await?;
     let listener = UnixListener::bind(&own).map_err(|e| Error::io(cannot(), e))?;
     let _socket = Socket(&own);
-    let kubelet = folder.join("kubelet.sock");
-    let before = which(&kubelet);
-    let serving = serve(listener, Plugin { device, trouble: trouble.clone() });
+    let serving = serve(listener, Plugin { device, permissions, trouble: trouble.clone() });
     let registered = async {
         register(&kubelet, device).await?;
         tracing::info!("{} is offered to the kubelet", device.name);
         *tries = 0;
-        while before == which(&kubelet) && which(&own).is_some() {
+        loop {
+            let both = (own.clone(), kubelet.clone());
+            let look = move || Ok((which(&both.0), which(&both.1)));
+            let (ours, now) = blocking.run("looking at the kubelet's socket", PATIENCE, look).await?;
+            if before != now || ours.is_none() {
+                return Ok(());
+            }
             tokio::time::sleep(LOOK).await;
         }
-        Ok(())
     };
     tokio::select! {
         () = serving => Err(Error::failed(format!("nobody can connect to {}", own.display()))),
@@ -108,6 +112,10 @@ async fn once(
 struct Socket<'a>(&'a Path);
 
 impl Drop for Socket<'_> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "one name in a folder of the kubelet's, and nobody waits in a drop"
+    )]
     fn drop(&mut self) {
         if let Err(e) = std::fs::remove_file(self.0) {
             tracing::debug!("{} is gone already: {e}", self.0.display());
@@ -115,8 +123,25 @@ impl Drop for Socket<'_> {
     }
 }
 
+/// Takes away what an agent before left at `own`. Which kubelet there is, and what is said of permissions to it.
+#[expect(clippy::disallowed_methods, reason = "work of node::blocking")]
+fn clean(own: &Path, kubelet: &Path) -> Result<(Option<Which>, &'static str)> {
+    match std::fs::remove_file(own) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            return Err(Error::io(format!("cannot listen on {}", own.display()), e));
+        }
+        _ => {}
+    }
+    let unified = Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
+    Ok((which(kubelet), if unified { "rwm" } else { "rw" }))
+}
+
+/// Device, number and time of change of a file.
+type Which = (u64, u64, i64, i64);
+
 /// Tells one socket from another of the same name.
-fn which(path: &Path) -> Option<(u64, u64, i64, i64)> {
+#[expect(clippy::disallowed_methods, reason = "work of node::blocking")]
+fn which(path: &Path) -> Option<Which> {
     let found = std::fs::symlink_metadata(path).ok()?;
     Some((found.dev(), found.ino(), found.ctime(), found.ctime_nsec()))
 }
@@ -166,6 +191,8 @@ async fn serve(listener: UnixListener, plugin: Plugin) {
 #[derive(Clone)]
 struct Plugin {
     device: Device,
+    /// What a pod may do with the device.
+    permissions: &'static str,
     trouble: watch::Receiver<Option<String>>,
 }
 
@@ -183,9 +210,11 @@ impl Plugin {
                     .await
             }
             "/v1beta1.DevicePlugin/Allocate" => {
-                let device = self.device;
+                let (device, permissions) = (self.device, self.permissions);
                 let codec = ProstCodec::<AllocateResponse, AllocateRequest>::default();
-                Grpc::new(codec).unary(Unary(move |asked| allocate(device, &asked)), request).await
+                Grpc::new(codec)
+                    .unary(Unary(move |asked| allocate(device, permissions, &asked)), request)
+                    .await
             }
             // The two that our options say we do not have.
             _ => Status::unimplemented("this plug-in has no such method").into_http(),
@@ -229,8 +258,7 @@ fn devices(healthy: bool) -> Devices {
     Devices { devices: (0..TIMES).map(device).collect() }
 }
 
-fn allocate(device: Device, asked: &AllocateRequest) -> AllocateResponse {
-    let permissions = if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() { "rwm" } else { "rw" };
+fn allocate(device: Device, permissions: &str, asked: &AllocateRequest) -> AllocateResponse {
     let spec = DeviceSpec {
         container_path: device.path.into(),
         host_path: device.path.into(),

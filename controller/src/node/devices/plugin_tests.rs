@@ -51,7 +51,7 @@ async fn a_device_is_offered_watched_given_and_offered_again() {
     let path = folder.path().to_owned();
     let offering = tokio::spawn(async move {
         loop {
-            drop(once(&path, TUN, &trouble, &mut 0).await);
+            drop(once(&path, TUN, &trouble, &mut 0, &Blocking::new("the test", 1)).await);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     });
@@ -93,7 +93,7 @@ async fn a_device_is_offered_watched_given_and_offered_again() {
 #[test]
 fn kvm_is_healthy_only_where_the_probe_ran_a_kernel() {
     let folder = tempfile::tempdir().unwrap();
-    let findings = folder.path().join("node.json");
+    let findings = folder.path().to_owned();
     // A device that opens for anyone.
     let kvm = Health { device: Device { name: "kvm", path: "/dev/null" }, findings: findings.clone() };
     assert!(kvm.trouble().unwrap().contains("nobody has tried"));
@@ -104,7 +104,7 @@ fn kvm_is_healthy_only_where_the_probe_ran_a_kernel() {
             "cpu": {"vendor": null, "hostModel": null, "models": [], "features": [], "count": 2},
             "devices": [], "hugepages": [], "firmware": [], "missing": []
         });
-        std::fs::write(&findings, node.to_string()).unwrap();
+        std::fs::write(findings.join("node.json"), node.to_string()).unwrap();
         assert_eq!(kvm.trouble().is_none(), healthy, "{verdict}: {:?}", kvm.trouble());
     }
     let absent = Health { device: Device { name: "tun", path: "/dev/no-such-device" }, findings };

@@ -1,4 +1,5 @@
 //! Does the steps of a plan, in the namespace of this thread. Each looks first: one that was done is done.
+#![expect(clippy::disallowed_methods, reason = "the kernel's own settings, in work of node::blocking")]
 
 use super::facts::{Card, Mac};
 use super::look::{is_stand_in, note};

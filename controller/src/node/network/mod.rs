@@ -1,7 +1,7 @@
 //! The pod's network and the guest's: what is made in the pod's namespace before the machine begins.
 //!
 //! ```text
-//!  namespace: a thread in the network of /proc/PID/ns/net
+//!  namespace: a thread in the network of the pod's process
 //!    look    the pod's card, as the cluster's network made it (netlink)
 //!    plan    Machine.interfaces + Card ─► steps, and a Link for the launcher (pure)
 //!    apply   steps ─► the kernel (netlink, rules, tap); each looks first, so all may be done again
@@ -26,13 +26,14 @@ mod tap;
 pub use status::status;
 
 use super::error::Result;
+use super::pod::Process;
 use api::launcher::Link;
 use api::machine::Machine;
 use plan::{Given, plan};
 use std::collections::BTreeMap;
 
 /// Makes the links of a machine ready, in the network namespace of `process`.
-pub fn ready(machine: &Machine, process: u32) -> Result<BTreeMap<String, Link>> {
+pub fn ready(machine: &Machine, process: &Process) -> Result<BTreeMap<String, Link>> {
     if machine.interfaces.is_empty() {
         return Ok(BTreeMap::new());
     }

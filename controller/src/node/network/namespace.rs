@@ -1,22 +1,21 @@
 //! Into the network of a pod, with a thread of its own: a thread that went in never does anything else.
+#![expect(clippy::disallowed_methods, reason = "all of it is work of node::blocking")]
 
 use crate::node::error::{Error, Result};
+use crate::node::pod::Process;
+use rustix::fs::fstat;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use std::fs::File;
-use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::{AsFd, OwnedFd};
 use std::thread;
 
 /// Does something in the network of a process.
-pub(super) fn inside<T: Send>(process: u32, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    let path = format!("/proc/{process}/ns/net");
-    let cannot = || format!("cannot enter the network of the pod's process {process}");
-    let target = File::open(&path).map_err(|e| Error::io(cannot(), e))?;
-    not_the_hosts(&target, process)?;
+pub(super) fn inside<T: Send>(process: &Process, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let target = process.network()?;
+    not_the_hosts(&target)?;
     thread::scope(|scope| {
         let inner = move || {
             move_into_link_name_space(target.as_fd(), Some(LinkNameSpaceType::Network))
-                .map_err(|e| Error::io(cannot(), e))?;
+                .map_err(|e| Error::io("cannot enter the network of the pod's process", e))?;
             work()
         };
         let thread = thread::Builder::new().name("pod-network".into()).spawn_scoped(scope, inner);
@@ -26,14 +25,18 @@ pub(super) fn inside<T: Send>(process: u32, work: impl FnOnce() -> Result<T> + S
 }
 
 /// Rules and bridges of a guest must never be made in the network of the node itself.
-fn not_the_hosts(target: &File, process: u32) -> Result<()> {
-    let number = |file: &File| file.metadata().map(|found| (found.dev(), found.ino())).ok();
-    let hosts = ["/proc/self/ns/net", "/proc/1/ns/net"];
-    let same = |path: &&str| File::open(path).ok().and_then(|file| number(&file)) == number(target);
-    match hosts.iter().any(same) {
-        true => Err(Error::refused(format!(
-            "the pod's process {process} is in the node's own network (hostNetwork): a machine needs one of its own"
-        ))),
-        false => Ok(()),
+fn not_the_hosts(target: &OwnedFd) -> Result<()> {
+    let number = |network: &OwnedFd| {
+        let found = fstat(network).map_err(|e| Error::io("cannot tell one network from another", e))?;
+        Ok((found.st_dev, found.st_ino))
+    };
+    for host in [std::process::id(), 1] {
+        // What the agent cannot see of the host it is not in, either.
+        let Ok(network) = Process::of(host).and_then(|process| process.network()) else { continue };
+        if number(&network)? == number(target)? {
+            let what = "the pod's process is in the node's own network (hostNetwork): a machine needs one of its own";
+            return Err(Error::refused(what));
+        }
     }
+    Ok(())
 }

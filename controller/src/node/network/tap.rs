@@ -29,6 +29,10 @@ struct Request {
 
 /// Makes a tap that stays.
 #[allow(unsafe_code)] // ioctls
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a device of the agent's own container, in work of node::blocking"
+)]
 pub(super) fn make(name: &str, queues: bool) -> io::Result<()> {
     if name.len() > 15 {
         return Err(io::Error::new(

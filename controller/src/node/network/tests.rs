@@ -33,6 +33,10 @@ impl Space {
         self.0.id()
     }
 
+    fn process(&self) -> Process {
+        Process::of(self.id()).unwrap()
+    }
+
     fn ip(&self, words: &str) -> String {
         let done = Command::new("nsenter")
             .args(["--net", "-t", &self.id().to_string(), "ip"])
@@ -44,13 +48,13 @@ impl Space {
     }
 
     fn listen(&self, address: &str) -> TcpListener {
-        namespace::inside(self.id(), || Ok(TcpListener::bind(address).unwrap())).unwrap()
+        namespace::inside(&self.process(), || Ok(TcpListener::bind(address).unwrap())).unwrap()
     }
 
     fn connect(&self, address: &str) -> TcpStream {
         let address: SocketAddr = address.parse().unwrap();
         let connect = || Ok(TcpStream::connect_timeout(&address, PATIENCE).unwrap());
-        namespace::inside(self.id(), connect).unwrap()
+        namespace::inside(&self.process(), connect).unwrap()
     }
 }
 
@@ -120,7 +124,7 @@ fn ip(text: &str) -> IpAddr {
 fn behind_a_masquerade_the_guest_is_reached_and_reaches() {
     let Some((world, pod, guest)) = spaces() else { return };
     let machine = machine("masquerade");
-    let links = ready(&machine, pod.id()).unwrap();
+    let links = ready(&machine, &pod.process()).unwrap();
     let tap = pod.ip("-d link show tap0");
     for wanted in ["master k6t-eth0", "mtu 1450", "vnet_hdr on", "persist on", "user 107", "group 107"] {
         assert!(tap.contains(wanted), "{wanted} is not in {tap}");
@@ -136,7 +140,7 @@ fn behind_a_masquerade_the_guest_is_reached_and_reaches() {
     assert_eq!(heard(&at_world, guest.connect("10.99.0.1:8080")), ip("10.99.0.2"));
     // Once more changes nothing, also under a connection.
     let stream = world.connect("10.99.0.2:80");
-    assert_eq!(ready(&machine, pod.id()).unwrap(), links);
+    assert_eq!(ready(&machine, &pod.process()).unwrap(), links);
     assert_eq!(heard(&at_guest, stream), ip("10.99.0.1"));
 }
 
@@ -149,7 +153,7 @@ fn named_ports_alone_are_let_in() {
         number: 80,
         protocol: api::machine::network::Protocol::Tcp,
     }];
-    ready(&machine, pod.id()).unwrap();
+    ready(&machine, &pod.process()).unwrap();
     plug(&pod, &guest, "02:00:00:00:00:02", "10.0.2.2/24", "10.0.2.1");
     let (at_guest, at_pod) = (guest.listen("10.0.2.2:80"), pod.listen("10.99.0.2:81"));
     assert_eq!(heard(&at_guest, world.connect("10.99.0.2:80")), ip("10.99.0.1"));
@@ -162,7 +166,7 @@ fn named_ports_alone_are_let_in() {
     };
     let Ok(made) = nft("add chain ip nat OTHERS") else { return };
     assert!(made.status.success());
-    ready(&machine, pod.id()).unwrap();
+    ready(&machine, &pod.process()).unwrap();
     let listed = String::from_utf8(nft("list table ip nat").unwrap().stdout).unwrap();
     assert!(listed.contains("chain OTHERS"), "{listed}");
     assert_eq!(listed.matches("tcp dport 80").count(), 3, "{listed}");
@@ -172,7 +176,7 @@ fn named_ports_alone_are_let_in() {
 fn on_a_bridge_the_guest_takes_the_pods_place() {
     let Some((world, pod, guest)) = spaces() else { return };
     let machine = machine("bridge");
-    let links = ready(&machine, pod.id()).unwrap();
+    let links = ready(&machine, &pod.process()).unwrap();
     let Some(Link::Tap { mac, dhcp: Some(lease), .. }) = links.get("default") else { panic!("{links:?}") };
     assert_eq!((mac.as_str(), lease.address.to_string()), ("0a:58:0a:63:00:02", "10.99.0.2".into()));
     assert_eq!(lease.router.map(IpAddr::from), Some(ip("10.99.0.1")));
@@ -186,7 +190,7 @@ fn on_a_bridge_the_guest_takes_the_pods_place() {
     let at_world = world.listen("10.99.0.1:8080");
     assert_eq!(heard(&at_world, guest.connect("10.99.0.1:8080")), ip("10.99.0.2"));
     // The card has nothing any more; what it had is found again.
-    assert_eq!(ready(&machine, pod.id()).unwrap(), links);
+    assert_eq!(ready(&machine, &pod.process()).unwrap(), links);
 }
 
 #[test]
@@ -195,26 +199,27 @@ fn whoever_was_killed_while_a_card_was_put_aside_goes_on() {
     let machine = machine("bridge");
     // A dummy without a note is half made: all is on the card still.
     pod.ip("link add eth0-kep type bridge");
-    let card = |process| {
+    let card = |process: &Process| {
         namespace::inside(process, || look::card(&mut netlink::Socket::route().unwrap(), "eth0")).unwrap()
     };
-    let before = card(pod.id());
+    let before = card(&pod.process());
     assert_eq!(before.routes.len(), 1);
-    let wanted = ready(&machine, pod.id()).unwrap();
-    assert_eq!(card(pod.id()), before);
+    let wanted = ready(&machine, &pod.process()).unwrap();
+    assert_eq!(card(&pod.process()), before);
     // Back to where the dummy has all, and the card is down without its ways under its old name.
     pod.ip("link set eth0-nic down");
     pod.ip("link set eth0-nic nomaster");
     pod.ip("link set eth0 name eth0-kep");
     pod.ip("link set eth0-nic name eth0");
-    assert_eq!(card(pod.id()), before);
-    assert_eq!(ready(&machine, pod.id()).unwrap(), wanted);
+    assert_eq!(card(&pod.process()), before);
+    assert_eq!(ready(&machine, &pod.process()).unwrap(), wanted);
     assert!(pod.ip("link show eth0-nic").contains("master k6t-eth0"));
 }
 
 #[test]
 fn the_nodes_own_network_is_never_touched() {
-    let error = ready(&machine("masquerade"), std::process::id()).unwrap_err().to_string();
+    let error =
+        ready(&machine("masquerade"), &Process::of(std::process::id()).unwrap()).unwrap_err().to_string();
     assert!(error.contains("node's own network"), "{error}");
 }
 
@@ -224,6 +229,6 @@ fn a_card_that_is_not_there_is_named() {
         eprintln!("skipped: only root may make networks");
         return;
     }
-    let error = ready(&machine("masquerade"), Space::new().id()).unwrap_err().to_string();
+    let error = ready(&machine("masquerade"), &Space::new().process()).unwrap_err().to_string();
     assert!(error.contains("no card eth0"), "{error}");
 }

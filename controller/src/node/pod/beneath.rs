@@ -3,13 +3,19 @@
 //! ```text
 //!  Folder::open("/var/lib/kubelet/pods/UID")   ours, trusted: links of the host's own are followed
 //!     └─ .folder("volumes/…/sockets")          openat2(BENEATH, NO_SYMLINKS, NO_MAGICLINKS): refuses every link,
-//!           └─ .file("disk.img")               every `..` that leaves, every absolute path
-//!  Folder::root_of(PID)                        a container's own root; mounts in it are followed, `within` keeps inside
+//!           └─ .held("disk.img")               every `..` that leaves, every absolute path
+//!                 └─ .open(Access::Read)       only what was seen to be a regular file; by the descriptor, not the name
+//!  process.root()                              a container's own root; mounts in it are followed, `within` keeps inside
 //!  process.image()                             the same without what is mounted in it: the image alone
 //! ```
 //!
 //! The node agent is root; whoever fills a pod's folder is not, and may change it between two of our steps. Everything is
-//! therefore done on what was opened, never twice by name.
+//! therefore done on what was opened, never twice by name. Opening alone can do harm: a device begins to wind or to count
+//! down, a pipe lets its writer go. So a name is first held (`O_PATH`, which opens nothing) and looked at, and
+//! [`Held::open`] is the only way in.
+//!
+//! Each call may block for as long as a file system of a tenant likes: it is made in work of `node::blocking`.
+#![expect(clippy::disallowed_methods, reason = "this is the way in to files of tenants")]
 
 use crate::node::error::{Error, Kind, Result};
 use rustix::fs::{
@@ -19,7 +25,6 @@ use rustix::fs::{
 use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 /// The user and group that launchers have in their pods.
@@ -27,6 +32,15 @@ pub const LAUNCHER: u32 = 107;
 
 const BENEATH: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+
+/// What is done with a file that is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It is read.
+    Read,
+    /// It is read and written.
+    Write,
+}
 
 /// An open folder, and how errors call it.
 #[derive(Debug)]
@@ -51,20 +65,21 @@ pub struct Look(Stat);
 impl Folder {
     /// A folder of the host's own.
     pub fn open(path: &Path) -> Result<Folder> {
+        is_away_from_workers();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = openat(CWD, path, flags, Mode::empty())
             .map_err(|e| Error::io(format!("cannot open the folder {}", path.display()), e))?;
         Ok(Folder { fd, shown: path.to_owned(), resolve: BENEATH })
     }
 
+    /// A folder that is open already.
+    pub(super) fn opened(fd: OwnedFd, shown: PathBuf) -> Folder {
+        Folder { fd, shown, resolve: BENEATH }
+    }
+
     /// A folder that is open already, of which nothing is walked that is mounted in it.
     pub(super) fn unmixed(fd: OwnedFd, shown: PathBuf) -> Folder {
         Folder { fd, shown, resolve: BENEATH.union(ResolveFlags::NO_XDEV) }
-    }
-
-    /// The root that a process sees. It stays this process's: a number that is used again does not lead here.
-    pub fn root_of(process: u32) -> Result<Folder> {
-        Folder::open(&PathBuf::from(format!("/proc/{process}/root")))
     }
 
     /// A folder in it; no link on the way is followed.
@@ -86,7 +101,7 @@ impl Folder {
     pub fn held(&self, path: &str) -> Result<Held> {
         let fd = self.walk(path, OFlags::PATH | OFlags::NOFOLLOW, self.resolve)?;
         let shown = self.shown.join(path);
-        let stat = fstat(&fd).map_err(|e| Error::io(format!("cannot look at {}", shown.display()), e))?;
+        let stat = looked(&fd, &shown)?;
         // A link can be held without being followed; nobody here wants one.
         if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
             return Err(self.cannot(path, Errno::LOOP));
@@ -96,12 +111,12 @@ impl Folder {
 
     /// The regular file of this name, for reading.
     pub fn read(&self, path: &str) -> Result<File> {
-        self.regular(path, OFlags::RDONLY | OFlags::NONBLOCK)
+        self.held(path)?.open(Access::Read)
     }
 
     /// The regular file of this name, for reading and writing.
     pub fn write(&self, path: &str) -> Result<File> {
-        self.regular(path, OFlags::RDWR | OFlags::NONBLOCK)
+        self.held(path)?.open(Access::Write)
     }
 
     /// A new file, which must not be there yet. It is the launcher's.
@@ -209,16 +224,8 @@ impl Folder {
         &self.shown
     }
 
-    fn regular(&self, path: &str, flags: OFlags) -> Result<File> {
-        let fd = self.walk(path, flags | OFlags::NOFOLLOW | OFlags::NOCTTY, self.resolve)?;
-        let stat = fstat(&fd).map_err(|e| self.cannot(path, e))?;
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Ok(fd.into()),
-            _ => Err(Error::refused(format!("{} is no regular file", self.shown.join(path).display()))),
-        }
-    }
-
     fn walk(&self, path: &str, flags: OFlags, resolve: ResolveFlags) -> Result<OwnedFd> {
+        is_away_from_workers();
         retried(|| openat2(&self.fd, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve))
             .map_err(|e| self.cannot(path, e))
     }
@@ -282,24 +289,34 @@ impl Held {
             .map_err(|e| Error::io(format!("cannot make {} the launcher's", self.shown.display()), e))
     }
 
-    /// A connection to the socket that it is, and the process that listens.
-    pub fn connect(&self) -> Result<(UnixStream, u32)> {
-        let shown = self.shown.display();
-        if self.kind() != FileType::Socket {
-            return Err(Error::refused(format!("{shown} is no socket")));
+    /// The regular file that it is, opened by what is held: no name is looked up again, and nothing else is ever opened.
+    pub fn open(&self, access: Access) -> Result<File> {
+        is_away_from_workers();
+        if self.kind() != FileType::RegularFile {
+            return Err(Error::refused(format!("{} is no regular file", self.shown.display())));
         }
-        // By what is held: a name could lead elsewhere by now, and be too long for a socket besides.
-        let by_fd = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
-        let stream = UnixStream::connect(by_fd).map_err(|e| match e.kind() {
-            std::io::ErrorKind::ConnectionRefused => {
-                Error::new(Kind::NotFound, format!("nobody listens on {shown} any more"))
-            }
-            _ => Error::io(format!("cannot connect to {shown}"), e),
-        })?;
-        let peer = rustix::net::sockopt::socket_peercred(&stream)
-            .map_err(|e| Error::io(format!("cannot see who listens on {shown}"), e))?;
-        let process = u32::try_from(peer.pid.as_raw_nonzero().get()).unwrap_or_default();
-        Ok((stream, process))
+        let how = match access {
+            Access::Read => OFlags::RDONLY,
+            Access::Write => OFlags::RDWR,
+        };
+        // Somebody may hold a lease on it, which an opening that may not wait does not wait for.
+        let flags = how | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let fd = openat(CWD, self.by_descriptor(), flags, Mode::empty())
+            .map_err(|e| Error::io(format!("cannot open {}", self.shown.display()), e))?;
+        Ok(fd.into())
+    }
+
+    /// A file that is open, as what is held.
+    pub fn of(file: &File, shown: PathBuf) -> Result<Held> {
+        let cannot = |e| Error::io(format!("cannot hold {}", shown.display()), e);
+        let fd = file.as_fd().try_clone_to_owned().map_err(cannot)?;
+        let stat = looked(&fd, &shown)?;
+        Ok(Held { fd, stat, shown })
+    }
+
+    /// A name that leads to what is held, in this process and for as long as it is held.
+    pub(super) fn by_descriptor(&self) -> String {
+        format!("/proc/self/fd/{}", self.fd.as_raw_fd())
     }
 }
 
@@ -311,6 +328,18 @@ fn single(name: &str, folder: &Folder) -> Result<()> {
         _ => return Ok(()),
     }
     Err(Error::refused(format!("{name:?} is no name of a file in {}", folder.shown.display())))
+}
+
+fn looked(fd: &OwnedFd, shown: &Path) -> Result<Stat> {
+    fstat(fd).map_err(|e| Error::io(format!("cannot look at {}", shown.display()), e))
+}
+
+/// Work of `node::blocking` runs on threads that the runtime does not know. Elsewhere it is a fault of this program.
+fn is_away_from_workers() {
+    debug_assert!(
+        tokio::runtime::Handle::try_current().is_err(),
+        "files are opened in work of node::blocking"
+    );
 }
 
 /// Makes a file the launcher's.

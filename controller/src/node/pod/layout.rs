@@ -19,6 +19,8 @@ pub struct Layout {
     pub socket: Inside,
     /// The launcher's own folder.
     pub root: Inside,
+    /// The same, as the container sees it.
+    pub folder: String,
     /// Folders by the name of the pod's volume, as the container sees them.
     pub mounts: BTreeMap<String, String>,
     /// Block devices by the name of the pod's volume, as the container sees them.
@@ -41,9 +43,7 @@ pub struct Layout {
 pub struct Beside {
     /// Who knows which process it is.
     pub socket: Inside,
-    /// The folder in which the launcher sees what was brought to it.
-    pub folder: String,
-    /// How names of files in it begin.
+    /// What it is told to hold the image out as.
     pub name: String,
 }
 
@@ -87,9 +87,9 @@ impl Layout {
         let others = pod.spec.containers.iter().filter(|container| container.name != COMPUTE);
         let beside = others.filter_map(|container| {
             let path = argument(container, "--copy-path")?;
-            Some(beside(container, compute, volumes, path).ok_or_else(|| {
+            Some(beside(container, volumes, path).ok_or_else(|| {
                 Error::refused(format!(
-                    "what the container {} of the pod {name} holds out at {path} is not where the launcher sees it",
+                    "what the container {} of the pod {name} holds out at {path} does not lie in an emptyDir of it",
                     container.name
                 ))
             }))
@@ -98,6 +98,7 @@ impl Layout {
             uid,
             socket: inside("--socket")?,
             root: inside("--root")?,
+            folder: argument(compute, "--root").unwrap_or_default().to_owned(),
             secrets: secrets.collect(),
             optional: optional.map(|volume| volume.name.clone()).collect(),
             devices: devices.map(|device| (device.name.clone(), device.device_path.clone())).collect(),
@@ -109,20 +110,13 @@ impl Layout {
     }
 }
 
-/// What a container holds out, in the folder that it shares with the launcher.
-fn beside(
-    container: &Container,
-    compute: &Container,
-    volumes: &[Volume],
-    path: &str,
-) -> Option<(String, Beside)> {
+/// What a container holds out.
+fn beside(container: &Container, volumes: &[Volume], path: &str) -> Option<(String, Beside)> {
     let Inside { volume, path } = in_empty_dir(container, volumes, path)?;
-    let shared =
-        compute.volume_mounts.iter().find(|mount| mount.name == volume && mount.sub_path.is_none())?;
     let plain = !path.is_empty() && path != ".." && path != "." && !path.contains('/');
     plain.then(|| {
         let socket = Inside { volume, path: format!("{path}.sock") };
-        (path.clone(), Beside { socket, folder: shared.mount_path.clone(), name: path })
+        (path.clone(), Beside { socket, name: path })
     })
 }
 
@@ -193,6 +187,7 @@ mod tests {
         let layout = layout(pod()).unwrap();
         assert_eq!(layout.socket, Inside { volume: "sockets".into(), path: "launcher-sock".into() });
         assert_eq!(layout.root, Inside { volume: "private".into(), path: "vm".into() });
+        assert_eq!(layout.folder, "/var/run/kubevirt-private/vm");
         assert_eq!(layout.mounts["data"], "/var/run/kubevirt-private/vmi-disks/data");
         assert_eq!(layout.devices["block"], "/dev/block");
         assert_eq!(layout.secrets["ssh"], "/var/run/kubevirt-private/secret/keys");
@@ -201,26 +196,18 @@ mod tests {
     }
 
     #[test]
-    fn an_image_that_a_container_beside_holds_out_is_where_both_see_it() {
+    fn an_image_that_a_container_beside_holds_out_is_found_by_its_socket() {
         let mut pod = pod();
         let helper = json!({
             "name": "volumedata", "command": ["/bin/container-disk", "--copy-path", "/disks/disk_1"],
             "volumeMounts": [{"name": "shared", "mountPath": "/disks"}]
         });
-        let mount = json!({"name": "shared", "mountPath": "/var/run/kubevirt/container-disks"});
         pod["spec"]["containers"].as_array_mut().unwrap().push(helper);
+        assert!(layout(pod.clone()).unwrap_err().to_string().contains("volumedata"), "it is in no emptyDir");
         pod["spec"]["volumes"].as_array_mut().unwrap().push(json!({"name": "shared", "emptyDir": {}}));
-        assert!(
-            layout(pod.clone()).unwrap_err().to_string().contains("volumedata"),
-            "the launcher does not see it"
-        );
-        pod["spec"]["containers"][0]["volumeMounts"].as_array_mut().unwrap().push(mount);
         let beside = &layout(pod.clone()).unwrap().beside["disk_1"];
         assert_eq!(beside.socket, Inside { volume: "shared".into(), path: "disk_1.sock".into() });
-        assert_eq!(
-            (beside.folder.as_str(), beside.name.as_str()),
-            ("/var/run/kubevirt/container-disks", "disk_1")
-        );
+        assert_eq!(beside.name, "disk_1");
         pod["spec"]["containers"][1]["command"][2] = json!("/disks/../disk_1");
         assert!(layout(pod).is_err());
     }

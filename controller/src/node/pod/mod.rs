@@ -4,9 +4,9 @@
 //!  Pod (API) ──layout──► where its parts are: socket and root in emptyDirs, mounts, devices, secrets
 //!                            │
 //!  /var/lib/kubelet/pods/UID/volumes/kubernetes.io~empty-dir/NAME   beneath: no link, no way out
-//!                            │ connect: who listens
+//!                            │ connect (socket): who listens
 //!  /proc/PID/root            ▼ what only the container sees: image volumes, claims, /dev
-//!  process, mounts           a file of an image that another container of the pod has, shown to the launcher alone
+//!  process, mounts           a file that was looked at, shown to the launcher alone, whatever becomes of its name
 //! ```
 //!
 //! The layout is read from the pod itself, so it is written down in one place: where the pod is made.
@@ -16,10 +16,13 @@ pub mod layout;
 pub mod mounts;
 pub mod object;
 pub mod place;
+#[cfg(test)]
+pub(crate) mod played;
 pub mod process;
+mod socket;
 
 pub use beneath::Folder;
 pub use layout::Layout;
 pub use object::Pod;
-pub use place::Place;
+pub use place::{Place, Pods};
 pub use process::Process;

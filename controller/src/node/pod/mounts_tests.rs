@@ -1,64 +1,8 @@
 //! Two processes with a root and mounts of their own each, as containers have them.
 
 use super::*;
-use crate::node::pod::Folder;
+use crate::node::pod::played::{Container, may_mount};
 use std::fs;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-
-/// A process in a folder that is its root.
-struct Container {
-    place: tempfile::TempDir,
-    child: Child,
-}
-
-impl Container {
-    fn new(more: &str) -> Container {
-        let place = tempfile::tempdir().unwrap();
-        // By a program of its own: a file that is written here is busy in each child that is forked meanwhile, and a busy
-        // one cannot be executed.
-        let copied = Command::new("cp").arg("/bin/busybox").arg(place.path()).status().unwrap();
-        assert!(copied.success());
-        fs::create_dir(place.path().join("disks")).unwrap();
-        let root = format!("--root={}", place.path().display());
-        let script = format!("{more} echo ready; exec /busybox sleep 600");
-        let child = Command::new("unshare")
-            .args(["--mount", &root, "/busybox", "sh", "-c", &script])
-            .stdout(Stdio::piped())
-            .spawn();
-        let mut container = Container { place, child: child.unwrap() };
-        let mut line = String::new();
-        let out = container.child.stdout.as_mut().unwrap();
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).unwrap();
-        assert_eq!(line, "ready\n");
-        container
-    }
-
-    fn process(&self) -> Process {
-        Process::of(self.child.id()).unwrap()
-    }
-
-    fn root(&self) -> Folder {
-        Folder::root_of(self.child.id()).unwrap()
-    }
-
-    fn run(&self, script: &str) -> String {
-        let id = self.child.id().to_string();
-        let words = ["--mount", "--root", "-t", &id, "/busybox", "sh", "-c", script];
-        let done = Command::new("nsenter").args(words).output().unwrap();
-        format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr))
-    }
-}
-
-impl Drop for Container {
-    fn drop(&mut self) {
-        drop((self.child.kill(), self.child.wait()));
-    }
-}
-
-fn may_mount() -> bool {
-    rustix::process::geteuid().is_root() && Path::new("/bin/busybox").exists()
-}
 
 #[test]
 fn a_file_of_one_container_is_seen_in_another_and_nowhere_else() {
@@ -75,7 +19,7 @@ fn a_file_of_one_container_is_seen_in_another_and_nowhere_else() {
     let from = image.process();
     let source = from.image().unwrap().held("disk/os.img").unwrap();
     let target = root.held("disks/disk_0.img").unwrap();
-    show(&source, &from, &target, &compute.process()).unwrap();
+    show(&source, &from, &target, &compute.process(), Access::Read).unwrap();
     assert_eq!(compute.run("/busybox cat /disks/disk_0.img"), "the disk\n");
     assert!(compute.run("echo x >/disks/disk_0.img").contains("Read-only file system"));
     assert!(root.held("disks/disk_0.img").unwrap().is(&source), "it is seen that it is there already");
@@ -110,5 +54,5 @@ fn a_target_in_another_container_than_said_is_not_mounted_on() {
     let source = from.image().unwrap().held("busybox").unwrap();
     compute.root().folder("disks").unwrap().create("disk_0.img").unwrap();
     let target = compute.root().held("disks/disk_0.img").unwrap();
-    assert!(show(&source, &from, &target, &other.process()).is_err());
+    assert!(show(&source, &from, &target, &other.process(), Access::Read).is_err());
 }

@@ -3,17 +3,45 @@
 use super::beneath::Folder;
 use super::layout::{Inside, Layout};
 use super::process::Process;
+use super::socket::{Tried, try_connect};
+use crate::node::blocking::Blocking;
 use crate::node::error::{Error, Kind, Result};
-use crate::node::launcher_client::Door;
+use crate::node::launcher_client::{Door, Open};
 use api::launcher::State;
+use futures_util::future::BoxFuture;
 use std::io::Read as _;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::Duration;
 
 /// Where the kubelet keeps an emptyDir of a pod, below the pod's folder.
 const EMPTY_DIR: &str = "volumes/kubernetes.io~empty-dir";
 /// The longest state that is read from a file.
 const LARGEST: u64 = 1 << 20;
+/// How many looks into a pod's folder may be at work at once: those of its keeper, and of who measures.
+const AT_ONCE: usize = 3;
+/// How long one look into a pod's folder may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How soon a socket whose queue is full is tried again: at first, and at most.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
+
+/// Where the kubelet keeps pods, and how it is known that a process is of one.
+#[derive(Clone, Debug)]
+pub struct Pods {
+    folder: PathBuf,
+    belongs: fn(&Process, &str) -> Result<()>,
+}
+
+impl Pods {
+    /// Those of the node's kubelet: `/var/lib/kubelet/pods`. The kernel's groups say whose a process is.
+    pub fn of_kubelet(folder: impl Into<PathBuf>) -> Pods {
+        Pods { folder: folder.into(), belongs: Process::is_of_pod }
+    }
+
+    /// Pods that are played in a folder, by processes that are in no pod: for tests.
+    pub fn played(folder: impl Into<PathBuf>) -> Pods {
+        Pods { folder: folder.into(), belongs: |_, _| Ok(()) }
+    }
+}
 
 /// The folder of one pod on this node.
 #[derive(Clone, Debug)]
@@ -21,12 +49,15 @@ pub struct Place {
     /// `/var/lib/kubelet/pods/UID`
     folder: PathBuf,
     layout: Layout,
+    belongs: fn(&Process, &str) -> Result<()>,
+    blocking: Blocking,
 }
 
 impl Place {
     /// The folder of a pod, below where the kubelet keeps them.
-    pub fn new(pods: &Path, layout: Layout) -> Place {
-        Place { folder: pods.join(&layout.uid), layout }
+    pub fn new(pods: &Pods, layout: Layout) -> Place {
+        let blocking = Blocking::new(format!("the pod {}", layout.uid), AT_ONCE);
+        Place { folder: pods.folder.join(&layout.uid), layout, belongs: pods.belongs, blocking }
     }
 
     /// Where the pod's parts are.
@@ -34,17 +65,24 @@ impl Place {
         &self.layout
     }
 
+    /// Refuses a process that is not of this pod.
+    pub fn owns(&self, process: &Process) -> Result<()> {
+        (self.belongs)(process, &self.layout.uid)
+    }
+
     /// The last state that the launcher wrote down; for one that is gone.
-    pub fn last_state(&self) -> Option<State> {
-        let read = || -> Result<Vec<u8>> {
-            let (folder, name) = self.inside(&self.layout.root)?;
+    pub async fn last_state(&self) -> Option<State> {
+        let place = self.clone();
+        let read = move || -> Result<Vec<u8>> {
+            let (folder, name) = place.inside(&place.layout.root)?;
             let mut text = Vec::new();
             let file = folder.folder(&name)?.read("state.json")?;
             // Whatever it is, it is not longer than that.
             drop(file.take(LARGEST).read_to_end(&mut text));
             Ok(text)
         };
-        let text = read().inspect_err(|e| tracing::debug!("{}", e.chain())).ok()?;
+        let text = self.blocking.run("reading the last state", PATIENCE, read).await;
+        let text = text.inspect_err(|e| tracing::debug!("{}", e.chain())).ok()?;
         serde_json::from_slice(&text).ok()
     }
 
@@ -52,6 +90,17 @@ impl Place {
     pub fn root(&self) -> Result<Folder> {
         let (folder, name) = self.inside(&self.layout.root)?;
         folder.folder(&name)
+    }
+
+    /// The container beside the launcher that holds an image out: a process of this pod, or nobody.
+    pub fn beside(&self, socket: &Inside) -> Result<Process> {
+        let (folder, name) = self.inside(socket)?;
+        let shown = || folder.shown().join(&name).display().to_string();
+        match try_connect(folder.held(&name)?)? {
+            Tried::Connected(_, Some(process)) => self.owns(&process).map(|()| process),
+            Tried::Connected(_, None) => Err(Error::failed(NOT_SEEN)),
+            Tried::Full(_) => Err(Error::failed(format!("nobody takes connections from {}", shown()))),
+        }
     }
 
     /// A folder that is missing tells nothing of the launcher (the kubelet's may not be mounted here): it is a failure, and
@@ -66,18 +115,36 @@ impl Place {
     }
 }
 
-impl Place {
-    /// The container beside the launcher that holds an image out: a process of this pod, or nobody.
-    pub fn beside(&self, socket: &Inside) -> Result<Process> {
-        let (folder, name) = self.inside(socket)?;
-        let (_connection, process) = folder.held(&name)?.connect()?;
-        Process::of_pod(process, &self.layout.uid)
-    }
-}
+/// What to do where processes of pods are not seen.
+pub const NOT_SEEN: &str =
+    "the launcher's process is not seen from here: virt-handler must run with hostPID: true";
 
 impl Door for Place {
-    fn open(&self) -> Result<(UnixStream, u32)> {
-        let (folder, name) = self.inside(&self.layout.socket)?;
-        folder.held(&name)?.connect()
+    /// For as long as the socket's queue is full it is tried again; whoever asked gives up in time.
+    fn open(&self) -> BoxFuture<'_, Result<Open>> {
+        const DOING: &str = "connecting to the launcher";
+        Box::pin(async move {
+            let place = self.clone();
+            let first = move || {
+                let (folder, name) = place.inside(&place.layout.socket)?;
+                try_connect(folder.held(&name)?)
+            };
+            let mut tried = self.blocking.run(DOING, PATIENCE, first).await?;
+            let mut pause = AGAIN.0;
+            loop {
+                match tried {
+                    Tried::Connected(stream, process) => {
+                        let stream = tokio::net::UnixStream::from_std(stream);
+                        let stream = stream.map_err(|e| Error::io("cannot use the launcher's socket", e))?;
+                        return Ok(Open { stream, process });
+                    }
+                    Tried::Full(socket) => {
+                        tokio::time::sleep(pause).await;
+                        pause = (pause * 2).min(AGAIN.1);
+                        tried = self.blocking.run(DOING, PATIENCE, move || try_connect(socket)).await?;
+                    }
+                }
+            }
+        })
     }
 }

@@ -13,6 +13,7 @@ use super::apply::{self, Cluster};
 use super::decide::{Event, Launcher, Plan, Seen, Trouble, decide};
 use super::patch::patch;
 use super::watch::now;
+use crate::node::blocking::Blocking;
 use crate::node::capability;
 use crate::node::devices;
 use crate::node::error::{Error, Kind, Result};
@@ -20,7 +21,8 @@ use crate::node::launcher_client::{Client, States};
 use crate::node::measures::{self, Launchers, Seat};
 use crate::node::network;
 use crate::node::pod::layout::COMPUTE;
-use crate::node::pod::{Folder, Layout, Place, Pod};
+use crate::node::pod::place::NOT_SEEN;
+use crate::node::pod::{Layout, Place, Pod, Pods, Process};
 use crate::node::volumes::{self, Parts};
 use api::launcher::{Answer, GuestInfo, Link, State, Sync};
 use api::machine::Machine;
@@ -31,10 +33,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 /// How soon what failed is tried again: at first, and at most.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
+/// How long a launcher may take to tell how it is, once it is asked.
+const FIRST: Duration = Duration::from_secs(20);
+/// How long it may take to make ready what a machine needs.
+const PREPARING: Duration = Duration::from_secs(60);
 /// How soon the guest's agent is asked again: after it came, and later.
 const ASK_AGENT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
 
@@ -51,8 +57,8 @@ pub struct Wanted {
 pub struct Node<C> {
     /// Where is written to.
     pub cluster: C,
-    /// Where the kubelet keeps pods: `/var/lib/kubelet/pods`.
-    pub pods: PathBuf,
+    /// Where the kubelet keeps pods.
+    pub pods: Pods,
     /// What `virt-launcher node-info` left.
     pub findings: PathBuf,
     /// The launchers that are spoken to, for who measures.
@@ -70,6 +76,7 @@ pub async fn keep<C: Cluster>(node: Arc<Node<C>>, mut wanted: watch::Receiver<Wa
         node,
         pod: None,
         place: None,
+        preparing: Blocking::new("the machine", 1),
         object: object.object.clone(),
         vmi,
         contact: Contact::None,
@@ -109,6 +116,8 @@ struct Keeper<C> {
     node: Arc<Node<C>>,
     pod: Option<Arc<Pod>>,
     place: Option<Arc<Place>>,
+    /// One at a time: what does not come back is not begun again beside itself.
+    preparing: Blocking,
     object: Arc<Value>,
     vmi: VirtualMachineInstance,
     contact: Contact,
@@ -127,7 +136,7 @@ struct Keeper<C> {
 /// The connection to the launcher.
 enum Contact {
     None,
-    There { client: Client, states: Box<States>, process: u32, seat: Seat },
+    There { client: Client, states: Box<States>, process: Option<Arc<Process>>, seat: Seat },
 }
 
 impl Contact {
@@ -202,7 +211,7 @@ impl<C: Cluster> Keeper<C> {
         }
         let Some(place) = self.place.clone() else { return };
         if let Some(why) = self.pod.as_ref().and_then(|pod| pod.ended(COMPUTE)) {
-            return self.gone(&place, Some(why));
+            return self.gone(&place, Some(why)).await;
         }
         if self.again.at.is_some() {
             return;
@@ -210,13 +219,12 @@ impl<C: Cluster> Keeper<C> {
         let client = Client::new(&self.name(), place.clone());
         match client.watch().await {
             Ok((states, process)) => {
-                self.again.forget();
                 let seat = self.node.launchers.seat(&self.vmi.metadata, &client);
+                let process = process.map(Arc::new);
                 self.contact = Contact::There { client, states: Box::new(states), process, seat };
-                let state = self.contact.next().await;
-                self.heard(state);
+                self.first_state().await;
             }
-            Err(e) if e.kind() == Kind::NotFound && self.has_spoken() => self.gone(&place, None),
+            Err(e) if e.kind() == Kind::NotFound && self.has_spoken() => self.gone(&place, None).await,
             Err(e) if e.kind() == Kind::NotFound => {
                 tracing::debug!("{}", e.chain());
                 self.again.later();
@@ -228,18 +236,34 @@ impl<C: Cluster> Keeper<C> {
         }
     }
 
+    /// What a launcher is, it tells at once; one that does not is left, and asked again later.
+    async fn first_state(&mut self) {
+        let state = timeout(FIRST, self.contact.next()).await;
+        match &state {
+            Ok(Ok(Some(_))) => self.again.forget(),
+            _ => self.again.later(),
+        }
+        let late = || Error::failed(format!("the launcher of {} tells no state", self.name()));
+        let state = state.unwrap_or_else(|_| Err(late()));
+        self.heard(state);
+    }
+
     /// It has spoken to us, or to one before us: a machine runs nowhere without a launcher that listened.
     fn has_spoken(&self) -> bool {
         matches!(self.launcher, Launcher::Speaks(_))
             || self.vmi.status.as_ref().is_some_and(|status| status.phase == Some(Phase::Running))
     }
 
-    fn gone(&mut self, place: &Place, why: Option<String>) {
+    async fn gone(&mut self, place: &Place, why: Option<String>) {
         let told = match &self.launcher {
             Launcher::Speaks(state) if state.life.is_final() => Some(state.clone()),
             _ => None,
         };
-        self.launcher = Launcher::Gone { last: told.or_else(|| place.last_state().map(Box::new)), why };
+        let last = match told {
+            Some(told) => Some(told),
+            None => place.last_state().await.map(Box::new),
+        };
+        self.launcher = Launcher::Gone { last, why };
         self.contact = Contact::None;
     }
 
@@ -376,26 +400,22 @@ impl<C: Cluster> Keeper<C> {
             let all: Vec<String> = faults.iter().map(ToString::to_string).collect();
             Error::refused(all.join("; "))
         })?;
-        let (vmi, place, process) = (self.vmi.clone(), place.clone(), *process);
-        let findings = self.node.findings.clone();
-        let ready = tokio::task::spawn_blocking(move || -> Result<volumes::Ready> {
-            if process == 0 {
-                return Err(Error::failed(
-                    "the launcher's process is not seen from here: virt-handler must run with hostPID: true",
-                ));
-            }
-            let root = Folder::root_of(process)?;
-            let parts = Parts { vmi: &vmi, machine: &machine, place: &place, process, root: &root };
+        let process = process.clone().ok_or_else(|| Error::failed(NOT_SEEN))?;
+        let (vmi, place, findings) = (self.vmi.clone(), place.clone(), self.node.findings.clone());
+        let prepare = move || -> Result<volumes::Ready> {
+            place.owns(&process)?;
+            let root = process.root()?;
+            let parts = Parts { vmi: &vmi, machine: &machine, place: &place, process: &process, root: &root };
             let mut ready = volumes::ready(&parts)?;
             devices::own(&root)?;
-            ready.resolved.interfaces = network::ready(&machine, process)?;
+            ready.resolved.interfaces = network::ready(&machine, &process)?;
             // Without it the machine begins some seconds later, and no worse.
             if let Err(e) = capability::give(&findings, place.layout().kvm, &place.root()?) {
                 tracing::warn!("{}", e.chain());
             }
             Ok(ready)
-        });
-        let ready = ready.await.map_err(|e| Error::failed("the node agent has a fault").because(e))??;
+        };
+        let ready = self.preparing.run("preparing the volumes and the network", PREPARING, prepare).await?;
         self.links.clone_from(&ready.resolved.interfaces);
         let generation = u64::try_from(self.vmi.metadata.generation.unwrap_or_default()).unwrap_or_default();
         let sync = Sync { vmi: (*self.object).clone(), generation, resolved: ready.resolved };

@@ -110,7 +110,7 @@ impl Server {
 
     async fn until(&self, what: &str, is: impl FnMut(&Value) -> bool) -> Value {
         let mut object = self.object.subscribe();
-        let waited = tokio::time::timeout(Duration::from_secs(60), object.wait_for(is)).await;
+        let waited = timeout(Duration::from_secs(60), object.wait_for(is)).await;
         waited.unwrap_or_else(|_| panic!("never: {what}: {}", *self.object.borrow())).unwrap().clone()
     }
 }
@@ -166,6 +166,7 @@ fn pod() -> Arc<Pod> {
 
 struct Scene {
     place: tempfile::TempDir,
+    pods: Pods,
     server: Server,
     launcher: Fake,
     wanted: watch::Sender<Wanted>,
@@ -174,12 +175,20 @@ struct Scene {
 
 impl Scene {
     fn of(object: Value) -> Scene {
-        let place = tempfile::tempdir().unwrap();
+        Scene::among(object, |place| Pods::played(place))
+    }
+
+    fn among(object: Value, pods: fn(&Path) -> Pods) -> Scene {
+        Scene::at(tempfile::tempdir().unwrap(), object, pods)
+    }
+
+    fn at(place: tempfile::TempDir, object: Value, pods: fn(&Path) -> Pods) -> Scene {
+        let pods = pods(place.path());
         let server = Server::new(object);
         let wanted = Wanted { object: Arc::new(server.object.borrow().clone()), pod: Some(pod()) };
         let wanted = watch::channel(wanted).0;
         let keeper = tokio::spawn(std::future::ready(()));
-        let mut scene = Scene { place, server, launcher: Fake::new(), wanted, keeper };
+        let mut scene = Scene { place, pods, server, launcher: Fake::new(), wanted, keeper };
         scene.begin();
         scene
     }
@@ -187,7 +196,7 @@ impl Scene {
     /// A keeper, in place of the one before.
     fn begin(&mut self) {
         self.keeper.abort();
-        let pods = self.place.path().to_owned();
+        let pods = self.pods.clone();
         let findings = self.place.path().join("none");
         let node = Node { cluster: self.server.clone(), pods, findings, launchers: Default::default() };
         self.tell_all();
@@ -283,3 +292,19 @@ async fn the_last_words_of_a_launcher_are_read_where_it_left_them() {
         .unwrap();
     scene.server.until("Succeeded", |object| object["status"]["phase"] == "Succeeded").await;
 }
+
+#[tokio::test]
+async fn a_launcher_whose_process_is_not_of_the_pod_is_handed_nothing() {
+    // The fake launcher listens in this process, which the kernel has in no pod.
+    let scene = Scene::among(instance(), |place| Pods::of_kubelet(place));
+    let _listening = scene.launcher.listen(scene.place.path());
+    let object = scene
+        .server
+        .until("a reason", |object| object.to_string().contains("does not belong to the pod pod-uid"))
+        .await;
+    assert_eq!(object["status"]["phase"], "Scheduled");
+    assert_eq!(scene.launcher.told(), Vec::<Value>::new());
+}
+
+#[path = "hostile_tests.rs"]
+mod hostile;

@@ -1,18 +1,18 @@
 //! An image, and how the launcher sees files of it.
 //!
 //! ```text
-//!  mounted     the kubelet has mounted it in the launcher's container: a file is where it is
-//!  held out    a container of the image itself runs beside: a file is shown over an empty one in the launcher's own
-//!              folder, where nobody else sees it
+//!  mounted     the kubelet has mounted it in the launcher's container
+//!  held out    a container of the image itself runs beside, in whose root it is
 //! ```
 //!
-//! What is shown already is not shown again, so that all may be done again.
+//! Either way the launcher is shown the file that was looked at (see `shown`).
 
 use super::Parts;
-use crate::node::error::{Error, Kind, Result};
+use crate::node::error::{Error, Result};
+use crate::node::pod::beneath::{Access, Held};
 use crate::node::pod::layout::Beside;
-use crate::node::pod::{Folder, Process, mounts};
-use std::path::PathBuf;
+use crate::node::pod::{Folder, Process};
+use std::path::{Path, PathBuf};
 
 /// Folders that are in a container's root whatever its image holds: the runtime, the kubelet and we make them. One of an
 /// image that is called so is left out too: no disk is there.
@@ -22,28 +22,28 @@ const MADE: [&str; 7] = ["container-disk-binary", "container-disks", "dev", "etc
 pub struct Image<'a> {
     folder: Folder,
     way: Way<'a>,
+    parts: &'a Parts<'a>,
 }
 
 enum Way<'a> {
     Mounted(&'a str),
-    HeldOut { beside: &'a Beside, process: Process, parts: &'a Parts<'a> },
+    HeldOut(Process),
 }
 
 impl<'a> Image<'a> {
     /// One that is mounted.
-    pub fn mounted(mount: &'a str, folder: Folder) -> Image<'a> {
-        Image { folder, way: Way::Mounted(mount) }
+    pub fn mounted(mount: &'a str, parts: &'a Parts<'a>) -> Result<Image<'a>> {
+        Ok(Image { folder: parts.root.within(mount)?, way: Way::Mounted(mount), parts })
     }
 
     /// One that a container beside the launcher holds out.
-    pub fn held_out(beside: &'a Beside, parts: &'a Parts<'a>) -> Result<Image<'a>> {
+    pub fn held_out(beside: &Beside, parts: &'a Parts<'a>) -> Result<Image<'a>> {
         let process = parts.place.beside(&beside.socket).map_err(|e| {
             let what = format!("the container that holds {} out does not answer", beside.name);
             // It may not listen yet, or be gone: neither is a fault of the machine's.
             Error::failed(what).because(e)
         })?;
-        let folder = process.image()?;
-        Ok(Image { folder, way: Way::HeldOut { beside, process, parts } })
+        Ok(Image { folder: process.image()?, way: Way::HeldOut(process), parts })
     }
 
     /// Its root.
@@ -55,30 +55,17 @@ impl<'a> Image<'a> {
     pub fn not_its_own(&self) -> &'static [&'static str] {
         match self.way {
             Way::Mounted(_) => &[],
-            Way::HeldOut { .. } => &MADE,
+            Way::HeldOut(_) => &MADE,
         }
     }
 
-    /// Where the launcher sees a file of it. `ending` tells several files of one image apart.
-    pub fn seen(&self, path: &str, ending: &str) -> Result<PathBuf> {
-        match &self.way {
-            Way::Mounted(mount) => Ok(PathBuf::from(mount).join(path)),
-            Way::HeldOut { beside, process, parts } => {
-                let name = format!("{}.{ending}", beside.name);
-                let source = self.folder.held(path)?;
-                let into = parts.root.within(&beside.folder)?;
-                let target = match into.held(&name) {
-                    Err(e) if e.kind() == Kind::NotFound => {
-                        drop(into.create(&name)?);
-                        into.held(&name)?
-                    }
-                    held => held?,
-                };
-                if !target.is(&source) {
-                    mounts::show(&source, process, &target, &Process::of(parts.process)?)?;
-                }
-                Ok(PathBuf::from(&beside.folder).join(name))
-            }
-        }
+    /// Where the launcher sees a file of it: the one that is held, which is at `path` in the image. `name` is what the
+    /// launcher's own name for it is.
+    pub fn seen(&self, file: &Held, path: &str, name: &str) -> Result<PathBuf> {
+        let (of, there) = match &self.way {
+            Way::Mounted(mount) => (self.parts.process, Some(Path::new(mount).join(path))),
+            Way::HeldOut(process) => (process, None),
+        };
+        self.parts.show(file, of, name, Access::Read, there)
     }
 }

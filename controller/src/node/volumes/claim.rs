@@ -8,7 +8,7 @@
 
 use crate::node::error::{Error, Kind, Result};
 use crate::node::pod::Folder;
-use crate::node::pod::beneath::{LAUNCHER, give};
+use crate::node::pod::beneath::{Access, Held, LAUNCHER, give};
 use api::vmi::ClaimInfo;
 use std::fs::File;
 use std::os::fd::AsFd as _;
@@ -64,32 +64,36 @@ impl Wish {
     }
 }
 
-/// Makes the disk of a claim ready. Gives back what a person should know.
-pub fn ready(folder: &Folder, wish: &Wish) -> Result<Option<String>> {
-    match folder.write(DISK) {
-        Ok(file) if wish.readonly => drop(file),
-        Ok(file) => {
-            let size = size(&file, folder)?;
-            if let Some(capacity) = wish.capacity {
-                grow(&file, folder, size, wish.largest(capacity))?;
-            }
-            own(&file, folder, DISK)?;
-        }
-        // A claim that is only read may lie on a file system that is, too.
-        Err(_) if wish.readonly && folder.read(DISK).is_ok() => {}
+/// Makes the disk of a claim ready. Gives back the file that was looked at, and what a person should know.
+pub fn ready(folder: &Folder, wish: &Wish) -> Result<(Held, Option<String>)> {
+    let unusable = |e: Error| {
+        let what = format!("the claim {} has no disk that can be used", wish.claim);
+        Error::new(e.kind(), what).because(e)
+    };
+    let held = match folder.held(DISK) {
         Err(e) if e.kind() == Kind::NotFound && !wish.readonly => return make(folder, wish),
-        Err(e) => {
-            let what = format!("the claim {} has no disk that can be used", wish.claim);
-            return Err(Error::new(e.kind(), what).because(e));
-        }
+        held => held.map_err(unusable)?,
+    };
+    // A claim that is only read may lie on a file system that is, too.
+    if wish.readonly {
+        return held.open(Access::Read).map_err(unusable).map(|_| (held, None));
     }
-    Ok(None)
+    let file = held.open(Access::Write).map_err(unusable)?;
+    let size = size(&file, folder)?;
+    if let Some(capacity) = wish.capacity {
+        grow(&file, folder, size, wish.largest(capacity))?;
+    }
+    own(&file, folder, DISK)?;
+    Ok((held, None))
 }
 
 /// Makes the file of a hostDisk ready. `create` is the size of one that may be made.
-pub fn host_disk(folder: &Folder, file: &str, create: Option<u64>) -> Result<()> {
-    match (folder.write(file), create) {
-        (Ok(found), _) => own(&found, folder, file),
+pub fn host_disk(folder: &Folder, file: &str, create: Option<u64>) -> Result<Held> {
+    match (folder.held(file), create) {
+        (Ok(held), _) => {
+            own(&held.open(Access::Write)?, folder, file)?;
+            Ok(held)
+        }
         (Err(e), Some(bytes)) if e.kind() == Kind::NotFound => {
             let (size, _) = fitting(folder, file, bytes)?;
             sized(folder, file, size)
@@ -98,14 +102,13 @@ pub fn host_disk(folder: &Folder, file: &str, create: Option<u64>) -> Result<()>
     }
 }
 
-fn make(folder: &Folder, wish: &Wish) -> Result<Option<String>> {
+fn make(folder: &Folder, wish: &Wish) -> Result<(Held, Option<String>)> {
     let Some(capacity) = wish.capacity else {
         let what = format!("the claim {} has no disk.img, and how large it is, is not known yet", wish.claim);
         return Err(Error::new(Kind::NotFound, what));
     };
     let (size, note) = fitting(folder, &wish.claim, capacity)?;
-    sized(folder, DISK, size)?;
-    Ok(note)
+    Ok((sized(folder, DISK, size)?, note))
 }
 
 /// As much of `wanted` as there is room for, where that is nearly all of it.
@@ -130,14 +133,15 @@ fn fitting(folder: &Folder, name: &str, wanted: u64) -> Result<(u64, Option<Stri
 }
 
 /// A new sparse file, which is not there until it has its size: a guest would take a shorter one for its disk.
-fn sized(folder: &Folder, name: &str, size: u64) -> Result<()> {
+fn sized(folder: &Folder, name: &str, size: u64) -> Result<Held> {
     let partial = format!("{name}.partial");
     // Left by one of us that was killed.
     folder.remove(&partial)?;
     let cannot = |e| Error::io(format!("cannot make {}", folder.shown().join(name).display()), e);
     let file = folder.create(&partial)?;
     file.set_len(size).and_then(|()| file.sync_all()).map_err(cannot)?;
-    folder.rename(&partial, name)
+    folder.rename(&partial, name)?;
+    Held::of(&file, folder.shown().join(name))
 }
 
 fn grow(file: &File, folder: &Folder, size: u64, largest: u64) -> Result<()> {

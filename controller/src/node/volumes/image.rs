@@ -2,6 +2,7 @@
 
 use crate::node::error::{Error, Kind, Result};
 use crate::node::pod::Folder;
+use crate::node::pod::beneath::{Access, Held};
 use api::launcher::Format;
 use container_disk::locate::mounted::{self, Form, Found, HEAD};
 use rustix::fs::FileType;
@@ -13,8 +14,10 @@ const MOST: usize = 1 << 12;
 const DEEPEST: usize = 8;
 
 /// A disk in an image.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Disk {
+    /// The file that was looked at.
+    pub file: Held,
     /// Its path in the image.
     pub path: String,
     /// How its bytes are laid out.
@@ -32,8 +35,9 @@ pub fn disk(folder: &Folder, image: &str, path: Option<&str>, not_its_own: &[&st
     }
     let path = mounted::mounted(image, listed, path).map_err(|e| theirs(&e))?;
     let mut head = Vec::new();
-    let file = folder.read(&path)?;
-    file.take(HEAD as u64)
+    let file = folder.held(&path)?;
+    file.open(Access::Read)?
+        .take(HEAD as u64)
         .read_to_end(&mut head)
         .map_err(|e| Error::io(format!("cannot read {path} of the image {image}"), e))?;
     let format =
@@ -41,7 +45,7 @@ pub fn disk(folder: &Folder, image: &str, path: Option<&str>, not_its_own: &[&st
             Form::Raw => Format::Raw,
             Form::Qcow2 => Format::Qcow2,
         };
-    Ok(Disk { path, format })
+    Ok(Disk { file, path, format })
 }
 
 /// The root, and all of `/disk`.

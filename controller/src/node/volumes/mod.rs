@@ -2,22 +2,26 @@
 //!
 //! ```text
 //!  containerDisk, kernelBoot ─image──► the one disk in the mounted image, only read; or in one that a container beside
-//!                             beside   the launcher holds out, which is brought to where the launcher sees it
+//!                             beside   the launcher holds out
 //!  claim, DataVolume ─────────claim──► disk.img, made or grown, the launcher's own      or a block device
 //!  hostDisk ──────────────────claim──► the file in its folder, made where it may be
 //!  configMap, secret, sysprep ───────► the folder; the launcher writes the disc
+//!
+//!  each file that was found ────shown► a name in the launcher's own folder, over which that very file is mounted
 //! ```
 //!
-//! **Called** on a thread that may block, before the launcher is told. **Guarantees:** every fault is told, not only the
+//! **Called** on a thread that may block (`node::blocking`), before the launcher is told. **Guarantees:** every fault is told, not only the
 //! first; nothing outside the pod's own roots is touched; what is there already is never made smaller. What empty
 //! disks and cloud-init's seeds need, the launcher makes itself.
 
 pub mod beside;
 pub mod claim;
 pub mod image;
+mod shown;
 
 use super::error::{Error, Result};
-use super::pod::{Folder, Layout, Place};
+use super::pod::beneath::{Access, Held};
+use super::pod::{Folder, Layout, Place, Process};
 use crate::cluster::pod as made;
 use api::launcher::{Accelerator, Format, Kernel, Resolved, Source};
 use api::machine::volume::{Named, Text};
@@ -35,7 +39,7 @@ pub struct Parts<'a> {
     /// Its pod's folder on this node, and where its parts are.
     pub place: &'a Place,
     /// The launcher's process, …
-    pub process: u32,
+    pub process: &'a Process,
     /// … and the root that it sees.
     pub root: &'a Folder,
 }
@@ -97,7 +101,8 @@ impl Parts<'_> {
                 let held = made::held(index.unwrap_or_default());
                 let whole = self.image(&held, || self.mount(name))?;
                 let found = image::disk(whole.folder(), &image.name, path.as_deref(), whole.not_its_own())?;
-                Source::Image { path: whole.seen(&found.path, "img")?, format: found.format }
+                let path = whole.seen(&found.file, &found.path, &disk_of(name))?;
+                Source::Image { path, format: found.format }
             }
             Volume::Claim { name: claim, readonly } => self.claim(name, claim, *readonly, notes)?,
             Volume::DataVolume { name: claim } => self.claim(name, claim, false, notes)?,
@@ -110,8 +115,8 @@ impl Parts<'_> {
                 let file = path.rsplit('/').next().filter(|file| !file.is_empty());
                 let file = file
                     .ok_or_else(|| Error::refused(format!("{path} of the volume '{name}' names no file")))?;
-                claim::host_disk(&self.root.within(mount)?, file, *create)?;
-                raw(below(mount, file))
+                let held = claim::host_disk(&self.root.within(mount)?, file, *create)?;
+                self.raw(&held, name, Access::Write, mount, file)?
             }
             Volume::ConfigMap { optional, .. } | Volume::Secret { optional, .. } => {
                 self.folder(name, *optional)?
@@ -139,10 +144,18 @@ impl Parts<'_> {
         let mount = self.mount(volume)?;
         let folder = self.root.within(mount)?;
         let wish = claim::Wish::of(claim, self.claim_info(volume), readonly);
-        if let Some(note) = claim::ready(&folder, &wish)? {
-            notes.push(("ToleratedSmallPV", note));
-        }
-        Ok(raw(below(mount, claim::DISK)))
+        let (held, note) = claim::ready(&folder, &wish)?;
+        notes.extend(note.map(|note| ("ToleratedSmallPV", note)));
+        let access = if readonly { Access::Read } else { Access::Write };
+        self.raw(&held, volume, access, mount, claim::DISK)
+    }
+
+    /// A disk that is a file of a claim or of the host. Such are always raw: a guest that writes a qcow2's head to its disk
+    /// must not be believed.
+    fn raw(&self, file: &Held, volume: &str, access: Access, mount: &str, path: &str) -> Result<Source> {
+        let there = PathBuf::from(mount).join(path);
+        let path = self.show(file, self.process, &disk_of(volume), access, Some(there))?;
+        Ok(Source::File { path, format: Format::Raw, preallocated: false })
     }
 
     /// What the cluster knows of the claim of a volume.
@@ -173,11 +186,11 @@ impl Parts<'_> {
         let file = |path: &Option<String>, what: &str| -> Result<Option<PathBuf>> {
             let Some(path) = path else { return Ok(None) };
             let path = path.trim_start_matches('/');
-            let found = whole.folder().read(path).map_err(|e| {
+            let found = whole.folder().held(path);
+            let found = found.and_then(|found| found.open(Access::Read).map(|_| found)).map_err(|e| {
                 Error::new(e.kind(), format!("the image {} has no {what} {path}", image.name)).because(e)
             })?;
-            drop(found);
-            whole.seen(path, what).map(Some)
+            whole.seen(&found, path, what).map(Some)
         };
         let kernel = file(&boot.kernel_path, "kernel")?;
         let initrd = file(&boot.initrd_path, "initrd")?;
@@ -211,10 +224,7 @@ impl Parts<'_> {
     ) -> Result<beside::Image<'a>> {
         match self.layout().beside.get(held) {
             Some(beside) => beside::Image::held_out(beside, self),
-            None => {
-                let mount = mounted()?;
-                Ok(beside::Image::mounted(mount, self.root.within(mount)?))
-            }
+            None => beside::Image::mounted(mounted()?, self),
         }
     }
 
@@ -227,13 +237,9 @@ impl Parts<'_> {
     }
 }
 
-fn below(mount: &str, path: &str) -> PathBuf {
-    PathBuf::from(mount).join(path)
-}
-
-/// Claims are always raw: a guest that writes a qcow2's head to its disk must not be believed.
-fn raw(path: PathBuf) -> Source {
-    Source::File { path, format: Format::Raw, preallocated: false }
+/// What the launcher's own name for the disk of a volume is. That of a kernel has no ending.
+fn disk_of(volume: &str) -> String {
+    format!("{volume}.img")
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use super::*;
 use crate::node::error::Kind;
-use crate::node::pod::Layout;
 use crate::node::pod::layout::Inside;
+use crate::node::pod::{Layout, Pods};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,6 +27,7 @@ impl Pod {
             uid: "u".into(),
             socket: inside(),
             root: inside(),
+            folder: "/private/x".into(),
             mounts: BTreeMap::from([("data".to_owned(), MOUNT.to_owned())]),
             devices: BTreeMap::new(),
             secrets: BTreeMap::new(),
@@ -63,14 +64,9 @@ impl Pod {
         .unwrap();
         let machine = Machine::try_from(&vmi).unwrap();
         let root = Folder::open(self.place.path()).unwrap();
-        let place = Place::new(self.place.path(), self.layout.clone());
-        ready(&Parts {
-            vmi: &vmi,
-            machine: &machine,
-            place: &place,
-            root: &root,
-            process: std::process::id(),
-        })
+        let place = Place::new(&Pods::played(self.place.path()), self.layout.clone());
+        let process = Process::of(std::process::id()).unwrap();
+        ready(&Parts { vmi: &vmi, machine: &machine, place: &place, root: &root, process: &process })
     }
 }
 

@@ -1,0 +1,83 @@
+use super::*;
+use std::io::BufRead as _;
+use std::process::{Child, Command, Stdio};
+
+const UID: &str = "5d307ca9-b3ef-428c-8861-06e72d69f223";
+
+#[test]
+fn whose_a_process_is_the_kernels_groups_say() {
+    let of = |groups: &str| is_of(groups, UID);
+    assert!(of("4:memory:/node1/kubepods/burstable/pod5d307ca9-b3ef-428c-8861-06e72d69f223/0123abcd\n"));
+    assert!(of(
+        "0::/../../kubepods-burstable-pod5d307ca9_b3ef_428c_8861_06e72d69f223.slice/cri-containerd-0.scope"
+    ));
+    assert!(!of("0::/user.slice/5d307ca9-b3ef-428c-8861-06e72d69f223"));
+    assert!(!of("0::/kubepods/pod5d307ca9-b3ef-428c-8861-06e72d69f2234/x"));
+    // A name of a container's own choosing must not pass for it.
+    assert!(!of("1:name=/pod5d307ca9-b3ef-428c-8861-06e72d69f223:/other"));
+    assert!(!of(""));
+}
+
+#[test]
+fn our_own_process_is_of_no_pod() {
+    let process = Process::of(std::process::id()).unwrap();
+    let said = process.is_of_pod(UID).unwrap_err();
+    assert!(said.to_string().contains("does not belong"), "{said}");
+    assert!(process.mounts().is_ok() && process.network().is_ok() && process.root().is_ok());
+}
+
+#[test]
+fn what_is_held_of_a_process_ends_with_it() {
+    let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+    let process = Process::of(child.id()).unwrap();
+    assert!(process.is_alive() && process.root().is_ok());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!process.is_alive());
+    let all = [
+        process.root().map(drop),
+        process.image().map(drop),
+        process.mounts().map(drop),
+        process.network().map(drop),
+        process.is_of_pod(UID),
+    ];
+    for said in all {
+        let said = said.unwrap_err();
+        assert_eq!(said.kind(), Kind::Failed, "{said:?}");
+        assert!(said.to_string().contains("not there any more"), "{said}");
+    }
+    assert!(Process::of(child.id()).is_err() && Process::of(0).is_err() && Process::of(u32::MAX).is_err());
+}
+
+#[test]
+fn the_process_at_the_other_end_is_the_one_that_listens() {
+    let place = tempfile::tempdir().unwrap();
+    let listener = std::os::unix::net::UnixListener::bind(place.path().join("s")).unwrap();
+    let stream = UnixStream::connect(place.path().join("s")).unwrap();
+    let process = Process::listening(&stream).unwrap().unwrap();
+    assert_eq!(process.number, std::process::id());
+    assert!(process.is_alive());
+    drop(listener);
+}
+
+/// A process listens, and another goes on with its socket: whoever has its number by then is not who is spoken to.
+#[test]
+fn a_listener_that_handed_its_socket_on_and_went_is_nobody() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("s");
+    let script = "use IO::Socket::UNIX; $| = 1;
+        my $s = IO::Socket::UNIX->new(Local => $ARGV[0], Listen => 5) or die $!;
+        if (fork) { exit }
+        setpgrp; print \"$$\\n\"; sleep 600;";
+    let mut first: Child =
+        Command::new("perl").args(["-e", script]).arg(&path).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    std::io::BufReader::new(first.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    first.wait().unwrap();
+    let stream = UnixStream::connect(&path).unwrap();
+    assert_eq!(peer::number(&stream).unwrap(), first.id(), "the kernel tells a number that is free again");
+    let said = Process::listening(&stream).map(|found| found.map(|found| found.number)).unwrap_err();
+    let second = i32::try_from(line.trim().parse::<u32>().unwrap()).ok().and_then(Pid::from_raw).unwrap();
+    rustix::process::kill_process(second, rustix::process::Signal::KILL).unwrap();
+    assert!(said.to_string().contains("not there any more"), "{said}");
+}
