@@ -47,7 +47,8 @@ impl Ran {
 }
 
 /// Where the user keeps images, settings of registries and logins; in a test all of it is below the folder.
-const USERS_OWN: [&str; 12] = [
+const USERS_OWN: [&str; 13] = [
+    "CORACLE_CONFINE",
     "CORACLE_STORE",
     "CORACLE_HOME",
     "CORACLE_LAUNCHER",

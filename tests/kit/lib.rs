@@ -12,4 +12,5 @@ pub mod place;
 mod port;
 pub mod registry;
 pub mod seeds;
+pub mod thief;
 pub mod token;

@@ -13,18 +13,20 @@ use serde_json::Value;
 const ARROWS: &[(&str, &[&str])] = &[
     ("api", &[]),
     ("disk-format", &[]),
-    ("container-disk", &["disk-format"]),
-    ("cdi", &["api", "disk-format", "container-disk"]),
-    ("launcher", &["api", "disk-format", "container-disk"]),
+    ("guard", &[]),
+    ("container-disk", &["disk-format", "guard"]),
+    ("cdi", &["api", "disk-format", "guard", "container-disk"]),
+    ("launcher", &["api", "disk-format", "guard", "container-disk"]),
     ("controller", &["api", "container-disk"]),
-    ("coracle", &["api", "disk-format", "container-disk", "cdi", "launcher", "controller"]),
-    ("tests", &["api", "disk-format", "container-disk", "cdi", "launcher", "controller"]),
+    ("coracle", &["api", "disk-format", "guard", "container-disk", "cdi", "launcher", "controller"]),
+    ("tests", &["api", "disk-format", "guard", "container-disk", "cdi", "launcher", "controller"]),
 ];
 
 /// Crates of others that a package of ours must not use itself, and why.
 const ABSENT: &[(&str, &[&str], &str)] = &[
     ("api", &["kube", "kube-client", "tokio", "reqwest", "hyper"], "it holds types: no client, no I/O"),
     ("disk-format", &["kube", "tokio", "reqwest", "hyper"], "it holds formats: no network, no runtime"),
+    ("guard", &["kube", "tokio", "reqwest", "hyper"], "it gives rights up: no network, no runtime"),
     ("container-disk", &["kube", "kube-client", "k8s-openapi"], "it knows OCI, not Kubernetes"),
     ("cdi", &["kube", "kube-client"], "only the controller holds a Kubernetes client"),
     ("launcher", &["kube", "kube-client"], "only the controller holds a Kubernetes client"),

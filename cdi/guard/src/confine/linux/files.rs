@@ -1,0 +1,104 @@
+//! Landlock: which files can be opened.
+//!
+//! Everything the kernel can restrict is restricted, and each path gets just the rights that its use needs. Newer rights
+//! (truncation, device ioctls, TCP ports, signals, abstract sockets) count where the kernel knows them.
+
+use super::{InForce, Use};
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd, RestrictionStatus,
+    Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, make_bitflags,
+};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+/// The newest rights that were tried here; a kernel takes what it knows of them.
+const KNOWN: ABI = ABI::V9;
+
+/// Lets the calling thread, and those that it will start, open these paths and no others.
+pub(super) fn restrict(paths: &[(PathBuf, Use)], connects: bool) -> InForce {
+    let mut paths: Vec<_> = paths.iter().collect();
+    let done = loop {
+        match try_to(&paths, connects) {
+            // What has no place in any folder (a pipe of a shell's `<(…)`) takes no rule, and needs none.
+            Err(Failed::Rule(at, e)) => {
+                tracing::debug!("{} takes no rule: {e}", paths[at].0.display());
+                paths.remove(at);
+            }
+            Err(Failed::Whole(e)) => break Err(e.to_string()),
+            Ok(done) => break abi_of(&done),
+        }
+    };
+    InForce::of(done)
+}
+
+enum Failed {
+    Whole(RulesetError),
+    /// Of the path at this place.
+    Rule(usize, RulesetError),
+}
+
+impl From<RulesetError> for Failed {
+    fn from(e: RulesetError) -> Failed {
+        Failed::Whole(e)
+    }
+}
+
+fn try_to(paths: &[&(PathBuf, Use)], connects: bool) -> Result<RestrictionStatus, Failed> {
+    let ports = if connects { AccessNet::BindTcp.into() } else { AccessNet::from_all(ABI::V4) };
+    let mut rules = Ruleset::default()
+        .handle_access(AccessFs::from_all(KNOWN))?
+        .handle_access(ports)?
+        .scope(Scope::from_all(KNOWN))?
+        .create()?;
+    for (at, (path, how)) in paths.iter().enumerate() {
+        match PathFd::new(path) {
+            Ok(fd) => {
+                let rights = rights(*how, is_folder(&fd));
+                rules = rules.add_rule(PathBeneath::new(&fd, rights)).map_err(|e| Failed::Rule(at, e))?;
+                remember(fd);
+            }
+            Err(e) => tracing::debug!("{} cannot be opened from now on: {e}", path.display()),
+        }
+    }
+    Ok(rules.restrict_self()?)
+}
+
+/// What a use needs. A right for folders on a file would be refused.
+fn rights(how: Use, folder: bool) -> BitFlags<AccessFs> {
+    let all = match how {
+        Use::Read => make_bitflags!(AccessFs::{ReadFile | ReadDir}),
+        Use::Write => {
+            make_bitflags!(AccessFs::{ReadFile | ReadDir | WriteFile | Truncate | MakeReg | MakeDir | RemoveFile
+                | RemoveDir | Refer})
+        }
+        Use::Device => make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | IoctlDev}),
+        Use::Spool => make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate}),
+    };
+    if folder { all } else { all & AccessFs::from_file(KNOWN) }
+}
+
+fn is_folder(fd: &impl AsFd) -> bool {
+    rustix::fs::fstat(fd).is_ok_and(|stat| {
+        rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory
+    })
+}
+
+/// The kernel forgets a file of `/proc` that nobody has open, and with it the rule about it; so they stay open.
+fn remember(fd: PathFd) {
+    static HELD: Mutex<Vec<PathFd>> = Mutex::new(Vec::new());
+    HELD.lock().unwrap_or_else(PoisonError::into_inner).push(fd);
+}
+
+fn abi_of(done: &RestrictionStatus) -> Result<Option<u32>, String> {
+    match (&done.landlock, &done.ruleset) {
+        (_, RulesetStatus::NotEnforced) | (LandlockStatus::NotImplemented, _) => {
+            Err("this kernel has none, or the container does not let it be used".into())
+        }
+        (LandlockStatus::NotEnabled, _) => Err("the kernel was started without it (lsm=)".into()),
+        (LandlockStatus::Available { effective_abi, kernel_abi }, _) => {
+            let known = effective_abi.to_string().parse().ok();
+            Ok(kernel_abi.and_then(|abi| u32::try_from(abi).ok()).or(known))
+        }
+    }
+}

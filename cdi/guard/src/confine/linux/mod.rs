@@ -1,0 +1,37 @@
+//! Linux: Landlock first, as the filter of system calls forbids nothing that it needs, then seccomp.
+
+mod calls;
+mod files;
+mod filter;
+mod network;
+#[cfg(test)]
+mod tests;
+
+use super::{Confined, InForce, Process, Use};
+use filter::Kind;
+
+/// Confines the whole program; the calling thread must be the only one for files to be covered.
+pub(super) fn process(wanted: &Process) -> Confined {
+    let mut paths = wanted.paths.clone();
+    if wanted.network {
+        paths.extend(network::files().into_iter().map(|path| (path, Use::Read)));
+    }
+    let landlock = files::restrict(&paths, wanted.network);
+    let kind = if wanted.network { Kind::Network } else { Kind::Local };
+    Confined { landlock, seccomp: filter::apply_to_all(kind) }
+}
+
+/// Confines the calling thread to what a parser needs.
+pub(super) fn parser() -> Confined {
+    let landlock = files::restrict(&[], false);
+    Confined { landlock, seccomp: filter::apply_here() }
+}
+
+impl InForce {
+    fn of(done: Result<Option<u32>, String>) -> InForce {
+        match done {
+            Ok(abi) => InForce::yes(abi),
+            Err(reason) => InForce::no(reason),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What a whole program will use: stated before it begins.
+
+use super::{Confined, is_switched_off, system};
+use std::path::{Path, PathBuf};
+
+/// What a program will use of the machine. Paths that do not exist are left out: they cannot be opened either.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Process {
+    pub(super) paths: Vec<(PathBuf, Use)>,
+    pub(super) network: bool,
+}
+
+/// How a path is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// A file, or everything below a folder, is read.
+    Read,
+    /// Files in a folder (and below it) are made, written, renamed and removed.
+    Write,
+    /// A device is read, written and asked by ioctl.
+    Device,
+    /// Files without a name are made in a folder.
+    Spool,
+}
+
+impl Process {
+    /// Nothing: descriptors that are open already, and no more.
+    pub fn new() -> Process {
+        Process::default()
+    }
+
+    /// Uses a path.
+    pub fn uses(mut self, path: impl AsRef<Path>, how: Use) -> Process {
+        let path = path.as_ref();
+        // The folder of a bare file name.
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let wanted = (path.to_owned(), how);
+        if !self.paths.contains(&wanted) {
+            self.paths.push(wanted);
+        }
+        self
+    }
+
+    /// Connects to servers: TCP and UDP, and the files that tell their addresses and whom to trust.
+    pub fn network(mut self) -> Process {
+        self.network = true;
+        self
+    }
+
+    /// Whether it connects to servers.
+    pub fn has_network(&self) -> bool {
+        self.network
+    }
+
+    /// How a path is used, where it was named itself.
+    pub fn use_of(&self, path: &Path) -> Option<Use> {
+        self.paths.iter().find(|(known, _)| known == path).map(|(_, how)| *how)
+    }
+
+    /// Gives everything else up, for the whole program and for ever. Call it while no other thread exists: see the head
+    /// of this module. Says at `-v` what is in force.
+    pub fn enter(&self) -> Confined {
+        let confined = if is_switched_off() {
+            Confined::off(&format!("{}=off", super::SWITCH))
+        } else {
+            system::process(self)
+        };
+        tracing::info!("confined: {confined}");
+        confined
+    }
+}

@@ -1,0 +1,332 @@
+//! A folder of our own, on a path that others can write to in part.
+//!
+//! In `/tmp` anybody can make the folder that we are about to use, or a link of its name that leads elsewhere, and then
+//! answers on our sockets. So a path is walked step by step, each step by the descriptor of the one before it, and what
+//! is found is judged before anything is made in it:
+//!
+//! | on the way | is |
+//! |---|---|
+//! | a folder of ours or of root's that nobody else can write to | gone through |
+//! | one that others can write to, with the sticky bit, as `/tmp` | gone through: what is in it is judged by its own owner |
+//! | a link of ours or of root's | followed, and what it leads to is judged in the same way |
+//! | anything that is not there | made, mode 0700 |
+//! | anything else | refused, with what was found |
+//!
+//! The last folder must be ours, and no sticky bit helps there. [`Parents::Named`] is for a place that the user named
+//! (`CORACLE_HOME`): who may write to the folders above it, and which group to the last, is the user's to know; but
+//! they must be the user's or root's.
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Component, Path, PathBuf};
+
+/// As many as the kernel follows.
+const LINKS: usize = 40;
+const STICKY: u32 = 0o1000;
+const OTHERS: u32 = 0o022;
+const ANYBODY: u32 = 0o002;
+
+/// What is asked of the folders above the last one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parents {
+    /// Nobody but us and root can change which folder the path leads to.
+    Safe,
+    /// They are ours or root's, whoever may write to them.
+    Named,
+}
+
+/// A path that does not lead to a folder of our own.
+#[derive(Debug)]
+pub struct Refused {
+    path: PathBuf,
+    why: Why,
+}
+
+#[derive(Debug)]
+enum Why {
+    /// Of this user.
+    Foreign(u32),
+    /// With these permissions.
+    Open(u32),
+    NoFolder,
+    Links,
+    Io(io::Error),
+}
+
+/// Makes sure that `path` is a folder of ours alone; makes it, and those above it, where they do not exist.
+pub fn own(path: &Path, parents: Parents) -> Result<(), Refused> {
+    let mut walk = Walk::from(path, parents)?;
+    while let Some(name) = walk.rest.pop() {
+        let last = walk.rest.is_empty();
+        walk.step(&name, last)?;
+    }
+    // A link may have led to a folder that was only gone through.
+    let stat = rustix::fs::fstat(&walk.at).map_err(|e| refused(&walk.path, Why::Io(e.into())))?;
+    walk.judge(&walk.path, &stat, true)
+}
+
+/// The steps that are left, and the folder that has been reached.
+struct Walk {
+    parents: Parents,
+    me: u32,
+    at: OwnedFd,
+    path: PathBuf,
+    /// The next one is the last of the list.
+    rest: Vec<OsString>,
+    links: usize,
+}
+
+impl Walk {
+    fn from(path: &Path, parents: Parents) -> Result<Walk, Refused> {
+        let path = std::path::absolute(path).map_err(|e| refused(path, Why::Io(e)))?;
+        let me = rustix::process::geteuid().as_raw();
+        let mut walk = Walk { parents, me, at: root()?, path: "/".into(), rest: vec![], links: 0 };
+        walk.push(&path);
+        Ok(walk)
+    }
+
+    /// Puts the steps of a path before those that are left.
+    fn push(&mut self, path: &Path) {
+        let steps = path.components().filter_map(|step| match step {
+            Component::Normal(name) => Some(name.to_owned()),
+            Component::ParentDir => Some("..".into()),
+            _ => None,
+        });
+        let mut steps: Vec<_> = steps.collect();
+        steps.reverse();
+        self.rest.extend(steps);
+    }
+
+    fn step(&mut self, name: &OsStr, last: bool) -> Result<(), Refused> {
+        let path = if name == ".." {
+            self.path.parent().unwrap_or(&self.path).to_owned()
+        } else {
+            self.path.join(name)
+        };
+        let found = self.open_or_make(name, &path)?;
+        let stat = rustix::fs::fstat(&found).map_err(|e| refused(&path, Why::Io(e.into())))?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => {
+                self.judge(&path, &stat, last)?;
+                (self.at, self.path) = (found, path);
+                Ok(())
+            }
+            FileType::Symlink => {
+                self.owner(&path, &stat, false)?;
+                self.follow(&found, &path)
+            }
+            _ => Err(refused(&path, Why::NoFolder)),
+        }
+    }
+
+    fn open_or_make(&self, name: &OsStr, path: &Path) -> Result<OwnedFd, Refused> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // Somebody else may make or remove it between two calls.
+        for _ in 0..16 {
+            match rustix::fs::openat(&self.at, name, flags, Mode::empty()) {
+                Err(Errno::NOENT) => {}
+                other => return other.map_err(|e| refused(path, Why::Io(e.into()))),
+            }
+            match rustix::fs::mkdirat(&self.at, name, Mode::RWXU) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(e) => return Err(refused(path, Why::Io(e.into()))),
+            }
+        }
+        Err(refused(path, Why::Io(io::Error::other("it is made and removed again and again"))))
+    }
+
+    fn follow(&mut self, link: &OwnedFd, path: &Path) -> Result<(), Refused> {
+        self.links += 1;
+        if self.links > LINKS {
+            return Err(refused(path, Why::Links));
+        }
+        let target =
+            rustix::fs::readlinkat(link, "", Vec::new()).map_err(|e| refused(path, Why::Io(e.into())))?;
+        let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+        if target.is_absolute() {
+            (self.at, self.path) = (root()?, "/".into());
+        }
+        self.push(&target);
+        Ok(())
+    }
+
+    fn judge(&self, path: &Path, stat: &Stat, last: bool) -> Result<(), Refused> {
+        self.owner(path, stat, last)?;
+        let mode = stat.st_mode & 0o7777;
+        let shared = match (self.parents, last) {
+            (Parents::Safe, true) => mode & OTHERS != 0,
+            (Parents::Safe, false) => mode & OTHERS != 0 && mode & STICKY == 0,
+            (Parents::Named, true) => mode & ANYBODY != 0,
+            (Parents::Named, false) => false,
+        };
+        if shared { Err(refused(path, Why::Open(mode))) } else { Ok(()) }
+    }
+
+    fn owner(&self, path: &Path, stat: &Stat, last: bool) -> Result<(), Refused> {
+        let owner = stat.st_uid;
+        match owner == self.me || (owner == 0 && !last) {
+            true => Ok(()),
+            false => Err(refused(path, Why::Foreign(owner))),
+        }
+    }
+}
+
+fn root() -> Result<OwnedFd, Refused> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::openat(CWD, "/", flags, Mode::empty()).map_err(|e| refused(Path::new("/"), Why::Io(e.into())))
+}
+
+fn refused(path: &Path, why: Why) -> Refused {
+    Refused { path: path.to_owned(), why }
+}
+
+/// Whether a folder that is there belongs to us, and nobody else can write to it. A variable that names one which others
+/// can change is not believed.
+pub fn is_ours_alone(path: &Path) -> bool {
+    let stat = rustix::fs::statat(CWD, path, AtFlags::empty());
+    let me = rustix::process::geteuid().as_raw();
+    stat.is_ok_and(|stat| {
+        let folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+        folder && stat.st_uid == me && stat.st_mode & OTHERS == 0
+    })
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        match &self.why {
+            Why::Foreign(owner) => write!(
+                f,
+                "{path} belongs to the user {owner}, not to us, so what is below it cannot be trusted; remove it, or \
+                 choose another folder"
+            ),
+            Why::Open(mode) => write!(
+                f,
+                "{path} can be written to by others (mode {mode:04o}), so what is below it cannot be trusted; take \
+                 that away (chmod go-w), or choose another folder"
+            ),
+            Why::NoFolder => write!(f, "{path} is in the way and is not a folder; remove it"),
+            Why::Links => {
+                write!(f, "{path} is a link that leads through more than {LINKS} others; remove it")
+            }
+            Why::Io(_) => write!(f, "{path} cannot be made, or looked at"),
+        }
+    }
+}
+
+impl std::error::Error for Refused {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.why {
+            Why::Io(e) => Some(e),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    fn mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn said(path: &Path, parents: Parents) -> String {
+        own(path, parents).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_not_there_is_made_for_us_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("a/b/c");
+        own(&folder, Parents::Safe).unwrap();
+        own(&folder, Parents::Safe).unwrap();
+        for made in ["a", "a/b", "a/b/c"] {
+            assert_eq!(fs::metadata(place.path().join(made)).unwrap().permissions().mode() & 0o7777, 0o700);
+        }
+    }
+
+    #[test]
+    fn a_sticky_folder_is_gone_through_and_an_open_one_is_not() {
+        let place = tempfile::tempdir().unwrap();
+        let shared = place.path().join("shared");
+        fs::create_dir(&shared).unwrap();
+        mode(&shared, 0o1777);
+        own(&shared.join("mine"), Parents::Safe).unwrap();
+        assert!(said(&shared, Parents::Safe).contains("mode 1777"), "a sticky bit keeps nobody out of it");
+        mode(&shared, 0o777);
+        let why = said(&shared.join("mine"), Parents::Safe);
+        assert!(why.contains("shared can be written to by others (mode 0777)"), "{why}");
+        own(&shared.join("mine"), Parents::Named).unwrap();
+        mode(&shared.join("mine"), 0o770);
+        own(&shared.join("mine"), Parents::Named).unwrap();
+        mode(&shared.join("mine"), 0o772);
+        assert!(said(&shared.join("mine"), Parents::Named).contains("mode 0772"));
+        mode(&shared, 0o755);
+        mode(&shared.join("mine"), 0o770);
+        assert!(said(&shared.join("mine"), Parents::Safe).contains("mode 0770"));
+    }
+
+    #[test]
+    fn a_planted_folder_or_link_is_refused() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root can make what belongs to another user");
+            return;
+        }
+        let place = tempfile::tempdir().unwrap();
+        mode(place.path(), 0o1777);
+        let planted = place.path().join("coracle-0");
+        fs::create_dir_all(planted.join("coracle")).unwrap();
+        chown(&planted, Some(65534), None).unwrap();
+        for parents in [Parents::Safe, Parents::Named] {
+            // What is inside is ours, and still whoever has the outer one can put another there.
+            let why = said(&planted.join("coracle"), parents);
+            assert!(why.contains("coracle-0 belongs to the user 65534"), "{why}");
+        }
+        let mine = place.path().join("mine");
+        fs::create_dir(&mine).unwrap();
+        let link = place.path().join("link");
+        symlink(&mine, &link).unwrap();
+        std::os::unix::fs::lchown(&link, Some(65534), None).unwrap();
+        assert!(said(&link.join("x"), Parents::Safe).contains("link belongs to the user 65534"));
+        assert_eq!(fs::read_dir(&mine).unwrap().count(), 0, "nothing was made through it");
+        chown(&mine, Some(65534), None).unwrap();
+        assert!(said(&mine, Parents::Safe).contains("mine belongs to"));
+    }
+
+    #[test]
+    fn a_link_of_ours_is_followed_and_its_goal_judged() {
+        let place = tempfile::tempdir().unwrap();
+        let (real, link) = (place.path().join("real"), place.path().join("link"));
+        fs::create_dir(&real).unwrap();
+        symlink("real/../real", &link).unwrap();
+        own(&link.join("x"), Parents::Safe).unwrap();
+        assert!(real.join("x").is_dir());
+        mode(&real, 0o777);
+        assert!(said(&link.join("x"), Parents::Safe).contains("real can be written to"));
+        let round = place.path().join("round");
+        symlink("round", &round).unwrap();
+        assert!(said(&round, Parents::Safe).contains("more than 40"));
+        let nowhere = place.path().join("nowhere");
+        symlink(real.join("x/new"), &nowhere).unwrap();
+        mode(&real, 0o700);
+        own(&nowhere, Parents::Safe).unwrap();
+        assert!(real.join("x/new").is_dir());
+    }
+
+    #[test]
+    fn a_file_in_the_way_is_named() {
+        let place = tempfile::tempdir().unwrap();
+        fs::write(place.path().join("file"), "").unwrap();
+        assert!(said(&place.path().join("file/x"), Parents::Safe).contains("file is in the way"));
+        assert!(!is_ours_alone(&place.path().join("file")) && is_ours_alone(place.path()));
+        assert!(!is_ours_alone(Path::new("/tmp")) && !is_ours_alone(Path::new("/no/such")));
+    }
+}

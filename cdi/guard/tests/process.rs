@@ -1,0 +1,138 @@
+//! A whole program that gives up what it does not need. Each case is this test program once more, as a child that
+//! confines itself: nobody can take it back afterwards.
+#![cfg(target_os = "linux")]
+
+use guard::confine::{Process, Use};
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tests::thief;
+
+const PLACE: &str = "GUARD_TEST_PLACE";
+
+/// Runs the test `name` of this file in a child, with a folder of its own.
+fn child(name: &str, place: &Path) -> Output {
+    fs::create_dir_all(place.join("work")).unwrap();
+    fs::write(place.join("secret"), "nobody's business").unwrap();
+    fs::write(place.join("source"), "the bytes").unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", name, "--ignored", "--nocapture"]).env(PLACE, place);
+    command.output().unwrap()
+}
+
+fn passes(name: &str, place: &Path) {
+    let out = child(name, place);
+    let said = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success() && said.contains("1 passed"), "{said}");
+}
+
+fn place() -> PathBuf {
+    PathBuf::from(std::env::var_os(PLACE).expect("only as a child"))
+}
+
+fn is_possible() -> bool {
+    let offered = guard::confine::offered();
+    if !offered.is_whole() {
+        eprintln!("skipped: {offered}");
+    }
+    offered.is_whole()
+}
+
+#[test]
+fn a_program_without_network_reaches_what_it_named_and_nothing_else() {
+    if is_possible() {
+        passes("local", tempfile::tempdir().unwrap().path());
+    }
+}
+
+#[test]
+#[ignore = "a child of the test above"]
+fn local() {
+    let place = place();
+    let confined = Process::new()
+        .uses(place.join("source"), Use::Read)
+        .uses(place.join("work"), Use::Write)
+        .uses(place.join("not there"), Use::Read)
+        .enter();
+    assert!(confined.is_whole(), "{confined}");
+    works(&place);
+    // On this thread and on those it starts, whenever that is.
+    let secret = place.join("secret");
+    let of_thread = std::thread::spawn({
+        let secret = secret.clone();
+        move || thief::got_through(thief::try_everything(&secret))
+    });
+    let mut through = thief::got_through(thief::try_everything(&secret));
+    through.extend(of_thread.join().unwrap());
+    // Plug-ins of the C library are mapped to be run, and that is for parsers alone to give up.
+    through.retain(|attempt| attempt.what != "run memory");
+    assert!(through.is_empty(), "{through:#?}");
+    fs::File::options().write(true).open(place.join("source")).unwrap_err();
+}
+
+#[test]
+fn a_program_with_network_reaches_servers_besides() {
+    if is_possible() {
+        passes("network", tempfile::tempdir().unwrap().path());
+    }
+}
+
+#[test]
+#[ignore = "a child of the test above"]
+fn network() {
+    let place = place();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let process = Process::new().uses(place.join("source"), Use::Read).uses(place.join("work"), Use::Write);
+    assert!(process.network().enter().is_whole());
+    works(&place);
+    let mut ours = TcpStream::connect(address).unwrap();
+    ours.write_all(b"x").unwrap();
+    drop(ours);
+    let mut said = String::new();
+    // accept() is not for programs that only ask: the connection stands all the same.
+    assert!(server.accept().is_err(), "nobody listens here");
+    let resolved = ("localhost", 80).to_socket_addrs().unwrap();
+    assert!(resolved.count() > 0, "names are found");
+    fs::File::open("/etc/hosts").unwrap().read_to_string(&mut said).unwrap();
+    let allowed = ["run memory", "use UDP", "connect by TCP"];
+    let mut through = thief::got_through(thief::try_everything(&place.join("secret")));
+    through.retain(|attempt| !allowed.contains(&attempt.what));
+    assert!(through.is_empty(), "{through:#?}");
+}
+
+/// What the work itself needs.
+fn works(place: &Path) {
+    assert_eq!(fs::read(place.join("source")).unwrap(), b"the bytes");
+    let work = place.join("work");
+    fs::write(work.join("disk.partial"), "disk").unwrap();
+    fs::rename(work.join("disk.partial"), work.join("disk")).unwrap();
+    fs::create_dir(work.join("folder")).unwrap();
+    fs::write(work.join("folder/file"), "x").unwrap();
+    fs::remove_file(work.join("folder/file")).unwrap();
+    fs::remove_dir(work.join("folder")).unwrap();
+    assert_eq!(fs::read_dir(&work).unwrap().count(), 1);
+}
+
+#[test]
+fn it_can_be_switched_off() {
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("secret"), "s").unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "off", "--ignored", "--nocapture"]);
+    command.env(PLACE, place.path()).env("CORACLE_CONFINE", "off");
+    let out = command.output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stdout));
+}
+
+#[test]
+#[ignore = "a child of the test above"]
+fn off() {
+    let confined = Process::new().enter();
+    assert!(!confined.landlock.in_force && !confined.seccomp.in_force);
+    assert!(confined.to_string().contains("CORACLE_CONFINE=off"), "{confined}");
+    let secret = place().join("secret");
+    guard::confine::apart(|| assert_eq!(fs::read(secret).unwrap(), b"s"));
+}
