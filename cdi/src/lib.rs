@@ -16,6 +16,7 @@ pub mod filter;
 pub mod inspect;
 pub mod journal;
 pub mod plan;
+pub mod reach;
 pub mod run;
 pub mod size;
 pub mod source;

@@ -1,5 +1,5 @@
 //! A reader on a thread of its own, a few pieces ahead: one core reads and hashes while another decodes. Holds at most
-//! 1.5 MiB. Ends by itself once it is dropped.
+//! 1.5 MiB. Ends by itself once it is dropped. The thread can open nothing ([`guard::confine::parser`]).
 
 use crate::{Error, Result};
 use std::io::{self, Read};
@@ -22,7 +22,10 @@ impl Ahead {
     pub(crate) fn new(inner: impl Read + Send + 'static) -> Result<Ahead> {
         let (to, full) = sync_channel(PIECES);
         let (empty, from) = sync_channel(PIECES + 2);
-        let started = thread::Builder::new().name("read".into()).spawn(move || run(inner, &to, &from));
+        let started = thread::Builder::new().name("read".into()).spawn(move || {
+            guard::confine::parser();
+            run(inner, &to, &from);
+        });
         started.map_err(|e| Error::io("cannot start a thread that reads", e))?;
         Ok(Ahead { full, empty, piece: Vec::new(), at: 0, ended: false })
     }

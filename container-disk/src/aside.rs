@@ -75,6 +75,7 @@ fn start(mut hash: Hasher) -> Result<Running> {
     let (full, to_hash) = sync_channel::<Vec<u8>>(PIECES);
     let (back, empty) = sync_channel(PIECES);
     let work = move || {
+        guard::confine::parser();
         for mut piece in to_hash {
             hash.update(&piece);
             piece.clear();

@@ -49,5 +49,5 @@ pub mod watched;
 
 pub use digest::Digest;
 pub use error::{Error, Kind, Result};
-pub use nameless::nameless;
+pub use nameless::{can_be_nameless, nameless};
 pub use reference::Name;

@@ -7,11 +7,17 @@ use std::path::Path;
 
 /// Makes one in `folder`.
 pub fn nameless(folder: &Path) -> io::Result<File> {
+    never_named(folder).or_else(|_| named_for_a_moment(folder))
+}
+
+/// Whether one in `folder` never has a name, not even for a moment.
+pub fn can_be_nameless(folder: &Path) -> bool {
+    never_named(folder).is_ok()
+}
+
+fn never_named(folder: &Path) -> io::Result<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    if let Ok(fd) = rustix::fs::openat(CWD, folder, flags, Mode::RUSR | Mode::WUSR) {
-        return Ok(File::from(fd));
-    }
-    named_for_a_moment(folder)
+    Ok(File::from(rustix::fs::openat(CWD, folder, flags, Mode::RUSR | Mode::WUSR)?))
 }
 
 /// For file systems without O_TMPFILE; also gives the better error where nothing can be made.
@@ -38,6 +44,7 @@ mod tests {
     fn it_has_no_name_on_any_file_system() {
         let folder = tempfile::tempdir().unwrap();
         let made = [nameless(folder.path()).unwrap(), named_for_a_moment(folder.path()).unwrap()];
+        let _either_way = can_be_nameless(folder.path());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
         drop(made);
         assert_eq!(nameless(Path::new("/nonexistent/folder")).unwrap_err().kind(), io::ErrorKind::NotFound);

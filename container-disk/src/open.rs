@@ -57,6 +57,15 @@ impl Places {
         Ok(self.registries.get_or_init(|| Registries::new(config)))
     }
 
+    /// Looks up everything that a registry of this name needs of this machine, before the program gives up its rights:
+    /// settings, and who we are, for which a program may be started. Gives the files that are read later: certificates.
+    pub fn ready(&self, name: &Name) -> Result<Vec<PathBuf>> {
+        match name {
+            Name::Registry(remote) => self.registries()?.ready(remote),
+            _ => Ok(vec![]),
+        }
+    }
+
     /// What all transfers with registries came to.
     pub fn counted(&self) -> Counted {
         self.registries.get().map(|registries| registries.counters().now()).unwrap_or_default()

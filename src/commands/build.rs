@@ -7,9 +7,11 @@ use crate::ui;
 use cdi::build::{BootFiles, Order, prepare};
 use cdi::convert::{Keep, Request};
 use cdi::plan::Output;
+use cdi::reach::Reach;
 use cdi::run::watch::Watch;
 use cdi::{Error, Kind, Result};
 use container_disk::image::{Kind as Documents, Recipe, hint, time};
+use container_disk::open::Places;
 use container_disk::registry::UPLOAD_MEMORY;
 use container_disk::{Name, pack};
 use disk_format::Codec;
@@ -143,13 +145,10 @@ enum Manifest {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let watch = Arc::new(Watch::default());
-    if !args.work.plan {
-        ui::on_interrupt(watch.clone())?;
-    }
     let options = args.from.options()?;
     let places = options.places.clone();
     let names = names(args)?;
+    let threads = args.work.threads();
     let sending =
         names.iter().filter(|name| matches!(name, Name::Registry(_))).count() as u64 * UPLOAD_MEMORY;
     let packing = PACKING.min(args.work.memory.saturating_sub(sending) / 4);
@@ -166,12 +165,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         pack: pack::Options {
             compression: args.layer.into(),
             created: args.created.unwrap_or(0),
-            threads: args.work.threads(),
+            threads,
             memory: packing as usize,
         },
         names,
         append: args.append_arch,
     };
+    reach(args, &order, &places)?.enter();
+    let watch = Arc::new(Watch::default());
+    if !args.work.plan {
+        ui::on_interrupt(watch.clone())?;
+    }
     let ready = prepare(order, &watch)?;
     if args.work.plan {
         let plan = ready.plan(&places)?;
@@ -188,6 +192,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ui::say(&built.sentence());
     }
     Ok(())
+}
+
+/// What a build uses: its disk, its kernel, its names, and the store, where what must wait does so.
+fn reach(args: &Args, order: &Order, places: &Places) -> Result<Reach> {
+    let mut reach = Reach::new();
+    if let Some(disk) = &order.disk {
+        reach = reach.source(&disk.source, &disk.options)?;
+    }
+    for file in args.kernel.iter().chain(&args.initrd) {
+        reach = reach.file(file);
+    }
+    if args.work.plan {
+        // Nothing is written; only registries have something to look up.
+        return order.names.iter().try_fold(reach, |reach, name| reach.image(name, places));
+    }
+    order.names.iter().try_fold(reach.store(places)?, |reach, name| reach.goal(name, places))
 }
 
 /// What takes memory while the disk is read.

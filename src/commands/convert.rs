@@ -6,6 +6,7 @@ use crate::ui;
 use cdi::convert::{Keep, Prepared, Request, prepare};
 use cdi::journal::Mode;
 use cdi::plan::{Output, Wishes};
+use cdi::reach::Reach;
 use cdi::run::watch::Watch;
 use cdi::size::human;
 use cdi::{Error, Kind, Result};
@@ -90,11 +91,13 @@ enum Written {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    let request = request(args)?;
+    Reach::new().source(&request.source, &request.options)?.target(&request.target)?.enter();
     let watch = Arc::new(Watch::default());
     if !args.work.plan {
         ui::on_interrupt(watch.clone())?;
     }
-    let prepared = prepare(request(args)?, &watch)?;
+    let prepared = prepare(request, &watch)?;
     if args.work.plan {
         return if args.work.json { ui::json(&prepared.plan_json()) } else { ui::out(&prepared.plan_text()) };
     }

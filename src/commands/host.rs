@@ -8,9 +8,12 @@ use api::launcher::Accelerator;
 use api::node::{Node, Verdict};
 use cdi::Result;
 use cdi::size::human;
+use guard::confine::{self, Confined};
+use serde::Serialize;
 use std::fmt::Write as _;
 
-/// Show what this computer can do for machines, and what is missing
+/// Show what this computer can do for machines, what is missing, and what
+/// confines the programs that read foreign disks
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Print JSON
@@ -31,13 +34,22 @@ enum Format {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let node = node(&args.launcher.find()?, &args.home.home()?, true)?;
+    let host = Host { node, confinement: confine::offered() };
     match args.output {
-        Some(Format::Json) => ui::json(&node),
-        None => ui::out(&text(&node)),
+        Some(Format::Json) => ui::json(&host),
+        None => ui::out(&text(&host)),
     }
 }
 
-fn text(node: &Node) -> String {
+/// What virt-launcher found out, and what keeps a parser that is taken over from reaching further.
+#[derive(Debug, Serialize)]
+struct Host {
+    #[serde(flatten)]
+    node: Node,
+    confinement: Confined,
+}
+
+fn text(Host { node, confinement }: &Host) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| {
         if !value.is_empty() {
@@ -77,6 +89,8 @@ fn text(node: &Node) -> String {
         };
         line("device", format!("{}: {state}", device.path));
     }
+    line("landlock", confinement.landlock.to_string());
+    line("seccomp", confinement.seccomp.to_string());
     for missing in &node.missing {
         let _ = write!(text, "\nmissing: {}\n  {}\n  {}\n", missing.what, missing.effect, missing.mend);
     }

@@ -4,6 +4,7 @@ use super::source::SourceArgs;
 use crate::ui;
 use cdi::Result;
 use cdi::inspect::{InspectOptions, inspect, inspect_image, text};
+use cdi::reach::Reach;
 
 /// Tell what a disk is and what lies on it, without converting it
 ///
@@ -50,6 +51,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let source = args.from.options()?;
+    Reach::new().source(&args.name, &source)?.enter();
     let options = InspectOptions {
         usage: args.usage,
         digest: args.digest,

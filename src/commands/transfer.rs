@@ -3,6 +3,7 @@
 use super::places::PlaceArgs;
 use crate::ui;
 use cdi::Result;
+use cdi::reach::Reach;
 use cdi::size::human;
 use container_disk::Name;
 use container_disk::open::Places;
@@ -46,8 +47,9 @@ struct Report<'a> {
 impl TransferArgs {
     /// Brings `from` to `to`: the image for `arch`, or everything that the name stands for.
     pub(crate) fn run(&self, from: &Name, to: &Name, arch: Option<String>) -> Result<()> {
-        ui::on_interrupt_go_on()?;
         let places = self.places.open();
+        Reach::new().image(from, &places)?.goal(to, &places)?.enter();
+        ui::on_interrupt_go_on()?;
         let found = places.find(from)?;
         let goal = places.goal(to)?;
         if let (Name::Registry(from), Some(registry)) = (from, &goal.registry) {

@@ -4,7 +4,8 @@ use super::disk::DiskArgs;
 use super::source::SourceArgs;
 use crate::ui;
 use cdi::convert::{Keep, Request, prepare_check};
-use cdi::plan::Output;
+use cdi::plan::{Output, Wishes};
+use cdi::reach::Reach;
 use cdi::run::watch::Watch;
 use cdi::{Error, Kind, Result};
 use container_disk::Name;
@@ -55,9 +56,11 @@ struct Line<'a> {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let options = args.from.options()?;
+    let (wishes, name) = (args.work.wishes(&args.from), &args.name);
+    Reach::new().source(name, &options)?.spool().enter();
     let checks = match cdi::source::image_name(&args.name, &options)? {
         Some(name) => image(args, &name, &options)?,
-        None => match disk(args, options)? {
+        None => match disk(args, options, wishes)? {
             Some(checks) => checks,
             None => return Ok(()),
         },
@@ -94,7 +97,7 @@ fn image(args: &Args, name: &Name, options: &cdi::source::Options) -> Result<Vec
 }
 
 /// Reads the disk; `None` where only the plan was wanted.
-fn disk(args: &Args, options: cdi::source::Options) -> Result<Option<Vec<Check>>> {
+fn disk(args: &Args, options: cdi::source::Options, wishes: Wishes) -> Result<Option<Vec<Check>>> {
     let watch = Arc::new(Watch::default());
     ui::on_interrupt(watch.clone())?;
     let request = Request {
@@ -105,7 +108,7 @@ fn disk(args: &Args, options: cdi::source::Options) -> Result<Option<Vec<Check>>
         options,
         output: Output::Raw,
         checksum: args.work.checksum,
-        wishes: args.work.wishes(&args.from),
+        wishes,
         journal_every: std::time::Duration::from_secs(5),
     };
     let check = |name: &str, outcome| Check { name: name.to_owned(), outcome };

@@ -243,3 +243,60 @@ fn exit_codes_are_those_of_the_book() {
     assert!(!place.path("x.img").exists());
     place.nothing_beside("x.img");
 }
+
+#[test]
+fn every_thread_of_a_running_conversion_is_confined() {
+    use std::io::Write as _;
+    let place = place(31);
+    let mut child = place
+        .command(&["convert", "-v", "-", "out.img"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let disk = place.bytes("disk.raw");
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(&disk[..disk.len() / 2]).unwrap();
+    // The engine's threads are there when the target is, and have begun when bytes have reached it.
+    let begun = || std::fs::metadata(place.path("out.img.partial")).is_ok_and(|file| file.len() > 0);
+    while !begun() && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+    let threads: Vec<_> = threads
+        .map(|thread| std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap_or_default())
+        .filter(|status| !status.is_empty())
+        .collect();
+    input.write_all(&disk[disk.len() / 2..]).unwrap();
+    drop(input);
+    let done = tests::coracle::Ran::of(child.wait_with_output().unwrap()).ok();
+    place.is_the_disk("out.img");
+    if !done.err.contains("seccomp (system calls): in force") {
+        println!("skipped: {}", done.err);
+        return;
+    }
+    assert!(threads.len() > 2, "{threads:?}");
+    for status in threads {
+        assert!(status.contains("\nSeccomp:\t2\n") && status.contains("\nNoNewPrivs:\t1\n"), "{status}");
+    }
+}
+
+#[test]
+fn what_confines_it_is_one_line_and_can_be_switched_off() {
+    let place = place(32);
+    let said = |command: &mut std::process::Command| {
+        let ran = tests::coracle::Ran::of(command.output().unwrap()).ok();
+        let lines: Vec<_> =
+            ran.err.lines().filter(|line| line.contains("confined:")).map(str::to_owned).collect();
+        assert_eq!(lines.len(), 1, "{}", ran.err);
+        lines.concat()
+    };
+    let line = said(&mut place.command(&["convert", "-v", "disk.raw", "a.img"]));
+    assert!(line.contains("Landlock (files): ") && line.contains("seccomp (system calls): "), "{line}");
+    let mut off = place.command(&["convert", "-v", "disk.raw", "b.img"]);
+    let line = said(off.env("CORACLE_CONFINE", "off"));
+    assert!(line.contains("not in force: CORACLE_CONFINE=off"), "{line}");
+    place.is_the_disk("b.img");
+    let quiet = place.run(&["convert", "disk.raw", "c.img"]).ok();
+    assert!(!quiet.err.contains("confined"), "{}", quiet.err);
+}

@@ -1,4 +1,6 @@
 //! Finds out what the plan is made from: opens the source, peels what is around the disk, reads the first header.
+//!
+//! Opening is done by the calling thread; whatever looks at the bytes runs apart, on a thread that can open nothing.
 
 use super::{Keep, Request};
 use crate::filter::judged::Judged;
@@ -8,9 +10,11 @@ use crate::filter::verify::Verify;
 use crate::filter::{self, Boundary, Budget, OnBoundary};
 use crate::plan::{Facts, Place};
 use crate::run::holes::Sparse;
+use crate::source::fetched::Fetched;
 use crate::source::{FileSource, Source};
 use crate::{Error, Result, target};
 use disk_format::{Format, Image, Limits, ReadAt};
+use guard::confine::apart;
 use std::collections::VecDeque;
 use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -75,7 +79,8 @@ pub(super) fn enter_at(
     counted.add(boundary.input);
     let input = Counted::new(source.stream(boundary.input)?, counted.clone());
     let boundaries = Boundaries::default();
-    let reader = stack::resume(layer, Box::new(input), &peeling(request, &boundaries), boundary.clone())?;
+    let peeling = peeling(request, &boundaries);
+    let reader = apart(|| stack::resume(layer, Box::new(input), &peeling, boundary.clone()))?;
     Ok(Stream { reader, counted, boundaries, from: boundary.output })
 }
 
@@ -103,6 +108,18 @@ pub(super) fn gather(request: &Request, source: Arc<dyn Source>, target: Place) 
     Ok(Opened { source, facts, way })
 }
 
+/// What it is, and its tables.
+fn look(request: &Request, bytes: Arc<dyn ReadAt>, head: &[u8]) -> Result<(Format, Box<dyn Image>)> {
+    let format = request.source_format.unwrap_or_else(|| Format::probe(head));
+    let image = disk_format::open(format, bytes.clone(), limits(request))?;
+    if !is_kept(request, format) {
+        return Ok((format, image));
+    }
+    // It refers to nothing outside, and its tables are sound; now it is only bytes.
+    walk(&*image)?;
+    Ok((format, disk_format::open(Format::Raw, bytes, limits(request))?))
+}
+
 type Found = (Way, Vec<(filter::Layer, filter::Need)>, Format, Option<u64>);
 
 fn by_offset(
@@ -114,13 +131,11 @@ fn by_offset(
     if !looks_raw(request) {
         refuse_unreadable(&source.facts().name, head)?;
     }
-    let format = request.source_format.unwrap_or_else(|| Format::probe(head));
-    let mut image = disk_format::open(format, bytes.clone(), limits(request))?;
-    if is_kept(request, format) {
-        // It refers to nothing outside, and its tables are sound; now it is only bytes.
-        walk(&*image)?;
-        image = disk_format::open(Format::Raw, bytes.clone(), limits(request))?;
-    }
+    let tables: Arc<dyn ReadAt> = match source.facts().remote {
+        true => Arc::new(Fetched::new(bytes.clone())?),
+        false => bytes.clone(),
+    };
+    let (format, mut image) = apart(|| look(request, tables, head))?;
     if matches!(format, Format::Raw | Format::Iso) && source.data_map().is_some() {
         let (source, size) = (source.clone(), bytes.size());
         image = Box::new(Sparse::new(format, size, move || {
@@ -132,8 +147,14 @@ fn by_offset(
 }
 
 fn by_stream(request: &Request, source: &dyn Source) -> Result<Found> {
+    let stream = source.stream(0)?;
+    apart(|| peel(request, source.facts(), stream))
+}
+
+/// Takes the layers off, and looks at what is inside.
+fn peel(request: &Request, facts: &crate::source::Facts, stream: Box<dyn Read + Send>) -> Result<Found> {
     let counted = Count::default();
-    let stream = Counted::new(source.stream(0)?, counted.clone());
+    let stream = Counted::new(stream, counted.clone());
     let input: Box<dyn Read + Send> = match &request.checksum {
         Some(checksum) => Box::new(Verify::new(stream, *checksum)),
         None => Box::new(stream),
@@ -153,9 +174,8 @@ fn by_stream(request: &Request, source: &dyn Source) -> Result<Found> {
         }
     };
     // Bytes that go through as they are.
-    let size =
-        size.or_else(|| source.facts().size.filter(|_| layers.is_empty() && is_as_it_is(request, format)));
-    let name = &source.facts().name;
+    let size = size.or_else(|| facts.size.filter(|_| layers.is_empty() && is_as_it_is(request, format)));
+    let name = &facts.name;
     let reader: Box<dyn Read + Send> = match is_kept(request, format) {
         true => Box::new(Judged::new(reader, name, limits(request))),
         false => Box::new(reader),

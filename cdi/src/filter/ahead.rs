@@ -2,7 +2,8 @@
 //!
 //! At most `buffers` buffers exist; they go round between the two sides and are made only as they are first needed. The
 //! thread fills each wholly before it hands it on (or at the end), and ends by itself when the consumer is dropped, at
-//! the latest after the read it is in.
+//! the latest after the read it is in. It gives up everything but what is open ([`guard::confine::parser`]): a reader
+//! that still wants to open something has its place elsewhere.
 
 use super::marks::Marks;
 use crate::Error;
@@ -72,7 +73,10 @@ impl Ahead {
         let size = shape.size.max(1);
         thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || run(inner, buffers, size, &full_in, &empty_out))
+            .spawn(move || {
+                guard::confine::parser();
+                run(inner, buffers, size, &full_in, &empty_out);
+            })
             .map_err(|e| Error::failed(format!("cannot start the thread {name}")).because(e))?;
         Ok(Ahead { full, empty, buf: Vec::new(), range: 0..0, handed: start, marks, state: State::Running })
     }

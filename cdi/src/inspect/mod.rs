@@ -9,7 +9,8 @@
 //! **Promises**: a source that can seek is read where its tables lie and nowhere else; of a compressed one or of a
 //! stream only the front is decoded, unless a digest was asked for. What an image refers to is named and never
 //! opened. An image that `convert` refuses is reported too, with the refusal in [`Report::refused`]; an `Err` means
-//! that it could not be looked at. Nothing here prints.
+//! that it could not be looked at. Nothing here prints. Whatever looks at the bytes runs on a thread that can open
+//! nothing.
 //!
 //! The JSON of a [`Report`] is described in `docs/reference/inspect-json.md`.
 
@@ -27,11 +28,13 @@ pub use report::*;
 pub use text::text;
 
 use crate::source::Source;
+use crate::source::fetched::Fetched;
 use crate::{Error, Result};
 use blocks::{Blocks, Meter};
 use disk_format::look::{look_at, outside};
 use disk_format::{Format, GuestView, Image, Kind, Limits, PrefixView, ReadAt, qcow2};
 use front::Front;
+use guard::confine::apart;
 use std::sync::Arc;
 
 /// What to look for, and how far.
@@ -87,7 +90,23 @@ fn seekable(
     options: InspectOptions,
     report: &mut Report,
 ) -> Result<()> {
+    let bytes: Arc<dyn ReadAt> = match source.facts().remote {
+        true => Arc::new(Fetched::new(bytes)?),
+        false => bytes,
+    };
     let meter = Arc::new(Meter::new(bytes));
+    apart(|| look(source, &meter, options, report))?;
+    if options.digest {
+        let reader = source.stream(0)?;
+        let (digest, read) = digest::of(&[], reader, &source.facts().name)?;
+        report.digest = Some(digest);
+        meter.add(read);
+    }
+    report.read = meter.read();
+    Ok(())
+}
+
+fn look(source: &dyn Source, meter: &Arc<Meter>, options: InspectOptions, report: &mut Report) -> Result<()> {
     let blocks: Arc<dyn ReadAt> = Arc::new(Blocks::new(meter.clone()));
     let size = blocks.size();
     let mut head = vec![0; size.min(HEAD as u64) as usize];
@@ -114,13 +133,6 @@ fn seekable(
             }
         }
     }
-    if options.digest {
-        let reader = source.stream(0)?;
-        let (digest, read) = digest::of(&[], reader, &source.facts().name)?;
-        report.digest = Some(digest);
-        meter.add(read);
-    }
-    report.read = meter.read();
     Ok(())
 }
 
@@ -141,6 +153,10 @@ fn streamed(source: &dyn Source, options: InspectOptions, report: &mut Report) -
         report.size = Some(read);
     }
     report.read = Read { requests: 1, bytes: read };
+    apart(|| front_only(head, whole, options, report))
+}
+
+fn front_only(head: Vec<u8>, whole: bool, options: InspectOptions, report: &mut Report) -> Result<()> {
     if front::is_layered(&head) {
         layered(Front::decode(Box::new(std::io::Cursor::new(head)), whole, options)?, options, report);
     } else {

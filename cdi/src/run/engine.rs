@@ -8,6 +8,10 @@
 //! ```
 //!
 //! The first error stops all: it is kept in [`Watch`], every thread sees it at its next job, drains and ends.
+//!
+//! Producer and workers see foreign bytes and the decoders' C code, so they give up everything but what is open
+//! ([`guard::confine::parser`]). Readers of a remote source connect to servers and keep what the program has; the
+//! collector keeps it too, and looks at no foreign byte.
 
 use super::job::{Job, Reached};
 use super::pool::Pool;
@@ -19,6 +23,7 @@ use super::worker::Worker;
 use crate::{Error, Result};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use disk_format::ReadAt;
+use guard::confine::parser;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -109,6 +114,7 @@ impl Engine<'_> {
                 next: std::cell::Cell::new(0),
             };
             scope.spawn(move || {
+                parser();
                 if let Err(e) = produce(&feed) {
                     watch.fail(e);
                 }
@@ -122,6 +128,7 @@ impl Engine<'_> {
             for _ in 0..workers {
                 let (work, out, pool, packed) = (work.clone(), out.clone(), pool.clone(), packed.clone());
                 scope.spawn(move || {
+                    parser();
                     let mut worker = Worker::new(sink, watch, sum);
                     for (mut job, to_pack) in &work {
                         let seq = job.seq;

@@ -19,6 +19,8 @@ pub(crate) mod holes;
 pub(crate) mod job;
 pub(crate) mod packed_qcow2;
 mod pool;
+#[cfg(test)]
+mod reach_tests;
 pub(crate) mod scratch;
 pub(crate) mod sink;
 pub(crate) mod stream;

@@ -104,7 +104,7 @@ impl ImageDisk {
             name: name.to_string(),
             size: Some(located.size),
             seekable: bytes.is_some(),
-            remote: false,
+            remote: bytes.is_some() && matches!(name, Name::Registry(_)),
             identity: Some(Identity { value: format!("{}#{}", located.digest, located.path), proof: true }),
         };
         let file = ImageFile {

@@ -10,6 +10,7 @@
 //!
 //! [`open`] is the one place where a name becomes a source; a new kind of name plugs in there.
 
+pub(crate) mod fetched;
 mod file;
 pub mod http;
 pub mod image;
@@ -79,11 +80,13 @@ pub trait Source: Send + Sync {
     /// What is known without reading the bytes.
     fn facts(&self) -> &Facts;
 
-    /// The bytes at any offset, where the source can do that. Reads may come from several threads.
+    /// The bytes at any offset, where the source can do that. Reads may come from several threads. Where reading needs
+    /// more than what is open ([`Facts::remote`]), a thread that parses is given them by another one.
     fn read_at(&self) -> Option<Arc<dyn ReadAt>>;
 
     /// The bytes in order from offset `from` to the end. A source that cannot seek can be streamed once, from 0;
-    /// anything else is an error that says so. Retries inside continue at the byte where it broke.
+    /// anything else is an error that says so. Retries inside continue at the byte where it broke. Whoever reads it may
+    /// be a thread that can open nothing: what must be opened is opened here, or by threads of the source's own.
     fn stream(&self, from: u64) -> Result<Box<dyn Read + Send>>;
 
     /// Asked after the last read: an error where the source was changed while it was read. A source that notices this

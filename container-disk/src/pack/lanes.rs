@@ -1,7 +1,8 @@
 //! Pieces packed on several threads, handed on in order.
 //!
 //! Piece `i` goes to lane `i mod n` and comes back from there, so nothing is ever out of order and nobody has to sort.
-//! Each lane holds at most two pieces; who brings a third waits for the first.
+//! Each lane holds at most two pieces; who brings a third waits for the first. A lane's thread can open nothing
+//! ([`guard::confine::parser`]).
 
 use super::packer::{Compression, Packer};
 use crate::{Error, Result};
@@ -65,6 +66,7 @@ fn lane(compression: Compression) -> Result<Lane> {
     let (to, pieces) = sync_channel::<Piece>(DEPTH);
     let (back, from) = sync_channel(DEPTH);
     let work = move || {
+        guard::confine::parser();
         let mut packer = Packer::new(compression);
         for mut piece in pieces {
             let packed = packer.pack(&piece.plain, &mut piece.packed);

@@ -118,6 +118,11 @@ impl Line {
         }
     }
 
+    /// Looks up who we are to it for a repository, so that nothing need be read or started later.
+    pub(super) fn ready(&self, repository: &str) {
+        self.auth.ready(repository);
+    }
+
     /// What everybody knows of this server.
     pub(super) fn state<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
         look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))

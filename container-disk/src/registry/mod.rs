@@ -63,6 +63,7 @@ use config::{Access, Manner};
 use line::Line;
 use repository::{Mirror, Repository};
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// All registries, with what is known of each.
@@ -106,6 +107,17 @@ impl Registries {
             tags: Mutex::default(),
             siblings: Mutex::default(),
         })))
+    }
+
+    /// Looks up who we are to everyone who has the repository. Gives the files that are read when they are spoken to.
+    pub fn ready(&self, remote: &Remote) -> Result<Vec<PathBuf>> {
+        let mut files = vec![];
+        for endpoint in self.config.route(&remote.host, &remote.repository)?.endpoints {
+            self.line(&endpoint.address, &endpoint.access).ready(&endpoint.repository);
+            let (cert, key) = endpoint.access.client.unzip();
+            files.extend(endpoint.access.ca.into_iter().chain(cert).chain(key));
+        }
+        Ok(files)
     }
 
     /// One server has one line, however many repositories are asked for: what is known of it is known to all.

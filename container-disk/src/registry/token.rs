@@ -20,7 +20,7 @@ use super::fault::{Fault, Why};
 use super::location::Location;
 use super::retry::{self, within};
 use super::secret::Secret;
-use crate::Error;
+use crate::{Error, Kind};
 use base64::Engine;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{RequestBuilder, StatusCode};
@@ -83,6 +83,8 @@ pub(super) struct Auth {
 #[derive(Default)]
 struct State {
     credentials: HashMap<String, Option<Credential>>,
+    /// What was looked up beforehand and could not be found out: said when somebody asks.
+    unknown: HashMap<String, (Kind, String)>,
     challenge: Option<Challenge>,
     /// What the registry itself calls what we want, by what we call it.
     named: HashMap<Vec<String>, Vec<String>>,
@@ -104,6 +106,22 @@ struct Answer {
 impl Auth {
     pub(super) fn new(address: &str, access: &Access) -> Auth {
         Auth { address: address.into(), source: access.credentials.clone(), state: Default::default() }
+    }
+
+    /// Looks the credentials up now. What goes wrong is told when they are wanted: many servers want none.
+    pub(super) fn ready(&self, repository: &str) {
+        let mut state = self.state.blocking_lock();
+        if state.credentials.contains_key(repository) {
+            return;
+        }
+        match credentials::find(&self.source, &self.address, repository) {
+            Ok(found) => drop(state.credentials.insert(repository.to_owned(), found)),
+            Err(e) => {
+                let cause =
+                    std::error::Error::source(&e).map(|cause| format!(": {cause}")).unwrap_or_default();
+                state.unknown.insert(repository.to_owned(), (e.kind(), format!("{e}{cause}")));
+            }
+        }
     }
 
     /// What goes with a request, as far as the server's manner is known. A token near its end is replaced.
@@ -173,6 +191,9 @@ impl Auth {
     async fn credential(&self, state: &mut State, repository: &str) -> Result<Option<Credential>, Fault> {
         if let Some(known) = state.credentials.get(repository) {
             return Ok(known.clone());
+        }
+        if let Some((kind, what)) = state.unknown.get(repository) {
+            return Err(Fault::new(Why::Denied, Error::new(*kind, what.clone())));
         }
         let (source, address, name) = (self.source.clone(), self.address.clone(), repository.to_owned());
         let found = tokio::task::spawn_blocking(move || credentials::find(&source, &address, &name)).await;

@@ -1,5 +1,5 @@
 //! One layer, read once: size and digest of the blob, media type, the tar, its diff-id; and the format of each file
-//! that could be the disk, as it passes.
+//! that could be the disk, as it passes. All of that on a thread that can open nothing.
 
 use super::check::{Checks, Outcome, expect, reason};
 use super::format::{Verdict, judge};
@@ -11,6 +11,7 @@ use crate::pack::Compression;
 use crate::place::{Blob, Place};
 use crate::tar::{Members, Streamed, What};
 use crate::{Digest, Error, Kind, Result, peel};
+use guard::confine::apart;
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -112,7 +113,8 @@ impl Layer<'_> {
             Ok(tar) => Hashing { inner: tar, hash: Arc::clone(&hash) },
             Err(e) => return Ok(Err((MEDIA_TYPE, e))),
         };
-        match self.scan(Members::new(name.to_owned(), Streamed::new(tar)), interest) {
+        let members = Members::new(name.to_owned(), Streamed::new(tar));
+        match apart(|| self.scan(members, interest)) {
             Ok(contents) => {
                 let hash = hash.lock().unwrap_or_else(PoisonError::into_inner).take();
                 Ok(Ok((hash.map_or(Ok(digest), Aside::finish)?, contents)))

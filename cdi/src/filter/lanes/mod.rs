@@ -15,6 +15,9 @@
 //! `shared.rs`; in short, the head lane can always go on, everybody else waits when the bound is reached. Units whose
 //! codec does not fit next to the others simply wait until they are the head: fewer in parallel, never a dead end.
 //!
+//! **Reach.** Both kinds of threads give up everything but memory and what is open ([`guard::confine::parser`]), so the
+//! input must have been opened before.
+//!
 //! **Failure.** What was decoded before an error is handed on first, then the error, once, and no read after it ever
 //! says "end". Threads end by themselves when the reader is dropped, at the latest after the input's read they are in.
 
@@ -28,6 +31,7 @@ pub(super) use tape::Tape;
 
 use super::{Boundary, OnBoundary, Opened, Room};
 use crate::{Error, Result};
+use guard::confine::parser;
 use shared::{Chunk, Next, Shared};
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -103,7 +107,10 @@ pub(super) fn open<S: Split, C: Codec>(
         move || {
             let (shared, codec) = (shared.clone(), codec.clone());
             let thread = thread::Builder::new().name(format!("{name}-decode"));
-            thread.spawn(move || worker::run(&shared, codec()))
+            thread.spawn(move || {
+                parser();
+                worker::run(&shared, codec());
+            })
         }
     };
     let no_thread = |e| Error::failed(format!("cannot start the threads of {name}")).because(e);
@@ -113,6 +120,7 @@ pub(super) fn open<S: Split, C: Codec>(
     thread::Builder::new()
         .name(format!("{name}-split"))
         .spawn(move || {
+            parser();
             let guard = shared::Guard::new(tape.shared());
             let result = splitter.split(&mut tape);
             tape.finish(result);

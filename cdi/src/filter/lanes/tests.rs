@@ -234,3 +234,63 @@ fn a_dropped_reader_ends_its_threads() {
     }
     panic!("threads are left");
 }
+
+/// Tries everything in the thread that walks the container.
+struct Thief(std::path::PathBuf, Arc<std::sync::Mutex<Vec<String>>>);
+
+impl Thief {
+    fn strike(&self) {
+        let through = ::tests::thief::got_through(::tests::thief::try_everything(&self.0));
+        self.1.lock().unwrap().extend(through.iter().map(|attempt| format!("{attempt:?}")));
+        self.1.lock().unwrap().push("done".into());
+    }
+}
+
+impl Split for Thief {
+    fn split(&mut self, tape: &mut Tape) -> Result<(), Stop> {
+        self.strike();
+        Toy { memory: 1 }.split(tape)
+    }
+}
+
+impl Codec for Thief {
+    fn start(&mut self, _: u64, _: u64) -> io::Result<()> {
+        self.strike();
+        Ok(())
+    }
+
+    fn step(&mut self, packed: &[u8], plain: &mut [u8]) -> io::Result<(usize, usize)> {
+        let n = packed.len().min(plain.len());
+        plain[..n].copy_from_slice(&packed[..n]);
+        Ok((n, n))
+    }
+
+    fn end(&mut self, _: bool) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_thief_in_a_codec_or_a_splitter_reaches_nothing() {
+    let offered = guard::confine::offered();
+    if !offered.seccomp.in_force {
+        eprintln!("skipped: {offered}");
+        return;
+    }
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    let got = Arc::new(std::sync::Mutex::new(vec![]));
+    let thief = || Thief(secret.path().to_owned(), got.clone());
+    let codec = {
+        let (path, got) = (secret.path().to_owned(), got.clone());
+        move || Thief(path.clone(), got.clone())
+    };
+    let budget = Budget { threads: 2, memory: 1 << 20, beside: 0 };
+    let room = Room { budget, at_first: 1 << 20 };
+    let from = Boundary { input: 0, output: 0, state: Vec::new() };
+    let input = Box::new(io::Cursor::new(units(1, 100)));
+    let mut opened = open("thief", input, thief(), codec, (room, u64::MAX), &from, None).unwrap();
+    let mut out = vec![];
+    opened.reader.read_to_end(&mut out).unwrap();
+    assert_eq!(out.len(), 100);
+    assert_eq!(*got.lock().unwrap(), ["done", "done"], "one for the splitter, one for the codec");
+}

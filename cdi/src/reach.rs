@@ -1,0 +1,179 @@
+//! What a piece of work will use of the machine, stated before it begins, so that the program can give up the rest
+//! ([`guard::confine`]).
+//!
+//! | work | reads | writes | network |
+//! |---|---|---|---|
+//! | a source: a path | the file or device | – | – |
+//! | a source: `http://`, `docker://` | `--cacert`, the certificates of the registry | – | yes |
+//! | a source: `store:`, `oci:`, an archive | the folder or file | the store's own locks | – |
+//! | a target: a file | the kernel's lists of mounts and locks | its folder: `.partial`, journal, spool | – |
+//! | a target: a device | the same | the device | – |
+//! | a target: `-`, or none | – | files without a name in the temporary folder | – |
+//! | an image that is written | – | the store's folder, the layout, or the archive's folder | a registry: yes |
+//!
+//! Settings, logins and secrets are read here or before, never later: programs that know a login
+//! (`docker-credential-…`) cannot be started any more once the rest is given up.
+
+use crate::source::{Options, image_name};
+use crate::target::Place as Target;
+use crate::{Error, Result};
+use container_disk::Name;
+use container_disk::open::Places;
+use guard::confine::{Confined, Process, Use};
+use std::path::{Path, PathBuf};
+
+/// The kernel's lists that tell whether a target is in use.
+const LISTS: &[&str] =
+    &["/proc/locks", "/proc/swaps", "/proc/self/mountinfo", "/sys/block", "/sys/dev/block", "/sys/devices"];
+
+/// What one command uses. Each step adds to it.
+#[derive(Debug, Default)]
+pub struct Reach {
+    process: Process,
+}
+
+impl Reach {
+    /// Nothing.
+    pub fn new() -> Reach {
+        Reach::default()
+    }
+
+    /// A disk, or an image, that is read under this name.
+    pub fn source(self, name: &str, options: &Options) -> Result<Reach> {
+        if let Some(image) = image_name(name, options)? {
+            return self.image(&image, &options.places);
+        }
+        match name.split_once("://") {
+            _ if name == "-" => Ok(self),
+            Some(("http" | "https", _)) => {
+                let process = options.ca_files.iter().fold(self.process.network(), read);
+                Ok(Reach { process })
+            }
+            _ => Ok(self.file(Path::new(name))),
+        }
+    }
+
+    /// A file that is read.
+    pub fn file(self, path: &Path) -> Reach {
+        Reach { process: self.process.uses(path, Use::Read) }
+    }
+
+    /// An image that is read. Logins are looked up now.
+    pub fn image(self, name: &Name, places: &Places) -> Result<Reach> {
+        let process = match name {
+            Name::Registry(_) => places.ready(name)?.iter().fold(self.process.network(), read),
+            // To open it is to lock it, and to clear away what others left.
+            Name::Store(_) => self.process.uses(places.store_folder()?, Use::Write),
+            Name::Layout(path, _) | Name::OciArchive(path, _) | Name::DockerArchive(path, _) => {
+                self.process.uses(path, Use::Read)
+            }
+        };
+        Ok(Reach { process })
+    }
+
+    /// A disk that is written under this name.
+    pub fn target(self, name: &str) -> Result<Reach> {
+        let lists =
+            |process: Process| LISTS.iter().fold(process, |process, list| process.uses(list, Use::Read));
+        let process = match Target::of(name.as_ref())? {
+            Target::Stdout => return Ok(self.spool()),
+            Target::Device(path) => lists(self.process).uses(path, Use::Device),
+            Target::File(path) => lists(self.process).uses(folder_of(&path), Use::Write),
+        };
+        Ok(Reach { process })
+    }
+
+    /// Files without a name in the temporary folder.
+    pub fn spool(self) -> Reach {
+        let folder = std::env::temp_dir();
+        let how = if container_disk::can_be_nameless(&folder) { Use::Spool } else { Use::Write };
+        Reach { process: self.process.uses(folder, how) }
+    }
+
+    /// An image that is written. The store's folder is made, where it is the store.
+    pub fn goal(self, name: &Name, places: &Places) -> Result<Reach> {
+        let process = match name {
+            Name::Registry(_) => return self.image(name, places),
+            Name::Store(_) => return self.store(places),
+            Name::Layout(path, _) => self.process.uses(nearest(path), Use::Write),
+            Name::OciArchive(path, _) | Name::DockerArchive(path, _) => {
+                self.process.uses(folder_of(path), Use::Write)
+            }
+        };
+        Ok(Reach { process })
+    }
+
+    /// The store's folder, made if need be.
+    pub fn store(self, places: &Places) -> Result<Reach> {
+        let folder = places.store_folder()?;
+        std::fs::create_dir_all(&folder)
+            .map_err(|e| Error::io(format!("cannot make the store's folder {}", folder.display()), e))?;
+        Ok(Reach { process: self.process.uses(folder, Use::Write) })
+    }
+
+    /// What was stated.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Gives up everything else, for the whole program and for ever. No other thread may have been started before.
+    pub fn enter(&self) -> Confined {
+        self.process.enter()
+    }
+}
+
+fn read(process: Process, path: &PathBuf) -> Process {
+    process.uses(path, Use::Read)
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(path)
+}
+
+/// The folder itself, or the one in which it will be made.
+fn nearest(path: &Path) -> &Path {
+    path.ancestors().find(|path| path.as_os_str().is_empty() || path.exists()).unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_uses_what_it_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { ca_files: vec!["/ca.pem".into()], ..Options::default() };
+        let of = |source: &str| Reach::new().source(source, &options).unwrap();
+
+        let local = of("/disks/a.img").target(folder.path().join("b.img").to_str().unwrap()).unwrap();
+        assert_eq!(local.process().use_of(Path::new("/disks/a.img")), Some(Use::Read));
+        assert_eq!(local.process().use_of(folder.path()), Some(Use::Write));
+        assert_eq!(local.process().use_of(&folder.path().join("b.img")), None);
+        assert!(!local.process().has_network());
+
+        let remote = of("https://h/a.img");
+        assert_eq!(remote.process().use_of(Path::new("/ca.pem")), Some(Use::Read));
+        assert!(remote.process().has_network());
+
+        assert_eq!(*of("-").process(), Process::new());
+        assert_eq!(of("a.img").target("b.img").unwrap().process().use_of(Path::new(".")), Some(Use::Write));
+        assert_eq!(of("-").target("-").unwrap().process().use_of(folder.path()), None);
+    }
+
+    #[test]
+    fn images_are_used_where_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let places = Places::new(None).with_store(folder.path().join("store"));
+        let goal = |name: &str| Reach::new().goal(&Name::of_image(name).unwrap(), &places).unwrap();
+        let store = goal("os:1");
+        assert_eq!(store.process().use_of(&folder.path().join("store")), Some(Use::Write));
+        assert!(folder.path().join("store").is_dir() && !store.process().has_network());
+
+        let new = folder.path().join("new/layout");
+        assert_eq!(goal(&format!("oci:{}", new.display())).process().use_of(folder.path()), Some(Use::Write));
+        let archive = format!("oci-archive:{}", folder.path().join("os.tar").display());
+        assert_eq!(goal(&archive).process().use_of(folder.path()), Some(Use::Write));
+        let read = Reach::new().image(&Name::of_image(&archive).unwrap(), &places).unwrap();
+        assert_eq!(read.process().use_of(&folder.path().join("os.tar")), Some(Use::Read));
+    }
+}
