@@ -10,7 +10,10 @@
 //!
 //! A socket's path ends at 107 letters, and libvirt puts one 52 letters deep under its root. A root that is too long for
 //! that is reached through a short link in a runtime folder of the user's own; everything is kept in the root itself.
+//! Whoever can change that link takes over the machine's sockets, so every folder on the way to it is judged
+//! ([`guard::folder`]).
 
+use guard::folder::Parents;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -51,6 +54,9 @@ pub enum Error {
         /// Its owner.
         owner: u32,
     },
+    /// The folder of the short link, which others could change.
+    #[error("the folder for a short link to a machine's sockets cannot be used: {0}")]
+    Runtime(guard::folder::Refused),
     /// It cannot be made.
     #[error("cannot make {}", path.display())]
     Make {
@@ -172,8 +178,7 @@ fn ours(folder: &Path) -> Result<(), Error> {
 /// A short link to a long folder. The same folder always has the same link, so that a new launcher finds the machine.
 fn link(folder: &Path, runtime: &Path) -> Result<PathBuf, Error> {
     let home = runtime.join("coracle");
-    make(&home)?;
-    ours(&home)?;
+    guard::folder::own(&home, Parents::Safe).map_err(Error::Runtime)?;
     let short = home.join(format!("r{:016x}", fnv(folder.as_os_str().as_bytes())));
     if length(&short) + MONITOR > LONGEST_SOCKET {
         let path = folder.join("lib/qemu/domain-N-NAME/monitor.sock");
@@ -212,6 +217,26 @@ mod tests {
         assert!(length(first.short()) + MONITOR <= LONGEST_SOCKET, "{first:?}");
         fs::write(first.socket("serial"), "x").unwrap();
         assert!(long.join("s/serial").exists());
+    }
+
+    #[test]
+    fn a_link_is_made_where_nobody_else_can_change_it() {
+        use std::os::unix::fs::{PermissionsExt, chown};
+        let place = tempfile::Builder::new().prefix("r").tempdir_in("/tmp").unwrap();
+        let long = place.path().join("x".repeat(80));
+        // What a launcher finds in /tmp that somebody made for it, and what somebody else can write to.
+        let planted = place.path().join(".coracle-0");
+        fs::create_dir_all(planted.join("coracle")).unwrap();
+        fs::set_permissions(&planted, fs::Permissions::from_mode(0o777)).unwrap();
+        let error = Root::open(&long, &planted).unwrap_err().to_string();
+        assert!(error.contains(".coracle-0 can be written to by others"), "{error}");
+        fs::set_permissions(&planted, fs::Permissions::from_mode(0o700)).unwrap();
+        Root::open(&long, &planted).unwrap();
+        if rustix::process::geteuid().is_root() {
+            chown(&planted, Some(65534), None).unwrap();
+            let error = Root::open(&long, &planted).unwrap_err().to_string();
+            assert!(error.contains(".coracle-0 belongs to the user 65534"), "{error}");
+        }
     }
 
     #[test]

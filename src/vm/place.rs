@@ -8,10 +8,12 @@
 //!  $XDG_CACHE_HOME/coracle/launcher/     what libvirt found out about QEMU
 //! ```
 //!
-//! `CORACLE_HOME` (or `--root`) puts all of these below one folder. Every folder is the user's own (0700), and a
-//! runtime folder that belongs to someone else is refused: whoever owns it could answer in the launcher's place.
+//! `CORACLE_HOME` (or `--root`) puts all of these below one folder. Every folder is the user's own (0700), and one that
+//! belongs to someone else, or has such a folder above it, is refused ([`guard::folder`]): whoever owns it could answer
+//! in the launcher's place. A runtime folder that nobody named is refused, too, where others can write to one above it.
 
 use cdi::{Error, Kind, Result};
+use guard::folder::Parents;
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::os::unix::ffi::OsStrExt as _;
@@ -48,6 +50,8 @@ pub(crate) struct Home {
     runtime: PathBuf,
     data: PathBuf,
     cache: PathBuf,
+    /// What is asked of the folders above the runtime folder.
+    above: Parents,
 }
 
 impl Home {
@@ -64,6 +68,7 @@ impl Home {
                 runtime: below("run"),
                 data: below("data"),
                 cache: below("cache"),
+                above: Parents::Named,
             });
         }
         let home = path("HOME");
@@ -75,7 +80,8 @@ impl Home {
             })
         };
         let own = rustix::process::geteuid().as_raw();
-        let runtime = path("XDG_RUNTIME_DIR").filter(|folder| folder.is_dir());
+        // It must be the user's alone, says its specification; another one is left behind by a change of the user.
+        let runtime = path("XDG_RUNTIME_DIR").filter(|folder| guard::folder::is_ours_alone(folder));
         Ok(Home {
             state: below("XDG_STATE_HOME", ".local/state")?,
             data: below("XDG_DATA_HOME", ".local/share")?,
@@ -84,6 +90,7 @@ impl Home {
                 || PathBuf::from(format!("/tmp/coracle-{own}")),
                 |folder| folder.join("coracle"),
             ),
+            above: Parents::Safe,
         })
     }
 
@@ -114,8 +121,12 @@ impl Home {
 
     /// Makes the folder of sockets, or makes sure that it is ours.
     pub(crate) fn make_runtime(&self) -> Result<()> {
-        make(&self.runtime)?;
-        own(&self.runtime)
+        own(&self.runtime, self.above)?;
+        if !guard::folder::is_ours_alone(&self.runtime) {
+            let what = "can be written to by its group, and whoever does answers in a launcher's place; chmod go-w it";
+            return Err(Error::failed(format!("the folder {} {what}", self.runtime.display())));
+        }
+        Ok(())
     }
 
     /// The disks that outlive machines.
@@ -245,26 +256,18 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
 
 /// Makes a folder and those above it, for the user alone.
 pub(crate) fn make(folder: &Path) -> Result<()> {
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
-        .map_err(|e| Error::io(format!("cannot make the folder {}", folder.display()), e))
+    own(folder, Parents::Named)
 }
 
-/// Makes sure that nobody else can put something into a folder.
-fn own(folder: &Path) -> Result<()> {
-    let facts = std::fs::symlink_metadata(folder)
-        .map_err(|e| Error::io(format!("cannot look at {}", folder.display()), e))?;
-    let me = rustix::process::geteuid().as_raw();
-    if !facts.is_dir() || facts.uid() != me || facts.mode() & 0o022 != 0 {
-        let what = format!(
-            "the folder {} is not yours alone, so what is in it cannot be trusted; remove it, or set XDG_RUNTIME_DIR",
-            folder.display()
-        );
-        return Err(Error::failed(what));
-    }
-    Ok(())
+fn own(folder: &Path, parents: Parents) -> Result<()> {
+    guard::folder::own(folder, parents).map_err(|e| {
+        let cause = std::error::Error::source(&e).map(ToString::to_string);
+        let e = Error::failed(format!("the folder {} cannot be used: {e}", folder.display()));
+        match cause {
+            Some(cause) => e.because(cause),
+            None => e,
+        }
+    })
 }
 
 /// A file that one process has at a time.
@@ -408,6 +411,33 @@ mod tests {
         let home = home(folder.path().to_str(), &[]).unwrap();
         home.make_runtime().unwrap();
         std::fs::set_permissions(&home.runtime, std::fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(home.make_runtime().unwrap_err().to_string().contains("not yours alone"));
+        assert!(home.make_runtime().unwrap_err().to_string().contains("can be written to by others"));
+    }
+
+    #[test]
+    fn a_runtime_folder_that_others_can_reach_is_not_believed() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let runtime = folder.path().to_str().unwrap();
+        let of = || home(None, &[("HOME", "/h"), ("XDG_RUNTIME_DIR", runtime)]).unwrap();
+        assert!(of().runtime.starts_with(folder.path()));
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(of().runtime.starts_with("/tmp"), "{:?}", of().runtime);
+    }
+
+    #[test]
+    fn machines_are_not_kept_below_a_folder_of_somebody_else() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root can make what belongs to another user");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let planted = folder.path().join("planted");
+        std::fs::create_dir(&planted).unwrap();
+        std::os::unix::fs::chown(&planted, Some(65534), None).unwrap();
+        let home = home(planted.to_str(), &[]).unwrap();
+        for refused in [home.make_runtime().unwrap_err(), home.lock_machine("a").map(drop).unwrap_err()] {
+            assert!(refused.to_string().contains("belongs to the user 65534"), "{refused}");
+        }
     }
 }
