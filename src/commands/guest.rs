@@ -7,7 +7,10 @@ use crate::vm::record::Vm;
 use api::launcher::{Exec, Executed, Link};
 use cdi::{Error, Kind, Result};
 use clap_complete::engine::ArgValueCompleter;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -67,16 +70,17 @@ pub(crate) fn ssh(args: &SshArgs) -> Result<()> {
     let mut command = Command::new("ssh");
     command.arg("-p").arg(port.to_string());
     // The key of the guest is its own, and is asked again when the machine was made anew.
-    command.arg("-o").arg(format!("UserKnownHostsFile={}", known.display()));
+    command.arg("-o").arg(known_hosts(&known));
     command.arg("-o").arg("StrictHostKeyChecking=accept-new");
     command.arg("-o").arg(format!("HostKeyAlias={name}"));
     if let Some(identity) = &args.identity {
         command.arg("-i").arg(identity);
     }
-    command.arg(match user {
-        Some(user) => format!("{user}@{address}"),
-        None => address,
-    });
+    if let Some(user) = user {
+        // As a value of its own: a name that begins with `-` would be an option in front of an address.
+        command.arg("-l").arg(user);
+    }
+    command.arg(address);
     command.args(&args.command);
     let e = command.exec();
     let error = match e.kind() {
@@ -86,6 +90,20 @@ pub(crate) fn ssh(args: &SshArgs) -> Result<()> {
         _ => Error::io("cannot start ssh", e),
     };
     Err(error)
+}
+
+/// The setting of ssh for a file of keys. A blank would end the path, and `%` begins what ssh fills in.
+fn known_hosts(path: &Path) -> OsString {
+    let mut setting = b"UserKnownHostsFile=\"".to_vec();
+    for &byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'%' => setting.extend(b"%%"),
+            b'"' | b'\\' => setting.extend([b'\\', byte]),
+            _ => setting.push(byte),
+        }
+    }
+    setting.push(b'"');
+    OsString::from_vec(setting)
 }
 
 /// Where the guest's port 22 is reached.
@@ -117,5 +135,23 @@ pub(crate) fn exec(args: &ExecArgs) -> Result<()> {
     match done.exit_code {
         0 => Ok(()),
         code => ui::leave(code),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ssh_takes_the_file_of_keys_whatever_it_is_called() {
+        let path = Path::new("/a b/100%h/\"q\"/k=v#x");
+        let done = Command::new("ssh").arg("-G").arg("-o").arg(known_hosts(path)).arg("127.0.0.1").output();
+        let Ok(done) = done else {
+            eprintln!("skipped: there is no ssh here");
+            return;
+        };
+        let text = String::from_utf8_lossy(&done.stdout);
+        let file = text.lines().find_map(|line| line.strip_prefix("userknownhostsfile "));
+        assert_eq!(file, Some("/a b/100%h/\"q\"/k=v#x"), "{}", String::from_utf8_lossy(&done.stderr));
     }
 }

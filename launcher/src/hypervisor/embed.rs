@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -31,9 +32,18 @@ const KEY: &[&str] = &[
     "/dev/kvm",
 ];
 
-/// The URI of a driver in this process.
+/// The URI of a driver in this process. The folder's name is the user's: what means something in a URI is escaped.
 pub fn uri(root: &Root) -> String {
-    format!("qemu:///embed?root={}", root.short().display())
+    let mut uri = "qemu:///embed?root=".to_owned();
+    for &byte in root.short().as_os_str().as_bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                uri.push(byte.into())
+            }
+            _ => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri
 }
 
 /// Variables this process must have: libvirt and QEMU look for their user's folders there.
@@ -183,6 +193,15 @@ mod tests {
         let second = Root::open(&place.path().join("b"), place.path()).unwrap();
         assert_eq!(seed(&second, &cache).unwrap(), 1);
         assert_eq!(fs::read_to_string(capabilities(&second).join("0f.xml")).unwrap(), "<qemuCaps/>");
+    }
+
+    #[test]
+    fn a_folder_is_one_value_of_the_uri_whatever_it_is_called() {
+        let place = tempfile::Builder::new().prefix("u").tempdir_in("/tmp").unwrap();
+        let root = Root::open(&place.path().join("a?b#c&d%e f=g;h+i\u{e4}"), place.path()).unwrap();
+        let uri = uri(&root);
+        assert!(uri.ends_with("/a%3Fb%23c%26d%25e%20f%3Dg%3Bh%2Bi%C3%A4"), "{uri}");
+        assert!(uri.starts_with(&format!("qemu:///embed?root={}/", place.path().display())), "{uri}");
     }
 
     #[test]

@@ -14,6 +14,9 @@ use std::sync::Arc;
 /// Lays a fresh overlay over `base` at `path`. What the guest writes goes there.
 pub(super) fn over(base: &Path, format: Format, path: &Path) -> Result<()> {
     let size = virtual_size(base, format)?;
+    // A name that does not begin with a slash may be a protocol or a description to QEMU: `nbd:…`, `json:{…}`.
+    let base = &std::path::absolute(base)
+        .map_err(|e| Error::io(format!("cannot find the disk {}", base.display()), e))?;
     let name = base.to_str().ok_or_else(|| {
         Error::refused(format!("the path {} is not UTF-8, which an overlay cannot hold", base.display()))
     })?;

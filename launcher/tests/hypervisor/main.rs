@@ -31,7 +31,8 @@ fn the_fake_passes() {
 #[allow(unsafe_code)] // the environment, which libvirt reads
 fn libvirt_passes() {
     let place = tempfile::Builder::new().prefix("hv").tempdir_in("/tmp").unwrap();
-    let root = Root::open(&place.path().join("r"), place.path()).unwrap();
+    // Each of these letters means something in a URI, or ends an option of QEMU's.
+    let root = Root::open(&place.path().join("r?a#b&c%d e=f,g"), place.path()).unwrap();
     embed::ready(&root).unwrap();
     for (name, value) in embed::environment(&root) {
         // SAFETY: the only other test of this program neither reads nor writes the environment.
@@ -39,6 +40,8 @@ fn libvirt_passes() {
     }
     let libvirt = libvirt::Libvirt::open(&embed::uri(&root), Some(root.pids())).unwrap();
     conform(&libvirt);
+    assert!(root.pids().is_dir(), "the driver keeps its files in the folder that was named");
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1, "and nowhere else");
 }
 
 /// A machine, through all that may happen to it.
