@@ -4,7 +4,7 @@ use crate::apply::Writer;
 use crate::error::{Error, Result, chain};
 use crate::health::{Health, PORT, everywhere};
 use crate::kind::{Key, Kind};
-use crate::lease::Lease;
+use crate::lease::{self, Lease};
 use crate::world::Facts;
 use clap::Parser;
 use serde_json::json;
@@ -80,7 +80,7 @@ impl Controller {
         health.clone().serve(self.listen).await?;
         let mut ends =
             signal(SignalKind::terminate()).map_err(|e| Error::setup("cannot wait for SIGTERM", e))?;
-        let mut lease = Lease::new(writer.clone(), &self.namespace, "virt-controller", self.identity.clone());
+        let mut lease = Lease::new(writer.clone(), &self.namespace, lease::NAME, self.identity.clone());
         // A replica in waiting has nothing to do, and is ready for that.
         health.is_ready();
         tokio::select! {

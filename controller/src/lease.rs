@@ -15,6 +15,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
+/// The name of the Lease of virt-controller.
+pub const NAME: &str = "virt-controller";
 /// How long a silent holder keeps it.
 const HELD: Duration = Duration::from_secs(15);
 /// How often it is renewed, or looked at.

@@ -20,6 +20,20 @@ use crate::kind::Kind;
 /// namespace alone.
 pub type Grant = (Kind, Option<&'static str>, &'static [&'static str]);
 
+/// Kinds of which a program may touch only the objects with these names. The roles carry them as `resourceNames`. An API
+/// server does not look at them when something is made: what may be made is for [`crate::install`]'s admission policies.
+pub type Named = (Kind, &'static [&'static str]);
+
+/// The names of a kind's objects that may be touched; nothing, where all may be.
+pub fn names(named: &'static [Named], kind: Kind) -> Option<&'static [&'static str]> {
+    named.iter().find(|(of, _)| *of == kind).map(|(_, names)| *names)
+}
+
+/// An object with this name may be touched.
+pub fn permits_name(named: &'static [Named], kind: Kind, name: &str) -> bool {
+    names(named, kind).is_none_or(|names| names.contains(&name))
+}
+
 /// One verb of it.
 pub type Right = (Kind, Option<&'static str>, &'static str);
 

@@ -36,7 +36,8 @@ const GRAVES: usize = 4096;
 #[derive(Default)]
 pub(crate) struct Desk {
     pub(crate) world: World,
-    listed: BTreeSet<Kind>,
+    /// What has been listed: a kind, or the one object of a name.
+    listed: BTreeSet<(Kind, Option<String>)>,
     dirty: BTreeSet<Key>,
     busy: BTreeSet<Key>,
     /// What is decided again, and when.
@@ -53,8 +54,9 @@ pub(crate) struct Desk {
 /// Decides and applies for ever.
 pub async fn run(client: kube::Client, writer: Writer, facts: Facts, health: Health) {
     let (to, mut seen) = mpsc::channel(WAITING);
-    for kind in cluster::WATCHED {
-        tokio::spawn(watch::follow(client.clone(), cluster::which(kind, &facts.namespace), to.clone()));
+    let watched = cluster::watched(&facts.namespace);
+    for which in &watched {
+        tokio::spawn(watch::follow(client.clone(), which.clone(), to.clone()));
     }
     drop(to);
     let mut asked = health.measures();
@@ -82,7 +84,7 @@ pub async fn run(client: kube::Client, writer: Writer, facts: Facts, health: Hea
         while let Ok(event) = seen.try_recv() {
             desk.see(event, Timestamp::now());
         }
-        if desk.listed.len() < cluster::WATCHED.len() {
+        if desk.listed.len() < watched.len() {
             continue;
         }
         health.is_ready();
@@ -110,21 +112,16 @@ impl Desk {
                     }
                 }
                 for key in lost {
-                    self.world.uid(&key).into_iter().for_each(|uid| self.bury(uid));
-                    self.gone(&key);
+                    self.lost(&key);
                 }
-                self.listed.insert(kind);
-                // There may be none at all, and one is to be made.
-                if kind == Kind::Secret {
-                    self.dirty.insert(cluster::certificates::key(&self.world));
+                self.has_listed(kind, None);
+            }
+            Seen::Only(key, found) => {
+                match found {
+                    Some(object) => self.take(&key, object, now),
+                    None => self.lost(&key),
                 }
-                if kind == Kind::KubeVirt {
-                    self.dirty.insert(Key::new(
-                        Kind::KubeVirt,
-                        self.world.facts.namespace.clone(),
-                        "kubevirt",
-                    ));
-                }
+                self.has_listed(key.kind, Some(key.name));
             }
             Seen::Changed(kind, object) => {
                 if let Some(key) = key_of(kind, &object) {
@@ -157,6 +154,26 @@ impl Desk {
             }
             self.touch(key);
         }
+    }
+
+    /// A list of a kind has come, or that of one name.
+    fn has_listed(&mut self, kind: Kind, name: Option<String>) {
+        self.listed.insert((kind, name));
+        // There may be none at all, and one is to be made.
+        match kind {
+            Kind::Secret => drop(self.dirty.insert(cluster::certificates::key(&self.world))),
+            Kind::KubeVirt => {
+                let home = self.world.facts.namespace.clone();
+                self.dirty.insert(Key::new(Kind::KubeVirt, home, cluster::kubevirt::NAME));
+            }
+            _ => {}
+        }
+    }
+
+    /// An object that a list did not tell of is gone.
+    fn lost(&mut self, key: &Key) {
+        self.world.uid(key).into_iter().for_each(|uid| self.bury(uid));
+        self.gone(key);
     }
 
     fn work(&self) -> Work {
@@ -291,6 +308,22 @@ mod tests {
         desk.see(Seen::Listed(Kind::Instance, Vec::new()), Timestamp::UNIX_EPOCH);
         desk.done(key, answer(object("2", "8")), Timestamp::UNIX_EPOCH);
         assert!(!is_there(&desk), "a list that lacks it is such news too");
+    }
+
+    /// Two objects of a kind are followed, each by its name: the news of one is none of the other.
+    #[test]
+    fn an_object_that_is_followed_by_its_name_goes_alone() {
+        let mut desk = Desk::default();
+        let key = |name: &str| Key::new(Kind::Secret, "n", name);
+        let object = |name: &str| json!({"metadata": {"namespace": "n", "name": name, "uid": name, "resourceVersion": "5"}});
+        let now = Timestamp::UNIX_EPOCH;
+        for name in ["a", "b"] {
+            desk.see(Seen::Only(key(name), Some(object(name))), now);
+        }
+        assert_eq!(desk.listed.len(), 2);
+        desk.see(Seen::Only(key("a"), None), now);
+        let is_there = |name: &str| desk.world.secrets.get("n", name).is_some();
+        assert!(!is_there("a") && is_there("b"));
     }
 
     #[test]

@@ -32,6 +32,8 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_
 pub enum Seen {
     /// All objects of a kind; there are no others.
     Listed(Kind, Vec<Value>),
+    /// The one object that is followed by its name: as it is, or nothing where there is none.
+    Only(Key, Option<Value>),
     /// An object is new or another.
     Changed(Kind, Value),
     /// An object is gone, and which of that name it was.
@@ -39,7 +41,7 @@ pub enum Seen {
 }
 
 /// Which objects.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Which {
     /// Their kind.
     pub kind: Kind,
@@ -49,12 +51,32 @@ pub struct Which {
     pub labels: Option<String>,
     /// A field selector.
     pub fields: Option<String>,
+    /// The one object of this name: a right to it alone is enough.
+    pub name: Option<&'static str>,
 }
 
 impl Which {
     /// All of a kind that a label selector takes.
     pub fn all(kind: Kind, labels: Option<&str>) -> Which {
-        Which { kind, namespace: String::new(), labels: labels.map(str::to_owned), fields: None }
+        Which { kind, namespace: String::new(), labels: labels.map(str::to_owned), fields: None, name: None }
+    }
+
+    /// The one object of this name.
+    pub fn only(kind: Kind, namespace: &str, name: &'static str) -> Which {
+        // RBAC knows a request for one name by this selector.
+        let fields = Some(format!("metadata.name={name}"));
+        Which { kind, namespace: namespace.to_owned(), labels: None, fields, name: Some(name) }
+    }
+
+    /// What a list of these tells.
+    fn listed(&self, objects: Vec<Value>) -> Seen {
+        match self.name {
+            None => Seen::Listed(self.kind, objects),
+            Some(name) => {
+                let key = Key::new(self.kind, self.namespace.clone(), name);
+                Seen::Only(key, objects.into_iter().find(|object| object["metadata"]["name"] == name))
+            }
+        }
     }
 
     fn path(&self, more: &str) -> String {
@@ -114,7 +136,7 @@ async fn list(client: &kube::Client, which: &Which, to: &Sender<Seen>) -> Result
             Ok(answer) => answer,
             // The kind is not known to the server (yet): there are none. It may be installed any time.
             Err(kube::Error::Api(status)) if status.code == 404 && objects.is_empty() => {
-                if to.send(Seen::Listed(which.kind, Vec::new())).await.is_err() {
+                if to.send(which.listed(Vec::new())).await.is_err() {
                     return Ok(None);
                 }
                 return Err(Error::new(
@@ -133,7 +155,7 @@ async fn list(client: &kube::Client, which: &Which, to: &Sender<Seen>) -> Result
             break text("resourceVersion");
         }
     };
-    let told = to.send(Seen::Listed(which.kind, objects)).await;
+    let told = to.send(which.listed(objects)).await;
     Ok(told.is_ok().then_some(version))
 }
 
@@ -222,5 +244,18 @@ mod tests {
             which.path("watch=true"),
             "/api/v1/pods?watch=true&labelSelector=kubevirt.io%3Dvirt-launcher&fieldSelector=spec.nodeName%3Da%26b"
         );
+    }
+
+    #[test]
+    fn one_object_is_followed_by_its_name_and_another_of_the_answer_is_left_out() {
+        let which = Which::only(Kind::Secret, "n", "a");
+        assert!(which.path("watch=true").ends_with("&fieldSelector=metadata.name%3Da"));
+        let object = |name: &str| serde_json::json!({"metadata": {"name": name}});
+        for (objects, expected) in
+            [(vec![], None), (vec![object("b")], None), (vec![object("b"), object("a")], Some(object("a")))]
+        {
+            let Seen::Only(key, found) = which.listed(objects) else { panic!("it is one by its name") };
+            assert_eq!((key, found), (Key::new(Kind::Secret, "n", "a"), expected));
+        }
     }
 }

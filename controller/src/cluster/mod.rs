@@ -56,21 +56,27 @@ pub const WATCHED: [Kind; 15] = [
     Kind::Event,
 ];
 
-/// Which objects of a kind are watched, by a program whose namespace is `home`.
-pub fn which(kind: Kind, home: &str) -> Which {
-    let (label, value) = certificates::LABEL;
-    let ours = format!("{label}={value}");
+/// Which objects of a kind are watched, by a program whose namespace is `home`: of what it may touch few of, each by its
+/// name.
+pub fn which(kind: Kind, home: &str) -> Vec<Which> {
+    let home = if kind.is_of_installation() { home } else { "" };
+    if let Some(names) = crate::rights::names(rights::NAMED, kind) {
+        return names.iter().map(|name| Which::only(kind, home, name)).collect();
+    }
     let mut which = match kind {
         Kind::Pod => Which::all(kind, Some("kubevirt.io=virt-launcher")),
-        Kind::Secret | Kind::ConfigMap | Kind::Mutating | Kind::Validating => Which::all(kind, Some(&ours)),
         _ => Which::all(kind, None),
     };
-    match kind {
-        Kind::Event => which.fields = Some("involvedObject.kind=Pod,type=Warning".to_owned()),
-        kind if kind.is_of_installation() => home.clone_into(&mut which.namespace),
-        _ => {}
+    home.clone_into(&mut which.namespace);
+    if kind == Kind::Event {
+        which.fields = Some("involvedObject.kind=Pod,type=Warning".to_owned());
     }
-    which
+    vec![which]
+}
+
+/// Everything that is watched.
+pub fn watched(home: &str) -> Vec<Which> {
+    WATCHED.into_iter().flat_map(|kind| which(kind, home)).collect()
 }
 
 /// What is to be done for one object.

@@ -1,10 +1,11 @@
 //! What the reconcilers read and write, declared: the roles of virt-controller are made from this. Every step of every
 //! test is compared with it.
 
-use super::owner;
-use crate::kind::Kind;
+use super::{certificates, kubevirt, owner};
+use crate::kind::{Key, Kind};
+use crate::lease;
 use crate::plan::Step;
-use crate::rights::{Grant, Right, each};
+use crate::rights::{Grant, Named, Right, each, permits_name};
 
 /// What virt-controller may do.
 pub const RIGHTS: &[Grant] = &[
@@ -35,9 +36,36 @@ pub const RIGHTS: &[Grant] = &[
     (Kind::DaemonSet, None, &["list", "watch"]),
 ];
 
+/// The objects that these rights are about, where they are about few: a stolen account reads no other secret of the
+/// namespace, and unmakes no other program's webhooks.
+pub const NAMED: &[Named] = &[
+    (Kind::Secret, &[certificates::AUTHORITY, certificates::SERVER]),
+    (Kind::ConfigMap, &[certificates::AUTHORITY, kubevirt::NOTE]),
+    (Kind::Lease, &[lease::NAME]),
+    (Kind::Mutating, &[certificates::MUTATOR]),
+    (Kind::Validating, &[certificates::VALIDATOR]),
+];
+
 /// A step may be done.
 pub fn permits(step: &Step) -> bool {
     needs(step).iter().all(|need| each(RIGHTS).any(|right| right == *need))
+        && touched(step).iter().all(|key| permits_name(NAMED, key.kind, &key.name))
+}
+
+/// The objects that a step reads or writes.
+fn touched(step: &Step) -> Vec<Key> {
+    match step {
+        Step::Create { key, .. }
+        | Step::Patch { key, .. }
+        | Step::Delete { key, .. }
+        | Step::Absent { key } => {
+            vec![key.clone()]
+        }
+        Step::Issue(issue) => {
+            issue.signer.iter().map(|signer| &signer.key).chain([&issue.key]).cloned().collect()
+        }
+        Step::Tell(_) => Vec::new(),
+    }
 }
 
 /// What it takes to do a step. (One that makes what is there already reads it.)

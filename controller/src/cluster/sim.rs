@@ -211,7 +211,7 @@ impl Sim {
     fn tell(&mut self, seen: Seen) {
         let kind = match &seen {
             Seen::Listed(kind, _) | Seen::Changed(kind, _) => *kind,
-            Seen::Gone(key, _) => key.kind,
+            Seen::Only(key, _) | Seen::Gone(key, _) => key.kind,
         };
         for news in self.watchers.values_mut() {
             news.entry(kind).or_default().push_back(seen.clone());

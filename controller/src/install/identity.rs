@@ -1,10 +1,8 @@
 //! Who our programs are to the API server, and what they may do there: what they declare to do, and nothing else.
 
 use super::Wishes;
-use crate::cluster::rights::RIGHTS;
-use crate::node;
-use crate::rights::Grant;
-use crate::serve;
+use crate::rights::{Grant, Named, names};
+use crate::{cluster, node, serve};
 use serde_json::{Value, json};
 
 /// The account of virt-controller.
@@ -15,27 +13,45 @@ pub(super) const API: &str = "kubevirt-apiserver";
 pub(super) const HANDLER: &str = "kubevirt-handler";
 
 pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
-    let rule = |(kind, part, verbs): &Grant| {
-        let resource = part.map_or(kind.plural().to_owned(), |part| format!("{}/{part}", kind.plural()));
-        json!({"apiGroups": [kind.group()], "resources": [resource], "verbs": verbs})
-    };
-    let rules = |of: &[Grant], own: bool| -> Vec<Value> {
-        of.iter().filter(|(kind, ..)| kind.is_of_installation() == own).map(rule).collect()
-    };
     let mut objects = Vec::new();
-    for (account, rights) in
-        [(CONTROLLER, RIGHTS), (API, serve::rights::RIGHTS), (HANDLER, node::rights::RIGHTS)]
-    {
+    for (account, rights, named_only) in [
+        (CONTROLLER, cluster::rights::RIGHTS, cluster::rights::NAMED),
+        (API, serve::rights::RIGHTS, serve::rights::NAMED),
+        (HANDLER, node::rights::RIGHTS, node::rights::NAMED),
+    ] {
         objects.push(
             json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named(account, Some(wishes))}),
         );
-        objects.extend(granted(account, None, rules(rights, false), wishes));
-        let own = rules(rights, true);
+        objects.extend(granted(account, None, rules(rights, named_only, false), wishes));
+        let own = rules(rights, named_only, true);
         if !own.is_empty() {
             objects.extend(granted(account, Some(wishes), own, wishes));
         }
     }
     objects
+}
+
+/// The rules of a role: of what is in the namespace of the installation, or of all else.
+fn rules(rights: &[Grant], named: &'static [Named], own: bool) -> Vec<Value> {
+    let of = rights.iter().filter(|(kind, ..)| kind.is_of_installation() == own);
+    of.flat_map(|grant| rule(grant, named)).collect()
+}
+
+/// What is made has no name yet for the API server: the rule that lets it be made can carry none.
+fn rule((kind, part, verbs): &Grant, named: &'static [Named]) -> Vec<Value> {
+    let resource = part.map_or(kind.plural().to_owned(), |part| format!("{}/{part}", kind.plural()));
+    let rule =
+        |verbs: Vec<&str>| json!({"apiGroups": [kind.group()], "resources": [resource], "verbs": verbs});
+    let Some(names) = names(named, *kind) else { return vec![rule(verbs.to_vec())] };
+    let (makes, touches): (Vec<&str>, Vec<&str>) = verbs.iter().partition(|verb| **verb == "create");
+    let mut rules = Vec::new();
+    if !makes.is_empty() {
+        rules.push(rule(makes));
+    }
+    let mut bound = rule(touches);
+    bound["resourceNames"] = json!(names);
+    rules.push(bound);
+    rules
 }
 
 /// A role with these rules, in the namespace of the installation or in all, and the account that has it.

@@ -47,3 +47,59 @@ fn what_was_wished_is_in_every_place() {
         }
     }
 }
+
+/// What each account may do, all of it: whoever adds a right says so here, too.
+#[test]
+fn each_account_may_do_this_and_nothing_else() {
+    let objects = objects(&wishes());
+    let list = |list: &Value| {
+        let words = list.as_array().into_iter().flatten().filter_map(Value::as_str);
+        words.collect::<Vec<_>>().join(",")
+    };
+    let mut table = String::new();
+    for role in objects.iter().filter(|object| object["rules"].is_array()) {
+        let name = role["metadata"]["name"].as_str().unwrap();
+        if !name.starts_with("kubevirt-") {
+            continue;
+        }
+        let place = role["metadata"]["namespace"].as_str().unwrap_or("*");
+        for rule in role["rules"].as_array().unwrap() {
+            let mut what = list(&rule["resources"]);
+            if !rule["resourceNames"].is_null() {
+                what += &format!("[{}]", list(&rule["resourceNames"]));
+            }
+            let line =
+                format!("{} {place} {what} {}\n", name.trim_start_matches("kubevirt-"), list(&rule["verbs"]));
+            table.push_str(&line);
+        }
+    }
+    assert_eq!(
+        table,
+        include_str!("accounts.txt"),
+        "what an account may do is another; the left is what is installed"
+    );
+}
+
+/// Secrets, webhooks, leases and config maps are touched by their names, and made by no other rule.
+#[test]
+fn what_is_sensitive_is_granted_by_name() {
+    let sensitive = [
+        "secrets",
+        "configmaps",
+        "leases",
+        "mutatingwebhookconfigurations",
+        "validatingwebhookconfigurations",
+    ];
+    let mut seen = 0;
+    for role in objects(&wishes()).iter().filter(|object| object["rules"].is_array()) {
+        for rule in role["rules"].as_array().unwrap() {
+            let of = rule["resources"].as_array().unwrap();
+            if of.iter().any(|resource| sensitive.contains(&resource.as_str().unwrap())) {
+                seen += 1;
+                let named = rule["resourceNames"].as_array().is_some_and(|names| !names.is_empty());
+                assert!(named || rule["verbs"] == json!(["create"]), "{rule}");
+            }
+        }
+    }
+    assert!(seen >= 8, "{seen} rules");
+}

@@ -1,15 +1,32 @@
 //! What the agent of a node reads and writes, declared: its cluster role is made from this.
 
 use crate::kind::Kind;
-use crate::rights::Grant;
+use crate::rights::{Grant, Named};
 
 /// What it may do.
 pub const RIGHTS: &[Grant] = &[
-    // Its status has no path of its own. That only machines of the own node are written is the webhook's to see.
+    // Its status has no path of its own. That only the status of instances of its own node is written is for the admission
+    // policies of the installation to see, and for the webhook.
     (Kind::Instance, None, &["list", "patch", "watch"]),
     (Kind::Pod, None, &["list", "watch"]),
     (Kind::Node, None, &["get", "patch"]),
     (Kind::Event, None, &["create"]),
+];
+
+/// Of none of these kinds it touches only few objects by their names.
+pub const NAMED: &[Named] = &[];
+
+/// The fields of an instance's status that it tells; the others are virt-controller's.
+pub const STATUS: [&str; 9] = [
+    "conditions",
+    "guestOSInfo",
+    "interfaces",
+    "machine",
+    "memory",
+    "phase",
+    "phaseTransitionTimestamps",
+    "reason",
+    "volumeStatus",
 ];
 
 #[cfg(test)]

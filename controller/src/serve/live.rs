@@ -48,9 +48,7 @@ impl Live {
     pub async fn keep(self: Arc<Self>, client: kube::Client) {
         let (to, mut seen) = mpsc::channel(WAITING);
         let settings = Which::all(Kind::KubeVirt, None);
-        let mut secret = Which::all(Kind::Secret, None);
-        secret.namespace.clone_from(&self.namespace);
-        secret.fields = Some(format!("metadata.name={SERVER}"));
+        let secret = Which::only(Kind::Secret, &self.namespace, SERVER);
         for which in [settings, secret] {
             tokio::spawn(follow(client.clone(), which, to.clone()));
         }
@@ -58,10 +56,9 @@ impl Live {
         let mut objects = Shelf::<Plain>::default();
         while let Some(event) = seen.recv().await {
             match event {
-                Seen::Listed(Kind::Secret, secrets) => secrets.iter().for_each(|secret| self.take(secret)),
-                Seen::Changed(Kind::Secret, secret) => self.take(&secret),
+                Seen::Only(_, Some(secret)) | Seen::Changed(Kind::Secret, secret) => self.take(&secret),
                 // Without it the one that is shown is still the best there is.
-                Seen::Gone(Key { kind: Kind::Secret, .. }, _) => {}
+                Seen::Only(_, None) | Seen::Gone(Key { kind: Kind::Secret, .. }, _) => {}
                 Seen::Listed(_, list) => {
                     objects = Shelf::default();
                     for object in list {

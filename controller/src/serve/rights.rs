@@ -1,7 +1,8 @@
 //! What `virt-api` reads: its roles are made from this. It writes nothing.
 
+use crate::cluster::certificates;
 use crate::kind::Kind;
-use crate::rights::Grant;
+use crate::rights::{Grant, Named};
 
 /// What it may do.
 pub const RIGHTS: &[Grant] = &[
@@ -13,6 +14,9 @@ pub const RIGHTS: &[Grant] = &[
     (Kind::Instance, None, &["list"]),
     (Kind::ReplicaSet, None, &["list"]),
 ];
+
+/// Its own certificate, and no other secret of the namespace: the authority's key is among them.
+pub const NAMED: &[Named] = &[(Kind::Secret, &[certificates::SERVER])];
 
 #[cfg(test)]
 mod tests {
@@ -45,6 +49,7 @@ mod tests {
         assert!(answer.status().is_success(), "{answer:?}");
         server.until(&each(RIGHTS).collect()).await;
         task.abort();
+        server.kept_to(NAMED);
         assert_eq!(server.rights(), each(RIGHTS).collect());
     }
 }

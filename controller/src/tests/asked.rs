@@ -6,7 +6,7 @@
 use crate::cluster::owner;
 use crate::kind::Kind;
 use crate::plan::merge;
-use crate::rights::Right;
+use crate::rights::{Named, Right, permits_name};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
@@ -27,6 +27,8 @@ pub(crate) struct Asked {
 
 struct State {
     rights: watch::Sender<BTreeSet<Right>>,
+    /// Everything that was asked beside what is made: of a kind, and of which object if of one.
+    names: Mutex<BTreeSet<(Kind, Option<String>)>>,
     objects: Mutex<BTreeMap<String, Value>>,
 }
 
@@ -37,7 +39,8 @@ impl Asked {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let config = kube::Config::new(format!("http://{address}").parse().unwrap());
-        let state = Arc::new(State { rights: watch::channel(BTreeSet::new()).0, objects: Mutex::default() });
+        let rights = watch::channel(BTreeSet::new()).0;
+        let state = Arc::new(State { rights, names: Mutex::default(), objects: Mutex::default() });
         let server = Arc::clone(&state);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -64,6 +67,14 @@ impl Asked {
         self.state.rights.borrow().clone()
     }
 
+    /// Nothing was asked of these kinds but of objects with these names.
+    pub(crate) fn kept_to(&self, named: &'static [Named]) {
+        for (kind, name) in self.state.names.lock().unwrap().iter() {
+            let name = name.as_deref().unwrap_or("(all)");
+            assert!(permits_name(named, *kind, name), "asked was {} {name}", kind.plural());
+        }
+    }
+
     /// Waits until all of this was asked.
     pub(crate) async fn until(&self, all: &BTreeSet<Right>) {
         let mut rights = self.state.rights.subscribe();
@@ -77,7 +88,8 @@ impl State {
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         let path = head.uri.path().to_owned();
-        let watches = head.uri.query().unwrap_or_default().contains("watch=true");
+        let query = head.uri.query().unwrap_or_default();
+        let watches = query.contains("watch=true");
         let (kind, name, part) = place(&path);
         let verb = match head.method {
             Method::GET if name.is_some() => "get",
@@ -88,6 +100,12 @@ impl State {
             Method::DELETE => "delete",
             other => panic!("nobody should {other} {path}"),
         };
+        if verb != "create" {
+            let selected =
+                query.split('&').find_map(|part| part.strip_prefix("fieldSelector=metadata.name%3D"));
+            let name = name.or(selected).map(str::to_owned);
+            self.names.lock().unwrap().insert((kind, name));
+        }
         let body = body.collect().await.unwrap().to_bytes();
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         self.rights.send_modify(|rights| {

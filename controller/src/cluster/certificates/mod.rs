@@ -26,7 +26,7 @@ mod tests;
 mod webhooks;
 
 pub use look::Certificate;
-pub use webhooks::gone as webhooks_gone;
+pub use webhooks::{MUTATOR, VALIDATOR, gone as webhooks_gone};
 
 use crate::kind::{Key, Kind};
 use crate::plan::Plan;
@@ -42,7 +42,7 @@ pub const AUTHORITY: &str = "kubevirt-ca";
 pub const SERVER: &str = "kubevirt-virt-api-certs";
 /// The file of the config map.
 pub const BUNDLE: &str = "ca-bundle";
-/// What is ours is found by this label.
+/// What is ours has this label.
 pub const LABEL: (&str, &str) = ("app.kubernetes.io/managed-by", "virt-controller");
 
 /// How long before now a certificate begins: clocks differ.

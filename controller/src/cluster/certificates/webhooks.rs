@@ -9,9 +9,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+/// The configuration of the webhooks that change what they are asked about.
+pub const MUTATOR: &str = "virt-api-mutator";
+/// The configuration of those that only judge it.
+pub const VALIDATOR: &str = "virt-api-validator";
 /// The configurations: kind, name, and whether its webhooks change what they are asked about.
 const CONFIGURATIONS: [(Kind, &str, bool); 2] =
-    [(Kind::Mutating, "virt-api-mutator", true), (Kind::Validating, "virt-api-validator", false)];
+    [(Kind::Mutating, MUTATOR, true), (Kind::Validating, VALIDATOR, false)];
 
 fn shelf(world: &World, kind: Kind) -> &Shelf<Plain> {
     if kind == Kind::Mutating { &world.mutating } else { &world.validating }

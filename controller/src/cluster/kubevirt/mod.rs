@@ -24,6 +24,8 @@ use crate::world::{Kept, Plain, World};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+pub use removal::NOTE;
+
 /// The object's name.
 pub const NAME: &str = "kubevirt";
 
@@ -39,7 +41,7 @@ pub fn missing(world: &World) -> Plan {
             "spec": {},
         });
         // Whoever has just begun to act may have heard that the object is gone, and not yet why.
-        plan.steps.push(Step::Absent { key: Key::new(Kind::ConfigMap, namespace.clone(), removal::NOTE) });
+        plan.steps.push(Step::Absent { key: Key::new(Kind::ConfigMap, namespace.clone(), NOTE) });
         plan.create(Key::new(Kind::KubeVirt, namespace, NAME), object);
     }
     plan

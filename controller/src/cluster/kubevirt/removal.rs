@@ -20,7 +20,7 @@ use serde_json::json;
 /// Who must agree before the object is gone: us.
 pub(super) const FINALIZER: &str = "foregroundDeleteKubeVirt";
 /// What says that the installation was taken away.
-pub(super) const NOTE: &str = "kubevirt-removed";
+pub const NOTE: &str = "kubevirt-removed";
 /// The most that are deleted in one round.
 const AT_ONCE: usize = 50;
 /// The most that are counted for people.

@@ -79,9 +79,10 @@ fn history() -> Sim {
 async fn lease() -> BTreeSet<Right> {
     let server = Asked::begin().await;
     let writer = Writer::new(server.client.clone(), "virt-controller");
-    let mut lease = Lease::new(writer, "kubevirt", "virt-controller", "one".into());
+    let mut lease = Lease::new(writer, "kubevirt", lease::NAME, "one".into());
     lease.acquire().await;
     lease.release().await;
+    server.kept_to(NAMED);
     server.rights()
 }
 
@@ -93,16 +94,49 @@ async fn every_right_is_used_and_no_other() {
     assert_eq!(used, each(RIGHTS).collect());
 }
 
+/// Secrets, webhooks and their like are followed one by one: a list of all would take a right to all.
 #[tokio::test]
-async fn a_kind_is_followed_by_two_rights() {
-    let server = Asked::begin().await;
-    let (to, mut seen) = tokio::sync::mpsc::channel(1);
-    let which = crate::cluster::which(Kind::Secret, "kubevirt");
-    let task = tokio::spawn(watch::follow(server.client.clone(), which, to));
-    assert!(matches!(seen.recv().await, Some(watch::Seen::Listed(Kind::Secret, _))));
-    server.until(&follow(Kind::Secret).into()).await;
-    task.abort();
-    assert_eq!(server.rights(), follow(Kind::Secret).into());
+async fn a_kind_is_followed_by_two_rights_and_few_objects_by_their_names() {
+    for which in crate::cluster::watched("kubevirt") {
+        let server = Asked::begin().await;
+        let (to, mut seen) = tokio::sync::mpsc::channel(1);
+        let kind = which.kind;
+        let task = tokio::spawn(watch::follow(server.client.clone(), which, to));
+        assert!(
+            matches!(seen.recv().await, Some(watch::Seen::Listed(of, _)) if of == kind)
+                || kind_is_named(kind)
+        );
+        server.until(&follow(kind).into()).await;
+        task.abort();
+        server.kept_to(NAMED);
+        assert_eq!(server.rights(), follow(kind).into());
+    }
+}
+
+fn kind_is_named(kind: Kind) -> bool {
+    NAMED.iter().any(|(named, _)| *named == kind)
+}
+
+/// A step about another secret is none that may be done.
+#[test]
+fn a_step_may_be_done_only_with_the_names_that_are_declared() {
+    for (kind, ours) in NAMED.iter().filter(|(kind, _)| *kind != Kind::Lease) {
+        let step = |name: &str| Step::Patch {
+            key: Key::new(*kind, "", name),
+            version: "1".into(),
+            change: json!({}),
+            part: None,
+        };
+        assert!(ours.iter().all(|name| permits(&step(name))), "{kind:?}");
+        assert!(!permits(&step("another")), "{kind:?}");
+    }
+    let mut stranger = issue("another", Some("1"), None);
+    assert!(!permits(&Step::Issue(stranger.clone())));
+    stranger.key.name = certificates::SERVER.into();
+    assert!(permits(&Step::Issue(stranger.clone())));
+    let key = Key::new(Kind::Secret, "kubevirt", "another");
+    stranger.signer = Some(Signer { key, name: "authority".into(), hosts: Vec::new() });
+    assert!(!permits(&Step::Issue(stranger)), "who signs is read");
 }
 
 fn issue(name: &str, version: Option<&str>, signer: Option<Signer>) -> Issue {

@@ -89,6 +89,8 @@ impl Machines {
                 about
             }
             Seen::Changed(kind, object) => self.put(kind, object).into_iter().collect(),
+            // None is followed by its name here.
+            Seen::Only(..) => Vec::new(),
             Seen::Gone(key, uid) if key.kind == Kind::Pod => {
                 let owner = self.pods.iter().find(|(_, pod)| pod.metadata.uid == uid);
                 let owner = owner.map(|(owner, _)| owner.clone());
