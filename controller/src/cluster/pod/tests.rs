@@ -45,7 +45,7 @@ fn a_small_machine() {
 #[test]
 fn a_machine_with_everything() {
     let change = json!({
-        "metadata": {"annotations": {"note": "kept", "kubectl.kubernetes.io/last-applied-configuration": "{}"}},
+        "metadata": {"annotations": {"note": "left out", "prometheus.io/port": "9100", "kubectl.kubernetes.io/last-applied-configuration": "{}"}},
         "spec": {
             "hostname": "guest", "subdomain": "lab", "priorityClassName": "high", "schedulerName": "own",
             "terminationGracePeriodSeconds": 180, "dnsPolicy": "None", "dnsConfig": {"nameservers": ["192.0.2.1"]},

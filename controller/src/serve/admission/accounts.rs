@@ -2,6 +2,9 @@
 
 use super::review::Who;
 
+/// Where the API server says of a user the node of the pod that the user's token is bound to.
+pub const NODE_CLAIM: &str = "authentication.kubernetes.io/node-name";
+
 /// A program of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]

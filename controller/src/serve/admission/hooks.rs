@@ -5,7 +5,7 @@
 //!         └─► virt-controller: by the kind, the webhook configuration ([`configuration`])
 //! ```
 
-use super::accounts::{Accounts, Program};
+use super::accounts::{Accounts, NODE_CLAIM, Program};
 use super::{Answer, Around, Request, instance, kubevirt, machine, replicaset};
 use serde_json::{Value, json};
 
@@ -227,13 +227,13 @@ impl Unless {
             Unless::ControllerAlways => ("not-virt-controller", is(Program::Controller)),
             Unless::Handler => ("not-virt-handler", is(Program::Handler)),
             Unless::HandlerAtHome => {
-                let claim = "request.userInfo.extra['authentication.kubernetes.io/node-name']";
+                let claim = format!("request.userInfo.extra['{NODE_CLAIM}']");
                 let on = |object: &str| {
                     format!(
                         "has({object}.status) && has({object}.status.nodeName) && {object}.status.nodeName in {claim}"
                     )
                 };
-                let says = "has(request.userInfo.extra) && 'authentication.kubernetes.io/node-name' in request.userInfo.extra";
+                let says = format!("has(request.userInfo.extra) && '{NODE_CLAIM}' in request.userInfo.extra");
                 let at_home =
                     format!("{} && {says} && {} && {}", is(Program::Handler), on("oldObject"), on("object"));
                 ("not-virt-handler-at-home", at_home)

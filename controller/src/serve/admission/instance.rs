@@ -4,7 +4,7 @@
 //! go by. The agent of a node changes only instances of its node: the node stands in its token, not in what it says.
 
 use super::accounts::Program;
-use super::{Answer, Around, Request, patch, unknown};
+use super::{Answer, Around, Request, passed, patch, unknown};
 use api::defaults;
 use api::fault::{Fault, Reason};
 use api::machine::Machine;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Labels by which our programs find instances.
-const RESERVED: [&str; 6] = [
+pub const RESERVED: [&str; 6] = [
     "kubevirt.io/created-by",
     "kubevirt.io/migrationJobUID",
     "kubevirt.io/nodeName",
@@ -59,7 +59,8 @@ pub(super) fn create(request: &Request, around: &Around) -> Answer {
     let mut faults = Vec::new();
     let vmi = wire::read_in_part::<VirtualMachineInstance>(request.object.clone(), &mut faults);
     let Some(mut vmi) = vmi.filter(|_| faults.is_empty()) else { return Answer::no(faults) };
-    let warnings = unknown::warnings(&vmi);
+    let mut warnings = unknown::warnings(&vmi);
+    warnings.extend(passed::warnings(&vmi.metadata, "metadata"));
     if around.accounts.program(&request.who).is_none()
         && let Some(keys) = reserved(&vmi.metadata.labels)
     {

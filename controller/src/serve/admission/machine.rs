@@ -50,6 +50,7 @@ pub(super) fn judge(request: &Request, around: &Around) -> Answer {
     if vm.spec.running.is_some() {
         warnings.insert(0, "spec.running is deprecated, please use spec.runStrategy instead.".to_owned());
     }
+    warnings.extend(template::warnings(vm.spec.template.as_ref()));
     Answer { faults: of_machine(&vm, around), warnings, ..Answer::yes() }
 }
 

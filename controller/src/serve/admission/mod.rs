@@ -18,6 +18,7 @@ pub mod hooks;
 mod instance;
 mod kubevirt;
 mod machine;
+mod passed;
 mod patch;
 mod replicaset;
 pub mod review;
@@ -27,7 +28,8 @@ mod tests;
 mod unknown;
 mod volumes;
 
-pub use accounts::Accounts;
+pub use accounts::{Accounts, NODE_CLAIM, Program};
 pub use answer::Answer;
 pub use around::Around;
+pub use instance::RESERVED;
 pub use review::{Operation, Request};

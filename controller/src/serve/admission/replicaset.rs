@@ -26,7 +26,8 @@ pub(super) fn judge(request: &Request, around: &Around) -> Answer {
     let mut faults = Vec::new();
     let set = wire::read_in_part::<VirtualMachineInstanceReplicaSet>(request.object.clone(), &mut faults);
     let Some(set) = set.filter(|_| faults.is_empty()) else { return Answer::no(faults) };
-    let warnings = unknown::warnings(&set);
+    let mut warnings = unknown::warnings(&set);
+    warnings.extend(template::warnings(set.spec.template.as_ref()));
     let Some(made) = &set.spec.template else {
         let fault = Fault::new("spec.template", Reason::Required, "missing virtual machine template.");
         return Answer { faults: vec![fault], warnings, ..Answer::yes() };

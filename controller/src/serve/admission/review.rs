@@ -1,6 +1,7 @@
 //! The request and the answer as the API server writes them: `AdmissionReview` of `admission.k8s.io/v1`.
 
 use super::Answer;
+use super::accounts::NODE_CLAIM;
 use serde_json::{Value, json};
 
 const API_VERSION: &str = "admission.k8s.io/v1";
@@ -67,7 +68,7 @@ impl Request {
         let user = &request["userInfo"];
         let who = Who {
             name: text(&user["username"]),
-            node: user["extra"]["authentication.kubernetes.io/node-name"][0].as_str().map(str::to_owned),
+            node: user["extra"][NODE_CLAIM][0].as_str().map(str::to_owned),
         };
         let (object, old) = (request["object"].take(), request["oldObject"].take());
         Ok(Request { uid, operation, name, kind, object, old, who })

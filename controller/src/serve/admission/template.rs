@@ -1,7 +1,7 @@
 //! What an instance that is made from a template would be: completed, then judged, with the template's paths.
 
-use super::Around;
 use super::instance::reserved;
+use super::{Around, passed};
 use api::defaults;
 use api::fault::{Fault, Reason};
 use api::machine::Machine;
@@ -38,6 +38,12 @@ pub(super) fn faults(
         faults.extend(found);
     }
     faults.into_iter().map(inside).collect()
+}
+
+/// What whoever writes a template should know.
+pub(super) fn warnings(template: Option<&Template>) -> Vec<String> {
+    let metadata = template.and_then(|template| template.metadata.as_ref());
+    metadata.map(|metadata| passed::warnings(metadata, &format!("{AT}.metadata"))).unwrap_or_default()
 }
 
 /// Labels and annotations of an instance are written in its template.
