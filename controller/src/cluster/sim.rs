@@ -354,11 +354,12 @@ pub(crate) fn pod_condition(pod: &mut Value, new: Value) {
 }
 
 /// A small instance with an image as its disk.
+/// An instance as the webhook lets it in.
 pub(crate) fn instance(name: &str) -> Value {
     json!({
         "apiVersion": "kubevirt.io/v1",
         "kind": "VirtualMachineInstance",
-        "metadata": {"namespace": "n", "name": name, "labels": {"app": name}},
+        "metadata": {"namespace": "n", "name": name, "labels": {"app": name}, "finalizers": [super::vmi::FINALIZER]},
         "spec": template(),
     })
 }

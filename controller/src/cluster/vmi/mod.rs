@@ -210,9 +210,21 @@ impl Round<'_> {
             }
             Needs::There(claims) => {
                 self.say_data_is_there();
-                self.make_pod(&config, &claims);
+                if self.is_held() {
+                    self.make_pod(&config, &claims);
+                }
             }
         }
+    }
+
+    /// Somebody has made it past the webhook. What keeps an instance until its pod is gone is there before the pod is.
+    fn is_held(&mut self) -> bool {
+        let is_held = self.vmi.metadata.finalizers.iter().any(|finalizer| finalizer == FINALIZER);
+        if !is_held {
+            self.next.metadata.finalizers.push(FINALIZER.to_owned());
+            self.become_(Phase::Pending);
+        }
+        is_held
     }
 
     fn make_pod(
@@ -255,7 +267,18 @@ impl Round<'_> {
         self.forget_waiting();
         self.before.push(Step::Create { key, object: pod });
         self.tell(false, "SuccessfulCreate", format!("Created virtual machine pod {name}"));
+        self.tell_left_out();
         self.take_pod();
+    }
+
+    /// Who wrote it through others (a tool, a template) has not seen the webhook's warning.
+    fn tell_left_out(&mut self) {
+        let pod::LeftOut { labels, annotations } = pod::left_out(&self.vmi.metadata);
+        let left: Vec<&str> = labels.into_iter().chain(annotations).collect();
+        if !left.is_empty() {
+            let message = format!("Labels and annotations that its pod does not get: {}", left.join(", "));
+            self.tell(false, "NotPassedOn", message);
+        }
     }
 
     fn say_data_is_there(&mut self) {

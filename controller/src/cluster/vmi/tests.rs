@@ -39,6 +39,34 @@ fn an_instance_goes_from_its_object_to_running_with_few_writes() {
     assert_eq!(sim.writes, 5);
 }
 
+/// Made past the webhook, an instance without it could be deleted, and made again, while its pod begins to run.
+#[test]
+fn what_keeps_an_instance_is_there_before_its_pod() {
+    let mut sim = Sim::new();
+    let mut object = instance("web");
+    object["metadata"].as_object_mut().unwrap().remove("finalizers");
+    let key = sim.put(Kind::Instance, object);
+    sim.round();
+    assert_eq!(sim.get(&key)["metadata"]["finalizers"], json!([crate::cluster::vmi::FINALIZER]));
+    assert!(sim.pod_of(&key).is_none());
+    sim.settle();
+    assert!(sim.pod_of(&key).is_some());
+}
+
+#[test]
+fn what_a_pod_does_not_get_is_told_when_it_is_made() {
+    let mut sim = Sim::new();
+    let mut object = instance("web");
+    object["metadata"]["annotations"] =
+        json!({"k8s.v1.cni.cncf.io/networks": "other/net", "vm.kubevirt.io/os": "a"});
+    let key = sim.put(Kind::Instance, object);
+    sim.settle();
+    assert_eq!(sim.reasons(), ["SuccessfulCreate", "NotPassedOn"]);
+    let pod = sim.get(&sim.pod_of(&key).unwrap());
+    assert!(pod["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"].is_null());
+    assert_eq!(pod["metadata"]["annotations"]["vm.kubevirt.io/os"], "a");
+}
+
 #[test]
 fn what_the_scheduler_and_the_kubelet_say_is_repeated() {
     let (mut sim, key) = begin();
