@@ -22,6 +22,7 @@ mod removal;
 mod replicas;
 mod settings;
 mod strategies;
+mod trust;
 mod volumes;
 
 /// A machine of the smallest guest: its kernel comes out of an image, all of it is in memory.

@@ -4,6 +4,7 @@
 //!  Wishes ─► namespace, definitions (api::crd), priority
 //!            identity   an account for each program, its rights: what the reconcilers declare
 //!            people     what users of a cluster may do, aggregated to admin, edit and view
+//!            admission  what the API server itself refuses: to our accounts, and to whoever ends fencing
 //!            policies   who may reach them
 //!            programs   virt-controller, virt-api, virt-handler, and what the kubelet must know of them
 //! ```
@@ -15,6 +16,7 @@
 // A `json!` reads better where it is handed over than behind a `&`.
 #![allow(clippy::needless_pass_by_value)]
 
+mod admission;
 mod identity;
 mod people;
 mod policies;
@@ -49,6 +51,8 @@ pub fn objects(wishes: &Wishes) -> Vec<Value> {
     let mut objects = vec![namespace(wishes)];
     objects.extend(api::crd::all());
     objects.push(priority());
+    // Before the accounts that they bind.
+    objects.extend(admission::objects(wishes));
     objects.extend(identity::objects(wishes));
     objects.extend(people::objects());
     objects.extend(policies::objects(wishes));

@@ -39,11 +39,12 @@ const NODE: &str = "node.json";
 /// More than it ever writes.
 const LARGEST: u64 = 8 << 20;
 /// Whether machines may come.
-const SCHEDULABLE: &str = "kubevirt.io/schedulable";
-const HEARTBEAT: &str = "kubevirt.io/heartbeat";
+pub const SCHEDULABLE: &str = "kubevirt.io/schedulable";
+/// When the agent was last seen.
+pub const HEARTBEAT: &str = "kubevirt.io/heartbeat";
 const SKIP: &str = "node-labeller.kubevirt.io/skip-node";
 /// What we alone write.
-const OURS: [&str; 6] = [
+pub const OURS: [&str; 6] = [
     "machine-type.node.kubevirt.io/",
     "cpu-model.node.kubevirt.io/",
     "cpu-feature.node.kubevirt.io/",

@@ -147,6 +147,12 @@ impl Others {
         }
         let Some(status) = plan.status else { return };
         let steps = patch(vmi.status.as_ref(), &status, vmi.metadata.resource_version.as_deref());
+        // A field that it may not write would be refused by the API server.
+        for path in steps.iter().filter(|step| step["op"] != "test").filter_map(|step| step["path"].as_str())
+        {
+            let field = path.strip_prefix("/status/").and_then(|rest| rest.split('/').next());
+            assert!(field.is_some_and(|field| crate::node::rights::STATUS.contains(&field)), "{path}");
+        }
         let Some(now) = sim.objects.get(key).filter(|now| uid(now) == uid_of(&vmi.metadata.uid)) else {
             return;
         };

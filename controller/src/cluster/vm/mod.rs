@@ -28,6 +28,7 @@ mod strategy;
 mod tests;
 
 pub use disks::names;
+pub use revision::PREFIX as REVISION;
 
 use super::config::Config;
 use super::owner;

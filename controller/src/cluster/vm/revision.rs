@@ -12,9 +12,12 @@ pub(super) const GENERATION: &str = "kubevirt.io/vm-generation";
 /// A sum of the template at the start, on the instance: a generation also rises when only the run strategy changes.
 pub(super) const TEMPLATE: &str = "kubevirt.io/vm-template-sum";
 
+/// What the names of all of them begin with.
+pub const PREFIX: &str = "revision-start-vm-";
+
 /// The name of a revision.
 pub(super) fn name(uid: &str, generation: i64) -> String {
-    format!("revision-start-vm-{uid}-{generation}")
+    format!("{PREFIX}{uid}-{generation}")
 }
 
 /// A sum of what a restart would change.

@@ -1,0 +1,163 @@
+//! What the policies say in CEL is tried against a real API server (`tests/e2e/trust.rs`); here: that none is missing.
+
+use crate::install::objects;
+use crate::install::tests::wishes;
+use crate::kind::Kind;
+use crate::node;
+use crate::rights::{Right, each};
+use crate::{cluster, serve};
+use serde_json::{Value, json};
+
+fn policies() -> Vec<Value> {
+    objects(&wishes()).into_iter().filter(|object| object["kind"] == "ValidatingAdmissionPolicy").collect()
+}
+
+fn policy(name: &str) -> Value {
+    policies().into_iter().find(|policy| policy["metadata"]["name"] == name).unwrap()
+}
+
+/// What is evaluated on requests that a policy is about.
+fn expressions(policy: &Value) -> String {
+    let fields = ["matchConditions", "variables", "validations"];
+    let all = fields.iter().flat_map(|field| policy["spec"][field].as_array().into_iter().flatten());
+    all.map(|one| one["expression"].as_str().unwrap()).collect::<Vec<_>>().join("\n")
+}
+
+/// A right to write, with what no policy says of it.
+type Unbound = (Right, &'static str);
+
+/// All rights of an account to write: each is bound by a policy about that account, or stands in the list.
+fn bound(account: &str, rights: &[Right], unbound: &[Unbound]) {
+    let user = format!("system:serviceaccount:kubevirt:{account}");
+    let binds = |policy: &Value| {
+        let conditions = policy["spec"]["matchConditions"].as_array().unwrap();
+        conditions.iter().any(|one| one["expression"] == format!("request.userInfo.username == \"{user}\""))
+    };
+    let of: Vec<Value> = policies().into_iter().filter(binds).collect();
+    let is_bound = |(kind, part, verb): Right| {
+        let resource = part.map_or(kind.plural().to_owned(), |part| format!("{}/{part}", kind.plural()));
+        let operation = match verb {
+            "create" => "CREATE",
+            "delete" => "DELETE",
+            _ => "UPDATE",
+        };
+        let has = |list: &Value, word: &str| list.as_array().unwrap().iter().any(|one| one == word);
+        of.iter()
+            .flat_map(|policy| policy["spec"]["matchConstraints"]["resourceRules"].as_array().unwrap())
+            .any(|rule| {
+                has(&rule["apiGroups"], kind.group())
+                    && has(&rule["resources"], &resource)
+                    && has(&rule["operations"], operation)
+            })
+    };
+    // A review that is made is a question: nothing is kept of it.
+    let writes = |&(kind, _, verb): &Right| {
+        !["get", "list", "watch"].contains(&verb) && !kind.name().ends_with("Review")
+    };
+    for right in rights.iter().copied().filter(writes) {
+        let said = unbound.iter().any(|(other, _)| *other == right);
+        assert_ne!(is_bound(right), said, "{account} {right:?}: bound by a policy, or said why not");
+    }
+    for (right, _) in unbound {
+        assert!(rights.contains(right), "{account} has no right {right:?}");
+    }
+}
+
+#[test]
+fn every_right_to_write_is_bound_or_it_is_said_why_not() {
+    let rights = |table| each(table).collect::<Vec<_>>();
+    bound("kubevirt-handler", &rights(node::rights::RIGHTS), &[]);
+    bound("kubevirt-apiserver", &rights(serve::rights::RIGHTS), &[]);
+    let whole = "it is what virt-controller is there for";
+    let named = "bound by resourceNames; the API server asks no policy about webhooks";
+    let mut unbound: Vec<Unbound> = Vec::new();
+    for (kind, verbs) in [
+        (Kind::Machine, &["delete", "patch"][..]),
+        (Kind::Instance, &["create", "delete", "patch"]),
+        (Kind::ReplicaSet, &["delete"]),
+        (Kind::KubeVirt, &["create", "patch"]),
+        (Kind::DataVolume, &["create"]),
+        (Kind::Event, &["create"]),
+        (Kind::ConfigMap, &["delete"]),
+    ] {
+        unbound.extend(verbs.iter().map(|&verb| ((kind, None, verb), whole)));
+    }
+    for kind in [Kind::Mutating, Kind::Validating] {
+        unbound.extend(["create", "delete", "patch"].map(|verb| ((kind, None, verb), named)));
+    }
+    for kind in [Kind::Machine, Kind::ReplicaSet, Kind::KubeVirt] {
+        unbound.push(((kind, Some("status"), "patch"), whole));
+    }
+    for kind in [Kind::Machine, Kind::Instance, Kind::ReplicaSet] {
+        unbound.push((
+            (kind, Some("finalizers"), "update"),
+            "it is no path: only who makes an owner wait is asked for it",
+        ));
+    }
+    bound("kubevirt-controller", &rights(cluster::rights::RIGHTS), &unbound);
+}
+
+/// One that cannot be evaluated refuses, and each has a binding that denies.
+#[test]
+fn every_policy_holds_and_fails_closed() {
+    let all = policies();
+    assert!(!all.is_empty());
+    for policy in &all {
+        let name = &policy["metadata"]["name"];
+        assert_eq!(policy["spec"]["failurePolicy"], "Fail", "{name}");
+        assert!(policy["spec"]["matchConditions"].is_array(), "{name} is about everybody");
+        for validation in policy["spec"]["validations"].as_array().unwrap() {
+            let message = validation["message"].as_str().unwrap();
+            assert!(
+                !message.is_empty() && !message.contains('\n') && message.len() < 1024,
+                "{name}: {message}"
+            );
+        }
+        let binding = objects(&wishes()).into_iter().find(|object| {
+            object["kind"] == "ValidatingAdmissionPolicyBinding" && object["metadata"]["name"] == *name
+        });
+        let spec = json!({"policyName": name, "validationActions": ["Deny"]});
+        assert_eq!(binding.unwrap()["spec"], spec, "{name}");
+    }
+}
+
+/// The agent's policies know the node by the token alone, and refuse a token that does not say it.
+#[test]
+fn the_agent_is_bound_to_the_node_of_its_token() {
+    for name in ["kubevirt-handler-nodes", "kubevirt-handler-instances", "kubevirt-handler-events"] {
+        let policy = policy(name);
+        let variables = policy["spec"]["variables"].to_string();
+        assert!(variables.contains("authentication.kubernetes.io/node-name"), "{name}");
+        assert_eq!(policy["spec"]["validations"][0]["expression"], "variables.node != ''", "{name}");
+        assert!(expressions(&policy).contains("== variables.node"), "{name}");
+    }
+}
+
+/// What the agent writes is what it may: the labels by the constants that it writes them by.
+#[test]
+fn the_agent_may_write_what_it_writes() {
+    let nodes = expressions(&policy("kubevirt-handler-nodes"));
+    for key in node::labels::OURS.into_iter().chain([node::labels::SCHEDULABLE, node::labels::HEARTBEAT]) {
+        assert!(nodes.contains(&format!("\"{key}\"")), "{key}");
+    }
+    let instances = expressions(&policy("kubevirt-handler-instances"));
+    assert!(node::rights::STATUS.iter().all(|field| instances.contains(&format!("\"{field}\""))));
+}
+
+/// What fencing stands on is held against everybody: our finalizers, what the pod is found by, its deletion by force.
+#[test]
+fn fencing_is_held() {
+    let finalizers = expressions(&policy("kubevirt-fencing-finalizers"));
+    for finalizer in [cluster::vmi::FINALIZER, cluster::vmi::OF_MACHINE] {
+        assert!(finalizers.contains(finalizer), "{finalizer}");
+    }
+    let pods = policy("kubevirt-fencing-pods");
+    assert!(cluster::pod::FOUND_BY.iter().all(|label| expressions(&pods).contains(label)));
+    assert_eq!(
+        pods["spec"]["matchConstraints"]["objectSelector"]["matchLabels"],
+        json!({"kubevirt.io": "virt-launcher"})
+    );
+    for name in ["kubevirt-fencing-pods", "kubevirt-fencing-evictions"] {
+        assert!(expressions(&policy(name)).contains("gracePeriodSeconds.orValue(-1) == 0"), "{name}");
+    }
+}

@@ -1,0 +1,360 @@
+//! What a stolen token does not do, and what a user does not take away from under a machine: the API server itself refuses
+//! it, whether virt-api answers or not.
+
+use crate::tiny;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use tests::cluster::{Cluster, Space, until};
+use tests::coracle::Ran;
+
+/// A node without a machine, to have another's token of.
+struct Elsewhere<'a>(&'a Cluster, String);
+
+impl<'a> Elsewhere<'a> {
+    fn new(space: &'a Space) -> Self {
+        let name = format!("elsewhere-{}", space.name);
+        let node = format!(
+            "apiVersion: v1\nkind: Node\nmetadata: {{name: {name}}}\nspec:\n  unschedulable: true\n  \
+             taints: [{{key: nobody, effect: NoExecute}}]\n"
+        );
+        space.apply(&node);
+        Elsewhere(&space.cluster, name)
+    }
+}
+
+impl Drop for Elsewhere<'_> {
+    fn drop(&mut self) {
+        self.0.run(&["delete", "node", &self.1, "--wait=false"]);
+    }
+}
+
+/// Somebody at the API server, by a token alone.
+struct Bearer<'a> {
+    space: &'a Space,
+    server: String,
+    token: String,
+}
+
+impl<'a> Bearer<'a> {
+    /// An account of ours; `bound` is what kubectl says to have the token bound to something.
+    fn of(space: &'a Space, account: &str, bound: &[&str]) -> Self {
+        let words = [&["-n", "kubevirt", "create", "token", account, "--duration=1h"], bound].concat();
+        let token = String::from_utf8(space.cluster.run(&words).ok().out).unwrap().trim().to_owned();
+        let config = ["config", "view", "-o", "jsonpath={.clusters[0].cluster.server}"];
+        let server = String::from_utf8(space.cluster.run(&config).ok().out).unwrap();
+        Bearer { space, server, token }
+    }
+
+    /// The agent of a node.
+    fn agent(space: &'a Space, node: &str) -> Self {
+        Self::of(space, "kubevirt-handler", &["--bound-object-kind=Node", "--bound-object-name", node])
+    }
+
+    /// kubectl, reading this.
+    fn reads(&self, input: &str, words: &[&str]) -> Ran {
+        let token = format!("--token={}", self.token);
+        let first = [
+            "--kubeconfig=/dev/null",
+            "--insecure-skip-tls-verify",
+            "-s",
+            &self.server,
+            &token,
+            "-n",
+            &self.space.name,
+        ];
+        kubectl(self.space, input, &[&first[..], words].concat())
+    }
+
+    fn runs(&self, words: &[&str]) -> Ran {
+        self.reads("", words)
+    }
+
+    /// A change of an object, as the agent asks for it: kubectl reads an object first, which the agent may not.
+    fn patches(&self, object: &str, change: &str) -> Ran {
+        let path = match object.split_once('/') {
+            Some(("node", name)) => format!("/api/v1/nodes/{name}"),
+            Some(("vmi", name)) => {
+                format!("/apis/kubevirt.io/v1/namespaces/{}/virtualmachineinstances/{name}", self.space.name)
+            }
+            _ => panic!("{object} is not patched here"),
+        };
+        let header = ["-H", "Content-Type: application/merge-patch+json", "-X", "PATCH", "-d", change];
+        let token = format!("Authorization: Bearer {}", self.token);
+        let address = format!("{}{path}", self.server);
+        let mut curl = Command::new("curl");
+        curl.args(["-sSk", "--fail-with-body", "-H", &token]).args(header).arg(address).stdin(Stdio::null());
+        let mut ran = Ran::of(curl.output().expect("curl is there"));
+        // What the server says of a refusal is its answer.
+        ran.err += &String::from_utf8_lossy(&ran.out);
+        ran
+    }
+}
+
+fn kubectl(space: &Space, input: &str, words: &[&str]) -> Ran {
+    let mut command = space.cluster.kubectl(words);
+    let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = pipes.spawn().unwrap();
+    // One that reads nothing may have ended.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    Ran::of(child.wait_with_output().unwrap())
+}
+
+/// It was refused, and by the API server's own policy.
+#[track_caller]
+fn refused(ran: &Ran, said: &str) {
+    assert_ne!(ran.code, 0, "it was done: {}", String::from_utf8_lossy(&ran.out));
+    assert!(ran.err.contains("ValidatingAdmissionPolicy") && ran.err.contains(said), "{said}: {}", ran.err);
+}
+
+/// A machine that runs, on the node that is named.
+fn machine(story: &str) -> Option<(Space, String)> {
+    let space = Space::new(story)?;
+    space.apply(&tiny("web", "Always"));
+    space.has("vmi/web", "Ready", "True");
+    let node = space.get("vmi/web", ".status.nodeName");
+    Some((space, node))
+}
+
+#[test]
+fn the_token_of_another_nodes_agent_changes_nothing_here() {
+    let Some((space, node)) = machine("agents") else { return };
+    let elsewhere = Elsewhere::new(&space);
+    let (here, there) = (format!("node/{node}"), format!("node/{}", elsewhere.1));
+    let other = Bearer::agent(&space, &elsewhere.1);
+
+    // A machine, a node, a word about a machine: nothing of another node.
+    let own = "changes only the instances that its own node has";
+    refused(&other.patches("vmi/web", r#"{"status":{"phase":"Succeeded"}}"#), own);
+    let taken = format!(r#"{{"status":{{"nodeName":"{}"}}}}"#, elsewhere.1);
+    refused(&other.patches("vmi/web", &taken), own);
+    let draws = r#"{"metadata":{"labels":{"kubevirt.io/schedulable":"false"}}}"#;
+    refused(&other.patches(&here, draws), "changes its own node only");
+    let event = |node: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Event, metadata: {{generateName: web., namespace: {0}}}, type: Normal, reason: Told, \
+             message: a word, involvedObject: {{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, name: web, \
+             namespace: {0}}}, source: {{component: virt-handler, host: {node}}}, reportingComponent: virt-handler, \
+             reportingInstance: {node}}}",
+            space.name
+        )
+    };
+    let create = ["create", "-f", "-"];
+    refused(&other.reads(&event(&node), &create), "in the name of its own node only");
+    other.reads(&event(&elsewhere.1), &create).ok();
+    assert_eq!(space.get("vmi/web", ".status.phase"), "Running");
+
+    // Of its own node, what it is there for.
+    other.patches(&there, r#"{"metadata":{"labels":{"kubevirt.io/schedulable":"false","cpu-model.node.kubevirt.io/a":"true"},"annotations":{"kubevirt.io/heartbeat":"1"}}}"#).ok();
+    for (change, said) in [
+        (
+            r#"{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}"#,
+            "changes only those labels",
+        ),
+        (r#"{"metadata":{"labels":{"kubernetes.io/hostname":"node1"}}}"#, "changes only those labels"),
+        (
+            r#"{"metadata":{"annotations":{"node.alpha.kubernetes.io/ttl":"9"}}}"#,
+            "changes only the heartbeat",
+        ),
+        (r#"{"spec":{"taints":null}}"#, "does not change the spec"),
+        (r#"{"spec":{"unschedulable":null}}"#, "does not change the spec"),
+        (r#"{"metadata":{"finalizers":["example.com/a"]}}"#, "labels and annotations of a node only"),
+    ] {
+        refused(&other.patches(&there, change), said);
+    }
+
+    // The one of this node: what it tells, and nothing else.
+    let own = Bearer::agent(&space, &node);
+    own.patches("vmi/web", r#"{"status":{"guestOSInfo":{"name":"told"}}}"#).ok();
+    for (change, said) in [
+        (taken.as_str(), "changes only the instances that its own node has"),
+        (r#"{"status":{"activePods":{"a":"b"}}}"#, "changes only what it tells"),
+        (r#"{"status":{"virtualMachineRevisionName":"another"}}"#, "changes only what it tells"),
+        (r#"{"spec":{"hostname":"other"}}"#, "does not change the spec of an instance"),
+        (
+            r#"{"metadata":{"finalizers":["kubevirt.io/foregroundDeleteVirtualMachine","kubevirt.io/virtualMachineControllerFinalize","a.example/b"]}}"#,
+            "does not change the metadata",
+        ),
+        (r#"{"metadata":{"labels":{"a":"b"}}}"#, "does not change the metadata"),
+        (r#"{"metadata":{"ownerReferences":null}}"#, "does not change the metadata"),
+    ] {
+        refused(&own.patches("vmi/web", change), said);
+    }
+
+    // A token that says no node is nobody's.
+    let nobody = Bearer::of(&space, "kubevirt-handler", &[]);
+    for (object, change) in [("vmi/web", r#"{"status":{"reason":"a"}}"#), (here.as_str(), draws)] {
+        refused(&nobody.patches(object, change), "does not say its node");
+    }
+    refused(&nobody.reads(&event(&node), &create), "does not say its node");
+}
+
+#[test]
+fn a_stolen_token_of_virt_controller_makes_no_way_into_a_node() {
+    let Some((space, node)) = machine("controller") else { return };
+    let thief = Bearer::of(&space, "kubevirt-controller", &[]);
+    let pod = |name: &str, change: &dyn Fn(&mut serde_json::Value)| {
+        let uid = space.get("vmi/web", ".metadata.uid");
+        let mut pod = serde_json::json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": name, "labels": {"kubevirt.io": "virt-launcher"},
+                "ownerReferences": [{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "name": "web", "uid": uid}],
+            },
+            "spec": {
+                "automountServiceAccountToken": false,
+                "containers": [{"name": "a", "image": "registry:5000/busybox:1", "command": ["true"]}],
+                "nodeSelector": {"nowhere": "true"},
+            },
+        });
+        change(&mut pod);
+        thief.reads(&pod.to_string(), &["create", "-f", "-"])
+    };
+    let privileged = serde_json::json!({"privileged": true});
+    let root = serde_json::json!([{"name": "root", "hostPath": {"path": "/"}}]);
+    let mount = serde_json::json!([{"name": "root", "mountPath": "/root"}]);
+    pod("launcher", &|_| ()).ok();
+    refused(
+        &pod("a", &|pod| pod["metadata"]["ownerReferences"] = serde_json::json!([])),
+        "pods of machines only",
+    );
+    refused(&pod("a", &|pod| pod["spec"]["hostPID"] = true.into()), "namespaces of a node");
+    refused(
+        &pod("a", &|pod| pod["spec"]["containers"][0]["securityContext"] = privileged.clone()),
+        "makes no privileged pods",
+    );
+    refused(
+        &pod("a", &|pod| pod["spec"]["automountServiceAccountToken"] = true.into()),
+        "no token of a service account",
+    );
+    let shows = |pod: &mut serde_json::Value| {
+        pod["spec"]["volumes"] = root.clone();
+        pod["spec"]["containers"][0]["volumeMounts"] = mount.clone();
+    };
+    refused(&pod("a", &shows), "no container that may be root");
+
+    space.run(&["run", "theirs", "--image=registry:5000/pause:1"]);
+    refused(&thief.runs(&["delete", "pod", "theirs"]), "the pods of machines only");
+    let role = format!("node/{node}");
+    refused(
+        &thief.patches(&role, r#"{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}"#),
+        "whether machines may come",
+    );
+    refused(&thief.patches(&role, r#"{"spec":{"unschedulable":true}}"#), "changes only labels of a node");
+    // The secrets of the installation: the two that are its own, and no way to the token of another account.
+    let secret = |of: &str, words: &[&str]| {
+        let token = format!("--token={}", thief.token);
+        let first = [
+            "--kubeconfig=/dev/null",
+            "--insecure-skip-tls-verify",
+            "-s",
+            &thief.server,
+            &token,
+            "-n",
+            "kubevirt",
+        ];
+        kubectl(&space, of, &[&first[..], words].concat())
+    };
+    secret("", &["get", "secret", "kubevirt-ca", "-o", "name"]).ok();
+    for words in [&["get", "secret", "another"][..], &["get", "secrets"], &["get", "configmaps"]] {
+        assert!(secret("", words).err.contains("Forbidden"), "{words:?}");
+    }
+    let made = "{apiVersion: v1, kind: Secret, metadata: {name: mine, annotations: {kubernetes.io/service-account.name: \
+                kubevirt-handler}}, type: kubernetes.io/service-account-token}";
+    refused(&secret(made, &["create", "-f", "-"]), "only objects with the names of its own");
+    let hook = ["delete", "validatingwebhookconfiguration", "another"];
+    assert!(secret("", &hook).err.contains("Forbidden"));
+}
+
+#[test]
+fn nobody_takes_from_under_a_machine_what_keeps_a_second_from_its_disk() {
+    let Some((space, _)) = machine("fencing") else { return };
+    let bind = ["create", "rolebinding", "alice", "--clusterrole=edit", "--user=alice"];
+    space.run(&bind);
+    // Also the admin of a namespace is none of the cluster's.
+    space.run(&["create", "rolebinding", "root", "--clusterrole=admin", "--user=root"]);
+    let name = space.pod_of("web");
+    let pod = format!("pod/{name}");
+    let as_user = |user: &str, words: &[&str]| space.try_run(&[&["--as", user], words].concat());
+    let patch = |user: &str, object: &str, change: &str| {
+        as_user(user, &["patch", object, "--type=merge", "-p", change])
+    };
+    let force = ["delete", "pod", name.as_str(), "--force", "--grace-period=0", "--wait=false"];
+    let none = r#"{"metadata":{"finalizers":null}}"#;
+    // The rights of a role come a moment after it is bound.
+    until(
+        || patch("alice", "vm/web", r#"{"metadata":{"labels":{"mine":"yes"}}}"#).code == 0,
+        || "alice may nothing".into(),
+    );
+    until(
+        || patch("root", "vm/web", r#"{"metadata":{"labels":{"mine":"no"}}}"#).code == 0,
+        || "root may nothing".into(),
+    );
+    for user in ["alice", "root"] {
+        for object in ["vmi/web", "vm/web"] {
+            refused(
+                &patch(user, object, none),
+                "a finalizer of KubeVirt goes when nothing of the machine runs",
+            );
+        }
+        for change in [
+            r#"{"metadata":{"labels":{"kubevirt.io":null}}}"#,
+            r#"{"metadata":{"labels":{"kubevirt.io/created-by":"another"}}}"#,
+            r#"{"metadata":{"ownerReferences":null}}"#,
+        ] {
+            refused(
+                &patch(user, &pod, change),
+                "the owner of a machine's pod and the labels it is found by stay",
+            );
+        }
+        let by_force = "is not deleted by force while it may run";
+        refused(&as_user(user, &force), by_force);
+        let evict = serde_json::json!({
+            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": space.name},
+            "deleteOptions": {"gracePeriodSeconds": 0},
+        });
+        let path = format!("/api/v1/namespaces/{}/pods/{name}/eviction", space.name);
+        let words = ["--as", user, "create", "--raw", &path, "-f", "-"];
+        refused(&kubectl(&space, &evict.to_string(), &words), by_force);
+        let label =
+            ["run", "stranger", "--image=registry:5000/pause:1", "--labels=kubevirt.io=virt-launcher"];
+        refused(&as_user(user, &label), "are made by virt-controller only");
+        // The word that ends fencing is nothing without the right.
+        let off = r#"{"metadata":{"annotations":{"kubevirt.io/fencing":"off"},"finalizers":null}}"#;
+        refused(&patch(user, "vmi/web", off), "a finalizer of KubeVirt");
+    }
+    assert_eq!(space.get("vmi/web", ".status.phase"), "Running");
+    // Whoever may all does not do it by habit either, but can.
+    refused(&space.try_run(&["patch", "vmi", "web", "--type=merge", "-p", none]), "a finalizer of KubeVirt");
+    refused(&space.try_run(&force), "is not deleted by force");
+    let off = r#"{"metadata":{"annotations":{"kubevirt.io/fencing":"off"}}}"#;
+    space.run(&["patch", &pod, "--type=merge", "-p", off]);
+    // An ordinary deletion is everybody's, and what was begun in order ends in order.
+    as_user("alice", &["delete", "vm", "web", "--wait=false"]).ok();
+    space.gone("vm/web");
+    space.gone(&pod);
+}
+
+#[test]
+fn what_a_pod_does_not_get_of_its_machine_is_told() {
+    let Some(space) = Space::new("passed") else { return };
+    let manifest = tiny("web", "Always").replace(
+        "  template:\n",
+        "  template:\n    metadata:\n      labels: {app: web}\n      annotations:\n        \
+         k8s.v1.cni.cncf.io/networks: kube-system/a\n        \
+         container.apparmor.security.beta.kubernetes.io/compute: unconfined\n        \
+         descheduler.alpha.kubernetes.io/evict: \"true\"\n",
+    );
+    let told = space.try_apply(&manifest).ok();
+    let said = "spec.template.metadata.annotations: the pod of the instance does not get \
+                container.apparmor.security.beta.kubernetes.io/compute, k8s.v1.cni.cncf.io/networks";
+    assert!(told.err.contains(said), "{}", told.err);
+    let pod = format!("pod/{}", space.pod_of("web"));
+    let notes = space.get(&pod, ".metadata.annotations");
+    assert!(notes.contains("descheduler.alpha.kubernetes.io/evict"), "{notes}");
+    assert!(!notes.contains("cni.cncf.io") && !notes.contains("apparmor"), "{notes}");
+    assert_eq!(space.get(&pod, ".metadata.labels.app"), "web");
+    // It stays on the instance.
+    assert!(space.get("vmi/web", ".metadata.annotations").contains("k8s.v1.cni.cncf.io/networks"));
+    let reasons = || space.run(&["get", "events", "-o", "jsonpath={.items[*].reason}"]);
+    until(|| reasons().contains("NotPassedOn"), reasons);
+}
