@@ -16,6 +16,7 @@ use crate::cluster::certificates::{Issue, make};
 use crate::error::{Error, Kind as Wrong, Result};
 use crate::kind::{Key, Kind};
 use crate::plan::{Note, Plan, Step};
+use api::meta::ObjectMeta;
 use http::Request;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -93,7 +94,11 @@ impl<S: Server> Work<'_, S> {
         match step {
             Step::Create { key, object } => {
                 let made = match self.server.create(&key, &object).await {
-                    Err(error) if error.kind() == Wrong::Exists => self.server.get(&key).await?,
+                    Err(error) if error.kind() == Wrong::Exists => {
+                        let there = self.server.get(&key).await?;
+                        strange(&key, &object, &there)?;
+                        there
+                    }
                     other => {
                         self.done.writes += 1;
                         other?
@@ -120,9 +125,10 @@ impl<S: Server> Work<'_, S> {
                     other?;
                 }
             },
-            Step::Absent { key } => match self.server.get(&key).await {
+            Step::Absent { key, of } => match self.server.get(&key).await {
                 Err(error) if error.kind() == Wrong::Gone => {}
                 Err(error) => return Err(error),
+                Ok(object) if of.is_some_and(|of| !of.is(&meta(&object))) => {}
                 Ok(object) => {
                     self.done.answers.push((key.kind, object));
                     return Err(Error::new(Wrong::Conflict, format!("{key} is there; the picture was old")));
@@ -164,6 +170,25 @@ impl<S: Server> Work<'_, S> {
             tracing::warn!("{}", crate::error::chain(&error));
         }
     }
+}
+
+/// A pod of that name which is not of the same owner is a stranger's: it is never taken for the one that was to be made.
+fn strange(key: &Key, wanted: &Value, there: &Value) -> Result<()> {
+    let owner = |object: &Value| {
+        let owner = meta(object).owner_references.into_iter().find(|owner| owner.controller == Some(true));
+        owner.map(|owner| (owner.api_version, owner.kind, owner.uid))
+    };
+    if key.kind != Kind::Pod || owner(wanted) == owner(there) {
+        return Ok(());
+    }
+    let what = format!(
+        "{key} is there already, and somebody else made it: delete it, or give the instance another name"
+    );
+    Err(Error::new(Wrong::Refused, what))
+}
+
+fn meta(object: &Value) -> ObjectMeta {
+    api::wire::read_in_part(object["metadata"].clone(), &mut Vec::new()).unwrap_or_default()
 }
 
 impl Writer {

@@ -28,6 +28,7 @@ pub mod error;
 pub mod health;
 pub mod install;
 pub mod kind;
+pub mod launcher_pod;
 pub mod lease;
 pub mod metrics;
 pub mod names;

@@ -12,6 +12,7 @@
 
 use crate::cluster::certificates::Issue;
 use crate::kind::{Key, Kind};
+use crate::launcher_pod::LauncherPod;
 use api::meta::ObjectMeta;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -57,6 +58,8 @@ pub enum Step {
     Absent {
         /// Which.
         key: Key,
+        /// The launcher pod that it would be: a stranger's of that name does not count.
+        of: Option<LauncherPod>,
     },
     /// Make a certificate with a new key, and put both into a secret.
     Issue(Issue),

@@ -328,7 +328,10 @@ mod tests {
 
     #[test]
     fn what_could_not_be_made_is_said_at_once_and_tried_again_later() {
-        let mut desk = Desk::new(Facts { image_volumes: true, ..Facts::default() });
+        let mut desk =
+            Desk::new(Facts { image_volumes: true, namespace: "kubevirt".into(), ..Facts::default() });
+        let settings = json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}});
+        desk.world.put(Kind::KubeVirt, settings);
         let now = Timestamp::UNIX_EPOCH;
         let mut object = cluster::sim::instance("web");
         object["metadata"]["uid"] = json!("1");

@@ -24,6 +24,7 @@ pub use secret::Secret;
 pub use shelf::{Kept, Shelf};
 
 use crate::kind::{Key, Kind};
+use crate::launcher_pod::LauncherPod;
 use api::datavolume::DataVolume;
 use api::meta::ObjectMeta;
 use api::vm::VirtualMachine;
@@ -242,11 +243,14 @@ impl World {
         meta?.uid.clone()
     }
 
-    /// The launcher pod of an instance.
-    pub fn pod_of(&self, instance: &ObjectMeta) -> Option<&Pod> {
-        let (name, uid) = (instance.name.as_deref()?, instance.uid.as_deref()?);
-        let pod = self.pods.get(instance.namespace.as_deref()?, &crate::names::pod(name, uid))?;
-        // One that was to be left behind (`--cascade=orphan`) has no owner any more, and runs its machine all the same.
-        pod.owner.as_deref().is_none_or(|owner| owner == uid).then_some(pod)
+    /// The launcher pod of an instance; a stranger's that is called so is none.
+    pub fn pod_of(&self, vmi: &VirtualMachineInstance) -> Option<&Pod> {
+        self.launcher_pod(&LauncherPod::of(vmi)?)
+    }
+
+    /// The pod that is this one.
+    pub fn launcher_pod(&self, wanted: &LauncherPod) -> Option<&Pod> {
+        let Key { namespace, name, .. } = wanted.key();
+        self.pods.get(&namespace, &name).filter(|pod| wanted.is(&pod.meta))
     }
 }

@@ -171,7 +171,7 @@ fn machine() -> Machine {
             "networks": [{"name": "default", "pod": {}}]
         }
     });
-    Machine::try_from(&api::wire::read::<api::vmi::VirtualMachineInstance>(object).unwrap()).unwrap()
+    Machine::handed(&api::wire::read::<api::vmi::VirtualMachineInstance>(object).unwrap()).unwrap()
 }
 
 fn resolved() -> Resolved {

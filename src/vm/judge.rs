@@ -15,5 +15,5 @@ pub(crate) fn complete(instance: &mut VirtualMachineInstance) {
 
 /// The machine, or everything that is wrong with it; its spec was written at `at`.
 pub(crate) fn machine(instance: &VirtualMachineInstance, at: &str) -> Result<Machine, Vec<Fault>> {
-    Machine::check(instance, &Settings { at: Path::of(at), ..Settings::default() })
+    Machine::check(instance, &Settings::of_laptop().standing_at(Path::of(at)))
 }

@@ -2,6 +2,7 @@
 
 use crate::world::{Plain, World};
 use api::defaults::{Binding, Given};
+use api::machine::Settings;
 use api::vmi::EvictionStrategy;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -37,6 +38,16 @@ pub struct Config {
     pub skip_backup_hooks: bool,
 }
 
+/// The KubeVirt object of this installation. One in another namespace says nothing here.
+fn installation(world: &World) -> Option<&Plain> {
+    world.settings.within(&world.facts.namespace).next()
+}
+
+/// What is permitted to machines. Nothing, where there is no KubeVirt object: nobody knows, and nothing is made.
+pub fn permitted(world: &World) -> Option<Settings> {
+    installation(world).map(|object| Settings::of_cluster(&object.object))
+}
+
 impl Default for Config {
     fn default() -> Self {
         Config::of(None)
@@ -46,7 +57,7 @@ impl Default for Config {
 impl Config {
     /// The settings that hold now.
     pub fn read(world: &World) -> Config {
-        Config::of(world.settings.all().next())
+        Config::of(installation(world))
     }
 
     /// The settings that an object says.

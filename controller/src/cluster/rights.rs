@@ -80,7 +80,7 @@ pub fn needs(step: &Step) -> Vec<Right> {
             std::iter::once((key.kind, *part, "patch")).chain(owner::rights(change)).collect()
         }
         Step::Delete { key, .. } => all(key.kind, &["delete"]),
-        Step::Absent { key } => all(key.kind, &["get"]),
+        Step::Absent { key, .. } => all(key.kind, &["get"]),
         // Who signs it is read.
         Step::Issue(issue) => match (&issue.version, &issue.signer) {
             (None, _) => all(issue.key.kind, &["create", "get"]),

@@ -57,7 +57,18 @@ pub(crate) struct Sim {
 }
 
 impl Sim {
+    /// A cluster whose settings are what they are at first. (They are in the picture alone: stories count objects.)
     pub(crate) fn new() -> Sim {
+        let mut sim = Sim::bare();
+        sim.world.put(
+            Kind::KubeVirt,
+            json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": {}}),
+        );
+        sim
+    }
+
+    /// One in which nobody has said anything yet.
+    pub(crate) fn bare() -> Sim {
         let facts = Facts {
             namespace: "kubevirt".into(),
             launcher_image: "registry.example/virt-launcher:1".into(),

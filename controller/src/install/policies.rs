@@ -155,25 +155,8 @@ mod tests {
     /// Whoever listens elsewhere has to say so by a command line, and here.
     #[test]
     fn nobody_else_listens() {
-        fn look(folder: &std::path::Path, found: &mut BTreeSet<String>) {
-            for entry in std::fs::read_dir(folder).unwrap() {
-                let path = entry.unwrap().path();
-                let name = path.file_name().unwrap().to_string_lossy().into_owned();
-                if path.is_dir() && name != "tests" {
-                    look(&path, found);
-                } else if name.ends_with(".rs") && !name.contains("tests") {
-                    let text = std::fs::read_to_string(&path).unwrap();
-                    let program = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
-                    if program.contains("TcpListener::bind(") || program.contains("UdpSocket::bind(") {
-                        found.insert(
-                            path.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap().display().to_string(),
-                        );
-                    }
-                }
-            }
-        }
-        let mut found = BTreeSet::new();
-        look(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+        let listens = |text: &str| text.contains("TcpListener::bind(") || text.contains("UdpSocket::bind(");
+        let found = crate::tests::sources::that(listens);
         assert_eq!(found, BTreeSet::from(["src/health.rs".to_owned(), "src/serve/http.rs".to_owned()]));
     }
 }

@@ -99,7 +99,8 @@ fn anywhere(wishes: &Wishes, name: &str, account: &str, mut container: Value) ->
 fn handler(wishes: &Wishes) -> Value {
     let name = "virt-handler";
     let mut container = container(wishes, name, "10m", "32Mi");
-    container["env"] = json!([of_pod("NODE_NAME", "spec.nodeName")]);
+    container["env"] =
+        json!([of_pod("NODE_NAME", "spec.nodeName"), of_pod("POD_NAMESPACE", "metadata.namespace")]);
     container["ports"] = json!([{"name": "health", "containerPort": health::PORT}]);
     container["livenessProbe"] = probe("/healthz");
     container["readinessProbe"] = probe("/readyz");

@@ -8,7 +8,7 @@ use super::measures::{self, Launchers};
 use super::pod::Pods;
 use super::vmi::apply::ApiServer;
 use super::vmi::keeper::Node;
-use super::vmi::watch;
+use super::vmi::watch::{self, Home};
 use crate::health::{Health, PORT, everywhere};
 use clap::Parser;
 use std::net::SocketAddr;
@@ -27,6 +27,9 @@ pub struct Args {
     /// The node's name
     #[arg(long, env = "NODE_NAME", value_name = "NAME")]
     pub node_name: String,
+    /// The namespace it runs in, where the KubeVirt object is
+    #[arg(long, env = "POD_NAMESPACE", default_value = "kubevirt", value_name = "NAME")]
+    pub namespace: String,
     /// Where the kubelet keeps its pods
     #[arg(long, default_value = "/var/lib/kubelet/pods", value_name = "DIR")]
     pub pods: PathBuf,
@@ -66,6 +69,7 @@ pub async fn run(args: Args) -> Result<()> {
         findings: args.findings,
         launchers: launchers.clone(),
     });
+    let home = Home { node: args.node_name.clone(), namespace: args.namespace };
     let measure = async {
         while let Some(tell) = asked.recv().await {
             // Whoever asked may be gone.
@@ -76,7 +80,7 @@ pub async fn run(args: Args) -> Result<()> {
     let (mut term, mut interrupt) = (ends(SignalKind::terminate())?, ends(SignalKind::interrupt())?);
     tracing::info!("looking after the machines of {}", args.node_name);
     tokio::select! {
-        () = watch::run(client, &args.node_name, node, health) => {}
+        () = watch::run(client, home, node, health) => {}
         () = measure => {}
         () = labeller.run() => {}
         () = devices::run(&args.device_plugins, &findings) => {}

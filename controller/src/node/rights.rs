@@ -9,6 +9,8 @@ pub const RIGHTS: &[Grant] = &[
     // policies of the installation to see, and for the webhook.
     (Kind::Instance, None, &["list", "patch", "watch"]),
     (Kind::Pod, None, &["list", "watch"]),
+    // What is permitted: it asks itself, whether or not a webhook has asked before.
+    (Kind::KubeVirt, None, &["list", "watch"]),
     (Kind::Node, None, &["get", "patch"]),
     (Kind::Event, None, &["create"]),
 ];
@@ -36,7 +38,7 @@ mod tests {
     use crate::node::labels::Labeller;
     use crate::node::vmi::apply::{ApiServer, Cluster as _};
     use crate::node::vmi::decide::Event;
-    use crate::node::vmi::watch::which;
+    use crate::node::vmi::watch::{Home, which};
     use crate::rights::each;
     use crate::tests::asked::Asked;
     use crate::watch::follow;
@@ -59,9 +61,9 @@ mod tests {
             ObjectMeta { name: Some("web".into()), namespace: Some("n".into()), ..ObjectMeta::default() };
         writer.change(&meta, &[json!({"op": "remove", "path": "/status/reason"})]).await.unwrap();
         writer.tell(&meta, &Event::normal("Started", "VirtualMachineInstance started.")).await;
-        let (to, mut seen) = tokio::sync::mpsc::channel(2);
-        let tasks =
-            which("node1").map(|which| tokio::spawn(follow(server.client.clone(), which, to.clone())));
+        let (to, mut seen) = tokio::sync::mpsc::channel(3);
+        let tasks = which(&Home { node: "node1".into(), namespace: "kubevirt".into() })
+            .map(|which| tokio::spawn(follow(server.client.clone(), which, to.clone())));
         server.until(&each(RIGHTS).collect()).await;
         tasks.iter().for_each(tokio::task::JoinHandle::abort);
         seen.close();

@@ -87,7 +87,7 @@ impl Live {
     }
 
     fn know(&self, objects: &Shelf<Plain>) {
-        let mut around = Around::new(&self.namespace, objects.all().next());
+        let mut around = Around::new(&self.namespace, objects.within(&self.namespace).next());
         around.installations = objects.names();
         *self.around.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(around);
     }

@@ -18,6 +18,8 @@ pub struct Pod {
     /// A sentence for it.
     pub message: Option<String>,
     pub qos: Option<String>,
+    /// The image of its launcher.
+    pub image: Option<String>,
     pub conditions: Vec<Condition>,
     /// Those that are made ready first, then the others.
     pub containers: Vec<Container>,
@@ -106,6 +108,9 @@ impl Kept for Pod {
             reason: text("/status/reason"),
             message: text("/status/message"),
             qos: text("/status/qosClass"),
+            image: list(&object, "/spec/containers")
+                .find(|container| container["name"] == "compute")
+                .and_then(|container| container["image"].as_str().map(str::to_owned)),
             conditions: list(&object, "/status/conditions").map(condition).collect(),
             containers: list(&object, "/status/initContainerStatuses")
                 .map(|status| container(status, true))

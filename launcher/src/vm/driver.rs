@@ -558,7 +558,7 @@ fn judge(object: &Value) -> std::result::Result<Machine, Vec<Fault>> {
     for field in api::wire::unknown(&vmi) {
         tracing::warn!("{}: {field}", field.path);
     }
-    Machine::try_from(&vmi)
+    Machine::handed(&vmi)
 }
 
 async fn finished(work: &mut Option<JoinHandle<Outcome>>) -> Outcome {

@@ -144,7 +144,7 @@ impl Launcher {
     /// The agent makes all ready and hands the machine over. Where its parts are, as the launcher was told.
     pub(crate) async fn begin(&self, cluster: &Cluster, key: &Key) -> Resolved {
         let vmi = instance(cluster, key);
-        let machine = Machine::try_from(&vmi).unwrap();
+        let machine = Machine::handed(&vmi).unwrap();
         let (place, process, root) = (self.place.clone(), self.process.clone(), self.root.clone());
         let spec = vmi.clone();
         let prepare = move || {

@@ -1,8 +1,8 @@
 //! The machine that a spec asks for: strict, complete, without doubt. What the launcher draws and the admission judges.
 //!
 //! ```text
-//! VirtualMachineInstance (forgiving) ──► Machine::try_from ──► Machine
-//!                                                         └──► every fault, each with its field path
+//! VirtualMachineInstance (forgiving) ──► Machine::check ──► Machine
+//!                            settings ─────────┘     └──► every fault, each with its field path
 //! ```
 //!
 //! A `Machine` cannot be read from the wire: the only way to one is the check, so whoever holds one may rely on what the

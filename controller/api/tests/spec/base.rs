@@ -67,7 +67,7 @@ pub(crate) fn check(object: &Value, settings: &Settings) -> Result<Machine, Vec<
 
 #[test]
 fn the_machine_to_begin_with_has_no_fault() {
-    let machine = check(&base(), &Settings::default()).unwrap();
+    let machine = check(&base(), &Settings::of_laptop()).unwrap();
     assert_eq!(machine.domain_name(), "here_one");
     assert_eq!((machine.disks.len(), machine.interfaces.len()), (3, 1));
 }

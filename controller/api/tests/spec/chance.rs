@@ -31,7 +31,7 @@ proptest! {
         prop_assert_eq!(&once, &twice);
         judged(&once)?;
         let again: VirtualMachineInstance = api::wire::read(once.write()).unwrap();
-        prop_assert_eq!(Machine::try_from(&again), Machine::try_from(&once));
+        prop_assert_eq!(Machine::handed(&again), Machine::handed(&once));
     }
 
     /// A manifest without a fault is a machine once the defaults have been applied, in full and as it is written.
@@ -43,13 +43,13 @@ proptest! {
         let binding = if decide.yes() { Binding::Bridge } else { Binding::Masquerade };
         let given = Given { binding, socket_ratio: decide.yes().then_some(4), ..Given::new(UUID) };
         apply(&mut vmi, &given);
-        let machine = Machine::try_from(&vmi);
+        let machine = Machine::handed(&vmi);
         prop_assert!(machine.is_ok(), "{:#?} of {object:#}", machine.err());
         let machine = machine.unwrap();
         prop_assert_eq!(machine.disks.len(), vmi.spec.volumes.len());
         prop_assert_eq!(machine.interfaces.len(), vmi.spec.networks.len());
         let again: VirtualMachineInstance = api::wire::read(vmi.write()).unwrap();
-        prop_assert_eq!(Machine::try_from(&again).unwrap(), machine);
+        prop_assert_eq!(Machine::handed(&again).unwrap(), machine);
     }
 
     /// Against one division of whole numbers.
@@ -115,7 +115,7 @@ const UNITS: [(&str, i128, i128); 20] = [
 
 /// The check answers, and each fault says where and what.
 fn judged(vmi: &VirtualMachineInstance) -> Result<(), TestCaseError> {
-    match Machine::try_from(vmi) {
+    match Machine::handed(vmi) {
         Ok(machine) => {
             prop_assert!(machine.memory.guest >= 1 << 20);
             prop_assert!(machine.cpu.count() >= 1);

@@ -61,7 +61,7 @@ fn little_becomes_a_whole_machine() {
         })
     );
     let vmi: VirtualMachineInstance = serde_json::from_value(whole).unwrap();
-    let machine = Machine::try_from(&vmi).unwrap();
+    let machine = Machine::handed(&vmi).unwrap();
     assert_eq!((machine.memory.guest, machine.cpu.count()), (64 << 20, 1));
 }
 

@@ -97,7 +97,7 @@ fn the_document_says_what_is() {
 }
 
 fn judge(leaf: &str, sample: &Value, tables: &Tables) -> Result<Verdict, String> {
-    let settings = Settings::default();
+    let settings = Settings::of_laptop();
     let mut object = base();
     for (path, value) in tables.changes("before", leaf).unwrap_or_default() {
         set(&mut object, path, value);

@@ -38,7 +38,7 @@ fn every_fault_has_its_field_and_its_sentence() {
     assert!(cases.len() > 80);
     for Case { changes, field, message } in cases {
         assert_eq!(
-            faults(&changes, &Settings::default()),
+            faults(&changes, &Settings::of_laptop()),
             [(field.to_string(), message.to_string())],
             "{changes:?}"
         );
@@ -47,7 +47,7 @@ fn every_fault_has_its_field_and_its_sentence() {
 
 #[test]
 fn a_virtual_machine_has_its_own_paths() {
-    let settings = Settings { at: wire::Path::of("spec.template.spec"), ..Settings::default() };
+    let settings = Settings::of_laptop().standing_at(wire::Path::of("spec.template.spec"));
     let cases = cases();
     assert!(cases.len() > 80);
     for Case { changes, field, message } in cases {
@@ -58,7 +58,7 @@ fn a_virtual_machine_has_its_own_paths() {
         let expected = [(inside(field), inside(message))];
         assert_eq!(faults(&changes, &settings), expected, "{changes:?}");
 
-        let bare = faults_of(&changes, &Settings::default());
+        let bare = faults_of(&changes, &Settings::of_laptop());
         let prefixed = api::fault::prefixed(bare, "spec.template.");
         let found: Vec<_> = prefixed.into_iter().map(|fault| (fault.field, fault.message)).collect();
         assert_eq!(found, expected, "{changes:?}");
@@ -82,17 +82,17 @@ fn a_long_text_for_cloud_init_must_be_a_secret() {
             &format!("spec.volumes[1].cloudInitNoCloud.{field}"),
             serde_json::from_str(&long).unwrap(),
         );
-        let faults = check(&object, &Settings::default()).unwrap_err();
+        let faults = check(&object, &Settings::of_laptop()).unwrap_err();
         assert_eq!(faults[0].message, format!("spec.volumes[1].cloudInitNoCloud {message}"));
         set(&mut object, &format!("spec.volumes[1].cloudInitNoCloud.{field}"), json!("a".repeat(2048)));
-        check(&object, &Settings::default()).unwrap();
+        check(&object, &Settings::of_laptop()).unwrap();
     }
 }
 
 #[test]
 fn a_closed_gate_is_said() {
-    let settings =
-        Settings { gates: Gates::Some([].into()), bridge_on_pod_network: false, ..Settings::default() };
+    let mut settings = Settings::of_laptop();
+    (settings.gates, settings.bridge_on_pod_network) = (Gates::Some([].into()), false);
     let cases = [
         (
             "spec.volumes[0]",
@@ -145,7 +145,7 @@ fn all_faults_are_found_at_once() {
         ("spec.domain.devices.tpm", "{}"),
         ("spec.hostname", r#""A""#),
     ];
-    assert_eq!(faults(&changes, &Settings::default()).len(), 4);
+    assert_eq!(faults(&changes, &Settings::of_laptop()).len(), 4);
 }
 
 fn faults(changes: &[(&str, &str)], settings: &Settings) -> Vec<(String, String)> {

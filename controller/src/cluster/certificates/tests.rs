@@ -10,7 +10,7 @@ const HOST: &str = "virt-api.kubevirt.svc";
 
 /// An installation that says this of its certificates.
 fn installed(said: &Value) -> Sim {
-    let mut sim = Sim::new();
+    let mut sim = Sim::bare();
     sim.put(
         Kind::KubeVirt,
         json!({
@@ -168,6 +168,6 @@ fn new_terms_hold_for_what_is_there() {
 
 #[test]
 fn without_an_installation_nothing_is_made() {
-    let sim = Sim::new();
+    let sim = Sim::bare();
     assert_eq!(decide(&sim.world, sim.now), Plan::default());
 }

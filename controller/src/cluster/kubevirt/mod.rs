@@ -41,7 +41,8 @@ pub fn missing(world: &World) -> Plan {
             "spec": {},
         });
         // Whoever has just begun to act may have heard that the object is gone, and not yet why.
-        plan.steps.push(Step::Absent { key: Key::new(Kind::ConfigMap, namespace.clone(), NOTE) });
+        let note = Key::new(Kind::ConfigMap, namespace.clone(), NOTE);
+        plan.steps.push(Step::Absent { key: note, of: None });
         plan.create(Key::new(Kind::KubeVirt, namespace, NAME), object);
     }
     plan

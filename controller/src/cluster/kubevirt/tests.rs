@@ -5,7 +5,7 @@ use crate::kind::{Key, Kind};
 use serde_json::{Value, json};
 
 fn begin() -> (Sim, Key) {
-    let mut sim = Sim::new();
+    let mut sim = Sim::bare();
     let key = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
     let plan = crate::cluster::decide(&sim.world, &key, sim.now);
     sim.apply(plan);
@@ -15,7 +15,7 @@ fn begin() -> (Sim, Key) {
 
 #[test]
 fn whoever_has_not_heard_yet_why_it_is_gone_asks() {
-    let mut sim = Sim::new();
+    let mut sim = Sim::bare();
     let unaware = super::missing(&sim.world);
     assert!(!unaware.is_empty());
     sim.put(Kind::ConfigMap, json!({"metadata": {"namespace": "kubevirt", "name": super::removal::NOTE}}));

@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 
 /// An installation from its first object to its end, and what it looks after meanwhile.
 fn history() -> Sim {
-    let mut sim = Sim::new();
+    let mut sim = Sim::bare();
     let installation = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
     for key in [installation.clone(), certificates::key(&sim.world)] {
         let plan = decide(&sim.world, &key, sim.now);
@@ -169,7 +169,7 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
         patch(None),
         patch(Some("status")),
         Step::Delete { key: pod.clone(), uid: "1".into() },
-        Step::Absent { key: Key::new(Kind::Pod, "n", "other") },
+        Step::Absent { key: Key::new(Kind::Pod, "n", "other"), of: None },
         Step::Issue(issue("authority", None, None)),
         Step::Issue(issue("authority", Some("1"), None)),
         Step::Issue(issue("server", None, signer())),
@@ -178,7 +178,8 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
     ] {
         let server = Asked::begin().await;
         // What is to be made is there already: that is when it is read.
-        server.has(&pod.path(), json!({"metadata": {"name": "web"}}));
+        let there = json!({"metadata": {"name": "web"}});
+        server.has(&pod.path(), if let Step::Create { object, .. } = &step { object.clone() } else { there });
         server.has(&authority.key.path(), signed.clone());
         server.has(&issue("server", None, None).key.path(), json!({"metadata": {"name": "server"}}));
         let writer = Writer::new(server.client.clone(), "virt-controller");

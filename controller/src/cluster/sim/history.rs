@@ -45,7 +45,7 @@ pub(crate) struct Run {
 impl Run {
     /// An empty cluster, in which the controller has come to rest.
     pub(crate) fn new() -> Run {
-        let (mut sim, mut others) = (Sim::new(), Others::default());
+        let (mut sim, mut others) = (Sim::bare(), Others::default());
         others.beat(&mut sim);
         let mut run = Run {
             sim,
@@ -231,6 +231,10 @@ impl Run {
         }
         let phase = found.map(|vmi| vmi["status"]["phase"].as_str().unwrap_or_default());
         let strategy = machine["spec"]["runStrategy"].as_str()?;
+        // Without settings nothing begins, and it says so.
+        if phase == Some("Pending") && self.sim.keys(Kind::KubeVirt).is_empty() {
+            return None;
+        }
         let is_right = match strategy {
             // The other waits for its disk, perhaps for ever.
             "Always" => key.name != MACHINES[0] || phase == Some("Running"),

@@ -29,6 +29,7 @@ mod tests;
 
 pub use disks::names;
 pub use revision::PREFIX as REVISION;
+pub(super) use revision::is_one as is_revision;
 
 use super::config::Config;
 use super::owner;
@@ -223,6 +224,7 @@ fn let_go(vmi: &VirtualMachineInstance, plan: &mut Plan) {
     plan.update(Kind::Instance, &vmi.metadata, &vmi.write(), &free.write(), false);
     if let Some(revision) =
         vmi.status.as_ref().and_then(|status| status.virtual_machine_revision_name.clone())
+        && revision::is_one(&revision)
     {
         let namespace = vmi.metadata.namespace.clone().unwrap_or_default();
         plan.steps.push(crate::plan::Step::Delete {

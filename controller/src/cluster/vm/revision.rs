@@ -20,6 +20,11 @@ pub(super) fn name(uid: &str, generation: i64) -> String {
     format!("{PREFIX}{uid}-{generation}")
 }
 
+/// A name that only a revision of ours has: a status may be forged, and others' revisions are none of our business.
+pub(in crate::cluster) fn is_one(name: &str) -> bool {
+    name.starts_with("revision-start-vm-")
+}
+
 /// A sum of what a restart would change.
 pub(super) fn of_template(vm: &VirtualMachine) -> String {
     let mut template = vm.spec.template.clone().unwrap_or_default();

@@ -325,7 +325,7 @@ fn a_name_that_somebody_elses_instance_has_is_told_and_waited_for() {
 
 #[test]
 fn the_settings_object_is_made_and_told_of() {
-    let mut sim = Sim::new();
+    let mut sim = Sim::bare();
     let plan = crate::cluster::kubevirt::missing(&sim.world);
     sim.apply(plan);
     let key = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");

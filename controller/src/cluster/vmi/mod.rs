@@ -31,7 +31,7 @@ use super::conditions::{self, say, stamp};
 use super::config::Config;
 use super::pod::{self, Surroundings};
 use crate::kind::{Key, Kind};
-use crate::names;
+use crate::launcher_pod::LauncherPod;
 use crate::plan::{Plan, Step, key};
 use crate::world::{Pod, World};
 use api::machine::Machine;
@@ -80,7 +80,7 @@ pub fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Pla
     let mut round = Round {
         world,
         vmi,
-        pod: world.pod_of(&vmi.metadata),
+        pod: world.pod_of(vmi),
         now,
         phase: phase(vmi),
         next: vmi.clone(),
@@ -157,12 +157,9 @@ impl Round<'_> {
     /// The pod's disappearance is believed only when the server says so too: our picture of pods may be older than
     /// that of instances.
     fn pod_is_gone(&mut self) {
-        let name = names::pod(
-            self.vmi.metadata.name.as_deref().unwrap_or_default(),
-            self.vmi.metadata.uid.as_deref().unwrap_or_default(),
-        );
-        let namespace = self.vmi.metadata.namespace.clone().unwrap_or_default();
-        self.before.push(Step::Absent { key: Key { kind: Kind::Pod, namespace, name } });
+        if let Some(of) = LauncherPod::of(self.vmi) {
+            self.before.push(Step::Absent { key: of.key(), of: Some(of) });
+        }
     }
 
     fn is_deleted(&self) -> bool {
@@ -236,7 +233,16 @@ impl Round<'_> {
         let mut whole = self.vmi.clone();
         let name = whole.metadata.name.clone().unwrap_or_default();
         api::defaults::apply(&mut whole, &config.given(api::uuid::of_machine(&name)));
-        let machine = match Machine::try_from(&whole) {
+        // Webhooks have asked the same; but they do not always stand, and the settings may be others by now.
+        let Some(permitted) = super::config::permitted(self.world) else {
+            let home = &self.world.facts.namespace;
+            let message = format!(
+                "there is no KubeVirt object in the namespace {home}, and so nothing says what is permitted: no pod is made \
+                 until there is one"
+            );
+            return self.wait("KubeVirtNotFound", &message);
+        };
+        let machine = match Machine::check(&whole, &permitted) {
             Ok(machine) => machine,
             Err(faults) => {
                 let faults: Vec<String> = faults
@@ -295,10 +301,7 @@ impl Round<'_> {
 
     /// The pod is there: the instance waits for it now.
     fn take_pod(&mut self) {
-        let finalizers = &mut self.next.metadata.finalizers;
-        if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
-            finalizers.push(FINALIZER.to_owned());
-        }
+        self.hold();
         self.become_(Phase::Scheduling);
         if let Some(pod) = self.pod {
             self.repeat(pod);
@@ -333,6 +336,7 @@ impl Round<'_> {
             self.pod_is_gone();
             return self.fail("PodNotExists");
         };
+        self.hold();
         self.repeat(pod);
         if pod.is_over() || pod.is_going() {
             return self.pod_ended(pod);
@@ -348,17 +352,31 @@ impl Round<'_> {
     }
 
     fn hand_over(&mut self, pod: &Pod, node: &str) {
+        self.say_place(pod, node);
+        self.become_(Phase::Scheduled);
+    }
+
+    /// Says where it is, as its pod has it. It is said in every round: what else stands there was written by somebody else,
+    /// while no webhook stood.
+    fn say_place(&mut self, pod: &Pod, node: &str) {
         self.next.metadata.labels.insert(NODE.to_owned(), node.to_owned());
         let uid = pod.meta.uid.clone().unwrap_or_default();
-        let qos = pod.qos.clone();
-        let image = self.world.facts.launcher_image.clone();
+        let (qos, image) = (pod.qos.clone(), pod.image.clone());
         let status = self.status();
         status.node_name = Some(node.to_owned());
         status.migration_transport = Some(api::vmi::MigrationTransport::Unix);
-        status.active_pods.insert(uid, node.to_owned());
+        status.active_pods = [(uid, node.to_owned())].into();
         status.qos_class = qos;
-        status.launcher_container_image_version = Some(image);
-        self.become_(Phase::Scheduled);
+        status.launcher_container_image_version = image;
+    }
+
+    /// Nobody takes it away while its pod may run its machine.
+    fn hold(&mut self) {
+        let finalizers = &mut self.next.metadata.finalizers;
+        if self.vmi.metadata.deletion_timestamp.is_none() && !finalizers.iter().any(|name| name == FINALIZER)
+        {
+            finalizers.push(FINALIZER.to_owned());
+        }
     }
 
     fn pod_ended(&mut self, pod: &Pod) {
@@ -409,6 +427,10 @@ impl Round<'_> {
             self.pod_is_gone();
             return self.fail("PodNotExists");
         };
+        self.hold();
+        if let Some(node) = &pod.node {
+            self.say_place(pod, node);
+        }
         if pod.is_over() {
             let since = pod_state::over_since(pod).unwrap_or(self.now);
             match since.checked_add(PATIENCE) {
@@ -485,7 +507,9 @@ impl Round<'_> {
     fn ended(&mut self) {
         // One whose launcher has ended may have others that run: those end only with the pod. One without an owner goes with
         // nobody else.
-        if let Some(pod) = self.pod
+        let any = LauncherPod::of(self.vmi).map(LauncherPod::any);
+        let pod = any.as_ref().and_then(|any| self.world.launcher_pod(any));
+        if let Some(pod) = pod
             && (!pod.has_ended() || pod.owner.is_none() && self.is_deleted())
         {
             if !pod.is_going() {
@@ -497,13 +521,15 @@ impl Round<'_> {
             return;
         }
         let is_held = self.vmi.metadata.finalizers.iter().any(|name| name == FINALIZER);
-        if self.pod.is_none() && self.phase.is_final() && is_held {
-            self.pod_is_gone();
+        if pod.is_none() && self.phase.is_final() && is_held {
+            self.before.extend(any.map(|any| Step::Absent { key: any.key(), of: Some(any) }));
         }
         // What its machine left behind (`--cascade=orphan`): nobody else knows any more which revision was its own.
         let status =
             self.vmi.status.as_ref().filter(|_| is_held && self.vmi.metadata.owner_references.is_empty());
-        if let Some(name) = status.and_then(|status| status.virtual_machine_revision_name.clone()) {
+        if let Some(name) = status.and_then(|status| status.virtual_machine_revision_name.clone())
+            && super::vm::is_revision(&name)
+        {
             let namespace = self.vmi.metadata.namespace.clone().unwrap_or_default();
             let key = Key { kind: Kind::Revision, namespace, name };
             self.before.push(Step::Delete { key, uid: String::new() });

@@ -371,3 +371,153 @@ fn a_machine_that_ended_takes_the_containers_beside_it_along() {
     sim.settle();
     assert!(!sim.objects.contains_key(&key));
 }
+
+fn reference(uid: &Value) -> Value {
+    json!({
+        "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "name": "web", "uid": uid, "controller": true,
+    })
+}
+
+#[test]
+fn without_settings_nothing_is_made_and_it_is_said_why() {
+    let mut sim = Sim::bare();
+    let key = sim.put(Kind::Instance, instance("web"));
+    // Settings of somebody else's namespace say nothing.
+    let gates = json!({"configuration": {"developerConfiguration": {"featureGates": ["HostDisk"]}}});
+    let meta = |namespace: &str| json!({"namespace": namespace, "name": "kubevirt"});
+    sim.world.put(Kind::KubeVirt, json!({"metadata": meta("a-tenants"), "spec": gates}));
+    sim.settle();
+    assert_eq!(phase(&sim, &key), "Pending");
+    let (_, reason, said) = sim.condition(&key, "Synchronized").unwrap();
+    assert_eq!(reason, "KubeVirtNotFound");
+    assert!(said.contains("no KubeVirt object in the namespace kubevirt"), "{said}");
+    assert_eq!((sim.reasons(), sim.pod_of(&key)), (vec!["KubeVirtNotFound".to_owned()], None));
+    let settings = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
+    sim.world.put(Kind::KubeVirt, json!({"metadata": meta("kubevirt"), "spec": {}}));
+    assert!(crate::cluster::touched(&sim.world, &settings).contains(&key), "it waits for them");
+    sim.settle();
+    assert!(sim.pod_of(&key).is_some());
+    assert_eq!(sim.condition(&key, "Synchronized"), None);
+}
+
+#[test]
+fn a_gate_that_is_shut_holds_where_no_webhook_stands() {
+    let mut sim = Sim::new();
+    let mut object = instance("web");
+    object["spec"]["volumes"] =
+        json!([{"name": "root", "hostDisk": {"path": "/etc/shadow", "type": "Disk"}}]);
+    let key = sim.put(Kind::Instance, object);
+    sim.settle();
+    let (_, reason, said) = sim.condition(&key, "Synchronized").unwrap();
+    assert_eq!(reason, "InvalidSpec");
+    assert!(said.contains("HostDisk feature gate is not enabled"), "{said}");
+    assert_eq!(sim.pod_of(&key), None);
+    let open = json!({"configuration": {"developerConfiguration": {"featureGates": ["HostDisk"]}}});
+    sim.world.put(
+        Kind::KubeVirt,
+        json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": open}),
+    );
+    sim.settle();
+    assert!(sim.pod_of(&key).is_some(), "whoever opens it lets it begin");
+}
+
+#[test]
+fn a_forged_place_is_put_right_by_what_the_pod_says() {
+    let (mut sim, key) = begin();
+    sim.boot(&key);
+    let right = sim.get(&key)["status"].clone();
+    let pod = sim.get(&sim.pod_of(&key).unwrap())["metadata"]["uid"].as_str().unwrap().to_owned();
+    assert_eq!(right["launcherContainerImageVersion"], "registry.example/virt-launcher:1");
+    sim.change(
+        &key,
+        json!({
+            "metadata": {"labels": {"kubevirt.io/nodeName": "node9"}, "finalizers": []},
+            "status": {
+                "nodeName": "node9", "launcherContainerImageVersion": "evil:1", "qosClass": "Guaranteed",
+                "activePods": {pod: "node9", "other": "node9"},
+            },
+        }),
+    );
+    sim.settle();
+    for field in ["nodeName", "activePods", "launcherContainerImageVersion", "qosClass"] {
+        assert_eq!(sim.get(&key)["status"][field], right[field], "{field}");
+    }
+    assert_eq!(sim.get(&key)["metadata"]["labels"]["kubevirt.io/nodeName"], "node1");
+    let held = sim.get(&key)["metadata"]["finalizers"].as_array().unwrap();
+    assert!(held.contains(&json!("kubevirt.io/foregroundDeleteVirtualMachine")), "nobody else ends it first");
+}
+
+#[test]
+fn a_forged_status_takes_nobody_elses_revision_away() {
+    let (mut sim, key) = begin();
+    sim.boot(&key);
+    let others = Key::new(Kind::Revision, "n", "database-6d4cf56db6");
+    sim.put(Kind::Revision, json!({"metadata": {"namespace": "n", "name": others.name}}));
+    sim.change(&key, json!({"status": {"virtualMachineRevisionName": others.name}}));
+    let pod = sim.pod_of(&key).unwrap();
+    sim.agent_says(&key, "Succeeded");
+    sim.delete(&key);
+    sim.settle();
+    sim.pod_ends(&pod, "Succeeded", 0);
+    sim.settle();
+    assert!(!sim.objects.contains_key(&key) && sim.objects.contains_key(&others));
+}
+
+#[test]
+fn a_strangers_pod_changes_nothing() {
+    let (mut sim, key) = begin();
+    sim.boot(&key);
+    let (pod, uid) = (sim.pod_of(&key).unwrap(), sim.get(&key)["metadata"]["uid"].clone());
+    let before = sim.get(&key).clone();
+    // It says all that a launcher's pod says, but for the name that is taken.
+    let mut strange = sim.get(&pod).clone();
+    strange["metadata"] = json!({
+        "namespace": "n", "name": "stranger", "labels": strange["metadata"]["labels"], "ownerReferences": [reference(&uid)],
+    });
+    sim.world.put(Kind::Pod, strange.clone());
+    strange["status"] = json!({"phase": "Failed"});
+    sim.world.put(Kind::Pod, strange);
+    sim.settle();
+    sim.world.remove(&Key::new(Kind::Pod, "n", "stranger"));
+    sim.settle();
+    assert_eq!(*sim.get(&key), before);
+}
+
+#[test]
+fn a_pod_that_was_there_first_is_not_taken_for_the_launchers() {
+    let (mut sim, key) = begin();
+    let uid = sim.get(&key)["metadata"]["uid"].as_str().unwrap().to_owned();
+    let name = crate::names::pod("web", &uid);
+    let other =
+        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "x", "controller": true});
+    let strange = sim.put(
+        Kind::Pod,
+        json!({"metadata": {"namespace": "n", "name": name, "ownerReferences": [other]}, "spec": {"nodeName": "node1"}}),
+    );
+    let plan = crate::cluster::decide(&sim.world, &key, sim.now);
+    let failed = crate::cluster::sim::door::carry_out(&mut sim, plan).failed.unwrap().1.to_string();
+    assert!(failed.contains("somebody else made it"), "{failed}");
+    assert_eq!(phase(&sim, &key), "", "it is not said to have one");
+    sim.vanish(&strange);
+    sim.settle();
+    assert_eq!(phase(&sim, &key), "Scheduling");
+}
+
+#[test]
+fn a_pod_that_came_in_the_place_of_the_true_one_is_no_launcher_and_goes_with_its_instance() {
+    let (mut sim, key) = begin();
+    sim.boot(&key);
+    let pod = sim.pod_of(&key).unwrap();
+    let mut strange = sim.get(&pod).clone();
+    for field in ["uid", "resourceVersion", "creationTimestamp", "generation"] {
+        strange["metadata"].as_object_mut().unwrap().remove(field);
+    }
+    sim.vanish(&pod);
+    let strange = sim.put(Kind::Pod, strange);
+    sim.settle();
+    assert_eq!(phase(&sim, &key), "Failed", "its own pod is gone");
+    assert!(
+        !sim.get(&strange)["metadata"]["deletionTimestamp"].is_null(),
+        "whoever has to be sure ends both"
+    );
+}

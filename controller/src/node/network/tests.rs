@@ -113,7 +113,7 @@ fn machine(binding: &str) -> Machine {
             "networks": [{"name": "default", "pod": {}}]
         }
     });
-    Machine::try_from(&api::wire::read::<api::vmi::VirtualMachineInstance>(object).unwrap()).unwrap()
+    Machine::handed(&api::wire::read::<api::vmi::VirtualMachineInstance>(object).unwrap()).unwrap()
 }
 
 fn ip(text: &str) -> IpAddr {

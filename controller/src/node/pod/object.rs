@@ -19,16 +19,6 @@ pub struct Pod {
 pub struct Meta {
     pub name: String,
     pub uid: String,
-    pub owner_references: Vec<Owner>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-#[allow(missing_docs)]
-pub struct Owner {
-    pub kind: String,
-    pub uid: String,
-    pub controller: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -84,6 +74,14 @@ pub struct Volume {
     pub empty_dir: Option<Value>,
     pub secret: Option<SecretVolume>,
     pub config_map: Option<ConfigMapVolume>,
+    pub persistent_volume_claim: Option<ClaimVolume>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[allow(missing_docs)]
+pub struct ClaimVolume {
+    pub claim_name: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -147,12 +145,6 @@ impl Pod {
     /// A pod of the API server; `None` for what is none.
     pub fn read(object: &Value) -> Option<Pod> {
         Pod::deserialize(object).inspect_err(|e| tracing::warn!("a pod is not understood: {e}")).ok()
-    }
-
-    /// The instance that it is the launcher of.
-    pub fn owner(&self) -> Option<&str> {
-        let ours = |owner: &&Owner| owner.kind == "VirtualMachineInstance" && owner.controller;
-        self.metadata.owner_references.iter().find(ours).map(|owner| owner.uid.as_str())
     }
 
     /// How the container of this name ended, or the pod with it, if it has.

@@ -12,6 +12,7 @@
 use super::apply::{self, Cluster};
 use super::decide::{Event, Launcher, Plan, Seen, Trouble, decide};
 use super::patch::patch;
+use super::permitted::Permitted;
 use super::watch::now;
 use crate::node::blocking::Blocking;
 use crate::node::capability;
@@ -51,6 +52,8 @@ pub struct Wanted {
     pub object: Arc<Value>,
     /// Its pod on this node.
     pub pod: Option<Arc<Pod>>,
+    /// What the cluster permits.
+    pub permitted: Permitted,
 }
 
 /// What all keepers of a node share.
@@ -79,6 +82,7 @@ pub async fn keep<C: Cluster>(node: Arc<Node<C>>, mut wanted: watch::Receiver<Wa
         preparing: Blocking::new("the machine", 1),
         object: object.object.clone(),
         vmi,
+        permitted: object.permitted,
         contact: Contact::None,
         launcher: Launcher::NotYet,
         guest: None,
@@ -120,6 +124,7 @@ struct Keeper<C> {
     preparing: Blocking,
     object: Arc<Value>,
     vmi: VirtualMachineInstance,
+    permitted: Permitted,
     contact: Contact,
     launcher: Launcher,
     guest: Option<GuestInfo>,
@@ -157,6 +162,10 @@ impl<C: Cluster> Keeper<C> {
                 Ok(vmi) => (self.object, self.vmi) = (wanted.object, vmi),
                 Err(e) => tracing::error!("{}", e.chain()),
             }
+        }
+        if self.permitted != wanted.permitted {
+            self.permitted = wanted.permitted;
+            self.again.forget();
         }
         self.take_pod(wanted.pod);
     }
@@ -302,7 +311,7 @@ impl<C: Cluster> Keeper<C> {
             guest: self.guest.as_ref(),
             interfaces: &interfaces,
             trouble: self.trouble.as_ref(),
-            told: self.told || self.again.at.is_some(),
+            told: self.told || self.again.at.is_some() || self.permitted.is_not_known(),
             emulated,
         };
         let mut plan = decide(&seen, &now());
@@ -323,7 +332,7 @@ impl<C: Cluster> Keeper<C> {
         let ips = self.pod.iter().flat_map(|pod| &pod.status.pod_ips).map(|ip| ip.ip.clone());
         let ips: Vec<String> = ips.collect();
         // What cannot be a machine is told where it is handed over.
-        Machine::try_from(&self.vmi)
+        Machine::handed(&self.vmi)
             .map(|machine| network::status(&machine, &self.links, &ips))
             .unwrap_or_default()
     }
@@ -396,10 +405,7 @@ impl<C: Cluster> Keeper<C> {
         let (Contact::There { client, process, .. }, Some(place)) = (&self.contact, &self.place) else {
             return Err(Error::failed(format!("the launcher of {} does not listen", self.name())));
         };
-        let machine = Machine::try_from(&self.vmi).map_err(|faults| {
-            let all: Vec<String> = faults.iter().map(ToString::to_string).collect();
-            Error::refused(all.join("; "))
-        })?;
+        let machine = self.permitted.machine(&self.vmi)?;
         let process = process.clone().ok_or_else(|| Error::failed(NOT_SEEN))?;
         let (vmi, place, findings) = (self.vmi.clone(), place.clone(), self.node.findings.clone());
         let prepare = move || -> Result<volumes::Ready> {

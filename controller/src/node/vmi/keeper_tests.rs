@@ -21,6 +21,8 @@ type Body = UnsyncBoxBody<Bytes, Infallible>;
 struct Fake {
     state: watch::Sender<State>,
     told: Arc<Mutex<Vec<Value>>>,
+    /// What the guest's agent says.
+    guest: Arc<Mutex<Value>>,
 }
 
 impl Fake {
@@ -28,7 +30,7 @@ impl Fake {
         let state = serde_json::from_value(json!({
             "number": 0, "generation": 0, "life": "Empty", "since": "x", "agent": false, "targets": {"data": "vda"}
         }));
-        Fake { state: watch::channel(state.unwrap()).0, told: Arc::default() }
+        Fake { state: watch::channel(state.unwrap()).0, told: Arc::default(), guest: Arc::default() }
     }
 
     fn is(&self, life: api::launcher::Life) {
@@ -77,6 +79,10 @@ impl Fake {
                 Some((Ok(Frame::data(Bytes::from(line))), state))
             });
             return hyper::Response::new(StreamBody::new(lines).boxed_unsync());
+        }
+        if path == "/v1/guest/info" {
+            let said = Bytes::from(self.guest.lock().unwrap().to_string());
+            return hyper::Response::new(Full::new(said).boxed_unsync());
         }
         let body = request.into_body().collect().await.unwrap().to_bytes();
         let asked: Value = serde_json::from_slice(&body).unwrap();
@@ -185,7 +191,9 @@ impl Scene {
     fn at(place: tempfile::TempDir, object: Value, pods: fn(&Path) -> Pods) -> Scene {
         let pods = pods(place.path());
         let server = Server::new(object);
-        let wanted = Wanted { object: Arc::new(server.object.borrow().clone()), pod: Some(pod()) };
+        let settings = json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}});
+        let permitted = Permitted::By(Arc::new(api::machine::Settings::of_cluster(&settings)));
+        let wanted = Wanted { object: Arc::new(server.object.borrow().clone()), pod: Some(pod()), permitted };
         let wanted = watch::channel(wanted).0;
         let keeper = tokio::spawn(std::future::ready(()));
         let mut scene = Scene { place, pods, server, launcher: Fake::new(), wanted, keeper };
@@ -304,6 +312,24 @@ async fn a_launcher_whose_process_is_not_of_the_pod_is_handed_nothing() {
         .await;
     assert_eq!(object["status"]["phase"], "Scheduled");
     assert_eq!(scene.launcher.told(), Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn without_settings_nothing_is_begun_and_it_is_said_why() {
+    let mut scene = Scene::of(instance());
+    let _listening = scene.launcher.listen(scene.place.path());
+    scene.keeper.abort();
+    let permitted = scene.wanted.borrow().permitted.clone();
+    scene.wanted.send_modify(|wanted| wanted.permitted = Permitted::Nothing("kubevirt".into()));
+    scene.server.object.send_replace(instance());
+    let told = scene.launcher.told().len();
+    scene.begin();
+    let said = |object: &Value| object["status"]["conditions"].to_string().contains("no KubeVirt object");
+    scene.server.until("why it waits", said).await;
+    assert_eq!(scene.launcher.told().len(), told, "nothing is handed over");
+    assert_eq!(scene.server.status("phase"), "Scheduled", "it may come");
+    scene.wanted.send_modify(|wanted| wanted.permitted = permitted);
+    scene.server.until("Running", |object| object["status"]["phase"] == "Running").await;
 }
 
 #[path = "hostile_tests.rs"]

@@ -1,7 +1,7 @@
 //! The machines of this node: one keeper each, from the hand-over to the end.
 //!
 //! ```text
-//!   watch: instances, pods of this node
+//!   watch: instances, pods of this node; the settings of the cluster
 //!        │ one Wanted per instance
 //!        ▼
 //!   keeper ── Seen ──► decide (pure) ──► Plan ──► apply: status (JSON patch with test), events
@@ -22,6 +22,7 @@ pub mod decide;
 mod interfaces;
 pub mod keeper;
 pub mod patch;
+pub mod permitted;
 pub mod status;
 pub mod watch;
 

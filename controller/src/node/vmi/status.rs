@@ -220,7 +220,7 @@ fn hardware(new: &mut Status, vmi: &VirtualMachineInstance) {
             .map(|machine| MachineType { r#type: machine.r#type.clone(), ..MachineType::default() });
     }
     if let (None, Ok(bytes)) =
-        (&new.memory, api::machine::Machine::try_from(vmi).map(|machine| machine.memory.guest))
+        (&new.memory, api::machine::Machine::handed(vmi).map(|machine| machine.memory.guest))
     {
         let amount = domain.memory.as_ref().and_then(|memory| memory.guest.clone());
         let amount = amount.unwrap_or_else(|| api::quantity::Quantity::of_bytes(bytes));

@@ -1,23 +1,29 @@
-//! Watches the instances and pods of this node, and keeps one keeper per instance.
+//! Watches the instances and pods of this node and the settings of the cluster, and keeps one keeper per instance.
 //!
 //! ```text
-//!  instances with the label kubevirt.io/nodeName=NODE ─┐                  ┌─► keeper
-//!                                                      ├─► Machines ──────┼─► keeper     one Wanted each
-//!  pods with kubevirt.io=virt-launcher on NODE ────────┘   (pure)         └─► keeper
+//!  the KubeVirt object in the namespace of the installation ┐                  ┌─► keeper
+//!  instances with the label kubevirt.io/nodeName=NODE ──────┼─► Machines ──────┼─► keeper     one Wanted each
+//!  pods with kubevirt.io=virt-launcher on NODE ─────────────┘   (pure)         └─► keeper
 //! ```
 //!
-//! A watch that breaks is begun anew, and lists first: what went meanwhile is then seen to be gone.
+//! A watch that breaks is begun anew, and lists first: what went meanwhile is then seen to be gone. A pod is told to the
+//! keeper of an instance only if it is its launcher pod ([`LauncherPod`]), handed over to this node; a stranger's, whatever
+//! it says of itself, is told to nobody, and its going takes nothing from anybody.
 
 use super::apply::Cluster;
 use super::decide::Now;
 use super::keeper::{self, Node, Wanted};
+use super::permitted::Permitted;
 use crate::health::Health;
-use crate::kind::Kind;
+use crate::kind::{Key, Kind};
+use crate::launcher_pod::LauncherPod;
 use crate::node::pod::Pod;
 use crate::watch::{Seen, Which, follow};
+use api::machine::Settings;
+use api::meta::ObjectMeta;
 use jiff::Timestamp;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -25,31 +31,39 @@ use tokio::task::JoinHandle;
 /// What is seen and not yet looked at.
 const WAITING: usize = 32;
 
-/// Looks after the machines of a node, for ever.
-pub async fn run<C: Cluster>(client: kube::Client, name: &str, node: Arc<Node<C>>, health: Health) {
-    let [instances, pods] = which(name);
-    let (tell, seen) = mpsc::channel(WAITING);
-    tokio::join!(
-        follow(client.clone(), instances, tell.clone()),
-        follow(client, pods, tell),
-        keep(seen, node, health),
-    );
+/// Which node it is, and in which namespace the installation.
+#[derive(Clone, Debug, Default)]
+pub struct Home {
+    /// The node.
+    pub node: String,
+    /// The namespace.
+    pub namespace: String,
 }
 
-/// What the agent of a node follows: its instances, and their pods.
-pub fn which(name: &str) -> [Which; 2] {
-    let instances = Which::all(Kind::Instance, Some(&format!("kubevirt.io/nodeName={name}")));
-    let fields = Some(format!("spec.nodeName={name}"));
-    [instances, Which { fields, ..Which::all(Kind::Pod, Some("kubevirt.io=virt-launcher")) }]
+/// Looks after the machines of a node, for ever.
+pub async fn run<C: Cluster>(client: kube::Client, home: Home, node: Arc<Node<C>>, health: Health) {
+    let (tell, seen) = mpsc::channel(WAITING);
+    let [instances, pods, settings] = which(&home).map(|which| follow(client.clone(), which, tell.clone()));
+    drop(tell);
+    tokio::join!(instances, pods, settings, keep(seen, home, node, health));
+}
+
+/// What the agent of a node follows: its instances, their pods, and the settings.
+pub fn which(home: &Home) -> [Which; 3] {
+    let Home { node, namespace } = home;
+    let instances = Which::all(Kind::Instance, Some(&format!("kubevirt.io/nodeName={node}")));
+    let fields = Some(format!("spec.nodeName={node}"));
+    let settings = Which { namespace: namespace.clone(), ..Which::all(Kind::KubeVirt, None) };
+    [instances, Which { fields, ..Which::all(Kind::Pod, Some("kubevirt.io=virt-launcher")) }, settings]
 }
 
 /// One keeper per instance, as it is seen.
-async fn keep<C: Cluster>(mut seen: mpsc::Receiver<Seen>, node: Arc<Node<C>>, health: Health) {
+async fn keep<C: Cluster>(mut seen: mpsc::Receiver<Seen>, home: Home, node: Arc<Node<C>>, health: Health) {
     let mut keepers = Keepers { node, running: BTreeMap::new() };
-    let mut machines = Machines::default();
+    let mut machines = Machines::at(home);
     while let Some(seen) = seen.recv().await {
         let uids = machines.see(seen);
-        if machines.listed == (true, true) {
+        if machines.listed.len() == LISTED {
             health.is_ready();
         }
         for uid in uids {
@@ -58,43 +72,73 @@ async fn keep<C: Cluster>(mut seen: mpsc::Receiver<Seen>, node: Arc<Node<C>>, he
     }
 }
 
+/// Kinds of which a list has to come before anything is known.
+const LISTED: usize = 3;
+
 /// What is known of the machines of this node. Pure.
 #[derive(Debug, Default)]
 struct Machines {
-    instances: BTreeMap<String, Arc<Value>>,
-    /// By the uid of the instance that owns them.
-    pods: BTreeMap<String, Arc<Pod>>,
-    /// A list of each has come.
-    listed: (bool, bool),
+    home: Home,
+    /// By uid.
+    instances: BTreeMap<String, Instance>,
+    /// All that say that they are launchers, strangers among them; by namespace and name.
+    pods: BTreeMap<Key, Known>,
+    /// By name. There is one.
+    settings: BTreeMap<String, Arc<Settings>>,
+    /// A list of these has come.
+    listed: BTreeSet<Kind>,
+}
+
+#[derive(Debug)]
+struct Instance {
+    object: Arc<Value>,
+    pod: Option<LauncherPod>,
+}
+
+#[derive(Debug)]
+struct Known {
+    meta: ObjectMeta,
+    pod: Arc<Pod>,
 }
 
 impl Machines {
+    fn at(home: Home) -> Machines {
+        Machines { home, ..Machines::default() }
+    }
+
     /// Takes what is seen; gives back the uids of the instances that it is about.
     fn see(&mut self, seen: Seen) -> Vec<String> {
         match seen {
             Seen::Listed(kind, objects) => {
-                let told: Vec<String> =
-                    objects.into_iter().filter_map(|object| self.put(kind, object)).collect();
-                let mut about = match kind {
+                self.listed.insert(kind);
+                let mut about: BTreeSet<String> = BTreeSet::new();
+                match kind {
                     Kind::Pod => {
-                        self.listed.1 = true;
-                        gone(&mut self.pods, &told)
+                        let gone: Vec<Key> = std::mem::take(&mut self.pods).into_keys().collect();
+                        about.extend(gone.iter().flat_map(|key| self.called(key)));
                     }
-                    _ => {
-                        self.listed.0 = true;
-                        gone(&mut self.instances, &told)
+                    Kind::KubeVirt => {
+                        self.settings.clear();
+                        about.extend(self.instances.keys().cloned());
                     }
-                };
-                about.extend(told);
-                about
+                    _ => about.extend(std::mem::take(&mut self.instances).into_keys()),
+                }
+                about.extend(objects.into_iter().flat_map(|object| self.put(kind, object)));
+                about.into_iter().collect()
             }
-            Seen::Changed(kind, object) => self.put(kind, object).into_iter().collect(),
+            Seen::Changed(kind, object) => self.put(kind, object),
             // None is followed by its name here.
             Seen::Only(..) => Vec::new(),
             Seen::Gone(key, uid) if key.kind == Kind::Pod => {
-                let owner = self.pods.iter().find(|(_, pod)| pod.metadata.uid == uid);
-                let owner = owner.map(|(owner, _)| owner.clone());
-                owner.into_iter().inspect(|owner| drop(self.pods.remove(owner))).collect()
+                // Another of that name may be there by now.
+                if self.pods.get(&key).is_some_and(|known| known.meta.uid.as_deref() == Some(&uid)) {
+                    self.pods.remove(&key);
+                }
+                self.called(&key)
+            }
+            Seen::Gone(key, _) if key.kind == Kind::KubeVirt => {
+                self.settings.remove(&key.name);
+                self.instances.keys().cloned().collect()
             }
             Seen::Gone(_, uid) => {
                 self.instances.remove(&uid);
@@ -103,32 +147,56 @@ impl Machines {
         }
     }
 
-    /// Keeps an object; gives back the uid of its instance.
-    fn put(&mut self, kind: Kind, object: Value) -> Option<String> {
-        if kind == Kind::Pod {
-            let pod = Pod::read(&object)?;
-            let owner = pod.owner()?.to_owned();
-            self.pods.insert(owner.clone(), Arc::new(pod));
-            return Some(owner);
+    /// Keeps an object; gives back the uids of the instances that it is about.
+    fn put(&mut self, kind: Kind, object: Value) -> Vec<String> {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        match kind {
+            Kind::Pod => {
+                let Some(pod) = Pod::read(&object) else { return Vec::new() };
+                let meta: Option<ObjectMeta> =
+                    api::wire::read_in_part(object["metadata"].clone(), &mut Vec::new());
+                let Some(meta) = meta else { return Vec::new() };
+                let key = crate::plan::key(Kind::Pod, &meta);
+                self.pods.insert(key.clone(), Known { meta, pod: Arc::new(pod) });
+                self.called(&key)
+            }
+            Kind::KubeVirt => {
+                let name = text("/metadata/name").unwrap_or_default();
+                self.settings.insert(name, Arc::new(Settings::of_cluster(&object)));
+                self.instances.keys().cloned().collect()
+            }
+            _ => {
+                let Some(uid) = text("/metadata/uid") else { return Vec::new() };
+                let pod = LauncherPod::of_object(&object);
+                self.instances.insert(uid.clone(), Instance { object: Arc::new(object), pod });
+                vec![uid]
+            }
         }
-        let uid = object.pointer("/metadata/uid")?.as_str()?.to_owned();
-        self.instances.insert(uid.clone(), Arc::new(object));
-        Some(uid)
+    }
+
+    /// The instances whose launcher pod would be called so.
+    fn called(&self, key: &Key) -> Vec<String> {
+        let is = |instance: &Instance| instance.pod.as_ref().is_some_and(|pod| pod.key() == *key);
+        let found = self.instances.iter().filter(|(_, instance)| is(instance));
+        found.map(|(uid, _)| uid.clone()).collect()
     }
 
     fn wanted(&self, uid: &str) -> Option<Wanted> {
-        let object = self.instances.get(uid)?.clone();
-        Some(Wanted { object, pod: self.pods.get(uid).cloned() })
+        let Instance { object, pod } = self.instances.get(uid)?;
+        let known = pod.as_ref().and_then(|wanted| {
+            let known = self.pods.get(&wanted.key())?;
+            wanted.is_on(&known.meta, &self.home.node).then(|| known.pod.clone())
+        });
+        Some(Wanted { object: object.clone(), pod: known, permitted: self.permitted() })
     }
-}
 
-/// Takes away what a list did not tell.
-fn gone<T>(known: &mut BTreeMap<String, T>, listed: &[String]) -> Vec<String> {
-    let gone: Vec<String> = known.keys().filter(|uid| !listed.contains(uid)).cloned().collect();
-    for uid in &gone {
-        known.remove(uid);
+    fn permitted(&self) -> Permitted {
+        match self.settings.values().next() {
+            Some(settings) => Permitted::By(settings.clone()),
+            None if self.listed.contains(&Kind::KubeVirt) => Permitted::Nothing(self.home.namespace.clone()),
+            None => Permitted::NotKnown,
+        }
     }
-    gone
 }
 
 /// The keepers that run.
@@ -171,38 +239,121 @@ pub fn now() -> Now {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kind::Key;
     use serde_json::json;
 
-    fn instance(uid: &str) -> Value {
-        json!({"metadata": {"name": uid, "uid": uid}, "spec": {"domain": {}}})
+    fn machines() -> Machines {
+        Machines::at(Home { node: "node1".into(), namespace: "kubevirt".into() })
+    }
+
+    /// One that was handed over with this pod.
+    fn instance(uid: &str, pod: &str) -> Value {
+        json!({
+            "metadata": {"namespace": "n", "name": "web", "uid": uid}, "spec": {"domain": {}},
+            "status": {"activePods": {pod: "node1"}},
+        })
     }
 
     fn pod(uid: &str, owner: &str) -> Value {
-        json!({"metadata": {"name": uid, "uid": uid, "ownerReferences": [
-            {"kind": "VirtualMachineInstance", "name": owner, "uid": owner, "controller": true}
-        ]}})
+        json!({"metadata": {
+            "namespace": "n", "name": crate::names::pod("web", owner), "uid": uid, "ownerReferences": [{
+                "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "name": "web", "uid": owner,
+                "controller": true,
+            }],
+        }})
+    }
+
+    fn changed(kind: Kind, object: Value) -> Seen {
+        Seen::Changed(kind, object)
+    }
+
+    fn gone(pod: &Value) -> Seen {
+        let text = |name: &str| pod["metadata"][name].as_str().unwrap().to_owned();
+        Seen::Gone(Key::new(Kind::Pod, text("namespace"), text("name")), text("uid"))
+    }
+
+    fn has(machines: &Machines, uid: &str) -> Option<String> {
+        Some(machines.wanted(uid)?.pod?.metadata.uid.clone())
     }
 
     #[test]
     fn an_instance_and_its_pod_come_together_in_any_order() {
-        let mut machines = Machines::default();
-        assert_eq!(machines.see(Seen::Changed(Kind::Pod, pod("p", "a"))), ["a"]);
+        let mut machines = machines();
+        assert!(machines.see(changed(Kind::Pod, pod("p", "a"))).is_empty(), "nobody waits for it yet");
         assert!(machines.wanted("a").is_none());
-        assert_eq!(machines.see(Seen::Changed(Kind::Instance, instance("a"))), ["a"]);
-        assert_eq!(machines.wanted("a").unwrap().pod.unwrap().metadata.uid, "p");
-        assert_eq!(machines.see(Seen::Gone(Key::new(Kind::Pod, "", "p"), "p".into())), ["a"]);
-        assert!(machines.wanted("a").unwrap().pod.is_none());
+        assert_eq!(machines.see(changed(Kind::Instance, instance("a", "p"))), ["a"]);
+        assert_eq!(has(&machines, "a").as_deref(), Some("p"));
+        assert_eq!(machines.see(gone(&pod("p", "a"))), ["a"]);
+        assert_eq!(has(&machines, "a"), None);
+        assert_eq!(machines.see(changed(Kind::Pod, pod("p", "a"))), ["a"]);
+        assert_eq!(has(&machines, "a").as_deref(), Some("p"));
+    }
+
+    #[test]
+    fn a_strangers_pod_neither_comes_to_an_instance_nor_takes_its_own_away() {
+        let mut machines = machines();
+        machines.see(changed(Kind::Pod, pod("p", "a")));
+        machines.see(changed(Kind::Instance, instance("a", "p")));
+        let mut strange = pod("s", "a");
+        strange["metadata"]["name"] = json!("stranger");
+        assert!(machines.see(changed(Kind::Pod, strange.clone())).is_empty());
+        assert_eq!(has(&machines, "a").as_deref(), Some("p"));
+        assert!(machines.see(gone(&strange)).is_empty());
+        assert_eq!(has(&machines, "a").as_deref(), Some("p"));
+        // One of that name is no more the one that was handed over, …
+        let twin = pod("q", "a");
+        machines.see(changed(Kind::Pod, twin.clone()));
+        assert_eq!(has(&machines, "a"), None);
+        machines.see(changed(Kind::Pod, pod("p", "a")));
+        // … and that it is gone says nothing of the one that is there.
+        assert_eq!(machines.see(gone(&twin)), ["a"]);
+        assert_eq!(has(&machines, "a").as_deref(), Some("p"));
+    }
+
+    #[test]
+    fn one_that_was_not_handed_over_here_is_not_touched() {
+        let mut machines = machines();
+        machines.see(changed(Kind::Pod, pod("p", "a")));
+        let mut elsewhere = instance("a", "p");
+        elsewhere["status"]["activePods"]["p"] = json!("node2");
+        machines.see(changed(Kind::Instance, elsewhere));
+        assert_eq!(has(&machines, "a"), None);
+        let mut nowhere = instance("a", "p");
+        nowhere["status"] = json!({"phase": "Scheduled"});
+        machines.see(changed(Kind::Instance, nowhere));
+        assert_eq!(has(&machines, "a"), None);
+    }
+
+    #[test]
+    fn the_settings_reach_every_keeper_and_their_going_too() {
+        let mut machines = machines();
+        machines.see(changed(Kind::Instance, instance("a", "p")));
+        let permitted = |machines: &Machines| machines.wanted("a").unwrap().permitted;
+        assert_eq!(permitted(&machines), Permitted::NotKnown);
+        assert_eq!(machines.see(Seen::Listed(Kind::KubeVirt, Vec::new())), ["a"]);
+        assert_eq!(permitted(&machines), Permitted::Nothing("kubevirt".into()));
+        let object = json!({
+            "metadata": {"namespace": "kubevirt", "name": "kubevirt"},
+            "spec": {"configuration": {"developerConfiguration": {"featureGates": ["HostDisk"]}}},
+        });
+        assert_eq!(machines.see(changed(Kind::KubeVirt, object)), ["a"]);
+        let Permitted::By(settings) = permitted(&machines) else { panic!("none") };
+        assert!(settings.gate("HostDisk") && !settings.gate("Root"));
+        let key = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
+        assert_eq!(machines.see(Seen::Gone(key, "u".into())), ["a"]);
+        assert_eq!(permitted(&machines), Permitted::Nothing("kubevirt".into()));
     }
 
     #[test]
     fn what_a_list_does_not_tell_is_gone() {
-        let mut machines = Machines::default();
+        let mut machines = machines();
         for uid in ["a", "b"] {
-            machines.see(Seen::Changed(Kind::Instance, instance(uid)));
+            machines.see(changed(Kind::Instance, instance(uid, uid)));
+            machines.see(changed(Kind::Pod, pod(uid, uid)));
         }
-        let listed = Seen::Listed(Kind::Instance, vec![instance("b")]);
+        let listed = Seen::Listed(Kind::Instance, vec![instance("b", "b")]);
         assert_eq!(machines.see(listed), ["a", "b"], "what is gone, and what was told");
         assert!(machines.wanted("a").is_none() && machines.wanted("b").is_some());
+        assert_eq!(machines.see(Seen::Listed(Kind::Pod, Vec::new())), ["b"]);
+        assert_eq!(has(&machines, "b"), None);
     }
 }

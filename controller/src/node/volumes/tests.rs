@@ -62,7 +62,7 @@ impl Pod {
             "status": {"volumeStatus": [{"name": "data", "target": "", "persistentVolumeClaimInfo": claim}]}
         }))
         .unwrap();
-        let machine = Machine::try_from(&vmi).unwrap();
+        let machine = Machine::handed(&vmi).unwrap();
         let root = Folder::open(self.place.path()).unwrap();
         let place = Place::new(&Pods::played(self.place.path()), self.layout.clone());
         let process = Process::of(std::process::id()).unwrap();

@@ -4,16 +4,12 @@ use super::Accounts;
 use crate::cluster::config::Config;
 use crate::world::Plain;
 use api::defaults::Given;
-use api::machine::{Gates, Settings};
+use api::machine::Settings;
 use api::wire::Path;
 use serde_json::Value;
-use std::collections::BTreeSet;
-
-/// Machine types that a cluster has unless it says otherwise.
-const MACHINE_TYPES: [&str; 2] = ["q35*", "pc-q35*"];
 
 /// What surrounds a request.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Around {
     /// The service accounts of our programs.
     pub accounts: Accounts,
@@ -35,8 +31,11 @@ impl Around {
         Around {
             accounts: Accounts::of(namespace),
             config: Config::of(object),
-            permitted: permitted(object.map_or(&Value::Null, |object| &object.object)),
-            ..Around::default()
+            // Without an object every gate is shut.
+            permitted: Settings::of_cluster(object.map_or(&Value::Null, |object| &object.object)),
+            installations: Vec::new(),
+            random: Default::default(),
+            left: None,
         }
     }
 
@@ -47,51 +46,6 @@ impl Around {
 
     /// What is permitted to a spec that stands at `at`.
     pub(super) fn permitted_at(&self, at: &str) -> Settings {
-        Settings { at: Path::of(at), ..self.permitted.clone() }
-    }
-}
-
-/// What a KubeVirt object permits.
-fn permitted(object: &Value) -> Settings {
-    let said = &object["spec"]["configuration"];
-    let developer = &said["developerConfiguration"];
-    let texts = |list: &Value| -> Vec<String> {
-        list.as_array().into_iter().flatten().filter_map(|text| Some(text.as_str()?.to_owned())).collect()
-    };
-    let mut open: BTreeSet<String> = texts(&developer["featureGates"]).into_iter().collect();
-    for shut in texts(&developer["disabledFeatureGates"]) {
-        open.remove(&shut);
-    }
-    let machine_types =
-        [&said["architectureConfiguration"]["amd64"]["emulatedMachines"], &said["emulatedMachines"]]
-            .into_iter()
-            .map(texts)
-            .find(|types| !types.is_empty())
-            .unwrap_or_else(|| MACHINE_TYPES.map(str::to_owned).to_vec());
-    Settings {
-        gates: Gates::Some(open),
-        machine_types,
-        bridge_on_pod_network: said["network"]["permitBridgeInterfaceOnPodNetwork"].as_bool().unwrap_or(true),
-        ..Settings::default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn the_settings_permit_and_forbid() {
-        let settings = permitted(&json!({"spec": {"configuration": {
-            "emulatedMachines": ["pc*"],
-            "network": {"permitBridgeInterfaceOnPodNetwork": false},
-            "developerConfiguration": {"featureGates": ["HostDisk", "Root"], "disabledFeatureGates": ["Root"]},
-        }}}));
-        assert!(settings.gate("HostDisk") && !settings.gate("Root") && !settings.bridge_on_pod_network);
-        assert!(settings.permits_type("pc") && !settings.permits_type("q35"));
-        let nothing = permitted(&Value::Null);
-        assert!(nothing.permits_type("q35") && !nothing.permits_type("pc") && !nothing.gate("HostDisk"));
-        assert!(nothing.bridge_on_pod_network);
+        self.permitted.clone().standing_at(Path::of(at))
     }
 }

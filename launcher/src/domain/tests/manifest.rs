@@ -17,7 +17,7 @@ fn machine(spec: &serde_json::Value) -> Machine {
     });
     let mut vmi: VirtualMachineInstance = serde_json::from_value(object).unwrap();
     apply(&mut vmi, &Given::new("5d307ca9-b3ef-428c-8861-06e72d69f223"));
-    Machine::try_from(&vmi).unwrap()
+    Machine::handed(&vmi).unwrap()
 }
 
 #[test]

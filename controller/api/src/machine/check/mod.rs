@@ -43,14 +43,12 @@ impl Machine {
         let machine = machine(vmi, &mut check);
         if check.faults.is_empty() { Ok(machine) } else { Err(check.faults) }
     }
-}
 
-/// With the settings of a single machine, where everything is permitted that can be done.
-impl TryFrom<&VirtualMachineInstance> for Machine {
-    type Error = Vec<Fault>;
-
-    fn try_from(vmi: &VirtualMachineInstance) -> Result<Machine, Vec<Fault>> {
-        Machine::check(vmi, &Settings::default())
+    /// The machine that somebody else has judged before: only what cannot be drawn is a fault, whatever is permitted. For
+    /// a launcher, which is handed what its agent has judged, and for whoever tells of a machine that runs already.
+    /// Whoever makes something of an instance calls [`Machine::check`].
+    pub fn handed(vmi: &VirtualMachineInstance) -> Result<Machine, Vec<Fault>> {
+        Machine::check(vmi, &Settings::of_laptop())
     }
 }
 

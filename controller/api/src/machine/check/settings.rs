@@ -1,10 +1,25 @@
 //! What is permitted where the machine is to run.
+//!
+//! ```text
+//!  the KubeVirt object ─► Settings::of_cluster ─┐
+//!  a person's own computer ─► Settings::of_laptop ─┴─► Machine::check
+//! ```
+//!
+//! There is no third way to one, and no default: whoever judges says where. In a cluster without a KubeVirt object nobody
+//! has settings, and nothing is made.
 
 use crate::wire::Path;
+use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// What is permitted where the machine is to run. The default is a single machine: everything that can be done.
+/// Machine types that a cluster has unless it says otherwise.
+const OF_CLUSTERS: [&str; 2] = ["q35*", "pc-q35*"];
+/// Machine types that can be had.
+const ALL: [&str; 4] = ["q35*", "pc-q35*", "pc", "pc-i440fx*"];
+
+/// What is permitted where the machine is to run. It is made by one of the two functions below alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Settings {
     /// Where the spec stands in the object that somebody wrote: `spec`, or `spec.template.spec`.
     pub at: Path,
@@ -25,18 +40,50 @@ pub enum Gates {
     Some(BTreeSet<String>),
 }
 
-impl Default for Settings {
-    fn default() -> Self {
+impl Settings {
+    /// Of a single machine on a person's own computer: everything that can be done. For `coracle run`, and for tests.
+    pub fn of_laptop() -> Settings {
         Settings {
             at: Path::of("spec"),
             gates: Gates::All,
-            machine_types: ["q35*", "pc-q35*", "pc", "pc-i440fx*"].map(str::to_owned).to_vec(),
+            machine_types: ALL.map(str::to_owned).to_vec(),
             bridge_on_pod_network: true,
         }
     }
-}
 
-impl Settings {
+    /// Of a cluster: what its KubeVirt object permits. Gates that it does not open are shut.
+    pub fn of_cluster(object: &Value) -> Settings {
+        let said = &object["spec"]["configuration"];
+        let developer = &said["developerConfiguration"];
+        let texts = |list: &Value| -> Vec<String> {
+            list.as_array().into_iter().flatten().filter_map(|text| Some(text.as_str()?.to_owned())).collect()
+        };
+        let mut open: BTreeSet<String> = texts(&developer["featureGates"]).into_iter().collect();
+        for shut in texts(&developer["disabledFeatureGates"]) {
+            open.remove(&shut);
+        }
+        let machine_types =
+            [&said["architectureConfiguration"]["amd64"]["emulatedMachines"], &said["emulatedMachines"]]
+                .into_iter()
+                .map(texts)
+                .find(|types| !types.is_empty())
+                .unwrap_or_else(|| OF_CLUSTERS.map(str::to_owned).to_vec());
+        let bridge = &said["network"]["permitBridgeInterfaceOnPodNetwork"];
+        Settings {
+            at: Path::of("spec"),
+            gates: Gates::Some(open),
+            machine_types,
+            bridge_on_pod_network: bridge.as_bool().unwrap_or(true),
+        }
+    }
+
+    /// The same, for a spec that stands elsewhere in the object that somebody wrote.
+    #[must_use]
+    pub fn standing_at(mut self, at: Path) -> Settings {
+        self.at = at;
+        self
+    }
+
     /// Whether a feature gate is open.
     pub fn gate(&self, name: &str) -> bool {
         match &self.gates {
@@ -73,6 +120,21 @@ fn matches(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_settings_of_a_cluster_permit_and_forbid() {
+        let settings = Settings::of_cluster(&json!({"spec": {"configuration": {
+            "emulatedMachines": ["pc*"],
+            "network": {"permitBridgeInterfaceOnPodNetwork": false},
+            "developerConfiguration": {"featureGates": ["HostDisk", "Root"], "disabledFeatureGates": ["Root"]},
+        }}}));
+        assert!(settings.gate("HostDisk") && !settings.gate("Root") && !settings.bridge_on_pod_network);
+        assert!(settings.permits_type("pc") && !settings.permits_type("q35"));
+        let nothing = Settings::of_cluster(&Value::Null);
+        assert!(nothing.permits_type("q35") && !nothing.permits_type("pc") && !nothing.gate("HostDisk"));
+        assert!(nothing.bridge_on_pod_network);
+    }
 
     #[test]
     fn a_star_stands_for_anything() {

@@ -18,7 +18,7 @@ fn machine(interface: &Value, network: &Value) -> Machine {
     });
     let mut vmi: VirtualMachineInstance = api::wire::read(object).unwrap();
     vmi.spec.domain.devices.network_interface_multiqueue = None;
-    Machine::try_from(&vmi).unwrap()
+    Machine::handed(&vmi).unwrap()
 }
 
 fn card(addresses: &[&str], routes: &[&str]) -> Card {
