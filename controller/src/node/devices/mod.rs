@@ -56,6 +56,8 @@ pub fn own(root: &Folder) -> Result<()> {
     if dev.is(&Folder::open(Path::new("/dev"))?)? {
         return Ok(());
     }
+    // One that the runtime has mounted there is the host's own, and stays root's.
+    let dev = dev.alone()?;
     for device in DEVICES {
         let name = device.path.trim_start_matches("/dev/");
         match dev.held(name) {

@@ -23,8 +23,9 @@ use rustix::fs::{
     mkdirat, openat, openat2, renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// The user and group that launchers have in their pods.
@@ -80,6 +81,12 @@ impl Folder {
     /// A folder that is open already, of which nothing is walked that is mounted in it.
     pub(super) fn unmixed(fd: OwnedFd, shown: PathBuf) -> Folder {
         Folder { fd, shown, resolve: BENEATH.union(ResolveFlags::NO_XDEV) }
+    }
+
+    /// The same folder, of which nothing is walked that is mounted in it.
+    pub fn alone(&self) -> Result<Folder> {
+        let Folder { fd, .. } = self.folder(".")?;
+        Ok(Folder::unmixed(fd, self.shown.clone()))
     }
 
     /// A folder in it; no link on the way is followed.
@@ -210,6 +217,13 @@ impl Folder {
         Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
 
+    /// How many bytes its file system has.
+    pub fn capacity(&self) -> Result<u64> {
+        let found = rustix::fs::fstatvfs(&self.fd)
+            .map_err(|e| Error::io(format!("cannot see how large {} is", self.shown.display()), e))?;
+        Ok(found.f_blocks.saturating_mul(found.f_frsize))
+    }
+
     /// It is the same folder.
     pub fn is(&self, other: &Folder) -> Result<bool> {
         let stat = |folder: &Folder| {
@@ -255,6 +269,11 @@ impl Look {
     pub fn size(&self) -> u64 {
         u64::try_from(self.0.st_size).unwrap_or_default()
     }
+
+    /// It is this file, which is open.
+    pub fn is(&self, file: &Metadata) -> bool {
+        (self.0.st_dev, self.0.st_ino) == (file.dev(), file.ino())
+    }
 }
 
 impl Held {
@@ -278,8 +297,14 @@ impl Held {
         FileType::from_raw_mode(self.stat.st_mode)
     }
 
-    /// Makes it the launcher's, unless it is.
+    /// Makes it the launcher's, unless it is. What has a second name may be somebody else's under that one.
     pub fn give(&self) -> Result<()> {
+        if self.kind() != FileType::Directory && self.stat.st_nlink > 1 {
+            let shown = self.shown.display();
+            return Err(Error::refused(format!(
+                "{shown} has more than one name (hard links): it is given to nobody"
+            )));
+        }
         let flags = AtFlags::EMPTY_PATH;
         let (uid, gid) = (Uid::from_raw(LAUNCHER), Gid::from_raw(LAUNCHER));
         if self.stat.st_uid == LAUNCHER && self.stat.st_gid == LAUNCHER {

@@ -52,6 +52,23 @@ fn no_path_leads_out() {
 }
 
 #[test]
+fn what_is_mounted_in_a_folder_is_not_walked_where_the_folder_alone_is_meant() {
+    let root = Folder::open(Path::new("/")).unwrap();
+    assert!(root.folder("proc").is_ok(), "it is mounted there");
+    let said = root.alone().unwrap().folder("proc").unwrap_err();
+    assert_eq!(said.kind(), Kind::Refused, "{said}");
+}
+
+#[test]
+fn what_has_a_second_name_is_given_to_nobody() {
+    let (place, folder) = place();
+    fs::write(place.path().join("one"), "").unwrap();
+    fs::hard_link(place.path().join("one"), place.path().join("two")).unwrap();
+    let said = folder.held("one").unwrap().give().unwrap_err();
+    assert!(said.to_string().contains("more than one name"), "{said}");
+}
+
+#[test]
 fn a_root_keeps_its_own_links_in_it() {
     let (place, folder) = place();
     fs::create_dir_all(place.path().join("run/kubevirt")).unwrap();

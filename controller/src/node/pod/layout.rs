@@ -25,6 +25,8 @@ pub struct Layout {
     pub mounts: BTreeMap<String, String>,
     /// Block devices by the name of the pod's volume, as the container sees them.
     pub devices: BTreeMap<String, String>,
+    /// Claims by the name of the pod's volume.
+    pub claims: BTreeMap<String, String>,
     /// Folders of secrets by the secret's name.
     pub secrets: BTreeMap<String, String>,
     /// Optional config maps and secrets, by the name of the pod's volume: an empty folder may mean that there is none.
@@ -78,6 +80,10 @@ impl Layout {
             let secret = volume.secret.as_ref()?.secret_name.clone()?;
             Some((secret, mounts.get(&volume.name)?.clone()))
         });
+        let claims = volumes.iter().filter_map(|volume| {
+            let claim = volume.persistent_volume_claim.as_ref()?;
+            Some((volume.name.clone(), claim.claim_name.clone()))
+        });
         let optional = volumes.iter().filter(|volume| {
             volume.secret.as_ref().is_some_and(|secret| secret.optional)
                 || volume.config_map.as_ref().is_some_and(|map| map.optional)
@@ -99,6 +105,7 @@ impl Layout {
             socket: inside("--socket")?,
             root: inside("--root")?,
             folder: argument(compute, "--root").unwrap_or_default().to_owned(),
+            claims: claims.collect(),
             secrets: secrets.collect(),
             optional: optional.map(|volume| volume.name.clone()).collect(),
             devices: devices.map(|device| (device.name.clone(), device.device_path.clone())).collect(),
@@ -190,6 +197,7 @@ mod tests {
         assert_eq!(layout.folder, "/var/run/kubevirt-private/vm");
         assert_eq!(layout.mounts["data"], "/var/run/kubevirt-private/vmi-disks/data");
         assert_eq!(layout.devices["block"], "/dev/block");
+        assert_eq!(layout.claims, [("data".to_owned(), "data".to_owned())].into());
         assert_eq!(layout.secrets["ssh"], "/var/run/kubevirt-private/secret/keys");
         assert_eq!(layout.optional, ["keys"]);
         assert!(layout.kvm);

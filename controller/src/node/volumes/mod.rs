@@ -4,7 +4,7 @@
 //!  containerDisk, kernelBoot ─image──► the one disk in the mounted image, only read; or in one that a container beside
 //!                             beside   the launcher holds out
 //!  claim, DataVolume ─────────claim──► disk.img, made or grown, the launcher's own      or a block device
-//!  hostDisk ──────────────────claim──► the file in its folder, made where it may be
+//!  hostDisk ──────────────────claim──► the file in its folder: the launcher's already, or made where it may be
 //!  configMap, secret, sysprep ───────► the folder; the launcher writes the disc
 //!
 //!  each file that was found ────shown► a name in the launcher's own folder, over which that very file is mounted
@@ -12,7 +12,9 @@
 //!
 //! **Called** on a thread that may block (`node::blocking`), before the launcher is told. **Guarantees:** every fault is told, not only the
 //! first; nothing outside the pod's own roots is touched; what is there already is never made smaller. What empty
-//! disks and cloud-init's seeds need, the launcher makes itself.
+//! disks and cloud-init's seeds need, the launcher makes itself. **What becomes the launcher's:** what is made here; the
+//! `disk.img` and the device of a claim that this pod mounts, reached without a link, a mount or a second name. A file
+//! of the host that was there before is never given: it says whose it is.
 
 pub mod beside;
 pub mod claim;
@@ -115,7 +117,7 @@ impl Parts<'_> {
                 let file = path.rsplit('/').next().filter(|file| !file.is_empty());
                 let file = file
                     .ok_or_else(|| Error::refused(format!("{path} of the volume '{name}' names no file")))?;
-                let held = claim::host_disk(&self.root.within(mount)?, file, *create)?;
+                let held = claim::host_disk(&self.root.within(mount)?.alone()?, file, *create)?;
                 self.raw(&held, name, Access::Write, mount, file)?
             }
             Volume::ConfigMap { optional, .. } | Volume::Secret { optional, .. } => {
@@ -133,8 +135,15 @@ impl Parts<'_> {
         readonly: bool,
         notes: &mut Vec<(&'static str, String)>,
     ) -> Result<Source> {
+        // What is given to the launcher is the claim's, and nothing else that a pod has under the name of the volume.
+        if self.layout().claims.get(volume).map(String::as_str) != Some(claim) {
+            let what = format!("the volume '{volume}' of the pod is not the claim {claim}");
+            return Err(Error::refused(what));
+        }
         if let Some(device) = self.layout().devices.get(volume) {
-            let held = self.root.within("/dev")?.held(device.strip_prefix("/dev/").unwrap_or(device))?;
+            // The container's own node of the device: one that is mounted there would be the host's.
+            let held =
+                self.root.within("/dev")?.alone()?.held(device.strip_prefix("/dev/").unwrap_or(device))?;
             if held.kind() != FileType::BlockDevice {
                 return Err(Error::refused(format!("{device} of the claim {claim} is no block device")));
             }
@@ -142,7 +151,7 @@ impl Parts<'_> {
             return Ok(Source::Block { path: device.into() });
         }
         let mount = self.mount(volume)?;
-        let folder = self.root.within(mount)?;
+        let folder = self.root.within(mount)?.alone()?;
         let wish = claim::Wish::of(claim, self.claim_info(volume), readonly);
         let (held, note) = claim::ready(&folder, &wish)?;
         notes.extend(note.map(|note| ("ToleratedSmallPV", note)));

@@ -5,7 +5,7 @@ use crate::node::pod::{Layout, Pods};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, chown, symlink};
 use std::path::Path;
 
 const UUID: &str = "5d307ca9-b3ef-428c-8861-06e72d69f223";
@@ -30,6 +30,7 @@ impl Pod {
             folder: "/private/x".into(),
             mounts: BTreeMap::from([("data".to_owned(), MOUNT.to_owned())]),
             devices: BTreeMap::new(),
+            claims: BTreeMap::from([("data".to_owned(), "pvc".to_owned())]),
             secrets: BTreeMap::new(),
             optional: Vec::new(),
             beside: BTreeMap::new(),
@@ -126,6 +127,108 @@ fn a_claim_whose_disk_leads_elsewhere_is_refused() {
     assert!(said.chain().contains("link"), "{}", said.chain());
     assert_eq!(fs::read_to_string(&victim).unwrap(), "v");
     assert_ne!(fs::metadata(&victim).unwrap().uid(), 107);
+}
+
+fn host_disk(create: bool) -> Value {
+    match create {
+        true => json!({"hostDisk": {"path": "/data/vm.img", "type": "DiskOrCreate", "capacity": "8Mi"}}),
+        false => json!({"hostDisk": {"path": "/data/vm.img", "type": "Disk"}}),
+    }
+}
+
+#[test]
+fn a_file_of_the_host_is_never_given_and_says_whose_it_is() {
+    if !is_root() {
+        return;
+    }
+    let pod = Pod::new();
+    let file = pod.data().join("vm.img");
+    fs::write(&file, "root's").unwrap();
+    chown(&file, Some(0), Some(0)).unwrap();
+    for create in [false, true] {
+        let said = pod.ready(&host_disk(create), &json!({})).unwrap_err();
+        assert_eq!(said.kind(), Kind::Refused);
+        assert!(said.to_string().contains("belongs to the user 0"), "{said}");
+        assert_eq!(fs::metadata(&file).unwrap().uid(), 0);
+    }
+    chown(&file, Some(107), Some(107)).unwrap();
+    pod.ready(&host_disk(false), &json!({})).unwrap();
+    fs::hard_link(&file, pod.data().join("other")).unwrap();
+    let said = pod.ready(&host_disk(false), &json!({})).unwrap_err().to_string();
+    assert!(said.contains("2 names"), "{said}");
+}
+
+#[test]
+fn a_file_of_the_host_that_is_missing_is_made_where_it_may_be() {
+    if !is_root() {
+        return;
+    }
+    let pod = Pod::new();
+    assert_eq!(pod.ready(&host_disk(false), &json!({})).unwrap_err().kind(), Kind::NotFound);
+    pod.ready(&host_disk(true), &json!({})).unwrap();
+    let made = fs::metadata(pod.data().join("vm.img")).unwrap();
+    assert_eq!((made.len(), made.uid(), made.nlink()), (8 << 20, 107, 1));
+    assert_eq!(fs::read_dir(pod.data()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_claims_disk_is_given_unless_it_has_a_second_name() {
+    if !is_root() {
+        return;
+    }
+    let pod = Pod::new();
+    let disk = pod.data().join("disk.img");
+    fs::write(&disk, "made by a tool that runs as root").unwrap();
+    chown(&disk, Some(0), Some(0)).unwrap();
+    fs::hard_link(&disk, pod.data().join("other")).unwrap();
+    let said = pod.ready(&claim(), &json!({})).unwrap_err();
+    assert!(said.to_string().contains("2 names"), "{said}");
+    assert_eq!(fs::metadata(&disk).unwrap().uid(), 0);
+    fs::remove_file(pod.data().join("other")).unwrap();
+    pod.ready(&claim(), &json!({})).unwrap();
+    assert_eq!(fs::metadata(&disk).unwrap().uid(), 107);
+}
+
+#[test]
+fn a_volume_that_is_not_the_claim_is_not_touched() {
+    let mut pod = Pod::new();
+    fs::write(pod.data().join("disk.img"), "x").unwrap();
+    let owner = || fs::metadata(pod.data().join("disk.img")).unwrap().uid();
+    let before = owner();
+    pod.layout.claims.insert("data".into(), "another".into());
+    let said = pod.ready(&claim(), &json!({"capacity": {"storage": "64Mi"}})).unwrap_err().to_string();
+    assert!(said.contains("is not the claim pvc"), "{said}");
+    assert_eq!(fs::metadata(pod.data().join("disk.img")).unwrap().uid(), before);
+}
+
+#[test]
+fn what_the_engine_fills_is_waited_for_and_what_it_left_is_kept() {
+    if !is_root() {
+        return;
+    }
+    let pod = Pod::new();
+    let (partial, info) = (pod.data().join("disk.img.partial"), json!({"capacity": {"storage": "64Mi"}}));
+    for (volume, partial) in
+        [(claim(), partial.clone()), (host_disk(true), pod.data().join("vm.img.partial"))]
+    {
+        fs::write(&partial, "").unwrap();
+        chown(&partial, Some(107), Some(107)).unwrap();
+        let held = fs::File::open(&partial).unwrap();
+        rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        let said = pod.ready(&volume, &info).unwrap_err();
+        assert!(said.kind() == Kind::Failed && said.to_string().contains("is under way"), "{said}");
+        assert!(partial.exists(), "it is the engine's");
+        drop(held);
+        fs::write(&partial, "half a disk").unwrap();
+        let said = pod.ready(&volume, &info).unwrap_err();
+        assert!(said.kind() == Kind::Failed && said.to_string().contains("did not end"), "{said}");
+        assert_eq!(fs::read(&partial).unwrap(), b"half a disk");
+        // One of us that was killed left nothing in it.
+        fs::write(&partial, "").unwrap();
+        pod.ready(&volume, &info).unwrap();
+        assert!(!partial.exists());
+    }
+    assert_eq!(fs::metadata(pod.data().join("disk.img")).unwrap().len(), 64 << 20);
 }
 
 #[test]
