@@ -4,9 +4,11 @@
 //!  keepers ── seat ──► Launchers ── all at once, each within its time ──► stats ──► the page
 //! ```
 //!
-//! A launcher is a tenant's: one that does not answer is left out, and costs the others nothing.
+//! A launcher is a tenant's: one that does not answer is left out, and costs the others nothing; of one that says much, no
+//! more is told than a machine can have.
 
 use super::launcher_client::Client;
+use super::vmi::bounds;
 use crate::metrics::{Is, Page};
 use api::launcher::{DiskStats, InterfaceStats, MemoryStats, Stats};
 use api::meta::ObjectMeta;
@@ -16,6 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
+/// Disks, and interfaces, of a machine.
+const MOST: usize = 256;
 /// How long a launcher may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -75,7 +79,7 @@ impl Launchers {
         for entry in all {
             asked.spawn(async move {
                 let stats = tokio::time::timeout(PATIENCE, entry.client.stats()).await;
-                Some(Used { stats: stats.ok()?.ok()?, entry })
+                Some(Used { stats: bounded(stats.ok()?.ok()?), entry })
             });
         }
         let mut used: Vec<Used> = asked.join_all().await.into_iter().flatten().collect();
@@ -109,6 +113,19 @@ impl Drop for Seat {
 struct Used {
     entry: Entry,
     stats: Stats,
+}
+
+/// No more devices than a machine can have, each with a name that is one.
+fn bounded(mut stats: Stats) -> Stats {
+    fn bound<T>(all: &mut BTreeMap<String, T>) {
+        all.retain(|name, _| bounds::is_device(name));
+        while all.len() > MOST {
+            all.pop_last();
+        }
+    }
+    bound(&mut stats.disks);
+    bound(&mut stats.interfaces);
+    stats
 }
 
 /// The page of a node's agent.
@@ -257,6 +274,16 @@ mod tests {
         assert!(page("node1", &launchers).await.contains("kubevirt_vmi_sync_total{node=\"node1\"}"));
         drop(seat);
         assert!(launchers.0.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_launcher_that_says_much_is_told_in_part() {
+        let many = (0..5000).map(|n| (format!("vd{n}"), DiskStats::default()));
+        let strange = [("x\"} 1".to_owned(), DiskStats::default()), ("y".repeat(99), DiskStats::default())];
+        let stats = Stats { disks: many.chain(strange).collect(), ..Stats::default() };
+        let told = bounded(stats);
+        assert_eq!(told.disks.len(), MOST);
+        assert!(told.disks.keys().all(|name| name.starts_with("vd")));
     }
 
     #[test]

@@ -95,7 +95,7 @@ fn event_of(vmi: &ObjectMeta, event: &Event, node: &str, now: &Now, number: u64)
     let (namespace, name) = names(vmi);
     // As Kubernetes names them: object, a dot, something of one kind.
     let nanos = Timestamp::now().as_nanosecond();
-    let short: String = event.message.chars().take(1000).collect();
+    let short = super::bounds::text(&event.message, 1000);
     json!({
         "apiVersion": "v1", "kind": "Event",
         "metadata": {"name": format!("{name}.{nanos:x}{number:x}"), "namespace": namespace},

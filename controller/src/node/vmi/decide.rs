@@ -22,6 +22,8 @@ pub struct Seen<'a> {
     pub launcher: &'a Launcher,
     /// What the guest's agent says.
     pub guest: Option<&'a GuestInfo>,
+    /// What of its words is left out.
+    pub left_out: Option<&'a str>,
     /// The interfaces of its spec, as this node made them and the pod has addresses.
     pub interfaces: &'a [InterfaceStatus],
     /// Why the machine could not be handed to the launcher the last time.
@@ -35,7 +37,16 @@ pub struct Seen<'a> {
 impl<'a> Seen<'a> {
     /// Nothing else is known yet.
     pub fn new(vmi: &'a VirtualMachineInstance, launcher: &'a Launcher) -> Seen<'a> {
-        Seen { vmi, launcher, guest: None, interfaces: &[], trouble: None, told: false, emulated: false }
+        Seen {
+            vmi,
+            launcher,
+            guest: None,
+            left_out: None,
+            interfaces: &[],
+            trouble: None,
+            told: false,
+            emulated: false,
+        }
     }
 }
 
@@ -76,6 +87,9 @@ pub struct Plan {
     /// What is told to people: type, reason and message of events.
     pub events: Vec<Event>,
 }
+
+/// The reason of the event that goes with the question to end.
+pub(super) const SHUTTING_DOWN: &str = "ShuttingDown";
 
 /// Something that people are told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,7 +139,7 @@ pub fn decide(seen: &Seen<'_>, now: &Now) -> Plan {
         Launcher::Speaks(state) => {
             if deleting && !state.life.is_final() && !is_ending(state) {
                 plan.request = Some(Request::Shutdown { grace: Some(grace_left(seen.vmi, now)) });
-                plan.events.push(Event::normal("ShuttingDown", "Signaled Graceful Shutdown"));
+                plan.events.push(Event::normal(SHUTTING_DOWN, "Signaled Graceful Shutdown"));
             }
         }
         Launcher::Gone { last, why } => {

@@ -10,7 +10,9 @@
 //! What it holds besides a connection is a memory of what failed; both may be lost.
 
 use super::apply::{self, Cluster};
-use super::decide::{Event, Launcher, Plan, Seen, Trouble, decide};
+use super::bounds;
+use super::decide::{Event, Launcher, Plan, SHUTTING_DOWN, Seen, Trouble, decide};
+use super::pace::{self, Pace};
 use super::patch::patch;
 use super::permitted::Permitted;
 use super::watch::now;
@@ -28,8 +30,9 @@ use crate::node::volumes::{self, Parts};
 use api::launcher::{Answer, GuestInfo, Link, State, Sync};
 use api::machine::Machine;
 use api::vmi::{InterfaceStatus, Phase, VirtualMachineInstance};
+use futures_util::FutureExt as _;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,12 +89,14 @@ pub async fn keep<C: Cluster>(node: Arc<Node<C>>, mut wanted: watch::Receiver<Wa
         contact: Contact::None,
         launcher: Launcher::NotYet,
         guest: None,
+        left_out: None,
         links: BTreeMap::new(),
         trouble: None,
         told: false,
         again: Again::default(),
         ask_agent: None,
         asked: None,
+        pace: Pace::default(),
     };
     keeper.take_pod(object.pod);
     loop {
@@ -101,6 +106,7 @@ pub async fn keep<C: Cluster>(node: Arc<Node<C>>, mut wanted: watch::Receiver<Wa
             return;
         }
         let (again, ask) = (keeper.again.at, keeper.ask_agent);
+        let (write, listen) = (keeper.pace.write_at, keeper.pace.listen_at);
         tokio::select! {
             changed = wanted.changed() => match changed {
                 Ok(()) => {
@@ -109,7 +115,9 @@ pub async fn keep<C: Cluster>(node: Arc<Node<C>>, mut wanted: watch::Receiver<Wa
                 }
                 Err(_) => return,
             },
-            state = keeper.contact.next() => keeper.heard(state),
+            state = keeper.contact.next(), if listen.is_none() => keeper.heard_all(state),
+            () = until(listen) => keeper.pace.listen_at = None,
+            () = until(write) => keeper.pace.write_at = None,
             () = until(again) => keeper.again.at = None,
             () = until(ask) => keeper.ask_the_agent().await,
         }
@@ -128,6 +136,8 @@ struct Keeper<C> {
     contact: Contact,
     launcher: Launcher,
     guest: Option<GuestInfo>,
+    /// What of the agent's words is not told.
+    left_out: Option<String>,
     /// The links that were made for the machine; none where another made them before.
     links: BTreeMap<String, Link>,
     trouble: Option<Trouble>,
@@ -136,6 +146,7 @@ struct Keeper<C> {
     ask_agent: Option<Instant>,
     /// The shutdown was asked for when the machine stood so; asked again only when that changed.
     asked: Option<u64>,
+    pace: Pace,
 }
 
 /// The connection to the launcher.
@@ -182,14 +193,27 @@ impl<C: Cluster> Keeper<C> {
         self.pod = Some(pod);
     }
 
+    /// Takes a state and those that came meanwhile: the newest one counts.
+    fn heard_all(&mut self, state: Result<Option<State>>) {
+        self.heard(state);
+        for _ in 0..pace::AT_ONCE {
+            match self.contact.next().now_or_never() {
+                Some(state) => self.heard(state),
+                None => return,
+            }
+        }
+    }
+
     fn heard(&mut self, state: Result<Option<State>>) {
-        match state {
+        self.pace.heard();
+        match state.map(|state| state.map(bounds::state)) {
             Ok(Some(state)) => {
                 if state.agent && self.ask_agent.is_none() {
-                    self.ask_agent = Some(Instant::now());
+                    self.ask_agent =
+                        Some(self.pace.questions.take(Instant::now()).err().unwrap_or_else(Instant::now));
                 }
                 if !state.agent {
-                    (self.ask_agent, self.guest) = (None, None);
+                    (self.ask_agent, self.guest, self.left_out) = (None, None, None);
                 }
                 self.name_devices(&state);
                 self.launcher = Launcher::Speaks(Box::new(state));
@@ -216,6 +240,10 @@ impl<C: Cluster> Keeper<C> {
 
     async fn connect(&mut self) {
         if matches!(self.contact, Contact::There { .. }) || matches!(self.launcher, Launcher::Gone { .. }) {
+            return;
+        }
+        // One that breaks off again and again is no more listened to than one that speaks.
+        if self.pace.listen_at.is_some() {
             return;
         }
         let Some(place) = self.place.clone() else { return };
@@ -283,10 +311,20 @@ impl<C: Cluster> Keeper<C> {
         };
         let first = self.guest.is_none();
         match client.guest_info().await {
-            Ok(info) => self.guest = Some(info),
+            Ok(info) => {
+                let (info, left_out) = bounds::guest(info, &self.macs());
+                (self.guest, self.left_out) = (Some(info), left_out);
+            }
             Err(e) => tracing::debug!("{}", e.chain()),
         }
         self.ask_agent = Some(Instant::now() + if first { ASK_AGENT.0 } else { ASK_AGENT.1 });
+    }
+
+    /// The addresses of the interfaces of the spec.
+    fn macs(&self) -> BTreeSet<String> {
+        let known = self.vmi.status.iter().flat_map(|status| &status.interfaces);
+        let all = self.interfaces().into_iter().chain(known.filter(|one| one.name.is_some()).cloned());
+        all.filter_map(|one| Some(one.mac?.to_ascii_lowercase())).collect()
     }
 
     // ---- What is done ----
@@ -309,6 +347,7 @@ impl<C: Cluster> Keeper<C> {
             vmi: &self.vmi,
             launcher: &self.launcher,
             guest: self.guest.as_ref(),
+            left_out: self.left_out.as_deref(),
             interfaces: &interfaces,
             trouble: self.trouble.as_ref(),
             told: self.told || self.again.at.is_some() || self.permitted.is_not_known(),
@@ -319,7 +358,7 @@ impl<C: Cluster> Keeper<C> {
             && self.asked == Some(state.number)
         {
             plan.request = None;
-            plan.events.retain(|event| event.reason != "ShuttingDown");
+            plan.events.retain(|event| event.reason != SHUTTING_DOWN);
         }
         plan
     }
@@ -338,15 +377,22 @@ impl<C: Cluster> Keeper<C> {
     }
 
     /// Gives back whether it is worth deciding again at once.
-    async fn carry_out(&mut self, plan: Plan) -> bool {
+    async fn carry_out(&mut self, mut plan: Plan) -> bool {
         let mut more = false;
+        let last =
+            plan.status.as_ref().is_some_and(|status| status.phase.as_ref().is_some_and(Phase::is_final));
+        if plan.status.is_some() && !self.pace.may_write(last) {
+            // It is decided again on what is newest then; what it tells is told with it.
+            plan.status = None;
+            plan.events.retain(|event| event.reason == SHUTTING_DOWN);
+        }
         if plan.begin {
             match self.begin().await {
                 Ok(events) => {
                     (self.told, self.trouble) = (true, None);
                     self.again.forget();
                     for event in events {
-                        self.node.cluster.tell(&self.vmi.metadata, &event).await;
+                        self.tell(&event, false).await;
                     }
                 }
                 Err(e) => {
@@ -395,9 +441,19 @@ impl<C: Cluster> Keeper<C> {
             }
         }
         for event in &plan.events {
-            self.node.cluster.tell(&self.vmi.metadata, event).await;
+            self.tell(event, last).await;
         }
         more
+    }
+
+    /// Tells people of it, unless they were told too much.
+    async fn tell(&mut self, event: &Event, last: bool) {
+        let Some(untold) = self.pace.may_tell(last) else { return };
+        let mut event = event.clone();
+        if untold > 0 {
+            event.message = format!("{} ({untold} events before this one were not told)", event.message);
+        }
+        self.node.cluster.tell(&self.vmi.metadata, &event).await;
     }
 
     /// Makes everything ready and hands the machine to its launcher.

@@ -315,6 +315,53 @@ async fn a_launcher_whose_process_is_not_of_the_pod_is_handed_nothing() {
 }
 
 #[tokio::test]
+async fn a_storm_of_states_is_written_once_a_second_and_what_is_last_is_never_lost() {
+    use api::launcher::Life;
+    let scene = Scene::of(instance());
+    let _listening = scene.launcher.listen(scene.place.path());
+    let began = std::time::Instant::now();
+    scene.server.until("Running", |object| object["status"]["phase"] == "Running").await;
+    for number in 0..2000 {
+        scene.launcher.is(if number % 2 == 0 { Life::Running } else { Life::Paused });
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let is_paused = |object: &Value| object["status"]["conditions"].to_string().contains("Paused");
+    scene.server.until("the last of the storm", is_paused).await;
+    scene.launcher.is(Life::Succeeded);
+    scene.server.until("Succeeded", |object| object["status"]["phase"] == "Succeeded").await;
+    scene.keeper.await.unwrap();
+    let (writes, seconds) = (*scene.server.writes.lock().unwrap(), began.elapsed().as_secs());
+    // So many at once, one for each second, and the last of its life.
+    assert!(writes as u64 <= 8 + seconds + 2, "{writes} writes in {seconds} s");
+    let events = scene.server.events.lock().unwrap();
+    assert!(events.len() <= 16 + 2 && events.last().unwrap() == "Stopped", "{events:?}");
+}
+
+#[tokio::test]
+async fn a_guest_with_ten_thousand_addresses_makes_no_large_object() {
+    let scene = Scene::of(instance());
+    let _listening = scene.launcher.listen(scene.place.path());
+    let ips: Vec<String> = (0..10_000u32).map(|n| std::net::Ipv4Addr::from(n).to_string()).collect();
+    let card = |n: u32| json!({"name": format!("veth{n}"), "mac": format!("02:00:00:00:{:02x}:{:02x}", n / 256, n % 256), "ips": ips[..50]});
+    let mut cards: Vec<Value> = (0..500).map(card).collect();
+    cards[0]["ips"] = json!(ips);
+    *scene.launcher.guest.lock().unwrap() =
+        json!({"os": {"name": "x".repeat(100_000)}, "hostname": "y".repeat(100_000), "interfaces": cards});
+    scene.server.until("Running", |object| object["status"]["phase"] == "Running").await;
+    scene.launcher.state.send_modify(|state| (state.agent, state.number) = (true, state.number + 1));
+    let object = scene
+        .server
+        .until("what the guest says", |object| object["status"]["guestOSInfo"]["name"].is_string())
+        .await;
+    let size = object.to_string().len();
+    assert!(size < 32 << 10, "{size} bytes");
+    let conditions = object["status"]["conditions"].as_array().unwrap();
+    let connected = conditions.iter().find(|condition| condition["type"] == "AgentConnected").unwrap();
+    assert_eq!(connected["reason"], "Truncated");
+    assert!(connected["message"].as_str().unwrap().contains("468 of 500 interfaces"), "{connected}");
+}
+
+#[tokio::test]
 async fn without_settings_nothing_is_begun_and_it_is_said_why() {
     let mut scene = Scene::of(instance());
     let _listening = scene.launcher.listen(scene.place.path());

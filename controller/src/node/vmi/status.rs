@@ -9,6 +9,7 @@
 //! | `guestOSInfo` | the guest's agent |
 //! | `machine`, `memory` | the spec, once it runs |
 
+use super::bounds;
 use super::decide::{Event, Launcher, Now, Seen};
 use super::interfaces::interfaces;
 use crate::cluster::vmi::is_unheard;
@@ -24,6 +25,7 @@ pub struct Story<'a> {
     vmi: &'a VirtualMachineInstance,
     state: Option<&'a State>,
     guest: Option<&'a GuestInfo>,
+    left_out: Option<&'a str>,
     interfaces: &'a [InterfaceStatus],
     trouble: Option<String>,
     emulated: bool,
@@ -44,6 +46,7 @@ impl<'a> Story<'a> {
             vmi: seen.vmi,
             state,
             guest: seen.guest,
+            left_out: seen.left_out,
             interfaces: seen.interfaces,
             trouble,
             emulated: seen.emulated,
@@ -119,7 +122,10 @@ fn conditions(new: &mut Status, story: &Story<'_>, now: &Now) {
     );
     tell(
         ConditionType::AgentConnected,
-        lives.filter(|state| state.agent).map(|_| ("True", "", String::new())),
+        lives.filter(|state| state.agent).map(|_| match story.left_out {
+            Some(left_out) => ("True", "Truncated", left_out.to_owned()),
+            None => ("True", "", String::new()),
+        }),
     );
     let refused = story.why().map(str::to_owned).or_else(|| story.trouble.clone());
     match refused {
@@ -153,7 +159,7 @@ fn set(conditions: &mut Vec<Condition>, kind: ConditionType, said: Option<(&str,
         }
         return;
     };
-    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let text = |text: &str| (!text.is_empty()).then(|| bounds::text(text, bounds::SENTENCE));
     let new = Condition {
         r#type: kind,
         status: status.to_owned(),
