@@ -49,6 +49,68 @@ fn whatever_is_killed_the_guest_goes_on() {
     space.gone("pod");
 }
 
+/// A pod that says all of itself that a launcher's pod says, and ends as soon as it runs.
+fn stranger(space: &Space, name: &str) -> String {
+    let uid = space.get("vmi/web", ".metadata.uid");
+    let node = space.get("vmi/web", ".status.nodeName");
+    let image = space.get(&format!("pod/{}", space.pod_of("web")), ".spec.containers[0].image");
+    format!(
+        "
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {name}
+  labels: {{kubevirt.io: virt-launcher, kubevirt.io/created-by: {uid}, stranger: 'yes'}}
+  ownerReferences:
+  - {{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, name: web, uid: {uid}, controller: true}}
+spec:
+  restartPolicy: Never
+  nodeSelector: {{kubernetes.io/hostname: {node}}}
+  containers:
+  - name: compute
+    image: {image}
+    command: [/bin/sh, -c, 'exit 3', run, --root=/private/root, --socket=/sockets/launcher-sock]
+    volumeMounts: [{{name: private, mountPath: /private}}, {{name: sockets, mountPath: /sockets}}]
+  volumes: [{{name: private, emptyDir: {{}}}}, {{name: sockets, emptyDir: {{}}}}]
+"
+    )
+}
+
+#[test]
+fn a_strangers_pod_that_says_it_is_the_launcher_changes_nothing() {
+    let Some(space) = Space::new("stranger") else { return };
+    space.apply(&tiny("web", "Always"));
+    let mut console = space.console_when_ready("web");
+    console.log_in().types("n=4711; echo s''et-$n").says("set-4711");
+    drop(console);
+    let (uid, active) = (space.get("vmi/web", ".metadata.uid"), space.get("vmi/web", ".status.activePods"));
+    // One that is listed before the true one, and one behind it.
+    for name in ["a-stranger", "z-stranger"] {
+        space.apply(&stranger(&space, name));
+        space.says(&format!("pod/{name}"), ".status.phase", "Failed");
+    }
+    goes_on(&space, "strangers");
+    // Whoever begins anew sees all three at once, and has to tell which it is.
+    for program in ["virt-handler", "virt-controller"] {
+        space.kill_program(program);
+        space
+            .cluster
+            .run(&["-n", "kubevirt", "rollout", "status", "deployment,daemonset", "--timeout=120s"])
+            .ok();
+        goes_on(&space, program);
+    }
+    space.run(&["delete", "pod", "a-stranger", "z-stranger"]);
+    goes_on(&space, "deletion");
+    assert_eq!(
+        (space.get("vmi/web", ".metadata.uid"), space.get("vmi/web", ".status.activePods")),
+        (uid.clone(), active)
+    );
+    assert_eq!(space.get("vmi/web", ".status.phase"), "Running");
+    // The agent has the true one still: it tells how that ends.
+    space.console("web").log_in().power_off();
+    space.another("vmi/web", &uid);
+}
+
 #[test]
 fn an_agent_that_is_killed_loses_none_of_five() {
     let Some(space) = Space::new("agent") else { return };
