@@ -35,7 +35,8 @@ pub(crate) struct SourceArgs {
     #[arg(long = "cacert", value_name = "FILE")]
     ca_files: Vec<PathBuf>,
 
-    /// Do not check the server's certificate
+    /// Do not check the server's certificate, and follow a redirect from
+    /// https to http
     #[arg(long)]
     insecure: bool,
 

@@ -19,7 +19,7 @@ pub struct Options {
     pub bearer: Option<String>,
     /// Files with certificates (PEM) to trust beside the system's.
     pub ca_files: Vec<PathBuf>,
-    /// Accept any TLS certificate.
+    /// Accept any TLS certificate, and redirects from TLS to plain HTTP.
     pub insecure_tls: bool,
     /// No byte for this long while we want one is an error.
     pub idle_timeout: Duration,

@@ -44,14 +44,36 @@ fn a_ca_file_is_checked() {
 }
 
 #[test]
-fn credentials_do_not_leave_tls() {
+fn a_redirect_does_not_leave_tls() {
     let ours = Authority::new();
     let plain = Server::start(pattern(1000), Behaviour::default());
-    let redirects = vec![("/a".to_owned(), 302, plain.url("/d"))];
+    let to = |path: &str, target: String| (path.to_owned(), 302, target);
+    let inner = Behaviour { redirects: vec![to("/b", plain.url("/d"))], ..Behaviour::default() };
+    let inner = Server::start_tls(pattern(1000), inner, &ours);
+    let redirects =
+        vec![to("/a", plain.url("/d?sig=s3cret")), to("/far", inner.url("/b")), to("/tls", inner.url("/d"))];
     let server = Server::start_tls(vec![], Behaviour { redirects, ..Behaviour::default() }, &ours);
     let ca = file(ours.pem());
     let options = Options { ca_files: vec![ca.path().into()], bearer: Some("t0ken".into()), ..quick() };
-    assert_eq!(read_all(&open(&server.url("/a"), &options)), pattern(1000));
-    assert!(server.requests()[0].header("authorization").is_some());
-    assert!(plain.requests().iter().all(|r| r.header("authorization").is_none()));
+    // At once, and behind a redirect that is fine.
+    for path in ["/a", "/far"] {
+        let told = refusal(&server.url(path), &options);
+        told.says(Kind::Failed, &["from TLS to plain HTTP", "--insecure"]);
+        assert!(!told.chain.contains("s3cret") && !told.chain.contains("t0ken"), "{}", told.chain);
+    }
+    assert!(plain.requests().is_empty(), "something was asked of a server without TLS");
+    assert_eq!(read_all(&open(&server.url("/tls"), &options)), pattern(1000));
+
+    // Who does not check certificates has nothing to lose; still nobody else is told who asks.
+    let insecure = Options { insecure_tls: true, ..options };
+    for path in ["/a", "/far"] {
+        assert_eq!(read_all(&open(&server.url(path), &insecure)), pattern(1000));
+    }
+    assert!(server.requests().iter().all(|r| r.header("authorization").is_some()));
+    assert!(inner.requests().iter().chain(&plain.requests()).all(|r| r.header("authorization").is_none()));
+    // From plain HTTP to TLS is no loss.
+    let redirects = vec![to("/up", inner.url("/d"))];
+    let upward = Server::start(vec![], Behaviour { redirects, ..Behaviour::default() });
+    let options = Options { insecure_tls: false, ..insecure };
+    assert_eq!(read_all(&open(&upward.url("/up"), &options)), pattern(1000));
 }

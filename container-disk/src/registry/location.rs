@@ -2,9 +2,9 @@
 
 use super::config::{host_of, is_loopback};
 use super::fault::{Fault, Why};
+use super::redirect::{Terms, redirect};
 use crate::Error;
 use reqwest::Url;
-use std::net::IpAddr;
 
 /// An address without a user, and how it is shown: without its query, which may hold a signature or a token. The
 /// error is a scheme that is neither `http` nor `https`.
@@ -58,18 +58,12 @@ impl Location {
             let what = format!("{}: leads to {why}; that is not followed", self.shown);
             Fault::new(Why::Odd, Error::refused(what))
         };
-        let url = self.url.join(target).map_err(|_| no("something that is no URL"))?;
+        let terms = Terms { authorized, may_leave_tls: false };
+        let url = redirect(&self.url, target, terms).map_err(|why| no(&why))?;
         let user = !url.username().is_empty() || url.password().is_some();
         let next = Location::new(url).map_err(|scheme| no(&format!("the scheme {scheme:?}")))?;
         if user {
             return Err(no(&format!("{} with a user of its own", next.shown)));
-        }
-        if self.is_tls() && !next.is_tls() {
-            return Err(no(&format!("{}, from TLS to plain HTTP", next.shown)));
-        }
-        let inside = |location: &Location| is_inside(location.host());
-        if authorized && self.host() != next.host() && inside(&next) && !inside(self) {
-            return Err(no(&format!("{}, a private address, for a request with credentials", next.shown)));
         }
         Ok(next)
     }
@@ -123,28 +117,6 @@ impl std::fmt::Debug for Location {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.shown)
     }
-}
-
-/// Whether a host is an address that only machines nearby reach. Names are not looked up.
-fn is_inside(host: &str) -> bool {
-    match host.parse::<IpAddr>() {
-        Ok(IpAddr::V4(ip)) => inside_v4(ip),
-        Ok(IpAddr::V6(ip)) => {
-            let first = ip.segments()[0];
-            let (unique_local, link_local) = (first & 0xfe00 == 0xfc00, first & 0xffc0 == 0xfe80);
-            ip.is_loopback()
-                || ip.is_unspecified()
-                || unique_local
-                || link_local
-                || ip.to_ipv4_mapped().is_some_and(inside_v4)
-        }
-        Err(_) => host == "localhost" || host.ends_with(".localhost"),
-    }
-}
-
-fn inside_v4(ip: std::net::Ipv4Addr) -> bool {
-    let shared = ip.octets()[0] == 100 && ip.octets()[1] & 0xc0 == 64;
-    ip.is_private() || ip.is_loopback() || ip.is_link_local() || ip.is_unspecified() || shared
 }
 
 #[cfg(test)]

@@ -43,6 +43,7 @@ mod location;
 mod mirror;
 mod push;
 mod rate;
+mod redirect;
 mod repository;
 mod retry;
 mod secret;
@@ -52,6 +53,7 @@ pub use config::Config;
 pub use counters::{Counted, Counters};
 pub use location::anonymous;
 pub use push::UPLOAD_MEMORY;
+pub use redirect::{Terms as RedirectTerms, redirect};
 pub use retry::retry_after;
 
 use crate::Result;

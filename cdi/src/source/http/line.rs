@@ -7,7 +7,7 @@ use super::retry::{Attempts, Silence, TooQuiet};
 use crate::source::options::Options;
 use crate::{Error, Kind, Result};
 use bytes::Bytes;
-use container_disk::registry::retry_after;
+use container_disk::registry::{RedirectTerms, retry_after};
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{RequestBuilder, Response, StatusCode};
 use std::ops::Range;
@@ -199,7 +199,11 @@ impl Line {
         let target = target.ok_or_else(|| {
             self.failed(format!("the server answered {} without saying where to go", response.status()))
         })?;
-        Ok(place.join(target)?)
+        let terms = RedirectTerms {
+            authorized: self.origin.same_origin(place) && !self.private.is_empty(),
+            may_leave_tls: self.options.insecure_tls,
+        };
+        Ok(place.follow(target, terms)?)
     }
 
     fn remember(&self, place: Option<Location>) {

@@ -1,7 +1,8 @@
 //! Where a request goes, and how that is shown: no user, no password, no query (it may hold a signature or a token).
 
 use crate::{Error, Kind, Result};
-use container_disk::registry::anonymous;
+use container_disk::Digest;
+use container_disk::registry::{RedirectTerms, anonymous, redirect};
 use reqwest::Url;
 
 /// An address with nothing secret in its shown form.
@@ -27,11 +28,16 @@ impl Location {
         Ok((Location::new(url)?, user_info))
     }
 
-    /// Follows a `Location` header. A user in it is not used: who we are is the user's word, not the server's.
-    pub(super) fn join(&self, target: &str) -> Result<Location> {
-        let url = self.url.join(target).map_err(|e| {
-            Error::failed(format!("{}: the server redirects to something that is not a URL", self.shown))
-                .because(e)
+    /// Follows a `Location` header, by the rule that registries keep, too. A user in it is not used: who we are is the
+    /// user's word, not the server's.
+    pub(super) fn follow(&self, target: &str, terms: RedirectTerms) -> Result<Location> {
+        let url = redirect(&self.url, target, terms).map_err(|why| {
+            let hint = match why.ends_with("from TLS to plain HTTP") {
+                true => "; use an address that keeps to https, or allow it with --insecure",
+                false => "",
+            };
+            let what = format!("{}: the server redirects to {why}; that is not followed{hint}", self.shown);
+            Error::failed(what)
         })?;
         Location::new(url)
             .map_err(|e| Error::failed(format!("{}: a redirect is not followed", self.shown)).because(e))
@@ -106,8 +112,34 @@ mod tests {
     #[test]
     fn only_http_is_spoken() {
         assert_eq!(Location::parse("ftp://host/x").err().unwrap().kind(), Kind::Usage);
-        assert_eq!(parse("http://h/x").join("file:///etc/passwd").unwrap_err().kind(), Kind::Failed);
-        assert_eq!(parse("http://h/x?a").join("/y?b").unwrap().url().as_str(), "http://h/y?b");
+    }
+
+    #[test]
+    fn redirects_keep_the_rule_of_registries() {
+        let follow = |from: &str, to: &str, terms| parse(from).follow(to, terms);
+        let none = RedirectTerms::default();
+        let who = RedirectTerms { authorized: true, ..none };
+        let plain = RedirectTerms { may_leave_tls: true, ..none };
+        assert_eq!(follow("http://h/x?a", "/y?b", none).unwrap().url().as_str(), "http://h/y?b");
+        assert_eq!(follow("https://h/x", "http://h/y", plain).unwrap().url().as_str(), "http://h/y");
+        assert_eq!(follow("http://h/x", "https://u:p@i/y", who).unwrap().url().as_str(), "https://i/y");
+        for (from, to, terms, why) in [
+            ("http://h/x", "file:///etc/passwd", plain, "the scheme \"file\""),
+            ("http://h/x", "ftp://h/x", plain, "the scheme \"ftp\""),
+            ("http://h/x", "http://[bad", plain, "no URL"),
+            (
+                "https://h/x",
+                "http://h/y?sig=s3cret",
+                none,
+                "https://h/x: the server redirects to http://h/y?…, from TLS",
+            ),
+            ("https://h/x", "http://h/y", who, "--insecure"),
+            ("http://h/x", "http://169.254.169.254/latest", who, "a private address"),
+        ] {
+            let e = follow(from, to, terms).unwrap_err();
+            assert!(e.kind() == Kind::Failed && e.to_string().contains(why), "{from} to {to}: {e}");
+            assert!(!e.to_string().contains("s3cret"), "{e}");
+        }
     }
 
     #[test]
