@@ -65,7 +65,8 @@ pub(crate) struct Args {
     verify: bool,
 
     /// Continue an earlier run, or fail; by default it is continued where
-    /// the source proves that it is the same
+    /// the source proves that it is the same. An address with another query
+    /// (a new signature) is taken for the same where size and ETag agree
     #[arg(long, conflicts_with = "no_resume")]
     resume: bool,
 
@@ -122,7 +123,7 @@ fn request(args: &Args) -> Result<Request> {
     if let Some(Ok(image)) = Name::with_scheme(&args.target) {
         let what = format!(
             "{image} is an image and not a disk; make it with: coracle build -t {image} {}",
-            args.source
+            cdi::source::shown(&args.source)
         );
         return Err(Error::new(Kind::Usage, what));
     }

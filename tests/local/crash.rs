@@ -282,9 +282,8 @@ fn ctrl_c_keeps_what_is_there_and_says_how_to_go_on() {
         assert!(ran.err.contains("the same command goes on"), "{}", ran.err);
         assert!(!place.path(target).exists());
         assert!(place.has_mark(target), "the usual time between marks has not passed, yet there is one");
-        drop(server);
-        let server = quick(bytes.clone());
-        let ran = place.run(&["convert", "--json", &server.url("/disk.qcow2"), target]).ok();
+        server.set(Behaviour::default());
+        let ran = place.run(&["convert", "--json", &url, target]).ok();
         assert!(ran.json()["resumed_at"].as_u64() > Some(1 << 20), "{}", ran.json());
         place.is_the_disk(target);
         let fetched = ran.json()["bytes_read"].as_u64().unwrap();
@@ -312,10 +311,10 @@ fn ctrl_c_where_nothing_can_be_kept_leaves_nothing_and_says_why() {
 fn another_version_begins_anew_and_says_why() {
     let place = Place::new(24);
     let bytes = place.image("plain.qcow2", "");
-    let server = slow(bytes.clone());
+    let server = slow(bytes);
     place.killed_behind_a_mark(&["convert", "-q", &server.url("/disk.qcow2"), "out.img"], "out.img");
     let other = Behaviour { etag: Some("\"v2\"".into()), ..Behaviour::default() };
-    let server = Server::start(bytes, other);
+    server.set(other);
     let ran = place.run(&["convert", "--json", &server.url("/disk.qcow2"), "out.img"]).ok();
     assert!(ran.json()["resumed_at"].is_null(), "{}", ran.json());
     assert!(ran.err.contains("begun anew") && ran.err.contains("has changed"), "{}", ran.err);
@@ -328,11 +327,62 @@ fn another_version_begins_anew_and_says_why() {
     place.is_the_disk("out2.img");
 }
 
+/// A strong ETag tells versions of one file apart, not files: some servers make it of a size and a date, or of a counter.
+#[test]
+fn two_disks_behind_equal_etags_are_never_joined() {
+    let (place, other) = (Place::new(30), Place::new(31));
+    let (first, second) = (place.bytes("disk.raw"), other.bytes("disk.raw"));
+    assert!(first.len() == second.len() && first != second);
+    let files = vec![("/b.raw".to_owned(), second.clone()), ("/disk.raw?id=b".to_owned(), second.clone())];
+    let server = Server::start(first, Behaviour { rate: Some(3 << 20), files, ..Behaviour::default() });
+    for (a, b) in [("/a.raw", "/b.raw"), ("/disk.raw?id=a", "/disk.raw?id=b")] {
+        place.killed_behind_a_mark(&["convert", "-q", &server.url(a), "out.img"], "out.img");
+        let ran = place.run(&["convert", "--json", &server.url(b), "out.img"]).ok();
+        assert!(place.bytes("out.img") == second, "{a} and {b} were joined");
+        assert!(ran.json()["resumed_at"].is_null(), "{}", ran.json());
+        assert!(ran.err.contains("begun anew"), "{}", ran.err);
+        std::fs::remove_file(place.path("out.img")).unwrap();
+    }
+}
+
+#[test]
+fn a_signed_address_is_the_same_disk_where_the_user_says_so() {
+    let place = Place::new(32);
+    let bytes = place.image("plain.qcow2", "");
+    let server = slow(bytes.clone());
+    // A longer file under the same name and version.
+    let files = vec![("/disk.qcow2?other".to_owned(), [&bytes[..], &[0; 512]].concat())];
+    server.set(Behaviour { rate: Some(3 << 20), files, ..Behaviour::default() });
+    let signed = |n: u8| server.url(&format!("/disk.qcow2?signature=s3cret{n}")).replace("//", "//me:pa55@");
+    let journal = place.path("out.img.partial.journal");
+
+    place.killed_behind_a_mark(&["convert", "-q", &signed(1), "out.img"], "out.img");
+    let kept = std::fs::read(&journal).unwrap();
+    let kept = String::from_utf8_lossy(&kept);
+    assert!(!kept.contains("s3cret") && !kept.contains("pa55"), "a secret is in the journal: {kept}");
+    assert!(kept.contains("/disk.qcow2?…"), "{kept}");
+    // Only its owner needs to read it.
+    assert_eq!(std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&journal).unwrap()) & 0o777, 0o600);
+
+    let other = server.url("/disk.qcow2?other");
+    place.run(&["convert", "--resume", &other, "out.img"]).refused(2, "has changed since the earlier run");
+    let ran = place.run(&["convert", "--json", "--resume", &signed(2), "out.img"]).ok();
+    assert!(ran.json()["resumed_at"].is_u64(), "{}", ran.json());
+    place.is_the_disk("out.img");
+
+    std::fs::remove_file(place.path("out.img")).unwrap();
+    place.killed_behind_a_mark(&["convert", "-q", &signed(1), "out.img"], "out.img");
+    let ran = place.run(&["convert", "--json", &signed(2), "out.img"]).ok();
+    assert!(ran.json()["resumed_at"].is_null(), "{}", ran.json());
+    assert!(ran.err.contains("another query") && ran.err.contains("--resume takes it"), "{}", ran.err);
+    place.is_the_disk("out.img");
+}
+
 #[test]
 fn resume_is_asked_for_and_refused() {
     let place = Place::new(25);
     let bytes = place.image("plain.qcow2", "");
-    let server = slow(bytes.clone());
+    let server = slow(bytes);
     let url = server.url("/disk.qcow2");
     place.run(&["convert", "--resume", "plain.qcow2", "out.img"]).refused(2, "no earlier run");
     place.nothing_beside("out.img");
@@ -343,11 +393,11 @@ fn resume_is_asked_for_and_refused() {
     place.run(&["convert", "--resume", "--resize", "64M", &url, "out.img"]).refused(2, "other options");
     place.run(&["convert", "--resume", "disk.raw", "out.img"]).refused(2, "without --resume");
     place.run(&["convert", "nothing.qcow2", "out.img"]).refused(4, "nothing.qcow2");
-    drop(server);
-    place.run(&["convert", "--retries", "0", &url, "out.img"]).refused(1, "connect");
+    let gone = quick(vec![]).url("/disk.qcow2");
+    place.run(&["convert", "--retries", "0", &gone, "out.img"]).refused(1, "connect");
     assert!(place.has_mark("out.img"), "the earlier run is gone");
-    let server = quick(bytes);
-    let ran = place.run(&["convert", "--json", "--resume", &server.url("/disk.qcow2"), "out.img"]).ok();
+    server.set(Behaviour::default());
+    let ran = place.run(&["convert", "--json", "--resume", &url, "out.img"]).ok();
     assert!(ran.json()["resumed_at"].is_u64(), "{}", ran.json());
     place.is_the_disk("out.img");
 }
@@ -356,19 +406,19 @@ fn resume_is_asked_for_and_refused() {
 fn a_run_that_fails_before_its_first_byte_keeps_the_earlier_one() {
     let place = Place::new(26);
     let bytes = place.image("plain.qcow2", "");
-    let server = slow(bytes.clone());
-    place.killed_behind_a_mark(&["convert", "-q", &server.url("/disk.qcow2"), "out.img"], "out.img");
+    let server = slow(bytes);
+    let url = server.url("/disk.qcow2");
+    place.killed_behind_a_mark(&["convert", "-q", &url, "out.img"], "out.img");
     for (status, code) in [(401, 5), (404, 4), (500, 1)] {
         // The head can be read, then the token has expired, or the file is gone for a while.
         let fail = Some(Fail { status, times: u32::MAX, skip: 1, retry_after: None });
-        let server = Server::start(bytes.clone(), Behaviour { fail, ..Behaviour::default() });
-        let url = server.url("/disk.qcow2");
+        server.set(Behaviour { fail, ..Behaviour::default() });
         let ran = place.run(&["convert", "--retries", "0", &url, "out.img"]);
         assert_eq!(ran.code, code, "{}", ran.err);
         assert!(place.has_mark("out.img"), "{status}: the earlier run is gone");
     }
-    let server = quick(bytes);
-    let ran = place.run(&["convert", "--json", &server.url("/disk.qcow2"), "out.img"]).ok();
+    server.set(Behaviour::default());
+    let ran = place.run(&["convert", "--json", &url, "out.img"]).ok();
     assert!(ran.json()["resumed_at"].is_u64(), "{}", ran.json());
     place.is_the_disk("out.img");
 }

@@ -26,7 +26,7 @@ use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The layout of the records. Another number is another program's journal: not followed.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// A journal that is longer than this was not written by us.
 const MAX_LEN: u64 = 64 << 20;
 /// Below this length, old marks are left where they are.
@@ -35,9 +35,9 @@ const SMALL: u64 = if cfg!(test) { 1 << 10 } else { 256 << 10 };
 /// What a run is about, so that a later one can tell whether it is the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
-    /// The name of the source, for messages.
+    /// The name of the source, for messages: without a user, and without its query, which may hold a signature.
     pub source: String,
-    /// What proves that the source is the same.
+    /// What proves that the source is the same, with a digest of its full name.
     pub identity: Option<Identity>,
     /// Everything else that decides which bytes land where: format, size, flow, options. Compared as a whole.
     pub plan: String,

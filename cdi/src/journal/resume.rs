@@ -1,6 +1,7 @@
 //! Whether an earlier run may be continued: a pure decision over what it left behind.
 
 use super::{Before, Job, Mark};
+use crate::source::Says;
 
 /// What the user asked for (`--resume`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -41,8 +42,9 @@ pub fn may_resume(before: &Before, now: &Job, mode: Mode) -> Resume {
         Before::Useless(why) => return anew(mode, why.clone()),
         Before::Run(then, mark) => (then, mark),
     };
-    if then.source != now.source && then.identity.as_ref().is_none_or(|id| !id.proof) {
-        return anew(mode, format!("the earlier run read {}, not {}", then.source, now.source));
+    // Another source is named before other options: it is the larger mistake.
+    if let Err(why) = same_name(then, now, mode) {
+        return anew(mode, why);
     }
     if then.plan != now.plan {
         return anew(
@@ -50,22 +52,65 @@ pub fn may_resume(before: &Before, now: &Job, mode: Mode) -> Resume {
             "the earlier run was started with other options or for another target size".to_owned(),
         );
     }
-    match (&then.identity, &now.identity) {
-        (Some(a), Some(b)) if a != b => {
-            return anew(mode, format!("{} has changed since the earlier run", now.source));
-        }
-        (Some(a), Some(_)) if a.proof || mode == Mode::Always => {}
-        (Some(_), Some(_)) => {
-            let why =
-                format!("nothing proves that {} is unchanged; --resume takes it as it looks", now.source);
-            return anew(mode, why);
-        }
-        _ => return anew(mode, format!("nothing shows that {} is still the same", now.source)),
+    if let Err(why) = same_bytes(then, now, mode) {
+        return anew(mode, why);
     }
     match mark {
         Some(mark) => Resume::Go(mark.clone()),
         None => anew(mode, "the earlier run ended before its first mark".to_owned()),
     }
+}
+
+/// Whether both jobs name the same source, or one whose name does not matter. Names that differ in their query alone
+/// (signed addresses do, and so may addresses of two disks) are the same only where the user says so.
+fn same_name(then: &Job, now: &Job, mode: Mode) -> Result<(), String> {
+    let other = || Err(format!("the earlier run read {}, not {}", then.source, now.source));
+    let (Some(a), Some(b)) = (&then.identity, &now.identity) else {
+        return if then.source == now.source { Ok(()) } else { other() };
+    };
+    if a.says == Says::Content && b.says == Says::Content {
+        return if a.agrees(b) || then.source == now.source { Ok(()) } else { other() };
+    }
+    if a.name == b.name && then.source == now.source {
+        return Ok(());
+    }
+    if without_query(&then.source) != without_query(&now.source) || a.name.is_empty() || b.name.is_empty() {
+        return other();
+    }
+    if mode != Mode::Always {
+        return Err(format!(
+            "the address of {} has another query than in the earlier run; --resume takes it as the same disk where \
+             its size and its version agree",
+            now.source
+        ));
+    }
+    if a.agrees(b) && !a.is_proof() {
+        return Err(format!(
+            "the address of {} has another query than in the earlier run, and no strong ETag shows that it is the \
+             same disk",
+            now.source
+        ));
+    }
+    Ok(())
+}
+
+/// Whether the evidence of two sources of one name shows, or the user takes it as shown, that their bytes are equal.
+fn same_bytes(then: &Job, now: &Job, mode: Mode) -> Result<(), String> {
+    match (&then.identity, &now.identity) {
+        (Some(a), Some(b)) if !a.agrees(b) => {
+            Err(format!("{} has changed since the earlier run", now.source))
+        }
+        (Some(a), Some(_)) if a.is_proof() || mode == Mode::Always => Ok(()),
+        (Some(_), Some(_)) => {
+            Err(format!("nothing proves that {} is unchanged; --resume takes it as it looks", now.source))
+        }
+        _ => Err(format!("nothing shows that {} is still the same", now.source)),
+    }
+}
+
+/// A shown name without the sign that it had a query.
+fn without_query(shown: &str) -> &str {
+    shown.strip_suffix("?…").unwrap_or(shown)
 }
 
 fn anew(mode: Mode, why: String) -> Resume {
@@ -78,9 +123,19 @@ mod tests {
     use super::*;
     use crate::source::Identity;
 
-    fn job(source: &str, plan: &str, identity: Option<(&str, bool)>) -> Job {
-        let identity = identity.map(|(value, proof)| Identity { value: value.to_owned(), proof });
+    fn job(source: &str, plan: &str, identity: Option<(&str, Says)>) -> Job {
+        let identity = identity.map(|(value, says)| {
+            let name = if says == Says::Content { String::new() } else { format!("digest of {source}") };
+            Identity { value: value.to_owned(), size: Some(7), name, says }
+        });
         Job { source: source.to_owned(), identity, plan: plan.to_owned() }
+    }
+
+    /// The same, with a query of which only the digest is known.
+    fn asked(source: &str, query: &str, value: &str, says: Says, size: u64) -> Job {
+        let name = format!("digest of {source}?{query}");
+        let identity = Identity { value: value.to_owned(), size: Some(size), name, says };
+        Job { source: format!("{source}?…"), identity: Some(identity), plan: "p".to_owned() }
     }
 
     type Case = (&'static str, Before, Job, Mode, Result<Resume, &'static str>);
@@ -89,8 +144,9 @@ mod tests {
     fn table() {
         let mark = Mark { position: Position::Linear { offset: 7 }, written: 5, sum: None };
         let go = || Resume::Go(mark.clone());
-        let proof = Some(("etag:\"x\"", true));
-        let likely = Some(("mtime:1", false));
+        let proof = Some(("etag:\"x\"", Says::Version));
+        let likely = Some(("mtime:1", Says::Likely));
+        let digest = Some(("sha256:00", Says::Content));
         let same = job("a", "p", proof);
         let run = |job: &Job| Before::Run(job.clone(), Some(mark.clone()));
 
@@ -118,22 +174,99 @@ mod tests {
                 Err("first mark"),
             ),
             (
-                "the same bytes by another name",
-                run(&job("b", "p", proof)),
-                same.clone(),
+                "the same content by another name",
+                run(&job("b", "p", digest)),
+                job("a", "p", digest),
                 Mode::Auto,
                 Ok(go()),
             ),
             (
+                "other content by another name",
+                run(&job("b", "p", Some(("sha256:01", Says::Content)))),
+                job("a", "p", digest),
+                Mode::Always,
+                Err("read b, not a"),
+            ),
+            (
+                "an equal ETag of another name",
+                run(&job("b", "p", proof)),
+                same.clone(),
+                Mode::Auto,
+                Err("read b, not a"),
+            ),
+            (
+                "an equal ETag of another name, always",
+                run(&job("b", "p", proof)),
+                same.clone(),
+                Mode::Always,
+                Err("read b, not a"),
+            ),
+            (
+                "an equal query",
+                run(&asked("a", "s=1", "e", Says::Version, 7)),
+                asked("a", "s=1", "e", Says::Version, 7),
+                Mode::Auto,
+                Ok(go()),
+            ),
+            (
+                "another query",
+                run(&asked("a", "s=1", "e", Says::Version, 7)),
+                asked("a", "s=2", "e", Says::Version, 7),
+                Mode::Auto,
+                Err("another query"),
+            ),
+            (
+                "another query, always",
+                run(&asked("a", "s=1", "e", Says::Version, 7)),
+                asked("a", "s=2", "e", Says::Version, 7),
+                Mode::Always,
+                Ok(go()),
+            ),
+            (
+                "a query where there was none, always",
+                run(&same),
+                asked("a", "s=2", "etag:\"x\"", Says::Version, 7),
+                Mode::Always,
+                Ok(go()),
+            ),
+            (
+                "another query and a weak ETag, always",
+                run(&asked("a", "s=1", "e", Says::Likely, 7)),
+                asked("a", "s=2", "e", Says::Likely, 7),
+                Mode::Always,
+                Err("no strong ETag"),
+            ),
+            (
+                "another query and size, always",
+                run(&asked("a", "s=1", "e", Says::Version, 7)),
+                asked("a", "s=2", "e", Says::Version, 8),
+                Mode::Always,
+                Err("has changed"),
+            ),
+            (
+                "another size",
+                run(&asked("a", "s=1", "e", Says::Version, 7)),
+                asked("a", "s=1", "e", Says::Version, 8),
+                Mode::Auto,
+                Err("has changed"),
+            ),
+            (
+                "another path with a query, always",
+                run(&asked("b", "s=1", "e", Says::Version, 7)),
+                asked("a", "s=1", "e", Says::Version, 7),
+                Mode::Always,
+                Err("read b?…, not a?…"),
+            ),
+            (
                 "changed",
-                run(&job("a", "p", Some(("etag:\"y\"", true)))),
+                run(&job("a", "p", Some(("etag:\"y\"", Says::Version)))),
                 same.clone(),
                 Mode::Auto,
                 Err("has changed"),
             ),
             (
                 "a weak and a strong proof of equal value",
-                run(&job("a", "p", Some(("etag:\"x\"", false)))),
+                run(&job("a", "p", Some(("etag:\"x\"", Says::Likely)))),
                 same.clone(),
                 Mode::Always,
                 Err("has changed"),

@@ -210,7 +210,7 @@ fn identity(stat: &Stat) -> Identity {
         stat.st_ctime,
         stat.st_ctime_nsec
     );
-    Identity { value, proof: true }
+    Identity::of_content(value, u64::try_from(stat.st_size).ok())
 }
 
 #[cfg(test)]

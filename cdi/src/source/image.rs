@@ -105,7 +105,10 @@ impl ImageDisk {
             size: Some(located.size),
             seekable: bytes.is_some(),
             remote: bytes.is_some() && matches!(name, Name::Registry(_)),
-            identity: Some(Identity { value: format!("{}#{}", located.digest, located.path), proof: true }),
+            identity: Some(Identity::of_content(
+                format!("{}#{}", located.digest, located.path),
+                Some(located.size),
+            )),
         };
         let file = ImageFile {
             path: located.path.clone(),

@@ -5,7 +5,7 @@
 //! | a path | `file.rs` | yes | device, inode, size, times |
 //! | a block device | `file.rs` | yes | no |
 //! | `-` | `stdin.rs` | no (a redirected file: yes) | no (a redirected file: as a path) |
-//! | `http://`, `https://` | `http/` | with ranges | strong ETag, or Last-Modified and size |
+//! | `http://`, `https://` | `http/` | with ranges | the full name, the size and a strong ETag |
 //! | `docker://`, `oci:`, `store:`, archives | `image.rs` | from the store, in a layer that is not compressed | digest |
 //!
 //! [`open`] is the one place where a name becomes a source; a new kind of name plugs in there.
@@ -47,6 +47,15 @@ pub fn open(name: &str, options: &Options) -> Result<Arc<dyn Source>> {
             ),
         )),
         _ => Ok(Arc::new(FileSource::open(Path::new(name))?)),
+    }
+}
+
+/// A source's name as it may be shown and kept: an address without its user and its query, which may hold a password
+/// and a signature; any other name as it is.
+pub fn shown(name: &str) -> String {
+    match name.split_once("://") {
+        Some(("http" | "https", _)) => http::shown(name),
+        _ => name.to_owned(),
     }
 }
 
@@ -123,12 +132,46 @@ pub struct Facts {
     pub identity: Option<Identity>,
 }
 
-/// Evidence that a source is unchanged, compared as a whole and kept in the journal.
+/// Evidence that a source is unchanged, kept in the journal.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Identity {
-    /// The evidence: `etag:"…"`, `mtime:…+size:…`, `file:dev:ino:size:mtime:ctime`, `sha256:…`.
+    /// The evidence: `etag:"…"`, `mtime:…`, `file:dev:ino:size:mtime:ctime`, `sha256:…`.
     pub value: String,
-    /// Whether an equal value proves equal bytes (a strong ETag, a digest, a file's inode and times), or only makes
-    /// it likely (Last-Modified).
-    pub proof: bool,
+    /// The size in bytes, where it is known.
+    pub size: Option<u64>,
+    /// The digest of the full name that the evidence is about, query included: the name itself may hold a signature,
+    /// and a journal is readable on disk. Empty where the evidence holds whatever the name is.
+    pub name: String,
+    /// What equal evidence says.
+    pub says: Says,
+}
+
+/// What it says of two sources that their evidence is equal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Says {
+    /// Their bytes are equal, whatever their names: a digest of the content, or a file's own inode and times.
+    Content,
+    /// Their bytes are equal if their names and sizes are: a strong ETag tells versions of one name apart, and two
+    /// servers, or one server for two files, may give the same one.
+    Version,
+    /// They are likely equal if their names and sizes are: a weak ETag, Last-Modified.
+    Likely,
+}
+
+impl Identity {
+    /// Evidence that holds under any name.
+    pub(crate) fn of_content(value: String, size: Option<u64>) -> Identity {
+        Identity { value, size, name: String::new(), says: Says::Content }
+    }
+
+    /// Whether equal evidence (and an equal name, where that counts) proves equal bytes.
+    pub fn is_proof(&self) -> bool {
+        self.says != Says::Likely
+    }
+
+    /// Whether the evidence is equal, names aside.
+    pub(crate) fn agrees(&self, other: &Identity) -> bool {
+        (&self.value, self.size, self.says) == (&other.value, other.size, other.says)
+    }
 }

@@ -80,7 +80,7 @@ mod tests {
         file.seek(SeekFrom::Start(0)).unwrap();
         let source = StdinSource::of(file.try_clone().unwrap().into()).unwrap();
         assert_eq!((source.facts().seekable, source.facts().size), (true, Some(10)));
-        assert!(source.facts().identity.as_ref().unwrap().proof);
+        assert!(source.facts().identity.as_ref().unwrap().is_proof());
         let mut rest = String::new();
         source.stream(4).unwrap().read_to_string(&mut rest).unwrap();
         assert_eq!(rest, "456789");

@@ -88,9 +88,9 @@ impl Pool<'_> {
             Error::refused(format!("{} is not what coracle wrote", path.display())).because(e)
         })?;
         if let Some(volume) = volume
-            && source_of(&volume.object) != note.from
+            && source::shown(&source_of(&volume.object)) != source::shown(&note.from)
         {
-            let was = &note.from;
+            let was = source::shown(&note.from);
             ui::say(&format!("coracle: {claim} keeps the disk that it has, which was made from {was}"));
         }
         let wanted = match volume {
@@ -176,6 +176,8 @@ impl Pool<'_> {
             wishes: Wishes { checksum: checksum.is_some(), preallocate, resize: wanted, ..wishes() },
             journal_every: Duration::from_secs(5),
         };
+        // The name without what is secret in it: the note stays beside the disk.
+        let name = source::shown(&name);
         ui::say(&format!("coracle: importing {name} as the disk {claim}"));
         let report = self.import(request)?;
         let disk = folder.join("disk.img");

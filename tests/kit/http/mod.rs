@@ -17,7 +17,7 @@ pub use tls::Authority;
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -63,6 +63,8 @@ pub struct Behaviour {
     pub wanted_header: Option<(String, String)>,
     /// Answers instead of the file.
     pub fail: Option<Fail>,
+    /// Paths (with their queries) that have bytes of their own, under the same version.
+    pub files: Vec<(String, Vec<u8>)>,
     /// Paths that lead elsewhere: path, status, `Location`.
     pub redirects: Vec<(String, u16, String)>,
     /// Another version of the file, later.
@@ -99,6 +101,7 @@ impl Default for Behaviour {
             basic: None,
             wanted_header: None,
             fail: None,
+            files: vec![],
             redirects: vec![],
             change: None,
             length_lie: 0,
@@ -168,7 +171,7 @@ pub struct Server {
 
 struct Shared {
     bytes: Vec<u8>,
-    behaviour: Behaviour,
+    behaviour: Mutex<Arc<Behaviour>>,
     stop: AtomicBool,
     requests: Mutex<Vec<Request>>,
     sockets: Mutex<Vec<TcpStream>>,
@@ -178,6 +181,7 @@ struct Shared {
     in_flight: AtomicUsize,
     peak: AtomicUsize,
     connections: AtomicU32,
+    sent: AtomicU64,
 }
 
 impl Server {
@@ -199,6 +203,19 @@ impl Server {
         let for_thread = Arc::clone(&shared);
         let listener = std::thread::spawn(move || for_thread.listen(&listener, tls.as_ref()));
         Server { shared, address, scheme, listener: Some(listener) }
+    }
+
+    /// From the next request on it does this, and counts anew what it spoils and fails; its address stays.
+    pub fn set(&self, behaviour: Behaviour) {
+        *lock(&self.shared.behaviour) = Arc::new(behaviour);
+        for count in [&self.shared.served, &self.shared.spoiled, &self.shared.failed] {
+            count.store(0, SeqCst);
+        }
+    }
+
+    /// Bytes of bodies that were sent so far.
+    pub fn sent(&self) -> u64 {
+        self.shared.sent.load(SeqCst)
     }
 
     /// The URL of a path that begins with a slash.
@@ -251,7 +268,7 @@ impl Shared {
     fn new(bytes: Vec<u8>, behaviour: Behaviour) -> Shared {
         Shared {
             bytes,
-            behaviour,
+            behaviour: Mutex::new(Arc::new(behaviour)),
             stop: AtomicBool::new(false),
             requests: Mutex::default(),
             sockets: Mutex::default(),
@@ -261,6 +278,7 @@ impl Shared {
             in_flight: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
             connections: AtomicU32::new(0),
+            sent: AtomicU64::new(0),
         }
     }
 

@@ -14,7 +14,7 @@ pub(super) fn respond(shared: &Shared, stream: &mut dyn Stream, request: &Reques
     let number = shared.served.fetch_add(1, SeqCst);
     let counted = InFlight::new(shared);
     lock(&shared.requests).push(request.clone());
-    let behaviour = &shared.behaviour;
+    let behaviour = lock(&shared.behaviour).clone();
     std::thread::sleep(behaviour.latency);
     if number < behaviour.mute {
         hang(shared);
@@ -23,17 +23,16 @@ pub(super) fn respond(shared: &Shared, stream: &mut dyn Stream, request: &Reques
     if let Some((_, status, to)) = behaviour.redirects.iter().find(|(path, ..)| *path == request.path) {
         return short(stream, *status, &format!("Location: {to}\r\n"));
     }
-    if let Some(answer) = refusal(shared, request) {
+    if let Some(answer) = refusal(shared, &behaviour, request) {
         return short(stream, answer.0, &answer.1);
     }
-    let mut answer = Answer::plan(shared, request, number);
-    answer.spoil(behaviour, number);
+    let mut answer = Answer::plan(shared, &behaviour, request, number);
+    answer.spoil(&behaviour, number);
     stream.write_all(answer.head.as_bytes())?;
-    answer.body(shared, stream, counted)
+    answer.body(shared, &behaviour, stream, counted)
 }
 
-fn refusal(shared: &Shared, request: &Request) -> Option<(u16, String)> {
-    let behaviour = &shared.behaviour;
+fn refusal(shared: &Shared, behaviour: &Behaviour, request: &Request) -> Option<(u16, String)> {
     if let Some((user, password)) = &behaviour.basic {
         let given = request.header("authorization").and_then(|v| v.strip_prefix("Basic "));
         if given.and_then(base64_decode).as_deref() != Some(format!("{user}:{password}").as_bytes()) {
@@ -63,12 +62,15 @@ struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    fn plan(shared: &'a Shared, request: &Request, number: u32) -> Answer<'a> {
-        let behaviour = &shared.behaviour;
+    fn plan(shared: &'a Shared, behaviour: &'a Behaviour, request: &Request, number: u32) -> Answer<'a> {
         let change = behaviour.change.as_ref().filter(|change| number >= change.after_requests);
         let (bytes, etag, modified) = match change {
             Some(change) => (&change.bytes, &change.etag, &change.last_modified),
-            None => (&shared.bytes, &behaviour.etag, &behaviour.last_modified),
+            None => {
+                let own = behaviour.files.iter().find(|(path, _)| *path == request.path);
+                let bytes = own.map_or(&shared.bytes, |(_, bytes)| bytes);
+                (bytes, &behaviour.etag, &behaviour.last_modified)
+            }
         };
         let bytes: Cow<'_, [u8]> = if behaviour.gzip { gzip(bytes).into() } else { bytes.into() };
         let size = bytes.len() as u64;
@@ -126,9 +128,14 @@ impl<'a> Answer<'a> {
         self.head += "\r\n";
     }
 
-    fn body(&self, shared: &Shared, stream: &mut dyn Stream, counted: InFlight<'_>) -> io::Result<bool> {
+    fn body(
+        &self,
+        shared: &Shared,
+        behaviour: &Behaviour,
+        stream: &mut dyn Stream,
+        counted: InFlight<'_>,
+    ) -> io::Result<bool> {
         let mut counted = Some(counted);
-        let behaviour = &shared.behaviour;
         let body = &self.bytes[self.range.clone()];
         let spoil = behaviour.drop_after.or(behaviour.stall_after);
         let spoil = spoil.filter(|spoil| (body.len() as u64) > spoil.bytes).filter(|spoil| {
@@ -153,6 +160,7 @@ impl<'a> Answer<'a> {
             } else {
                 stream.write_all(piece)?;
             }
+            shared.sent.fetch_add(piece.len() as u64, SeqCst);
             if let Some(rate) = behaviour.rate {
                 let due = Duration::from_secs_f64(sent as f64 / rate as f64);
                 std::thread::sleep(due.saturating_sub(since.elapsed()));

@@ -11,7 +11,7 @@ fn a_file_is_read_at_any_offset_and_as_a_stream() {
     let source = FileSource::open(&path).unwrap();
     let facts = source.facts();
     assert_eq!((facts.size, facts.seekable, facts.remote), (Some(10), true, false));
-    assert!(facts.identity.as_ref().unwrap().proof);
+    assert!(facts.identity.as_ref().unwrap().is_proof());
     let mut buf = [0; 4];
     source.read_at().unwrap().read_exact_at(&mut buf, 3).unwrap();
     assert_eq!(&buf, b"3456");

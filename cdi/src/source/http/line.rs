@@ -80,6 +80,11 @@ impl Line {
         self.origin.shown()
     }
 
+    /// A digest of the name that was typed, query included.
+    pub(super) fn name_digest(&self) -> String {
+        self.origin.digest()
+    }
+
     pub(super) fn attempts(&self, at: u64) -> Attempts {
         Attempts::new(self.name(), &self.options, at)
     }

@@ -54,6 +54,12 @@ impl Location {
         &self.url
     }
 
+    /// A digest of the full name, query included, that can be kept on disk. A user and a password are no part of it:
+    /// from a digest a weak password could be guessed.
+    pub(super) fn digest(&self) -> String {
+        Digest::of(self.url.as_str().as_bytes()).to_string()
+    }
+
     /// The name for people.
     pub(super) fn shown(&self) -> &str {
         &self.shown
@@ -107,6 +113,14 @@ mod tests {
         assert_eq!((user.user.as_str(), user.password.as_str()), ("me", "p@ss%2"));
         let error = Location::parse("https://me:topsecret@ho st/").err().unwrap();
         assert!(!format!("{error:?}").contains("topsecret"), "{error:?}");
+    }
+
+    #[test]
+    fn a_digest_tells_queries_apart_and_holds_no_password() {
+        let plain = parse("https://host/a?sig=1").digest();
+        assert_ne!(plain, parse("https://host/a?sig=2").digest());
+        assert_ne!(plain, parse("https://host/a").digest());
+        assert_eq!(plain, parse("https://me:pw@host/a?sig=1#frag").digest());
     }
 
     #[test]

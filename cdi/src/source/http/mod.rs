@@ -53,6 +53,12 @@ use std::io::Read;
 use std::sync::Arc;
 use whole::Whole;
 
+/// An address without what is secret in it.
+pub(super) fn shown(url: &str) -> String {
+    location::Location::parse(url)
+        .map_or_else(|_| "an address".to_owned(), |(place, _)| place.shown().to_owned())
+}
+
 /// A file on a web server.
 pub struct Http {
     facts: Facts,
@@ -69,7 +75,7 @@ impl Http {
     /// Asks the server for the first bytes, and learns from the answer what it can do.
     pub fn open(url: &str, options: &Options) -> Result<Http> {
         let line = Line::new(url, options)?;
-        let name = line.name().to_owned();
+        let (name, name_digest) = (line.name().to_owned(), line.name_digest());
         let found = client::runtime()?.block_on(probe::probe(line))?;
         let (bytes, size, ranges) = match found.body {
             Body::Ranged(remote) => {
@@ -84,7 +90,7 @@ impl Http {
             size: size.filter(|_| plain),
             seekable: ranges && plain,
             remote: true,
-            identity: found.validators.identity(),
+            identity: found.validators.identity(name_digest),
         };
         Ok(Http { facts, bytes, encoding: found.encoding })
     }

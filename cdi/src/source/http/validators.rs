@@ -1,6 +1,6 @@
 //! What tells one version of a remote file from another, and the `Content-Range` that tells which bytes came.
 
-use crate::source::Identity;
+use crate::source::{Identity, Says};
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 /// The version of a file, as its server names it.
@@ -40,18 +40,17 @@ impl Validators {
         value.and_then(|v| HeaderValue::from_str(v).ok())
     }
 
-    /// The evidence that is kept in a journal.
-    pub(super) fn identity(&self) -> Option<Identity> {
-        if let Some(etag) = self.strong_etag() {
-            return Some(Identity { value: format!("etag:{etag}"), proof: true });
-        }
-        let stamp = match (&self.etag, &self.modified) {
-            (Some(weak), _) => format!("etag:{weak}"),
+    /// The evidence that is kept in a journal, about the file of this name (a digest of it). Without a size nothing
+    /// is proved.
+    pub(super) fn identity(&self, name: String) -> Option<Identity> {
+        let value = match (&self.etag, &self.modified) {
+            (Some(etag), _) => format!("etag:{etag}"),
             (None, Some(modified)) => format!("mtime:{modified}"),
             (None, None) => return None,
         };
-        let size = self.size.map(|n| format!("+size:{n}")).unwrap_or_default();
-        Some(Identity { value: format!("{stamp}{size}"), proof: false })
+        let proves = self.strong_etag().is_some() && self.size.is_some();
+        let says = if proves { Says::Version } else { Says::Likely };
+        Some(Identity { value, size: self.size, name, says })
     }
 
     /// How `now` differs from what was seen first, in words; `None` when nothing contradicts. A header that is
@@ -79,11 +78,16 @@ impl Validators {
         }
     }
 
-    /// Whether at least one thing is known of both and equal: without it, no difference means nothing.
+    /// Whether both name a version, and the same one: without it, no difference means nothing. An equal size is no
+    /// evidence: disks have round sizes.
     pub(super) fn agrees(&self, now: &Validators) -> bool {
         let equal = |a: &Option<String>, b: &Option<String>| a.is_some() && a == b;
-        let same_size = self.size.is_some() && self.size == now.size;
-        equal(&self.etag, &now.etag) || equal(&self.modified, &now.modified) || same_size
+        equal(&self.etag, &now.etag) || equal(&self.modified, &now.modified)
+    }
+
+    /// Whether the server tells versions apart at all.
+    pub(super) fn names_a_version(&self) -> bool {
+        self.etag.is_some() || self.modified.is_some()
     }
 
     fn strong_etag(&self) -> Option<&str> {
@@ -154,15 +158,20 @@ mod tests {
     #[test]
     fn a_strong_etag_proves_and_anything_else_does_not() {
         let strong = validators("\"a\"", "Mon", 7);
-        assert_eq!(strong.identity().unwrap(), Identity { value: "etag:\"a\"".into(), proof: true });
+        let identity = |of: &Validators| of.identity("name".into());
+        let made =
+            |value: &str, size, says| Some(Identity { value: value.into(), size, name: "name".into(), says });
+        assert_eq!(identity(&strong), made("etag:\"a\"", Some(7), Says::Version));
         assert_eq!(strong.if_range().unwrap(), "\"a\"");
         let weak = validators("W/\"a\"", "Mon", 7);
-        assert_eq!(weak.identity().unwrap(), Identity { value: "etag:W/\"a\"+size:7".into(), proof: false });
+        assert_eq!(identity(&weak), made("etag:W/\"a\"", Some(7), Says::Likely));
         assert_eq!(weak.if_range(), None);
         let dated = validators("", "Mon", 7);
-        assert_eq!(dated.identity().unwrap(), Identity { value: "mtime:Mon+size:7".into(), proof: false });
+        assert_eq!(identity(&dated), made("mtime:Mon", Some(7), Says::Likely));
         assert_eq!(dated.if_range().unwrap(), "Mon");
-        assert_eq!(validators("", "", 7).identity(), None);
+        assert_eq!(identity(&validators("", "", 7)), None);
+        let unmeasured = Validators { size: None, ..strong };
+        assert_eq!(identity(&unmeasured), made("etag:\"a\"", None, Says::Likely));
     }
 
     #[test]
@@ -176,7 +185,9 @@ mod tests {
         );
         assert_eq!(first.difference(&validators("", "", 8)).unwrap(), "its size of 7 bytes became 8");
         assert_eq!(first.difference(&validators("", "", 7)), None);
-        assert!(first.agrees(&validators("", "", 7)) && !first.agrees(&Validators::default()));
+        assert!(first.agrees(&validators("\"a\"", "", 7)) && first.agrees(&validators("", "Mon", 7)));
+        assert!(!first.agrees(&validators("", "", 7)), "a size is no evidence");
+        assert!(first.names_a_version() && !validators("", "", 7).names_a_version());
     }
 
     #[test]

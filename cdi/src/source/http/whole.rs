@@ -149,8 +149,8 @@ impl File {
         }
         if at > 0 && !self.validators.agrees(&now) {
             let what = format!(
-                "{broke}, and nothing shows that the rest is of the same file: the server gives no ETag, no \
-                 Last-Modified and no size; start again"
+                "{broke}, and nothing shows that the rest is of the same file: the server gives neither an ETag nor \
+                 Last-Modified; start again"
             );
             return Err(self.line.failed(what).into());
         }

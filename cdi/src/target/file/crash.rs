@@ -23,7 +23,7 @@ fn disk(seed: u64) -> Vec<u8> {
 }
 
 fn job(seed: u64) -> Job {
-    let identity = Some(Identity { value: format!("etag:{seed}"), proof: true });
+    let identity = Some(Identity::of_content(format!("etag:{seed}"), None));
     Job { source: "source".into(), identity, plan: "raw".into() }
 }
 

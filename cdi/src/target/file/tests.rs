@@ -17,7 +17,7 @@ fn sized(size: u64) -> FileOptions {
 }
 
 fn job() -> Job {
-    let identity = Some(Identity { value: "etag:\"1\"".into(), proof: true });
+    let identity = Some(Identity::of_content("etag:\"1\"".into(), Some(1 << 20)));
     Job { source: "http://x/disk".into(), identity, plan: "raw 1 MiB".into() }
 }
 
