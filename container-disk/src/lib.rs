@@ -33,6 +33,7 @@ pub mod locate;
 pub mod manifest;
 mod nameless;
 pub mod open;
+pub mod ours;
 pub mod pack;
 mod peel;
 pub mod place;

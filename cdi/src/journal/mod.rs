@@ -217,7 +217,17 @@ struct Whole {
 
 fn read(folder: &dyn Folder, name: &OsStr, partial: &str) -> std::io::Result<Found> {
     let useless = |why: &str| Ok(Found::Useless(why.to_owned()));
-    let Some(file) = folder.open(name)? else { return Ok(Found::Nothing) };
+    let file = match folder.open(name) {
+        Ok(Some(file)) => file,
+        Ok(None) => return Ok(Found::Nothing),
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+            return useless("its journal is not believed: it is another user's, and may not be read");
+        }
+        Err(e) => return Err(e),
+    };
+    if let Some(why) = file.strange()? {
+        return Ok(Found::Useless(format!("its journal is not believed: {why}")));
+    }
     let len = file.len()?;
     if len > MAX_LEN {
         return useless("its journal is larger than any that this program writes");

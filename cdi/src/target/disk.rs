@@ -10,13 +10,14 @@ use std::path::PathBuf;
 
 /// The files of one folder.
 pub(crate) trait Folder: Send + Sync {
-    /// Opens a file for this process alone, and makes it if it is not there. Refused when another process has it.
+    /// Opens a file for this process alone, and makes it if it is not there. Refused when another process has it. One
+    /// that is not this user's alone is never opened but replaced: somebody put it there.
     fn claim(&self, name: &OsStr) -> Result<Claimed>;
 
     /// Opens a file that may not be there.
     fn open(&self, name: &OsStr) -> io::Result<Option<Box<dyn Handle>>>;
 
-    /// Makes an empty file, in place of one of that name.
+    /// Makes an empty file that nobody else may read, in place of one of that name.
     fn create(&self, name: &OsStr) -> io::Result<Box<dyn Handle>>;
 
     /// Gives a file another name, in place of whatever has that name.
@@ -77,11 +78,14 @@ pub(crate) trait Handle: Send + Sync {
     /// The same, with its mode and owner.
     fn sync_all(&self) -> io::Result<()>;
 
+    /// Why what it says cannot be believed: it is another user's, or others may write to it.
+    fn strange(&self) -> io::Result<Option<String>>;
+
     /// Tells this very file from any other that ever had its name.
     fn identity(&self) -> io::Result<String>;
 }
 
-/// What the new disk takes over from the file whose place it takes.
+/// What the new disk takes over from the file whose place it takes, where that file can be trusted to tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kept {
     pub(crate) mode: u32,

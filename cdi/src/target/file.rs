@@ -13,15 +13,16 @@
 //! are reserved first (they read as zeros) and stay reserved. A run tells each range of a disk once, as data or as
 //! zeros.
 //!
-//! A file that is replaced keeps its mode and, where we may, its owner; access lists and extended attributes it had
-//! are not carried over. `NAME.partial`, `NAME.partial.journal` and `NAME.partial.journal~` are ours: whatever has
-//! these names is overwritten.
+//! A file that is replaced keeps its mode and, where we may, its owner, but only where nobody else could have put it
+//! there (`refuse.rs`); access lists and extended attributes it had are not carried over. The `.partial` is this user's
+//! alone until it is whole. `NAME.partial`, `NAME.partial.journal` and `NAME.partial.journal~` are ours: what has these
+//! names is overwritten, and what another user put there is replaced, unless somebody is writing it.
 
 mod claim;
 
 pub use claim::{Claim, Started, discard};
 
-use super::disk::{Folder, Handle};
+use super::disk::{Folder, Handle, Kept};
 use super::{Finished, Order, Target};
 use crate::journal;
 use crate::size::Human;
@@ -52,6 +53,8 @@ pub struct FileTarget {
     folder: Arc<dyn Folder>,
     names: Names,
     file: Arc<dyn Handle>,
+    /// What the finished disk takes over from the file it replaces.
+    kept: Option<Kept>,
     zeros: Zeros,
     preallocate: bool,
     size: AtomicU64,
@@ -186,6 +189,9 @@ impl Target for FileTarget {
         if self.preallocate {
             // A size that was known before is reserved already, and this finds nothing to do.
             reserve(&*self.file, size, &self.folder.path(&self.names.target))?;
+        }
+        if let Some(kept) = &self.kept {
+            self.file.take_after(kept).map_err(|e| self.failed("cannot set the mode of", e))?;
         }
         self.file.sync_all().map_err(|e| self.write_failed("sync", e))?;
         self.folder.rename(&self.names.partial, &self.names.target).map_err(|e| {

@@ -4,8 +4,8 @@
 use super::disk::{Claimed, Folder, Handle, Kept};
 use super::held;
 use crate::{Error, Kind, Result};
-use container_disk::behind;
-use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, FlockOperation, Mode, OFlags, StatxFlags};
+use container_disk::{behind, ours};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,8 +14,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Files we make can be read by all and written by their owner, less the umask.
+/// Disks we make can be read by all and written by their owner, less the umask.
 const NEW: Mode = Mode::from_raw_mode(0o644);
+/// A journal is nobody else's business.
+const PRIVATE: Mode = Mode::from_raw_mode(0o600);
 /// Zeros for file systems without holes.
 static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 
@@ -49,20 +51,29 @@ impl RealFolder {
         &self.fd
     }
 
-    fn openat(&self, name: &OsStr, flags: OFlags) -> rustix::io::Result<File> {
+    fn openat(&self, name: &OsStr, flags: OFlags, mode: Mode) -> rustix::io::Result<File> {
         // Nonblocking, so that a named pipe put in our way does not stop us; regular files do not mind.
-        let flags = flags | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        rustix::fs::openat(&self.fd, name, flags, NEW).map(File::from)
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        rustix::fs::openat(&self.fd, name, flags, mode).map(File::from)
+    }
+
+    /// A file that is there. One that we may only read is another user's, and is opened to see who holds it.
+    fn existing(&self, name: &OsStr) -> rustix::io::Result<File> {
+        match self.openat(name, OFlags::RDWR, NEW) {
+            Err(Errno::ACCESS) => self.openat(name, OFlags::RDONLY, NEW),
+            other => other,
+        }
     }
 
     /// One attempt at [`Folder::claim`]; `None` when the name changed under it.
     fn try_claim(&self, name: &OsStr) -> Result<Option<Claimed>> {
         let path = self.path(name);
-        let (file, created) = match self.openat(name, OFlags::CREATE | OFlags::EXCL) {
+        let (file, created) = match self.openat(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, NEW) {
             Ok(file) => (file, true),
-            Err(Errno::EXIST) => match self.openat(name, OFlags::empty()) {
+            Err(Errno::EXIST) => match self.existing(name) {
                 Ok(file) => (file, false),
                 Err(Errno::NOENT) => return Ok(None),
+                Err(e @ (Errno::ACCESS | Errno::PERM)) => return Err(in_the_way(&path, e)),
                 Err(e) => return Err(cannot_make(&path, e)),
             },
             Err(e) => return Err(cannot_make(&path, e)),
@@ -93,7 +104,19 @@ impl RealFolder {
             Ok(_) | Err(Errno::NOENT) => return Ok(None),
             Err(e) => return Err(Error::io(format!("cannot examine {}", path.display()), e.into())),
         }
-        Ok(Some(Claimed { file: Box::new(RealFile(file)), created }))
+        let file = RealFile(file);
+        let why = file.strange().map_err(|e| Error::io(format!("cannot examine {}", path.display()), e))?;
+        match why.filter(|_| !created) {
+            None => Ok(Some(Claimed { file: Box::new(file), created })),
+            // Nobody is writing it: we have its lock, or there are no locks here.
+            Some(why) => {
+                tracing::warn!("{} is not one of ours and is replaced: {why}", path.display());
+                match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
+                    Ok(()) | Err(Errno::NOENT) => Ok(None),
+                    Err(e) => Err(in_the_way(&path, e)),
+                }
+            }
+        }
     }
 }
 
@@ -109,11 +132,8 @@ impl Folder for RealFolder {
     }
 
     fn open(&self, name: &OsStr) -> io::Result<Option<Box<dyn Handle>>> {
-        match self.openat(name, OFlags::empty()) {
-            Ok(file) => {
-                plain(&file)?;
-                Ok(Some(Box::new(RealFile(file))))
-            }
+        match self.existing(name) {
+            Ok(file) => Ok(Some(Box::new(RealFile(file)))),
             Err(Errno::NOENT) => Ok(None),
             Err(e) => Err(e.into()),
         }
@@ -122,7 +142,7 @@ impl Folder for RealFolder {
     fn create(&self, name: &OsStr) -> io::Result<Box<dyn Handle>> {
         // A new file rather than a truncated one: the old one may have other names, or belong to somebody else.
         self.remove(name)?;
-        Ok(Box::new(RealFile(self.openat(name, OFlags::CREATE | OFlags::EXCL)?)))
+        Ok(Box::new(RealFile(self.openat(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, PRIVATE)?)))
     }
 
     fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
@@ -155,9 +175,13 @@ impl Folder for RealFolder {
     }
 }
 
-fn plain(file: &File) -> io::Result<()> {
-    let what = FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode);
-    if what == FileType::RegularFile { Ok(()) } else { Err(io::Error::other("it is not a regular file")) }
+/// Another user's file that only they may remove.
+fn in_the_way(path: &Path, e: Errno) -> Error {
+    let what = format!(
+        "{} belongs to another user and is in the way; let them remove it, or choose another name",
+        path.display()
+    );
+    Error::failed(what).because(io::Error::from(e))
 }
 
 fn cannot_make(path: &Path, e: Errno) -> Error {
@@ -271,6 +295,10 @@ impl Handle for RealFile {
 
     fn sync_all(&self) -> io::Result<()> {
         self.0.sync_all()
+    }
+
+    fn strange(&self) -> io::Result<Option<String>> {
+        ours::strange(&self.0)
     }
 
     fn identity(&self) -> io::Result<String> {

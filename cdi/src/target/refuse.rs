@@ -71,7 +71,27 @@ pub(super) fn existing(folder: &RealFolder, name: &OsStr, path: &Path) -> Result
         return Err(Error::refused(what));
     }
     sticky(folder, stat.st_uid, path)?;
-    Ok(Some(Kept { mode: stat.st_mode, uid: stat.st_uid, gid: stat.st_gid }))
+    let kept = Kept { mode: stat.st_mode, uid: stat.st_uid, gid: stat.st_gid };
+    Ok(Some(kept).filter(|kept| is_trusted(folder, kept, path)))
+}
+
+/// Whether the mode and the owner of a file may become those of the disk: it is this user's, or in a folder in which
+/// nobody else can make files. Otherwise somebody may have put it there so that the disk becomes theirs.
+fn is_trusted(folder: &RealFolder, file: &Kept, path: &Path) -> bool {
+    let me = rustix::process::geteuid().as_raw();
+    let others = (Mode::WGRP | Mode::WOTH).as_raw_mode();
+    let closed = rustix::fs::fstat(folder.fd())
+        .is_ok_and(|folder| folder.st_mode & others == 0 && (folder.st_uid == me || folder.st_uid == 0));
+    if file.uid == me || closed {
+        return true;
+    }
+    tracing::warn!(
+        "{} belongs to user {} and lies in a folder that others may write to: the new disk does not take over its \
+         owner and mode",
+        path.display(),
+        file.uid
+    );
+    false
 }
 
 /// In a folder like /tmp only the owner of a file, or of the folder, may replace it.

@@ -303,6 +303,10 @@ impl Handle for SimFile {
         self.sync()
     }
 
+    fn strange(&self) -> io::Result<Option<String>> {
+        Ok(None)
+    }
+
     fn identity(&self) -> io::Result<String> {
         Ok(format!("inode:{}", self.inode))
     }

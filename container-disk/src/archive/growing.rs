@@ -5,7 +5,7 @@
 
 use crate::behind::WriteBehind;
 use crate::layout::folder::Folder;
-use crate::layout::lock::{Keeps, Locked};
+use crate::layout::lock::Locked;
 use crate::tar::{BLOCK, END, Item, head, patched, rest};
 use crate::{Error, Result};
 use std::fs::File;
@@ -235,19 +235,13 @@ impl Drop for Growth<'_> {
 
 /// The file to write to, empty and ours alone.
 fn begun(folder: &Folder, partial: &str) -> Result<Locked> {
-    let cannot = |e| Error::io(format!("cannot write {}", folder.shown(partial)), e);
-    for _ in 0..100 {
-        let Some(file) = Locked::at_once(folder.make_file(partial)?, Keeps::All).map_err(cannot)? else {
-            let what = format!("another process is writing {}; wait for it to end", folder.shown(partial));
-            return Err(Error::failed(what));
-        };
-        // Whoever held it until now may have given it its final name.
-        if folder.leads_to(partial, &file)? {
-            file.set_len(0).map_err(cannot)?;
-            return Ok(file);
-        }
-    }
-    Err(Error::failed(format!("others write {} again and again", folder.shown(partial))))
+    let Some(file) = folder.own_file(partial)? else {
+        let what = format!("another process is writing {}; wait for it to end", folder.shown(partial));
+        return Err(Error::failed(what));
+    };
+    let emptied = file.set_len(0);
+    emptied.map_err(|e| Error::io(format!("cannot write {}", folder.shown(partial)), e))?;
+    Ok(file)
 }
 
 fn item(name: &str, size: u64, mode: u32) -> Item<'_> {

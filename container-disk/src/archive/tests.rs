@@ -107,6 +107,24 @@ fn nothing_is_left_of_an_archive_that_is_not_closed_and_an_old_one_stays() {
 }
 
 #[test]
+fn a_planted_partial_does_not_become_the_archive() {
+    use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+    let (folder, path) = room();
+    let partial = path.with_file_name(format!("{}.partial", path.file_name().unwrap().to_str().unwrap()));
+    fs::write(&partial, "planted").unwrap();
+    fs::set_permissions(&partial, fs::Permissions::from_mode(0o666)).unwrap();
+    let theirs = fs::File::options().write(true).open(&partial).unwrap();
+    let sink = OciArchiveSink::create(&path).unwrap();
+    build(&sink, Compression::None, "1");
+    sink.close().unwrap();
+    let whole = fs::read(&path).unwrap();
+    theirs.write_all_at(b"theirs", 0).unwrap();
+    assert!(fs::read(&path).unwrap() == whole);
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o022, 0);
+    assert_eq!(names(&folder).len(), 1);
+}
+
+#[test]
 fn blobs_may_be_written_at_once_and_given_up() {
     let (folder, path) = room();
     let sink = OciArchiveSink::create(&path).unwrap();

@@ -2,7 +2,7 @@
 //! nothing that somebody put into an image layout leads out of it.
 
 use super::lock::{Keeps, Locked};
-use crate::{Error, Result};
+use crate::{Error, Result, ours};
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -20,6 +20,9 @@ pub(crate) struct Folder {
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 /// Does not wait for the other end, should it be a pipe.
 const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
+
+/// Read by all, less the umask, and written by us alone: who else may write to a blob can change it after it was checked.
+const NEW: Mode = Mode::from_raw_mode(0o644);
 
 impl Folder {
     /// The folder a person named; here alone links are followed.
@@ -89,20 +92,45 @@ impl Folder {
         }
     }
 
-    /// A regular file in it to write to, made where it does not exist.
+    /// A regular file in it to lock, made where it does not exist. Another user's is opened for reading.
     pub(crate) fn make_file(&self, name: &str) -> Result<File> {
         let path = self.path.join(name);
-        let flags = FILE | OFlags::RDWR | OFlags::CREATE;
-        let fd = rustix::fs::openat(&self.fd, name, flags, Mode::from_raw_mode(0o666));
+        let fd = match rustix::fs::openat(&self.fd, name, FILE | OFlags::RDWR | OFlags::CREATE, NEW) {
+            Err(Errno::ACCESS) => rustix::fs::openat(&self.fd, name, FILE | OFlags::RDONLY, NEW),
+            other => other,
+        };
         let file = File::from(fd.map_err(|e| cannot("write", &path, e))?);
         regular(&file, &path)?;
         Ok(file)
     }
 
+    /// A regular file in it to write to, for us alone: made where it does not exist, and made anew where it is not this
+    /// user's alone, since somebody put it there. `None` while another process holds it.
+    pub(crate) fn own_file(&self, name: &str) -> Result<Option<Locked>> {
+        let cannot = |what: &str, e| Error::io(format!("cannot {what} {}", self.shown(name)), e);
+        for _ in 0..100 {
+            let file = Locked::at_once(self.make_file(name)?, Keeps::All).map_err(|e| cannot("lock", e))?;
+            let Some(file) = file else { return Ok(None) };
+            // Whoever held it until now may have given it its final name.
+            if !self.leads_to(name, &file)? {
+                continue;
+            }
+            let Some(why) = ours::strange(&file).map_err(|e| cannot("examine", e))? else {
+                return Ok(Some(file));
+            };
+            tracing::warn!("{} is not one of ours and is replaced: {why}", self.shown(name));
+            self.remove(name).map_err(|e| {
+                let what = format!("{} is in the way: {why}; let its owner remove it", self.shown(name));
+                Error::failed(what).because(e)
+            })?;
+        }
+        Err(Error::failed(format!("others write {} again and again", self.shown(name))))
+    }
+
     /// A file that must not exist yet; `None` if it does.
     pub(crate) fn new_file(&self, name: &str) -> Result<Option<File>> {
         let flags = FILE | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
-        match rustix::fs::openat(&self.fd, name, flags, Mode::from_raw_mode(0o666)) {
+        match rustix::fs::openat(&self.fd, name, flags, NEW) {
             Ok(fd) => Ok(Some(fd.into())),
             Err(Errno::EXIST) => Ok(None),
             Err(e) => Err(cannot("write", &self.path.join(name), e)),

@@ -53,13 +53,12 @@ impl Temp {
         Err(Error::failed(format!("{} has no room for a new file", top.path().join(INGEST).display())))
     }
 
-    /// The half file of that name, or a new one; `None` while another process is at it.
+    /// The half file of that name, or a new one; `None` while another process is at it. One that others may write to
+    /// is not gone on with: they could change it after its digest was right.
     pub(crate) fn half(top: &Folder, name: String) -> Result<Option<Temp>> {
         let folder = top.make_sub(INGEST)?;
-        let locked = Locked::at_once(folder.make_file(&name)?, Keeps::All);
-        let Some(file) = locked.map_err(|e| cannot_lock(&folder, &name, e))? else { return Ok(None) };
-        let temp = Temp { folder, name, file, keep: true };
-        Ok(temp.is_there()?.then_some(temp))
+        let Some(file) = folder.own_file(&name)? else { return Ok(None) };
+        Ok(Some(Temp { folder, name, file, keep: true }))
     }
 
     /// For messages.

@@ -143,6 +143,38 @@ fn a_half_blob_that_cannot_become_right_is_begun_anew() {
 }
 
 #[test]
+fn a_half_blob_that_others_may_write_to_is_not_gone_on_with() {
+    use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+    let (folder, store) = new();
+    let blob: Vec<u8> = (0..100_000u32).map(|i| i as u8).collect();
+    let promised = descriptor(IMAGE_LAYER_MEDIA_TYPE, &blob);
+    let digest: Digest = promised.digest.parse().unwrap();
+    let half = path(&folder).join("ingest").join(crate::layout::blobs::half_name(&digest));
+    let root = rustix::process::geteuid().is_root();
+    for (mode, owner) in [(0o666, None), (0o660, None), (0o600, Some(1234))] {
+        if owner.is_some() && !root {
+            continue;
+        }
+        // What they put there is right, and they can still change it.
+        fs::create_dir_all(half.parent().unwrap()).unwrap();
+        fs::write(&half, &blob[..50_000]).unwrap();
+        fs::set_permissions(&half, fs::Permissions::from_mode(mode)).unwrap();
+        std::os::unix::fs::chown(&half, owner, owner).unwrap();
+        let theirs = File::options().write(true).open(&half).unwrap();
+        let (from, mut writer) = store.resume(&promised).unwrap();
+        assert_eq!(from, 0, "{mode:o}");
+        writer.write_all(&blob).unwrap();
+        writer.finish().unwrap();
+        theirs.write_all_at(b"theirs", 0).unwrap();
+        let whole = path(&folder).join("blobs/sha256").join(digest.hex());
+        assert!(fs::read(&whole).unwrap() == blob, "{mode:o}");
+        let facts = fs::metadata(&whole).unwrap();
+        assert_eq!((facts.mode() & 0o022, facts.uid()), (0, rustix::process::geteuid().as_raw()));
+        fs::remove_file(whole).unwrap();
+    }
+}
+
+#[test]
 fn two_that_pull_the_same_blob_both_end_well() {
     let (_folder, store) = new();
     let promised = descriptor(IMAGE_LAYER_MEDIA_TYPE, b"bytes");

@@ -23,10 +23,11 @@ use cdi::filter::verify::Digest;
 use cdi::plan::{Output, Wishes};
 use cdi::run::watch::Watch;
 use cdi::size::human;
-use cdi::source::{Options, image};
+use cdi::source::{self, Options, image};
+use cdi::target::{FileOptions, FileTarget, Target};
 use cdi::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -269,17 +270,9 @@ fn source_of(volume: &DataVolume) -> String {
 /// An empty disk.
 fn blank(folder: &Path, size: u64, preallocate: bool) -> Result<Note> {
     let size = whole(size);
-    let partial = folder.join("disk.img.partial");
-    let cannot = |e| Error::io(format!("cannot make {}", partial.display()), e);
-    let file = std::fs::File::create(&partial).map_err(cannot)?;
-    file.set_len(size).map_err(cannot)?;
-    if preallocate {
-        use rustix::fs::{FallocateFlags, fallocate};
-        fallocate(&file, FallocateFlags::empty(), 0, size).map_err(|e| cannot(e.into()))?;
-    }
-    file.sync_all().map_err(cannot)?;
-    let disk: PathBuf = folder.join("disk.img");
-    std::fs::rename(&partial, &disk).map_err(cannot)?;
+    let options = FileOptions { size: Some(size), preallocate, ..FileOptions::default() };
+    let target: Box<dyn Target> = Box::new(FileTarget::create(&folder.join("disk.img"), options)?);
+    target.finish()?;
     let note = Note {
         schema: "coracle.disk/v1".into(),
         from: "nothing".into(),

@@ -96,13 +96,13 @@ impl Claim {
     /// Starts anew, without a journal.
     pub fn start_anew(mut self, options: FileOptions) -> Result<FileTarget> {
         // The old journal's marks must be gone for good before the data they speak of goes.
-        let cleared = journal::remove(&*self.folder, &self.names.journal).and_then(|was_there| {
-            if was_there {
-                self.folder.sync()?;
-            }
-            self.file.set_len(0)
-        });
-        cleared.map_err(|e| self.failed("cannot empty", e))?;
+        let removed = journal::remove(&*self.folder, &self.names.journal);
+        let was_there = removed.map_err(|e| {
+            let journal = self.folder.path(&self.names.journal);
+            Error::io(format!("cannot remove {}, which is in the way", journal.display()), e)
+        })?;
+        let cleared = if was_there { self.folder.sync() } else { Ok(()) };
+        cleared.and_then(|()| self.file.set_len(0)).map_err(|e| self.failed("cannot empty", e))?;
         self.tidy.armed = true;
         self.ready(options, Zeros::Free)
     }
@@ -113,10 +113,7 @@ impl Claim {
 
     fn ready(self, options: FileOptions, zeros: Zeros) -> Result<FileTarget> {
         self.make_room(options)?;
-        if let Some(kept) = &self.kept {
-            self.file.take_after(kept).map_err(|e| self.failed("cannot set the mode of", e))?;
-        }
-        let Claim { folder, names, mut tidy, file, .. } = self;
+        let Claim { folder, names, mut tidy, file, kept, .. } = self;
         let size = AtomicU64::new(options.size.unwrap_or(OPEN_END));
         let there = file.len().map_err(|e| names.failed(&*folder, "cannot examine", e))?;
         let file: Arc<dyn Handle> = Arc::from(file);
@@ -129,6 +126,7 @@ impl Claim {
             folder,
             names,
             file,
+            kept,
             zeros,
             preallocate: options.preallocate,
             size,

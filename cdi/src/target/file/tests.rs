@@ -195,6 +195,133 @@ fn what_is_in_the_way_of_the_partial_is_refused() {
     assert_eq!(fs::read(folder.path().join("precious")).unwrap(), b"precious");
 }
 
+fn mode_of(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().mode() & 0o7777
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_planted_partial_is_replaced_and_never_becomes_the_disk() {
+    let folder = folder();
+    let path = folder.path().join("disk.img");
+    let partial = folder.path().join("disk.img.partial");
+    let root = rustix::process::geteuid().is_root();
+    for (mode, owner) in [(0o666, None), (0o664, None), (0o620, None), (0o600, Some(1234))] {
+        if owner.is_some() && !root {
+            eprintln!("skipped: only root can make another user's file");
+            continue;
+        }
+        fs::write(&partial, "planted").unwrap();
+        set_mode(&partial, mode);
+        std::os::unix::fs::chown(&partial, owner, owner).unwrap();
+        // Whoever put it there can still write to it.
+        let theirs = File::options().write(true).open(&partial).unwrap();
+        let target = FileTarget::create(&path, sized(4096)).unwrap();
+        theirs.write_all_at(b"their bytes", 0).unwrap();
+        target.write(0, b"ours").unwrap();
+        finish(target);
+        theirs.write_all_at(b"their bytes", 0).unwrap();
+        let (bytes, meta) = (fs::read(&path).unwrap(), fs::metadata(&path).unwrap());
+        assert!(bytes.starts_with(b"ours\0") && bytes.len() == 4096, "mode {mode:o}");
+        assert_eq!(meta.uid(), rustix::process::geteuid().as_raw());
+        assert_eq!(meta.mode() & 0o022, 0, "{:o}", meta.mode());
+        fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn a_planted_journal_is_not_followed() {
+    let folder = folder();
+    let path = folder.path().join("disk.img");
+    let journal = folder.path().join("disk.img.partial.journal");
+    let options = sized(64 << 10);
+    let mark = Mark { position: Position::Linear { offset: 4096 }, written: 4096, sum: None };
+    let root = rustix::process::geteuid().is_root();
+    for (mode, owner) in [(0o666, None), (0o660, None), (0o600, Some(1234))] {
+        if owner.is_some() && !root {
+            continue;
+        }
+        let started = Claim::take(&path).unwrap().start(options, &job(), Mode::Never).unwrap();
+        started.journal.mark(&started.target, &mark).unwrap();
+        drop((started.target, started.journal));
+        assert_eq!(mode_of(&journal), 0o600);
+        set_mode(&journal, mode);
+        std::os::unix::fs::chown(&journal, owner, owner).unwrap();
+        let e = Claim::take(&path).unwrap().start(options, &job(), Mode::Always).err().unwrap();
+        assert!(e.to_string().contains("its journal is not believed"), "{e}");
+        let started = Claim::take(&path).unwrap().start(options, &job(), Mode::Auto).unwrap();
+        assert_eq!(started.mark, None);
+        let why = started.anew.unwrap();
+        assert!(why.contains("its journal is not believed"), "{why}");
+        assert_eq!(mode_of(&journal), 0o600, "a new one");
+    }
+    // Neither a .partial that others could write to, whatever its journal says.
+    let started = Claim::take(&path).unwrap().start(options, &job(), Mode::Never).unwrap();
+    started.journal.mark(&started.target, &mark).unwrap();
+    let partial = started.target.partial();
+    drop((started.target, started.journal));
+    set_mode(&partial, 0o666);
+    let started = Claim::take(&path).unwrap().start(options, &job(), Mode::Auto).unwrap();
+    assert_eq!(started.mark, None);
+    assert_eq!(mode_of(&partial) & 0o022, 0);
+}
+
+#[test]
+fn a_planted_file_that_somebody_writes_is_left_alone() {
+    let folder = folder();
+    let path = folder.path().join("disk.img");
+    let partial = folder.path().join("disk.img.partial");
+    fs::write(&partial, "another run's").unwrap();
+    set_mode(&partial, 0o666);
+    let held = File::open(&partial).unwrap();
+    rustix::fs::flock(&held, FlockOperation::LockExclusive).unwrap();
+    let e = refused(&path);
+    assert!(e.to_string().contains("is being written by another process"), "{e}");
+    assert_eq!(fs::read(&partial).unwrap(), b"another run's");
+}
+
+#[test]
+fn a_partial_is_not_given_away_before_it_is_whole() {
+    let folder = folder();
+    let path = folder.path().join("disk.img");
+    fs::write(&path, "old").unwrap();
+    set_mode(&path, 0o666);
+    let started = Claim::take(&path).unwrap().start(sized(8192), &job(), Mode::Auto).unwrap();
+    let partial = started.target.partial();
+    assert_eq!(mode_of(&partial) & 0o022, 0, "others may not write to what is not whole");
+    let mark = Mark { position: Position::Linear { offset: 4096 }, written: 4096, sum: None };
+    started.journal.mark(&started.target, &mark).unwrap();
+    drop((started.target, started.journal));
+    // And so the next run believes it.
+    let started = Claim::take(&path).unwrap().start(sized(8192), &job(), Mode::Auto).unwrap();
+    assert_eq!(started.mark, Some(mark));
+    finish(started.target);
+    assert_eq!(mode_of(&path), 0o666, "the mode that its owner gave the disk stays");
+}
+
+#[test]
+fn a_planted_disk_does_not_tell_whose_the_new_one_is() {
+    let folder = folder();
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can make another user's file");
+        return;
+    }
+    let path = folder.path().join("disk.img");
+    for (shared, uid) in [(0o777, 0), (0o775, 0), (0o755, 1234)] {
+        set_mode(folder.path(), shared);
+        fs::write(&path, "planted").unwrap();
+        set_mode(&path, 0o666);
+        std::os::unix::fs::chown(&path, Some(1234), Some(1234)).unwrap();
+        finish(FileTarget::create(&path, sized(4096)).unwrap());
+        assert_eq!(fs::metadata(&path).unwrap().uid(), uid, "{shared:o}");
+        assert_eq!(mode_of(&path) & 0o022 != 0, uid != 0, "{shared:o}");
+        fs::remove_file(&path).unwrap();
+    }
+}
+
 #[test]
 fn a_second_run_is_refused_by_name() {
     let folder = folder();
@@ -358,7 +485,9 @@ fn a_damaged_journal_is_never_followed() {
     let (mark, why) = resumed(b"00000002 2144df1c {}\n");
     assert!(mark.is_none());
     assert!(why.is_none() || why.unwrap().contains("not one of this program"));
-    let version = String::from_utf8(whole.clone()).unwrap().replacen("\"journal\":1", "\"journal\":2", 1);
+    // What an older version wrote: its evidence did not hold the size and the full name.
+    let version = String::from_utf8(whole.clone()).unwrap().replacen("\"journal\":2", "\"journal\":1", 1);
+    assert_ne!(version.as_bytes(), &whole[..]);
     let line = version.lines().next().unwrap()[18..].to_owned();
     let line = format!("{:08x} {:08x} {line}\n", line.len(), crc32fast::hash(line.as_bytes()));
     let (mark, why) = resumed(line.as_bytes());
