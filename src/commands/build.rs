@@ -241,7 +241,7 @@ fn request(args: &Args, disk: &str, options: cdi::source::Options, beside: Besid
         output,
         checksum: args.work.checksum,
         wishes,
-        journal_every: std::time::Duration::from_secs(5),
+        journal_every: None,
     })
 }
 

@@ -80,9 +80,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     from: SourceArgs,
 
-    /// Milliseconds between journal entries
-    #[arg(long, hide = true, default_value_t = 5000)]
-    journal_every: u64,
+    /// Milliseconds between journal entries, whatever they cost
+    #[arg(long, hide = true)]
+    journal_every: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -163,7 +163,7 @@ fn request(args: &Args) -> Result<Request> {
             resume,
             ..args.work.wishes(&args.from)
         },
-        journal_every: Duration::from_millis(args.journal_every),
+        journal_every: args.journal_every.map(Duration::from_millis),
     })
 }
 

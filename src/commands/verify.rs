@@ -109,7 +109,7 @@ fn disk(args: &Args, options: cdi::source::Options, wishes: Wishes) -> Result<Op
         output: Output::Raw,
         checksum: args.work.checksum,
         wishes,
-        journal_every: std::time::Duration::from_secs(5),
+        journal_every: None,
     };
     let check = |name: &str, outcome| Check { name: name.to_owned(), outcome };
     let prepared = match prepare_check(request, &watch) {

@@ -490,3 +490,52 @@ fn a_device_that_was_half_written_is_written_again() {
         place.shell(&format!("cmp -n {SIZE} disk.raw {}", device.0));
     }
 }
+
+/// A node that is drained, a pod that is evicted: an import that is killed again and again comes to its end, and fetches
+/// little twice.
+///
+/// What is fetched twice at a kill: requests in flight (up to 8 of 2 MiB), the first bytes and tables (under 1 MiB), and
+/// what came since the last mark. The first mark comes with 32 MiB or half a second, whichever is first, the next ones
+/// as soon as marks cost no more than 2 % of the time. So with each kill under 60 MB are lost, also where a disk takes
+/// its time to sync; at the least half of what a run of that length brings is kept. Over ten kills, 1.6 times the file.
+#[test]
+fn ten_kills_at_random_moments_fetch_little_twice() {
+    const SIZE: usize = 286_000_000;
+    const MOST: f64 = 1.6;
+    let place = Place(tests::place::Place::empty(PROGRAM));
+    std::fs::write(place.path("disk.raw"), Noise::new(33).bytes(SIZE / 512 * 512)).unwrap();
+    place.qcow2("disk.qcow2", "");
+    place.packed("zst");
+    for (name, seed) in [("disk.qcow2", 1), ("disk.raw", 2), ("disk.raw.zst", 3)] {
+        let bytes = place.bytes(name);
+        let size = bytes.len() as f64;
+        let server = Server::start(bytes, Behaviour { rate: Some(30_000_000), ..Behaviour::default() });
+        let url = server.url(&format!("/{name}"));
+        let args = ["convert", "-q", &url, "out.img"];
+        let (mut noise, mut kills, mut imports) = (Noise::new(seed), 0, 0);
+        // On a quick machine an import ends before ten kills, and another one begins.
+        let mut ended = |place: &Place| {
+            place.is_the_disk("out.img");
+            std::fs::remove_file(place.path("out.img")).unwrap();
+            imports += 1;
+        };
+        while kills < 10 {
+            let asked = server.requests().len();
+            let mut child = place.start(&args);
+            // How long the program takes to start on a busy machine is another matter.
+            wait_for("the first request", || server.requests().len() > asked);
+            std::thread::sleep(Duration::from_millis(300 + noise.below(2200)));
+            child.kill().unwrap();
+            kills += usize::from(child.wait().unwrap().code().is_none());
+            if place.nothing_or_all(name, "out.img") {
+                ended(&place);
+            }
+            println!("{name}: kill {kills}: {:.2} times the file was sent", server.sent() as f64 / size);
+        }
+        place.run(&args).ok();
+        ended(&place);
+        let times = server.sent() as f64 / size / f64::from(imports);
+        println!("{name}: {kills} kills, {imports} imports, {times:.2} times the file each");
+        assert!(times <= MOST, "{name}: {times:.2} times the file was sent for {kills} kills");
+    }
+}

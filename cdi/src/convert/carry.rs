@@ -5,10 +5,11 @@ use super::facts::{Opened, Stream, Way, enter_at, limits};
 use super::report::Report;
 use super::{Prepared, Request, shown, verify};
 use crate::journal::{Job as Errand, Journal, Mark, Mode, Position};
-use crate::plan::{Facts, Flow, Output, Place, Plan};
-use crate::run::engine::{End, Engine, Marker, Size};
+use crate::plan::{self, Facts, Flow, Output, Place, Plan};
+use crate::run::engine::{End, Engine, Marker, Marks, Size};
 use crate::run::front::FrontToBack;
 use crate::run::job::{Cut, Reached};
+use crate::run::pace::Pace;
 use crate::run::packed_qcow2::PackedQcow2;
 use crate::run::scratch::Scratch;
 use crate::run::sink::{Ordered, Sink};
@@ -219,13 +220,14 @@ impl Run<'_> {
         self.watch.advance(from.window);
         let cut = Cut { piece: self.plan.piece, gap: self.plan.gap };
         let mut write = |end: &End| match &journal {
-            None => Ok(()),
+            None => Ok(None),
             Some(journal) => {
                 let position = Position::Table { window: end.reached.window, done: end.reached.file };
                 journal.mark(target, &self.mark(position, end.sum.join(before)))
             }
         };
-        let engine = self.engine(Some(bytes), Sink::Any(target), Some(&mut write));
+        let marks = journal.is_some().then(|| self.marks(from, &mut write));
+        let engine = self.engine(Some(bytes), Sink::Any(target), marks);
         let end = engine.run(|feed| tables::any_order(feed, image, cut, from))?;
         target.zero(image.virtual_size(), size - image.virtual_size())?;
         target.set_size(size)?;
@@ -246,15 +248,19 @@ impl Run<'_> {
         let (journal, mark) = journal.unzip();
         let spool = Spool::beside(folder, self.plan.spool.unwrap_or(0))?;
         let mut image = disk_format::stream(self.facts.format, limits(self.request))?;
+        let mut last = from;
         let mut write = |end: &End| match (&journal, boundaries.last_before(end.reached.file)) {
             (Some(journal), Some(boundary)) => {
                 let position = Position::Stream { guest: boundary.output, boundary };
                 journal.mark(target, &self.mark(position, DiskSum::default()))
             }
-            _ => Ok(()),
+            // No new place where the stream could be entered again.
+            _ => Ok(None),
         };
         let mut arrived = stream::Arrived::default();
-        let engine = self.engine(None, Sink::Any(target), Some(&mut write));
+        let reached = Reached { window: 0, file: from };
+        let marks = journal.is_some().then(|| self.marks(reached, &mut write));
+        let engine = self.engine(None, Sink::Any(target), marks);
         let end = engine.run(|feed| {
             arrived = stream::arrive(feed, &mut *image, &mut *reader, from, stream::PIECE, &spool)?;
             Ok(())
@@ -353,7 +359,7 @@ impl Run<'_> {
         &self,
         bytes: Option<&'e dyn ReadAt>,
         sink: Sink<'e>,
-        mark: Option<Marker<'e>>,
+        marks: Option<Marks<'e>>,
     ) -> Engine<'e>
     where
         Self: 'e,
@@ -364,13 +370,12 @@ impl Run<'_> {
             buffers: self.plan.buffers,
             sum: self.request.wishes.verify,
         };
-        Engine {
-            bytes,
-            sink,
-            watch: self.watch,
-            size,
-            mark: mark.map(|mark| (self.request.journal_every, mark)),
-        }
+        Engine { bytes, sink, watch: self.watch, size, marks }
+    }
+
+    /// `from`: where the run begins.
+    fn marks<'e>(&self, from: Reached, write: Marker<'e>) -> Marks<'e> {
+        Marks { pace: Pace::new(self.request.journal_every), last: from, write }
     }
 
     fn mark(&self, position: Position, sum: DiskSum) -> Mark {

@@ -49,8 +49,8 @@ pub struct Request {
     pub checksum: Option<Digest>,
     /// Everything the plan weighs.
     pub wishes: Wishes,
-    /// Time between journal entries.
-    pub journal_every: Duration,
+    /// Time between journal entries; `None`: as often as they cost next to nothing.
+    pub journal_every: Option<Duration>,
 }
 
 /// Whether an image file stays as it is: its tables are checked, and it is not taken apart.

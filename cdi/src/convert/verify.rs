@@ -34,7 +34,7 @@ pub(super) fn compare(run: &Run<'_>, path: &Path, wrote: DiskSum, size: u64) -> 
     let cut = Cut { piece: run.plan.piece, gap: run.plan.gap };
     let size = Size { workers: run.plan.workers, readers: 0, buffers: 2 * run.plan.workers + 1, sum: true };
     let sink = Sink::Any(&Nowhere);
-    let engine = Engine { bytes: Some(&*bytes), sink, watch: run.watch, size, mark: None };
+    let engine = Engine { bytes: Some(&*bytes), sink, watch: run.watch, size, marks: None };
     let written = run.watch.written();
     let read = engine.run(|feed| tables::any_order(feed, &*image, cut, Reached::default()))?;
     run.watch.forget_written_since(written);

@@ -17,6 +17,7 @@ mod resume;
 pub use resume::{Mode, Resume, may_resume};
 
 use crate::filter::Boundary;
+use crate::run::pace::Took;
 use crate::source::Identity;
 use crate::target::Target;
 use crate::target::disk::{Folder, Handle};
@@ -24,6 +25,7 @@ use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 /// The layout of the records. Another number is another program's journal: not followed.
 const VERSION: u32 = 2;
@@ -118,17 +120,20 @@ struct Open {
 impl Journal {
     /// Makes sure that everything written to `target` before this call is durable, then that `mark` is. The caller has
     /// put all that `mark` stands for into the target before it calls.
-    pub fn mark(&self, target: &dyn Target, mark: &Mark) -> Result<()> {
+    pub fn mark(&self, target: &dyn Target, mark: &Mark) -> Result<Took> {
         let record = frame::encode(mark)?;
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = Instant::now();
         target.sync()?;
+        let sync = since.elapsed();
         let least = self.header.len() as u64 + record.len() as u64;
         let done = if open.len > SMALL.max(4 * least) {
             self.rewrite(&mut open, &record)
         } else {
             append(&mut open, &record)
         };
-        done.map_err(|e| Error::io(format!("cannot write {}", self.folder.path(&self.name).display()), e))
+        done.map_err(|e| Error::io(format!("cannot write {}", self.folder.path(&self.name).display()), e))?;
+        Ok(Took { sync, record: since.elapsed().saturating_sub(sync) })
     }
 
     /// Starts a journal, in place of an older one. The caller syncs the folder before the first mark.

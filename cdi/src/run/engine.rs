@@ -14,6 +14,7 @@
 //! collector keeps it too, and looks at no foreign byte.
 
 use super::job::{Job, Reached};
+use super::pace::{Pace, Took};
 use super::pool::Pool;
 use super::sink::{Packed, Sink};
 use super::sum::DiskSum;
@@ -40,8 +41,16 @@ pub(crate) struct Size {
     pub(crate) sum: bool,
 }
 
-/// Makes what a row of jobs has reached durable.
-pub(crate) type Marker<'a> = &'a mut dyn FnMut(&End) -> Result<()>;
+/// Makes what a row of jobs has reached durable; `None` where that is no place to go on from.
+pub(crate) type Marker<'a> = &'a mut dyn FnMut(&End) -> Result<Option<Took>>;
+
+/// The marks of a run.
+pub(crate) struct Marks<'a> {
+    pub(crate) pace: Pace,
+    /// What the last mark says: at first, where the run begins.
+    pub(crate) last: Reached,
+    pub(crate) write: Marker<'a>,
+}
 
 /// What a run of the engine needs.
 pub(crate) struct Engine<'a> {
@@ -50,8 +59,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) sink: Sink<'a>,
     pub(crate) watch: &'a Watch,
     pub(crate) size: Size,
-    /// Called at most every `.0` with what an unbroken row of jobs has reached.
-    pub(crate) mark: Option<(Duration, Marker<'a>)>,
+    /// Called now and then with what an unbroken row of jobs has reached.
+    pub(crate) marks: Option<Marks<'a>>,
 }
 
 /// What the end of a row of jobs tells.
@@ -103,7 +112,9 @@ impl Engine<'_> {
         let packed = matches!(self.sink, Sink::Ordered(_)).then(|| Pool::<Packed>::new(buffers + workers));
         let (jobs, todo) = bounded::<(Job, Option<Packed>)>(buffers);
         let (ready_in, ready) = bounded::<(Job, Option<Packed>)>(buffers);
-        let (out, outcomes) = bounded::<Outcome>(buffers + workers + readers);
+        // Outcomes without bytes may wait: so workers go on while the collector makes a mark.
+        let waiting = if packed.is_some() { buffers + workers + readers } else { OUTCOMES };
+        let (out, outcomes) = bounded::<Outcome>(waiting);
         let (watch, bytes, sink, sum) = (self.watch, self.bytes, &self.sink, self.size.sum);
         let end = std::thread::scope(|scope| {
             let feed = Feed {
@@ -152,7 +163,7 @@ impl Engine<'_> {
                 });
             }
             drop((out, work));
-            collect(&outcomes, sink, watch, packed.as_ref(), self.mark.take())
+            collect(&outcomes, sink, watch, packed.as_ref(), self.marks.take())
         });
         watch.outcome()?;
         Ok(end)
@@ -210,14 +221,14 @@ fn collect(
     sink: &Sink<'_>,
     watch: &Watch,
     packed: Option<&Pool<Packed>>,
-    mut mark: Option<(Duration, Marker<'_>)>,
+    mut marks: Option<Marks<'_>>,
 ) -> End {
     let mut row = Watermark::<End>::new();
     let mut line = Line { sink, watch, packed, early: BTreeMap::new(), next: 0 };
-    let mut marked = (Instant::now(), None);
-    let mut ended = false;
+    let mut marked = (Instant::now(), watch.written());
+    let (mut ended, mut made) = (false, false);
     while !ended {
-        let wait = mark.as_ref().map_or(LOOK, |m| m.0.min(LOOK));
+        let wait = marks.as_ref().map_or(LOOK, |marks| marks.pace.wait().min(LOOK));
         match outcomes.recv_timeout(wait) {
             Ok(outcome) => {
                 row.done(outcome.seq, outcome.end, |old, new| End {
@@ -234,23 +245,36 @@ fn collect(
         }
         // A run that is stopped and may be continued marks at once what it has: readers that wait for the network may
         // hold it up longer than the user waits.
-        let due = if watch.stopped() { watch.may_go_on() } else { mark_is_due(&mark, marked.0) };
-        if let (true, Some((_, write))) = (due, mark.as_mut()) {
-            let end = row.reached().copied();
-            if end.map(|e| e.reached) != marked.1
-                && let Some(end) = end
-            {
-                write(&end).unwrap_or_else(|e| watch.fail(e));
-                marked.1 = Some(end.reached);
-            }
-            marked.0 = Instant::now();
+        let Some(marks) = &mut marks else { continue };
+        let bytes = watch.written().saturating_sub(marked.1);
+        let due = match watch.stopped() {
+            true => watch.may_go_on(),
+            false => marks.pace.is_due(marked.0.elapsed(), bytes),
+        };
+        // A run that is stopped before its first mark leaves one, also where nothing but the beginning can be told: what
+        // is said then is that the same command goes on.
+        let nothing_yet = watch.stopped() && !made;
+        let Some(end) =
+            row.reached().filter(|end| due && (end.reached != marks.last || nothing_yet)).copied()
+        else {
+            continue;
+        };
+        match (marks.write)(&end) {
+            Ok(None) => continue,
+            Ok(Some(took)) => marks.pace.marked(took, outcomes.is_full()),
+            Err(e) => watch.fail(e),
         }
+        (made, marks.last) = (true, end.reached);
+        marked = (Instant::now(), watch.written());
     }
     row.reached().copied().unwrap_or_default()
 }
 
 /// How often the collector looks whether the run was stopped, also when nothing arrives.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// Outcomes that may wait for the collector: a GiB or two of disk, in some 100 KiB of memory.
+const OUTCOMES: usize = 1024;
 
 /// What waits for its turn to be committed. Nothing ever does where the target takes any order.
 struct Line<'a> {
@@ -286,8 +310,4 @@ impl Line<'_> {
             pool.give(packed);
         }
     }
-}
-
-fn mark_is_due(mark: &Option<(Duration, Marker<'_>)>, last: Instant) -> bool {
-    mark.as_ref().is_some_and(|(every, _)| last.elapsed() >= *every)
 }

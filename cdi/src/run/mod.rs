@@ -8,6 +8,7 @@
 //! | `sink.rs`, `front.rs`, `packed_qcow2.rs` | where they go |
 //! | `holes.rs` | raw disks whose holes are known |
 //! | `scratch.rs` | a disk without a name, for targets that want another order |
+//! | `pace.rs` | when the next mark is due |
 //! | `job.rs`, `pool.rs`, `watermark.rs`, `sum.rs` | the nouns |
 //! | `watch.rs` | what the outside sees |
 //!
@@ -17,6 +18,7 @@ pub(crate) mod engine;
 pub(crate) mod front;
 pub(crate) mod holes;
 pub(crate) mod job;
+pub mod pace;
 pub(crate) mod packed_qcow2;
 mod pool;
 #[cfg(test)]

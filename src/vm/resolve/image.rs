@@ -29,7 +29,6 @@ use container_disk::{Digest, Name};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Where images come from, and where what is in them goes.
 #[derive(Clone)]
@@ -222,7 +221,7 @@ impl Images {
             output: Output::Raw,
             checksum: None,
             wishes: wishes(),
-            journal_every: Duration::from_secs(5),
+            journal_every: None,
         }
     }
 

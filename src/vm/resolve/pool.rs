@@ -29,7 +29,6 @@ use cdi::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What is noted of a disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -175,7 +174,7 @@ impl Pool<'_> {
             output: Output::Raw,
             checksum: checksum.map(|text| text.parse::<Digest>()).transpose()?,
             wishes: Wishes { checksum: checksum.is_some(), preallocate, resize: wanted, ..wishes() },
-            journal_every: Duration::from_secs(5),
+            journal_every: None,
         };
         // The name without what is secret in it: the note stays beside the disk.
         let name = source::shown(&name);
