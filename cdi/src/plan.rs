@@ -162,6 +162,8 @@ pub struct Plan {
 /// Bytes of the program itself and its stacks, for the account: 9 as it is shipped, 14 as the tests build it.
 const PROGRAM: u64 = 14 << 20;
 const TABLES: u64 = 8 << 20;
+/// Disks are of whole sectors.
+const SECTOR: u64 = 512;
 
 /// Makes the plan, or refuses with what is missing.
 pub fn plan(facts: &Facts, wishes: &Wishes) -> Result<Plan> {
@@ -184,6 +186,14 @@ pub fn plan(facts: &Facts, wishes: &Wishes) -> Result<Plan> {
             human(most)
         )),
         _ => {}
+    }
+    if let (Some(bytes), Some(size), None) = (facts.virtual_size, size, wishes.resize)
+        && size > bytes
+    {
+        reasons.push(format!(
+            "the disk has {bytes} bytes, and disks are of whole sectors: {} zeros follow, as QEMU reads it",
+            size - bytes
+        ));
     }
     let resume = resume(facts, wishes, flow);
     Ok(Plan {
@@ -236,10 +246,23 @@ fn why(flow: Flow, facts: &Facts, wishes: &Wishes) -> String {
     }
 }
 
+/// The size of a disk of these bytes: whole sectors, as QEMU reads a raw file. An image file that is kept as it is has
+/// the size it has.
+pub(crate) fn in_sectors(facts: &Facts, bytes: u64) -> Result<u64> {
+    if facts.kept.is_some() {
+        return Ok(bytes);
+    }
+    let whole = bytes.checked_next_multiple_of(SECTOR);
+    whole.ok_or_else(|| Error::refused(format!("{}: no disk has {bytes} bytes", facts.source.name)))
+}
+
 /// The size of the target, checked against every bound that is known now.
 fn size(facts: &Facts, wishes: &Wishes) -> Result<Option<u64>> {
     let name = &facts.source.name;
-    let disk = facts.virtual_size;
+    if facts.virtual_size == Some(0) {
+        return Err(empty(name));
+    }
+    let disk = facts.virtual_size.map(|bytes| in_sectors(facts, bytes)).transpose()?;
     if let Some(disk) = disk.filter(|&d| d > wishes.max_size) {
         let (size, max) = (human(disk), human(wishes.max_size));
         return Err(Error::refused(format!(
@@ -256,7 +279,7 @@ fn size(facts: &Facts, wishes: &Wishes) -> Result<Option<u64>> {
         );
         return Err(Error::new(Kind::Usage, sentence));
     }
-    let size = wishes.resize.or(disk);
+    let size = wishes.resize.map(|wish| in_sectors(facts, wish)).transpose()?.or(disk);
     if let (Place::Block(device, room), Some(size), Output::Raw) = (&facts.target, size, facts.output)
         && size > *room
     {
@@ -265,6 +288,11 @@ fn size(facts: &Facts, wishes: &Wishes) -> Result<Option<u64>> {
         )));
     }
     Ok(size)
+}
+
+/// The refusal of a source without a byte: what was to bring it has failed, and an empty file would look like a disk.
+pub(crate) fn empty(name: &str) -> Error {
+    Error::refused(format!("{name} is empty: there is no disk in it; look at what was to make or send it"))
 }
 
 struct Room {

@@ -300,3 +300,74 @@ fn what_confines_it_is_one_line_and_can_be_switched_off() {
     let quiet = place.run(&["convert", "disk.raw", "c.img"]).ok();
     assert!(!quiet.err.contains("confined"), "{}", quiet.err);
 }
+
+/// As QEMU reads a raw file: in sectors of 512 bytes, zeros where the last one is not full.
+#[test]
+fn a_raw_disk_ends_with_a_whole_sector_and_that_is_said() {
+    let place = Place::empty(PROGRAM);
+    for (n, size) in [3usize, 512, (4 << 20) + 511].into_iter().enumerate() {
+        let odd = tests::disk::Noise::new(n as u64 + 90).bytes(size);
+        std::fs::write(place.path("odd.raw"), &odd).unwrap();
+        tests::disk::qemu_convert("-f raw -O raw", &place.path("odd.raw"), &place.path("qemu.raw"));
+        let mut whole = odd.clone();
+        whole.resize(size.next_multiple_of(512), 0);
+        assert!(place.bytes("qemu.raw") == whole, "QEMU reads {size} bytes otherwise");
+        let padded = whole.len() - size;
+        let server = tests::http::Server::start(odd.clone(), tests::http::Behaviour::default());
+        let stream = tests::http::Behaviour { ranges: false, ..tests::http::Behaviour::default() };
+        let stream = tests::http::Server::start(odd, stream);
+        place.shell("gzip -kf odd.raw; xz -kf -0 odd.raw; tar -cf odd.tar odd.raw");
+        let mut sources = vec![
+            "odd.raw".to_owned(),
+            "odd.raw.gz".into(),
+            "odd.raw.xz".into(),
+            server.url("/odd.raw"),
+            stream.url("/odd.raw"),
+        ];
+        // In an archive, what is shorter than a sector is taken for a note and no disk.
+        sources.extend((size >= 512).then(|| "odd.tar".to_owned()));
+        for source in &sources {
+            for words in ["", "--verify", "--preallocate", "--no-resume"] {
+                let args = [
+                    &["convert", "--json", source, "out.img"][..],
+                    &words.split_whitespace().collect::<Vec<_>>(),
+                ];
+                let ran = place.run(&args.concat()).ok();
+                assert!(place.bytes("out.img") == whole, "{source} {words}, {size} bytes");
+                assert_eq!(ran.json()["virtual_size"], whole.len(), "{source}");
+                assert_eq!(ran.json()["bytes_padded"], padded, "{source}");
+                std::fs::remove_file(place.path("out.img")).unwrap();
+            }
+            place.run(&["convert", "-q", source, "out.qcow2"]).ok();
+            place.shell("qemu-img check -q out.qcow2");
+            place.shell("qemu-img compare -q -f raw -F qcow2 qemu.raw out.qcow2");
+            let info = place.shell("qemu-img info --output=json out.qcow2");
+            let info: serde_json::Value = serde_json::from_slice(&info).unwrap();
+            assert_eq!(info["virtual-size"], whole.len(), "{source}");
+            place.shell(&format!("{PROGRAM} convert -q {source} - | cmp - qemu.raw"));
+            let ran = place.run(&["convert", source, "out.img"]).ok();
+            assert_eq!(ran.err.contains(&format!("{padded} zero")), padded > 0, "{source}: {}", ran.err);
+        }
+        place.shell(&format!("cat odd.raw | {PROGRAM} convert -q - piped.img; cmp piped.img qemu.raw"));
+        // A disk that is made larger is of whole sectors, too.
+        place.run(&["convert", "-q", "--resize", "5000001", "odd.raw", "larger.img"]).ok();
+        assert_eq!(place.bytes("larger.img").len(), 5_000_001usize.next_multiple_of(512));
+    }
+}
+
+#[test]
+fn an_empty_source_is_no_disk() {
+    let place = Place::empty(PROGRAM);
+    place.shell(": > empty.raw; gzip -k empty.raw; xz -k empty.raw");
+    let server = tests::http::Server::start(vec![], tests::http::Behaviour::default());
+    for source in ["empty.raw", "empty.raw.gz", "empty.raw.xz", &server.url("/empty.raw")] {
+        for target in ["out.img", "out.qcow2"] {
+            place.run(&["convert", source, target]).refused(3, "is empty");
+            assert!(!place.path(target).exists());
+            place.nothing_beside(target);
+        }
+    }
+    // The end of a pipe whose writer has failed.
+    place.shell(&format!("if false | {PROGRAM} convert - out.img; then exit 1; fi; test ! -e out.img"));
+    place.run(&["build", "-q", "-t", "oci:image", "empty.raw"]).refused(3, "is empty");
+}

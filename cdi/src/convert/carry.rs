@@ -42,6 +42,8 @@ pub(super) struct Run<'a> {
 struct Moved {
     /// The guest's size.
     size: u64,
+    /// The size of the disk that was read.
+    disk: u64,
     sum: DiskSum,
     spool_peak: u64,
     resumed_at: Option<u64>,
@@ -74,6 +76,14 @@ pub(super) fn carry(
     };
     // A source that was changed explains whatever went wrong.
     let (moved, finished) = done.map_err(|e| source.unchanged().err().unwrap_or(e))?;
+    let padded = plan::in_sectors(&facts, moved.disk)? - moved.disk;
+    if padded > 0 {
+        tracing::info!(
+            bytes = moved.disk,
+            padded,
+            "zeros follow up to a whole sector, as QEMU reads a raw disk"
+        );
+    }
     Ok(Report {
         schema: "coracle.convert/v1",
         source: facts.source.name.clone(),
@@ -82,6 +92,7 @@ pub(super) fn carry(
         source_format: facts.kept.unwrap_or(facts.format).name(),
         target_format: shown::output_name(&facts),
         virtual_size: moved.size,
+        bytes_padded: padded,
         bytes_read: watch.read(),
         bytes_written: watch.written() - moved.resumed_at.unwrap_or(0),
         bytes_allocated: (facts.target != Place::Stdout).then_some(finished.allocated),
@@ -181,7 +192,8 @@ impl Run<'_> {
             (Flow::Tables, Way::Seek { bytes, image }) => self.tables(target, &*image, &*bytes, journal),
             (Flow::TablesInOrder, Way::Seek { bytes, image }) => {
                 let sum = self.in_order(target, &folder, &*image, &*bytes)?;
-                Ok(Moved { size: self.final_size(image.virtual_size())?, sum, ..Moved::default() })
+                let disk = image.virtual_size();
+                Ok(Moved { size: self.final_size(disk)?, disk, sum, ..Moved::default() })
             }
             (Flow::Stream, Way::Stream(stream)) => self.stream(target, stream, journal, &folder),
             (Flow::StreamInOrder, Way::Stream(stream)) => self.stream_in_order(target, stream, &folder),
@@ -223,7 +235,7 @@ impl Run<'_> {
             None => Ok(None),
             Some(journal) => {
                 let position = Position::Table { window: end.reached.window, done: end.reached.file };
-                journal.mark(target, &self.mark(position, end.sum.join(before)))
+                journal.mark(target, &self.mark(position, end.sum.join(before))).map(Some)
             }
         };
         let marks = journal.is_some().then(|| self.marks(from, &mut write));
@@ -232,7 +244,8 @@ impl Run<'_> {
         target.zero(image.virtual_size(), size - image.virtual_size())?;
         target.set_size(size)?;
         let resumed_at = mark.map(|m| m.written);
-        Ok(Moved { size, sum: end.sum.join(before), resumed_at, ..Moved::default() })
+        let disk = image.virtual_size();
+        Ok(Moved { size, disk, sum: end.sum.join(before), resumed_at, ..Moved::default() })
     }
 
     fn stream(
@@ -250,9 +263,10 @@ impl Run<'_> {
         let mut image = disk_format::stream(self.facts.format, limits(self.request))?;
         let mut last = from;
         let mut write = |end: &End| match (&journal, boundaries.last_before(end.reached.file)) {
-            (Some(journal), Some(boundary)) => {
+            (Some(journal), Some(boundary)) if boundary.output > last => {
+                last = boundary.output;
                 let position = Position::Stream { guest: boundary.output, boundary };
-                journal.mark(target, &self.mark(position, DiskSum::default()))
+                journal.mark(target, &self.mark(position, DiskSum::default())).map(Some)
             }
             // No new place where the stream could be entered again.
             _ => Ok(None),
@@ -278,7 +292,7 @@ impl Run<'_> {
         target.zero(disk, size - disk)?;
         target.set_size(size)?;
         let resumed_at = mark.flatten().map(|m| m.written);
-        Ok(Moved { size, sum: end.sum.join(placed.sum), spool_peak: spool.peak(), resumed_at })
+        Ok(Moved { size, disk, sum: end.sum.join(placed.sum), spool_peak: spool.peak(), resumed_at })
     }
 
     fn stream_in_order(&self, target: &dyn Target, stream: Stream, folder: &Path) -> Result<Moved> {
@@ -299,7 +313,7 @@ impl Run<'_> {
         self.watch.follow(None);
         let disk =
             image.virtual_size().ok_or_else(|| Error::failed("the stream ended and its disk has no size"))?;
-        Ok(Moved { size: self.final_size(disk)?, sum: end.sum, ..Moved::default() })
+        Ok(Moved { size: self.final_size(disk)?, disk, sum: end.sum, ..Moved::default() })
     }
 
     /// An image whose bytes are at hand, to a target that is written front to back.
@@ -383,15 +397,18 @@ impl Run<'_> {
         Mark { position, written: self.watch.written(), sum }
     }
 
-    /// The size the target gets for a disk of this size.
+    /// The size the target gets for a disk of this size: whole sectors, and no less than was wished for.
     fn final_size(&self, disk: u64) -> Result<u64> {
+        if disk == 0 {
+            return Err(plan::empty(&self.facts.source.name));
+        }
         match self.request.wishes.resize {
             Some(wish) if wish < disk => Err(Error::new(
                 Kind::Usage,
                 format!("--resize {wish} is smaller than the disk, which turned out to have {disk} bytes"),
             )),
-            Some(wish) => Ok(wish),
-            None => Ok(disk),
+            Some(wish) => plan::in_sectors(self.facts, wish),
+            None => plan::in_sectors(self.facts, disk),
         }
     }
 }

@@ -21,6 +21,8 @@ pub struct Report {
     pub target_format: &'static str,
     /// The size the guest sees.
     pub virtual_size: u64,
+    /// Zeros that were added behind a disk whose last sector is not full, as QEMU reads it.
+    pub bytes_padded: u64,
     /// Bytes taken from the source.
     pub bytes_read: u64,
     /// Bytes given to the target.
@@ -59,6 +61,11 @@ impl Report {
         );
         if self.spool_peak > 0 {
             text.push_str(&format!(", {} spooled", human(self.spool_peak)));
+        }
+        match self.bytes_padded {
+            0 => {}
+            1 => text.push_str(", 1 zero byte added to the last sector"),
+            n => text.push_str(&format!(", {n} zero bytes added to the last sector")),
         }
         if self.verified {
             text.push_str(", read back and equal");

@@ -115,3 +115,28 @@ fn sizes_are_checked_before_a_byte_moves() {
     assert_eq!(shrink.kind(), Kind::Usage);
     assert_eq!(plan(&disk, &Wishes { resize: Some(2 << 30), ..wishes() }).unwrap().size, Some(2 << 30));
 }
+
+#[test]
+fn a_disk_is_of_whole_sectors_and_never_empty() {
+    let mut disk = facts(true, &[], Format::Raw, file(), Output::Raw);
+    for (bytes, size) in [(1, 512), (3, 512), (512, 512), (513, 1024), ((1 << 20) - 1, 1 << 20)] {
+        disk.virtual_size = Some(bytes);
+        let plan = plan(&disk, &wishes()).unwrap();
+        assert_eq!(plan.size, Some(size));
+        let said = plan.reasons.iter().any(|why| why.contains(&format!("{} zeros follow", size - bytes)));
+        assert_eq!(said, size > bytes, "{:?}", plan.reasons);
+    }
+    assert_eq!(
+        plan(&disk, &Wishes { resize: Some((1 << 20) + 1), ..wishes() }).unwrap().size,
+        Some((1 << 20) + 512)
+    );
+    disk.virtual_size = Some(u64::MAX - 1);
+    assert_eq!(plan(&disk, &wishes()).unwrap_err().kind(), Kind::Refused);
+    // An image file that is kept is no raw disk.
+    disk.virtual_size = Some(1000);
+    disk.kept = Some(Format::Qcow2);
+    assert_eq!(plan(&disk, &wishes()).unwrap().size, Some(1000));
+    disk.virtual_size = Some(0);
+    let e = plan(&disk, &wishes()).unwrap_err();
+    assert!(e.kind() == Kind::Refused && e.to_string().contains("x is empty"), "{e}");
+}
