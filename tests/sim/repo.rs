@@ -150,6 +150,19 @@ fn every_dependency_comes_from_the_registry_everyone_has() {
     assert_none(&other);
 }
 
+/// A release stays as careful as a test with what others wrote. Code that is generic or inlined is checked as the crate says
+/// that uses it, so the users of `disk-format` among the readers are named too.
+#[test]
+fn a_release_checks_the_sums_of_what_reads_images() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("the root manifest");
+    for package in ["disk-format", "cdi", "container-disk"] {
+        let head = format!("[profile.release.package.{package}]");
+        let (_, section) = manifest.split_once(&head).unwrap_or_else(|| panic!("no {head} in Cargo.toml"));
+        let section = section.split("\n[").next().unwrap_or_default();
+        assert!(section.lines().any(|line| line == "overflow-checks = true"), "{head} checks no sums");
+    }
+}
+
 #[test]
 fn links_in_the_documents_lead_somewhere() {
     let mut dead = Vec::new();
