@@ -9,7 +9,8 @@ use crate::vm::manifest::Which;
 use crate::vm::place::Home;
 use crate::vm::record::{Vm, write_whole};
 use crate::vm::start::free_name;
-use crate::vm::steps::{Action, Outcome, Step, Transcript, junit, late, parse, typed};
+use crate::vm::steps::{Action, Outcome, Step, again, junit, late, parse, typed};
+use crate::vm::transcript::{Told, Transcript};
 use api::launcher::{Exec, Executed, Life};
 use cdi::run::watch::Watch;
 use cdi::{Error, Kind, Result};
@@ -231,13 +232,21 @@ impl Session {
                 })?;
                 let (line, mark) = typed(command, number);
                 self.type_in(&line)?;
-                let output = self.wait(until, told, "exit code of the command", |session| {
-                    session.transcript.take(&mark)
-                })?;
-                let code = self
-                    .wait(until, told, "exit code of the command", |session| session.transcript.take("."))?;
-                let code: i32 =
-                    code.trim().parse().map_err(|_| Error::failed(format!("{code:?} is no exit code")))?;
+                let mut output = String::new();
+                let code = loop {
+                    let found = self.wait(until, told, "exit code of the command", |session| {
+                        Some(session.transcript.code(&mark)).filter(|found| *found != Told::NotYet)
+                    })?;
+                    match found {
+                        Told::Code(rest, code) => {
+                            output += &rest;
+                            break code;
+                        }
+                        Told::Damaged(part) => output += &part,
+                        Told::NotYet => {}
+                    }
+                    self.type_in(&again(number))?;
+                };
                 judge(code, *exit, &output, contains.as_deref())
             }
             Action::Exec { command, exit, contains } => {

@@ -26,3 +26,4 @@ pub(crate) mod since;
 pub(crate) mod start;
 pub(crate) mod steps;
 pub(crate) mod terminal;
+pub(crate) mod transcript;

@@ -4,6 +4,7 @@ use crate::tiny;
 use std::io::Read as _;
 use std::process::Stdio;
 use tests::cluster::{Space, until};
+use tests::serial::says;
 
 #[test]
 fn what_a_guest_says_is_in_the_log_of_a_container() {
@@ -13,7 +14,7 @@ fn what_a_guest_says_is_in_the_log_of_a_container() {
     let pod = space.pod_of("web");
     let log = || space.run(&["logs", &pod, "-c", "guest-console-log"]);
     // A prompt, whose line has no end.
-    until(|| log().contains("tiny login:"), log);
+    until(|| says(log().as_bytes(), "tiny login:", 1), log);
     // Whoever follows it sees the guest to its end.
     let mut follow =
         space.cluster.kubectl(&["-n", &space.name, "logs", "-f", &pod, "-c", "guest-console-log"]);
@@ -26,7 +27,7 @@ fn what_a_guest_says_is_in_the_log_of_a_container() {
     space.console("web").log_in().power_off();
     until(|| all.is_finished(), || "the log does not end with the guest".into());
     let (all, _) = (all.join().unwrap().unwrap(), child.wait().unwrap());
-    assert!(all.contains("tiny login:") && all.contains("reboot: Power down"), "{all}");
+    assert!(says(all.as_bytes(), "tiny login:", 1) && all.contains("reboot: Power down"), "{all}");
 }
 
 #[test]

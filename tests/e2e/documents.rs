@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tests::cluster::{Console, Space};
+use tests::cluster::Space;
+use tests::serial::Serial;
 
 const MARK: &str = "```console no-run: needs a cluster, make e2e runs it\n";
 
@@ -17,7 +18,7 @@ fn the_way_from_zero_to_a_console_is_true() {
     assert!(start.lines().any(|line| line == zero), "tests/e2e/run does not say {zero:?}");
     reader.run(&root(), &format!("set -e\n{}", middle.join("\n")));
     assert!(console.contains("virt-launcher console"), "{console}");
-    Console::of(reader.shell(&root(), console)).says("tiny login:");
+    Serial::of(reader.shell(&root(), console)).says("tiny login:");
 }
 
 #[test]

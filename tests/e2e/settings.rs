@@ -2,10 +2,11 @@
 //! and runs the script among its files.
 
 use crate::{tiny, with_disks};
-use tests::cluster::{Console, Space};
+use tests::cluster::Space;
+use tests::serial::Serial;
 
 /// A machine with such a volume; and its console.
-fn told(space: &Space, source: &str) -> Console {
+fn told(space: &Space, source: &str) -> Serial {
     let volume = format!("{{name: seed, {source}}}");
     space.apply(&with_disks(&tiny("web", "Always"), &[("{name: seed, disk: {bus: virtio}}", &volume)]));
     space.console_when_ready("web")

@@ -1,7 +1,8 @@
 //! Disks: what is written stays where it should, and goes where it should.
 
 use crate::{tiny, with_disks};
-use tests::cluster::{Console, Space};
+use tests::cluster::Space;
+use tests::serial::Serial;
 
 /// A claim, and a machine that has it as its second disk.
 pub(crate) fn manifest(mode: &str, class: &str) -> String {
@@ -27,13 +28,13 @@ spec:
 }
 
 /// Logs in, and writes to the first disk.
-pub(crate) fn write(console: &mut Console) {
+pub(crate) fn write(console: &mut Serial) {
     let line = "echo kept-here | dd of=/dev/vda bs=512 seek=7 conv=sync,fsync 2>&1; echo writ''ten";
     console.log_in().types(line).says("written");
 }
 
 /// Logs in, and reads it.
-pub(crate) fn reads(console: &mut Console) {
+pub(crate) fn reads(console: &mut Serial) {
     console.log_in().types("dd if=/dev/vda bs=512 skip=7 count=1 2>/dev/null").says("kept-here");
 }
 

@@ -12,11 +12,11 @@
 #![allow(clippy::print_stderr)]
 
 use crate::coracle::Ran;
-use std::io::{Read as _, Write as _};
+use crate::serial::Serial;
+use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Longer than anything takes here, by far: a server boots in one minute on a processor of its own.
@@ -201,18 +201,18 @@ impl Space {
 
     /// The same, once the instance runs.
     #[track_caller]
-    pub fn console_when_ready(&self, instance: &str) -> Console {
+    pub fn console_when_ready(&self, instance: &str) -> Serial {
         self.has(&format!("vmi/{instance}"), "Ready", "True");
         self.console(instance)
     }
 
     /// The serial console of an instance, as `kubectl exec` gives it. Somebody whose connection broke may still have it.
     #[track_caller]
-    pub fn console(&self, instance: &str) -> Console {
+    pub fn console(&self, instance: &str) -> Serial {
         let pod = self.pod_of(instance);
         let launcher = ["/usr/bin/virt-launcher", "console", "--take"];
         let exec = ["-n", &self.name, "exec", "-i", &pod, "-c", "compute", "--"];
-        Console::of(self.cluster.kubectl(&[&exec[..], &launcher].concat()))
+        Serial::of(self.cluster.kubectl(&[&exec[..], &launcher].concat()))
     }
 
     /// Keeps what can be read of this namespace, for who looks at a failure.
@@ -245,89 +245,6 @@ impl Space {
             );
         }
         eprintln!("what was in {} is kept in {}", self.name, folder.display());
-    }
-}
-
-/// Both ways of a guest's serial line.
-#[derive(Debug)]
-pub struct Console {
-    child: Child,
-    keys: ChildStdin,
-    seen: Arc<Mutex<Vec<u8>>>,
-}
-
-impl Console {
-    /// What such a command shows and takes.
-    pub fn of(mut command: Command) -> Console {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-        let mut child = command.spawn().expect("kubectl runs");
-        let keys = child.stdin.take().expect("a pipe");
-        let mut screen = child.stdout.take().expect("a pipe");
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let into = seen.clone();
-        std::thread::spawn(move || {
-            let mut piece = [0; 4096];
-            while let Ok(count @ 1..) = screen.read(&mut piece) {
-                into.lock().expect("nobody panics with it").extend_from_slice(&piece[..count]);
-            }
-        });
-        Console { child, keys, seen }
-    }
-
-    /// All that came so far.
-    pub fn text(&self) -> String {
-        String::from_utf8_lossy(&self.seen.lock().expect("nobody panics with it")).into_owned()
-    }
-
-    /// Waits until the guest has written this.
-    #[track_caller]
-    pub fn says(&mut self, text: &str) -> &mut Self {
-        until(|| self.text().contains(text), || format!("{text:?} is not in: {}", self.text()));
-        self
-    }
-
-    /// Logs in to the smallest guest. What is typed before it asks is lost.
-    #[track_caller]
-    pub fn log_in(&mut self) -> &mut Self {
-        self.says("tiny login:").types("root").says("/root #")
-    }
-
-    /// Ends the guest in order. The line has arrived when it is shown.
-    #[track_caller]
-    pub fn power_off(&mut self) {
-        self.types("poweroff").says("poweroff");
-    }
-
-    /// Types a line, if the other end still takes it.
-    pub fn tries(&mut self, line: &str) -> bool {
-        self.keys.write_all(format!("{line}\r").as_bytes()).is_ok()
-    }
-
-    /// Whether this comes within seconds.
-    pub fn comes(&self, text: &str) -> bool {
-        let end = Instant::now() + Duration::from_secs(10);
-        while Instant::now() < end {
-            if self.text().contains(text) {
-                return true;
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        false
-    }
-
-    /// Types a line.
-    #[track_caller]
-    pub fn types(&mut self, line: &str) -> &mut Self {
-        self.keys.write_all(format!("{line}\r").as_bytes()).expect("the console takes it");
-        self
-    }
-}
-
-impl Drop for Console {
-    fn drop(&mut self) {
-        // It may have ended with its machine.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -12,5 +12,6 @@ pub mod place;
 mod port;
 pub mod registry;
 pub mod seeds;
+pub mod serial;
 pub mod thief;
 pub mod token;

@@ -58,11 +58,11 @@ fn the_agent_answers_runs_programs_and_freezes() {
     assert_eq!(vm.get_well("POST", "/v1/guest/thaw", &Value::Null), json!({"thawed": frozen["frozen"]}));
 
     let mut console = vm.console();
-    console.hear("login:");
-    console.say("root");
-    console.hear("Password:");
-    console.say("coracle");
-    console.hear("root@coracle:~#");
+    console.says("login:");
+    console.types("root");
+    console.says("Password:");
+    console.types("coracle");
+    console.says("root@coracle:~#");
     let users = vm.get_well("GET", "/v1/guest/users", &Value::Null);
     assert_eq!(users[0]["name"], "root", "{users}");
 

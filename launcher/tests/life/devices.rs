@@ -28,21 +28,21 @@ fn discs_are_changed_and_the_guest_begins_anew() {
     let mut console = vm.console();
     console.log_in();
     let read = "echo \"<$(head -c 8 /dev/sr0 2>&1)>\"";
-    console.say(read);
-    console.hear("<disc one>");
+    console.types(read);
+    console.says("<disc one>");
     vm.request(&json!({"request": "eject", "disk": "cd"}));
     vm.until("the empty drive", |state| state["doing"].is_null());
-    console.say(read);
-    console.hear("No medium found>");
+    console.types(read);
+    console.says("No medium found>");
     let gone = vm.place.path().join("nowhere.iso");
     let insert = |path| json!({"request": "insert", "disk": "cd", "path": path, "format": "raw"});
     let refusal = vm.get_well("POST", "/v1/requests", &insert(&gone));
     assert!(refusal["answer"] == "denied" && refusal["reason"].as_str().unwrap().contains("nowhere.iso"));
     vm.request(&insert(&second));
     // A drive whose disc was changed says so by failing the first read.
-    console.say("until head -c 8 /dev/sr0 >/dev/null 2>&1; do sleep 0.1; done");
-    console.say(read);
-    console.hear("<disc two>");
+    console.types("until head -c 8 /dev/sr0 >/dev/null 2>&1; do sleep 0.1; done");
+    console.types(read);
+    console.says("<disc two>");
 
     // A viewer of the screen is greeted by QEMU itself.
     let mut viewer = UnixStream::connect(vm.socket()).unwrap();
@@ -75,7 +75,7 @@ fn a_watchdog_that_is_not_fed_ends_the_machine_or_resets_it() {
         let vm = Vm::running(&machine);
         let mut console = vm.console();
         console.log_in();
-        console.say("watchdog -T 2 -t 600 /dev/watchdog");
+        console.types("watchdog -T 2 -t 600 /dev/watchdog");
         if action == "reset" {
             vm.until_logged("tiny login:", 2);
             assert_eq!(vm.state()["life"], "Running");

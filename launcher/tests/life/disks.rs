@@ -48,17 +48,17 @@ fn a_guest_writes_to_the_end_of_disks_of_any_size() {
     let mut console = vm.console();
     console.log_in();
     // The last sector of each, written past the guest's own cache, and read again.
-    console.say(
+    console.types(
         "for d in /dev/vd?; do n=$(($(blockdev --getsz $d) - 1)); \
          printf %-512s \"end of $d\" | dd of=$d bs=512 seek=$n oflag=direct 2>/dev/null; sync; \
          echo 3 >/proc/sys/vm/drop_caches; echo \"<$d $n $(dd if=$d bs=512 skip=$n 2>/dev/null | head -c 15)>\"; done",
     );
-    console.hear("</dev/vda 1959 end of /dev/vda>");
-    console.hear("</dev/vdb 1959 end of /dev/vdb>");
-    console.hear("</dev/vdc 1953 end of /dev/vdc>");
-    console.hear("</dev/vdd 1953 end of /dev/vdd>");
+    console.says("</dev/vda 1959 end of /dev/vda>");
+    console.says("</dev/vdb 1959 end of /dev/vdb>");
+    console.says("</dev/vdc 1953 end of /dev/vdc>");
+    console.says("</dev/vdd 1953 end of /dev/vdd>");
     if let Some(device) = &device {
-        console.hear("</dev/vde 16383 end of /dev/vde>");
+        console.says("</dev/vde 16383 end of /dev/vde>");
         let mut end = [0; 15];
         fs::File::open(&device.file).unwrap().read_exact_at(&mut end, (8 << 20) - 512).unwrap();
         assert_eq!(&end, b"end of /dev/vde");

@@ -3,9 +3,9 @@
 use crate::vm::{Vm, vmi};
 use serde_json::json;
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
+use tests::serial::Serial;
 
 /// A pod, as far as processes go: PID 1 is virt-launcher.
 const POD: [&str; 4] = ["unshare", "--pid", "--fork", "--mount-proc"];
@@ -43,21 +43,10 @@ fn the_first_process_passes_signals_on_and_waits_for_everybody() {
     assert_eq!(all.len(), 2, "{all:?}");
 
     // The console, as `kubectl exec` would open it.
-    let mut console = Command::new(env!("CARGO_BIN_EXE_virt-launcher"))
-        .args(["console", "--socket"])
-        .arg(vm.socket())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    console.stdin.as_mut().unwrap().write_all(b"root\n").unwrap();
-    let (mut seen, mut out) = (Vec::new(), console.stdout.take().unwrap());
-    while !String::from_utf8_lossy(&seen).contains("login:") {
-        let mut more = [0; 4096];
-        let count = out.read(&mut more).unwrap();
-        assert!(count > 0, "the console ended: {}", String::from_utf8_lossy(&seen));
-        seen.extend_from_slice(&more[..count]);
-    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_virt-launcher"));
+    command.args(["console", "--socket"]).arg(vm.socket());
+    let mut console = Serial::of(command);
+    console.log_in();
 
     send(first, rustix::process::Signal::TERM);
     let status = vm.wait();
@@ -66,7 +55,8 @@ fn the_first_process_passes_signals_on_and_waits_for_everybody() {
     let last: serde_json::Value =
         serde_json::from_slice(&fs::read(vm.root.join("state.json")).unwrap()).unwrap();
     assert_eq!((&last["life"], &last["reason"]), (&json!("Succeeded"), &json!("Shutdown")), "{last}");
-    assert!(console.wait().unwrap().success(), "the console ends with its machine");
+    console.ends();
+    assert!(console.succeeded(), "the console ends with its machine");
 }
 
 #[test]

@@ -25,8 +25,8 @@ fn a_machine_lives_and_ends_as_it_is_told() {
     assert!(Path::new(&format!("/proc/{qemu}")).exists());
     let mut console = vm.console();
     console.log_in();
-    console.say("echo $((6 * 7))$(uname -s)");
-    console.hear("42Linux");
+    console.types("echo $((6 * 7))$(uname -s)");
+    console.says("42Linux");
 
     let (status, picture) = vm.ask("GET", "/v1/screenshot", &Value::Null);
     assert_eq!((status, &picture[..8]), (200, &b"\x89PNG\r\n\x1a\n"[..]));
@@ -64,9 +64,9 @@ fn a_launcher_that_is_killed_loses_nothing() {
     let mut console = vm.console();
     console.log_in();
     // Load, on the processor, the disk and the line.
-    console.say("n=0; while :; do n=$((n+1)); [ $((n % 2000)) = 0 ] && echo at $n; done & ");
-    console.say("while :; do dd if=/dev/zero of=/dev/vda bs=64k count=64 2>/dev/null; done &");
-    console.hear("at 2000");
+    console.types("n=0; while :; do n=$((n+1)); [ $((n % 2000)) = 0 ] && echo at $n; done & ");
+    console.types("while :; do dd if=/dev/zero of=/dev/vda bs=64k count=64 2>/dev/null; done &");
+    console.says("at 2000");
     for _ in 0..times {
         vm.kill();
         assert!(is_alive(qemu.as_u64().unwrap()), "QEMU went with its launcher");
@@ -75,9 +75,9 @@ fn a_launcher_that_is_killed_loses_nothing() {
         assert_eq!((&state["life"], &state["qemu_pid"]), (&json!("Running"), &qemu), "{state}: {}", vm.log());
     }
     let mut console = vm.console();
-    console.say("");
-    console.say("echo still $((1 + 1)) here");
-    console.hear("still 2 here");
+    console.types("");
+    console.types("echo still $((1 + 1)) here");
+    console.says("still 2 here");
     vm.request(&json!({"request": "pause"}));
     vm.until("a pause", |state| state["life"] == "Paused");
     vm.request(&json!({"request": "destroy"}));
@@ -92,7 +92,7 @@ fn a_panic_of_the_guest_is_called_so() {
     let vm = Vm::running(&machine);
     let mut console = vm.console();
     console.log_in();
-    console.say("echo c >/proc/sysrq-trigger");
+    console.types("echo c >/proc/sysrq-trigger");
     let state = vm.until("an end", ended);
     assert_eq!((&state["life"], &state["reason"]), (&json!("Failed"), &json!("GuestPanicked")), "{state}");
 }
@@ -144,14 +144,14 @@ fn a_full_disk_pauses_the_guest_which_goes_on_when_there_is_room() {
     vm.boot(&vmi("full"));
     let mut console = vm.console();
     console.log_in();
-    console.say("dd if=/dev/urandom of=/dev/vda bs=1M count=30 && sync && echo all is $((2 + 2)) written");
+    console.types("dd if=/dev/urandom of=/dev/vda bs=1M count=30 && sync && echo all is $((2 + 2)) written");
     let state = vm.until("a pause", |state| state["life"] == "Paused" || ended(state));
     assert_eq!(state["reason"], "PausedIOError", "{state}");
     let message = state["message"].as_str().unwrap();
     assert!(message.contains("'data'") && message.contains("make room"), "{message}");
     fs::remove_file(format!("/proc/{}/root/mnt/ballast", vm.pid())).unwrap();
     vm.until("it goes on", |state| state["life"] == "Running");
-    console.hear("all is 4 written");
+    console.says("all is 4 written");
 }
 
 #[test]

@@ -6,9 +6,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread::{JoinHandle, sleep};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
+use tests::serial::{Serial, says};
 
 /// Long enough for anything on a busy machine; whoever waits longer waits for nothing.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -200,7 +200,7 @@ impl Vm {
     /// The same for what the guest says again and again.
     pub(crate) fn until_logged(&self, wanted: &str, times: usize) {
         let began = Instant::now();
-        while self.serial().matches(wanted).count() < times {
+        while !says(self.serial().as_bytes(), wanted, times) {
             assert!(
                 began.elapsed() < PATIENCE,
                 "the guest does not say '{wanted}': {}\n{}",
@@ -283,19 +283,12 @@ impl Vm {
         panic!("the launcher went while a test waited for {what}: {}", self.log());
     }
 
-    pub(crate) fn console(&self) -> Console {
+    /// The serial console, as a person has it.
+    pub(crate) fn console(&self) -> Serial {
         let mut stream = UnixStream::connect(self.socket()).unwrap();
         write!(stream, "GET /v1/console?write HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: coracle-stream\r\n\r\n")
             .unwrap();
-        let heard = Arc::new(Mutex::new(String::new()));
-        let (mut reader, into) = (stream.try_clone().unwrap(), heard.clone());
-        let reader = std::thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            while let Ok(n @ 1..) = reader.read(&mut buffer) {
-                into.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..n]));
-            }
-        });
-        Console { stream, heard, reader: Some(reader) }
+        Serial::on(stream.try_clone().unwrap(), stream)
     }
 }
 
@@ -324,38 +317,5 @@ impl Drop for Vm {
             let _ = launcher.kill();
             let _ = launcher.wait();
         }
-    }
-}
-
-/// The serial console, as a person has it.
-pub(crate) struct Console {
-    stream: UnixStream,
-    heard: Arc<Mutex<String>>,
-    reader: Option<JoinHandle<()>>,
-}
-
-impl Console {
-    pub(crate) fn say(&mut self, line: &str) {
-        writeln!(self.stream, "{line}").unwrap();
-    }
-
-    pub(crate) fn hear(&self, wanted: &str) {
-        let began = Instant::now();
-        while !self.heard.lock().unwrap().contains(wanted) {
-            assert!(began.elapsed() < PATIENCE, "no '{wanted}' in {}", self.heard.lock().unwrap());
-            sleep(Duration::from_millis(20));
-        }
-    }
-
-    /// Waits for the stream's end; gives all that came.
-    pub(crate) fn ends(&mut self) -> String {
-        self.reader.take().unwrap().join().unwrap();
-        self.heard.lock().unwrap().clone()
-    }
-
-    pub(crate) fn log_in(&mut self) {
-        self.hear("login:");
-        self.say("root");
-        self.hear("# ");
     }
 }

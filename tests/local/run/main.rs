@@ -26,6 +26,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use tests::coracle::Ran;
 use tests::place::Place;
+use tests::serial::says;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_coracle");
 /// Longer than anything takes here, by far: Debian boots emulated, maybe beside all the other tests.
@@ -93,7 +94,10 @@ impl Laptop {
     /// Waits until the guest has written this.
     #[track_caller]
     fn says(&self, name: &str, text: &str) {
-        until(|| self.log(name).contains(text), || format!("{text:?} is not in: {}", self.log(name)));
+        until(
+            || says(self.log(name).as_bytes(), text, 1),
+            || format!("{text:?} is not in: {}", self.log(name)),
+        );
     }
 
     /// The processes that belong to this computer.

@@ -1,19 +1,21 @@
 //! Everything as an ordinary user.
 
 use super::{PROGRAM, fetched, free_port, guest, launcher, until};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use tests::coracle::Ran;
 use tests::place::Place;
+use tests::serial::{Serial, says};
 
 const USER: &str = "64998";
 
-/// Runs the program as somebody who is in no group and has this folder.
-fn as_user(place: &Place, line: &str) -> Ran {
+/// A line of somebody who is in no group and has this folder.
+fn as_user(place: &Place, line: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--reuid", USER, "--regid", USER, "--clear-groups"]);
     command.args(["env", "-u", "XDG_RUNTIME_DIR", "-u", "CORACLE_HOME"]);
     command.arg(format!("HOME={}", place.folder().display())).args(["sh", "-c", line]);
-    Ran::of(command.current_dir(place.folder()).output().unwrap())
+    command.current_dir(place.folder());
+    command
 }
 
 #[test]
@@ -28,7 +30,8 @@ fn an_ordinary_user_needs_no_more_than_the_programs() {
         std::fs::copy(file, place.path(file.file_name().unwrap().to_str().unwrap())).unwrap();
     }
     place.shell(&format!("cp -r {} tiny && chown -R {USER}:{USER} .", guest().display()));
-    let run = |line: &str| as_user(&place, &format!("./coracle {line}"));
+    let command = |line: &str| as_user(&place, &format!("./coracle {line}"));
+    let run = |line: &str| Ran::of(command(line).stdin(Stdio::null()).output().unwrap());
     let build =
         "build -q -t tiny:1 --kernel tiny/vmlinux --initrd tiny/initrd --cmdline \"$(cat tiny/cmdline)\"";
     run(build).ok();
@@ -38,12 +41,13 @@ fn an_ordinary_user_needs_no_more_than_the_programs() {
     let names = || String::from_utf8(run("ps -q").ok().out).unwrap();
     assert_eq!(names(), "own\n");
     let said = || String::from_utf8_lossy(&run("logs own").out).into_owned();
-    until(|| said().contains("login:"), said);
+    until(|| says(said().as_bytes(), "login:", 1), said);
     until(|| fetched(port).is_some(), || "the port leads nowhere".into());
     // The console, without a terminal: what is typed reaches the guest.
-    let typed =
-        as_user(&place, "(printf 'root\\n'; sleep 2; printf 'id -un; poweroff\\n') | ./coracle console own");
-    until(|| names().is_empty(), || format!("{}\n{}", said(), typed.err));
+    let mut console = Serial::of(command("console own"));
+    assert_eq!(console.log_in().runs("id -un"), "root\n");
+    console.power_off();
+    until(|| names().is_empty(), || format!("{}\n{}", said(), console.text()));
     assert!(said().contains("reboot: Power down"), "{}", said());
 
     run(&start).ok();

@@ -1,0 +1,327 @@
+//! A guest's serial line, read and typed on: the one way in which tests do it.
+//!
+//! ```text
+//!  a program's output, a socket ─► a thread ─► transcript (the program's own) ─► says, runs: woken by each piece that comes
+//!  what is typed ◄──────────────────────────────────────────────────────────── types, log_in
+//! ```
+//!
+//! Nobody has the line alone. A text is found though the kernel wrote into it; the output of a command is had by
+//! [`Serial::runs`], which the guest packs with its sum, and is asked for again where somebody wrote into it.
+
+#[path = "../../src/vm/transcript.rs"]
+#[allow(dead_code, reason = "the rest is what `coracle test` uses")]
+mod transcript;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest as _, Sha256};
+use std::fmt;
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+use transcript::{Transcript, without_kernel};
+
+/// Longer than anything takes on a busy machine; only a test that fails waits so long.
+const PATIENCE: Duration = Duration::from_secs(540);
+
+/// Both ways of a guest's serial line.
+pub struct Serial {
+    /// The program that carries it, which ends with the value.
+    child: Option<Child>,
+    keys: Box<dyn Write + Send>,
+    line: Arc<Line>,
+    /// How often a shell was asked for an output.
+    asked: usize,
+}
+
+#[derive(Default)]
+struct Line {
+    said: Mutex<Said>,
+    news: Condvar,
+}
+
+/// What came so far.
+#[derive(Default)]
+struct Said {
+    bytes: Vec<u8>,
+    transcript: Transcript,
+    /// What came since a shell was asked for an output.
+    asked: Transcript,
+    ended: bool,
+}
+
+/// Whether a guest wrote this so often, as its log has it: the kernel may have written into it.
+pub fn says(log: &[u8], text: &str, times: usize) -> bool {
+    let mut transcript = Transcript::default();
+    transcript.add(log);
+    (0..times).all(|_| transcript.take(text).is_some())
+        || String::from_utf8_lossy(log).matches(text).count() >= times
+}
+
+impl Serial {
+    /// What such a command shows and takes.
+    pub fn of(mut command: Command) -> Serial {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = command.spawn().expect("the program can be started");
+        let keys = child.stdin.take().expect("a pipe");
+        let screen = child.stdout.take().expect("a pipe");
+        let mut serial = Serial::on(screen, keys);
+        serial.child = Some(child);
+        serial
+    }
+
+    /// What comes here, and is typed there.
+    pub fn on(mut screen: impl Read + Send + 'static, keys: impl Write + Send + 'static) -> Serial {
+        let line = Arc::new(Line::default());
+        let into = Arc::clone(&line);
+        std::thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(count @ 1..) = screen.read(&mut piece) {
+                let mut said = into.said();
+                said.bytes.extend_from_slice(&piece[..count]);
+                said.transcript.add(&piece[..count]);
+                said.asked.add(&piece[..count]);
+                into.news.notify_all();
+            }
+            into.said().ended = true;
+            into.news.notify_all();
+        });
+        Serial { child: None, keys: Box::new(keys), line, asked: 0 }
+    }
+
+    /// All that came so far.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.line.said().bytes).into_owned()
+    }
+
+    /// Waits until the guest has written this.
+    #[track_caller]
+    pub fn says(&mut self, text: &str) -> &mut Self {
+        self.until(text, |said| said.says(text).then_some(()));
+        self
+    }
+
+    /// Whether the guest writes this within seconds.
+    pub fn comes(&self, text: &str) -> bool {
+        self.line.wait(Duration::from_secs(10), |said| said.says(text).then_some(())).is_ok()
+    }
+
+    /// Waits for the end of the line; gives all that came.
+    #[track_caller]
+    pub fn ends(&mut self) -> String {
+        self.until("an end", |said| said.ended.then_some(()));
+        self.text()
+    }
+
+    /// Waits for the end of the program that carries the line: whether it was content.
+    #[track_caller]
+    pub fn succeeded(mut self) -> bool {
+        // A terminal goes on for as long as somebody could type.
+        self.closes();
+        self.child.take().expect("a program").wait().expect("it is ours").success()
+    }
+
+    /// Types a line.
+    #[track_caller]
+    pub fn types(&mut self, line: &str) -> &mut Self {
+        self.keys_are(format!("{line}\r").as_bytes());
+        self
+    }
+
+    /// Types just these keys.
+    #[track_caller]
+    pub fn keys_are(&mut self, keys: &[u8]) {
+        self.keys.write_all(keys).and_then(|()| self.keys.flush()).expect("the console takes it");
+    }
+
+    /// Nothing will be typed any more.
+    pub fn closes(&mut self) {
+        self.keys = Box::new(std::io::sink());
+    }
+
+    /// Types a line, if the other end still takes it.
+    pub fn tries(&mut self, line: &str) -> bool {
+        self.keys.write_all(format!("{line}\r").as_bytes()).is_ok()
+    }
+
+    /// Logs in to the smallest guest. What is typed before it asks is lost.
+    #[track_caller]
+    pub fn log_in(&mut self) -> &mut Self {
+        self.says("tiny login:").types("root").says("/root #")
+    }
+
+    /// Ends the guest in order. The line has arrived when it is shown.
+    #[track_caller]
+    pub fn power_off(&mut self) {
+        self.types("poweroff").says("poweroff");
+    }
+
+    /// What a command prints, in a shell that waits. The shell keeps its output, packed and with a sum, and says it until
+    /// it came whole; what it echoes of our words holds no mark.
+    #[track_caller]
+    pub fn runs(&mut self, command: &str) -> String {
+        self.types(&format!("o=$({{ {command}; }} 2>&1 | base64 | tr -d '\\n'); s=$(printf %s \"$o\" | sha256sum | cut -c1-64)"));
+        for _ in 0..20 {
+            self.asked += 1;
+            let number = self.asked;
+            self.line.said().asked = Transcript::default();
+            self.types(&format!("echo \"<\"\"{number}<$s $o>\"; echo \"<\"\"{number}>\""));
+            let told = self.until(command, |said| said.asked.take(&format!("<{number}>")));
+            if let Some(output) = unpacked(&told, &format!("<{number}<")) {
+                return output;
+            }
+        }
+        panic!("what {command:?} prints never came whole: {}", self.text());
+    }
+
+    #[track_caller]
+    fn until<T>(&self, what: &str, is: impl FnMut(&mut Said) -> Option<T>) -> T {
+        match self.line.wait(PATIENCE, is) {
+            Ok(found) => found,
+            Err(why) => panic!("{why}, and {what:?} is not in: {}", self.text()),
+        }
+    }
+}
+
+impl Line {
+    fn said(&self) -> MutexGuard<'_, Said> {
+        self.said.lock().expect("nobody panics with it")
+    }
+
+    /// Looks at whatever comes, until it is so, the line ends, or time is up.
+    fn wait<T>(
+        &self,
+        patience: Duration,
+        mut is: impl FnMut(&mut Said) -> Option<T>,
+    ) -> Result<T, &'static str> {
+        let end = Instant::now() + patience;
+        let mut said = self.said();
+        loop {
+            if let Some(found) = is(&mut said) {
+                return Ok(found);
+            }
+            if said.ended {
+                return Err("the line has ended");
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err("time is up");
+            }
+            said = self.news.wait_timeout(said, left).expect("nobody panics with it").0;
+        }
+    }
+}
+
+impl Said {
+    fn says(&self, text: &str) -> bool {
+        self.transcript.has(text) || String::from_utf8_lossy(&self.bytes).contains(text)
+    }
+}
+
+/// The output behind a mark; `None` where its sum is another's.
+fn unpacked(told: &str, mark: &str) -> Option<String> {
+    let told = without_kernel(told);
+    let (_, frame) = told.split_once(mark)?;
+    let (sum, packed) = frame.split_once('>')?.0.split_once(' ')?;
+    let found: String = Sha256::digest(packed).iter().map(|byte| format!("{byte:02x}")).collect();
+    let bytes = STANDARD.decode(packed).ok().filter(|_| found == sum)?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+impl fmt::Debug for Serial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Serial").field("text", &self.text()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Serial {
+    fn drop(&mut self) {
+        // It may have ended with its machine.
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead as _, BufReader};
+    use std::os::unix::net::UnixStream;
+    use std::thread::JoinHandle;
+
+    /// A guest that is played: what it says first, and then to each line that is typed.
+    fn guest(
+        first: &'static str,
+        answer: impl Fn(usize, &str) -> String + Send + 'static,
+    ) -> (Serial, JoinHandle<()>) {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let serial = Serial::on(ours.try_clone().unwrap(), ours);
+        let played = std::thread::spawn(move || {
+            theirs.write_all(first.as_bytes()).unwrap();
+            let typed = BufReader::new(theirs.try_clone().unwrap()).split(b'\r');
+            for (number, line) in typed.enumerate() {
+                let line = String::from_utf8(line.unwrap()).unwrap();
+                // The echo, wrapped as a terminal wraps it.
+                let echo: Vec<_> = line.as_bytes().chunks(40).map(String::from_utf8_lossy).collect();
+                theirs
+                    .write_all(format!("{}\r\n{}", echo.join("\r\n"), answer(number, &line)).as_bytes())
+                    .unwrap();
+            }
+        });
+        (serial, played)
+    }
+
+    fn frame(number: usize, output: &str) -> (String, String) {
+        let packed = STANDARD.encode(output);
+        let sum: String = Sha256::digest(&packed).iter().map(|byte| format!("{byte:02x}")).collect();
+        (format!("<{number}<{sum} {packed}>\r\n"), format!("<{number}>\r\n"))
+    }
+
+    #[test]
+    fn what_is_said_is_found_though_the_kernel_says_something_too() {
+        let (mut serial, _) = guest("tiny lo[    1.000000] sd 0: late\r\ngin: ", |number, _| match number {
+            0 => "~ [    2.000000] x\r\n# \r\n/root [    3.000000] y\r\n# ".to_owned(),
+            _ => String::new(),
+        });
+        serial.log_in();
+        assert!(!serial.text().contains("tiny login:"), "the guest is not played as it should be");
+        let log = b"tiny re[    1.000000] z\r\nady\r\ntiny ready";
+        assert!(
+            says(log, "tiny ready", 2)
+                && !says(log, "tiny ready", 3)
+                && !says(b"tiny re\r\nady", "tiny ready", 1)
+        );
+    }
+
+    /// A line is cut by the prompt of another program, then swallowed, then cut by the kernel, which does no harm.
+    #[test]
+    fn an_output_is_asked_for_until_it_is_whole() {
+        let (mut serial, _) = guest("/root # ", |number, line| {
+            let (said, end) = frame(number, "a\n\nb\n");
+            let (one, other) = said.split_at(20);
+            match number {
+                0 => {
+                    assert!(line.starts_with("o=$({ cat a; } 2>&1 "), "{line}");
+                    String::new()
+                }
+                1 => format!("{one}\r\n\r\ntiny login: {other}{end}"),
+                2 => end,
+                3 => format!("{one}[    1.234567] a > b\r\n{other}{end}# "),
+                _ => panic!("asked once too often"),
+            }
+        });
+        assert_eq!(serial.runs("cat a"), "a\n\nb\n");
+    }
+
+    #[test]
+    fn a_line_that_ends_is_not_waited_for() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut serial = Serial::on(ours.try_clone().unwrap(), ours);
+        drop(theirs);
+        assert_eq!(serial.ends(), "");
+        assert!(!serial.comes("anything"));
+    }
+}
