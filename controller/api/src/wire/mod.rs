@@ -18,7 +18,7 @@ mod scalar;
 mod schema;
 mod words;
 
-pub use near::Unknown;
+pub use near::{Unknown, unknown_fields};
 pub use path::Path;
 pub use schema::Schema;
 

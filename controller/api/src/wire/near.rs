@@ -19,10 +19,21 @@ impl fmt::Display for Unknown {
     }
 }
 
-impl Unknown {
-    /// The field `name` of what stands at `at`, where `known` would be.
-    pub fn new(at: &Path, name: &str, known: &[&'static str]) -> Unknown {
-        Unknown { path: at.child(name), near: nearest(name, known) }
+/// So many of an object are compared with what is known. Who slips does so a few times; who sends ten thousand names that
+/// mean nothing is not kept waiting for the answer, and keeps nobody waiting.
+const COMPARED: usize = 16;
+
+/// Adds the fields `names` of what stands at `at`, where `known` would be; for the macro.
+#[doc(hidden)]
+pub fn unknown_fields<'a>(
+    found: &mut Vec<Unknown>,
+    at: &Path,
+    names: impl Iterator<Item = &'a String>,
+    known: &[&'static str],
+) {
+    for name in names {
+        let near = (found.len() < COMPARED).then(|| nearest(name, known)).flatten();
+        found.push(Unknown { path: at.child(name), near });
     }
 }
 
@@ -77,5 +88,15 @@ mod tests {
             assert_eq!(nearest(name, &known), near, "{name:.20}");
         }
         assert_eq!(nearest("a", &[]), None);
+    }
+
+    #[test]
+    fn only_the_first_are_compared() {
+        let names: Vec<String> = (0..1000).map(|_| "memroy".to_owned()).collect();
+        let mut found = Vec::new();
+        unknown_fields(&mut found, &Path::root(), names.iter(), &["memory"]);
+        let compared = found.iter().take_while(|unknown| unknown.near == Some("memory")).count();
+        assert_eq!((found.len(), compared), (1000, COMPARED));
+        assert!(found[COMPARED..].iter().all(|unknown| unknown.near.is_none()));
     }
 }

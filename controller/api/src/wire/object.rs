@@ -61,7 +61,7 @@ macro_rules! object {
 
             fn unknown(&self, at: &$crate::wire::Path, found: &mut ::std::vec::Vec<$crate::wire::Unknown>) {
                 $( $crate::wire::Field::look(&self.$field, &at.child($key), found); )*
-                found.extend(self.other.keys().map(|key| $crate::wire::Unknown::new(at, key, &[$($key),*])));
+                $crate::wire::unknown_fields(found, at, self.other.keys(), &[$($key),*]);
             }
 
             fn schema() -> $crate::wire::Schema {

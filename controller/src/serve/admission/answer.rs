@@ -14,6 +14,10 @@ const CAUSES: usize = 10;
 const WARNINGS: usize = 15;
 /// The longest warning that the API server passes on whole.
 const WARNING: usize = 256;
+/// The longest sentence of a cause, the longest path of a field and the longest name that are said again: who wrote them may
+/// have written 3 MiB.
+const SENTENCE: usize = 1024;
+const FIELD: usize = 512;
 
 /// What is answered to one request.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -56,7 +60,7 @@ impl Answer {
                 "status": "Failure",
                 "message": message,
                 "reason": "Invalid",
-                "details": {"name": request.name, "group": GROUP, "kind": request.kind, "causes": told},
+                "details": {"name": short(&request.name, FIELD), "group": GROUP, "kind": request.kind, "causes": told},
                 "code": 422,
             });
         } else if !self.patch.is_empty() {
@@ -64,7 +68,8 @@ impl Answer {
             response["patch"] = json!(STANDARD.encode(Value::from(self.patch.clone()).to_string()));
         }
         if !warnings.is_empty() {
-            let mut told: Vec<String> = warnings.iter().take(WARNINGS).map(|text| short(text)).collect();
+            let mut told: Vec<String> =
+                warnings.iter().take(WARNINGS).map(|text| short(text, WARNING)).collect();
             if let Some(more) = warnings.len().checked_sub(WARNINGS).filter(|&more| more > 0) {
                 told.push(format!("and {more} more warnings"));
             }
@@ -75,7 +80,7 @@ impl Answer {
 }
 
 fn cause(fault: &Fault) -> Value {
-    json!({"reason": fault.reason, "message": sentence(fault), "field": fault.field})
+    json!({"reason": fault.reason, "message": short(&sentence(fault), SENTENCE), "field": short(&fault.field, FIELD)})
 }
 
 /// The sentence that is shown. Sentences that say of themselves which field they are about, and those that tools know,
@@ -94,11 +99,11 @@ fn sentence(fault: &Fault) -> String {
     text
 }
 
-fn short(text: &str) -> String {
-    if text.len() <= WARNING {
+fn short(text: &str, most: usize) -> String {
+    if text.len() <= most {
         return text.to_owned();
     }
-    let mut end = WARNING - '…'.len_utf8();
+    let mut end = most - '…'.len_utf8();
     while !text.is_char_boundary(end) {
         end -= 1;
     }
@@ -137,6 +142,19 @@ mod tests {
                 "reason": "FieldValueInvalid", "message": "fault 0", "field": "spec.a[0]",
             })
         );
+    }
+
+    #[test]
+    fn what_somebody_wrote_at_length_is_not_said_again_at_length() {
+        let long = "é".repeat(1 << 20);
+        let faults =
+            (0..20).map(|_| Fault::new(format!("spec.{long}"), Reason::Invalid, format!("{long} is wrong")));
+        let request = Request { name: long.clone(), ..request() };
+        let written = Answer::no(faults.collect()).write(&request);
+        assert!(written.to_string().len() < 32 << 10, "{} bytes", written.to_string().len());
+        let cause = &written["status"]["details"]["causes"][9];
+        let ends = |text: &Value| text.as_str().unwrap().ends_with('…');
+        assert!(ends(&cause["message"]) && ends(&cause["field"]), "{cause}");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! ```
 
 use super::accounts::{Accounts, NODE_CLAIM, Program};
-use super::{Answer, Around, Request, instance, kubevirt, machine, replicaset};
+use super::{Answer, Around, Request, instance, kubevirt, machine, replicaset, size};
 use serde_json::{Value, json};
 
 /// How long the API server waits for an answer, in seconds.
@@ -173,7 +173,10 @@ impl Hook {
 
     /// Its answer.
     pub fn judge(&self, request: &Request, around: &Around) -> Answer {
-        (self.judge)(request, around)
+        match size::fault(request) {
+            Some(fault) => Answer::no(vec![fault]),
+            None => (self.judge)(request, around),
+        }
     }
 
     /// It has to know what is left before it can answer.

@@ -22,6 +22,7 @@ mod passed;
 mod patch;
 mod replicaset;
 pub mod review;
+mod size;
 mod template;
 #[cfg(test)]
 mod tests;
