@@ -20,6 +20,9 @@ const FREEZE: Duration = Duration::from_secs(30);
 /// The most of a program's output that is passed on.
 const OUTPUT: usize = 1 << 20;
 
+/// The most facts of its operating system that are passed on; an agent has nine.
+const OS: usize = 64;
+
 /// A way to the agent of one guest.
 pub struct Guest<'a> {
     /// The hypervisor.
@@ -39,11 +42,11 @@ impl Guest<'_> {
         let about = self.ask("guest-info", None, PATIENCE)?;
         let maybe = |command: &str| self.ask(command, None, PATIENCE).unwrap_or(Value::Null);
         let os = maybe("guest-get-osinfo");
-        let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
+        let text = |(key, value): (&String, &Value)| Some((short(key), string(value)?));
         Ok(GuestInfo {
             agent_version: string(&about["version"]),
             hostname: string(&maybe("guest-get-host-name")["host-name"]),
-            os: os.as_object().into_iter().flatten().filter_map(text).collect::<BTreeMap<_, _>>(),
+            os: os.as_object().into_iter().flatten().take(OS).filter_map(text).collect::<BTreeMap<_, _>>(),
             timezone: string(&maybe("guest-get-timezone")["zone"]),
             interfaces: list(&maybe("guest-network-get-interfaces")).iter().filter_map(interface).collect(),
         })
@@ -171,7 +174,11 @@ fn interface(found: &Value) -> Option<GuestInterface> {
 }
 
 fn string(value: &Value) -> Option<String> {
-    value.as_str().map(|text| text.chars().take(4096).collect())
+    value.as_str().map(short)
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(4096).collect()
 }
 
 /// At most so many things as a person reads.
@@ -227,6 +234,17 @@ mod tests {
             assert!(guest.exec(&exec).is_err(), "{answer}");
             let _ = (guest.info(), guest.users());
         }
+    }
+
+    #[test]
+    fn an_operating_system_without_end_is_cut() {
+        let long = "x".repeat(10_000);
+        let many = (0..1000).map(|i| (format!("{i}{long}"), json!(long))).collect();
+        let os = json!({"return": Value::Object(many)}).to_string();
+        let fake = with(&[("guest-info", r#"{"return":{}}"#), ("guest-get-osinfo", &os)]);
+        let info = Guest { hypervisor: &fake, name: "a_b" }.info().unwrap();
+        assert_eq!(info.os.len(), OS);
+        assert!(info.os.iter().all(|(key, value)| key.len() <= 4096 && value.len() <= 4096));
     }
 
     #[test]
