@@ -7,6 +7,8 @@ cd "$(dirname "$0")/.."
 seconds=$1
 cargo_fuzz=$(.ci/setup path cargo-fuzz)
 export RUSTUP_TOOLCHAIN=nightly
+# One for all folders: what they have in common is built once.
+built=${CARGO_TARGET_DIR:-target}/fuzz
 mapfile -t folders < <(git ls-files '*fuzz/Cargo.toml' | xargs -r -n1 dirname)
 if ((${#folders[@]} == 0)); then
     echo "no fuzz targets in this tree" >&2
@@ -19,7 +21,7 @@ for folder in "${folders[@]}"; do
         if [[ -d $folder/seeds/$target ]]; then seeds=("$folder/seeds/$target"); fi
         mkdir -p "$folder/corpus/$target"
         # Decoders' threads end by themselves, some just when leaks would be counted.
-        "$cargo_fuzz" fuzz run --fuzz-dir "$folder" "$target" "$folder/corpus/$target" "${seeds[@]}" -- \
+        "$cargo_fuzz" fuzz run --fuzz-dir "$folder" --target-dir "$built" "$target" "$folder/corpus/$target" "${seeds[@]}" -- \
             -max_total_time="$seconds" -timeout=30 -detect_leaks=0 -rss_limit_mb=1024 -print_final_stats=1
     done
 done

@@ -1,0 +1,11 @@
+//! Objects made by our own schemas, and things that are nearly such objects, are judged by each webhook.
+#![no_main]
+
+#[path = "../src/generate.rs"]
+mod generate;
+#[path = "../src/judged.rs"]
+mod judged;
+#[path = "../src/objects.rs"]
+mod objects;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| objects::admission(data));

@@ -1,0 +1,9 @@
+//! Any body of an HTTP request is an admission review that is answered, or is none.
+#![no_main]
+
+#[path = "../src/judged.rs"]
+mod judged;
+#[path = "../src/review.rs"]
+mod review;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| review::review(data));

@@ -1,0 +1,7 @@
+//! A guest's agent answers what it likes.
+#![no_main]
+
+#[path = "../src/agent.rs"]
+mod agent;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| agent::agent(data));

@@ -1,0 +1,152 @@
+//! What must hold for any answers of a guest's agent.
+
+use api::launcher::Exec;
+use launcher::hypervisor::fake::Fake;
+use launcher::hypervisor::{About, Error, Hypervisor, Kind, Result, Seen, Tell};
+use launcher::vm::guest::Guest;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// The longest text that is passed on of an agent.
+const LONGEST: usize = 4096 * 4;
+/// The most of a program's output, and the words that it was cut; a byte that is no text becomes three.
+const OUTPUT: usize = (1 << 20) * 3 + 64;
+
+/// Answers, one per line. The agent says them in this order, again and again.
+pub(crate) fn agent(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let answers: Vec<String> = text.lines().map(str::to_owned).collect();
+    if answers.is_empty() {
+        return;
+    }
+    let agent = Agent { answers, next: Mutex::new(0), fake: Fake::default() };
+    let guest = Guest { hypervisor: &agent, name: "a_b" };
+    let _ = (guest.ping(), guest.freeze(), guest.thaw());
+    agent.again();
+    if let Ok(info) = guest.info() {
+        let texts = [&info.agent_version, &info.hostname, &info.timezone].into_iter().flatten();
+        let interfaces =
+            info.interfaces.iter().flat_map(|found| found.ips.iter().chain(&found.mac).chain([&found.name]));
+        assert!(texts.chain(interfaces).all(|text| text.len() <= LONGEST), "an endless text");
+        assert!(
+            info.os.iter().all(|(key, value)| key.len() <= LONGEST && value.len() <= LONGEST),
+            "an endless text"
+        );
+        assert!(info.interfaces.len() <= 1024 && info.os.len() <= 1024, "things without end");
+        assert!(info.interfaces.iter().all(|found| found.ips.len() <= 1024), "addresses without end");
+    }
+    agent.again();
+    if let Ok(users) = guest.users() {
+        assert!(users.len() <= 1024 && users.iter().all(|user| user.name.len() <= LONGEST));
+        // What is passed on is JSON, which has no infinity.
+        serde_json::to_value(&users).expect("users are JSON");
+    }
+    agent.again();
+    if let Ok(found) = guest.filesystems() {
+        assert!(
+            found.len() <= 1024
+                && found.iter().all(|one| one.mountpoint.len() <= LONGEST && one.kind.len() <= LONGEST)
+        );
+    }
+    agent.again();
+    let exec =
+        Exec { command: "/bin/x".into(), args: vec!["a".into()], input: Some("in".into()), timeout: Some(0) };
+    match guest.exec(&exec) {
+        Ok(done) => assert!(done.stdout.len() <= OUTPUT && done.stderr.len() <= OUTPUT, "output without end"),
+        Err(e) => assert!(e.to_string().len() <= LONGEST, "an endless failure"),
+    }
+}
+
+/// A hypervisor whose guest has an agent, and nothing else.
+struct Agent {
+    answers: Vec<String>,
+    next: Mutex<usize>,
+    fake: Fake,
+}
+
+impl Agent {
+    /// From the first answer again, so that every question has a turn with it.
+    fn again(&self) {
+        *self.next.lock().expect("nobody panics with it") = 0;
+    }
+}
+
+impl Hypervisor for Agent {
+    fn agent(&self, _: &str, command: &str, _: Duration) -> Result<String> {
+        serde_json::from_str::<serde_json::Value>(command).expect("a command is JSON");
+        let mut next = self.next.lock().expect("nobody panics with it");
+        let answer = &self.answers[*next % self.answers.len()];
+        *next += 1;
+        match answer.as_str() {
+            // A guest without an agent, for this question.
+            "-" => Err(Error::new(Kind::NoAgent, "ask", "it does not answer")),
+            answer => Ok(answer.to_owned()),
+        }
+    }
+
+    fn about(&self) -> Result<About> {
+        self.fake.about()
+    }
+
+    fn watch(&self, name: &str, tell: Tell) -> Result<()> {
+        self.fake.watch(name, tell)
+    }
+
+    fn define(&self, xml: &str) -> Result<()> {
+        self.fake.define(xml)
+    }
+
+    fn undefine(&self, name: &str) -> Result<()> {
+        self.fake.undefine(name)
+    }
+
+    fn start(&self, name: &str) -> Result<()> {
+        self.fake.start(name)
+    }
+
+    fn line(&self, name: &str) -> Result<Option<OwnedFd>> {
+        self.fake.line(name)
+    }
+
+    fn look(&self, name: &str) -> Result<Seen> {
+        self.fake.look(name)
+    }
+
+    fn shutdown(&self, name: &str) -> Result<()> {
+        self.fake.shutdown(name)
+    }
+
+    fn destroy(&self, name: &str) -> Result<()> {
+        self.fake.destroy(name)
+    }
+
+    fn reboot(&self, name: &str) -> Result<()> {
+        self.fake.reboot(name)
+    }
+
+    fn reset(&self, name: &str) -> Result<()> {
+        self.fake.reset(name)
+    }
+
+    fn pause(&self, name: &str) -> Result<()> {
+        self.fake.pause(name)
+    }
+
+    fn resume(&self, name: &str) -> Result<()> {
+        self.fake.resume(name)
+    }
+
+    fn change_media(&self, name: &str, disk: &str) -> Result<()> {
+        self.fake.change_media(name, disk)
+    }
+
+    fn stats(&self, name: &str) -> Result<api::launcher::Stats> {
+        self.fake.stats(name)
+    }
+
+    fn screenshot(&self, name: &str, into: &mut dyn Write) -> Result<()> {
+        self.fake.screenshot(name, into)
+    }
+}

@@ -1,0 +1,49 @@
+//! The inputs of the fuzz targets in `launcher/fuzz/seeds`: seeds, and every input that once broke something.
+
+// Helpers of tests are not seen as tests by the lint.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../fuzz/src/agent.rs"]
+mod agent;
+#[path = "../fuzz/src/console.rs"]
+mod console;
+#[path = "../fuzz/src/dhcp.rs"]
+mod dhcp;
+#[path = "../fuzz/src/screen.rs"]
+mod screen;
+#[path = "../fuzz/src/server.rs"]
+mod server;
+#[path = "../fuzz/src/tasks.rs"]
+mod tasks;
+
+use ::tests::seeds::all_hold;
+use std::path::{Path, PathBuf};
+
+fn folder(target: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(target)
+}
+
+#[test]
+fn answers_of_an_agent_hold() {
+    all_hold(&folder("agent"), 6, agent::agent);
+}
+
+#[test]
+fn consoles_hold() {
+    all_hold(&folder("console"), 6, console::console);
+}
+
+#[test]
+fn questions_for_an_address_hold() {
+    all_hold(&folder("dhcp"), 5, dhcp::dhcp);
+}
+
+#[test]
+fn screens_hold() {
+    all_hold(&folder("screen"), 5, screen::screen);
+}
+
+#[test]
+fn clients_of_the_socket_hold() {
+    all_hold(&folder("server"), 10, server::server);
+}
