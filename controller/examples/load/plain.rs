@@ -78,7 +78,7 @@ async fn running(mut seen: mpsc::Receiver<Seen>, count: usize) {
         let objects = match seen.recv().await {
             Some(Seen::Changed(_, object)) => vec![object],
             Some(Seen::Listed(_, objects)) => objects,
-            Some(Seen::Gone(..)) => continue,
+            Some(Seen::Gone(..) | Seen::Only(..)) => continue,
             None => return,
         };
         let running = objects.iter().filter(|pod| pod["status"]["phase"] == "Running");

@@ -41,6 +41,8 @@ pub(crate) async fn run(space: &str, count: usize, sample: &Path) -> Result<Valu
             event = tokio::time::timeout(PATIENCE.saturating_sub(begin.elapsed()), seen.recv()) => match event {
                 Ok(Some(Seen::Changed(_, object))) => vec![object],
                 Ok(Some(Seen::Listed(_, objects))) => objects,
+                // None is followed by its name here.
+                Ok(Some(Seen::Only(..))) => continue,
                 Ok(Some(Seen::Gone(key, _))) => return Err(format!("{key} has gone").into()),
                 Ok(None) => return Err("the watch has ended".into()),
                 Err(_) => return Err(format!("{} of {count} are told of after {PATIENCE:?}; {last}", told.len()).into()),

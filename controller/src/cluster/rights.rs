@@ -58,7 +58,7 @@ fn touched(step: &Step) -> Vec<Key> {
         Step::Create { key, .. }
         | Step::Patch { key, .. }
         | Step::Delete { key, .. }
-        | Step::Absent { key } => {
+        | Step::Absent { key, .. } => {
             vec![key.clone()]
         }
         Step::Issue(issue) => {

@@ -35,6 +35,7 @@ impl Pod {
             root: inside(),
             folder: "/private/root".into(),
             mounts: BTreeMap::from([("data".to_owned(), "/data".to_owned())]),
+            claims: BTreeMap::from([("data".to_owned(), "pvc".to_owned())]),
             devices: BTreeMap::new(),
             secrets: BTreeMap::new(),
             optional: Vec::new(),
@@ -64,7 +65,7 @@ impl Pod {
         });
         crate::plan::merge(&mut object["spec"], spec);
         let vmi: VirtualMachineInstance = api::wire::read(object).unwrap();
-        let machine = Machine::try_from(&vmi).unwrap();
+        let machine = Machine::handed(&vmi).unwrap();
         let place = Place::new(&Pods::played(self.compute.place.path()), self.layout.clone());
         let (process, root) = (self.compute.process(), self.compute.root());
         ready(&Parts { vmi: &vmi, machine: &machine, place: &place, process: &process, root: &root }).unwrap()
