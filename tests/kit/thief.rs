@@ -7,7 +7,6 @@ use std::fs::File;
 use std::io;
 use std::net::{TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -58,7 +57,6 @@ pub fn try_everything(secret: &Path) -> Vec<Attempt> {
     attempt("change a file's owner", std::os::unix::fs::chown(secret, Some(65534), None));
     attempt("connect by TCP", TcpStream::connect("127.0.0.1:9").map(drop));
     attempt("connect to a unix socket", UnixStream::connect("/run/docker.sock").map(drop));
-    attempt("become another program", Err(Command::new("/bin/false").exec()));
     calls(&mut attempt);
     done
 }
@@ -95,6 +93,8 @@ fn calls(attempt: &mut impl FnMut(&'static str, io::Result<()>)) {
         ("read the keyring", libc::SYS_keyctl, [-1, 0, 0, 0, 0, 0]),
         ("make a file in memory", libc::SYS_memfd_create, [0, 0, 0, 0, 0, 0]),
         ("open by handle", libc::SYS_open_by_handle_at, [-1, 0, 0, 0, 0, 0]),
+        // Not by std, which gives SIGPIPE back its default in this very process before it fails.
+        ("become another program", libc::SYS_execve, [0, 0, 0, 0, 0, 0]),
         ("run a descriptor", libc::SYS_execveat, [-1, 0, 0, 0, 0, 0]),
         ("become another user", libc::SYS_setuid, [65534, 0, 0, 0, 0, 0]),
         ("raise a limit", libc::SYS_prlimit64, [0, 0, 1, 0, 0, 0]),

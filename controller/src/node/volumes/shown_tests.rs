@@ -3,6 +3,7 @@
 
 use super::super::{Ready, ready};
 use super::*;
+use crate::node::pod::beneath::LAUNCHER;
 use crate::node::pod::layout::Inside;
 use crate::node::pod::played::{Container, may_mount};
 use crate::node::pod::{Layout, Place, Pods};
@@ -12,7 +13,7 @@ use api::vmi::VirtualMachineInstance;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{chown, symlink};
 
 const UUID: &str = "5d307ca9-b3ef-428c-8861-06e72d69f223";
 
@@ -49,6 +50,14 @@ impl Pod {
     /// The volume, as whoever else has it sees it.
     fn data(&self, name: &str) -> PathBuf {
         self.compute.place.path().join("data").join(name)
+    }
+
+    /// A disk in the volume. It is the launcher's already: that of a hostDisk is given to nobody.
+    fn has_disk(&self, name: &str) {
+        let path = self.data(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "the disk").unwrap();
+        chown(&path, Some(LAUNCHER), Some(LAUNCHER)).unwrap();
     }
 
     fn ready(&self, spec: &Value) -> Ready {
@@ -107,8 +116,7 @@ fn whatever_becomes_of_a_disks_name_the_launcher_opens_the_disk_that_was_looked_
     for (volume, name) in volumes() {
         let pod = Pod::new();
         fs::write(pod.compute.place.path().join("secret"), "of the launcher's own container").unwrap();
-        fs::create_dir_all(pod.data(name).parent().unwrap()).unwrap();
-        fs::write(pod.data(name), "the disk").unwrap();
+        pod.has_disk(name);
         let path = pod.volume(&volume);
         // Whoever else has the volume puts something else where the disk was, before QEMU opens it.
         let swaps: [&dyn Fn(); 3] = [
@@ -131,8 +139,7 @@ fn what_the_guest_writes_is_in_the_claim_and_what_is_only_read_stays_so() {
     }
     for (volume, name) in volumes() {
         let pod = Pod::new();
-        fs::create_dir_all(pod.data(name).parent().unwrap()).unwrap();
-        fs::write(pod.data(name), "the disk").unwrap();
+        pod.has_disk(name);
         let path = pod.volume(&volume);
         let said = pod.compute.run(&format!("echo -n guest >{}", path.display()));
         let now = fs::read_to_string(pod.data(name)).unwrap();
