@@ -259,8 +259,10 @@ pub(crate) fn in_sectors(facts: &Facts, bytes: u64) -> Result<u64> {
 /// The size of the target, checked against every bound that is known now.
 fn size(facts: &Facts, wishes: &Wishes) -> Result<Option<u64>> {
     let name = &facts.source.name;
-    if facts.virtual_size == Some(0) {
-        return Err(empty(name));
+    match (facts.virtual_size, facts.format) {
+        (Some(0), Format::Raw) => return Err(empty(name)),
+        (Some(0), _) => return Err(Error::refused(format!("{name}: by its header the disk has 0 bytes"))),
+        _ => {}
     }
     let disk = facts.virtual_size.map(|bytes| in_sectors(facts, bytes)).transpose()?;
     if let Some(disk) = disk.filter(|&d| d > wishes.max_size) {
