@@ -1,10 +1,12 @@
 //! The command lines, and what they put together.
 
 use crate::apply::Writer;
+use crate::cluster::certificates;
 use crate::error::{Error, Result, chain};
-use crate::health::{Health, PORT, everywhere};
+use crate::health::Health;
 use crate::kind::{Key, Kind};
 use crate::lease::{self, Lease};
+use crate::serve::transport::{self, PORT, everywhere};
 use crate::world::Facts;
 use clap::Parser;
 use serde_json::json;
@@ -26,7 +28,7 @@ pub struct Controller {
     /// The image of virt-launcher
     #[arg(long, env = "LAUNCHER_IMAGE")]
     launcher_image: String,
-    /// Where /healthz, /readyz and /metrics answer
+    /// Where /healthz, /readyz and /metrics answer, by HTTPS
     #[arg(long, default_value_t = everywhere(PORT))]
     listen: SocketAddr,
 }
@@ -52,7 +54,8 @@ pub fn main(does: impl Future<Output = std::result::Result<(), String>>) -> Exit
     }
 }
 
-/// What every program here does first: its words go to the standard error, and TLS has its provider.
+/// What every program here does first: its words go to the standard error, TLS has its provider, and there may be as many
+/// connections as the surroundings allow.
 fn begin() -> Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_from_env("CORACLE_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
@@ -60,7 +63,12 @@ fn begin() -> Result<()> {
     // Only the first call sets it; a second would find it set, and nobody else is here.
     rustls::crypto::ring::default_provider()
         .install_default()
-        .map_err(|_| Error::new(crate::error::Kind::Setup, "TLS has a provider already"))
+        .map_err(|_| Error::new(crate::error::Kind::Setup, "TLS has a provider already"))?;
+    if let Err(error) = transport::raise() {
+        // Fewer will do.
+        tracing::warn!("{}", chain(&error));
+    }
+    Ok(())
 }
 
 /// A client by the pod's service account, or by KUBECONFIG.
@@ -77,7 +85,8 @@ impl Controller {
         let writer = Writer::new(client.clone(), "virt-controller");
         let health = Health::default();
         health.measures_plainly(|| crate::cluster::measures::waiting(env!("CARGO_PKG_VERSION")));
-        health.clone().serve(self.listen).await?;
+        let server = certificates::CONTROLLER;
+        health.clone().serve(self.listen, client.clone(), &self.namespace, server).await?;
         let mut ends =
             signal(SignalKind::terminate()).map_err(|e| Error::setup("cannot wait for SIGTERM", e))?;
         let mut lease = Lease::new(writer.clone(), &self.namespace, lease::NAME, self.identity.clone());

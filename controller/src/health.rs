@@ -1,32 +1,25 @@
-//! Whether a program lives and is ready, for the kubelet: `/healthz` and `/readyz`; and what it measures, `/metrics`.
+//! Whether a program lives and is ready, for the kubelet: `/healthz` and `/readyz`, which are open to all; and what it
+//! measures: `/metrics`, for whom the API server lets read it.
 
-use crate::error::{Error, Result};
+use crate::cluster::certificates::Server;
+use crate::error::Result;
 use crate::metrics;
+use crate::serve::authentication::Gate;
+use crate::serve::certificate;
+use crate::serve::transport::tls::{self, Shown};
+use crate::serve::transport::{Answer, Answers, Asked, Limits, Peer, Transport, listen, plain};
 use http::header::CONTENT_TYPE;
+use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode};
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::Path;
+use hyper::body::Bytes;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::net::TcpListener;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
-/// Where every program of ours answers, unless it is told another.
-pub const PORT: u16 = 8080;
 /// How long whoever measures may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// A port of every address of this machine, of both families where it has both.
-#[expect(clippy::disallowed_methods, reason = "asked of the kernel while the command line is read")]
-pub fn everywhere(port: u16) -> SocketAddr {
-    // A kernel may have been built, or begun, without IPv6.
-    let both = Path::new("/proc/net/if_inet6").exists();
-    let address: IpAddr = if both { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
-    SocketAddr::new(address, port)
-}
 
 /// Asks for a page of measures.
 pub type Ask = oneshot::Sender<String>;
@@ -73,13 +66,51 @@ impl Health {
         self.ready.store(false, Ordering::Relaxed);
     }
 
-    fn answer(&self, path: &str) -> (StatusCode, &'static str) {
-        match path {
-            "/healthz" => (StatusCode::OK, "ok\n"),
-            "/readyz" if self.ready.load(Ordering::Relaxed) => (StatusCode::OK, "ok\n"),
-            "/readyz" => (StatusCode::SERVICE_UNAVAILABLE, "the first lists have not come yet\n"),
-            _ => (StatusCode::NOT_FOUND, "there are /healthz, /readyz and /metrics\n"),
-        }
+    /// The answer, where this path is one of ours.
+    pub async fn answer(&self, head: &Parts, peer: Peer, gate: &Gate) -> Option<Answer> {
+        Some(match head.uri.path() {
+            "/healthz" => plain(StatusCode::OK, "ok"),
+            "/readyz" if self.ready.load(Ordering::Relaxed) => plain(StatusCode::OK, "ok"),
+            "/readyz" => plain(StatusCode::SERVICE_UNAVAILABLE, "the first lists have not come yet"),
+            "/metrics" => match gate.may_read(head, peer).await {
+                Ok(()) => self.measured().await,
+                Err(answer) => answer,
+            },
+            _ => return None,
+        })
+    }
+
+    /// Answers on this address as long as the program runs, and nothing else.
+    pub async fn serve(
+        self,
+        address: SocketAddr,
+        client: kube::Client,
+        namespace: &str,
+        server: Server,
+    ) -> Result<()> {
+        let shown = Arc::new(Shown::own(server.program)?);
+        let (listener, config) = (listen(address).await?, tls::config(Arc::clone(&shown))?);
+        let answers = Arc::new(Alone { health: self, gate: Gate::new(client.clone()) });
+        let namespace = namespace.to_owned();
+        tokio::spawn(async move {
+            // Nobody ends it but the program's own end.
+            let (_never, ends) = watch::channel(false);
+            let transport = Transport::new(Limits::of_program());
+            tokio::join!(
+                transport.serve(listener, config, answers, ends),
+                certificate::follow(client, &namespace, server.secret, shown),
+            )
+        });
+        Ok(())
+    }
+
+    async fn measured(&self) -> Answer {
+        let Some(page) = self.page().await else {
+            return plain(StatusCode::SERVICE_UNAVAILABLE, "nothing is measured now");
+        };
+        let mut response = Response::new(Bytes::from(page));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(metrics::CONTENT_TYPE));
+        response
     }
 
     async fn page(&self) -> Option<String> {
@@ -94,50 +125,18 @@ impl Health {
             }
         }
     }
+}
 
-    async fn response(self, path: String) -> Response<String> {
-        if path != "/metrics" {
-            let (status, text) = self.answer(&path);
-            let mut response = Response::new(text.to_owned());
-            *response.status_mut() = status;
-            return response;
-        }
-        let page = self.page().await;
-        let is_there = page.is_some();
-        let mut response = Response::new(page.unwrap_or_else(|| "nothing is measured now\n".to_owned()));
-        if is_there {
-            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(metrics::CONTENT_TYPE));
-        } else {
-            *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-        }
-        response
-    }
+/// A program that answers nothing else.
+struct Alone {
+    health: Health,
+    gate: Gate,
+}
 
-    /// Answers on this address for ever.
-    pub async fn serve(self, address: SocketAddr) -> Result<()> {
-        let listener = TcpListener::bind(address)
-            .await
-            .map_err(|e| Error::setup(format!("cannot listen on {address}"), e))?;
-        tokio::spawn(async move {
-            loop {
-                let Ok((stream, _)) = listener.accept().await else {
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                    continue;
-                };
-                let health = self.clone();
-                let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
-                    let response = health.clone().response(request.uri().path().to_owned());
-                    async move { Ok::<_, std::convert::Infallible>(response.await) }
-                });
-                tokio::spawn(async move {
-                    let mut http = hyper::server::conn::http1::Builder::new();
-                    http.timer(TokioTimer::new()).header_read_timeout(Duration::from_secs(5));
-                    // A client that breaks off is no concern of ours.
-                    let _ = http.serve_connection(TokioIo::new(stream), service).await;
-                });
-            }
-        });
-        Ok(())
+impl Answers for Alone {
+    async fn answer(&self, asked: Asked) -> Answer {
+        let answer = self.health.answer(&asked.head, asked.peer, &self.gate).await;
+        answer.unwrap_or_else(|| plain(StatusCode::NOT_FOUND, "there are /healthz, /readyz and /metrics"))
     }
 }
 
@@ -145,20 +144,10 @@ impl Health {
 mod tests {
     use super::*;
 
-    #[test]
-    fn it_lives_before_it_is_ready() {
-        let health = Health::default();
-        assert_eq!(health.answer("/healthz").0, StatusCode::OK);
-        assert_eq!(health.answer("/readyz").0, StatusCode::SERVICE_UNAVAILABLE);
-        health.is_ready();
-        assert_eq!(health.answer("/readyz").0, StatusCode::OK);
-        assert_eq!(health.answer("/").0, StatusCode::NOT_FOUND);
-    }
-
     #[tokio::test]
     async fn measures_are_those_of_whoever_measures_now() {
         let health = Health::default();
-        let get = || health.clone().response("/metrics".to_owned());
+        let get = || health.measured();
         assert_eq!(get().await.status(), StatusCode::SERVICE_UNAVAILABLE);
         health.measures_plainly(|| "up 0\n".to_owned());
         assert_eq!(get().await.body(), "up 0\n");

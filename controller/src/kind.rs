@@ -25,6 +25,10 @@ pub enum Kind {
     Mutating,
     /// Webhooks that may refuse it.
     Validating,
+    /// Whose token is this? It is asked by being made, and is not kept.
+    TokenReview,
+    /// May he? The same.
+    AccessReview,
 }
 
 /// The group and version of webhook configurations.
@@ -41,7 +45,7 @@ pub struct Key {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 17] = [
+    pub const ALL: [Kind; 19] = [
         Kind::Machine,
         Kind::Instance,
         Kind::ReplicaSet,
@@ -59,6 +63,8 @@ impl Kind {
         Kind::ConfigMap,
         Kind::Mutating,
         Kind::Validating,
+        Kind::TokenReview,
+        Kind::AccessReview,
     ];
 
     /// Group and version, kind, and the name in a path.
@@ -85,6 +91,8 @@ impl Kind {
             Kind::Validating => {
                 (WEBHOOKS, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations")
             }
+            Kind::TokenReview => ("authentication.k8s.io/v1", "TokenReview", "tokenreviews"),
+            Kind::AccessReview => ("authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews"),
         }
     }
 
@@ -115,7 +123,10 @@ impl Kind {
 
     /// Its objects have no namespace.
     pub const fn is_of_cluster(self) -> bool {
-        matches!(self, Kind::Node | Kind::Mutating | Kind::Validating)
+        matches!(
+            self,
+            Kind::Node | Kind::Mutating | Kind::Validating | Kind::TokenReview | Kind::AccessReview
+        )
     }
 
     /// Where its objects are: of one namespace, or of all where it is empty.

@@ -132,7 +132,7 @@ impl World {
             Kind::ConfigMap => self.bundles.put(object),
             Kind::Mutating => self.mutating.put(object),
             Kind::Validating => self.validating.put(object),
-            Kind::Lease | Kind::Revision => false,
+            Kind::Lease | Kind::Revision | Kind::TokenReview | Kind::AccessReview => false,
         }
     }
 
@@ -194,7 +194,7 @@ impl World {
             Kind::ConfigMap => self.bundles.remove(namespace, name),
             Kind::Mutating => self.mutating.remove(namespace, name),
             Kind::Validating => self.validating.remove(namespace, name),
-            Kind::Event | Kind::Lease | Kind::Revision => false,
+            Kind::Event | Kind::Lease | Kind::Revision | Kind::TokenReview | Kind::AccessReview => false,
         }
     }
 
@@ -215,7 +215,7 @@ impl World {
             Kind::ConfigMap => self.bundles.names(),
             Kind::Mutating => self.mutating.names(),
             Kind::Validating => self.validating.names(),
-            Kind::Event | Kind::Lease | Kind::Revision => Vec::new(),
+            Kind::Event | Kind::Lease | Kind::Revision | Kind::TokenReview | Kind::AccessReview => Vec::new(),
         };
         names.into_iter().map(|(namespace, name)| Key { kind, namespace, name }).collect()
     }
@@ -238,7 +238,7 @@ impl World {
             Kind::ConfigMap => self.bundles.get(namespace, name).map(Kept::meta),
             Kind::Mutating => self.mutating.get(namespace, name).map(Kept::meta),
             Kind::Validating => self.validating.get(namespace, name).map(Kept::meta),
-            Kind::Event | Kind::Lease | Kind::Revision => None,
+            Kind::Event | Kind::Lease | Kind::Revision | Kind::TokenReview | Kind::AccessReview => None,
         };
         meta?.uid.clone()
     }

@@ -176,7 +176,7 @@ pub fn touched(world: &World, key: &Key) -> Vec<Key> {
             kubevirt::keys(world).into_iter().chain([certificates::key(world)]).collect()
         }
         Kind::Deployment | Kind::DaemonSet => kubevirt::keys(world),
-        Kind::Lease | Kind::Revision => Vec::new(),
+        Kind::Lease | Kind::Revision | Kind::TokenReview | Kind::AccessReview => Vec::new(),
     }
 }
 

@@ -34,12 +34,23 @@ pub const RIGHTS: &[Grant] = &[
     (Kind::ConfigMap, None, &["create", "delete", "get", "list", "patch", "watch"]),
     (Kind::Deployment, None, &["list", "watch"]),
     (Kind::DaemonSet, None, &["list", "watch"]),
+    // Who may read what it measures.
+    (Kind::TokenReview, None, &["create"]),
+    (Kind::AccessReview, None, &["create"]),
 ];
 
 /// The objects that these rights are about, where they are about few: a stolen account reads no other secret of the
 /// namespace, and unmakes no other program's webhooks.
 pub const NAMED: &[Named] = &[
-    (Kind::Secret, &[certificates::AUTHORITY, certificates::SERVER]),
+    (
+        Kind::Secret,
+        &[
+            certificates::AUTHORITY,
+            certificates::API.secret,
+            certificates::CONTROLLER.secret,
+            certificates::HANDLER.secret,
+        ],
+    ),
     (Kind::ConfigMap, &[certificates::AUTHORITY, kubevirt::NOTE]),
     (Kind::Lease, &[lease::NAME]),
     (Kind::Mutating, &[certificates::MUTATOR]),

@@ -1,6 +1,7 @@
 //! What users of a cluster may do with our objects: whoever is its admin, edits or views a namespace may do so with
-//! machines too.
+//! machines too. And what a monitor needs, for whoever gives it to one.
 
+use crate::cluster::certificates::AUTHORITY;
 use api::crd::KINDS;
 use serde_json::{Value, json};
 
@@ -12,6 +13,7 @@ pub(super) fn objects() -> Vec<Value> {
         role("admin", true, rules(WRITE, true)),
         role("edit", true, rules(WRITE, false)),
         role("view", true, rules(READ, false)),
+        role("metrics-reader", false, measures()),
     ]
 }
 
@@ -33,6 +35,14 @@ fn rules(verbs: &[&str], settings: bool) -> Vec<Value> {
         rules.push(json!({"apiGroups": ["kubevirt.io"], "resources": ["kubevirts"], "verbs": READ}));
     }
     rules
+}
+
+/// What our programs measure, and by which authorities a monitor knows that it is they.
+fn measures() -> Vec<Value> {
+    vec![
+        json!({"nonResourceURLs": ["/metrics"], "verbs": ["get"]}),
+        json!({"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [AUTHORITY], "verbs": READ}),
+    ]
 }
 
 fn role(name: &str, aggregated: bool, rules: Vec<Value>) -> Value {

@@ -3,8 +3,8 @@
 //! | program | listens on | who comes | from where |
 //! |---|---|---|---|
 //! | virt-api | 8443 | the API server, to ask its webhooks | outside of the pods' network, so from anywhere |
-//! | all | 8080 | the kubelet, for its probes | its own node, which no policy keeps out |
-//! | all | 8080 | Prometheus | namespaces with the label [`SCRAPES`] |
+//! | all | 8443 | the kubelet, for its probes | its own node, which no policy keeps out |
+//! | all | 8443 | Prometheus, which also needs the right to | namespaces with the label [`SCRAPES`] |
 //!
 //! Nobody else comes in. What they dial is not limited: it is the API server alone, whose addresses and port are each
 //! cluster's own, and which no selector can name. (virt-handler speaks to launchers and the kubelet by sockets in folders,
@@ -12,8 +12,7 @@
 //! is. Users' pods, launchers among them, are their owners' to close.
 
 use super::Wishes;
-use crate::health;
-use crate::serve::http;
+use crate::serve::transport::PORT;
 use serde_json::{Value, json};
 
 /// The label of namespaces that may read what we measure.
@@ -26,9 +25,9 @@ pub(super) fn objects(wishes: &Wishes) -> [Value; 2] {
     ]});
     let measures = json!({
         "from": [{"namespaceSelector": {"matchLabels": {label: value}}}],
-        "ports": [{"port": health::PORT, "protocol": "TCP"}],
+        "ports": [{"port": PORT, "protocol": "TCP"}],
     });
-    let webhooks = json!({"ports": [{"port": http::PORT, "protocol": "TCP"}]});
+    let webhooks = json!({"ports": [{"port": PORT, "protocol": "TCP"}]});
     [
         policy(wishes, "kubevirt-allow-ingress-to-metrics", all, measures),
         policy(
@@ -136,27 +135,70 @@ mod tests {
     fn the_webhooks_lead_to_an_open_door() {
         let hooks = crate::serve::admission::hooks::configuration(false, &wishes().namespace, "");
         let to = &hooks[0]["clientConfig"]["service"];
-        let service = installed(&wishes()).into_iter().find(|object| object["kind"] == "Service").unwrap();
+        let service = service(hooks[0]["clientConfig"]["service"]["name"].as_str().unwrap());
         assert_eq!(
             (&service["metadata"]["name"], &service["metadata"]["namespace"]),
             (&to["name"], &to["namespace"])
         );
         let port = &service["spec"]["ports"][0];
         assert_eq!(port["port"], to["port"]);
-        let selector = json!({"matchLabels": service["spec"]["selector"]});
-        let behind: Vec<_> = pods().into_iter().filter(|(_, labels, _)| takes(&selector, labels)).collect();
+        let behind = behind(&service);
         assert_eq!(behind.len(), 1);
-        let (_, labels, spec) = &behind[0];
-        let ports = spec["containers"][0]["ports"].as_array().unwrap();
-        let target = ports.iter().find(|one| one["name"] == port["targetPort"]).unwrap();
-        assert!(doors(labels).unwrap()[&target["containerPort"].as_u64().unwrap()], "{target}");
+        let (_, labels, port) = &behind[0];
+        assert!(doors(labels).unwrap()[port], "{port}");
+    }
+
+    /// Monitors look for this service, and for pods with its labels and a port of its name.
+    #[test]
+    fn monitors_find_every_program() {
+        let service = service("kubevirt-prometheus-metrics");
+        assert_eq!(service["metadata"]["labels"]["prometheus.kubevirt.io"], "true");
+        assert_eq!(service["spec"]["selector"], json!({"prometheus.kubevirt.io": "true"}));
+        let port = &service["spec"]["ports"][0];
+        assert_eq!((&port["name"], &port["port"]), (&json!("metrics"), &json!(443)));
+        let found: Vec<(String, u64)> =
+            behind(&service).into_iter().map(|(name, _, port)| (name, port)).collect();
+        let all = ["virt-controller", "virt-api", "virt-handler"].map(|name| (name.to_owned(), 8443));
+        assert_eq!(found, all);
+    }
+
+    /// The kubelet asks by TLS, where a program listens.
+    #[test]
+    fn probes_ask_where_a_program_listens() {
+        for (name, _, spec) in pods() {
+            let container = &spec["containers"][0];
+            for (probe, path) in [("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")] {
+                let asks = &container[probe]["httpGet"];
+                assert_eq!((&asks["scheme"], &asks["path"]), (&json!("HTTPS"), &json!(path)), "{name}");
+                assert_eq!(asks["port"], container["ports"][0]["name"], "{name}");
+            }
+        }
+    }
+
+    fn service(name: &str) -> Value {
+        let mut all = installed(&wishes()).into_iter().filter(|object| object["kind"] == "Service");
+        all.find(|object| object["metadata"]["name"] == name).unwrap_or_else(|| panic!("no service {name}"))
+    }
+
+    /// The pods that a service leads to: their program, their labels, the port.
+    fn behind(service: &Value) -> Vec<(String, Value, u64)> {
+        let selector = json!({"matchLabels": service["spec"]["selector"]});
+        let to = &service["spec"]["ports"][0]["targetPort"];
+        let found = pods().into_iter().filter(|(_, labels, _)| takes(&selector, labels));
+        found
+            .map(|(name, labels, spec)| {
+                let ports = spec["containers"][0]["ports"].as_array().unwrap();
+                let port = ports.iter().find(|one| one["name"] == *to).unwrap();
+                (name, labels, port["containerPort"].as_u64().unwrap())
+            })
+            .collect()
     }
 
     /// Whoever listens elsewhere has to say so by a command line, and here.
     #[test]
     fn nobody_else_listens() {
-        let listens = |text: &str| text.contains("TcpListener::bind(") || text.contains("UdpSocket::bind(");
-        let found = crate::tests::sources::that(listens);
-        assert_eq!(found, BTreeSet::from(["src/health.rs".to_owned(), "src/serve/http.rs".to_owned()]));
+        let calls = ["TcpListener::bind(", "TcpSocket::new", "UdpSocket::bind("];
+        let found = crate::tests::sources::that(|text| calls.iter().any(|call| text.contains(call)));
+        assert_eq!(found, BTreeSet::from(["src/serve/transport/server.rs".to_owned()]));
     }
 }

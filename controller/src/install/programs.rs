@@ -3,13 +3,15 @@
 
 use super::identity::{API, CONTROLLER, HANDLER};
 use super::{PRIORITY, Wishes};
-use crate::health;
+use crate::cluster::certificates::MEASURES;
 use crate::serve::admission::hooks::SERVICE;
-use crate::serve::http;
+use crate::serve::transport::PORT;
 use serde_json::{Value, json};
 
 /// Where `virt-launcher node-info` leaves what it finds out, for virt-handler.
 const FINDINGS: &str = "/var/lib/kubevirt-node-labeller";
+/// By this label monitors find our pods; with the port `metrics` it is what they look for.
+const MEASURED: (&str, &str) = ("prometheus.kubevirt.io", "true");
 /// The kubelet's folder.
 const KUBELET: &str = "/var/lib/kubelet";
 
@@ -28,6 +30,7 @@ pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
         apis,
         some_api,
         service(wishes),
+        measures(wishes),
         workload(
             wishes,
             "DaemonSet",
@@ -49,7 +52,6 @@ fn controller(wishes: &Wishes) -> Value {
         of_pod("POD_NAME", "metadata.name"),
         {"name": "LAUNCHER_IMAGE", "value": wishes.image("virt-launcher")},
     ]);
-    container["ports"] = json!([{"name": "health", "containerPort": health::PORT}]);
     template(name, anywhere(wishes, name, CONTROLLER, container))
 }
 
@@ -57,10 +59,6 @@ fn api(wishes: &Wishes) -> Value {
     let name = "virt-api";
     let mut container = container(wishes, name, "50m", "32Mi");
     container["env"] = json!([of_pod("POD_NAMESPACE", "metadata.namespace")]);
-    container["ports"] = json!([
-        {"name": "https", "containerPort": http::PORT},
-        {"name": "health", "containerPort": health::PORT},
-    ]);
     template(name, anywhere(wishes, name, API, container))
 }
 
@@ -73,15 +71,32 @@ fn service(wishes: &Wishes) -> Value {
         "metadata": {"name": name, "namespace": wishes.namespace, "labels": {"kubevirt.io": name}},
         "spec": {
             "selector": {"kubevirt.io": name},
-            "ports": [{"name": "https", "port": port, "targetPort": "https", "protocol": "TCP"}],
+            "ports": [{"name": "https", "port": port, "targetPort": "metrics", "protocol": "TCP"}],
+        },
+    })
+}
+
+/// Monitors find all programs by this: each of their pods, for each measures its own.
+fn measures(wishes: &Wishes) -> Value {
+    let (label, value) = MEASURED;
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": MEASURES,
+            "namespace": wishes.namespace,
+            "labels": {"kubevirt.io": "", label: value},
+        },
+        "spec": {
+            "clusterIP": "None",
+            "selector": {label: value},
+            "ports": [{"name": "metrics", "port": 443, "targetPort": "metrics", "protocol": "TCP"}],
         },
     })
 }
 
 /// A program that needs nothing of its node, and may be on any: its pod's spec.
 fn anywhere(wishes: &Wishes, name: &str, account: &str, mut container: Value) -> Value {
-    container["livenessProbe"] = probe("/healthz");
-    container["readinessProbe"] = probe("/readyz");
     container["securityContext"] = restricted();
     let mut spec = pod(wishes, account, container);
     spec["securityContext"] =
@@ -100,10 +115,7 @@ fn handler(wishes: &Wishes) -> Value {
     let name = "virt-handler";
     let mut container = container(wishes, name, "10m", "32Mi");
     container["env"] =
-        json!([of_pod("NODE_NAME", "spec.nodeName"), of_pod("POD_NAMESPACE", "metadata.namespace")]);
-    container["ports"] = json!([{"name": "health", "containerPort": health::PORT}]);
-    container["livenessProbe"] = probe("/healthz");
-    container["readinessProbe"] = probe("/readyz");
+        json!([of_pod("POD_NAMESPACE", "metadata.namespace"), of_pod("NODE_NAME", "spec.nodeName")]);
     // It enters the network of pods, reaches what is in them by /proc, and makes what they may not.
     container["securityContext"] = json!({"privileged": true});
     container["volumeMounts"] = json!([
@@ -154,7 +166,8 @@ fn workload(wishes: &Wishes, kind: &str, name: &str, spec: Value) -> Value {
 }
 
 fn template(name: &str, spec: Value) -> Value {
-    json!({"metadata": {"labels": {"kubevirt.io": name}}, "spec": spec})
+    let (label, value) = MEASURED;
+    json!({"metadata": {"labels": {"kubevirt.io": name, label: value}}, "spec": spec})
 }
 
 fn pod(wishes: &Wishes, account: &str, container: Value) -> Value {
@@ -176,6 +189,10 @@ fn container(wishes: &Wishes, name: &str, cpu: &str, memory: &str) -> Value {
             "name": name,
             "image": wishes.image(name),
             "resources": {"requests": {"cpu": cpu, "memory": memory}},
+            // One port for whoever asks: the API server, the kubelet, monitors.
+            "ports": [{"name": "metrics", "containerPort": PORT}],
+            "livenessProbe": probe("/healthz"),
+            "readinessProbe": probe("/readyz"),
             "terminationMessagePolicy": "FallbackToLogsOnError",
         }),
     )
@@ -201,7 +218,8 @@ fn of_pod(name: &str, path: &str) -> Value {
 }
 
 fn probe(path: &str) -> Value {
-    json!({"httpGet": {"path": path, "port": "health"}, "periodSeconds": 5, "failureThreshold": 6})
+    let asks = json!({"path": path, "port": "metrics", "scheme": "HTTPS"});
+    json!({"httpGet": asks, "periodSeconds": 5, "failureThreshold": 6})
 }
 
 /// A drain leaves one of them.

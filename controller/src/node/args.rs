@@ -9,7 +9,9 @@ use super::pod::Pods;
 use super::vmi::apply::ApiServer;
 use super::vmi::keeper::Node;
 use super::vmi::watch::{self, Home};
-use crate::health::{Health, PORT, everywhere};
+use crate::cluster::certificates;
+use crate::health::Health;
+use crate::serve::transport::{PORT, everywhere};
 use clap::Parser;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -39,7 +41,7 @@ pub struct Args {
     /// Where the kubelet's device plug-ins have their sockets
     #[arg(long, default_value = "/var/lib/kubelet/device-plugins", value_name = "DIR")]
     pub device_plugins: PathBuf,
-    /// Where /healthz, /readyz and /metrics answer
+    /// Where /healthz, /readyz and /metrics answer, by HTTPS
     #[arg(long, default_value_t = everywhere(PORT))]
     pub listen: SocketAddr,
     /// A kubeconfig; else the pod's service account, or the user's
@@ -61,8 +63,8 @@ pub async fn run(args: Args) -> Result<()> {
     let launchers = Launchers::default();
     let health = Health::default();
     let mut asked = health.measures();
-    let listens = health.clone().serve(args.listen).await;
-    listens.map_err(|e| Error::failed(format!("cannot answer on {}", args.listen)).because(e))?;
+    let serve = health.clone().serve(args.listen, client.clone(), &args.namespace, certificates::HANDLER);
+    serve.await.map_err(|e| Error::failed(format!("cannot answer on {}", args.listen)).because(e))?;
     let node = Arc::new(Node {
         cluster,
         pods: Pods::of_kubelet(args.pods),

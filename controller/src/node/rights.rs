@@ -1,5 +1,6 @@
 //! What the agent of a node reads and writes, declared: its cluster role is made from this.
 
+use crate::cluster::certificates;
 use crate::kind::Kind;
 use crate::rights::{Grant, Named};
 
@@ -13,10 +14,15 @@ pub const RIGHTS: &[Grant] = &[
     (Kind::KubeVirt, None, &["list", "watch"]),
     (Kind::Node, None, &["get", "patch"]),
     (Kind::Event, None, &["create"]),
+    // Its own certificate.
+    (Kind::Secret, None, &["list", "watch"]),
+    // Who may read what it measures.
+    (Kind::TokenReview, None, &["create"]),
+    (Kind::AccessReview, None, &["create"]),
 ];
 
-/// Of none of these kinds it touches only few objects by their names.
-pub const NAMED: &[Named] = &[];
+/// Its own certificate, and no other secret of the namespace: the authority's key is among them.
+pub const NAMED: &[Named] = &[(Kind::Secret, &[certificates::HANDLER.secret])];
 
 /// The fields of an instance's status that it tells; the others are virt-controller's.
 pub const STATUS: [&str; 9] = [
@@ -34,12 +40,14 @@ pub const STATUS: [&str; 9] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::certificates::HANDLER;
     use crate::node::blocking::Blocking;
     use crate::node::labels::Labeller;
     use crate::node::vmi::apply::{ApiServer, Cluster as _};
     use crate::node::vmi::decide::Event;
     use crate::node::vmi::watch::{Home, which};
     use crate::rights::each;
+    use crate::serve::certificate;
     use crate::tests::asked::Asked;
     use crate::watch::follow;
     use api::meta::ObjectMeta;
@@ -64,9 +72,17 @@ mod tests {
         let (to, mut seen) = tokio::sync::mpsc::channel(3);
         let tasks = which(&Home { node: "node1".into(), namespace: "kubevirt".into() })
             .map(|which| tokio::spawn(follow(server.client.clone(), which, to.clone())));
-        server.until(&each(RIGHTS).collect()).await;
+        let follows =
+            certificate::follow(server.client.clone(), "kubevirt", HANDLER.secret, std::sync::Arc::default());
+        assert!(crate::tests::asked::reads_measures(&server.client).await);
+        let all = each(RIGHTS).collect();
+        tokio::select! {
+            () = follows => {}
+            () = server.until(&all) => {}
+        }
         tasks.iter().for_each(tokio::task::JoinHandle::abort);
         seen.close();
+        server.kept_to(NAMED);
         assert_eq!(server.rights(), each(RIGHTS).collect());
     }
 }

@@ -1,11 +1,14 @@
 //! The command line of `virt-api`, and what it puts together.
 
 use super::live::Live;
+use super::measures;
 use super::routes::Routes;
-use super::{http, measures, tls};
+use super::transport::tls::{self, Shown};
+use super::transport::{Limits, PORT, Transport, everywhere, listen};
 use crate::args::client;
+use crate::cluster::certificates;
 use crate::error::{Error, Result};
-use crate::health::{Health, PORT, everywhere};
+use crate::health::Health;
 use clap::Parser;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,12 +26,9 @@ pub struct Api {
     /// The namespace it runs in
     #[arg(long, env = "POD_NAMESPACE", default_value = "kubevirt")]
     namespace: String,
-    /// Where the API server asks, by HTTPS
-    #[arg(long, default_value_t = everywhere(http::PORT))]
-    listen: SocketAddr,
-    /// Where /healthz, /readyz and /metrics answer, by plain HTTP
+    /// Where the API server asks, and where /healthz, /readyz and /metrics answer, by HTTPS
     #[arg(long, default_value_t = everywhere(PORT))]
-    health: SocketAddr,
+    listen: SocketAddr,
 }
 
 impl Api {
@@ -36,15 +36,16 @@ impl Api {
     pub async fn run(self) -> Result<()> {
         let client = client().await?;
         let health = Health::default();
-        health.clone().serve(self.health).await?;
         let ends = |kind| signal(kind).map_err(|e| Error::setup("cannot wait for signals", e));
         let (mut term, mut interrupt) = (ends(SignalKind::terminate())?, ends(SignalKind::interrupt())?);
-        let listener = http::listen(self.listen).await?;
-        let live = Arc::new(Live::new(&self.namespace));
-        tokio::spawn(measures::tell(Arc::clone(&live), health.measures()));
+        let listener = listen(self.listen).await?;
+        let live = Arc::new(Live::new(&self.namespace, Arc::new(Shown::own(certificates::API.program)?)));
+        let transport = Arc::new(Transport::new(Limits::of_server()));
+        tokio::spawn(measures::tell(Arc::clone(&live), Arc::clone(&transport), health.measures()));
         tokio::spawn(Arc::clone(&live).keep(client.clone()));
         tokio::spawn(tell(Arc::clone(&live), health.clone()));
         let (end, ended) = watch::channel(false);
+        let routes = Routes::new(Arc::clone(&live), health.clone(), client);
         tokio::spawn(async move {
             tokio::select! {
                 _ = term.recv() => {}
@@ -55,7 +56,7 @@ impl Api {
         });
         let config = tls::config(Arc::clone(&live.shown))?;
         tracing::info!("answering on {}", self.listen);
-        http::serve(listener, config, Arc::new(Routes::new(live, client)), ended).await;
+        transport.serve(listener, config, Arc::new(routes), ended).await;
         Ok(())
     }
 }

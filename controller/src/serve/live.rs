@@ -1,10 +1,10 @@
 //! What is followed while the server runs: the KubeVirt object, and the secret with our certificate.
 
 use super::admission::Around;
-use super::tls::Shown;
-use crate::cluster::certificates::SERVER;
-use crate::error::chain;
-use crate::kind::{Key, Kind};
+use super::certificate;
+use super::transport::tls::Shown;
+use crate::cluster::certificates::API;
+use crate::kind::Kind;
 use crate::watch::{Seen, Which, follow};
 use crate::world::{Plain, Shelf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,19 +24,19 @@ pub struct Live {
 }
 
 impl Live {
-    /// Nothing is known yet.
-    pub fn new(namespace: &str) -> Live {
+    /// Nothing is known yet; what is shown will be what the secret holds.
+    pub fn new(namespace: &str, shown: Arc<Shown>) -> Live {
         Live {
             namespace: namespace.to_owned(),
             around: RwLock::new(Arc::new(Around::new(namespace, None))),
             listed: AtomicBool::new(false),
-            shown: Arc::default(),
+            shown,
         }
     }
 
     /// The settings are known, and there is a certificate.
     pub fn is_ready(&self) -> bool {
-        self.listed.load(Ordering::Relaxed) && self.shown.is_there()
+        self.listed.load(Ordering::Relaxed) && self.shown.is_signed()
     }
 
     /// What surrounds a request that comes now.
@@ -46,19 +46,18 @@ impl Live {
 
     /// Follows both, for ever.
     pub async fn keep(self: Arc<Self>, client: kube::Client) {
-        let (to, mut seen) = mpsc::channel(WAITING);
-        let settings = Which::all(Kind::KubeVirt, None);
-        let secret = Which::only(Kind::Secret, &self.namespace, SERVER);
-        for which in [settings, secret] {
-            tokio::spawn(follow(client.clone(), which, to.clone()));
-        }
-        drop(to);
+        let (to, seen) = mpsc::channel(WAITING);
+        tokio::join!(
+            follow(client.clone(), Which::all(Kind::KubeVirt, None), to),
+            certificate::follow(client, &self.namespace, API.secret, Arc::clone(&self.shown)),
+            self.settings(seen),
+        );
+    }
+
+    async fn settings(&self, mut seen: mpsc::Receiver<Seen>) {
         let mut objects = Shelf::<Plain>::default();
         while let Some(event) = seen.recv().await {
             match event {
-                Seen::Only(_, Some(secret)) | Seen::Changed(Kind::Secret, secret) => self.take(&secret),
-                // Without it the one that is shown is still the best there is.
-                Seen::Only(_, None) | Seen::Gone(Key { kind: Kind::Secret, .. }, _) => {}
                 Seen::Listed(_, list) => {
                     objects = Shelf::default();
                     for object in list {
@@ -75,14 +74,9 @@ impl Live {
                     objects.remove(&key.namespace, &key.name);
                     self.know(&objects);
                 }
+                // No single object is followed here by its name.
+                Seen::Only(..) => {}
             }
-        }
-    }
-
-    fn take(&self, secret: &serde_json::Value) {
-        match self.shown.take(secret) {
-            Ok(()) => tracing::info!("the certificate of {SERVER} is shown from now on"),
-            Err(error) => tracing::warn!("the certificate of {SERVER} is not taken: {}", chain(&error)),
         }
     }
 

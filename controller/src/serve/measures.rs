@@ -5,6 +5,7 @@
 use super::admission::hooks::Hook;
 use super::admission::{Answer, Operation, Request};
 use super::live::Live;
+use super::transport::Transport;
 use crate::health::Ask;
 use crate::metrics::{ANSWERS, Histograms, Is, Page};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,14 +33,14 @@ pub fn judged(hook: &Hook, request: &Request, answer: Option<&Answer>, began: In
 }
 
 /// Answers whoever asks for a page, for ever.
-pub async fn tell(live: Arc<Live>, mut asked: Receiver<Ask>) {
+pub async fn tell(live: Arc<Live>, transport: Arc<Transport>, mut asked: Receiver<Ask>) {
     while let Some(tell) = asked.recv().await {
         // Whoever asked may be gone.
-        let _ = tell.send(page(&live));
+        let _ = tell.send(page(&live, &transport));
     }
 }
 
-fn page(live: &Live) -> String {
+fn page(live: &Live, transport: &Transport) -> String {
     let mut page = Page::default();
     let ready = if live.is_ready() { 1.0 } else { 0.0 };
     page.family("kubevirt_virt_api_ready_status", Is::Gauge, "This replica answers.").is(&[], ready);
@@ -50,6 +51,7 @@ fn page(live: &Live) -> String {
         "How long the answer to an admission review took.",
         &all,
     );
+    connections(&mut page, transport);
     if let Some(until) = live.shown.until() {
         let name = "kubevirt_virt_api_certificate_expiration_timestamp_seconds";
         page.family(name, Is::Gauge, "When the certificate that is shown ends to hold.")
@@ -58,9 +60,28 @@ fn page(live: &Live) -> String {
     page.text()
 }
 
+/// Who comes, and who had to give way.
+fn connections(page: &mut Page, transport: &Transport) {
+    let is = transport.counts();
+    page.family("kubevirt_virt_api_connections", Is::Gauge, "Connections that are open.")
+        .is(&[], is.open as f64);
+    page.family("kubevirt_virt_api_requests_bytes", Is::Gauge, "Memory that requests and answers hold.")
+        .is(&[], is.held as f64);
+    page.family("kubevirt_virt_api_connections_total", Is::Counter, "Connections that came.")
+        .is(&[], is.taken as f64);
+    let ended = "Connections that were ended here: for others that came, for a client that kept us waiting, or at once.";
+    page.family("kubevirt_virt_api_connections_ended_total", Is::Counter, ended)
+        .is(&[("reason", "others")], is.closed as f64)
+        .is(&[("reason", "waiting")], is.expired as f64)
+        .is(&[("reason", "full")], is.turned_away as f64);
+    let cut = "Requests that were cut because others needed the memory.";
+    page.family("kubevirt_virt_api_requests_cut_total", Is::Counter, cut).is(&[], is.cut as f64);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serve::transport::Limits;
     use api::fault::{Fault, Reason};
 
     #[test]
@@ -71,7 +92,8 @@ mod tests {
         for answer in [Some(&refusal), Some(&Answer::yes()), None, None] {
             judged(hook, &request, answer, Instant::now());
         }
-        let text = page(&Live::new("kubevirt"));
+        let live = Live::new("kubevirt", Arc::default());
+        let text = page(&live, &Transport::new(Limits::of_program()));
         for (result, count) in [("refused", 1), ("allowed", 1), ("failed", 2)] {
             let line = format!(
                 "kubevirt_virt_api_admission_duration_seconds_count{{webhook=\"virtualmachinereplicaset-validator.kubevirt.io\",\
@@ -80,6 +102,7 @@ mod tests {
             assert!(text.lines().any(|other| other == line), "{line}\n{text}");
         }
         assert!(text.contains("\nkubevirt_virt_api_ready_status 0\n"), "{text}");
+        assert!(text.contains("\nkubevirt_virt_api_connections 0\n"), "{text}");
         assert!(!text.contains("certificate"), "there is none yet");
     }
 }

@@ -1,23 +1,27 @@
-//! What the API server asks us: the program `virt-api`.
+//! What our programs answer: to the API server (the program `virt-api`), to the kubelet and to monitors (all of them).
 //!
 //! ```text
-//!  API server ─── HTTPS ───► http ──► routes ──► admission: review in, review out (pure)
-//!                             ▲                     ▲
-//!                       tls: the certificate   live: the settings
-//!                             └───── Secret ── watch ── KubeVirt
+//!  API server ── HTTPS ─► transport ──► routes ──► admission: review in, review out (pure)
+//!  kubelet, monitors ──►  tls, limits     │            ▲
+//!                             ▲           └► health    live: the settings
+//!                       certificate           ▲          ▲
+//!                             ▲        authentication: who may read /metrics
+//!                             └────── Secret ── watch ── KubeVirt
 //! ```
 //!
-//! A request is answered from what is known already: nothing is asked of the API server while it waits for us (but
+//! A review is answered from what is known already: nothing is asked of the API server while it waits for us (but
 //! whether any machine is left, when the installation is to be deleted). The certificate and the settings are followed,
 //! so neither needs a restart.
 //!
-//! Who may call: anybody who reaches the port. An admission review says only what the asker sent; nothing is written.
+//! Who may call: anybody who reaches the port. An admission review says only what the asker sent; nothing is written. What is
+//! measured is for whom the API server lets read it.
 
 pub mod admission;
 pub mod args;
-pub mod http;
+pub mod authentication;
+pub mod certificate;
 pub mod live;
 pub mod measures;
 pub mod rights;
-mod routes;
-pub mod tls;
+pub mod routes;
+pub mod transport;

@@ -1,4 +1,4 @@
-//! What `virt-api` reads: its roles are made from this. It writes nothing.
+//! What `virt-api` reads: its roles are made from this. It writes nothing: a review that it creates is a question.
 
 use crate::cluster::certificates;
 use crate::kind::Kind;
@@ -13,28 +13,33 @@ pub const RIGHTS: &[Grant] = &[
     (Kind::Machine, None, &["list"]),
     (Kind::Instance, None, &["list"]),
     (Kind::ReplicaSet, None, &["list"]),
+    // Who may read what it measures.
+    (Kind::TokenReview, None, &["create"]),
+    (Kind::AccessReview, None, &["create"]),
 ];
 
 /// Its own certificate, and no other secret of the namespace: the authority's key is among them.
-pub const NAMED: &[Named] = &[(Kind::Secret, &[certificates::SERVER])];
+pub const NAMED: &[Named] = &[(Kind::Secret, &[certificates::API.secret])];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::health::Health;
     use crate::rights::each;
+    use crate::serve::admission::hooks::Hook;
     use crate::serve::live::Live;
     use crate::serve::routes::Routes;
     use crate::tests::asked::Asked;
-    use http::header::CONTENT_TYPE;
     use serde_json::json;
     use std::sync::Arc;
 
     #[tokio::test]
     async fn every_right_is_used_and_no_other() {
         let server = Asked::begin().await;
-        let live = Arc::new(Live::new("kubevirt"));
+        let live = Arc::new(Live::new("kubevirt", Arc::default()));
         let task = tokio::spawn(Arc::clone(&live).keep(server.client.clone()));
-        let routes = Routes::new(live, server.client.clone());
+        let routes = Routes::new(live, Health::default(), server.client.clone());
+        assert!(crate::tests::asked::reads_measures(&server.client).await);
         // The one review for which something has to be asked.
         let review = json!({
             "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
@@ -42,10 +47,8 @@ mod tests {
                 "oldObject": {"spec": {"uninstallStrategy": "BlockUninstallIfWorkloadsExist"}},
             },
         });
-        let request =
-            http::Request::post("/kubevirt-validate-delete").header(CONTENT_TYPE, "application/json");
-        let (head, ()) = request.body(()).unwrap().into_parts();
-        let answer = routes.answer(&head, review.to_string().as_bytes()).await;
+        let hook = Hook::at("/kubevirt-validate-delete").unwrap();
+        let answer = routes.answer_to(hook, review.to_string(), false).await;
         assert!(answer.status().is_success(), "{answer:?}");
         server.until(&each(RIGHTS).collect()).await;
         task.abort();

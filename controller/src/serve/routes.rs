@@ -1,25 +1,31 @@
 //! What is answered where.
 //!
 //! ```text
-//!  /healthz, /readyz   whether we live and are ready
+//!  /healthz, /readyz, /metrics   whether we live and are ready, and what we measure ([`crate::health`])
 //!  /…-mutate, /…-validate…   the webhooks, by their table
 //! ```
+//!
+//! A body is read where somebody wants it, after its head was looked at. A large one is read as JSON, and judged, on a thread
+//! of its own: the others wait for nobody's megabytes.
 
 use super::admission::hooks::Hook;
 use super::admission::{Answer as Verdict, Request, review};
-use super::http::{Answer, plain};
+use super::authentication::Gate;
 use super::live::Live;
 use super::measures;
+use super::transport::{Answer, Answers, Asked, Body, plain};
 use crate::error::{Error, Kind as Wrong, Result, chain};
+use crate::health::Health;
 use crate::kind::{Key, Kind};
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
-use http_body_util::Full;
 use hyper::body::Bytes;
 use rustls::crypto::SecureRandom;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// The largest review: an object may have 3 MiB, and a change comes with the object as it was.
+const REVIEW: usize = 8 << 20;
 /// How long the API server may take to say whether anything is left.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// What keeps an installation, and how people call it.
@@ -32,30 +38,33 @@ const WORKLOADS: [(Kind, &str); 3] = [
 /// What is answered where.
 pub struct Routes {
     live: Arc<Live>,
+    health: Health,
+    gate: Gate,
     client: kube::Client,
     random: &'static dyn SecureRandom,
 }
 
-impl Routes {
-    /// Answers by what is known.
-    pub fn new(live: Arc<Live>, client: kube::Client) -> Routes {
-        Routes { live, client, random: rustls::crypto::ring::default_provider().secure_random }
-    }
-
-    /// The answer to one request.
-    pub(super) async fn answer(&self, head: &Parts, body: &[u8]) -> Answer {
-        match head.uri.path() {
-            "/healthz" => plain(StatusCode::OK, "ok"),
-            "/readyz" if self.live.is_ready() => plain(StatusCode::OK, "ok"),
-            "/readyz" => plain(StatusCode::SERVICE_UNAVAILABLE, "the settings have not come yet"),
-            path => match Hook::at(path) {
-                Some(hook) => self.review(hook, head, body).await,
-                None => plain(StatusCode::NOT_FOUND, "there is nothing here"),
-            },
+impl Answers for Routes {
+    async fn answer(&self, asked: Asked) -> Answer {
+        let Asked { head, body, peer } = asked;
+        if let Some(answer) = self.health.answer(&head, peer, &self.gate).await {
+            return answer;
+        }
+        match Hook::at(head.uri.path()) {
+            Some(hook) => self.review(hook, &head, body).await,
+            None => plain(StatusCode::NOT_FOUND, "there is nothing here"),
         }
     }
+}
 
-    async fn review(&self, hook: &Hook, head: &Parts, body: &[u8]) -> Answer {
+impl Routes {
+    /// Answers by what is known.
+    pub fn new(live: Arc<Live>, health: Health, client: kube::Client) -> Routes {
+        let random = rustls::crypto::ring::default_provider().secure_random;
+        Routes { live, health, gate: Gate::new(client.clone()), client, random }
+    }
+
+    async fn review(&self, hook: &'static Hook, head: &Parts, body: Body) -> Answer {
         if head.method != Method::POST {
             return plain(StatusCode::METHOD_NOT_ALLOWED, "an admission review is POSTed");
         }
@@ -64,19 +73,32 @@ impl Routes {
         if kind.split(';').next().map(str::trim) != Some("application/json") {
             return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "an admission review is application/json");
         }
-        let request = match Request::read(body) {
-            Ok(request) => request,
-            Err(why) => return plain(StatusCode::BAD_REQUEST, &why),
+        let body = match body.whole(REVIEW).await {
+            Ok(body) => body,
+            Err(answer) => return answer,
+        };
+        let is_large = body.is_large();
+        self.answer_to(hook, body, is_large).await
+    }
+
+    /// The answer to a review.
+    pub(super) async fn answer_to(
+        &self,
+        hook: &'static Hook,
+        body: impl AsRef<[u8]> + Send + 'static,
+        is_large: bool,
+    ) -> Answer {
+        let request = match aside(is_large, move || Request::read(body.as_ref())).await {
+            Ok(Ok(request)) => Arc::new(request),
+            Ok(Err(why)) => return plain(StatusCode::BAD_REQUEST, &why),
+            Err(error) => return failed(hook, &error),
         };
         let began = Instant::now();
-        let judged = self.judge(hook, &request).await;
+        let judged = self.judge(hook, &request, is_large).await;
         measures::judged(hook, &request, judged.as_ref().ok(), began);
         let verdict = match judged {
             Ok(verdict) => verdict,
-            Err(error) => {
-                tracing::warn!("{}: {}", hook.name, chain(&error));
-                return plain(StatusCode::INTERNAL_SERVER_ERROR, &chain(&error));
-            }
+            Err(error) => return failed(hook, &error),
         };
         if !verdict.faults.is_empty() {
             let faults = verdict.faults.len();
@@ -87,19 +109,19 @@ impl Routes {
                 request.who.name
             );
         }
-        let mut response =
-            Response::new(Full::new(Bytes::from(review::write(&request, &verdict).to_string())));
+        let mut response = Response::new(Bytes::from(review::write(&request, &verdict).to_string()));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         response
     }
 
-    async fn judge(&self, hook: &Hook, request: &Request) -> Result<Verdict> {
+    async fn judge(&self, hook: &'static Hook, request: &Arc<Request>, is_large: bool) -> Result<Verdict> {
         let mut around = (*self.live.around()).clone();
         around.random = (self.uuid()?, self.uuid()?);
         if hook.asks_what_is_left(request) {
             around.left = self.left().await?;
         }
-        Ok(hook.judge(request, &around))
+        let request = Arc::clone(request);
+        aside(is_large, move || hook.judge(&request, &around)).await
     }
 
     /// A uuid of version 4.
@@ -131,4 +153,17 @@ impl Routes {
         }
         Ok(None)
     }
+}
+
+/// Does something here, or on a thread of its own where it takes long.
+async fn aside<T: Send + 'static>(is_large: bool, does: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    if !is_large {
+        return Ok(does());
+    }
+    tokio::task::spawn_blocking(does).await.map_err(|e| Error::setup("a large review broke off", e))
+}
+
+fn failed(hook: &Hook, error: &Error) -> Answer {
+    tracing::warn!("{}: {}", hook.name, chain(error));
+    plain(StatusCode::INTERNAL_SERVER_ERROR, &chain(error))
 }

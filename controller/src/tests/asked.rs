@@ -7,6 +7,8 @@ use crate::cluster::owner;
 use crate::kind::Kind;
 use crate::plan::merge;
 use crate::rights::{Named, Right, permits_name};
+use crate::serve::authentication::Gate;
+use crate::serve::transport::Peer;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
@@ -15,6 +17,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -30,6 +33,7 @@ struct State {
     /// Everything that was asked beside what is made: of a kind, and of which object if of one.
     names: Mutex<BTreeSet<(Kind, Option<String>)>>,
     objects: Mutex<BTreeMap<String, Value>>,
+    count: AtomicUsize,
 }
 
 impl Asked {
@@ -39,8 +43,12 @@ impl Asked {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let config = kube::Config::new(format!("http://{address}").parse().unwrap());
-        let rights = watch::channel(BTreeSet::new()).0;
-        let state = Arc::new(State { rights, names: Mutex::default(), objects: Mutex::default() });
+        let state = Arc::new(State {
+            rights: watch::channel(BTreeSet::new()).0,
+            names: Mutex::default(),
+            objects: Mutex::default(),
+            count: AtomicUsize::new(0),
+        });
         let server = Arc::clone(&state);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -75,6 +83,11 @@ impl Asked {
         }
     }
 
+    /// How often something was asked.
+    pub(crate) fn count(&self) -> usize {
+        self.state.count.load(Ordering::SeqCst)
+    }
+
     /// Waits until all of this was asked.
     pub(crate) async fn until(&self, all: &BTreeSet<Right>) {
         let mut rights = self.state.rights.subscribe();
@@ -86,6 +99,7 @@ impl Asked {
 
 impl State {
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        self.count.fetch_add(1, Ordering::SeqCst);
         let (head, body) = request.into_parts();
         let path = head.uri.path().to_owned();
         let query = head.uri.query().unwrap_or_default();
@@ -124,6 +138,9 @@ impl State {
     }
 
     fn keep(&self, verb: &str, path: &str, body: Value) -> (StatusCode, Value) {
+        if let Some(answered) = reviewed(&body) {
+            return (StatusCode::CREATED, answered);
+        }
         let mut objects = self.objects.lock().unwrap();
         if verb == "create" {
             let path = format!("{path}/{}", body["metadata"]["name"].as_str().unwrap());
@@ -142,6 +159,38 @@ impl State {
         }
         (StatusCode::OK, object.clone())
     }
+}
+
+/// A review with its answer: a token that begins with a user's name is that user's, and `monitor` may read `/metrics`.
+fn reviewed(body: &Value) -> Option<Value> {
+    let spec = &body["spec"];
+    let status = match body["kind"].as_str()? {
+        "TokenReview" => {
+            let token = spec["token"].as_str().unwrap();
+            let user =
+                json!({"username": token.split('-').next().unwrap(), "groups": ["system:authenticated"]});
+            match token.starts_with("nobody") {
+                true => json!({"user": {}}),
+                false => json!({"authenticated": true, "user": user}),
+            }
+        }
+        "SubjectAccessReview" => {
+            assert_eq!(spec["groups"], json!(["system:authenticated"]));
+            let reads = spec["nonResourceAttributes"] == json!({"path": "/metrics", "verb": "get"});
+            json!({"allowed": reads && spec["user"] == "monitor"})
+        }
+        _ => return None,
+    };
+    let mut answered = body.clone();
+    answered["status"] = status;
+    Some(answered)
+}
+
+/// Whether a program that asks by this client lets a monitor read what it measures: that takes the rights of asking.
+pub(crate) async fn reads_measures(client: &kube::Client) -> bool {
+    let request = Request::get("/metrics").header("authorization", "Bearer monitor-1").body(()).unwrap();
+    let peer = Peer::of(std::net::Ipv4Addr::LOCALHOST.into());
+    Gate::new(client.clone()).may_read(&request.into_parts().0, peer).await.is_ok()
 }
 
 fn failure(status: StatusCode, reason: &str) -> (StatusCode, Value) {

@@ -36,21 +36,23 @@ impl Certificate {
         all(pem).into_iter().next()
     }
 
-    /// It is a server's, of this name, signed by this authority, and holds now.
-    pub(super) fn is_from(&self, authority: &Certificate, host: &str, now: Timestamp) -> bool {
+    /// It is a server's, of all these names, signed by this authority, and holds now.
+    pub(super) fn is_from(&self, authority: &Certificate, hosts: &[impl AsRef<str>], now: Timestamp) -> bool {
         let mut roots = RootCertStore::empty();
-        let (Ok(certificate), Ok(()), Ok(host), Ok(seconds)) = (
+        let (Ok(certificate), Ok(()), Ok(seconds)) = (
             ParsedCertificate::try_from(&self.der),
             roots.add(authority.der.clone()),
-            ServerName::try_from(host),
             u64::try_from(now.as_second()),
         ) else {
             return false;
         };
         let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+        let is_named = |host: &str| {
+            ServerName::try_from(host).is_ok_and(|host| verify_server_name(&certificate, &host).is_ok())
+        };
         let algorithms = rustls::crypto::ring::default_provider().signature_verification_algorithms;
         verify_server_cert_signed_by_trust_anchor(&certificate, &roots, &[], now, algorithms.all).is_ok()
-            && verify_server_name(&certificate, &host).is_ok()
+            && hosts.iter().all(|host| is_named(host.as_ref()))
     }
 }
 

@@ -1,16 +1,17 @@
-//! The certificates by which the API server knows virt-api, and the webhooks that lead there.
+//! The certificates by which our programs are known: virt-api to the API server, all of them to whoever reads what they
+//! measure; and the webhooks that lead to virt-api.
 //!
 //! ```text
 //!  Secret kubevirt-ca ───────────► ConfigMap kubevirt-ca ──────────► webhook configurations
 //!  our authority, with its key     the authorities that hold: the    caBundle; where the API server asks
 //!        │                         one now, and the one before it
-//!        └─ signs ─► Secret kubevirt-virt-api-certs ──► virt-api shows it, without a restart
+//!        └─ signs ─► a Secret for each of [`SERVERS`] ──► the program shows it, without a restart
 //! ```
 //!
-//! **Flow.** First an authority, then who is told of it, then the server's certificate, then the webhooks: nobody is sent
+//! **Flow.** First an authority, then who is told of it, then the servers' certificates, then the webhooks: nobody is sent
 //! to a server that has no certificate. Each is renewed a while before its end.
 //! **How an authority is replaced.** The new one is added to the bundle, beside the old one; only `SPREAD` later is the
-//! server's certificate signed by it. So whoever looks trusts both, whichever certificate it is shown. An authority
+//! servers' certificates signed by it. So whoever looks trusts both, whichever certificate it is shown. An authority
 //! leaves the bundle when it ends.
 //! **Why the webhooks are made here** and do not come with what is installed: they cannot be asked before there is a
 //! certificate, and while they cannot be asked nothing can be written; and they must go before what answers them goes.
@@ -38,8 +39,33 @@ use terms::Terms;
 
 /// The secret with our authority, and the config map with the authorities that hold.
 pub const AUTHORITY: &str = "kubevirt-ca";
-/// The secret with the certificate of virt-api.
-pub const SERVER: &str = "kubevirt-virt-api-certs";
+/// A program that shows a certificate.
+#[derive(Clone, Copy, Debug)]
+pub struct Server {
+    /// Its name.
+    pub program: &'static str,
+    /// The secret with its certificate and the key: one for each, so that none has another's.
+    pub secret: &'static str,
+    /// The services by which others reach it.
+    services: &'static [&'static str],
+}
+
+/// virt-api, which the API server asks.
+pub const API: Server = Server {
+    program: "virt-api",
+    secret: "kubevirt-virt-api-certs",
+    services: &[crate::serve::admission::hooks::SERVICE.0, MEASURES],
+};
+/// virt-controller.
+pub const CONTROLLER: Server =
+    Server { program: "virt-controller", secret: "kubevirt-controller-certs", services: &[MEASURES] };
+/// virt-handler: the same on every node.
+pub const HANDLER: Server =
+    Server { program: "virt-handler", secret: "kubevirt-virt-handler-server-certs", services: &[MEASURES] };
+/// All of them.
+pub const SERVERS: [Server; 3] = [API, CONTROLLER, HANDLER];
+/// The service by which monitors find all programs.
+pub const MEASURES: &str = "kubevirt-prometheus-metrics";
 /// The file of the config map.
 pub const BUNDLE: &str = "ca-bundle";
 /// What is ours has this label.
@@ -98,8 +124,12 @@ pub fn decide(world: &World, now: Timestamp) -> Plan {
     let terms = Terms::of(&settings.object);
     let Some(authority) = authority(world, &terms, now, &mut plan) else { return plan };
     let Some(bundle) = bundle(world, &authority, now, &mut plan) else { return plan };
-    let is_served = server(world, &authority, &terms, now, &mut plan);
-    if is_served {
+    let mut is_led = false;
+    for one in SERVERS {
+        let is_served = server(world, &one, &authority, &terms, now, &mut plan);
+        is_led |= is_served && one.secret == API.secret;
+    }
+    if is_led {
         webhooks::lead(world, &bundle, &mut plan);
     }
     plan
@@ -199,23 +229,37 @@ fn bundle(world: &World, authority: &Certificate, now: Timestamp, plan: &mut Pla
     Some(bundle)
 }
 
-/// Sees to the server's certificate. Whether there is one that holds.
-fn server(world: &World, authority: &Certificate, terms: &Terms, now: Timestamp, plan: &mut Plan) -> bool {
+/// The names of a server.
+fn hosts(server: &Server, namespace: &str) -> Vec<String> {
+    let names = |service: &&str| {
+        [".svc", ".svc.cluster.local", ""].map(|end| format!("{service}.{namespace}{end}")).into_iter()
+    };
+    server
+        .services
+        .iter()
+        .flat_map(names)
+        .chain(server.services.iter().map(|name| (*name).to_owned()))
+        .collect()
+}
+
+/// Sees to a server's certificate. Whether there is one that holds.
+fn server(
+    world: &World,
+    server: &Server,
+    authority: &Certificate,
+    terms: &Terms,
+    now: Timestamp,
+    plan: &mut Plan,
+) -> bool {
     let namespace = &world.facts.namespace;
-    let (service, _) = crate::serve::admission::hooks::SERVICE;
-    let hosts: Vec<String> = ["svc", "svc.cluster.local"]
-        .map(|end| format!("{service}.{namespace}.{end}"))
-        .into_iter()
-        .chain([format!("{service}.{namespace}"), service.to_owned()])
-        .collect();
-    let (secret, certificate) = found(world, SERVER);
+    let hosts = hosts(server, namespace);
+    let (secret, certificate) = found(world, server.secret);
     let certificate = certificate.filter(|_| secret.is_some_and(|secret| secret.has_key));
     let mut holds = false;
     if let Some(certificate) = certificate {
-        let host = &hosts[0];
-        holds = certificate.is_from(authority, host, now);
+        holds = certificate.is_from(authority, &hosts, now);
         let by_another =
-            !holds && known(world, now).iter().any(|other| certificate.is_from(other, host, now));
+            !holds && known(world, now).iter().any(|other| certificate.is_from(other, &hosts, now));
         let renew = match by_another {
             // The new authority has to be known everywhere first.
             true => after(made(authority), SPREAD),
@@ -230,7 +274,7 @@ fn server(world: &World, authority: &Certificate, terms: &Terms, now: Timestamp,
         }
     }
     plan.issue(Issue {
-        key: Key::new(Kind::Secret, namespace.clone(), SERVER),
+        key: Key::new(Kind::Secret, namespace.clone(), server.secret),
         version: version(secret),
         name: hosts[0].clone(),
         from: whole(before(now, BEHIND)).max(authority.from),

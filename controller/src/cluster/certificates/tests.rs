@@ -6,7 +6,9 @@ use crate::kind::{Key, Kind};
 use crate::plan::Step;
 use serde_json::{Value, json};
 
-const HOST: &str = "virt-api.kubevirt.svc";
+/// The secret of virt-api.
+const SERVER: &str = API.secret;
+const HOST: [&str; 1] = ["virt-api.kubevirt.svc"];
 
 /// An installation that says this of its certificates.
 fn installed(said: &Value) -> Sim {
@@ -52,7 +54,7 @@ fn check(sim: &Sim) {
                 let bundle = hook["clientConfig"]["caBundle"].as_str().unwrap();
                 let bundle = base64::engine::general_purpose::STANDARD.decode(bundle).unwrap();
                 let bundle = look::all(std::str::from_utf8(&bundle).unwrap());
-                assert!(bundle.iter().any(|authority| server.is_from(authority, HOST, sim.now)), "{hook}");
+                assert!(bundle.iter().any(|authority| server.is_from(authority, &HOST, sim.now)), "{hook}");
             }
         }
     }
@@ -62,7 +64,7 @@ fn check(sim: &Sim) {
 fn an_installation_gets_them_in_order_and_then_there_is_silence() {
     let mut sim = installed(&json!({}));
     assert_eq!(settle(&mut sim), 3, "the authority; who is told and the server's; the webhooks");
-    assert!(of(&sim, SERVER).unwrap().is_from(&of(&sim, AUTHORITY).unwrap(), HOST, sim.now));
+    assert!(of(&sim, SERVER).unwrap().is_from(&of(&sim, AUTHORITY).unwrap(), &HOST, sim.now));
     assert_eq!(trusted(&sim), [of(&sim, AUTHORITY).unwrap()]);
     let hooks = sim.get(&Key::new(Kind::Validating, "", "virt-api-validator"));
     assert!(hooks["webhooks"].as_array().unwrap().len() >= 6);
@@ -97,6 +99,28 @@ fn for_months_each_is_renewed_in_time_and_trusted_at_any_time() {
 }
 
 #[test]
+fn each_program_has_a_secret_of_its_own_and_is_found_by_its_services() {
+    let mut sim = installed(&json!({}));
+    settle(&mut sim);
+    let authority = of(&sim, AUTHORITY).unwrap();
+    let monitored = "kubevirt-prometheus-metrics.kubevirt.svc";
+    for server in SERVERS {
+        let certificate = of(&sim, server.secret).unwrap_or_else(|| panic!("{} has none", server.program));
+        assert!(certificate.is_from(&authority, &[monitored], sim.now), "{}", server.program);
+        assert_eq!(certificate.is_from(&authority, &HOST, sim.now), server.program == "virt-api");
+    }
+    // What was made when a server had fewer names is made anew.
+    let key = Key::new(Kind::Secret, "kubevirt", API.secret);
+    let old = of(&sim, CONTROLLER.secret).unwrap();
+    let data = sim.get(&Key::new(Kind::Secret, "kubevirt", CONTROLLER.secret))["data"].clone();
+    sim.later(60);
+    sim.change(&key, json!({"data": data}));
+    assert_eq!(of(&sim, API.secret), Some(old));
+    settle(&mut sim);
+    assert!(of(&sim, API.secret).unwrap().is_from(&authority, &HOST, sim.now));
+}
+
+#[test]
 fn what_is_taken_away_or_spoilt_is_made_again() {
     let mut sim = installed(&json!({}));
     settle(&mut sim);
@@ -114,10 +138,10 @@ fn what_is_taken_away_or_spoilt_is_made_again() {
     sim.vanish(&Key::new(Kind::Secret, "kubevirt", AUTHORITY));
     settle(&mut sim);
     assert_eq!(trusted(&sim).len(), 2);
-    assert!(of(&sim, SERVER).unwrap().is_from(&old, HOST, sim.now));
+    assert!(of(&sim, SERVER).unwrap().is_from(&old, &HOST, sim.now));
     sim.later(60);
     settle(&mut sim);
-    assert!(of(&sim, SERVER).unwrap().is_from(&of(&sim, AUTHORITY).unwrap(), HOST, sim.now));
+    assert!(of(&sim, SERVER).unwrap().is_from(&of(&sim, AUTHORITY).unwrap(), &HOST, sim.now));
     // Nonsense in the place of a certificate, and one of somebody else.
     sim.later(60);
     let key = Key::new(Kind::Secret, "kubevirt", SERVER);
@@ -128,7 +152,7 @@ fn what_is_taken_away_or_spoilt_is_made_again() {
     sim.later(60);
     sim.change(&key, json!({"data": foreign}));
     settle(&mut sim);
-    assert!(of(&sim, SERVER).unwrap().is_from(&of(&sim, AUTHORITY).unwrap(), HOST, sim.now));
+    assert!(of(&sim, SERVER).unwrap().is_from(&of(&sim, AUTHORITY).unwrap(), &HOST, sim.now));
 }
 
 #[test]

@@ -86,11 +86,19 @@ async fn lease() -> BTreeSet<Right> {
     server.rights()
 }
 
+/// Who may read what it measures.
+async fn measures() -> BTreeSet<Right> {
+    let server = Asked::begin().await;
+    assert!(crate::tests::asked::reads_measures(&server.client).await);
+    server.rights()
+}
+
 #[tokio::test]
 async fn every_right_is_used_and_no_other() {
     let mut used = history().used;
     used.extend(WATCHED.into_iter().flat_map(follow));
     used.extend(lease().await);
+    used.extend(measures().await);
     assert_eq!(used, each(RIGHTS).collect());
 }
 
@@ -132,7 +140,7 @@ fn a_step_may_be_done_only_with_the_names_that_are_declared() {
     }
     let mut stranger = issue("another", Some("1"), None);
     assert!(!permits(&Step::Issue(stranger.clone())));
-    stranger.key.name = certificates::SERVER.into();
+    stranger.key.name = certificates::API.secret.into();
     assert!(permits(&Step::Issue(stranger.clone())));
     let key = Key::new(Kind::Secret, "kubevirt", "another");
     stranger.signer = Some(Signer { key, name: "authority".into(), hosts: Vec::new() });

@@ -1,7 +1,8 @@
 //! The certificate that is shown to clients, and how another takes its place while the server runs.
 //!
 //! A handshake takes the certificate that is there when it begins; connections that are open stay as they are. A secret
-//! that holds no certificate with its key is told and left: the one before it is shown on.
+//! that holds no certificate with its key is told and left: the one before it is shown on. Until the first secret comes, a
+//! program shows one that it has made itself and nobody has signed: enough for the kubelet's probes, which verify none.
 
 use crate::cluster::certificates::Certificate;
 use crate::error::{Error, Kind, Result};
@@ -25,9 +26,20 @@ pub struct Shown(RwLock<Option<Now>>);
 struct Now {
     key: Arc<CertifiedKey>,
     until: Option<Timestamp>,
+    is_signed: bool,
 }
 
 impl Shown {
+    /// Shows one that is made now and that nobody has signed, until there is another.
+    pub fn own(name: &str) -> Result<Shown> {
+        let cannot = |e: rcgen::Error| Error::setup("a certificate for the time being cannot be made", e);
+        let key = rcgen::KeyPair::generate().map_err(cannot)?;
+        let params = rcgen::CertificateParams::new(vec![name.to_owned()]).map_err(cannot)?;
+        let certificate = params.self_signed(&key).map_err(cannot)?;
+        let key = certified(certificate.pem().as_bytes(), key.serialize_pem().as_bytes())?;
+        Ok(Shown(RwLock::new(Some(Now { key: Arc::new(key), until: None, is_signed: false }))))
+    }
+
     /// Shows what a secret of the type `kubernetes.io/tls` holds.
     pub fn take(&self, secret: &Value) -> Result<()> {
         let file = |name: &str| {
@@ -38,16 +50,16 @@ impl Shown {
         let key = Arc::new(certified(&chain, &file("tls.key")?)?);
         let first = Certificate::first(&String::from_utf8_lossy(&chain));
         let until = first.map(|certificate| certificate.until);
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Now { key, until });
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Now { key, until, is_signed: true });
         Ok(())
     }
 
-    /// There is one.
-    pub fn is_there(&self) -> bool {
-        self.now().is_some()
+    /// It is one that others trust.
+    pub fn is_signed(&self) -> bool {
+        self.now().is_some_and(|now| now.is_signed)
     }
 
-    /// Until when it holds.
+    /// Until when it holds, if others trust it.
     pub fn until(&self) -> Option<Timestamp> {
         self.now()?.until
     }
@@ -117,10 +129,19 @@ mod tests {
         ] {
             assert!(shown.take(&wrong).is_err(), "{wrong}");
         }
-        assert!(!shown.is_there());
+        assert!(!shown.is_signed());
         assert_eq!(shown.until(), None);
         shown.take(&secret(false)).unwrap();
         assert!(shown.until().is_some_and(|until| until > Timestamp::UNIX_EPOCH));
-        assert!(shown.is_there() && shown.take(&secret(true)).is_err() && shown.is_there());
+        assert!(shown.is_signed() && shown.take(&secret(true)).is_err() && shown.is_signed());
+    }
+
+    #[test]
+    fn a_certificate_of_its_own_is_for_the_time_being() {
+        let shown = Shown::own("virt-handler").unwrap();
+        assert!(shown.now().is_some() && !shown.is_signed() && shown.until().is_none());
+        assert!(shown.take(&json!({})).is_err() && shown.now().is_some());
+        shown.take(&secret(false)).unwrap();
+        assert!(shown.is_signed());
     }
 }

@@ -1,0 +1,223 @@
+//! The body of a request, and of its answer: each is charged while it is there.
+
+use super::room::{BASE, Phase, Room};
+use super::seats::{Seated, Seats};
+use super::server::Counters;
+use super::{Answer, Peer, busy, plain};
+use http::StatusCode;
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Bytes, Frame, Incoming, SizeHint};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+/// A body from here on is large: they are worked on one after the other.
+const LARGE: usize = 512 << 10;
+/// An answer is handed to the connection in pieces of this size, so that what is not taken stays charged.
+const PIECE: usize = 32 << 10;
+
+/// What all requests share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) seats: Mutex<Seats>,
+    pub(super) room: Mutex<Room>,
+    pub(super) large: Arc<Semaphore>,
+    pub(super) counters: Counters,
+}
+
+impl Shared {
+    pub(super) fn seats(&self) -> MutexGuard<'_, Seats> {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn room(&self) -> MutexGuard<'_, Room> {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request from its head to the last byte of its answer: what it holds is given back when this goes.
+pub(super) struct Turn {
+    shared: Arc<Shared>,
+    seated: Seated,
+    share: u64,
+    cut: Arc<Notify>,
+    phase: AtomicU8,
+}
+
+impl Turn {
+    /// Begins to work on a request; nothing, where there is no memory for it.
+    pub(super) fn begin(shared: &Arc<Shared>, seated: &Seated, peer: Peer) -> Option<Arc<Turn>> {
+        let (now, cut) = (Instant::now(), Arc::new(Notify::new()));
+        let (share, cut_now) = shared.room().begin(peer, Arc::clone(&cut), now);
+        shared.counters.cut(cut_now);
+        shared.seats().begins(seated.id, now);
+        let Some(share) = share else {
+            shared.seats().ends(seated.id, 0, true, now);
+            return None;
+        };
+        let phase = AtomicU8::new(Phase::Working as u8);
+        Some(Arc::new(Turn { shared: Arc::clone(shared), seated: seated.clone(), share, cut, phase }))
+    }
+
+    fn enters(&self, phase: Phase) -> bool {
+        self.phase.store(phase as u8, Ordering::Relaxed);
+        self.shared.room().enters(self.share, phase)
+    }
+
+    fn takes(&self, bytes: usize) -> bool {
+        let (fits, cut) = self.shared.room().takes(self.share, bytes, Instant::now());
+        self.shared.counters.cut(cut);
+        fits
+    }
+
+    /// The answer is there, and goes out.
+    pub(super) fn answers(self: Arc<Self>, answer: Answer) -> http::Response<Sent> {
+        let size = answer.body().len();
+        let answer = if self.takes(BASE + size) { answer } else { too_much() };
+        let success = answer.status().is_success();
+        self.phase.store(Phase::Leaving as u8, Ordering::Relaxed);
+        // Who does not take it is cut off with the whole connection: nothing else gets it out of there.
+        self.shared.room().leaves(self.share, Arc::clone(&self.seated.leave));
+        self.shared.seats().answers(self.seated.id, self.share, success, Instant::now());
+        answer.map(|bytes| Sent { bytes, turn: Some(self) })
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let works = self.phase.load(Ordering::Relaxed) == Phase::Working as u8;
+        self.shared.room().end(self.share);
+        self.shared.seats().ends(self.seated.id, self.share, works, Instant::now());
+    }
+}
+
+/// The body of a request.
+pub struct Body {
+    pub(super) incoming: Incoming,
+    pub(super) turn: Arc<Turn>,
+    pub(super) patience: Duration,
+}
+
+/// All of a body.
+pub struct Whole {
+    bytes: Vec<u8>,
+    _turn: Arc<Turn>,
+    large: Option<OwnedSemaphorePermit>,
+}
+
+impl Whole {
+    /// It takes long to be worked on: not on a thread that others wait for.
+    pub fn is_large(&self) -> bool {
+        self.large.is_some()
+    }
+}
+
+impl AsRef<[u8]> for Whole {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Body {
+    /// Waits for all of it, at most so many bytes; or the answer that says why it is not waited for.
+    pub async fn whole(mut self, most: usize) -> Result<Whole, Answer> {
+        let turn = Arc::clone(&self.turn);
+        turn.enters(Phase::Arriving);
+        turn.shared.seats().waits(turn.seated.id, Instant::now());
+        let came = tokio::select! {
+            came = tokio::time::timeout(self.patience, self.collect(most)) => came,
+            () = turn.cut.notified() => Ok(Err(too_much())),
+        };
+        turn.shared.seats().works(turn.seated.id, Instant::now());
+        let goes_on = turn.enters(Phase::Working);
+        match came {
+            Ok(Ok(_)) if !goes_on => Err(too_much()),
+            Ok(Ok((bytes, large))) => Ok(Whole { bytes, _turn: turn, large }),
+            Ok(Err(answer)) => Err(answer),
+            Err(_) => {
+                let why = format!("the body did not come within {:?}", self.patience);
+                Err(plain(StatusCode::REQUEST_TIMEOUT, &why))
+            }
+        }
+    }
+
+    async fn collect(&mut self, most: usize) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), Answer> {
+        let too_large =
+            || plain(StatusCode::PAYLOAD_TOO_LARGE, &format!("a body has at most {} KiB", most >> 10));
+        let announced = self.incoming.size_hint().exact().and_then(|size| usize::try_from(size).ok());
+        if announced.is_some_and(|size| size > most) {
+            return Err(too_large());
+        }
+        let mut bytes = Vec::new();
+        while let Some(frame) = self.incoming.frame().await {
+            let Ok(frame) = frame else {
+                return Err(plain(StatusCode::BAD_REQUEST, "the body broke off"));
+            };
+            let Ok(data) = frame.into_data() else { continue };
+            let size = bytes.len().saturating_add(data.len());
+            if size > most {
+                return Err(too_large());
+            }
+            if size > bytes.capacity() {
+                // Twice as much each time, so that each byte moves but a few times; charged before it is there.
+                let next = size.next_power_of_two().min(announced.unwrap_or(most)).max(size);
+                if !self.turn.takes(BASE + next) {
+                    return Err(too_much());
+                }
+                bytes.reserve_exact(next - bytes.len());
+            }
+            bytes.extend_from_slice(&data);
+        }
+        let large = match bytes.len() {
+            LARGE.. => Arc::clone(&self.turn.shared.large).acquire_owned().await.ok(),
+            _ => None,
+        };
+        Ok((bytes, large))
+    }
+}
+
+fn too_much() -> Answer {
+    busy(StatusCode::SERVICE_UNAVAILABLE, "too much is being asked at once")
+}
+
+/// The body of an answer on its way.
+pub(super) struct Sent {
+    bytes: Bytes,
+    turn: Option<Arc<Turn>>,
+}
+
+impl Sent {
+    /// An answer to a request that there was no memory for.
+    pub(super) fn too_much() -> http::Response<Sent> {
+        too_much().map(|bytes| Sent { bytes, turn: None })
+    }
+}
+
+impl hyper::body::Body for Sent {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let size = self.bytes.len().min(PIECE);
+        if size == 0 {
+            self.turn = None;
+            return Poll::Ready(None);
+        }
+        Poll::Ready(Some(Ok(Frame::data(self.bytes.split_to(size)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.bytes.len() as u64)
+    }
+}

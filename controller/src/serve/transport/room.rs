@@ -1,0 +1,265 @@
+//! The memory that all requests share, and who gives some back when there is not enough.
+//!
+//! ```text
+//!  begins ─► working ─► arriving (its body, charged as it comes) ─► working ─► leaving (its answer) ─► ends
+//!                          └──────────── may be cut ───────────────────────────────┘
+//! ```
+//!
+//! A request is charged for what it holds, not for what it announces: a thousand clients that announce 8 MiB and send
+//! nothing hold nothing. No address has a limit of its own (see [`super::seats`]). Where a byte more does not fit, requests
+//! are cut that keep memory for long: those of the address that has kept most, bytes times time, and of them the one that
+//! has. A review of a megabyte that comes at the pace of a network has kept next to nothing by then; a body that trickles
+//! keeps its bytes for seconds. What is being worked on is not cut: that waits for nobody.
+//!
+//! No body and no clock: whoever calls says what time it is.
+
+use super::Peer;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// What every request costs, beside its body: its head, and what is kept of it here. It bounds how many there can be.
+pub(super) const BASE: usize = 4 << 10;
+
+/// What everybody is taken to have kept his bytes for at least: of two that have just come, the larger one costs more.
+const LEAST: Duration = Duration::from_millis(50);
+
+/// The memory of all requests.
+#[derive(Debug)]
+pub(super) struct Room {
+    most: usize,
+    held: usize,
+    next: u64,
+    shares: HashMap<u64, Share>,
+}
+
+/// What one request has of it.
+#[derive(Debug)]
+struct Share {
+    peer: Peer,
+    began: Instant,
+    bytes: usize,
+    phase: Phase,
+    cut: Arc<Notify>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Its body comes.
+    Arriving,
+    /// We work on it.
+    Working,
+    /// Its answer is being taken.
+    Leaving,
+}
+
+impl Room {
+    pub(super) fn new(most: usize) -> Room {
+        Room { most, held: 0, next: 0, shares: HashMap::new() }
+    }
+
+    /// What all requests hold, in bytes.
+    pub(super) fn held(&self) -> usize {
+        self.held
+    }
+
+    /// A request begins; `cut` is told when it is cut. Nothing, where there is no room for it; and how many were cut.
+    pub(super) fn begin(&mut self, peer: Peer, cut: Arc<Notify>, now: Instant) -> (Option<u64>, usize) {
+        self.next += 1;
+        let id = self.next;
+        let share = Share { peer, began: now, bytes: 0, phase: Phase::Arriving, cut };
+        self.shares.insert(id, share);
+        let (fits, cut) = self.takes(id, BASE, now);
+        self.enters(id, Phase::Working);
+        (fits.then_some(id), cut)
+    }
+
+    /// A request holds so many bytes from now on. Whether it may; and how many were cut, itself among them if it may not.
+    pub(super) fn takes(&mut self, id: u64, bytes: usize, now: Instant) -> (bool, usize) {
+        let Some(share) = self.shares.get_mut(&id) else { return (false, 0) };
+        let before = std::mem::replace(&mut share.bytes, bytes);
+        self.held = self.held - before + bytes;
+        if self.held <= self.most {
+            return (true, 0);
+        }
+        let mut cut = 0;
+        for other in self.costliest(now) {
+            if self.held <= self.most || other == id {
+                break;
+            }
+            self.cut(other);
+            cut += 1;
+        }
+        let fits = self.held <= self.most;
+        if !fits {
+            self.end(id);
+            cut += 1;
+        }
+        (fits, cut)
+    }
+
+    /// A request goes on. Whether it has not been cut.
+    pub(super) fn enters(&mut self, id: u64, phase: Phase) -> bool {
+        let share = self.shares.get_mut(&id);
+        share.map(|share| share.phase = phase).is_some()
+    }
+
+    /// Its answer goes out; `cut` is told where that is cut.
+    pub(super) fn leaves(&mut self, id: u64, cut: Arc<Notify>) {
+        if let Some(share) = self.shares.get_mut(&id) {
+            (share.phase, share.cut) = (Phase::Leaving, cut);
+        }
+    }
+
+    /// It is over.
+    pub(super) fn end(&mut self, id: u64) {
+        if let Some(share) = self.shares.remove(&id) {
+            self.held -= share.bytes;
+        }
+    }
+
+    fn cut(&mut self, id: u64) {
+        if let Some(share) = self.shares.get(&id) {
+            share.cut.notify_one();
+        }
+        self.end(id);
+    }
+
+    /// Those that may be cut, the costliest first.
+    fn costliest(&self, now: Instant) -> Vec<u64> {
+        let mut peers: HashMap<Peer, u128> = HashMap::new();
+        let mut all = Vec::new();
+        for (id, share) in self.shares.iter().filter(|(_, share)| share.phase != Phase::Working) {
+            let kept = now.saturating_duration_since(share.began) + LEAST;
+            let cost = (share.bytes as u128).saturating_mul(kept.as_micros());
+            let sum = peers.entry(share.peer).or_default();
+            *sum = sum.saturating_add(cost);
+            all.push((share.peer, cost, *id));
+        }
+        let sum = |peer: &Peer| peers.get(peer).copied().unwrap_or_default();
+        all.sort_unstable_by_key(|(peer, cost, id)| Reverse((sum(peer), *peer, *cost, *id)));
+        all.into_iter().map(|(_, _, id)| id).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const KIB: usize = 1 << 10;
+
+    fn peer(number: u8) -> Peer {
+        Peer::of(std::net::IpAddr::from([10, 0, 0, number]))
+    }
+
+    /// A request whose body has come so far.
+    fn arrives(room: &mut Room, number: u8, bytes: usize, now: Instant) -> u64 {
+        let id = room.begin(peer(number), Arc::default(), now).0.expect("room");
+        room.enters(id, Phase::Arriving);
+        assert!(room.takes(id, BASE + bytes, now).0, "room for the body");
+        id
+    }
+
+    fn all(room: &Room) -> Vec<u64> {
+        let mut all: Vec<u64> = room.shares.keys().copied().collect();
+        all.sort_unstable();
+        all
+    }
+
+    #[test]
+    fn bodies_that_trickle_give_way_to_one_that_comes() {
+        let begin = Instant::now();
+        let mut room = Room::new(1000 * KIB);
+        // They fill all of it but a little, from one address or from many.
+        let slow: Vec<u64> = (0..10).map(|one| arrives(&mut room, one % 3, 95 * KIB, begin)).collect();
+        let now = begin + Duration::from_secs(2);
+        let review = arrives(&mut room, 9, 500 * KIB, now + Duration::from_millis(20));
+        assert!(all(&room).contains(&review));
+        assert_eq!(slow.iter().filter(|id| room.shares.contains_key(id)).count(), 5);
+        // The same where all come from the address of the API server.
+        let review = arrives(&mut room, 0, 400 * KIB, now + Duration::from_millis(40));
+        assert!(all(&room).contains(&review));
+    }
+
+    #[test]
+    fn many_small_ones_of_one_address_do_not_push_out_a_large_one_of_another() {
+        let begin = Instant::now();
+        let mut room = Room::new(1000 * KIB);
+        let review = arrives(&mut room, 1, 300 * KIB, begin);
+        let now = begin + Duration::from_millis(50);
+        // They are begun anew all the time: none is old.
+        for _ in 0..300 {
+            arrives(&mut room, 2, 8 * KIB, now);
+            assert!(room.held() <= 1000 * KIB);
+        }
+        assert!(all(&room).contains(&review));
+    }
+
+    #[test]
+    fn what_is_worked_on_stays_and_whoever_asks_too_much_is_told_so() {
+        let now = Instant::now();
+        let mut room = Room::new(20 * KIB);
+        let worked = arrives(&mut room, 1, 8 * KIB, now);
+        room.enters(worked, Phase::Working);
+        let new = room.begin(peer(2), Arc::default(), now).0.unwrap();
+        room.enters(new, Phase::Arriving);
+        assert_eq!(room.takes(new, BASE + 64 * KIB, now), (false, 1));
+        assert_eq!(room.takes(new, BASE, now), (false, 0), "it is not cut twice");
+        assert_eq!(all(&room), [worked]);
+        assert!(!room.enters(new, Phase::Working), "it was cut");
+        assert_eq!(room.held(), BASE + 8 * KIB);
+        // An answer that nobody takes is cut as a body is.
+        room.leaves(worked, Arc::default());
+        let told = Arc::new(Notify::new());
+        let other = room.begin(peer(3), Arc::clone(&told), now).0.unwrap();
+        assert_eq!(room.takes(other, 16 * KIB, now), (true, 1));
+        assert_eq!(all(&room), [other]);
+    }
+
+    #[tokio::test]
+    async fn what_is_cut_is_told() {
+        let now = Instant::now();
+        let mut room = Room::new(BASE * 3);
+        let told = Arc::new(Notify::new());
+        let old = room.begin(peer(1), Arc::clone(&told), now).0.unwrap();
+        room.enters(old, Phase::Arriving);
+        let later = now + Duration::from_secs(1);
+        let new = room.begin(peer(2), Arc::default(), later).0.unwrap();
+        assert_eq!(room.takes(new, BASE * 3, later), (true, 1));
+        told.notified().await;
+    }
+
+    proptest! {
+        #[test]
+        fn no_more_is_held_than_there_is(acts in prop::collection::vec((0_u8..5, 0_u8..3, 0_usize..9, 1_usize..30, 0_u64..50), 0..200)) {
+            let mut now = Instant::now();
+            let mut room = Room::new(64 * KIB);
+            for (act, from, at, size, pause) in acts {
+                now += Duration::from_millis(pause);
+                let ids = all(&room);
+                let id = ids.get(at % ids.len().max(1)).copied().unwrap_or_default();
+                let working = |room: &Room| all(room).into_iter().filter(|id| room.shares[id].phase == Phase::Working).collect::<Vec<_>>();
+                let before = working(&room);
+                match act {
+                    0 => drop(room.begin(peer(from), Arc::default(), now)),
+                    1 => drop(room.enters(id, Phase::Arriving)),
+                    2 => drop(room.takes(id, BASE + size * KIB, now)),
+                    3 if from == 0 => drop(room.enters(id, Phase::Working)),
+                    3 => room.leaves(id, Arc::default()),
+                    _ => room.end(id),
+                }
+                let sum: usize = room.shares.values().map(|share| share.bytes).sum();
+                prop_assert_eq!(sum, room.held());
+                prop_assert!(room.held() <= 64 * KIB);
+                if act == 0 || act == 2 {
+                    // Whoever asks may be refused; nobody else who is worked on is touched.
+                    let after = working(&room);
+                    prop_assert!(before.iter().all(|one| after.contains(one) || (act == 2 && *one == id)));
+                }
+            }
+        }
+    }
+}
