@@ -14,6 +14,7 @@ mod documents;
 mod images;
 mod install;
 mod installer;
+mod measures;
 mod network;
 mod nodes;
 mod probes;
