@@ -7,9 +7,10 @@
 //!
 //! A request is charged for what it holds, not for what it announces: a thousand clients that announce 8 MiB and send
 //! nothing hold nothing. No address has a limit of its own (see [`super::seats`]). Where a byte more does not fit, requests
-//! are cut that keep memory for long: those of the address that has kept most, bytes times time, and of them the one that
-//! has. A review of a megabyte that comes at the pace of a network has kept next to nothing by then; a body that trickles
-//! keeps its bytes for seconds. What is being worked on is not cut: that waits for nobody.
+//! are cut that keep memory for longer than it takes: those of the address that has kept most, bytes times time, and of them
+//! the one that has. The time that a body takes at [`PACE`] is not counted: one that comes at least so fast counts by its
+//! bytes alone, so that many small ones that are renewed all the time, and are never old, do not push it out; a body that
+//! trickles keeps its bytes for seconds. What is being worked on is not cut: that waits for nobody.
 //!
 //! No body and no clock: whoever calls says what time it is.
 
@@ -25,6 +26,9 @@ pub(super) const BASE: usize = 4 << 10;
 
 /// What everybody is taken to have kept his bytes for at least: of two that have just come, the larger one costs more.
 const LEAST: Duration = Duration::from_millis(50);
+
+/// The pace at which a body may come, in bytes a second from its beginning: an API server is much faster.
+const PACE: u64 = 2 << 20;
 
 /// The memory of all requests.
 #[derive(Debug)]
@@ -132,15 +136,27 @@ impl Room {
         let mut peers: HashMap<Peer, u128> = HashMap::new();
         let mut all = Vec::new();
         for (id, share) in self.shares.iter().filter(|(_, share)| share.phase != Phase::Working) {
-            let kept = now.saturating_duration_since(share.began) + LEAST;
+            let kept = share.late(now) + LEAST;
             let cost = (share.bytes as u128).saturating_mul(kept.as_micros());
             let sum = peers.entry(share.peer).or_default();
             *sum = sum.saturating_add(cost);
             all.push((share.peer, cost, *id));
         }
         let sum = |peer: &Peer| peers.get(peer).copied().unwrap_or_default();
-        all.sort_unstable_by_key(|(peer, cost, id)| Reverse((sum(peer), *peer, *cost, *id)));
+        // Of two that cost the same, the older one.
+        all.sort_unstable_by_key(|(peer, cost, id)| (Reverse((sum(peer), *peer, *cost)), *id));
         all.into_iter().map(|(_, _, id)| id).collect()
+    }
+}
+
+impl Share {
+    /// How long it has kept its bytes beyond the time that they take to come.
+    fn late(&self, now: Instant) -> Duration {
+        let since = now.saturating_duration_since(self.began);
+        match self.phase {
+            Phase::Arriving => since.saturating_sub(Duration::from_secs_f64(self.bytes as f64 / PACE as f64)),
+            Phase::Working | Phase::Leaving => since,
+        }
     }
 }
 
@@ -196,6 +212,40 @@ mod tests {
             assert!(room.held() <= 1000 * KIB);
         }
         assert!(all(&room).contains(&review));
+    }
+
+    /// The same while the large one is still coming, at the pace of a slow network, and each small one is over after 5 ms.
+    #[test]
+    fn small_ones_that_are_renewed_all_the_time_do_not_push_out_one_that_comes() {
+        let begin = Instant::now();
+        let mut room = Room::new(1000 * KIB);
+        let review = room.begin(peer(1), Arc::default(), begin).0.unwrap();
+        room.enters(review, Phase::Arriving);
+        let mut small = std::collections::VecDeque::new();
+        for ms in 1..=140 {
+            let now = begin + Duration::from_millis(ms);
+            for _ in 0..30 {
+                small.push_back(arrives(&mut room, 2, 8 * KIB, now));
+            }
+            while small.len() > 150 {
+                room.end(small.pop_front().unwrap());
+            }
+            let came = ms as usize * 300 * KIB / 140;
+            assert!(room.takes(review, BASE + came, now).0, "it was refused after {ms} ms");
+        }
+        assert!(room.enters(review, Phase::Working), "it was cut");
+    }
+
+    /// Whoever sends fast and then stops is not spared for it: what counts is the pace since the beginning.
+    #[test]
+    fn a_body_that_came_fast_and_then_trickles_is_cut_before_one_that_comes() {
+        let begin = Instant::now();
+        let mut room = Room::new(1000 * KIB);
+        let slow: Vec<u64> = (0..9).map(|one| arrives(&mut room, one, 100 * KIB, begin)).collect();
+        let now = begin + Duration::from_millis(400);
+        let review = arrives(&mut room, 9, 300 * KIB, now);
+        assert!(all(&room).contains(&review));
+        assert_eq!(slow.iter().filter(|id| room.shares.contains_key(id)).count(), 6);
     }
 
     #[test]
