@@ -88,13 +88,13 @@ impl Routes {
         body: impl AsRef<[u8]> + Send + 'static,
         is_large: bool,
     ) -> Answer {
-        let request = match aside(is_large, move || Request::read(body.as_ref())).await {
-            Ok(Ok(request)) => Arc::new(request),
-            Ok(Err(why)) => return plain(StatusCode::BAD_REQUEST, &why),
+        let (request, body) = match aside(is_large, move || (Request::read(body.as_ref()), body)).await {
+            Ok((Ok(request), body)) => (Arc::new(request), body),
+            Ok((Err(why), _)) => return plain(StatusCode::BAD_REQUEST, &why),
             Err(error) => return failed(hook, &error),
         };
         let began = Instant::now();
-        let judged = self.judge(hook, &request, is_large).await;
+        let judged = self.judge(hook, &request, body, is_large).await;
         measures::judged(hook, &request, judged.as_ref().ok(), began);
         let verdict = match judged {
             Ok(verdict) => verdict,
@@ -114,14 +114,26 @@ impl Routes {
         response
     }
 
-    async fn judge(&self, hook: &'static Hook, request: &Arc<Request>, is_large: bool) -> Result<Verdict> {
+    /// What is thought of a request. Its body goes with it: as long as that is there, no other large one is worked on.
+    async fn judge(
+        &self,
+        hook: &'static Hook,
+        request: &Arc<Request>,
+        body: impl Send + 'static,
+        is_large: bool,
+    ) -> Result<Verdict> {
         let mut around = (*self.live.around()).clone();
         around.random = (self.uuid()?, self.uuid()?);
         if hook.asks_what_is_left(request) {
             around.left = self.left().await?;
         }
         let request = Arc::clone(request);
-        aside(is_large, move || hook.judge(&request, &around)).await
+        aside(is_large, move || {
+            let verdict = hook.judge(&request, &around);
+            drop(body);
+            verdict
+        })
+        .await
     }
 
     /// A uuid of version 4.
@@ -156,6 +168,10 @@ impl Routes {
 }
 
 /// Does something here, or on a thread of its own where it takes long.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it computes and waits for nothing, and a large body has the only place that there is for them"
+)]
 async fn aside<T: Send + 'static>(is_large: bool, does: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     if !is_large {
         return Ok(does());

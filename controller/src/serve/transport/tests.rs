@@ -20,7 +20,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Says how long a body is; `/gate` waits until it is opened.
+/// Says how long a body is; `/gate` waits until it is opened, and so does `/hold`, which has its body by then.
 #[derive(Default)]
 struct Lengths {
     gate: Option<Semaphore>,
@@ -31,17 +31,28 @@ struct Lengths {
 impl Answers for Lengths {
     async fn answer(&self, asked: Asked) -> Answer {
         if asked.head.uri.path() == "/gate" {
-            let inside = self.inside.fetch_add(1, Ordering::SeqCst) + 1;
-            self.most_inside.fetch_max(inside, Ordering::SeqCst);
-            if let Some(gate) = &self.gate {
-                gate.acquire().await.unwrap().forget();
-            }
-            self.inside.fetch_sub(1, Ordering::SeqCst);
+            self.pass().await;
         }
         match asked.body.whole(8 << 20).await {
-            Ok(body) => plain(StatusCode::OK, &body.as_ref().len().to_string()),
+            Ok(body) => {
+                if asked.head.uri.path() == "/hold" {
+                    self.pass().await;
+                }
+                plain(StatusCode::OK, &body.as_ref().len().to_string())
+            }
             Err(answer) => answer,
         }
+    }
+}
+
+impl Lengths {
+    async fn pass(&self) {
+        let inside = self.inside.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most_inside.fetch_max(inside, Ordering::SeqCst);
+        if let Some(gate) = &self.gate {
+            gate.acquire().await.unwrap().forget();
+        }
+        self.inside.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -119,7 +130,11 @@ fn certificate() -> Result<(Shown, Arc<RootCertStore>)> {
 
 /// Begins a request that announces a body.
 async fn announce(stream: &mut TlsStream<TcpStream>, size: usize) {
-    let head = format!("POST / HTTP/1.1\r\nhost: virt-api\r\ncontent-length: {size}\r\n\r\n");
+    announce_to(stream, "/", size).await;
+}
+
+async fn announce_to(stream: &mut TlsStream<TcpStream>, path: &str, size: usize) {
+    let head = format!("POST {path} HTTP/1.1\r\nhost: virt-api\r\ncontent-length: {size}\r\n\r\n");
     stream.write_all(head.as_bytes()).await.unwrap();
     stream.flush().await.unwrap();
 }
@@ -246,6 +261,29 @@ async fn a_slow_body_that_holds_room_is_cut_when_another_needs_it() {
     // All is given back in the end.
     drop((slow, honest));
     server.until(|counts| counts.held == 0 && counts.open == 0).await;
+}
+
+#[tokio::test]
+async fn large_bodies_are_worked_on_one_after_the_other_and_small_ones_beside_them() {
+    let gated = Lengths { gate: Some(Semaphore::new(0)), ..Lengths::default() };
+    let server = Running::answering(patient(), gated).await;
+    let mut large = Vec::new();
+    for _ in 0..3 {
+        let mut stream = server.connect().await;
+        announce_to(&mut stream, "/hold", 1 << 20).await;
+        stream.write_all(&vec![b' '; 1 << 20]).await.unwrap();
+        stream.flush().await.unwrap();
+        large.push(stream);
+    }
+    server.until(|counts| counts.held >= 3 << 20).await;
+    let mut small = server.connect().await;
+    assert_eq!(asks(&mut small, b"review").await, length(6));
+    server.until(|_| server.answers.inside.load(Ordering::SeqCst) == 1).await;
+    server.answers.gate.as_ref().unwrap().add_permits(3);
+    for stream in &mut large {
+        assert_eq!(answer(stream).await.unwrap(), length(1 << 20));
+    }
+    assert_eq!(server.answers.most_inside.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
