@@ -5,6 +5,7 @@
 
 mod image;
 mod place;
+mod references;
 mod targets;
 
 use place::{As, BOTH, PROGRAM, Place, TIME};
