@@ -38,6 +38,22 @@ fn documents_that_lie_are_refused_with_the_reason() {
         ("not JSON", answer(OCI_IMAGE_MEDIA_TYPE, "<html>"), "is not a manifest"),
         ("nothing", answer(OCI_IMAGE_MEDIA_TYPE, ""), "is not a manifest"),
         ("another media type", answer(OCI_IMAGE_INDEX_MEDIA_TYPE, manifest(|_| ())), "is served as"),
+        (
+            "an index and a manifest",
+            answer(OCI_IMAGE_MEDIA_TYPE, manifest(|m| m["manifests"] = json!([]))),
+            "an index and a manifest at once",
+        ),
+        (
+            "the same without a word of its own",
+            answer(
+                OCI_IMAGE_INDEX_MEDIA_TYPE,
+                manifest(|m| {
+                    m["manifests"] = json!([]);
+                    m.as_object_mut().unwrap().remove("mediaType");
+                }),
+            ),
+            "an index and a manifest at once",
+        ),
         ("an old kind", answer("x/y", r#"{"schemaVersion":1,"mediaType":"x/y"}"#), "not an image"),
         (
             "a negative size",
