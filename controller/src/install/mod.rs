@@ -86,4 +86,6 @@ fn priority() -> Value {
 const PRIORITY: &str = "kubevirt-cluster-critical";
 
 #[cfg(test)]
+mod reach;
+#[cfg(test)]
 mod tests;
