@@ -74,3 +74,7 @@ pub fn own(root: &Folder) -> Result<()> {
 fn endpoint(device: Device) -> PathBuf {
     format!("kubevirt-{}.sock", device.name).into()
 }
+
+#[cfg(test)]
+#[path = "own_tests.rs"]
+mod tests;

@@ -103,3 +103,7 @@ fn theirs(e: &container_disk::Error) -> Error {
     };
     Error::new(kind, e.to_string())
 }
+
+#[cfg(test)]
+#[path = "image_tests.rs"]
+mod tests;

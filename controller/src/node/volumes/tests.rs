@@ -273,3 +273,29 @@ fn a_folder_is_a_disc_and_an_optional_one_may_be_missing() {
     fs::write(pod.data().join("key"), "value").unwrap();
     assert_eq!(pod.ready(&map(true), &json!({})).unwrap().resolved.volumes["data"], folder);
 }
+
+/// A guest writes to its first sector what it likes: the header of a qcow2 that lies over a file of the host, say.
+#[test]
+fn a_disk_that_its_guest_calls_something_else_stays_raw() {
+    if !is_root() {
+        return;
+    }
+    let pod = Pod::new();
+    let disk = pod.data().join("disk.img");
+    let mut header = b"QFI\xfb\0\0\0\x03\0\0\0\0\0\0\0\x68\0\0\0\x0b".to_vec();
+    header.resize(0x68, 0);
+    header.extend(b"/etc/shadow");
+    header.resize(1 << 20, 0);
+    fs::write(&disk, &header).unwrap();
+    std::os::unix::fs::chown(&disk, Some(107), Some(107)).unwrap();
+    let ready = pod.ready(&claim(), &json!({"capacity": {"storage": "64Mi"}})).unwrap();
+    let path = Path::new(MOUNT).join("disk.img");
+    assert_eq!(
+        ready.resolved.volumes["data"],
+        Source::File { path, format: Format::Raw, preallocated: false }
+    );
+    // What makes it larger does not read what is in it.
+    let grown = fs::read(&disk).unwrap();
+    assert!(grown.len() > header.len() && grown.starts_with(&header));
+    assert!(grown[header.len()..].iter().all(|byte| *byte == 0));
+}
