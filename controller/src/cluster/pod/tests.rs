@@ -43,6 +43,16 @@ fn a_small_machine() {
 }
 
 #[test]
+fn nobody_leads_a_machine_to_a_node_without_an_agent() {
+    let asked = json!({"kubevirt.io/schedulable": "false", "kubernetes.io/arch": "other", "disk": "fast"});
+    let pod = render(json!({"spec": {"nodeSelector": asked}}), json!({}), true);
+    let found = &pod["spec"]["nodeSelector"];
+    assert_eq!(found["kubevirt.io/schedulable"], "true");
+    assert_eq!(found["kubernetes.io/arch"], "amd64");
+    assert_eq!(found["disk"], "fast");
+}
+
+#[test]
 fn a_machine_with_everything() {
     let change = json!({
         "metadata": {"annotations": {"note": "left out", "prometheus.io/port": "9100", "kubectl.kubernetes.io/last-applied-configuration": "{}"}},
