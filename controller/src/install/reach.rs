@@ -72,7 +72,9 @@ fn no_account_reads_the_secrets_of_the_cluster() {
     assert!(rights.len() > 10, "the rules were not found");
     for right in rights.iter().filter(|right| right.has("secrets")) {
         assert!(!right.everywhere, "{}", right.told());
-        assert_ne!(right.account, "kubevirt-handler", "an agent runs on every node: {}", right.told());
+        // An agent runs on every node: its own certificate, and nothing else that is secret.
+        let is_agent = right.account == "kubevirt-handler";
+        assert!(!is_agent || right.names.len() == 1 && !right.may("create"), "{}", right.told());
     }
 }
 
