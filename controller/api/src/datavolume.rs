@@ -49,6 +49,42 @@ object! {
     }
 }
 
+impl Spec {
+    /// Where it would be filled from beyond its own namespace, or from where its words alone do not tell: the field, and
+    /// why. Whoever makes a DataVolume for somebody else lends them their own rights there, and must not.
+    pub fn reaches_out(&self, namespace: Option<&str>) -> Option<(&'static str, String)> {
+        let foreign = |other: &str| !other.is_empty() && Some(other) != namespace;
+        let beyond = |other: &str| format!("it is in the namespace {other}");
+        if let Some(reference) = &self.source_ref {
+            let why =
+                format!("whose claim the {} {} leads to is not known here", reference.kind, reference.name);
+            return Some(("sourceRef", why));
+        }
+        let source = self.source.as_ref();
+        let claims = [
+            ("source.pvc.namespace", source.and_then(|source| source.pvc.as_ref())),
+            ("source.snapshot.namespace", source.and_then(|source| source.snapshot.as_ref())),
+        ];
+        let claim = claims.into_iter().find_map(|(field, claim)| {
+            let other = &claim?.namespace;
+            foreign(other).then(|| (field, beyond(other)))
+        });
+        let references = [
+            ("pvc.dataSourceRef.namespace", self.pvc.as_ref().and_then(|pvc| pvc.data_source_ref.as_ref())),
+            (
+                "storage.dataSourceRef.namespace",
+                self.storage.as_ref().and_then(|pvc| pvc.data_source_ref.as_ref()),
+            ),
+        ];
+        claim.or_else(|| {
+            references.into_iter().find_map(|(field, reference)| {
+                let other = reference?.namespace.as_deref()?;
+                foreign(other).then(|| (field, beyond(other)))
+            })
+        })
+    }
+}
+
 object! {
     /// What fills a claim; exactly one.
     pub struct Source {

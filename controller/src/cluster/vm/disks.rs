@@ -26,12 +26,19 @@ pub(super) struct Disks {
     pub(super) unbound: bool,
     /// Why the machine cannot start.
     blocks: Option<String>,
+    /// Why one is not made, whoever waits for it.
+    denied: Option<String>,
 }
 
 impl Disks {
     /// Why the machine cannot start.
     pub(super) fn blocks(&self) -> Option<&str> {
         self.blocks.as_deref()
+    }
+
+    /// Why one is not made, whoever waits for it.
+    pub(super) fn denied(&self) -> Option<&str> {
+        self.denied.as_deref()
     }
 }
 
@@ -52,10 +59,20 @@ pub(super) fn look(world: &World, vm: &VirtualMachine) -> Disks {
         let Some(name) = names(template) else { continue };
         let there =
             world.data_volumes.get(namespace, name).is_some() || world.claims.get(namespace, name).is_some();
-        if !there {
-            disks.missing.push(template.clone());
-            disks.blocks.get_or_insert_with(|| format!("DataVolume {name} is not there yet"));
+        if there {
+            continue;
         }
+        // It would be made with our rights, which reach into every namespace. The webhook said so already, if it was asked.
+        if let Some((field, why)) = template.spec.reaches_out(Some(namespace)) {
+            let why = format!(
+                "DataVolume {name} is not made: {field}: {why}, and whether you may read there is not checked"
+            );
+            disks.denied.get_or_insert_with(|| why.clone());
+            disks.blocks.get_or_insert(why);
+            continue;
+        }
+        disks.missing.push(template.clone());
+        disks.blocks.get_or_insert_with(|| format!("DataVolume {name} is not there yet"));
     }
     let volumes = vm.spec.template.iter().flat_map(|template| &template.spec.volumes);
     for name in volumes.filter_map(super::super::vmi::claim_of) {

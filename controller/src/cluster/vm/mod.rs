@@ -110,7 +110,9 @@ pub fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Pla
             next.spec.running = None;
         }
         change::done(&mut next, &strategy, vmi);
-        let failure = taken.as_deref().map(|why| ("FailedCreate", why)).or(failed.map(status::failure));
+        let failure = taken.as_deref().map(|why| ("FailedCreate", why));
+        let failure = failure.or(disks.denied().map(|why| ("FailedDataVolumeCreate", why)));
+        let failure = failure.or(failed.map(status::failure));
         status::say(&mut next, &strategy, vmi, &disks, failure, now);
     }
     let made = std::mem::take(&mut plan.steps);

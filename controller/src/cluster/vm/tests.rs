@@ -221,6 +221,29 @@ fn disks_are_made_and_waited_for() {
     assert_eq!(word(&sim, &vm), "Running");
 }
 
+/// No webhook was asked, or it was of an older version: nobody's claim is copied with our rights.
+#[test]
+fn a_disk_that_is_somebody_elses_claim_is_not_made() {
+    for source in [
+        json!({"source": {"pvc": {"namespace": "victim", "name": "a"}}}),
+        json!({"source": {"snapshot": {"namespace": "victim", "name": "a"}}}),
+        json!({"sourceRef": {"kind": "DataSource", "name": "mine"}}),
+        json!({"storage": {"dataSourceRef": {"kind": "a", "name": "b", "namespace": "victim"}}}),
+    ] {
+        let mut sim = Sim::new();
+        let mut object = machine("web", "Always");
+        object["spec"]["dataVolumeTemplates"] = json!([{"metadata": {"name": "data"}, "spec": source}]);
+        object["spec"]["template"]["spec"]["volumes"] =
+            json!([{"name": "root", "dataVolume": {"name": "data"}}]);
+        let vm = sim.put(Kind::Machine, object);
+        sim.settle();
+        assert!(!sim.objects.contains_key(&Key::new(Kind::DataVolume, "n", "data")), "{source}");
+        assert!(!sim.objects.contains_key(&Key::new(Kind::Instance, "n", "web")), "{source}");
+        let status = sim.get(&vm)["status"].to_string();
+        assert!(status.contains("is not made"), "{source}: {status}");
+    }
+}
+
 #[test]
 fn an_old_machine_has_the_uuid_of_its_name() {
     let (sim, vm, vmi) = begin("Always");

@@ -34,6 +34,13 @@ pub(super) fn templates(
         }
         faults.extend(target(&template.spec, &at));
         faults.extend(source(&template.spec, &at));
+        // virt-controller makes it, and what fills claims would ask whether virt-controller may read there.
+        if let Some((field, why)) = template.spec.reaches_out(namespace) {
+            let message = format!(
+                "{at}.{field} is not supported yet: {why}, and whether you may read there is not checked"
+            );
+            faults.push(Fault::new(format!("{at}.{field}"), Reason::NotSupported, message));
+        }
         let uses = |volume: &Volume| {
             volume.data_volume.as_ref().is_some_and(|source| source.name == name)
                 || volume.persistent_volume_claim.as_ref().is_some_and(|source| source.claim_name == name)

@@ -153,6 +153,46 @@ fn volumes_that_are_made_with_it_have_a_place_and_one_source() {
     }
 }
 
+/// virt-controller makes them, and it may do in every namespace what lets others read claims there.
+#[test]
+fn a_volume_is_not_filled_from_a_claim_of_somebody_else() {
+    let asked = |spec: Value| {
+        let mut object = machine();
+        set(&mut object, "/spec/template/spec/volumes/1", json!({"name": "d", "dataVolume": {"name": "d"}}));
+        set(&mut object, "/spec/dataVolumeTemplates", json!([{"metadata": {"name": "d"}, "spec": spec}]));
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+        (told(&ask(VALIDATE, &create(object), &around())), namespace)
+    };
+    let (_, ours) = asked(json!({}));
+    for own in [
+        json!({"storage": {}, "source": {"pvc": {"namespace": ours, "name": "a"}}}),
+        json!({"storage": {}, "source": {"snapshot": {"namespace": ours, "name": "a"}}}),
+        json!({"storage": {"dataSourceRef": {"kind": "VolumeImportSource", "name": "a"}}}),
+    ] {
+        assert_eq!(asked(own.clone()).0, [], "{own}");
+    }
+    for (spec, field) in [
+        (
+            json!({"storage": {}, "source": {"pvc": {"namespace": "victim", "name": "a"}}}),
+            "source.pvc.namespace",
+        ),
+        (
+            json!({"pvc": {}, "source": {"snapshot": {"namespace": "victim", "name": "a"}}}),
+            "source.snapshot.namespace",
+        ),
+        (json!({"storage": {}, "sourceRef": {"kind": "DataSource", "name": "mine"}}), "sourceRef"),
+        (
+            json!({"storage": {"dataSourceRef": {"kind": "a", "name": "b", "namespace": "victim"}}}),
+            "storage.dataSourceRef.namespace",
+        ),
+    ] {
+        let (faults, _) = asked(spec.clone());
+        assert_eq!(faults.len(), 1, "{spec}: {faults:?}");
+        assert_eq!(faults[0].0, format!("spec.dataVolumeTemplate[0].{field}"), "{spec}");
+        assert!(faults[0].1.contains("not supported yet"), "{}", faults[0].1);
+    }
+}
+
 #[test]
 fn the_settings_decide_what_is_permitted() {
     let mut object = machine();
