@@ -247,9 +247,9 @@ fn why(flow: Flow, facts: &Facts, wishes: &Wishes) -> String {
 }
 
 /// The size of a disk of these bytes: whole sectors, as QEMU reads a raw file. An image file that is kept as it is has
-/// the size it has.
+/// the size it has, and so has a file beside the disk.
 pub(crate) fn in_sectors(facts: &Facts, bytes: u64) -> Result<u64> {
-    if facts.kept.is_some() {
+    if facts.kept.is_some() || facts.source.plain {
         return Ok(bytes);
     }
     let whole = bytes.checked_next_multiple_of(SECTOR);

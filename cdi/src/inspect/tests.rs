@@ -179,7 +179,7 @@ fn a_digest_is_that_of_the_file() {
 struct Once(PathBuf, Facts);
 
 fn facts(size: Option<u64>) -> Facts {
-    Facts { name: "-".into(), size, seekable: false, remote: false, identity: None }
+    Facts { name: "-".into(), size, seekable: false, remote: false, plain: false, identity: None }
 }
 
 impl Source for Once {

@@ -5,8 +5,14 @@ use crate::source::Facts as SourceFacts;
 
 fn facts(seekable: bool, layers: &[Layer], format: Format, target: Place, output: Output) -> Facts {
     let need = Need { least: 9 << 20, per_thread: 32 << 20 };
-    let source =
-        SourceFacts { name: "x".into(), size: Some(1 << 30), seekable, remote: false, identity: None };
+    let source = SourceFacts {
+        name: "x".into(),
+        size: Some(1 << 30),
+        seekable,
+        remote: false,
+        plain: false,
+        identity: None,
+    };
     let virtual_size = Some(1 << 30);
     Facts {
         source,

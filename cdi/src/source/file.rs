@@ -68,7 +68,14 @@ impl FileSource {
         if let Some(what) = what {
             return Err(Error::refused(format!("the source {name} is {what}")));
         }
-        let facts = Facts { name: name.clone(), size: None, seekable: false, remote: false, identity: None };
+        let facts = Facts {
+            name: name.clone(),
+            size: None,
+            seekable: false,
+            remote: false,
+            plain: false,
+            identity: None,
+        };
         Ok(FileSource { facts, from: From::Pipe(Once::new(file, name)) })
     }
 
@@ -77,8 +84,14 @@ impl FileSource {
         let at = rustix::fs::tell(&file).map_err(cannot)?;
         if at != 0 {
             // Somebody has read the beginning: what is left can only be streamed.
-            let facts =
-                Facts { name: name.clone(), size: None, seekable: false, remote: false, identity: None };
+            let facts = Facts {
+                name: name.clone(),
+                size: None,
+                seekable: false,
+                remote: false,
+                plain: false,
+                identity: None,
+            };
             return Ok(FileSource { facts, from: From::Pipe(Once::new(file, name)) });
         }
         let stat = rustix::fs::fstat(&file).map_err(cannot)?;
@@ -101,7 +114,7 @@ impl FileSource {
             tracing::trace!("no read-ahead hint for {name}: {e}");
         }
         let copy = file.try_clone().map_err(|e| Error::io(format!("cannot use {name}"), e))?;
-        let facts = Facts { name, size: Some(size), seekable: true, remote: false, identity };
+        let facts = Facts { name, size: Some(size), seekable: true, remote: false, plain: false, identity };
         Ok(FileSource {
             facts,
             from: From::File { file: Arc::new(file), bytes: Arc::new(FileAt::new(copy, size)) },

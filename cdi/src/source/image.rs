@@ -105,6 +105,7 @@ impl ImageDisk {
             size: Some(located.size),
             seekable: bytes.is_some(),
             remote: bytes.is_some() && matches!(name, Name::Registry(_)),
+            plain: !located.path.trim_start_matches('/').starts_with("disk/"),
             identity: Some(Identity::of_content(
                 format!("{}#{}", located.digest, located.path),
                 Some(located.size),

@@ -128,6 +128,8 @@ pub struct Facts {
     pub seekable: bool,
     /// Whether each read costs a round trip, so that several must be in flight.
     pub remote: bool,
+    /// It is a file beside the disk (a kernel, an initrd): it keeps the size that it has.
+    pub plain: bool,
     /// What proves later that the source is still the same bytes; `None` when nothing does.
     pub identity: Option<Identity>,
 }

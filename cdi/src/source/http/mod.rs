@@ -90,6 +90,7 @@ impl Http {
             size: size.filter(|_| plain),
             seekable: ranges && plain,
             remote: true,
+            plain: false,
             identity: found.validators.identity(name_digest),
         };
         Ok(Http { facts, bytes, encoding: found.encoding })

@@ -154,11 +154,11 @@ const PRCTLS: &[libc::c_int] = &[
 
 /// Asking a terminal (never typing into one), and the size and the zeroing of block devices.
 const IOCTLS: &[u64] = &[
-    libc::TCGETS as u64,
+    libc::TCGETS,
     TCGETS2,
-    libc::TIOCGWINSZ as u64,
-    libc::FIONBIO as u64,
-    libc::FIONREAD as u64,
+    libc::TIOCGWINSZ,
+    libc::FIONBIO,
+    libc::FIONREAD,
     FIOCLEX,
     BLKSSZGET,
     BLKPBSZGET,
