@@ -14,7 +14,7 @@
 //! Settings, logins and secrets are read here or before, never later: programs that know a login
 //! (`docker-credential-…`) cannot be started any more once the rest is given up.
 
-use crate::source::{Options, image_name};
+use crate::source::{Named, Options};
 use crate::target::Place as Target;
 use crate::{Error, Result};
 use container_disk::Name;
@@ -38,11 +38,12 @@ impl Reach {
         Reach::default()
     }
 
-    /// A disk, or an image, that is read under this name.
-    pub fn source(self, name: &str, options: &Options) -> Result<Reach> {
-        if let Some(image) = image_name(name, options)? {
-            return self.image(&image, &options.places);
+    /// A disk, or an image, that is read. What its name means was decided before.
+    pub fn source(self, named: &Named, options: &Options) -> Result<Reach> {
+        if let Some(image) = named.image() {
+            return self.image(image, &options.places);
         }
+        let name = named.text();
         match name.split_once("://") {
             _ if name == "-" => Ok(self),
             Some(("http" | "https", _)) => {
@@ -143,7 +144,10 @@ mod tests {
     fn a_command_uses_what_it_names() {
         let folder = tempfile::tempdir().unwrap();
         let options = Options { ca_files: vec!["/ca.pem".into()], ..Options::default() };
-        let of = |source: &str| Reach::new().source(source, &options).unwrap();
+        let of = |source: &str| {
+            let named = Named::of(source, &options).unwrap();
+            Reach::new().source(&named, &options).unwrap()
+        };
 
         let local = of("/disks/a.img").target(folder.path().join("b.img").to_str().unwrap()).unwrap();
         assert_eq!(local.process().use_of(Path::new("/disks/a.img")), Some(Use::Read));

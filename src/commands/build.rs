@@ -9,6 +9,7 @@ use cdi::convert::{Keep, Request};
 use cdi::plan::Output;
 use cdi::reach::Reach;
 use cdi::run::watch::Watch;
+use cdi::source::Named;
 use cdi::{Error, Kind, Result};
 use container_disk::image::{Kind as Documents, Recipe, hint, time};
 use container_disk::open::Places;
@@ -233,7 +234,7 @@ fn request(args: &Args, disk: &str, options: cdi::source::Options, beside: Besid
         wishes.threads = wishes.threads.min(CARRIERS);
     }
     Ok(Request {
-        source: disk.to_owned(),
+        source: Named::of(disk, &options)?,
         target: String::new(),
         source_format: args.work.source_format(),
         keep,

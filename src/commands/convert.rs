@@ -9,6 +9,7 @@ use cdi::plan::{Output, Wishes};
 use cdi::reach::Reach;
 use cdi::run::watch::Watch;
 use cdi::size::human;
+use cdi::source::Named;
 use cdi::{Error, Kind, Result};
 use container_disk::Name;
 use disk_format::Codec;
@@ -148,12 +149,13 @@ fn request(args: &Args) -> Result<Request> {
         (_, true) => Mode::Never,
         _ => Mode::Auto,
     };
+    let options = args.from.options()?;
     Ok(Request {
-        source: args.source.clone(),
+        source: Named::of(&args.source, &options)?,
         target: args.target.clone(),
         source_format: args.work.source_format(),
         keep: Keep::No,
-        options: args.from.options()?,
+        options,
         output,
         checksum: args.work.checksum,
         wishes: Wishes {

@@ -5,6 +5,7 @@ use crate::ui;
 use cdi::Result;
 use cdi::inspect::{InspectOptions, inspect, inspect_image, text};
 use cdi::reach::Reach;
+use cdi::source::Named;
 
 /// Tell what a disk is and what lies on it, without converting it
 ///
@@ -51,7 +52,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let source = args.from.options()?;
-    Reach::new().source(&args.name, &source)?.enter();
+    let named = Named::of(&args.name, &source)?;
+    Reach::new().source(&named, &source)?.enter();
     let options = InspectOptions {
         usage: args.usage,
         digest: args.digest,
@@ -59,9 +61,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         memory: args.memory,
         ..InspectOptions::default()
     };
-    let report = match cdi::source::image_name(&args.name, &source)? {
-        Some(image) => inspect_image(&image, &source, options)?,
-        None => inspect(&*cdi::source::open(&args.name, &source)?, options)?,
+    let report = match named.image() {
+        Some(image) => inspect_image(image, &source, options)?,
+        None => inspect(&*cdi::source::open(&named, &source)?, options)?,
     };
     if args.json { ui::json(&report) } else { ui::out(&text(&report)) }
 }

@@ -7,6 +7,7 @@ use cdi::convert::{Keep, Request, prepare_check};
 use cdi::plan::{Output, Wishes};
 use cdi::reach::Reach;
 use cdi::run::watch::Watch;
+use cdi::source::Named;
 use cdi::{Error, Kind, Result};
 use container_disk::Name;
 use container_disk::verify::{self, Check, Outcome};
@@ -56,11 +57,11 @@ struct Line<'a> {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let options = args.from.options()?;
-    let (wishes, name) = (args.work.wishes(&args.from), &args.name);
-    Reach::new().source(name, &options)?.spool().enter();
-    let checks = match cdi::source::image_name(&args.name, &options)? {
-        Some(name) => image(args, &name, &options)?,
-        None => match disk(args, options, wishes)? {
+    let (wishes, named) = (args.work.wishes(&args.from), Named::of(&args.name, &options)?);
+    Reach::new().source(&named, &options)?.spool().enter();
+    let checks = match named.image() {
+        Some(name) => image(args, name, &options)?,
+        None => match disk(args, named, options, wishes)? {
             Some(checks) => checks,
             None => return Ok(()),
         },
@@ -97,11 +98,16 @@ fn image(args: &Args, name: &Name, options: &cdi::source::Options) -> Result<Vec
 }
 
 /// Reads the disk; `None` where only the plan was wanted.
-fn disk(args: &Args, options: cdi::source::Options, wishes: Wishes) -> Result<Option<Vec<Check>>> {
+fn disk(
+    args: &Args,
+    source: Named,
+    options: cdi::source::Options,
+    wishes: Wishes,
+) -> Result<Option<Vec<Check>>> {
     let watch = Arc::new(Watch::default());
     ui::on_interrupt(watch.clone())?;
     let request = Request {
-        source: args.name.clone(),
+        source,
         target: String::new(),
         source_format: args.work.source_format(),
         keep: Keep::No,

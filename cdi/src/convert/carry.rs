@@ -101,7 +101,7 @@ pub(super) fn carry(
         resumed_at: moved.resumed_at,
         checksum: request.checksum.as_ref().map(ToString::to_string),
         verified: request.wishes.verify,
-        registries: matches!(Name::with_scheme(&request.source), Some(Ok(Name::Registry(_))))
+        registries: matches!(request.source.image(), Some(Name::Registry(_)))
             .then(|| request.options.places.counted()),
         seconds: start.elapsed().as_secs_f64(),
     })
@@ -153,9 +153,12 @@ impl Run<'_> {
     fn to_block(&self, path: &Path, source: &dyn Source, way: Way) -> Result<(Moved, Finished)> {
         let raw = self.facts.output == Output::Raw;
         let target = BlockTarget::open(path, self.plan.size.filter(|_| raw))?;
-        if target.overlaps(Path::new(&self.request.source)) {
-            let what =
-                format!("{} lies on the device that is to be read, {}", path.display(), self.request.source);
+        if target.overlaps(Path::new(self.request.source.text())) {
+            let what = format!(
+                "{} lies on the device that is to be read, {}",
+                path.display(),
+                self.request.source.text()
+            );
             return Err(Error::refused(what));
         }
         self.through(Box::new(target), source, way, None, path)

@@ -21,7 +21,7 @@ pub use shown::PlanJson;
 use crate::filter::verify::Digest;
 use crate::plan::{self, Output, Plan, Wishes};
 use crate::run::watch::{Phase, Watch};
-use crate::source::{self, Options, Source};
+use crate::source::{self, Named, Options, Source};
 use crate::target::Target;
 use crate::{Error, Result};
 use again::Again;
@@ -33,8 +33,8 @@ use std::time::Duration;
 /// What is to be done.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Name of the source.
-    pub source: String,
+    /// The source.
+    pub source: Named,
     /// Name of the target.
     pub target: String,
     /// The source's format where the user said it; a disk said to be raw is not looked into.

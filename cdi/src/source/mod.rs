@@ -8,7 +8,9 @@
 //! | `http://`, `https://` | `http/` | with ranges | the full name, the size and a strong ETag |
 //! | `docker://`, `oci:`, `store:`, archives | `image.rs` | from the store, in a layer that is not compressed | digest |
 //!
-//! [`open`] is the one place where a name becomes a source; a new kind of name plugs in there.
+//! [`Named::of`] decides once what a name means: to ask the store whether it has that name opens files, which a program
+//! that has given up everything but its source cannot do any more. [`open`] is the one place where a name becomes a
+//! source; a new kind of name plugs in there.
 
 pub(crate) mod fetched;
 mod file;
@@ -31,11 +33,42 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens a source by its name. A name without a scheme is a path if there is one, else an image of the store.
-pub fn open(name: &str, options: &Options) -> Result<Arc<dyn Source>> {
-    if let Some(image) = image_name(name, options)? {
-        return Ok(Arc::new(image::ImageDisk::open(&options.places, &image, &options.image)?));
+/// The name of a source, and what it means on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    text: String,
+    image: Option<Name>,
+}
+
+impl Named {
+    /// Decides what a name means: an image where it is that of one, by its scheme or because the store has it; else a
+    /// path, an address or `-`. A name that is a file's and an image's is refused.
+    pub fn of(name: &str, options: &Options) -> Result<Named> {
+        Ok(Named { text: name.to_owned(), image: image_name(name, options)? })
     }
+
+    /// An image that is known to be one.
+    pub fn image_of(image: Name) -> Named {
+        Named { text: image.to_string(), image: Some(image) }
+    }
+
+    /// The name as it was given. It may hold a password: see [`shown`].
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The image, where it is one.
+    pub fn image(&self) -> Option<&Name> {
+        self.image.as_ref()
+    }
+}
+
+/// Opens a source.
+pub fn open(named: &Named, options: &Options) -> Result<Arc<dyn Source>> {
+    if let Some(image) = named.image() {
+        return Ok(Arc::new(image::ImageDisk::open(&options.places, image, &options.image)?));
+    }
+    let name = named.text();
     match name.split_once("://") {
         _ if name == "-" => Ok(Arc::new(StdinSource::open()?)),
         Some(("http" | "https", _)) => Ok(Arc::new(http::Http::open(name, options)?)),
@@ -59,9 +92,7 @@ pub fn shown(name: &str) -> String {
     }
 }
 
-/// The image that a verb on disks means, where the name is that of an image. One that is a file's name and an image's
-/// is refused.
-pub fn image_name(name: &str, options: &Options) -> Result<Option<Name>> {
+fn image_name(name: &str, options: &Options) -> Result<Option<Name>> {
     if let Some(image) = Name::with_scheme(name) {
         return Ok(Some(image?));
     }

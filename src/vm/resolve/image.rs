@@ -17,7 +17,7 @@ use cdi::journal::Mode;
 use cdi::plan::{Output, Wishes};
 use cdi::run::watch::Watch;
 use cdi::source::image::architecture;
-use cdi::source::{Options, image};
+use cdi::source::{Named, Options, image};
 use cdi::{Error, Kind, Result};
 use container_disk::image::{Config, choose};
 use container_disk::locate::{self, Boot};
@@ -207,13 +207,11 @@ impl Images {
         };
         let source = match &image.name {
             // It was brought into the store, under the name that it has there.
-            Name::Registry(remote) => {
-                kept_as(remote).map_or_else(|_| image.name.to_string(), |l| format!("store:{l}"))
-            }
-            other => other.to_string(),
+            Name::Registry(remote) => kept_as(remote).map_or_else(|_| image.name.clone(), Name::Store),
+            other => other.clone(),
         };
         Request {
-            source,
+            source: Named::image_of(source),
             target: target.display().to_string(),
             source_format: None,
             keep: Keep::Yes,

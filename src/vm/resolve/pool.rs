@@ -166,7 +166,7 @@ impl Pool<'_> {
         }
         let name = source_of(volume);
         let request = Request {
-            source: name.clone(),
+            source: source::Named::of(&name, &options)?,
             target: folder.join("disk.img").display().to_string(),
             source_format: None,
             keep: Keep::No,

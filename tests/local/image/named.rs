@@ -55,3 +55,24 @@ fn the_store_is_listed_named_and_emptied() {
         place.command(&["images", "--json"]).env("CORACLE_STORE", place.path("other")).output().unwrap();
     assert!(Ran::of(store).ok().json()["store"].as_str().unwrap().ends_with("/other"));
 }
+
+#[test]
+fn a_file_without_a_folder_is_found_though_the_user_has_a_store_elsewhere() {
+    let place = place(4);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let run = |args: &[&str]| {
+        Ran::of(place.command(args).env("CORACLE_STORE", elsewhere.path()).output().unwrap()).ok()
+    };
+    run(&["build", "-t", "os:1", "disk.qcow2"]);
+    std::fs::create_dir(place.path("out")).unwrap();
+    run(&["convert", "disk.qcow2", "out/file.img"]);
+    run(&["inspect", "disk.qcow2"]);
+    run(&["verify", "disk.qcow2"]);
+    run(&["build", "-t", "oci-archive:out/os.tar", "disk.qcow2"]);
+    place.is_the_disk("out/file.img");
+    // And an image of that store by its name alone.
+    run(&["convert", "os:1", "out/image.img"]);
+    run(&["inspect", "os:1"]);
+    run(&["verify", "os:1"]);
+    place.is_the_disk("out/image.img");
+}
