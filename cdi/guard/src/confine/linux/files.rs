@@ -2,11 +2,16 @@
 //!
 //! Everything the kernel can restrict is restricted, and each path gets just the rights that its use needs. Newer rights
 //! (truncation, device ioctls, TCP ports, signals, abstract sockets) count where the kernel knows them.
+//!
+//! **One right cannot be missing.** In its ABI 1 (kernels 5.13 to 5.18) Landlock forbids every rename from one folder to
+//! another, also below one folder that was named, and has no right that allows it. A program that writes into a folder
+//! (the store renames from its folder for half-written blobs) would fail there each time; it does without Landlock.
 
 use super::{InForce, Use};
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd, RestrictionStatus,
-    Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, make_bitflags,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd,
+    RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+    make_bitflags,
 };
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -17,6 +22,9 @@ const KNOWN: ABI = ABI::V9;
 
 /// Lets the calling thread, and those that it will start, open these paths and no others.
 pub(super) fn restrict(paths: &[(PathBuf, Use)], connects: bool) -> InForce {
+    if let Some(why) = hindrance(paths, knows) {
+        return InForce::no(why);
+    }
     let mut paths: Vec<_> = paths.iter().collect();
     let done = loop {
         match try_to(&paths, connects) {
@@ -30,6 +38,19 @@ pub(super) fn restrict(paths: &[(PathBuf, Use)], connects: bool) -> InForce {
         }
     };
     InForce::of(done)
+}
+
+/// Why Landlock would keep the program from its own work, where it would.
+fn hindrance(paths: &[(PathBuf, Use)], knows: impl Fn(AccessFs) -> bool) -> Option<&'static str> {
+    let writes = paths.iter().any(|(_, how)| *how == Use::Write);
+    // A kernel that knows no right at all says so itself, later.
+    (writes && knows(AccessFs::ReadFile) && !knows(AccessFs::Refer))
+        .then_some("this kernel's (ABI 1) forbids every rename between folders, which writing needs")
+}
+
+/// Whether this kernel knows a right.
+fn knows(right: AccessFs) -> bool {
+    Ruleset::default().set_compatibility(CompatLevel::HardRequirement).handle_access(right).is_ok()
 }
 
 enum Failed {
@@ -100,5 +121,34 @@ fn abi_of(done: &RestrictionStatus) -> Result<Option<u32>, String> {
             let known = effective_abi.to_string().parse().ok();
             Ok(kernel_abi.and_then(|abi| u32::try_from(abi).ok()).or(known))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_writes_does_without_it_where_it_would_forbid_every_rename() {
+        let of = |how| vec![(PathBuf::from("a"), Use::Read), (PathBuf::from("b"), how)];
+        let abi = |abi: ABI| move |right| AccessFs::from_all(abi).contains(right);
+        let left_out = |how, known| hindrance(&of(how), abi(known)).is_some();
+        assert!(left_out(Use::Write, ABI::V1));
+        assert!(!left_out(Use::Write, ABI::V2) && !left_out(Use::Write, KNOWN));
+        for how in [Use::Read, Use::Device, Use::Spool] {
+            assert!(!left_out(how, ABI::V1), "{how:?} renames nothing");
+        }
+        assert!(!left_out(Use::Write, ABI::Unsupported), "that there is none is another reason");
+        assert!(hindrance(&[], abi(ABI::V1)).is_none(), "a parser writes nowhere");
+    }
+
+    #[test]
+    fn what_the_kernel_knows_is_asked_of_the_kernel() {
+        if !crate::confine::offered().landlock.in_force {
+            eprintln!("skipped: no Landlock here");
+            return;
+        }
+        assert!(knows(AccessFs::ReadFile));
+        assert_eq!(knows(AccessFs::Refer), crate::confine::offered().landlock.abi > Some(1));
     }
 }
