@@ -20,12 +20,16 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// Whether the system refused it for want of rights, and for no other reason.
+    /// Whether the system refused it for want of rights, and for no other reason. Of one call it is said that it does
+    /// not exist, so that the C library uses another one.
     pub fn is_refused(&self) -> bool {
         let code = self.outcome.as_ref().err().and_then(io::Error::raw_os_error);
         matches!(code, Some(libc::EPERM | libc::EACCES))
+            || (self.what == OPENAT2 && code == Some(libc::ENOSYS))
     }
 }
+
+const OPENAT2: &str = "open past the filter of modes";
 
 /// Those attempts that were not refused.
 pub fn got_through(attempts: Vec<Attempt>) -> Vec<Attempt> {
@@ -74,7 +78,14 @@ fn calls(attempt: &mut impl FnMut(&'static str, io::Result<()>)) {
     let exec = i64::from(libc::PROT_READ | libc::PROT_EXEC);
     let private = i64::from(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     let raw = i64::from(libc::SOCK_RAW);
-    let list: &[(&'static str, i64, [i64; 6])] = &[
+    let (unix, datagram) = (i64::from(libc::AF_UNIX), i64::from(libc::SOCK_DGRAM));
+    let (set_owner, set_flags) = (i64::from(libc::F_SETOWN), i64::from(libc::F_SETFL));
+    let (made, nameless) =
+        (i64::from(libc::O_CREAT | libc::O_RDWR), i64::from(libc::O_TMPFILE | libc::O_RDWR));
+    let mut room = [0u64; 3];
+    let room = &raw mut room as i64;
+    let (relative, empty) = (c"x".as_ptr() as i64, c"".as_ptr() as i64);
+    let list: &[Call] = &[
         ("trace another process", libc::SYS_ptrace, [i64::from(libc::PTRACE_SEIZE), 0, 0, 0, 0, 0]),
         ("read another process's memory", libc::SYS_process_vm_readv, [parent, at, 1, at, 1, 0]),
         ("write another process's memory", libc::SYS_process_vm_writev, [parent, at, 1, at, 1, 0]),
@@ -102,13 +113,30 @@ fn calls(attempt: &mut impl FnMut(&'static str, io::Result<()>)) {
         ("switch dumps on", libc::SYS_prctl, [i64::from(libc::PR_SET_PTRACER), own, 0, 0, 0, 0]),
         ("make a raw socket", libc::SYS_socket, [i64::from(libc::AF_INET), raw, 1, 0, 0, 0]),
         ("make a netlink socket", libc::SYS_socket, [i64::from(libc::AF_NETLINK), raw, 0, 0, 0, 0]),
+        (OPENAT2, libc::SYS_openat2, [-1, relative, room, 24, 0, 0]),
+        ("make a setuid file", libc::SYS_openat, [-1, relative, made, 0o4755, 0, 0]),
+        ("make a setuid file without a name", libc::SYS_openat, [-1, relative, nameless, 0o2755, 0, 0]),
+        ("make a setgid folder", libc::SYS_mkdirat, [-1, relative, 0o2755, 0, 0, 0]),
+        ("make an open file setuid", libc::SYS_fchmod, [-1, 0o4755, 0, 0, 0, 0]),
+        ("make a pair of datagram sockets", libc::SYS_socketpair, [unix, datagram, 0, room, 0, 0]),
+        ("empty a file by its path", libc::SYS_truncate, [empty, 0, 0, 0, 0, 0]),
+        ("name another process to be signalled", libc::SYS_fcntl, [-1, set_owner, parent, 0, 0, 0]),
+        ("choose the signal", libc::SYS_fcntl, [-1, 10, 9, 0, 0, 0]),
+        ("ask for signals", libc::SYS_fcntl, [-1, set_flags, i64::from(libc::O_ASYNC), 0, 0, 0]),
         ("make a VM socket", libc::SYS_socket, [40, i64::from(libc::SOCK_STREAM), 0, 0, 0, 0]),
     ];
-    for &(what, number, [a, b, c, d, e, f]) in list {
-        // SAFETY: numbers that are no valid pointers where the kernel wants one give an error; what is valid lives on.
-        let back = unsafe { libc::syscall(number, a, b, c, d, e, f) };
-        attempt(what, if back < 0 { Err(io::Error::last_os_error()) } else { Ok(()) });
+    // The older forms of the same calls.
+    #[cfg(target_arch = "x86_64")]
+    {
+        each(
+            attempt,
+            &[
+                ("make a setuid file by the older call", libc::SYS_open, [empty, made, 0o4755, 0, 0, 0]),
+                ("make a setgid folder by the older call", libc::SYS_mkdir, [empty, 0o2755, 0, 0, 0, 0]),
+            ],
+        );
     }
+    each(attempt, list);
     // The same call by a number of the x32 set, which lists of the usual numbers do not know.
     #[cfg(target_arch = "x86_64")]
     {
@@ -120,4 +148,31 @@ fn calls(attempt: &mut impl FnMut(&'static str, io::Result<()>)) {
     // SAFETY: a fresh mapping that nobody uses.
     let mapped = unsafe { libc::syscall(libc::SYS_mmap, 0i64, 4096i64, exec, private, -1i64, 0i64) };
     attempt("run memory", if mapped < 0 { Err(io::Error::last_os_error()) } else { Ok(()) });
+}
+
+/// What a thread that parses may not do to the other threads of its own program, and they may.
+pub fn try_other_threads() -> Vec<Attempt> {
+    let mut done = vec![];
+    let own = i64::from(std::process::id());
+    let (signal, no_pointer) = (i64::from(libc::SIGUSR2), 8);
+    each(
+        &mut |what, outcome| done.push(Attempt { what, outcome }),
+        &[
+            ("set a handler for a signal", libc::SYS_rt_sigaction, [signal, no_pointer, 0, 8, 0, 0]),
+            ("signal another thread", libc::SYS_tgkill, [own, own, 0, 0, 0, 0]),
+        ],
+    );
+    done
+}
+
+/// What is tried, the call's number, and its arguments.
+type Call = (&'static str, i64, [i64; 6]);
+
+#[allow(unsafe_code)]
+fn each(attempt: &mut impl FnMut(&'static str, io::Result<()>), calls: &[Call]) {
+    for &(what, number, [a, b, c, d, e, f]) in calls {
+        // SAFETY: numbers that are no valid pointers where the kernel wants one give an error; what is valid lives on.
+        let back = unsafe { libc::syscall(number, a, b, c, d, e, f) };
+        attempt(what, if back < 0 { Err(io::Error::last_os_error()) } else { Ok(()) });
+    }
 }

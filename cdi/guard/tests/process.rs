@@ -6,6 +6,7 @@ use guard::confine::{Process, Use};
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tests::thief;
@@ -114,6 +115,13 @@ fn works(place: &Path) {
     fs::remove_file(work.join("folder/file")).unwrap();
     fs::remove_dir(work.join("folder")).unwrap();
     assert_eq!(fs::read_dir(&work).unwrap().count(), 1);
+    let disk = fs::File::open(work.join("disk")).unwrap().try_clone().unwrap();
+    disk.set_permissions(fs::Permissions::from_mode(0o640)).unwrap();
+    assert_eq!(disk.metadata().unwrap().mode() & 0o7777, 0o640);
+    let (mut to, mut from) = std::os::unix::net::UnixStream::pair().unwrap();
+    from.set_nonblocking(true).unwrap();
+    to.write_all(b"x").unwrap();
+    assert_eq!(from.read(&mut [0; 2]).unwrap(), 1);
 }
 
 #[test]

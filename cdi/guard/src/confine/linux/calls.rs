@@ -27,7 +27,6 @@ pub(super) const ANY: &[c_long] = &[
     libc::SYS_close_range,
     libc::SYS_dup,
     libc::SYS_dup3,
-    libc::SYS_fcntl,
     libc::SYS_flock,
     libc::SYS_fstat,
     libc::SYS_newfstatat,
@@ -76,8 +75,7 @@ pub(super) const ANY: &[c_long] = &[
     libc::SYS_sched_getparam,
     libc::SYS_sched_getscheduler,
     libc::SYS_getcpu,
-    // Signals to ourselves; those to others are not here.
-    libc::SYS_rt_sigaction,
+    // Signals to ourselves; which handlers a thread may set, and whom it may signal, is in `filter.rs`.
     libc::SYS_rt_sigprocmask,
     libc::SYS_rt_sigpending,
     libc::SYS_rt_sigsuspend,
@@ -128,10 +126,9 @@ pub(super) const ANY_OLDER: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) const ANY_OLDER: &[c_long] = &[];
 
-/// For threads that are not a parser's.
+/// For threads that are not a parser's. Those that take a mode (open, mkdir, fchmod) are in `filter.rs`; `truncate` by
+/// path is missing, since Landlock judges it only from its ABI 3 on.
 pub(super) const FILES: &[c_long] = &[
-    libc::SYS_openat,
-    libc::SYS_openat2,
     libc::SYS_faccessat,
     libc::SYS_faccessat2,
     libc::SYS_readlinkat,
@@ -140,12 +137,10 @@ pub(super) const FILES: &[c_long] = &[
     libc::SYS_getcwd,
     libc::SYS_renameat2,
     libc::SYS_unlinkat,
-    libc::SYS_mkdirat,
     libc::SYS_linkat,
-    libc::SYS_truncate,
     libc::SYS_umask,
-    // Of an open file, whose path Landlock has judged.
-    libc::SYS_fchmod,
+    // Of an open file. Landlock has judged its path, but for what it was opened: also the owner of a file that was
+    // opened to be read can be changed by who may do that.
     libc::SYS_fchown,
     libc::SYS_sync,
     libc::SYS_syncfs,
@@ -154,7 +149,6 @@ pub(super) const FILES: &[c_long] = &[
 /// The older forms.
 #[cfg(target_arch = "x86_64")]
 pub(super) const FILES_OLDER: &[c_long] = &[
-    libc::SYS_open,
     libc::SYS_access,
     libc::SYS_stat,
     libc::SYS_lstat,
@@ -163,7 +157,6 @@ pub(super) const FILES_OLDER: &[c_long] = &[
     libc::SYS_rename,
     libc::SYS_renameat,
     libc::SYS_unlink,
-    libc::SYS_mkdir,
     libc::SYS_rmdir,
     libc::SYS_link,
 ];

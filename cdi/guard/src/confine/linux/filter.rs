@@ -65,15 +65,16 @@ const APART: u64 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWNET
     | libc::CLONE_VFORK) as u64;
 
-/// Two filters, of which the kernel takes the stricter answer for each call: the list, and one that says of `clone3` that
-/// it does not exist. Its flags lie in memory where no filter sees them, and the C library then uses `clone`.
+/// Two filters, of which the kernel takes the stricter answer for each call (the later one's of two that are equally
+/// strict): the list, and one that says of `clone3` and `openat2` that they do not exist. Their arguments lie in memory
+/// where no filter sees them, and the C library then uses `clone` and `openat`.
 fn programs(kind: Kind) -> Result<Vec<BpfProgram>, String> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|e| e.to_string())?;
     let rules = rules(kind).map_err(|e| e.to_string())?;
     let list =
         SeccompFilter::new(rules, SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow, arch);
     let unknown = SeccompFilter::new(
-        BTreeMap::from([(libc::SYS_clone3, vec![])]),
+        BTreeMap::from([(libc::SYS_clone3, vec![]), (libc::SYS_openat2, vec![])]),
         SeccompAction::Allow,
         SeccompAction::Errno(libc::ENOSYS as u32),
         arch,
@@ -89,7 +90,7 @@ fn rules(kind: Kind) -> Result<Rules, BackendError> {
     let mut any = |calls: &[c_long]| rules.extend(calls.iter().map(|call| (*call, vec![])));
     any(ANY);
     any(ANY_OLDER);
-    any(&[libc::SYS_clone3]);
+    any(&[libc::SYS_clone3, libc::SYS_openat2]);
     if kind != Kind::Parser {
         any(FILES);
         any(FILES_OLDER);
@@ -109,7 +110,7 @@ fn rules(kind: Kind) -> Result<Rules, BackendError> {
         Ok(())
     };
     only(libc::SYS_clone, vec![vec![(0, Qword, MaskedEq(THREAD | APART), THREAD)]])?;
-    only(libc::SYS_tgkill, vec![vec![(0, Dword, Eq, own)]])?;
+    only(libc::SYS_fcntl, fcntls())?;
     only(libc::SYS_prctl, PRCTLS.iter().map(|option| vec![(0, Dword, Eq, *option as u64)]).collect())?;
     only(libc::SYS_ioctl, IOCTLS.iter().map(|request| vec![(1, Dword, Eq, *request)]).collect())?;
     // What is asked of itself is told; nothing is set.
@@ -119,16 +120,39 @@ fn rules(kind: Kind) -> Result<Rules, BackendError> {
             let not_run = || vec![vec![(2, Dword, MaskedEq(libc::PROT_EXEC as u64), 0)]];
             only(libc::SYS_mmap, not_run())?;
             only(libc::SYS_mprotect, not_run())?;
+            // A handler runs in whichever thread a signal is sent to, with the rights of that thread. So a parser only
+            // ends the program (abort), and gives back the two handlers by which std tells of a stack that is full; it
+            // may ask for all of them.
+            only(libc::SYS_tgkill, vec![vec![(0, Dword, Eq, own), (2, Dword, Eq, libc::SIGABRT as u64)]])?;
+            let of = |signal: libc::c_int| vec![(0, Dword, Eq, signal as u64)];
+            let asked = vec![(1, Qword, Eq, 0)];
+            only(libc::SYS_rt_sigaction, vec![of(libc::SIGSEGV), of(libc::SIGBUS), asked])?;
         }
         Kind::Local | Kind::Network => {
-            // A pair reaches nobody; tokio wakes its signal handler by one.
-            only(libc::SYS_socketpair, vec![vec![(0, Dword, Eq, libc::AF_UNIX as u64)]])?;
+            only(libc::SYS_tgkill, vec![vec![(0, Dword, Eq, own)]])?;
+            only(libc::SYS_rt_sigaction, vec![])?;
+            // A pair of streams reaches nobody; tokio wakes its signal handler by one. One end of a pair of datagram
+            // sockets could send to any other such socket of the machine.
+            let unix = (0, Dword, Eq, libc::AF_UNIX as u64);
+            only(
+                libc::SYS_socketpair,
+                vec![vec![unix, (1, Dword, MaskedEq(TYPE), libc::SOCK_STREAM as u64)]],
+            )?;
+            // The mode of what is opened counts where it may be made; else the register may hold anything.
+            let opened = |flags, mode| vec![vec![no_set_id(mode)], vec![(flags, Dword, MaskedEq(MAKES), 0)]];
+            only(libc::SYS_openat, opened(2, 3))?;
+            only(libc::SYS_mkdirat, vec![vec![no_set_id(2)]])?;
+            only(libc::SYS_fchmod, vec![vec![no_set_id(1)]])?;
+            #[cfg(target_arch = "x86_64")]
+            {
+                only(libc::SYS_open, opened(1, 2))?;
+                only(libc::SYS_mkdir, vec![vec![no_set_id(1)]])?;
+            }
         }
     }
     if kind == Kind::Network {
-        // SOCK_NONBLOCK and SOCK_CLOEXEC are above the type.
         let socket =
-            |family, kind| vec![(0, Dword, Eq, family as u64), (1, Dword, MaskedEq(0xf), kind as u64)];
+            |family, kind| vec![(0, Dword, Eq, family as u64), (1, Dword, MaskedEq(TYPE), kind as u64)];
         only(
             libc::SYS_socket,
             vec![
@@ -141,6 +165,40 @@ fn rules(kind: Kind) -> Result<Rules, BackendError> {
     }
     Ok(rules)
 }
+
+/// A socket's type; SOCK_NONBLOCK and SOCK_CLOEXEC are above it.
+const TYPE: u64 = 0xf;
+
+/// The flags of `open` that make a file, with a name and without.
+const MAKES: u64 = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)) as u64;
+
+/// A mode without setuid and setgid: who runs such a file later has the rights of the user who was robbed.
+fn no_set_id(mode: u8) -> Condition {
+    (mode, Dword, MaskedEq((libc::S_ISUID | libc::S_ISGID) as u64), 0)
+}
+
+/// Copies, flags and locks of descriptors. Not who is signalled when one becomes ready (`F_SETOWN`, `F_SETSIG`): that
+/// could be any process of the user.
+fn fcntls() -> Vec<Vec<Condition>> {
+    let command = |command: &libc::c_int| (1, Dword, Eq, *command as u64);
+    let set_flags = vec![command(&libc::F_SETFL), (2, Dword, MaskedEq(libc::O_ASYNC as u64), 0)];
+    FCNTLS.iter().map(|each| vec![command(each)]).chain([set_flags]).collect()
+}
+const FCNTLS: &[libc::c_int] = &[
+    libc::F_DUPFD,
+    libc::F_DUPFD_CLOEXEC,
+    libc::F_GETFD,
+    libc::F_SETFD,
+    libc::F_GETFL,
+    libc::F_GETLK,
+    libc::F_SETLK,
+    libc::F_SETLKW,
+    libc::F_OFD_GETLK,
+    libc::F_OFD_SETLK,
+    libc::F_OFD_SETLKW,
+    libc::F_GETPIPE_SZ,
+    libc::F_SETPIPE_SZ,
+];
 
 /// Names of threads and of memory, and giving up more.
 const PRCTLS: &[libc::c_int] = &[

@@ -29,6 +29,10 @@ fn a_thread_that_parses_reaches_nothing() {
     assert_eq!(free.len(), 6, "nothing keeps this thread from it: {free:?}");
     let through = apart(|| thief::got_through(thief::try_everything(file.path())));
     assert!(through.is_empty(), "{through:#?}");
+    let other_threads = || thief::got_through(thief::try_other_threads());
+    assert_eq!(other_threads().len(), 2, "nothing keeps this thread from it");
+    let through = apart(other_threads);
+    assert!(through.is_empty(), "{through:#?}");
     assert_eq!(
         std::fs::read(file.path()).unwrap(),
         b"not for parsers",
