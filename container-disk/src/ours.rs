@@ -8,8 +8,9 @@ use rustix::fs::{FileType, Mode, Stat};
 use std::fs::File;
 use std::io;
 
-/// Why a file is not ours alone, as the end of a sentence; `None` where it is: a plain file of this user that nobody else
-/// may write to.
+/// Why a file is not ours alone, as the end of a sentence; `None` where it is: a plain file of this user, with one name,
+/// that nobody else may write to. Not for a file that this process has just made itself: some file systems choose the owner
+/// and the mode (an NFS server that maps users, CIFS, FAT).
 pub fn strange(file: &File) -> io::Result<Option<String>> {
     Ok(judge(&rustix::fs::fstat(file)?, rustix::process::geteuid().as_raw()))
 }
@@ -20,6 +21,8 @@ fn judge(stat: &Stat, me: u32) -> Option<String> {
         _ if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile => {
             Some("it is not a plain file".to_owned())
         }
+        // What is written to it is written to the file of that other name, whoever gave it this one.
+        _ if stat.st_nlink > 1 => Some(format!("it has {} names", stat.st_nlink)),
         _ if stat.st_uid != me => Some(format!("it belongs to user {}, and this is user {me}", stat.st_uid)),
         _ if stat.st_mode & others.as_raw_mode() != 0 => {
             Some(format!("other users may write to it (mode {:04o})", stat.st_mode & 0o7777))
@@ -51,5 +54,16 @@ mod tests {
         assert!(judge(&stat, me + 1).unwrap().contains(&format!("belongs to user {me}")));
         let folder = File::open(std::env::temp_dir()).unwrap();
         assert!(strange(&folder).unwrap().unwrap().contains("not a plain file"));
+    }
+
+    #[test]
+    fn a_file_with_a_second_name_is_not_ours() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let file = File::create(at("precious")).unwrap();
+        assert_eq!(strange(&file).unwrap(), None);
+        std::fs::hard_link(at("precious"), at("planted")).unwrap();
+        let planted = File::open(at("planted")).unwrap();
+        assert!(strange(&planted).unwrap().unwrap().contains("it has 2 names"));
     }
 }

@@ -109,13 +109,19 @@ impl Folder {
     pub(crate) fn own_file(&self, name: &str) -> Result<Option<Locked>> {
         let cannot = |what: &str, e| Error::io(format!("cannot {what} {}", self.shown(name)), e);
         for _ in 0..100 {
-            let file = Locked::at_once(self.make_file(name)?, Keeps::All).map_err(|e| cannot("lock", e))?;
-            let Some(file) = file else { return Ok(None) };
+            let made = self.new_file(name)?;
+            let is_made = made.is_some();
+            let file = made.map_or_else(|| self.make_file(name), Ok)?;
+            let Some(file) = Locked::at_once(file, Keeps::All).map_err(|e| cannot("lock", e))? else {
+                return Ok(None);
+            };
             // Whoever held it until now may have given it its final name.
             if !self.leads_to(name, &file)? {
                 continue;
             }
-            let Some(why) = ours::strange(&file).map_err(|e| cannot("examine", e))? else {
+            // The owner and the mode of a file that was made here are those that the file system gives to all.
+            let why = if is_made { None } else { ours::strange(&file).map_err(|e| cannot("examine", e))? };
+            let Some(why) = why else {
                 return Ok(Some(file));
             };
             tracing::warn!("{} is not one of ours and is replaced: {why}", self.shown(name));
@@ -212,4 +218,40 @@ fn regular(file: &File, path: &Path) -> Result<u64> {
 
 fn cannot(what: &str, path: &Path, e: Errno) -> Error {
     Error::io(format!("cannot {what} {}", path.display()), io::Error::from(e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_file_system_that_chooses_the_owner_is_written_to() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root can have its files made under another user");
+            return;
+        }
+        let at = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(at.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        ::tests::mapped::as_mapped_by_a_server(65534, || {
+            let folder = Folder::open(at.path()).unwrap();
+            let file = folder.own_file("half").unwrap().unwrap();
+            assert_eq!(file.metadata().unwrap().uid(), 65534, "the server's choice");
+            drop(file);
+            // What was there before is not trusted, as nothing tells who put it there; it is made anew, not for ever.
+            assert!(folder.own_file("half").unwrap().is_some());
+        });
+    }
+
+    #[test]
+    fn a_file_of_another_name_is_not_written_to() {
+        let at = tempfile::tempdir().unwrap();
+        std::fs::write(at.path().join("precious"), "mine").unwrap();
+        std::fs::hard_link(at.path().join("precious"), at.path().join("half")).unwrap();
+        let folder = Folder::open(at.path()).unwrap();
+        let file = folder.own_file("half").unwrap().unwrap();
+        file.set_len(0).unwrap();
+        assert_eq!(file.metadata().unwrap().nlink(), 1);
+        assert_eq!(std::fs::read(at.path().join("precious")).unwrap(), b"mine");
+    }
 }
