@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 /// The files of one folder.
 pub(crate) trait Folder: Send + Sync {
-    /// Opens a file for this process alone, and makes it if it is not there. Refused when another process has it. One
+    /// Opens a file for this process alone, and makes it if it is not there, such that nobody else may read it. Refused when another process has it. One
     /// that is not this user's alone is never opened but replaced: somebody put it there.
     fn claim(&self, name: &OsStr) -> Result<Claimed>;
 
@@ -66,8 +66,9 @@ pub(crate) trait Handle: Send + Sync {
     /// Bytes it takes on the disk.
     fn allocated(&self) -> io::Result<u64>;
 
-    /// Gives it the mode and the owner of the file that it will replace.
-    fn take_after(&self, old: &Kept) -> io::Result<()>;
+    /// Gives it the mode and the owner of the file that it will replace, or those of a new disk. From now on it is perhaps
+    /// not this user's alone: what takes long comes before.
+    fn take_after(&self, old: Option<&Kept>) -> io::Result<()>;
 
     /// Lets the system begin to write out what it holds, and forget what is on the device; promises nothing.
     fn write_out(&self);

@@ -14,8 +14,8 @@
 //! zeros.
 //!
 //! A file that is replaced keeps its mode and, where we may, its owner, but only where nobody else could have put it
-//! there (`refuse.rs`); access lists and extended attributes it had are not carried over. The `.partial` is this user's
-//! alone until it is whole. `NAME.partial`, `NAME.partial.journal` and `NAME.partial.journal~` are ours: what has these
+//! there (`refuse.rs`); access lists and extended attributes it had are not carried over. The `.partial` can
+//! be read by this user alone until it is whole and durable. `NAME.partial`, `NAME.partial.journal` and `NAME.partial.journal~` are ours: what has these
 //! names is overwritten, and what another user put there is replaced, unless somebody is writing it.
 
 mod claim;
@@ -190,9 +190,10 @@ impl Target for FileTarget {
             // A size that was known before is reserved already, and this finds nothing to do.
             reserve(&*self.file, size, &self.folder.path(&self.names.target))?;
         }
-        if let Some(kept) = &self.kept {
-            self.file.take_after(kept).map_err(|e| self.failed("cannot set the mode of", e))?;
-        }
+        // Twice: the first one may take as long as the disk is large, and until it is done the file stays ours, so that
+        // a run that is stopped meanwhile is gone on with. The second has a mode and an owner to write.
+        self.file.sync_all().map_err(|e| self.write_failed("sync", e))?;
+        self.file.take_after(self.kept.as_ref()).map_err(|e| self.failed("cannot set the mode of", e))?;
         self.file.sync_all().map_err(|e| self.write_failed("sync", e))?;
         self.folder.rename(&self.names.partial, &self.names.target).map_err(|e| {
             let target = self.folder.path(&self.names.target);

@@ -13,10 +13,11 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Disks we make can be read by all and written by their owner, less the umask.
 const NEW: Mode = Mode::from_raw_mode(0o644);
-/// A journal is nobody else's business.
+/// A journal is nobody else's business, and a disk is not before it is whole: the one it replaces may be private.
 const PRIVATE: Mode = Mode::from_raw_mode(0o600);
 /// Zeros for file systems without holes.
 static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
@@ -68,7 +69,7 @@ impl RealFolder {
     /// One attempt at [`Folder::claim`]; `None` when the name changed under it.
     fn try_claim(&self, name: &OsStr) -> Result<Option<Claimed>> {
         let path = self.path(name);
-        let (file, created) = match self.openat(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, NEW) {
+        let (file, created) = match self.openat(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, PRIVATE) {
             Ok(file) => (file, true),
             Err(Errno::EXIST) => match self.existing(name) {
                 Ok(file) => (file, false),
@@ -206,6 +207,17 @@ fn cannot_make(path: &Path, e: Errno) -> Error {
     .because(io::Error::from(e))
 }
 
+/// The modes that this user wants no file to have. It can only be asked for by changing it: for that moment to the
+/// strictest one, should another thread make a file just then.
+fn umask() -> Mode {
+    static UMASK: OnceLock<Mode> = OnceLock::new();
+    *UMASK.get_or_init(|| {
+        let umask = rustix::process::umask(Mode::RWXG | Mode::RWXO);
+        rustix::process::umask(umask);
+        umask
+    })
+}
+
 pub(crate) struct RealFile(File);
 
 impl Drop for RealFile {
@@ -268,8 +280,18 @@ impl Handle for RealFile {
         Ok(self.0.metadata()?.blocks() * 512)
     }
 
-    fn take_after(&self, old: &Kept) -> io::Result<()> {
+    fn take_after(&self, old: Option<&Kept>) -> io::Result<()> {
         let now = self.0.metadata()?;
+        let Some(old) = old else {
+            let mode = NEW.as_raw_mode() & !umask().as_raw_mode();
+            if now.mode() & 0o777 != mode
+                && let Err(e) = self.0.set_permissions(std::fs::Permissions::from_mode(mode))
+            {
+                // A file system that chooses the modes; the disk itself is well.
+                tracing::warn!("the new disk has mode {:04o}, not {mode:04o}: {e}", now.mode() & 0o777);
+            }
+            return Ok(());
+        };
         if (now.uid(), now.gid()) != (old.uid, old.gid) {
             // Only root may give files away; for anybody else the new disk is theirs, as any file they make.
             if let Err(e) = std::os::unix::fs::fchown(&self.0, Some(old.uid), Some(old.gid)) {

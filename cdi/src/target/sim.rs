@@ -286,7 +286,14 @@ impl Handle for SimFile {
         self.len()
     }
 
-    fn take_after(&self, _old: &Kept) -> io::Result<()> {
+    fn take_after(&self, _old: Option<&Kept>) -> io::Result<()> {
+        let s = self.folder.lock();
+        let waiting = s.inodes[self.inode].history.len() - 1;
+        assert_eq!(
+            waiting, 0,
+            "its owner changes while {waiting} writes are not durable: that takes long, and a run \
+                                that ends meanwhile leaves a file behind that is no longer ours"
+        );
         Ok(())
     }
 

@@ -111,6 +111,26 @@ fn blocks_are_reserved_where_that_is_wanted() {
 }
 
 #[test]
+fn a_disk_is_its_users_alone_until_it_is_whole() {
+    let folder = folder();
+    let plain = folder.path().join("plain");
+    fs::File::create(&plain).unwrap();
+    let usual = mode_of(&plain) & 0o644;
+    for (name, old, end) in [("new.img", None, usual), ("private.img", Some(0o600), 0o600)] {
+        let path = folder.path().join(name);
+        if let Some(mode) = old {
+            fs::write(&path, "old").unwrap();
+            set_mode(&path, mode);
+        }
+        let target = FileTarget::create(&path, sized(1)).unwrap();
+        target.write(0, b"n").unwrap();
+        assert_eq!(mode_of(&target.partial()), 0o600, "{name}");
+        finish(target);
+        assert_eq!(mode_of(&path), end, "{name}");
+    }
+}
+
+#[test]
 fn a_replaced_file_keeps_its_mode_and_owner() {
     let folder = folder();
     let path = folder.path().join("disk.img");
