@@ -3,14 +3,17 @@
 /// The longest name that a label's value or a host's name may have.
 const LABEL: usize = 63;
 
+/// How the name of each launcher pod begins.
+pub const LAUNCHER: &str = "virt-launcher-";
+
 /// The launcher pod of an instance. One instance (one uid) has one pod for all its life: whoever creates it a second
 /// time, with an old picture or as a second leader, is told that it exists, and no disk ever has two machines.
 pub fn pod(instance: &str, uid: &str) -> String {
     let end = letters(&format!("{instance}/{uid}"), 5);
     // Pods take this name for their host's where none is said; dots in it are allowed, a dash at the end is not.
-    let room = LABEL - "virt-launcher--".len() - end.len();
+    let room = LABEL - LAUNCHER.len() - "-".len() - end.len();
     let name: String = instance.chars().take(room).collect();
-    format!("virt-launcher-{}-{end}", name.trim_end_matches(['-', '.']))
+    format!("{LAUNCHER}{}-{end}", name.trim_end_matches(['-', '.']))
 }
 
 /// A name as the value of a label: itself, or its beginning and a sum.

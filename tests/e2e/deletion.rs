@@ -29,3 +29,18 @@ fn an_instance_that_is_orphaned_runs_on() {
     space.another("vmi/web", &uid);
     space.has("vm/web", "Ready", "True");
 }
+
+/// The garbage collector takes the owner from the pod of an instance that is orphaned; when its machine has ended,
+/// virt-controller deletes that pod all the same, and the instance goes.
+#[test]
+fn a_pod_that_lost_its_owner_goes_with_its_instance() {
+    let Some(space) = Space::new("ownerless") else { return };
+    space.apply(&tiny("web", "Always"));
+    space.has("vmi/web", "Ready", "True");
+    let pod = format!("pod/{}", space.pod_of("web"));
+    space.run(&["delete", "vm", "web", "--cascade=orphan"]);
+    space.gone("vm/web");
+    space.run(&["delete", "vmi", "web", "--cascade=orphan", "--wait=false"]);
+    space.gone("vmi/web");
+    space.gone(&pod);
+}

@@ -3,7 +3,7 @@
 //! | right | bound |
 //! |---|---|
 //! | create `pods` | launchers: owned by an instance, off the node's namespaces, not privileged, no token of an account; what sees a folder of the node is not root |
-//! | delete `pods`, patch `pods/status` | launchers; of the status only the conditions |
+//! | delete `pods`, patch `pods/status` | launchers by label and name, owned or left behind; of the status only the conditions |
 //! | patch `nodes` | the label that machines may come |
 //! | create, delete `controllerrevisions` | those of machines, by their names |
 //! | create `secrets`, `configmaps`, `leases` | the names that it declares ([`NAMED`]); certificates only |
@@ -102,14 +102,24 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 5] {
     [made, touched, nodes, revisions, objects]
 }
 
-/// An object of which it is true is the pod of a machine.
+/// An object of which it is true is the pod of a machine: it has the label that virt-controller alone gives, and a name as
+/// virt-controller makes them. Not its owner: the garbage collector takes that when an instance is deleted with
+/// `--cascade=orphan`, and virt-controller deletes such a pod when its machine has ended.
 fn is_launcher(object: &str) -> String {
     let (label, value) = LAUNCHER;
     format!(
-        "{object}.metadata.?labels[?{}].orValue('') == {} && {object}.metadata.?ownerReferences.orValue([]).exists(owner, \
-         owner.kind == 'VirtualMachineInstance' && owner.apiVersion.startsWith('kubevirt.io/'))",
+        "{object}.metadata.?labels[?{}].orValue('') == {} && {object}.metadata.name.startsWith({})",
         literal(label),
-        literal(value)
+        literal(value),
+        literal(crate::names::LAUNCHER)
+    )
+}
+
+/// An object of which it is true is owned by an instance.
+fn is_owned(object: &str) -> String {
+    format!(
+        "{object}.metadata.?ownerReferences.orValue([]).exists(owner, owner.kind == 'VirtualMachineInstance' && \
+         owner.apiVersion.startsWith('kubevirt.io/'))"
     )
 }
 
@@ -120,7 +130,10 @@ fn launcher(wishes: &Wishes) -> Vec<(String, &'static str)> {
         "object.spec.?volumes.orValue([]).filter(volume, has(volume.hostPath)).map(volume, volume.name)";
     let accounts = [identity::CONTROLLER, identity::API, identity::HANDLER];
     vec![
-        (is_launcher("object"), "makes pods of machines only, owned by their instances"),
+        (
+            format!("{} && {}", is_launcher("object"), is_owned("object")),
+            "makes pods of machines only, owned by their instances",
+        ),
         (
             "!object.spec.?hostNetwork.orValue(false) && !object.spec.?hostPID.orValue(false) && \
              !object.spec.?hostIPC.orValue(false)"

@@ -156,7 +156,10 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 5] {
     let evictions = base(
         "kubevirt-fencing-evictions",
         vec![rule("", &["pods/eviction"], &["CREATE"])],
-        vec![("launchers", "request.?name.orValue('').startsWith('virt-launcher-')".to_owned())],
+        vec![(
+            "launchers",
+            format!("request.?name.orValue('').startsWith({})", literal(crate::names::LAUNCHER)),
+        )],
         vec![(format!("!({})", no_grace("object.?deleteOptions")), FORCED.to_owned())],
     );
     [finalizers, status, pods, made, evictions]

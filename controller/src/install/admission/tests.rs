@@ -161,3 +161,19 @@ fn fencing_is_held() {
         assert!(expressions(&policy(name)).contains("gracePeriodSeconds.orValue(-1) == 0"), "{name}");
     }
 }
+
+/// A pod that was left behind (`--cascade=orphan`) has no owner any more, and virt-controller ends it all the same.
+#[test]
+fn a_pod_that_lost_its_owner_is_still_virt_controllers_to_delete() {
+    let touched = expressions(&policy("kubevirt-controller-own-pods"));
+    assert!(!touched.contains("ownerReferences"), "{touched}");
+    let (label, value) = cluster::pod::LAUNCHER;
+    let is_launcher = format!(
+        "oldObject.metadata.?labels[?\"{label}\"].orValue('') == \"{value}\" && \
+         oldObject.metadata.name.startsWith(\"{}\")",
+        crate::names::LAUNCHER
+    );
+    assert!(touched.contains(&is_launcher), "{touched}");
+    // Whoever makes one says whose it is.
+    assert!(expressions(&policy("kubevirt-controller-pods")).contains("ownerReferences"));
+}
