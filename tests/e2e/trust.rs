@@ -202,35 +202,91 @@ fn a_stolen_token_of_virt_controller_makes_no_way_into_a_node() {
             },
             "spec": {
                 "automountServiceAccountToken": false,
-                "containers": [{"name": "a", "image": "registry:5000/busybox:1", "command": ["true"]}],
+                "securityContext": {"runAsUser": 107, "runAsGroup": 107, "fsGroup": 107, "runAsNonRoot": true},
+                "containers": [{
+                    "name": "a", "image": "registry:5000/busybox:1", "command": ["true"],
+                    "securityContext": {
+                        "runAsUser": 107, "runAsGroup": 107, "runAsNonRoot": true,
+                        "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]},
+                    },
+                }],
                 "nodeSelector": {"nowhere": "true"},
             },
         });
         change(&mut pod);
         thief.reads(&pod.to_string(), &["create", "-f", "-"])
     };
-    let privileged = serde_json::json!({"privileged": true});
     let root = serde_json::json!([{"name": "root", "hostPath": {"path": "/"}}]);
     let mount = serde_json::json!([{"name": "root", "mountPath": "/root"}]);
-    pod("launcher", &|_| ()).ok();
+    pod("virt-launcher-a", &|_| ()).ok();
     refused(
-        &pod("a", &|pod| pod["metadata"]["ownerReferences"] = serde_json::json!([])),
+        &pod("virt-launcher-b", &|pod| pod["metadata"]["ownerReferences"] = serde_json::json!([])),
         "pods of machines only",
     );
-    refused(&pod("a", &|pod| pod["spec"]["hostPID"] = true.into()), "namespaces of a node");
+    refused(&pod("virt-launcher-b", &|pod| pod["spec"]["hostPID"] = true.into()), "namespaces of a node");
+    let privileged = |pod: &mut serde_json::Value| {
+        pod["spec"]["containers"][0]["securityContext"] = serde_json::json!({"privileged": true});
+    };
+    refused(&pod("virt-launcher-b", &privileged), "makes no privileged pods");
     refused(
-        &pod("a", &|pod| pod["spec"]["containers"][0]["securityContext"] = privileged.clone()),
-        "makes no privileged pods",
-    );
-    refused(
-        &pod("a", &|pod| pod["spec"]["automountServiceAccountToken"] = true.into()),
+        &pod("virt-launcher-b", &|pod| pod["spec"]["automountServiceAccountToken"] = true.into()),
         "no token of a service account",
     );
     let shows = |pod: &mut serde_json::Value| {
         pod["spec"]["volumes"] = root.clone();
         pod["spec"]["containers"][0]["volumeMounts"] = mount.clone();
     };
-    refused(&pod("a", &shows), "no container that may be root");
+    pod("virt-launcher-c", &shows).ok();
+    // A folder of the node, and root's group, another user, or a way to become root.
+    for (field, value, said) in [
+        ("runAsGroup", 0.into(), "a launcher's user and rights only"),
+        ("runAsUser", 1000.into(), "a launcher's user and rights only"),
+        ("allowPrivilegeEscalation", true.into(), "nor such as may become it"),
+    ] {
+        let change = |pod: &mut serde_json::Value| {
+            shows(pod);
+            pod["spec"]["containers"][0]["securityContext"][field] = value.clone();
+        };
+        refused(&pod("virt-launcher-d", &change), said);
+    }
+    let groups = |pod: &mut serde_json::Value| {
+        shows(pod);
+        pod["spec"]["securityContext"]["supplementalGroups"] = serde_json::json!([0]);
+    };
+    refused(&pod("virt-launcher-d", &groups), "a launcher's user and groups only");
+    // The token of another account, in a volume that nobody mounts by itself.
+    let token = |audience: &str, name: &str| {
+        pod(name, &|pod| {
+            pod["spec"]["serviceAccountName"] = "default".into();
+            pod["spec"]["volumes"] = serde_json::json!([{"name": "token", "projected": {"sources": [
+                {"serviceAccountToken": {"path": "token", "audience": audience}},
+            ]}}]);
+        })
+    };
+    refused(&token("", "virt-launcher-d"), "no token of a service account");
+    refused(&token("https://kubernetes.default.svc", "virt-launcher-d"), "no token of a service account");
+    token("istio-ca", "virt-launcher-e").ok();
+    // Root with the capabilities that open a node; a mesh's may change the pod's own network.
+    let root = |capability: &str, name: &str| {
+        pod(name, &|pod| {
+            pod["spec"]["initContainers"] = serde_json::json!([{
+                "name": "init", "image": "registry:5000/busybox:1",
+                "securityContext": {
+                    "runAsUser": 0, "runAsGroup": 0, "runAsNonRoot": false, "allowPrivilegeEscalation": false,
+                    "capabilities": {"drop": ["ALL"], "add": [capability]},
+                },
+            }]);
+        })
+    };
+    for capability in ["SYS_ADMIN", "SYS_PTRACE", "SYS_MODULE"] {
+        refused(&root(capability, "virt-launcher-d"), "no capabilities of root");
+    }
+    root("NET_ADMIN", "virt-launcher-f").ok();
+    let csi = serde_json::json!([{"name": "a", "csi": {"driver": "example.com"}}]);
+    refused(
+        &pod("virt-launcher-d", &|pod| pod["spec"]["volumes"] = csi.clone()),
+        "the kinds of volumes that launchers have",
+    );
 
     space.run(&["run", "theirs", "--image=registry:5000/pause:1"]);
     refused(&thief.runs(&["delete", "pod", "theirs"]), "the pods of machines only");

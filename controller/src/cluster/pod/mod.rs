@@ -51,6 +51,11 @@ use std::collections::BTreeMap;
 
 /// The user a launcher runs as.
 pub const USER: u64 = 107;
+/// What a container of a launcher's pod may have of root's capabilities; all others are dropped.
+pub const CAPABILITIES: [&str; 1] = ["NET_BIND_SERVICE"];
+/// The kinds of volumes that a launcher's pod has.
+pub const VOLUMES: [&str; 6] =
+    ["emptyDir", "image", "persistentVolumeClaim", "secret", "configMap", "hostPath"];
 /// How long a machine may take to end where its spec says nothing.
 const GRACE: i64 = 30;
 /// What the pod has beyond the machine's time, to end in order.
@@ -194,7 +199,7 @@ fn compute(
     }
     put(&mut container, "env", Value::Array(env));
     put(&mut container, "resources", resources::resources(vmi, machine, around.config));
-    put(&mut container, "securityContext", narrow(&["NET_BIND_SERVICE"]));
+    put(&mut container, "securityContext", narrow(&CAPABILITIES));
     put(&mut container, "volumeMounts", Value::Array(volumes.mounts.clone()));
     put(&mut container, "volumeDevices", Value::Array(volumes.devices.clone()));
     put(&mut container, "livenessProbe", probes::probe(vmi.spec.liveness_probe.as_ref()));

@@ -221,3 +221,44 @@ fn what_asks_the_guest_itself_is_carried_there() {
     };
     assert_eq!(memory(&pod) - memory(&render(json!({}), json!({}), true)), 2 * (16 << 20));
 }
+
+/// The API server holds virt-controller to the form of its pods (`install/admission/controller.rs`), by these constants.
+#[test]
+fn every_pod_has_the_form_that_the_policy_asks_for() {
+    let folder = format!("{}/src/cluster/pod/golden", env!("CARGO_MANIFEST_DIR"));
+    let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    assert!(files.len() >= 5, "{files:?}");
+    for file in files {
+        let pod: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        let (file, spec) = (file.display(), &pod["spec"]);
+        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let context = &spec["securityContext"];
+        for field in ["runAsUser", "runAsGroup", "fsGroup"] {
+            assert_eq!(context[field], super::USER, "{file}: {field}");
+        }
+        assert_eq!(context["runAsNonRoot"], true, "{file}");
+        assert!(context["supplementalGroups"].is_null(), "{file}");
+        assert_eq!(spec["automountServiceAccountToken"], false, "{file}");
+        for field in ["hostNetwork", "hostPID", "hostIPC"] {
+            assert!(spec[field].is_null(), "{file}: {field}");
+        }
+        for volume in list(&spec["volumes"]) {
+            let keys = volume.as_object().unwrap().keys().map(String::as_str);
+            let strange: Vec<_> =
+                keys.filter(|key| *key != "name" && !super::VOLUMES.contains(key)).collect();
+            assert!(strange.is_empty(), "{file}: {strange:?}");
+        }
+        for container in [list(&spec["containers"]), list(&spec["initContainers"])].concat() {
+            let (name, context) = (&container["name"], &container["securityContext"]);
+            assert!(context["privileged"].is_null(), "{file}: {name}");
+            assert_eq!(context["allowPrivilegeEscalation"], false, "{file}: {name}");
+            assert_eq!(context["runAsUser"], super::USER, "{file}: {name}");
+            assert_eq!(context["runAsGroup"], super::USER, "{file}: {name}");
+            assert_eq!(context["runAsNonRoot"], true, "{file}: {name}");
+            assert_eq!(context["capabilities"]["drop"], json!(["ALL"]), "{file}: {name}");
+            for added in list(&context["capabilities"]["add"]) {
+                assert!(super::CAPABILITIES.iter().any(|one| added == **one), "{file}: {name}: {added}");
+            }
+        }
+    }
+}

@@ -2,25 +2,46 @@
 //!
 //! | right | bound |
 //! |---|---|
-//! | create `pods` | launchers: owned by an instance, off the node's namespaces, not privileged, no token of an account; what sees a folder of the node is not root |
+//! | create `pods` | launchers: owned by an instance, off the node's namespaces, in the form that [`crate::cluster::pod`] makes |
 //! | delete `pods`, patch `pods/status` | launchers by label and name, owned or left behind; of the status only the conditions |
 //! | patch `nodes` | the label that machines may come |
 //! | create, delete `controllerrevisions` | those of machines, by their names |
 //! | create `secrets`, `configmaps`, `leases` | the names that it declares ([`NAMED`]); certificates only |
 //!
-//! **Caveats.** Whoever has this account may still make machines anywhere, and pods that look like launchers with any image
+//! **The form of a launcher's pod** is said by the constants that [`crate::cluster::pod`] writes by: user and group 107, no
+//! escalation, all capabilities dropped but [`CAPABILITIES`], volumes of the kinds [`VOLUMES`], no further groups. The API
+//! server asks after the mutating webhooks of others, in whose containers and volumes this is accepted besides:
+//!
+//! | of others | accepted | why |
+//! |---|---|---|
+//! | a container as another user | one that sees no folder of the node, no claim and no device; it drops all capabilities, or is not root | sidecars of a mesh |
+//! | capabilities | [`OF_THE_NETWORK`], in such a container | a mesh redirects the pod's traffic (`istio-init`, `linkerd-init`) |
+//! | `downwardAPI`, `projected` volumes | a token for one of [`AUDIENCES`] only, which the API server takes from nobody | a mesh's certificates |
+//!
+//! Whatever else a webhook puts into launchers (privileged sidecars, CSI volumes, tokens for clouds) is refused: exempt the
+//! label `kubevirt.io=virt-launcher` from that webhook.
+//!
+//! **Caveats.** The image of a container that sees a folder of the node may give its user more groups (`/etc/group`), unless
+//! the runtime is told not to (`supplementalGroupsPolicy: Strict`, from Kubernetes 1.33 on). Whoever has this account may still make machines anywhere, and pods that look like launchers with any image
 //! and with secrets of their namespace, and may lead the API server's questions about anything to any server (webhook
 //! configurations are exempt from policies, by the API server's own rule): it is as much as a cluster's administrator.
 
 use super::{Policy, differ_only, is_user, literal, rule, same};
 use crate::cluster::node::SCHEDULABLE;
-use crate::cluster::pod::LAUNCHER;
+use crate::cluster::pod::{CAPABILITIES, LAUNCHER, USER, VOLUMES};
 use crate::cluster::rights::NAMED;
 use crate::cluster::vm::REVISION;
 use crate::install::{Wishes, identity};
 use crate::kind::Kind;
 use crate::rights::names;
 use crate::serve::admission::{Accounts, Program};
+
+/// Capabilities of a sidecar, which reach no further than the pod's own network.
+const OF_THE_NETWORK: [&str; 2] = ["NET_ADMIN", "NET_RAW"];
+/// Volumes that webhooks of others put in.
+const OF_OTHERS: [&str; 2] = ["downwardAPI", "projected"];
+/// For whom a token in a pod may be: the certificate authorities of meshes.
+const AUDIENCES: [&str; 2] = ["istio-ca", "identity.l5d.io"];
 
 pub(super) fn policies(wishes: &Wishes) -> [Policy; 5] {
     let base = |name, rules, validations: Vec<(String, &str)>| Policy {
@@ -34,6 +55,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 5] {
     };
     let mut made = base("kubevirt-controller-pods", vec![rule("", &["pods"], &["CREATE"])], launcher(wishes));
     // It tries out once what the server keeps of a pod, and nothing comes of that.
+    made.variables = of_a_pod();
     made.when.push(("not-tried-out", "!request.?dryRun.orValue(false)".to_owned()));
     let touched = base(
         "kubevirt-controller-own-pods",
@@ -123,12 +145,40 @@ fn is_owned(object: &str) -> String {
     )
 }
 
-/// What a launcher's pod is, whatever other webhooks put beside: so only what none of them needs is refused.
+/// Names for what is asked of a pod.
+fn of_a_pod() -> Vec<(&'static str, String)> {
+    let volumes = "object.spec.?volumes.orValue([])";
+    let context = "one.?securityContext";
+    let capabilities = format!("{context}.?capabilities");
+    vec![
+        ("containers", "object.spec.containers + object.spec.?initContainers.orValue([])".to_owned()),
+        // What is the node's or the tenant's, and not the pod's own.
+        (
+            "kept",
+            format!(
+                "{volumes}.filter(volume, has(volume.hostPath) || has(volume.persistentVolumeClaim)).map(volume, volume.name)"
+            ),
+        ),
+        // Containers that are not as cluster/pod makes them.
+        (
+            "others",
+            format!(
+                "variables.containers.filter(one, !({context}.?runAsUser.orValue(0) == {USER} && \
+                 {context}.?runAsGroup.orValue(0) == {USER} && {context}.?runAsNonRoot.orValue(false) && \
+                 {capabilities}.?drop.orValue([]).exists(each, each == 'ALL') && \
+                 {capabilities}.?add.orValue([]).all(each, each in {})))",
+                literal(CAPABILITIES)
+            ),
+        ),
+    ]
+}
+
+/// What a launcher's pod is: the form that `cluster/pod` makes, and what webhooks of others may put beside.
 fn launcher(wishes: &Wishes) -> Vec<(String, &'static str)> {
-    let containers = "object.spec.containers + object.spec.?initContainers.orValue([])";
-    let hosts =
-        "object.spec.?volumes.orValue([]).filter(volume, has(volume.hostPath)).map(volume, volume.name)";
+    let context = "one.?securityContext";
+    let of_pod = "object.spec.?securityContext";
     let accounts = [identity::CONTROLLER, identity::API, identity::HANDLER];
+    let kinds = [&["name"][..], &VOLUMES[..], &OF_OTHERS[..]].concat();
     vec![
         (
             format!("{} && {}", is_launcher("object"), is_owned("object")),
@@ -141,18 +191,49 @@ fn launcher(wishes: &Wishes) -> Vec<(String, &'static str)> {
             "makes no pods in the namespaces of a node",
         ),
         (
-            format!("({containers}).all(one, !one.?securityContext.?privileged.orValue(false))"),
-            "makes no privileged pods",
+            format!(
+                "variables.containers.all(one, !{context}.?privileged.orValue(false) && \
+                 {context}.?allowPrivilegeEscalation.orValue(true) == false)"
+            ),
+            "makes no privileged pods, nor such as may become it",
         ),
         (
             format!(
-                "({containers}).all(one, !one.?volumeMounts.orValue([]).exists(mount, mount.name in {hosts}) || \
-                 one.?securityContext.?runAsNonRoot.orValue(false) && one.?securityContext.?runAsUser.orValue(0) != 0)"
+                "variables.others.all(one, {context}.?capabilities.?add.orValue([]).all(each, each in {}) && \
+                 ({context}.?capabilities.?drop.orValue([]).exists(each, each == 'ALL') || \
+                 {context}.?runAsUser.orValue(0) != 0))",
+                literal([&CAPABILITIES[..], &OF_THE_NETWORK[..]].concat())
             ),
-            "shows folders of a node to no container that may be root",
+            "gives no capabilities of root to a container",
         ),
         (
-            "object.spec.?automountServiceAccountToken.orValue(true) == false".to_owned(),
+            "variables.others.all(one, one.?volumeDevices.orValue([]).size() == 0 && \
+             one.?volumeMounts.orValue([]).all(mount, !(mount.name in variables.kept)))"
+                .to_owned(),
+            "shows folders of a node and claims to containers with a launcher's user and rights only",
+        ),
+        (
+            format!(
+                "{of_pod}.?runAsUser.orValue(0) == {USER} && {of_pod}.?runAsGroup.orValue(0) == {USER} && \
+                 {of_pod}.?fsGroup.orValue(0) == {USER} && {of_pod}.?runAsNonRoot.orValue(false) && \
+                 {of_pod}.?supplementalGroups.orValue([]).size() == 0"
+            ),
+            "makes pods with a launcher's user and groups only",
+        ),
+        (
+            format!(
+                "object.spec.?volumes.orValue([]).all(volume, volume.all(key, key in {}))",
+                literal(kinds)
+            ),
+            "makes pods with the kinds of volumes that launchers have",
+        ),
+        (
+            format!(
+                "object.spec.?automountServiceAccountToken.orValue(true) == false && \
+                 object.spec.?volumes.orValue([]).all(volume, volume.?projected.?sources.orValue([]).all(source, \
+                 !has(source.serviceAccountToken) || source.serviceAccountToken.?audience.orValue('') in {}))",
+                literal(AUDIENCES)
+            ),
             "gives no token of a service account to a pod",
         ),
         (
