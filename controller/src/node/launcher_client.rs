@@ -36,8 +36,11 @@ use tokio::time::{Instant, timeout, timeout_at};
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long the answer to a new machine may take.
 const SYNC: Duration = Duration::from_secs(60);
-/// The largest answer, and the longest line of a state.
+/// The largest answer.
 const LARGEST: usize = 1 << 20;
+/// The longest line of a state: what a launcher says of 512 disks, and all else, is shorter. States come many times a second,
+/// and each is read whole.
+const LONGEST: usize = 64 << 10;
 
 /// Where a launcher listens.
 pub trait Door: Send + std::marker::Sync {
@@ -231,17 +234,17 @@ impl States {
         loop {
             let new = self.rest.get(self.looked..).unwrap_or_default();
             if let Some(end) = new.iter().position(|byte| *byte == b'\n') {
+                if self.looked + end > LONGEST {
+                    return Err(self.endless());
+                }
                 let line: Vec<u8> = self.rest.drain(..=self.looked + end).collect();
                 (self.looked, self.since) = (0, (!self.rest.is_empty()).then(Instant::now));
                 let what = || format!("the launcher of {} tells a state that is none", self.name);
                 return serde_json::from_slice(&line).map(Some).map_err(|e| Error::failed(what()).because(e));
             }
             self.looked = self.rest.len();
-            if self.rest.len() > LARGEST {
-                return Err(Error::refused(format!(
-                    "the launcher of {} tells a state without an end",
-                    self.name
-                )));
+            if self.rest.len() > LONGEST {
+                return Err(self.endless());
             }
             // A launcher may say nothing for days; a state that has begun must come to its end.
             let frame = match self.since {
@@ -262,6 +265,10 @@ impl States {
                 Some(Err(_)) | None => return Ok(None),
             }
         }
+    }
+
+    fn endless(&self) -> Error {
+        Error::refused(format!("the launcher of {} tells a state of more than {LONGEST} bytes", self.name))
     }
 }
 

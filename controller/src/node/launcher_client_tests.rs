@@ -85,6 +85,29 @@ async fn what_a_launcher_sends_is_bounded() {
     assert!(client.info().await.unwrap_err().to_string().contains("another version"));
 }
 
+#[tokio::test]
+async fn a_state_is_shorter_than_an_answer() {
+    let state = |targets: usize| {
+        let targets: serde_json::Map<_, _> =
+            (0..targets).map(|n| (format!("a{n:05}"), json!("vda"))).collect();
+        json!({"number": 1, "generation": 1, "life": "Running", "since": "x", "agent": false, "targets": targets})
+            .to_string()
+    };
+    let told = |state: String| {
+        let mut line = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n".to_vec();
+        line.extend(format!("{state}\n").into_bytes());
+        line
+    };
+    let (most, more) = (state(512), state(30_000));
+    assert!(most.len() < LONGEST && more.len() > LONGEST && more.len() < LARGEST);
+    let client = fake(vec![told(most), told(more)]);
+    let (mut states, _) = client.watch().await.unwrap();
+    assert_eq!(states.next().await.unwrap().unwrap().targets.len(), 512);
+    drop(states);
+    let (mut states, _) = client.watch().await.unwrap();
+    assert_eq!(states.next().await.unwrap_err().kind(), Kind::Refused);
+}
+
 /// A launcher that begins an answer, and then says a piece of it whenever it is told to. It is given little time.
 fn slow() -> (Client, mpsc::Sender<Vec<u8>>) {
     let place = tempfile::tempdir().unwrap();

@@ -226,14 +226,16 @@ impl<C: Cluster> Keeper<C> {
         }
     }
 
-    /// What is measured has the names of the spec.
+    /// What is measured has the names of the spec: a launcher's word for a volume that the spec has not names nothing.
     fn name_devices(&self, state: &State) {
         let Contact::There { seat, .. } = &self.contact else { return };
         let taps = self.links.iter().filter_map(|(name, link)| match link {
             Link::Tap { name: tap, .. } => Some((tap, name)),
             Link::User { .. } => None,
         });
-        seat.devices(taps.chain(state.targets.iter().map(|(name, target)| (target, name))));
+        let is_volume = |name: &str| self.vmi.spec.volumes.iter().any(|volume| volume.name == name);
+        let targets = state.targets.iter().filter(|(name, _)| is_volume(name));
+        seat.devices(taps.chain(targets.map(|(name, target)| (target, name))));
     }
 
     // ---- The launcher ----
