@@ -110,7 +110,8 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 5] {
         label: Some(LAUNCHER),
         ..base(
             "kubevirt-fencing-pods",
-            vec![rule("", &["pods"], &["UPDATE", "DELETE"])],
+            // The status is a way to the labels too: the API server keeps only spec and owners there.
+            vec![rule("", &["pods"], &["UPDATE", "DELETE"]), rule("", &["pods/status"], &["UPDATE"])],
             vec![
                 not_controller.clone(),
                 ("not-a-collector", format!("!(request.userInfo.username in {})", literal(COLLECTORS))),

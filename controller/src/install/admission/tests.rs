@@ -157,6 +157,10 @@ fn fencing_is_held() {
         pods["spec"]["matchConstraints"]["objectSelector"]["matchLabels"],
         json!({"kubevirt.io": "virt-launcher"})
     );
+    // Labels are also changed by who writes the status of a pod.
+    let rules = pods["spec"]["matchConstraints"]["resourceRules"].as_array().unwrap();
+    let status = rules.iter().find(|rule| rule["resources"] == json!(["pods/status"])).unwrap();
+    assert_eq!(status["operations"], json!(["UPDATE"]));
     for name in ["kubevirt-fencing-pods", "kubevirt-fencing-evictions"] {
         assert!(expressions(&policy(name)).contains("gracePeriodSeconds.orValue(-1) == 0"), "{name}");
     }
