@@ -114,7 +114,7 @@ fn blocks_are_reserved_where_that_is_wanted() {
 fn a_disk_is_its_users_alone_until_it_is_whole() {
     let folder = folder();
     let plain = folder.path().join("plain");
-    fs::File::create(&plain).unwrap();
+    File::create(&plain).unwrap();
     let usual = mode_of(&plain) & 0o644;
     for (name, old, end) in [("new.img", None, usual), ("private.img", Some(0o600), 0o600)] {
         let path = folder.path().join(name);

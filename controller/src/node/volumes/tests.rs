@@ -287,7 +287,7 @@ fn a_disk_that_its_guest_calls_something_else_stays_raw() {
     header.extend(b"/etc/shadow");
     header.resize(1 << 20, 0);
     fs::write(&disk, &header).unwrap();
-    std::os::unix::fs::chown(&disk, Some(107), Some(107)).unwrap();
+    chown(&disk, Some(107), Some(107)).unwrap();
     let ready = pod.ready(&claim(), &json!({"capacity": {"storage": "64Mi"}})).unwrap();
     let path = Path::new(MOUNT).join("disk.img");
     assert_eq!(
