@@ -1,7 +1,7 @@
 //! The inputs of the fuzz targets in `controller/fuzz/seeds`: seeds, and every input that once broke something.
 
 // Helpers of tests are not seen as tests by the lint.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 #[path = "../fuzz/src/generate.rs"]
 mod generate;

@@ -239,7 +239,7 @@ fn a_stolen_token_of_virt_controller_makes_no_way_into_a_node() {
     pod("virt-launcher-c", &shows).ok();
     // A folder of the node, and root's group, another user, or a way to become root.
     for (field, value, said) in [
-        ("runAsGroup", 0.into(), "a launcher's user and rights only"),
+        ("runAsGroup", serde_json::json!(0), "a launcher's user and rights only"),
         ("runAsUser", 1000.into(), "a launcher's user and rights only"),
         ("allowPrivilegeEscalation", true.into(), "nor such as may become it"),
     ] {

@@ -1,6 +1,8 @@
 //! A whole program that gives up what it does not need. Each case is this test program once more, as a child that
 //! confines itself: nobody can take it back afterwards.
 #![cfg(target_os = "linux")]
+// Helpers of tests are not seen as tests by the lint.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use guard::confine::{Process, Use};
 use std::fs;
