@@ -9,8 +9,8 @@
 //!
 //! | what is short | how much there is | who gives way |
 //! |---|---|---|
-//! | connections | as many as there are file descriptors, at most 16,384 | [`seats`]: of the address with most, what proves nothing |
-//! | memory of requests | 32 MiB | [`room`]: who has kept most beyond the time it takes |
+//! | connections | as many as there are file descriptors, at most 16,384 | `seats`: of the address with most, what proves nothing |
+//! | memory of requests | 32 MiB | `room`: who has kept most beyond the time it takes |
 //! | requests on one HTTP/2 connection | 100 | the client waits |
 //! | large bodies in work | one | the next large one waits; small ones do not |
 //! | a client's time | handshake 5 s, first request 10 s, body 10 s, answer taken 10 s, idle 120 s | itself |
