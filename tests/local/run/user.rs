@@ -45,7 +45,7 @@ fn an_ordinary_user_needs_no_more_than_the_programs() {
     until(|| fetched(port).is_some(), || "the port leads nowhere".into());
     // The console, without a terminal: what is typed reaches the guest.
     let mut console = Serial::of(command("console own"));
-    assert_eq!(console.log_in().runs("id -un"), "root\n");
+    assert_eq!(console.log_in().runs("id -u"), "0\n");
     console.power_off();
     until(|| names().is_empty(), || format!("{}\n{}", said(), console.text()));
     assert!(said().contains("reboot: Power down"), "{}", said());
