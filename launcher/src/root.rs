@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A socket's path ends at 107 letters, and libvirt puts one 52 letters deep under its root. A root that is too long for
-//! that is reached through a short link in a runtime folder of the user's own; everything is kept in the root itself.
+//! that is reached through a short link in a runtime folder of the user's own, and so is one with a comma in its path, which
+//! ends an option of QEMU's where libvirt does not escape it; everything is kept in the root itself.
 //! Whoever can change that link takes over the machine's sockets, so every folder on the way to it is judged
 //! ([`guard::folder`]).
 
@@ -46,6 +47,9 @@ pub enum Error {
         /// Its length.
         length: usize,
     },
+    /// A path has a comma.
+    #[error("{} has a comma, which libvirt hands to QEMU as the end of an option; choose another folder", _0.display())]
+    Comma(PathBuf),
     /// A folder belongs to somebody else.
     #[error("{} belongs to the user {owner}, not to us; remove it or choose another folder", path.display())]
     NotOurs {
@@ -78,7 +82,7 @@ impl Root {
         };
         let folder = fs::canonicalize(folder).map_err(make_error(folder))?;
         ours(&folder)?;
-        let short = if length(&folder) + MONITOR <= LONGEST_SOCKET {
+        let short = if length(&folder) + MONITOR <= LONGEST_SOCKET && !has_comma(&folder) {
             folder.clone()
         } else {
             link(&folder, runtime)?
@@ -156,6 +160,10 @@ pub fn socket_path(path: &Path) -> Result<&Path, Error> {
     }
 }
 
+fn has_comma(path: &Path) -> bool {
+    path.as_os_str().as_bytes().contains(&b',')
+}
+
 fn length(path: &Path) -> usize {
     path.as_os_str().as_bytes().len()
 }
@@ -183,6 +191,9 @@ fn link(folder: &Path, runtime: &Path) -> Result<PathBuf, Error> {
     if length(&short) + MONITOR > LONGEST_SOCKET {
         let path = folder.join("lib/qemu/domain-N-NAME/monitor.sock");
         return Err(Error::TooLong { path, length: length(folder) + MONITOR });
+    }
+    if has_comma(&short) {
+        return Err(Error::Comma(short));
     }
     match fs::read_link(&short) {
         Ok(target) if target == folder => return Ok(short),
@@ -217,6 +228,15 @@ mod tests {
         assert!(length(first.short()) + MONITOR <= LONGEST_SOCKET, "{first:?}");
         fs::write(first.socket("serial"), "x").unwrap();
         assert!(long.join("s/serial").exists());
+    }
+
+    #[test]
+    fn a_comma_is_kept_from_qemu() {
+        let place = tempfile::Builder::new().prefix("r").tempdir_in("/tmp").unwrap();
+        let root = Root::open(&place.path().join("a,b"), place.path()).unwrap();
+        assert!(!has_comma(root.short()) && has_comma(root.folder()), "{root:?}");
+        let error = Root::open(&place.path().join("a,b"), &place.path().join("c,d")).unwrap_err();
+        assert!(error.to_string().contains("has a comma"), "{error}");
     }
 
     #[test]
