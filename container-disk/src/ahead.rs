@@ -1,5 +1,8 @@
 //! A reader on a thread of its own, a few pieces ahead: one core reads and hashes while another decodes. Holds at most
 //! 1.5 MiB. Ends by itself once it is dropped. The thread can open nothing ([`guard::confine::parser`]).
+//!
+//! The thread starts behind the first [`BEGINNING`]: a program that only looks at what a layer begins with reads no more
+//! than it looks at.
 
 use crate::{Error, Result};
 use std::io::{self, Read};
@@ -9,8 +12,19 @@ use std::thread;
 const PIECE: usize = 256 << 10;
 const PIECES: usize = 4;
 
+/// Bytes that are read without a thread.
+const BEGINNING: u64 = 256 << 10;
+
 /// The reader.
-pub(crate) struct Ahead {
+pub(crate) enum Ahead {
+    Beginning(io::Take<Box<dyn Read + Send>>),
+    Running(Running),
+    /// An error was told.
+    Ended,
+}
+
+/// The end of the thread that reads pieces.
+pub(crate) struct Running {
     full: Receiver<io::Result<Vec<u8>>>,
     empty: SyncSender<Vec<u8>>,
     piece: Vec<u8>,
@@ -19,7 +33,35 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    pub(crate) fn new(inner: impl Read + Send + 'static) -> Result<Ahead> {
+    pub(crate) fn new(inner: impl Read + Send + 'static) -> Ahead {
+        let inner: Box<dyn Read + Send> = Box::new(inner);
+        Ahead::Beginning(inner.take(BEGINNING))
+    }
+}
+
+impl Read for Ahead {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if let Ahead::Beginning(beginning) = self {
+            let read = beginning.read(out);
+            if !matches!(read, Ok(0)) || beginning.limit() > 0 || out.is_empty() {
+                if read.is_err() {
+                    *self = Ahead::Ended;
+                }
+                return read;
+            }
+            if let Ahead::Beginning(beginning) = std::mem::replace(self, Ahead::Ended) {
+                *self = Ahead::Running(Running::start(beginning.into_inner())?);
+            }
+        }
+        match self {
+            Ahead::Running(running) => running.read(out),
+            _ => Ok(0),
+        }
+    }
+}
+
+impl Running {
+    fn start(inner: Box<dyn Read + Send>) -> Result<Running> {
         let (to, full) = sync_channel(PIECES);
         let (empty, from) = sync_channel(PIECES + 2);
         let started = thread::Builder::new().name("read".into()).spawn(move || {
@@ -27,11 +69,9 @@ impl Ahead {
             run(inner, &to, &from);
         });
         started.map_err(|e| Error::io("cannot start a thread that reads", e))?;
-        Ok(Ahead { full, empty, piece: Vec::new(), at: 0, ended: false })
+        Ok(Running { full, empty, piece: Vec::new(), at: 0, ended: false })
     }
-}
 
-impl Read for Ahead {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.at == self.piece.len() && !self.ended {
             let next = self.full.recv();
@@ -79,7 +119,7 @@ mod tests {
     fn the_same_bytes_come_out_in_order() {
         let bytes: Vec<u8> = (0..3_000_001u32).map(|i| (i ^ (i >> 8)) as u8).collect();
         let mut out = vec![];
-        Ahead::new(io::Cursor::new(bytes.clone())).unwrap().read_to_end(&mut out).unwrap();
+        Ahead::new(io::Cursor::new(bytes.clone())).read_to_end(&mut out).unwrap();
         assert!(out == bytes);
     }
 
@@ -91,9 +131,11 @@ mod tests {
                 Err(Error::refused("a wrong digest").into())
             }
         }
-        let mut ahead = Ahead::new(io::Cursor::new(b"abc").chain(Bad)).unwrap();
-        let e = ahead.read_to_end(&mut vec![]).unwrap_err();
-        assert_eq!(Error::io("reading", e).to_string(), "a wrong digest");
-        assert_eq!(ahead.read(&mut [0]).unwrap(), 0);
+        for len in [3, BEGINNING as usize, BEGINNING as usize + 3] {
+            let mut ahead = Ahead::new(io::Cursor::new(vec![7; len]).chain(Bad));
+            let e = ahead.read_to_end(&mut vec![]).unwrap_err();
+            assert_eq!(Error::io("reading", e).to_string(), "a wrong digest");
+            assert_eq!(ahead.read(&mut [0]).unwrap(), 0);
+        }
     }
 }

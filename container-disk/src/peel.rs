@@ -33,7 +33,7 @@ pub(crate) fn open(
 ) -> Result<Box<dyn Read + Send>> {
     let stream = blob.stream(0)?;
     let mut bytes: Box<dyn Read + Send> =
-        Box::new(Ahead::new(Named { inner: stream, name: name.to_owned() })?);
+        Box::new(Ahead::new(Named { inner: stream, name: name.to_owned() }));
     let head = front(name, &mut bytes)?;
     let compression = compression(name, &descriptor.media_type, &head)?;
     let whole = Cursor::new(head).chain(bytes);

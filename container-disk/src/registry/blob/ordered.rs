@@ -1,8 +1,9 @@
 //! The bytes of a large blob in order.
 //!
 //! It is fetched in pieces, small ones at first, since many a reader only wants to know what the blob begins with. Two
-//! are under way at first; whenever the reader has to wait for the front one, one more, up to four. All readers of the process share those beyond two, so that many at once need little memory. A server that does
-//! not know ranges sends everything in one answer instead.
+//! are under way at first; once they have their full size, one more whenever the reader has to wait for the front one, up
+//! to four. All readers of the process share those beyond two, so that many at once need little memory. A server that
+//! does not know ranges sends everything in one answer instead.
 
 use super::pipe::{Outlet, pipe};
 use super::source::Source;
@@ -93,7 +94,8 @@ impl Ordered {
             let item = match front.outlet.ready() {
                 Some(item) => item,
                 None => {
-                    if !std::mem::replace(&mut front.hungry, true) && !self.whole {
+                    let waits = !std::mem::replace(&mut front.hungry, true);
+                    if waits && !self.whole && self.piece == PIECE {
                         self.more.extend(MORE_PIECES.try_acquire());
                     }
                     front.outlet.next()
