@@ -25,3 +25,4 @@ pub mod measures;
 pub mod rights;
 pub mod routes;
 pub mod transport;
+mod workloads;

@@ -14,33 +14,25 @@ use super::authentication::Gate;
 use super::live::Live;
 use super::measures;
 use super::transport::{Answer, Answers, Asked, Body, plain};
+use super::workloads::Workloads;
 use crate::error::{Error, Kind as Wrong, Result, chain};
 use crate::health::Health;
-use crate::kind::{Key, Kind};
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use hyper::body::Bytes;
 use rustls::crypto::SecureRandom;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The largest review: an object may have 3 MiB, and a change comes with the object as it was.
 const REVIEW: usize = 8 << 20;
-/// How long the API server may take to say whether anything is left.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// What keeps an installation, and how people call it.
-const WORKLOADS: [(Kind, &str); 3] = [
-    (Kind::Machine, "Virtual Machines"),
-    (Kind::Instance, "Virtual Machine Instances"),
-    (Kind::ReplicaSet, "Virtual Machine Instance Replica Sets"),
-];
 
 /// What is answered where.
 pub struct Routes {
     live: Arc<Live>,
     health: Health,
     gate: Gate,
-    client: kube::Client,
+    workloads: Workloads,
     random: &'static dyn SecureRandom,
 }
 
@@ -61,7 +53,7 @@ impl Routes {
     /// Answers by what is known.
     pub fn new(live: Arc<Live>, health: Health, client: kube::Client) -> Routes {
         let random = rustls::crypto::ring::default_provider().secure_random;
-        Routes { live, health, gate: Gate::new(client.clone()), client, random }
+        Routes { live, health, gate: Gate::new(client.clone()), workloads: Workloads::new(client), random }
     }
 
     async fn review(&self, hook: &'static Hook, head: &Parts, body: Body) -> Answer {
@@ -125,7 +117,7 @@ impl Routes {
         let mut around = (*self.live.around()).clone();
         around.random = (self.uuid()?, self.uuid()?);
         if hook.asks_what_is_left(request) {
-            around.left = self.left().await?;
+            around.left = self.workloads.left().await?;
         }
         let request = Arc::clone(request);
         aside(is_large, move || {
@@ -143,27 +135,6 @@ impl Routes {
             .fill(&mut bytes)
             .map_err(|_| Error::new(Wrong::Setup, "there is no randomness to be had"))?;
         Ok(api::uuid::of_chance(bytes))
-    }
-
-    /// A kind of which there still are objects.
-    async fn left(&self) -> Result<Option<&'static str>> {
-        for (kind, name) in WORKLOADS {
-            let request = http::Request::get(format!("{}?limit=1", kind.collection(""))).body(Vec::new());
-            let request = request.map_err(|e| Error::setup("a list makes no address", e))?;
-            let key = Key::new(kind, "", "(all)");
-            let began = Instant::now();
-            let answer =
-                tokio::time::timeout(PATIENCE, self.client.request::<serde_json::Value>(request)).await;
-            crate::metrics::request("GET", began, answer.as_ref().ok().map(|answer| answer.as_ref()));
-            let answer = answer.map_err(|_| {
-                Error::new(Wrong::Unreachable, format!("cannot list {}: no answer within 5 s", kind.name()))
-            })?;
-            let list = answer.map_err(|error| Error::of_client("list", &key, error))?;
-            if list["items"].as_array().is_some_and(|items| !items.is_empty()) {
-                return Ok(Some(name));
-            }
-        }
-        Ok(None)
     }
 }
 

@@ -26,6 +26,7 @@ pub(super) struct Shared {
     pub(super) seats: Mutex<Seats>,
     pub(super) room: Mutex<Room>,
     pub(super) large: Arc<Semaphore>,
+    pub(super) farewells: Semaphore,
     pub(super) counters: Counters,
 }
 

@@ -10,6 +10,7 @@
 //! | what is short | how much there is | who gives way |
 //! |---|---|---|
 //! | connections | as many as there are file descriptors, at most 16,384 | `seats`: of the address with most, what proves nothing |
+//! | connections that are being closed | 128, one second each | one more is dropped without a word |
 //! | memory of requests | 32 MiB | `room`: who has kept most beyond the time it takes |
 //! | requests on one HTTP/2 connection | 100 | the client waits |
 //! | large bodies in work | one | the next large one waits; small ones do not |
@@ -72,6 +73,8 @@ pub struct Limits {
     pub body: Duration,
     /// How long a client may otherwise keep us waiting.
     pub patience: Patience,
+    /// How long a connection that is closed may take to end.
+    pub farewell: Duration,
     /// How long work is taken on after the end was asked for: until the last client knows that we go.
     pub linger: Duration,
 }
@@ -91,6 +94,7 @@ impl Limits {
             handshake: seconds(5),
             body: seconds(10),
             patience: Patience { first: seconds(10), idle: seconds(120), taking: seconds(10) },
+            farewell: seconds(1),
             linger: seconds(5),
         }
     }

@@ -24,8 +24,9 @@ use tokio_rustls::TlsAcceptor;
 
 /// Connections that the kernel keeps until we take them.
 const BACKLOG: u32 = 4096;
-/// Connections that are on their way out while others have come in their places.
-const OVERLAP: usize = 128;
+/// Connections that may take their time to end ([`Limits::farewell`]). One more is dropped at once: an HTTP/2 client that
+/// answers nothing would otherwise keep its connection, and many of them would keep all that the process may have.
+const FAREWELLS: usize = 128;
 /// Requests at once on one HTTP/2 connection.
 const STREAMS: u32 = 100;
 /// The largest head of a request. A token has some KiB.
@@ -39,8 +40,7 @@ const WINDOWS: (u32, u32) = (1 << 20, 256 << 10);
 const UNSENT: usize = 64 << 10;
 /// How often a silent HTTP/2 client is asked whether it is there, and how long it may take to say so.
 const PING: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(10));
-/// How long a connection may take to end: one that is closed, and each when the program ends.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long the connections may take to end when the program does.
 const GOODBYE: Duration = Duration::from_secs(10);
 
 /// A port of every address of this machine, of both families where it has both.
@@ -112,6 +112,7 @@ impl Transport {
             seats: Mutex::new(Seats::new(limits.connections)),
             room: Mutex::new(Room::new(limits.room)),
             large: Arc::new(Semaphore::new(1)),
+            farewells: Semaphore::new(FAREWELLS),
             counters: Counters::default(),
         };
         Transport { limits, shared: Arc::new(shared) }
@@ -141,8 +142,6 @@ impl Transport {
         answers: Arc<A>,
         mut ends: watch::Receiver<bool>,
     ) {
-        let places = self.limits.connections.saturating_add(OVERLAP).min(Semaphore::MAX_PERMITS);
-        let room = Arc::new(Semaphore::new(places));
         let (leave, left) = watch::channel(false);
         let acceptor = TlsAcceptor::from(tls);
         let linger = self.limits.linger;
@@ -152,8 +151,8 @@ impl Transport {
             tokio::time::sleep(linger).await;
         };
         let accept = async {
+            // Nothing but a new connection is waited for here: the kubelet's probe stands behind whatever came before it.
             loop {
-                let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
                 let (stream, from) = match listener.accept().await {
                     Ok(taken) => taken,
                     Err(error) => {
@@ -174,21 +173,17 @@ impl Transport {
                     left: left.clone(),
                 };
                 let (acceptor, answers) = (acceptor.clone(), Arc::clone(&answers));
-                tokio::spawn(async move {
-                    connection.run(stream, acceptor, answers).await;
-                    drop(place);
-                });
+                tokio::spawn(connection.run(stream, acceptor, answers));
             }
         };
         tokio::select! {
             () = end => {}
             () = accept => {}
         }
-        drop(listener);
+        drop((listener, left));
         let _ = leave.send(true);
-        // All places are free again when the last connection has ended.
-        let all = u32::try_from(places).unwrap_or(u32::MAX);
-        let _ = tokio::time::timeout(GOODBYE, room.acquire_many(all)).await;
+        // Each connection hears of it until it has ended.
+        let _ = tokio::time::timeout(GOODBYE, leave.closed()).await;
     }
 
     /// A place for a connection that has come.
@@ -279,20 +274,28 @@ impl Connection {
         };
         let first = due();
         let mut look = pin!(tokio::time::sleep_until(first.unwrap_or_else(Instant::now).into()));
-        let time = loop {
+        let program_ends = loop {
             tokio::select! {
                 // What a client breaks off is no concern of ours.
                 _ = connection.as_mut() => return,
-                () = self.seated.leave.notified() => break FAREWELL,
-                _ = self.left.changed() => break GOODBYE,
+                () = self.seated.leave.notified() => break false,
+                _ = self.left.changed() => break true,
                 () = look.as_mut() => match due() {
                     Some(later) => look.as_mut().reset(later.into()),
                     None => {
                         self.shared.counters.expired.fetch_add(1, Ordering::Relaxed);
-                        break FAREWELL;
+                        break false;
                     }
                 },
             }
+        };
+        // It is nobody's place any more, however long the client takes.
+        shared.seats().left(id);
+        let farewell = shared.farewells.try_acquire().ok();
+        let time = match farewell {
+            _ if program_ends => GOODBYE,
+            Some(_) => self.limits.farewell,
+            None => return,
         };
         end(connection.as_mut());
         let _ = tokio::time::timeout(time, connection).await;

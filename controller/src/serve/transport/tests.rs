@@ -215,6 +215,35 @@ async fn thousands_of_idle_connections_keep_nobody_out() {
     assert_eq!(asks(last, b"now it asks").await, length(11));
 }
 
+/// What an HTTP/2 client begins with: its preface, and settings without a word.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+/// They begin well, and then answer nothing: neither the ping that comes before an end, nor the end itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_clients_that_are_closed_keep_nobody_out() {
+    let limits = Limits { connections: 50, farewell: Duration::from_secs(3600), ..patient() };
+    let server = Running::begin(limits).await;
+    let mut silent = Vec::new();
+    for _ in 0..400 {
+        let mut stream = server.connect_from(1, b"h2").await.unwrap();
+        stream.write_all(PREFACE).await.unwrap();
+        stream.flush().await.unwrap();
+        silent.push(stream);
+    }
+    let mut honest = server.connect().await;
+    assert_eq!(asks(&mut honest, b"review").await, length(6));
+    server.until(|counts| counts.taken == 401).await;
+    let counts = server.transport.counts();
+    assert_eq!((counts.open, counts.closed, counts.turned_away), (50, 351, 0));
+    // No more of them take their time than may: the others were dropped.
+    let mut dropped = 0;
+    for stream in &mut silent[..350] {
+        let ended = async { while !matches!(stream.read(&mut [0; 512]).await, Ok(0) | Err(_)) {} };
+        dropped += usize::from(tokio::time::timeout(Duration::from_millis(20), ended).await.is_ok());
+    }
+    assert!(dropped >= 350 - 128, "{dropped} are gone");
+}
+
 /// Nobody is cut off for keeping us waiting.
 fn patient() -> Limits {
     let hour = Duration::from_secs(3600);

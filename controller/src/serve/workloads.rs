@@ -1,0 +1,96 @@
+//! Whether there still are VMs, VMIs or replica sets: a KubeVirt object that is to stay until they are gone asks for it.
+//!
+//! A review comes from whoever reaches the port. So that a flood of reviews of deletions is neither a flood of lists at the
+//! API server nor fills the memory with reviews that wait, the lists are made for one review at a time, [`PAUSE`] apart, and
+//! a review that finds [`WAITING`] others before it is refused at once.
+
+use crate::error::{Error, Kind as Wrong, Result};
+use crate::kind::{Key, Kind};
+use std::time::{Duration, Instant};
+use tokio::sync::{Mutex, Semaphore};
+
+/// How long one review waits for its turn and for the API server.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// From one review to the next.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Reviews that wait at once.
+const WAITING: usize = 8;
+/// What keeps an installation, and how people call it.
+const WORKLOADS: [(Kind, &str); 3] = [
+    (Kind::Machine, "Virtual Machines"),
+    (Kind::Instance, "Virtual Machine Instances"),
+    (Kind::ReplicaSet, "Virtual Machine Instance Replica Sets"),
+];
+
+/// Asks the API server for them.
+pub(super) struct Workloads {
+    client: kube::Client,
+    waiting: Semaphore,
+    last: Mutex<Option<Instant>>,
+}
+
+impl Workloads {
+    pub(super) fn new(client: kube::Client) -> Workloads {
+        Workloads { client, waiting: Semaphore::new(WAITING), last: Mutex::new(None) }
+    }
+
+    /// A kind of which there still are objects.
+    pub(super) async fn left(&self) -> Result<Option<&'static str>> {
+        let Ok(_waits) = self.waiting.try_acquire() else {
+            let what = format!(
+                "cannot look for workloads: {WAITING} deletions of KubeVirt objects are being looked at already; \
+                 try again"
+            );
+            return Err(Error::new(Wrong::Unreachable, what));
+        };
+        let in_turn = async {
+            let mut last = self.last.lock().await;
+            if let Some(last) = *last {
+                tokio::time::sleep_until((last + PAUSE).into()).await;
+            }
+            *last = Some(Instant::now());
+            self.list().await
+        };
+        tokio::time::timeout(PATIENCE, in_turn).await.unwrap_or_else(|_| {
+            Err(Error::new(
+                Wrong::Unreachable,
+                "cannot look for workloads: the API server gave no answer within 5 s",
+            ))
+        })
+    }
+
+    async fn list(&self) -> Result<Option<&'static str>> {
+        for (kind, name) in WORKLOADS {
+            let request = http::Request::get(format!("{}?limit=1", kind.collection(""))).body(Vec::new());
+            let request = request.map_err(|e| Error::setup("a list makes no address", e))?;
+            let key = Key::new(kind, "", "(all)");
+            let began = Instant::now();
+            let answer = self.client.request::<serde_json::Value>(request).await;
+            crate::metrics::request("GET", began, Some(answer.as_ref()));
+            let list = answer.map_err(|error| Error::of_client("list", &key, error))?;
+            if list["items"].as_array().is_some_and(|items| !items.is_empty()) {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::asked::Asked;
+
+    #[tokio::test]
+    async fn a_flood_of_deletions_is_no_flood_of_lists() {
+        let server = Asked::begin().await;
+        let workloads = Workloads::new(server.client.clone());
+        let asked = futures_util::future::join_all((0..100).map(|_| workloads.left())).await;
+        let answered = asked.iter().filter(|left| matches!(left, Ok(None))).count();
+        assert_eq!(answered, WAITING);
+        let refused = asked.into_iter().filter_map(Result::err);
+        assert!(refused.into_iter().all(|error| error.to_string().contains("are being looked at already")));
+        assert_eq!(server.count(), WAITING * WORKLOADS.len());
+        assert_eq!(workloads.left().await.unwrap(), None);
+    }
+}
