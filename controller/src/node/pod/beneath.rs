@@ -6,6 +6,8 @@
 //!           └─ .held("disk.img")               every `..` that leaves, every absolute path
 //!                 └─ .open(Access::Read)       only what was seen to be a regular file; by the descriptor, not the name
 //!  process.root()                              a container's own root; mounts in it are followed, `within` keeps inside
+//!     └─ .within(OUTER).folder("vmi-disks/v")  links of the image as far as the outermost mount, none below
+//!           └─ .is_mount()                     what is said to be a volume is mounted; a folder or a link is a tenant's
 //!  process.image()                             the same without what is mounted in it: the image alone
 //! ```
 //!
@@ -19,8 +21,8 @@
 
 use crate::node::error::{Error, Kind, Result};
 use rustix::fs::{
-    AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Uid, chownat, fchown, fstat,
-    mkdirat, openat, openat2, renameat, renameat_with, statat, unlinkat,
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, StatxAttributes, StatxFlags,
+    Uid, chownat, fchown, fstat, mkdirat, openat, openat2, renameat, renameat_with, statat, statx, unlinkat,
 };
 use rustix::io::Errno;
 use std::fs::{File, Metadata};
@@ -97,7 +99,8 @@ impl Folder {
     }
 
     /// A folder by the absolute name that it has for whoever lives here. Links are followed as they are there
-    /// (`/var/run`), and cannot lead out. For mount points, which a tenant can neither make nor move.
+    /// (`/var/run`), and cannot lead out. For what lies in folders that are root's in each image: whoever may write to a
+    /// folder on the way puts a link in it. What lies deeper is walked from there, by `folder`.
     pub fn within(&self, path: &str) -> Result<Folder> {
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         let fd = self.walk(path, OFlags::PATH | OFlags::DIRECTORY, resolve)?;
@@ -222,6 +225,19 @@ impl Folder {
         let found = rustix::fs::fstatvfs(&self.fd)
             .map_err(|e| Error::io(format!("cannot see how large {} is", self.shown.display()), e))?;
         Ok(found.f_blocks.saturating_mul(found.f_frsize))
+    }
+
+    /// Something is mounted here. A tenant moves and makes folders and links, but no mounts.
+    pub fn is_mount(&self) -> Result<bool> {
+        let shown = self.shown.display();
+        let found = statx(&self.fd, "", AtFlags::EMPTY_PATH, StatxFlags::empty())
+            .map_err(|e| Error::io(format!("cannot look at {shown}"), e))?;
+        match found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT) {
+            true => Ok(found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)),
+            false => Err(Error::failed(format!(
+                "this kernel does not say whether {shown} is a mount: Linux 5.8 is the first that does"
+            ))),
+        }
     }
 
     /// It is the same folder.

@@ -9,12 +9,13 @@
 //!
 //! Who listens on a socket is who called `listen`. That one may have handed the descriptor on, and be gone; its number may
 //! be another's by now, of the host even. So the number alone is never believed, and whose the process is, its groups say.
+//! Its root is that of its container only while it is in no user namespace of its own.
 #![expect(clippy::disallowed_methods, reason = "the kernel's own files, by what is held")]
 
 use super::beneath::Folder;
 use crate::node::error::{Error, Kind, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fs::File;
@@ -96,14 +97,29 @@ impl Process {
 
     /// The root that it sees, with what is mounted in it.
     pub fn root(&self) -> Result<Folder> {
-        let fd = self.open("root", OFlags::PATH | OFlags::DIRECTORY)?;
-        Ok(Folder::opened(fd, self.shown("root")))
+        Ok(Folder::opened(self.root_of_its_container()?, self.shown("root")))
     }
 
     /// The root that it sees, and nothing of what is mounted in it.
     pub fn image(&self) -> Result<Folder> {
-        let fd = self.open("root", OFlags::PATH | OFlags::DIRECTORY)?;
-        Ok(Folder::unmixed(fd, self.shown("root")))
+        Ok(Folder::unmixed(self.root_of_its_container()?, self.shown("root")))
+    }
+
+    /// In a user namespace of its own anybody may mount, and go into another root: such a process shows what it likes. No
+    /// process comes back from one, so one that is in ours after its root was opened was never elsewhere.
+    fn root_of_its_container(&self) -> Result<OwnedFd> {
+        let root = self.open("root", OFlags::PATH | OFlags::DIRECTORY)?;
+        let own = openat(CWD, "/proc/self/ns/user", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        let cannot = |e| Error::io("cannot tell in which user namespace a pod's process is", e);
+        let number = |users: &OwnedFd| fstat(users).map(|found| (found.st_dev, found.st_ino)).map_err(cannot);
+        match number(&self.open("ns/user", OFlags::RDONLY)?)? == number(&own.map_err(cannot)?)? {
+            true => Ok(root),
+            false => Err(Error::refused(format!(
+                "the process {} is in a user namespace of its own, where it may mount what it likes: its files are not \
+                 believed",
+                self.number
+            ))),
+        }
     }
 
     /// The mounts that it sees.

@@ -49,6 +49,31 @@ fn what_is_held_of_a_process_ends_with_it() {
     assert!(Process::of(child.id()).is_err() && Process::of(0).is_err() && Process::of(u32::MAX).is_err());
 }
 
+/// There anybody may mount, and go into another root.
+#[test]
+fn the_files_of_a_process_with_users_of_its_own_are_not_believed() {
+    let mut child = Command::new("unshare")
+        .args(["--user", "sh", "-c", "echo ready; exec sleep 600"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    if line == "ready\n" {
+        let process = Process::of(child.id()).unwrap();
+        for said in [process.root(), process.image()] {
+            let said = said.map(drop).unwrap_err();
+            assert_eq!(said.kind(), Kind::Refused);
+            assert!(said.to_string().contains("user namespace of its own"), "{said}");
+        }
+    } else {
+        assert!(line.is_empty(), "{line}"); // this kernel lets nobody have one
+    }
+    drop(child.kill());
+    child.wait().unwrap();
+}
+
 #[test]
 fn the_process_at_the_other_end_is_the_one_that_listens() {
     let place = tempfile::tempdir().unwrap();

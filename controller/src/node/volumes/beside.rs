@@ -33,7 +33,7 @@ enum Way<'a> {
 impl<'a> Image<'a> {
     /// One that is mounted.
     pub fn mounted(mount: &'a str, parts: &'a Parts<'a>) -> Result<Image<'a>> {
-        Ok(Image { folder: parts.root.within(mount)?, way: Way::Mounted(mount), parts })
+        Ok(Image { folder: parts.mounted(mount)?, way: Way::Mounted(mount), parts })
     }
 
     /// One that a container beside the launcher holds out.

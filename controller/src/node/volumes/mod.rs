@@ -14,7 +14,9 @@
 //! first; nothing outside the pod's own roots is touched; what is there already is never made smaller. What empty
 //! disks and cloud-init's seeds need, the launcher makes itself. **What becomes the launcher's:** what is made here; the
 //! `disk.img` and the device of a claim that this pod mounts, reached without a link, a mount or a second name. A file
-//! of the host that was there before is never given: it says whose it is.
+//! of the host that was there before is never given: it says whose it is. **Where a volume is,** is believed of a mount
+//! alone: folders and links below the launcher's own folder are made by whoever has code in its container. In a pod that
+//! has a folder of the host, too, nothing that was there before is given at all.
 
 pub mod beside;
 pub mod claim;
@@ -23,7 +25,7 @@ mod shown;
 
 use super::error::{Error, Result};
 use super::pod::beneath::{Access, Held};
-use super::pod::{Folder, Layout, Place, Process};
+use super::pod::{Folder, Layout, Place, Process, mounts};
 use crate::cluster::pod as made;
 use api::launcher::{Accelerator, Format, Kernel, Resolved, Source};
 use api::machine::volume::{Named, Text};
@@ -117,7 +119,7 @@ impl Parts<'_> {
                 let file = path.rsplit('/').next().filter(|file| !file.is_empty());
                 let file = file
                     .ok_or_else(|| Error::refused(format!("{path} of the volume '{name}' names no file")))?;
-                let held = claim::host_disk(&self.root.within(mount)?.alone()?, file, *create)?;
+                let held = claim::host_disk(&self.mounted(mount)?.alone()?, file, *create)?;
                 self.raw(&held, name, Access::Write, mount, file)?
             }
             Volume::ConfigMap { optional, .. } | Volume::Secret { optional, .. } => {
@@ -151,8 +153,8 @@ impl Parts<'_> {
             return Ok(Source::Block { path: device.into() });
         }
         let mount = self.mount(volume)?;
-        let folder = self.root.within(mount)?.alone()?;
-        let wish = claim::Wish::of(claim, self.claim_info(volume), readonly);
+        let folder = self.mounted(mount)?.alone()?;
+        let wish = claim::Wish::of(claim, self.claim_info(volume), readonly).gives(!self.has_host_disks());
         let (held, note) = claim::ready(&folder, &wish)?;
         notes.extend(note.map(|note| ("ToleratedSmallPV", note)));
         let access = if readonly { Access::Read } else { Access::Write };
@@ -176,9 +178,7 @@ impl Parts<'_> {
     /// The folder of a disc. An optional one that is not there is an empty folder in the pod.
     fn folder(&self, volume: &str, optional: bool) -> Result<Source> {
         match self.layout().mounts.get(volume) {
-            Some(mount) if optional && self.root.within(mount)?.names(1 << 12)?.is_empty() => {
-                Ok(Source::Absent)
-            }
+            Some(mount) if optional && self.mounted(mount)?.names(1 << 12)?.is_empty() => Ok(Source::Absent),
             Some(mount) => Ok(Source::Folder { path: mount.into() }),
             None if optional => Ok(Source::Absent),
             None => Err(self.not_there(volume)),
@@ -239,6 +239,35 @@ impl Parts<'_> {
 
     fn mount(&self, volume: &str) -> Result<&str> {
         self.layout().mounts.get(volume).map(String::as_str).ok_or_else(|| self.not_there(volume))
+    }
+
+    /// What is mounted at a path of the launcher's container. Whoever has code in it may write to the outermost of the
+    /// mounts on the way: what lies below is folders and links of theirs, until it is seen to be a mount.
+    fn mounted(&self, path: &str) -> Result<Folder> {
+        let folder = self.seen(path)?;
+        // A launcher that is in no container has folders where a pod has mounts.
+        if folder.is_mount()? || mounts::are_ours(self.process)? {
+            return Ok(folder);
+        }
+        let shown = folder.shown().display();
+        Err(Error::refused(format!("{shown} is a folder that somebody made: no volume is mounted there")))
+    }
+
+    /// A folder of the launcher's container: by links of its image as far as the outermost mount, by none below.
+    fn seen(&self, path: &str) -> Result<Folder> {
+        let below = |mount: &String| {
+            let rest = path.strip_prefix(mount.trim_end_matches('/'))?;
+            Some((mount.len(), rest.strip_prefix('/')?))
+        };
+        match self.layout().mounts.values().filter_map(below).min() {
+            Some((outermost, rest)) => self.root.within(&path[..outermost])?.folder(rest),
+            None => self.root.within(path),
+        }
+    }
+
+    /// A folder of the host is in the pod, and files in it are given to nobody.
+    fn has_host_disks(&self) -> bool {
+        self.machine.disks.iter().any(|disk| matches!(disk.volume, Volume::Host { .. }))
     }
 
     fn not_there(&self, volume: &str) -> Error {

@@ -13,9 +13,9 @@
 //! What is shown already is not shown again, so that all may be done again.
 
 use super::Parts;
-use crate::node::error::{Kind, Result};
+use crate::node::error::{Error, Kind, Result};
 use crate::node::pod::beneath::{Access, Held};
-use crate::node::pod::{Process, mounts};
+use crate::node::pod::{Folder, Process, mounts};
 use std::path::{Path, PathBuf};
 
 /// The folder in the launcher's own.
@@ -39,7 +39,7 @@ impl Parts<'_> {
         }
         let own = &self.layout().folder;
         let path = Path::new(own).join(SHOWN).join(name);
-        let folder = self.root.within(own)?.made(SHOWN)?;
+        let folder = self.launchers_own(SHOWN)?;
         match folder.held(name) {
             Ok(seen) if seen.is(file) => return Ok(path),
             // Left by one of us that was killed, or what the name led to at an earlier look. No QEMU has it open yet: what
@@ -51,6 +51,22 @@ impl Parts<'_> {
         drop(folder.create(name)?);
         mounts::show(file, of, &folder.held(name)?, self.process, access)?;
         Ok(path)
+    }
+
+    /// A folder in the launcher's own, made where it is missing, as the launcher sees it. It is made from the node's side,
+    /// where nothing is mounted in an emptyDir: in the container a folder of the host may lie under its name by now.
+    fn launchers_own(&self, name: &str) -> Result<Folder> {
+        let same = |seen: Folder, own: &Folder| match seen.is(own)? {
+            true => Ok(seen),
+            false => {
+                let shown = seen.shown().display();
+                Err(Error::refused(format!("{shown} is not the launcher's own folder, but another's")))
+            }
+        };
+        let root = self.place.root()?;
+        let seen = same(self.seen(&self.layout().folder)?, &root)?;
+        let made = root.made(name)?;
+        same(seen.folder(name)?, &made)
     }
 }
 

@@ -13,11 +13,16 @@ use api::vmi::VirtualMachineInstance;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{chown, symlink};
+use std::os::unix::fs::{MetadataExt as _, chown, symlink};
 
 const UUID: &str = "5d307ca9-b3ef-428c-8861-06e72d69f223";
 
-/// The launcher's container, with a volume `data` that others have, too.
+/// Where the launcher's container sees the volume, …
+const DATA: &str = "/private/vmi-disks/data";
+/// … and where the node sees the emptyDir in which that mount lies.
+const PRIVATE: &str = "u/volumes/kubernetes.io~empty-dir/private";
+
+/// The launcher's container, with a volume `data` that others have, too, and a folder `host` of the node.
 struct Pod {
     compute: Container,
     layout: Layout,
@@ -25,23 +30,27 @@ struct Pod {
 
 impl Pod {
     fn new() -> Pod {
-        let compute = Container::new("");
-        for folder in ["private/root", "data"] {
-            fs::create_dir_all(compute.place.path().join(folder)).unwrap();
-        }
+        let mounts = format!(
+            "/busybox mkdir -p /{PRIVATE}/root /{PRIVATE}/vmi-disks/data /{PRIVATE}/vmi-disks/host /private /data /host && \
+             /busybox mount --bind /{PRIVATE} /private && /busybox mount --bind /data {DATA} && \
+             /busybox mount --bind /host /private/vmi-disks/host &&"
+        );
+        let compute = Container::new(&mounts);
         let inside = || Inside { volume: "private".into(), path: "root".into() };
         let layout = Layout {
             uid: "u".into(),
             socket: inside(),
             root: inside(),
             folder: "/private/root".into(),
-            mounts: BTreeMap::from([("data".to_owned(), "/data".to_owned())]),
+            mounts: [("private", "/private"), ("data", DATA), ("host", "/private/vmi-disks/host")]
+                .map(|(name, path)| (name.to_owned(), path.to_owned()))
+                .into(),
             claims: BTreeMap::from([("data".to_owned(), "pvc".to_owned())]),
             devices: BTreeMap::new(),
             secrets: BTreeMap::new(),
             optional: Vec::new(),
             beside: BTreeMap::new(),
-            kernel: Some("/data".into()),
+            kernel: Some(DATA.into()),
             kvm: false,
         };
         Pod { compute, layout }
@@ -61,6 +70,10 @@ impl Pod {
     }
 
     fn ready(&self, spec: &Value) -> Ready {
+        self.try_ready(spec).unwrap()
+    }
+
+    fn try_ready(&self, spec: &Value) -> Result<Ready> {
         let mut object = json!({
             "metadata": {"name": "a", "namespace": "test"},
             "spec": {"domain": {
@@ -77,19 +90,40 @@ impl Pod {
         let machine = Machine::handed(&vmi).unwrap();
         let place = Place::new(&Pods::played(self.compute.place.path()), self.layout.clone());
         let (process, root) = (self.compute.process(), self.compute.root());
-        ready(&Parts { vmi: &vmi, machine: &machine, place: &place, process: &process, root: &root }).unwrap()
+        ready(&Parts { vmi: &vmi, machine: &machine, place: &place, process: &process, root: &root })
     }
 
     fn volume(&self, volume: &Value) -> PathBuf {
+        match self.ready(&Pod::spec(volume)).resolved.volumes.remove("data").unwrap() {
+            Source::File { path, .. } | Source::Image { path, .. } => path,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A machine with this volume.
+    fn spec(volume: &Value) -> Value {
         let mut volume = volume.clone();
         volume["name"] = json!("data");
         let disks = json!({"domain": {"devices": {"disks": [{"name": "data", "disk": {"bus": "virtio"}}]}}});
         let mut spec = json!({"volumes": [volume]});
         crate::plan::merge(&mut spec, &disks);
-        match self.ready(&spec).resolved.volumes.remove("data").unwrap() {
-            Source::File { path, .. } | Source::Image { path, .. } => path,
-            other => panic!("{other:?}"),
-        }
+        spec
+    }
+
+    /// A file of root's in the folder of the node.
+    fn host_file(&self, name: &str) -> PathBuf {
+        let file = self.compute.place.path().join("host").join(name);
+        fs::write(&file, "root's").unwrap();
+        chown(&file, Some(0), Some(0)).unwrap();
+        file
+    }
+
+    /// What the pod has besides its volumes is as it was: a folder of the node with this file alone, which is root's.
+    fn has_changed_nothing(&self, file: &Path, case: &str) {
+        let names: Vec<_> = fs::read_dir(self.compute.place.path().join("host")).unwrap().collect();
+        assert_eq!(names.len(), 1, "{case}: {names:?}");
+        assert_eq!(fs::metadata(file).unwrap().uid(), 0, "{case}");
+        assert_eq!(fs::read_to_string(file).unwrap(), "root's", "{case}");
     }
 
     /// What the launcher reads by a name that it was told.
@@ -177,6 +211,66 @@ fn a_disk_that_was_made_is_shown_too_and_a_second_look_shows_nothing_twice() {
     file.set_len(128 << 20).unwrap();
     assert_eq!(pod.volume(&claim), path);
     assert_eq!(shown(&pod), ("134217728\n".into(), "1\n".into()));
+}
+
+/// Whoever has code in the container may write to the folder in which its volumes are mounted, and so move that folder
+/// away, and make another with links in it.
+#[test]
+fn what_is_said_to_be_a_volume_and_is_no_mount_is_not_believed() {
+    if !may_mount() {
+        return;
+    }
+    let moved = "cd /private && /busybox mv vmi-disks old && /busybox mkdir -p vmi-disks && ";
+    for (case, script) in [
+        ("a link", "/busybox ln -s ../old/host vmi-disks/data"),
+        ("a link on the way", "/busybox rm -r vmi-disks && /busybox ln -s old vmi-disks"),
+        ("a folder of its own", "/busybox mkdir vmi-disks/data && /busybox chmod 777 vmi-disks/data"),
+    ] {
+        let pod = Pod::new();
+        let file = pod.host_file("disk.img");
+        let done = pod.compute.run(&format!("{moved}{script}"));
+        assert_eq!(done, "", "{case}");
+        for (volume, _) in volumes() {
+            let said = pod.try_ready(&Pod::spec(&volume)).map(|ready| ready.resolved);
+            assert_eq!(said.unwrap_err().kind(), Kind::Refused, "{case}: {volume}");
+        }
+        pod.has_changed_nothing(&file, case);
+    }
+}
+
+#[test]
+fn the_launchers_own_folder_is_no_folder_of_the_node() {
+    if !may_mount() {
+        return;
+    }
+    let claim = Pod::spec(&json!({"persistentVolumeClaim": {"claimName": "pvc"}}));
+    // By a link; or by somebody with the emptyDir and without its mounts, who gives a mount point another name.
+    let exchange = |pod: &Pod, one: &str| {
+        let at = |name: &str| pod.compute.place.path().join(PRIVATE).join(name);
+        let swap = rustix::fs::RenameFlags::EXCHANGE;
+        rustix::fs::renameat_with(rustix::fs::CWD, at(one), rustix::fs::CWD, at("vmi-disks/host"), swap)
+            .unwrap();
+    };
+    let cases: [(&str, &dyn Fn(&Pod)); 3] = [
+        ("a link", &|pod| {
+            let script = "cd /private && /busybox mv root old && /busybox ln -s vmi-disks/host root";
+            assert_eq!(pod.compute.run(script), "");
+        }),
+        ("another mount", &|pod| exchange(pod, "root")),
+        ("a mount below it", &|pod| {
+            fs::create_dir(pod.compute.place.path().join(PRIVATE).join("root/shown")).unwrap();
+            exchange(pod, "root/shown");
+        }),
+    ];
+    for (case, change) in cases {
+        let pod = Pod::new();
+        pod.has_disk("disk.img");
+        let file = pod.host_file("data.img");
+        change(&pod);
+        let said = pod.try_ready(&claim).map(|ready| ready.resolved);
+        assert_eq!(said.unwrap_err().kind(), Kind::Refused, "{case}");
+        pod.has_changed_nothing(&file, case);
+    }
 }
 
 #[test]

@@ -45,8 +45,16 @@ impl Pod {
     }
 
     fn ready(&self, volume: &Value, claim: &Value) -> Result<Ready> {
+        self.ready_with(volume, claim, None)
+    }
+
+    /// With a further volume, which is a disk, too.
+    fn ready_with(&self, volume: &Value, claim: &Value, more: Option<&Value>) -> Result<Ready> {
         let mut source = json!({"name": "data"});
         source.as_object_mut().unwrap().extend(volume.as_object().unwrap().clone());
+        let volumes: Vec<&Value> = [&source].into_iter().chain(more).collect();
+        let disk = |volume: &&Value| json!({"name": volume["name"], "disk": {"bus": "virtio"}});
+        let disks: Vec<Value> = volumes.iter().map(disk).collect();
         let vmi: VirtualMachineInstance = api::wire::read(json!({
             "metadata": {"name": "a", "namespace": "test"},
             "spec": {
@@ -55,10 +63,10 @@ impl Pod {
                 "firmware": {"uuid": UUID},
                     "devices": {
                         "autoattachPodInterface": false,
-                        "disks": [{"name": "data", "disk": {"bus": "virtio"}}]
+                        "disks": disks
                     }
                 },
-                "volumes": [source]
+                "volumes": volumes
             },
             "status": {"volumeStatus": [{"name": "data", "target": "", "persistentVolumeClaimInfo": claim}]}
         }))
@@ -187,6 +195,31 @@ fn a_claims_disk_is_given_unless_it_has_a_second_name() {
     fs::remove_file(pod.data().join("other")).unwrap();
     pod.ready(&claim(), &json!({})).unwrap();
     assert_eq!(fs::metadata(&disk).unwrap().uid(), 107);
+}
+
+/// Folders of the node are mounted beside those of claims, and which is which, code in the pod tries to change.
+#[test]
+fn a_machine_with_a_host_disk_is_given_nothing_that_was_there_before() {
+    if !is_root() {
+        return;
+    }
+    let mut pod = Pod::new();
+    let disk = pod.data().join("disk.img");
+    fs::write(&disk, "somebody's").unwrap();
+    chown(&disk, Some(0), Some(0)).unwrap();
+    fs::create_dir(pod.place.path().join("host")).unwrap();
+    pod.layout.mounts.insert("host".into(), "/host".into());
+    let host = json!({"name": "host", "hostDisk": {"path": "/srv/vm.img", "type": "DiskOrCreate", "capacity": "8Mi"}});
+    let info = json!({"capacity": {"storage": "64Mi"}});
+    let said = pod.ready_with(&claim(), &info, Some(&host)).unwrap_err();
+    assert_eq!(said.kind(), Kind::Refused);
+    assert!(said.chain().contains("belongs to the user 0"), "{}", said.chain());
+    assert_eq!((fs::metadata(&disk).unwrap().uid(), fs::metadata(&disk).unwrap().len()), (0, 10));
+    chown(&disk, Some(107), Some(107)).unwrap();
+    pod.ready_with(&claim(), &info, Some(&host)).unwrap();
+    fs::remove_file(&disk).unwrap();
+    pod.ready_with(&claim(), &info, Some(&host)).unwrap();
+    assert_eq!(fs::metadata(&disk).unwrap().uid(), 107, "what is made is the launcher's");
 }
 
 #[test]
