@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A launcher is a tenant's: one that does not answer is left out, and costs the others nothing; of one that says much, no
-//! more is told than a machine can have.
+//! more is told than a machine can have, and by no name that its spec has not: names of measures are kept for ever.
 
 use super::launcher_client::Client;
 use super::vmi::bounds;
@@ -32,9 +32,14 @@ struct Entry {
     namespace: String,
     name: String,
     client: Client,
-    /// What devices are called in the spec, by their names on the host and in the guest.
-    devices: BTreeMap<String, String>,
+    /// What disks are called in the spec, by what the guest calls them.
+    disks: Names,
+    /// What interfaces are called in the spec, by their taps.
+    taps: Names,
 }
+
+/// What devices are called in the spec, by other names of theirs.
+pub type Names = BTreeMap<String, String>;
 
 /// A launcher's place among them; it ends with this value.
 #[derive(Debug)]
@@ -61,7 +66,8 @@ impl Launchers {
             namespace: text(&vmi.namespace),
             name: text(&vmi.name),
             client: client.clone(),
-            devices: BTreeMap::new(),
+            disks: Names::new(),
+            taps: Names::new(),
         };
         self.change(|all| drop(all.insert(number, entry)));
         Seat { all: self.clone(), number }
@@ -91,12 +97,12 @@ impl Launchers {
 }
 
 impl Seat {
-    /// What devices are called in the spec: by tap, and by what the guest calls a disk.
-    pub fn devices<'a>(&self, names: impl Iterator<Item = (&'a String, &'a String)>) {
-        let devices = names.map(|(device, name)| (device.clone(), name.clone())).collect();
+    /// What devices are called in the spec: interfaces by their taps, disks by what the guest calls them. Others are not
+    /// told: a launcher's word is no name of a measure, which whoever collects them keeps for ever.
+    pub fn devices(&self, taps: Names, disks: Names) {
         self.all.change(|all| {
             if let Some(entry) = all.get_mut(&self.number) {
-                entry.devices = devices;
+                (entry.taps, entry.disks) = (taps, disks);
             }
         });
     }
@@ -160,9 +166,9 @@ fn page_of(node: &str, all: &[Used]) -> String {
         let name = format!("kubevirt_vmi_storage_{name}_total");
         let mut family = page.family(&name, Is::Counter, help);
         for used in all {
-            for (target, stats) in &used.stats.disks {
+            for (name, stats) in named(&used.entry.disks, &used.stats.disks) {
                 let mut labels = used.names(node).to_vec();
-                labels.push(("drive", used.called(target)));
+                labels.push(("drive", name));
                 family.is(&labels, value(stats) as f64);
             }
         }
@@ -171,9 +177,9 @@ fn page_of(node: &str, all: &[Used]) -> String {
         let name = format!("kubevirt_vmi_network_{name}_total");
         let mut family = page.family(&name, Is::Counter, help);
         for used in all {
-            for (tap, stats) in &used.stats.interfaces {
+            for (name, stats) in named(&used.entry.taps, &used.stats.interfaces) {
                 let mut labels = used.names(node).to_vec();
-                labels.push(("interface", used.called(tap)));
+                labels.push(("interface", name));
                 family.is(&labels, value(stats) as f64);
             }
         }
@@ -181,10 +187,10 @@ fn page_of(node: &str, all: &[Used]) -> String {
     let name = "kubevirt_vmi_network_traffic_bytes_total";
     let mut family = page.family(name, Is::Counter, "Bytes through an interface, each way.");
     for used in all {
-        for (tap, stats) in &used.stats.interfaces {
+        for (name, stats) in named(&used.entry.taps, &used.stats.interfaces) {
             for (way, bytes) in [("rx", stats.received_bytes), ("tx", stats.sent_bytes)] {
                 let mut labels = used.names(node).to_vec();
-                labels.extend([("interface", used.called(tap)), ("type", way)]);
+                labels.extend([("interface", name), ("type", way)]);
                 family.is(&labels, bytes as f64);
             }
         }
@@ -196,10 +202,11 @@ impl Used {
     fn names<'a>(&'a self, node: &'a str) -> [(&'static str, &'a str); 3] {
         [("node", node), ("namespace", &self.entry.namespace), ("name", &self.entry.name)]
     }
+}
 
-    fn called<'a>(&'a self, device: &'a str) -> &'a str {
-        self.entry.devices.get(device).map_or(device, String::as_str)
-    }
+/// What is measured of devices, by their names in the spec; a device that has none there is left out.
+fn named<'a, T>(names: &'a Names, stats: &'a BTreeMap<String, T>) -> impl Iterator<Item = (&'a str, &'a T)> {
+    stats.iter().filter_map(|(device, stats)| Some((names.get(device)?.as_str(), stats)))
 }
 
 type Memory = (&'static str, Is, &'static str, fn(&MemoryStats) -> Option<u64>);
@@ -292,15 +299,16 @@ mod tests {
             namespace: "n".into(),
             name: "web".into(),
             client: Client::new("n/web", Arc::new(Nobody)),
-            devices: [("vda".to_owned(), "root".to_owned()), ("tap0".to_owned(), "default".to_owned())]
-                .into(),
+            disks: [("vda".to_owned(), "root".to_owned())].into(),
+            taps: [("tap0".to_owned(), "default".to_owned())].into(),
         };
+        let disk = DiskStats { read_bytes: 7, ..DiskStats::default() };
+        let interface = InterfaceStats { sent_bytes: 9, ..InterfaceStats::default() };
         let stats = Stats {
             cpu_ns: 2_500_000_000,
             memory: MemoryStats { domain: 1 << 27, resident: Some(5), ..MemoryStats::default() },
-            disks: [("vda".to_owned(), DiskStats { read_bytes: 7, ..DiskStats::default() })].into(),
-            interfaces: [("tap0".to_owned(), InterfaceStats { sent_bytes: 9, ..InterfaceStats::default() })]
-                .into(),
+            disks: ["vda", "tap0", "made-up"].map(|name| (name.to_owned(), disk.clone())).into(),
+            interfaces: ["tap0", "vda", "made-up"].map(|name| (name.to_owned(), interface.clone())).into(),
         };
         let text = page_of("node1", &[Used { entry, stats }]);
         let of = "node=\"node1\",namespace=\"n\",name=\"web\"";
@@ -315,5 +323,9 @@ mod tests {
             assert!(text.lines().any(|other| other == line), "{line}\n{text}");
         }
         assert!(!text.contains("kubevirt_vmi_memory_unused_bytes{"), "what is not known is not told");
+        // A launcher may call devices as it likes, at each look otherwise.
+        for (label, count) in [("drive=\"", DISK.len()), ("interface=\"", NETWORK.len() + 2)] {
+            assert_eq!(text.matches(label).count(), count, "{label}: a name that is not the spec's\n{text}");
+        }
     }
 }

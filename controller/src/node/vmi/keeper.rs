@@ -230,12 +230,12 @@ impl<C: Cluster> Keeper<C> {
     fn name_devices(&self, state: &State) {
         let Contact::There { seat, .. } = &self.contact else { return };
         let taps = self.links.iter().filter_map(|(name, link)| match link {
-            Link::Tap { name: tap, .. } => Some((tap, name)),
+            Link::Tap { name: tap, .. } => Some((tap.clone(), name.clone())),
             Link::User { .. } => None,
         });
         let is_volume = |name: &str| self.vmi.spec.volumes.iter().any(|volume| volume.name == name);
         let targets = state.targets.iter().filter(|(name, _)| is_volume(name));
-        seat.devices(taps.chain(targets.map(|(name, target)| (target, name))));
+        seat.devices(taps.collect(), targets.map(|(name, target)| (target.clone(), name.clone())).collect());
     }
 
     // ---- The launcher ----
