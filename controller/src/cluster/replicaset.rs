@@ -145,6 +145,9 @@ fn instance(set: &crate::world::Plain, name: &str) -> Value {
             meta[field] = template["metadata"][field].clone();
         }
     }
+    if let Some(notes) = meta.get_mut("annotations").and_then(Value::as_object_mut) {
+        notes.remove(super::pod::FENCING);
+    }
     meta["name"] = json!(name);
     meta["namespace"] = json!(set.meta().namespace);
     meta["ownerReferences"] = json!([owner::reference(Kind::ReplicaSet, set.meta())]);

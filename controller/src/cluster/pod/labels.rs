@@ -26,6 +26,9 @@ pub const LAUNCHER: (&str, &str) = ("kubevirt.io", "virt-launcher");
 /// The labels of ours.
 pub const FOUND_BY: [&str; 4] =
     [LAUNCHER.0, "kubevirt.io/created-by", "vmi.kubevirt.io/id", "vm.kubevirt.io/name"];
+/// What ends the fencing of an object that says so, where who may end it changes the object. Nobody has it by way of another
+/// object: it would be written by who may not.
+pub const FENCING: &str = "kubevirt.io/fencing";
 /// What tools note for themselves: it is left out, and nobody has to know.
 const NOTES: [&str; 1] = ["kubectl.kubernetes.io/"];
 /// Annotations that go to the pod beside those of our own domains, by which nothing is done in a pod; those that end with a slash stand for all that begin like that.
@@ -104,7 +107,7 @@ pub(super) fn annotations(
 }
 
 fn is_passed(key: &str) -> bool {
-    is_ours(key)
+    is_ours(key) && key != FENCING
         || PASSED.iter().any(|passed| key == *passed || passed.ends_with('/') && key.starts_with(passed))
 }
 
@@ -149,6 +152,7 @@ mod tests {
             "kubevirt.io.evil.example/a",
             "prometheus.io",
             "anything",
+            "kubevirt.io/fencing",
         ] {
             assert!(!is_passed(key), "{key}");
             assert_eq!(left_out(&meta(&[key])).annotations, [key]);

@@ -33,6 +33,7 @@ pub(super) use revision::is_one as is_revision;
 
 use super::config::Config;
 use super::owner;
+use super::pod::FENCING;
 use super::vmi::OF_MACHINE;
 use crate::kind::{Key, Kind};
 use crate::plan::{Plan, key};
@@ -198,6 +199,7 @@ fn start(vm: &VirtualMachine, paused: bool, config: &Config, plan: &mut Plan) {
     let revision = revision::name(&uid, generation);
     vmi.status.get_or_insert_default().virtual_machine_revision_name = Some(revision.clone());
     let meta = &mut vmi.metadata;
+    meta.annotations.remove(FENCING);
     meta.annotations.insert(revision::GENERATION.to_owned(), generation.to_string());
     meta.annotations.insert(revision::TEMPLATE.to_owned(), revision::of_template(vm));
     meta.finalizers.push(OF_MACHINE.to_owned());

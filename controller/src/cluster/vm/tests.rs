@@ -3,7 +3,7 @@
 // A `json!` reads better where it is handed over than behind a `&`.
 #![allow(clippy::needless_pass_by_value)]
 
-use crate::cluster::sim::{Sim, machine};
+use crate::cluster::sim::{Sim, machine, replica_set};
 use crate::kind::{Key, Kind};
 use serde_json::{Value, json};
 
@@ -356,4 +356,22 @@ fn the_settings_object_is_made_and_told_of() {
     assert_eq!(sim.get(&key)["status"]["phase"], "Deployed");
     assert_eq!(sim.condition(&key, "Available").unwrap().0, "True");
     assert!(crate::cluster::kubevirt::missing(&sim.world).is_empty());
+}
+
+/// The instance of who may not write the word that ends fencing has it not by way of a template.
+#[test]
+fn the_word_that_ends_fencing_does_not_come_from_a_template() {
+    let template =
+        json!({"template": {"metadata": {"annotations": {"kubevirt.io/fencing": "off", "mine": "a"}}}});
+    for (kind, mut object) in
+        [(Kind::Machine, machine("web", "Always")), (Kind::ReplicaSet, replica_set("flock", 1))]
+    {
+        let mut sim = Sim::new();
+        crate::plan::merge(&mut object["spec"], &template);
+        sim.put(kind, object);
+        sim.settle();
+        let made = sim.keys(Kind::Instance).remove(0);
+        let notes = &sim.get(&made)["metadata"]["annotations"];
+        assert_eq!((&notes["mine"], &notes["kubevirt.io/fencing"]), (&json!("a"), &json!(null)), "{kind:?}");
+    }
 }

@@ -16,10 +16,11 @@
 //!
 //! **The emergency exit** is for who *knows* that nothing runs any more: it takes the verb [`VERB`] on
 //! `virtualmachineinstances`, which a cluster's administrator has by `*`, and which admin, edit and view of a namespace have
-//! not; and the annotation [`OFF`] on the object, so that nobody takes it by habit (docs/how-to/cluster.md).
+//! not; and the annotation [`OFF`] on the object, so that nobody takes it by habit (docs/how-to/cluster.md). Who has not the
+//! verb cannot leave the annotation there for who has; it passes from no template to an instance, and from none to a pod.
 
 use super::{Policy, is_user, literal, rule, same};
-use crate::cluster::pod::{FOUND_BY, LAUNCHER};
+use crate::cluster::pod::{FENCING, FOUND_BY, LAUNCHER};
 use crate::cluster::vmi::{FINALIZER, OF_MACHINE};
 use crate::install::Wishes;
 use crate::serve::admission::{Accounts, Program, RESERVED};
@@ -27,7 +28,7 @@ use crate::serve::admission::{Accounts, Program, RESERVED};
 /// Who may end fencing, in RBAC.
 const VERB: &str = "unfence";
 /// What is said of an object whose fencing is to end.
-const OFF: (&str, &str) = ("kubevirt.io/fencing", "off");
+const OFF: (&str, &str) = (FENCING, "off");
 /// What Kubernetes' own collectors are called, with an account each or without.
 const COLLECTORS: [&str; 3] = [
     "system:serviceaccount:kube-system:generic-garbage-collector",
@@ -43,13 +44,14 @@ const DECISIVE: [&str; 5] = [
     "launcherContainerImageVersion",
 ];
 
-pub(super) fn policies(wishes: &Wishes) -> [Policy; 5] {
+pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
     let user = |program| is_user(&Accounts::of(&wishes.namespace).user(program));
     let not_controller = ("not-virt-controller", format!("!({})", user(Program::Controller)));
-    let exit = |object: &str| {
+    let off = |object: &str| {
         let (key, value) = (literal(OFF.0), literal(OFF.1));
-        format!("(variables.may && {object}.metadata.?annotations[?{key}].orValue('') == {value})")
+        format!("{object}.metadata.?annotations[?{key}].orValue('') == {value}")
     };
+    let exit = |object: &str| format!("(variables.may && {})", off(object));
     let may = format!(
         "authorizer.group('kubevirt.io').resource('virtualmachineinstances').namespace(request.?namespace.orValue('')).check({})\
          .allowed()",
@@ -58,11 +60,21 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 5] {
     let base = |name, rules, when, validations| Policy {
         name,
         rules,
-        label: None,
         when,
         variables: vec![("may", may.clone())],
         validations,
+        ..Policy::default()
     };
+    // Whoever may end fencing ends it by habit where somebody else has left the word, so nobody else leaves it.
+    let word = base(
+        "kubevirt-fencing-word",
+        vec![rule("kubevirt.io", &["virtualmachines", "virtualmachineinstances"], &["CREATE", "UPDATE"])],
+        vec![(
+            "is-new",
+            format!("{} && (request.operation == 'CREATE' || !({}))", off("object"), off("oldObject")),
+        )],
+        vec![("variables.may".to_owned(), not_yours())],
+    );
     let kept = format!(
         "oldObject.metadata.?finalizers.orValue([]).filter(one, one in {}).all(one, one in \
          object.metadata.?finalizers.orValue([])) || {}",
@@ -138,6 +150,14 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 5] {
                     ),
                     FORCED.to_owned(),
                 ),
+                (
+                    format!(
+                        "request.operation != 'UPDATE' || variables.may || !({}) || {}",
+                        off("object"),
+                        off("oldObject")
+                    ),
+                    not_yours(),
+                ),
             ],
         )
     };
@@ -163,7 +183,16 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 5] {
         )],
         vec![(format!("!({})", no_grace("object.?deleteOptions")), FORCED.to_owned())],
     );
-    [finalizers, status, pods, made, evictions]
+    [finalizers, status, pods, made, evictions, word]
+}
+
+/// What is said to who writes the word that ends fencing, and may not.
+fn not_yours() -> String {
+    format!(
+        "the annotation {}={} ends what keeps a second QEMU from a disk: it is written by who may {VERB} \
+         virtualmachineinstances, an administrator of the cluster",
+        OFF.0, OFF.1
+    )
 }
 
 /// What is said to who deletes a pod by force.

@@ -166,6 +166,22 @@ fn fencing_is_held() {
     }
 }
 
+/// The word that ends fencing is not anybody's to write, also where nobody has used it yet.
+#[test]
+fn only_who_may_end_fencing_writes_the_word_for_it() {
+    let policy = policy("kubevirt-fencing-word");
+    let rules = &policy["spec"]["matchConstraints"]["resourceRules"];
+    let both = json!(["CREATE", "UPDATE"]);
+    assert_eq!(rules[0]["resources"], json!(["virtualmachines", "virtualmachineinstances"]));
+    assert_eq!(rules[0]["operations"], both);
+    let is_new = "object.metadata.?annotations[?\"kubevirt.io/fencing\"].orValue('') == \"off\"";
+    assert!(policy["spec"]["matchConditions"].to_string().contains(&is_new.replace('"', "\\\"")));
+    assert_eq!(policy["spec"]["validations"][0]["expression"], "variables.may");
+    // Pods are asked about by their label, their status with them.
+    let pods = expressions(&self::policy("kubevirt-fencing-pods"));
+    assert!(pods.contains(&format!("variables.may || !({is_new})")), "{pods}");
+}
+
 /// A pod that was left behind (`--cascade=orphan`) has no owner any more, and virt-controller ends it all the same.
 #[test]
 fn a_pod_that_lost_its_owner_is_still_virt_controllers_to_delete() {
