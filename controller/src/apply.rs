@@ -13,6 +13,7 @@
 //! **Where the server is** is [`Writer`]'s affair alone: [`carry_out`] is the same for one in memory.
 
 use crate::cluster::certificates::{Issue, make};
+use crate::cluster::pod::FOUND_BY;
 use crate::error::{Error, Kind as Wrong, Result};
 use crate::kind::{Key, Kind};
 use crate::plan::{Note, Plan, Step};
@@ -172,13 +173,15 @@ impl<S: Server> Work<'_, S> {
     }
 }
 
-/// A pod of that name which is not of the same owner is a stranger's: it is never taken for the one that was to be made.
+/// A pod of that name which is not of the same owner is a stranger's, and so is one that is not found by the same labels:
+/// nobody who watches launcher pods would hear of its end. It is never taken for the one that was to be made.
 fn strange(key: &Key, wanted: &Value, there: &Value) -> Result<()> {
     let owner = |object: &Value| {
         let owner = meta(object).owner_references.into_iter().find(|owner| owner.controller == Some(true));
         owner.map(|owner| (owner.api_version, owner.kind, owner.uid))
     };
-    if key.kind != Kind::Pod || owner(wanted) == owner(there) {
+    let found_by = |object: &Value| FOUND_BY.map(|label| object["metadata"]["labels"][label].clone());
+    if key.kind != Kind::Pod || owner(wanted) == owner(there) && found_by(wanted) == found_by(there) {
         return Ok(());
     }
     let what = format!(

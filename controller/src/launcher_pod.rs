@@ -4,6 +4,7 @@
 //! |---|---|
 //! | namespace, name | the instance's, and the one that follows from its name and uid ([`crate::names::pod`]) |
 //! | controlling owner | the instance: `kubevirt.io/v1`, `VirtualMachineInstance`, its uid |
+//! | labels | those that launcher pods are found by; that it is one, and of which instance |
 //! | uid | one of `status.activePods`, once the instance was handed over |
 //!
 //! Anybody who may make pods in a namespace can make one with the labels of a launcher that names an instance as its owner.
@@ -11,11 +12,15 @@
 //! A pod that was left behind (`--cascade=orphan`) has no owner any more; it runs its machine all the same, and is known
 //! by its uid alone.
 
+use crate::cluster::pod::{FOUND_BY, LAUNCHER};
 use crate::kind::{Key, Kind};
 use api::meta::ObjectMeta;
 use api::vmi::VirtualMachineInstance;
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// The label that says the uid of a pod's instance.
+const OF: &str = FOUND_BY[1];
 
 /// The launcher pod that an instance has, or would have.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -74,6 +79,11 @@ impl LauncherPod {
         let uid = pod.uid.as_deref().unwrap_or_default();
         let is_here =
             pod.namespace.as_deref() == Some(&self.namespace) && pod.name.as_deref() == Some(&self.name);
+        // Whoever watches launcher pods does not hear of one without these, not even when it is gone.
+        let labelled = |key: &str, value: &str| pod.labels.get(key).is_some_and(|label| label == value);
+        let is_found = FOUND_BY.iter().all(|key| pod.labels.contains_key(*key))
+            && labelled(LAUNCHER.0, LAUNCHER.1)
+            && labelled(OF, &self.owner);
         let is_active = self.active.contains_key(uid);
         let owner = pod.owner_references.iter().find(|owner| owner.controller == Some(true));
         let is_owned = match owner {
@@ -84,7 +94,7 @@ impl LauncherPod {
             }
             None => is_active || self.any,
         };
-        is_here && is_owned && (is_active || self.any || self.active.is_empty())
+        is_here && is_found && is_owned && (is_active || self.any || self.active.is_empty())
     }
 
     /// It was handed over to this node: its agent may do something with it.
@@ -109,6 +119,10 @@ mod tests {
     fn pod() -> Value {
         json!({
             "namespace": "n", "name": crate::names::pod("web", "1"), "uid": "p",
+            "labels": {
+                "kubevirt.io": "virt-launcher", "kubevirt.io/created-by": "1", "vmi.kubevirt.io/id": "web",
+                "vm.kubevirt.io/name": "web", "mine": "a",
+            },
             "ownerReferences": [{
                 "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "name": "web", "uid": "1",
                 "controller": true,
@@ -129,8 +143,26 @@ mod tests {
         let on = of(&json!({"p": "node1"})).any();
         assert!(on.is(&with("", Value::Null)) && on.is(&with("/uid", json!("q"))));
         assert!(!on.is(&with("/ownerReferences/0/uid", json!("2"))));
-        let freed = api::wire::read(json!({"namespace": "n", "name": on.key().name, "uid": "q"})).unwrap();
+        let labels = pod()["labels"].clone();
+        let freed = json!({"namespace": "n", "name": on.key().name, "uid": "q", "labels": labels});
+        let freed = api::wire::read(freed).unwrap();
         assert!(on.is(&freed) && !of(&json!({})).is(&freed), "it was set free before it was handed over");
+    }
+
+    /// It is found by its labels: one that has others is not told of again, not even when it is gone.
+    #[test]
+    fn a_pod_that_is_not_found_by_its_labels_is_none() {
+        let (fresh, on) = (of(&json!({})), of(&json!({"p": "node1"})));
+        for (pointer, value) in [
+            ("/labels", json!({})),
+            ("/labels/kubevirt.io", json!("another")),
+            ("/labels/kubevirt.io~1created-by", json!("2")),
+        ] {
+            let pod = with(pointer, value);
+            assert!(!fresh.is(&pod) && !on.is(&pod) && !on.clone().any().is(&pod), "{pointer}");
+            assert!(!on.is_on(&pod, "node1"), "{pointer}");
+        }
+        assert!(fresh.is(&with("/labels/mine", json!("b"))), "others are anybody's");
     }
 
     #[test]

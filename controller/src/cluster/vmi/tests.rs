@@ -503,6 +503,34 @@ fn a_pod_that_was_there_first_is_not_taken_for_the_launchers() {
     assert_eq!(phase(&sim, &key), "Scheduling");
 }
 
+/// It says whose it is, and is found by no label: neither the policies that keep launcher pods know it, nor who watches them.
+#[test]
+fn a_pod_without_the_labels_of_a_launcher_is_not_taken_for_one() {
+    for without in crate::cluster::pod::FOUND_BY {
+        let (mut model, model_key) = begin();
+        model.boot(&model_key);
+        let mut strange = model.get(&model.pod_of(&model_key).unwrap()).clone();
+        let (mut sim, key) = begin();
+        for field in ["uid", "resourceVersion", "creationTimestamp", "generation"] {
+            strange["metadata"].as_object_mut().unwrap().remove(field);
+        }
+        let uid = sim.get(&key)["metadata"]["uid"].clone();
+        strange["metadata"]["name"] = json!(crate::names::pod("web", uid.as_str().unwrap()));
+        strange["metadata"]["ownerReferences"] = json!([reference(&uid)]);
+        strange["metadata"]["labels"]["kubevirt.io/created-by"] = uid.clone();
+        strange["metadata"]["labels"].as_object_mut().unwrap().remove(without);
+        let strange = sim.put(Kind::Pod, strange);
+        let plan = crate::cluster::decide(&sim.world, &key, sim.now);
+        let failed = crate::cluster::sim::door::carry_out(&mut sim, plan).failed;
+        let failed = failed.map(|failed| failed.1.to_string()).unwrap_or_default();
+        assert!(failed.contains("somebody else made it"), "{without}: {failed}");
+        assert_eq!(phase(&sim, &key), "", "{without}: it is not said to have one");
+        sim.vanish(&strange);
+        sim.settle();
+        assert_eq!(phase(&sim, &key), "Scheduling", "{without}");
+    }
+}
+
 #[test]
 fn a_pod_that_came_in_the_place_of_the_true_one_is_no_launcher_and_goes_with_its_instance() {
     let (mut sim, key) = begin();

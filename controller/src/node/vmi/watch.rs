@@ -255,7 +255,12 @@ mod tests {
 
     fn pod(uid: &str, owner: &str) -> Value {
         json!({"metadata": {
-            "namespace": "n", "name": crate::names::pod("web", owner), "uid": uid, "ownerReferences": [{
+            "namespace": "n", "name": crate::names::pod("web", owner), "uid": uid,
+            "labels": {
+                "kubevirt.io": "virt-launcher", "kubevirt.io/created-by": owner, "vmi.kubevirt.io/id": "web",
+                "vm.kubevirt.io/name": "web",
+            },
+            "ownerReferences": [{
                 "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "name": "web", "uid": owner,
                 "controller": true,
             }],
