@@ -9,6 +9,8 @@
 //! Labels go, since services and policies select pods by them; only those of Kubernetes' own domains do not, by which its
 //! programs know their own pods.
 //!
+//! The same list is for the DataVolumes of a machine's templates: what is said of one reaches the pods that fill it.
+//!
 //! **Guarantees.** What is left out is told: by the webhook when the object is written, by an event when the pod is made
 //! ([`left_out`]). The hooks of backup programs are not made here either: the launcher has no program yet that freezes a
 //! guest, and a hook that fails spoils the backup.
@@ -65,7 +67,26 @@ pub fn left_out(meta: &ObjectMeta) -> LeftOut<'_> {
     }
 }
 
-/// What a pod does not get of its instance.
+/// The labels and annotations of a template that its DataVolume gets; what fills a DataVolume are pods, which get them, too.
+pub fn of_disk(template: &ObjectMeta) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
+    let of = |keys: &BTreeMap<String, String>, gets: fn(&str) -> bool| {
+        keys.iter().filter(|(key, _)| gets(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
+    };
+    (of(&template.labels, is_disks_label), of(&template.annotations, is_disks_note))
+}
+
+/// The labels and annotations of a template that its DataVolume does not get.
+pub fn left_out_of_disk(template: &ObjectMeta) -> LeftOut<'_> {
+    let said = |key: &&str| !NOTES.iter().any(|note| key.starts_with(note));
+    let labels = template.labels.keys().map(String::as_str);
+    let annotations = template.annotations.keys().map(String::as_str);
+    LeftOut {
+        labels: labels.filter(|key| !is_disks_label(key)).collect(),
+        annotations: annotations.filter(|key| !is_disks_note(key)).filter(said).collect(),
+    }
+}
+
+/// What a pod does not get of its instance, or a DataVolume of its template.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct LeftOut<'a> {
@@ -109,6 +130,15 @@ pub(super) fn annotations(
 fn is_passed(key: &str) -> bool {
     is_ours(key) && key != FENCING
         || PASSED.iter().any(|passed| key == *passed || passed.ends_with('/') && key.starts_with(passed))
+}
+
+fn is_disks_label(key: &str) -> bool {
+    is_users(key) && !RESERVED.contains(&key)
+}
+
+/// CDI believes a token that somebody may clone: it is written by who was asked whether they may.
+fn is_disks_note(key: &str) -> bool {
+    is_passed(key) && !(key.starts_with("cdi.kubevirt.io/") && key.ends_with("clone.token"))
 }
 
 /// A label that users give to what is theirs.

@@ -34,7 +34,7 @@ mod tests;
 mod volumes;
 
 pub use beside::{HELD_KERNEL, held};
-pub use labels::{FENCING, FOUND_BY, LAUNCHER, LeftOut, left_out};
+pub use labels::{FENCING, FOUND_BY, LAUNCHER, LeftOut, left_out, left_out_of_disk, of_disk};
 pub use log::NAME as LOG;
 pub use resources::overhead;
 pub use volumes::KERNEL;

@@ -1,6 +1,6 @@
 //! The DataVolumes of a machine: made from its templates, and waited for.
 
-use crate::cluster::owner;
+use crate::cluster::{owner, pod};
 use crate::kind::{Key, Kind};
 use crate::plan::Plan;
 use crate::world::{Failure, World};
@@ -114,7 +114,7 @@ pub(super) fn make(
     for template in &disks.missing {
         let Some(name) = names(template) else { continue };
         let meta = template.metadata.clone().unwrap_or_default();
-        let mut labels = meta.labels;
+        let (mut labels, annotations) = pod::of_disk(&meta);
         labels.insert("kubevirt.io/created-by".to_owned(), vm.metadata.uid.clone().unwrap_or_default());
         let object = json!({
             "apiVersion": api::datavolume::API_VERSION,
@@ -123,7 +123,7 @@ pub(super) fn make(
                 "name": name,
                 "namespace": vm.metadata.namespace,
                 "labels": labels,
-                "annotations": meta.annotations,
+                "annotations": annotations,
                 "ownerReferences": [owner::reference(Kind::Machine, &vm.metadata)],
             },
             "spec": template.spec.write(),
@@ -134,5 +134,12 @@ pub(super) fn make(
         );
         let message = format!("Created DataVolume {name}");
         plan.tell(Kind::Machine, &vm.metadata, false, "SuccessfulDataVolumeCreate", message);
+        let pod::LeftOut { labels, annotations } = pod::left_out_of_disk(&meta);
+        let left: Vec<&str> = labels.into_iter().chain(annotations).collect();
+        if !left.is_empty() {
+            let message =
+                format!("Labels and annotations that DataVolume {name} does not get: {}", left.join(", "));
+            plan.tell(Kind::Machine, &vm.metadata, false, "NotPassedOn", message);
+        }
     }
 }

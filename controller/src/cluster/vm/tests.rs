@@ -358,6 +358,43 @@ fn the_settings_object_is_made_and_told_of() {
     assert!(crate::cluster::kubevirt::missing(&sim.world).is_empty());
 }
 
+/// A DataVolume's annotations reach the pods that fill it, which whoever makes machines may not make.
+#[test]
+fn a_disk_of_a_template_gets_what_a_pod_may_get_and_the_rest_is_told() {
+    let mut sim = Sim::new();
+    let mut object = machine("web", "Always");
+    object["spec"]["dataVolumeTemplates"] = json!([{
+        "metadata": {
+            "name": "data",
+            "annotations": {
+                "cdi.kubevirt.io/storage.bind.immediate.requested": "true", "sidecar.istio.io/inject": "false",
+                "cdi.kubevirt.io/storage.clone.token": "a", "cdi.kubevirt.io/storage.extended.clone.token": "a",
+                "k8s.v1.cni.cncf.io/networks": "kube-system/a", "v1.multus-cni.io/default-network": "kube-system/a",
+                "kubevirt.io/fencing": "off",
+            },
+            "labels": {"app": "web", "batch.kubernetes.io/job-name": "a", "kubevirt.io/nodeName": "a"},
+        },
+        "spec": {"source": {"blank": {}}, "storage": {"resources": {"requests": {"storage": "1Gi"}}}},
+    }]);
+    let vm = sim.put(Kind::Machine, object);
+    sim.settle();
+    let meta = sim.get(&Key::new(Kind::DataVolume, "n", "data"))["metadata"].clone();
+    let passed = json!({"cdi.kubevirt.io/storage.bind.immediate.requested": "true", "sidecar.istio.io/inject": "false"});
+    assert_eq!(meta["annotations"], passed);
+    let uid = sim.get(&vm)["metadata"]["uid"].clone();
+    assert_eq!(meta["labels"], json!({"app": "web", "kubevirt.io/created-by": uid}));
+    let told = sim.told.iter().filter(|(reason, _)| reason == "NotPassedOn").map(|(_, said)| said.as_str());
+    let told = told.collect::<Vec<_>>().join("\n");
+    for key in [
+        "k8s.v1.cni.cncf.io/networks",
+        "storage.clone.token",
+        "batch.kubernetes.io/job-name",
+        "kubevirt.io/fencing",
+    ] {
+        assert!(told.contains("DataVolume data") && told.contains(key), "{key}: {told}");
+    }
+}
+
 /// The instance of who may not write the word that ends fencing has it not by way of a template.
 #[test]
 fn the_word_that_ends_fencing_does_not_come_from_a_template() {
