@@ -16,6 +16,7 @@
 
 use super::error::{Error, Kind, Result};
 use super::pod::Process;
+use super::vmi::bounds;
 use api::launcher::{Answer, GuestInfo, Info, Refusal, Request, State, Stats, Sync};
 use futures_util::future::BoxFuture;
 use http_body_util::{BodyExt as _, Full};
@@ -85,12 +86,12 @@ impl Client {
 
     /// Tells it what should run. It refuses a generation that is older than one it has.
     pub async fn sync(&self, sync: &Sync) -> Result<Answer> {
-        self.ask(Method::PUT, "/v1/vm", Some(json(sync)?), SYNC).await
+        self.ask(Method::PUT, "/v1/vm", Some(json(sync)?), SYNC).await.map(bounded)
     }
 
     /// Asks for something.
     pub async fn request(&self, request: &Request) -> Result<Answer> {
-        self.ask(Method::POST, "/v1/requests", Some(json(request)?), self.patience).await
+        self.ask(Method::POST, "/v1/requests", Some(json(request)?), self.patience).await.map(bounded)
     }
 
     /// What the machine has used.
@@ -141,7 +142,7 @@ impl Client {
                 let what = format!(
                     "{self:?} answers {path} in words that are not known here; it may be of another version"
                 );
-                Error::failed(what).because(e)
+                Error::failed(what).because(unread(&e))
             })
         };
         timeout(patience, whole).await.map_err(|_| self.late(path, patience))?
@@ -206,7 +207,7 @@ impl Client {
         if let Some(hint) = hint {
             what = format!("{what} ({hint})");
         }
-        Error::new(kind, what)
+        Error::new(kind, line(&what))
     }
 
     fn late(&self, path: &str, patience: Duration) -> Error {
@@ -240,7 +241,8 @@ impl States {
                 let line: Vec<u8> = self.rest.drain(..=self.looked + end).collect();
                 (self.looked, self.since) = (0, (!self.rest.is_empty()).then(Instant::now));
                 let what = || format!("the launcher of {} tells a state that is none", self.name);
-                return serde_json::from_slice(&line).map(Some).map_err(|e| Error::failed(what()).because(e));
+                return (serde_json::from_slice(&line).map(Some))
+                    .map_err(|e| Error::failed(what()).because(unread(&e)));
             }
             self.looked = self.rest.len();
             if self.rest.len() > LONGEST {
@@ -270,6 +272,24 @@ impl States {
     fn endless(&self) -> Error {
         Error::refused(format!("the launcher of {} tells a state of more than {LONGEST} bytes", self.name))
     }
+}
+
+/// What a launcher said, as one line that is not long: it ends in our log, and a launcher is a tenant's.
+fn line(said: &str) -> String {
+    bounds::text(said, bounds::SENTENCE)
+}
+
+fn bounded(answer: Answer) -> Answer {
+    match answer {
+        Answer::Queued => Answer::Queued,
+        Answer::Ignored { reason } => Answer::Ignored { reason: line(&reason) },
+        Answer::Denied { reason } => Answer::Denied { reason: line(&reason) },
+    }
+}
+
+/// Why a launcher's words could not be read; it repeats some of them.
+fn unread(e: &serde_json::Error) -> String {
+    line(&e.to_string())
 }
 
 /// A connection, which ends with this value.

@@ -50,6 +50,38 @@ async fn a_refusal_is_told_in_its_own_words() {
     assert!(said.contains("the launcher of test/a answers /v1/info with 500"), "{said}");
 }
 
+/// What a launcher says ends in the agent's log, which people read.
+#[tokio::test]
+async fn a_launchers_words_are_one_short_line() {
+    let long = format!("a\nINFO forged: all is well{}", "x".repeat(LARGEST / 2));
+    let ignored = json!({"answer": "ignored", "reason": long}).to_string();
+    let denied = json!({"answer": "denied", "reason": long}).to_string();
+    let refusal = json!({"error": long, "hint": long}).to_string();
+    let unknown = json!({"answer": long}).to_string();
+    let mut state = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n".to_vec();
+    state.extend(format!("{}\n", json!({"life": "a\nb", "number": 1})).into_bytes());
+    let client = fake(vec![
+        http("200 OK", &ignored),
+        http("200 OK", &denied),
+        http("422 Unprocessable Entity", &refusal),
+        http("200 OK", &unknown),
+        state,
+    ]);
+    let mut said = Vec::new();
+    for _ in 0..4 {
+        said.push(match client.request(&Request::Pause).await {
+            Ok(Answer::Ignored { reason } | Answer::Denied { reason }) => reason,
+            Ok(other) => panic!("{other:?}"),
+            Err(e) => e.chain(),
+        });
+    }
+    let (mut states, _) = client.watch().await.unwrap();
+    said.push(states.next().await.unwrap_err().chain());
+    for said in said {
+        assert!(!said.contains('\n') && said.chars().count() < 4096, "{} characters", said.len());
+    }
+}
+
 #[tokio::test]
 async fn states_come_one_by_one_and_end_with_the_launcher() {
     let state = |number: u64| {

@@ -39,13 +39,21 @@ const OF_SYSTEM: [&str; 8] =
 
 /// A text of at most so many characters, none of which does anything on a terminal.
 pub fn text(text: &str, most: usize) -> String {
-    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let plain = |c: char| if is_plain(c) { c } else { ' ' };
     let mut short: String = text.chars().take(most).map(plain).collect();
     if text.chars().nth(most).is_some() {
         let kept = most.saturating_sub(CUT.chars().count());
         short = short.chars().take(kept).chain(CUT.chars()).collect();
     }
     short
+}
+
+/// It is seen, and does nothing to what stands beside it: neither ends the line nor turns the text around.
+fn is_plain(c: char) -> bool {
+    let does_something = matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
+    !c.is_control() && !does_something
 }
 
 /// A name that a device may have, on the host or in a guest.
@@ -180,6 +188,17 @@ mod tests {
             ..GuestInfo::default()
         };
         assert_eq!(guest(plain.clone(), &BTreeSet::new()), (plain, None), "what is as it should be stays");
+    }
+
+    #[test]
+    fn nothing_turns_a_text_around_or_ends_its_line() {
+        for c in
+            "\n\r\u{1b}\u{85}\u{61c}\u{200b}\u{200f}\u{202a}\u{202e}\u{2028}\u{2029}\u{2066}\u{2069}\u{feff}"
+                .chars()
+        {
+            assert_eq!(text(&format!("a{c}b"), 9), "a b", "{c:?}");
+        }
+        assert_eq!(text("Größe, 大きさ, גודל", 99), "Größe, 大きさ, גודל");
     }
 
     #[test]
