@@ -116,7 +116,12 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
             ),
             (
                 format!("request.operation == 'CREATE' || ({labels}) || {}", exit("object")),
-                format!("these labels are written by KubeVirt's own programs only: {}", RESERVED.join(", ")),
+                // In upstream's words, by which people and tools know it; virt-api says the same.
+                format!(
+                    "modification of the following reserved kubevirt.io/ labels on a VMI object is prohibited: {} \
+                     (KubeVirt's own programs write them)",
+                    RESERVED.join(", ")
+                ),
             ),
         ],
     );

@@ -206,6 +206,15 @@ fn an_eviction_of_a_pod_that_runs_no_more_is_as_good_as_any() {
     assert_eq!(bound.unwrap()["spec"]["paramRef"], of);
 }
 
+/// People and tools look for upstream's words.
+#[test]
+fn reserved_labels_are_refused_in_the_words_of_the_webhook() {
+    let policy = policy("kubevirt-fencing-status");
+    let said = policy["spec"]["validations"].to_string();
+    let words = "modification of the following reserved kubevirt.io/ labels on a VMI object is prohibited: ";
+    assert!(said.contains(&format!("{words}{}", serve::admission::RESERVED.join(", "))), "{said}");
+}
+
 /// A pod that was left behind (`--cascade=orphan`) has no owner any more, and virt-controller ends it all the same.
 #[test]
 fn a_pod_that_lost_its_owner_is_still_virt_controllers_to_delete() {
