@@ -41,7 +41,7 @@ const OF_THE_NETWORK: [&str; 2] = ["NET_ADMIN", "NET_RAW"];
 /// Volumes that webhooks of others put in.
 const OF_OTHERS: [&str; 2] = ["downwardAPI", "projected"];
 /// For whom a token in a pod may be: the certificate authorities of meshes.
-const AUDIENCES: [&str; 2] = ["istio-ca", "identity.l5d.io"];
+pub(super) const AUDIENCES: [&str; 2] = ["istio-ca", "identity.l5d.io"];
 
 pub(super) fn policies(wishes: &Wishes) -> [Policy; 5] {
     let base = |name, rules, validations: Vec<(String, &str)>| Policy {

@@ -215,6 +215,19 @@ fn reserved_labels_are_refused_in_the_words_of_the_webhook() {
     assert!(said.contains(&format!("{words}{}", serve::admission::RESERVED.join(", "))), "{said}");
 }
 
+/// Whoever runs a cluster learns from the document what else may be in a launcher's pod, not from a pod that is refused.
+#[test]
+fn the_document_says_what_webhooks_may_put_into_launchers() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/accounts.md");
+    let text = std::fs::read_to_string(file).unwrap();
+    for audience in super::controller::AUDIENCES {
+        assert!(text.contains(&format!("`{audience}`")), "{file}: {audience}");
+    }
+    for kind in cluster::pod::VOLUMES {
+        assert!(text.contains(&format!("`{kind}`")), "{file}: {kind}");
+    }
+}
+
 /// A pod that was left behind (`--cascade=orphan`) has no owner any more, and virt-controller ends it all the same.
 #[test]
 fn a_pod_that_lost_its_owner_is_still_virt_controllers_to_delete() {
