@@ -390,16 +390,6 @@ fn nobody_takes_from_under_a_machine_what_keeps_a_second_from_its_disk() {
         for object in ["vmi/web", "vm/web", pod.as_str()] {
             refused(&patch(user, object, off), word);
         }
-        // A pod that was never scheduled runs nothing, and is evicted as anybody likes.
-        let gone = format!("virt-launcher-gone-{user}");
-        space.run(&[
-            "run",
-            &gone,
-            "--image=registry:5000/pause:1",
-            "--labels=kubevirt.io=virt-launcher",
-            r#"--overrides={"apiVersion":"v1","spec":{"nodeSelector":{"nowhere":"true"}}}"#,
-        ]);
-        evicts(user, &gone).ok();
     }
     // Nor is it anything without the right where it stands.
     space.run(&["patch", "vmi", "web", "--type=merge", "-p", off]);

@@ -18,9 +18,6 @@
 //! `virtualmachineinstances`, which a cluster's administrator has by `*`, and which admin, edit and view of a namespace have
 //! not; and the annotation [`OFF`] on the object, so that nobody takes it by habit (docs/how-to/cluster.md). Who has not the
 //! verb cannot leave the annotation there for who has; it passes from no template to an instance, and from none to a pod.
-//!
-//! **Caveats.** Of an eviction the API server says the pod's name alone. Whether that pod may run, its own watch of pods says
-//! (`params`), which may be a moment behind: a pod that was made or scheduled within that moment counts as one that was not.
 
 use super::{Policy, is_user, literal, rule, same};
 use crate::cluster::pod::{FENCING, FOUND_BY, LAUNCHER};
@@ -125,11 +122,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
             ),
         ],
     );
-    let runs = |pod: &str| {
-        format!(
-            "{pod}.?spec.?nodeName.orValue('') != '' && !({pod}.?status.?phase.orValue('') in ['Succeeded', 'Failed'])"
-        )
-    };
+    let runs = "oldObject.?spec.?nodeName.orValue('') != '' && !(oldObject.?status.?phase.orValue('') in ['Succeeded', 'Failed'])";
     let pods = Policy {
         label: Some(LAUNCHER),
         ..base(
@@ -156,9 +149,8 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
                 ),
                 (
                     format!(
-                        "request.operation != 'DELETE' || !({}) || !({}) || {}",
+                        "request.operation != 'DELETE' || !({}) || !({runs}) || {}",
                         no_grace("request.?options"),
-                        runs("oldObject"),
                         exit("oldObject")
                     ),
                     FORCED.to_owned(),
@@ -186,30 +178,16 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
             )],
         )
     };
-    // What is asked about here is the eviction: of the pod it says the name alone. So the policy is asked about each
-    // launcher pod of the namespace, and has nothing against the eviction of another one.
-    let evictions = Policy {
-        params: Some(LAUNCHER),
-        ..base(
-            "kubevirt-fencing-evictions",
-            vec![rule("", &["pods/eviction"], &["CREATE"])],
-            vec![
-                (
-                    "launchers",
-                    format!("request.?name.orValue('').startsWith({})", literal(crate::names::LAUNCHER)),
-                ),
-                ("no-grace", no_grace("object.?deleteOptions")),
-            ],
-            vec![(
-                format!(
-                    "params.metadata.name != request.name || !({}) || {}",
-                    runs("params"),
-                    exit("params")
-                ),
-                FORCED.to_owned(),
-            )],
-        )
-    };
+    // What is asked about here is the eviction: of the pod it says the name alone.
+    let evictions = base(
+        "kubevirt-fencing-evictions",
+        vec![rule("", &["pods/eviction"], &["CREATE"])],
+        vec![(
+            "launchers",
+            format!("request.?name.orValue('').startsWith({})", literal(crate::names::LAUNCHER)),
+        )],
+        vec![(format!("!({})", no_grace("object.?deleteOptions")), FORCED.to_owned())],
+    );
     [finalizers, status, pods, made, evictions, word]
 }
 

@@ -52,8 +52,6 @@ struct Policy {
     rules: Vec<Rule>,
     /// Only objects with this label, before or after.
     label: Option<(&'static str, &'static str)>,
-    /// Asked for each pod of the request's namespace that has this label (`params`). Where there is none, nothing is asked.
-    params: Option<(&'static str, &'static str)>,
     /// Only where these are true: a name, an expression.
     when: Vec<(&'static str, String)>,
     /// Names for expressions.
@@ -76,12 +74,6 @@ impl Policy {
         if let Some((label, value)) = self.label {
             constraints["objectSelector"] = json!({"matchLabels": {label: value}});
         }
-        let mut bound = json!({"policyName": self.name, "validationActions": ["Deny"]});
-        if let Some((label, value)) = self.params {
-            bound["paramRef"] = json!({
-                "selector": {"matchLabels": {label: value}}, "parameterNotFoundAction": "Allow",
-            });
-        }
         let named = |(name, expression): &(&str, String)| json!({"name": name, "expression": expression});
         let validation = |(expression, message): &(String, String)| json!({"expression": expression, "message": message, "reason": "Forbidden"});
         let mut spec = json!({
@@ -89,9 +81,6 @@ impl Policy {
             "matchConstraints": constraints,
             "validations": self.validations.iter().map(validation).collect::<Vec<_>>(),
         });
-        if self.params.is_some() {
-            spec["paramKind"] = json!({"apiVersion": "v1", "kind": "Pod"});
-        }
         for (field, expressions) in [("matchConditions", &self.when), ("variables", &self.variables)] {
             if !expressions.is_empty() {
                 spec[field] = expressions.iter().map(named).collect();
@@ -105,7 +94,13 @@ impl Policy {
                 "spec": spec,
             })
         };
-        [object("ValidatingAdmissionPolicy", spec), object("ValidatingAdmissionPolicyBinding", bound)]
+        [
+            object("ValidatingAdmissionPolicy", spec),
+            object(
+                "ValidatingAdmissionPolicyBinding",
+                json!({"policyName": self.name, "validationActions": ["Deny"]}),
+            ),
+        ]
     }
 }
 
