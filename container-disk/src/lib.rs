@@ -21,6 +21,7 @@
 //! blob's size and digest are checked as it streams, and nothing has a final name before it is whole and durable.
 
 mod ahead;
+mod apart;
 pub mod archive;
 mod aside;
 pub mod behind;

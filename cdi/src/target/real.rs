@@ -5,13 +5,14 @@ use super::disk::{Claimed, Folder, Handle, Kept};
 use super::held;
 use crate::{Error, Kind, Result};
 use container_disk::{behind, ours};
+use guard::confine::{Attributes, set_attributes};
 use rustix::fs::{AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -285,7 +286,7 @@ impl Handle for RealFile {
         let Some(old) = old else {
             let mode = NEW.as_raw_mode() & !umask().as_raw_mode();
             if now.mode() & 0o777 != mode
-                && let Err(e) = self.0.set_permissions(std::fs::Permissions::from_mode(mode))
+                && let Err(e) = set_attributes(&self.0, Attributes::Mode(mode))
             {
                 // A file system that chooses the modes; the disk itself is well.
                 tracing::warn!("the new disk has mode {:04o}, not {mode:04o}: {e}", now.mode() & 0o777);
@@ -294,7 +295,7 @@ impl Handle for RealFile {
         };
         if (now.uid(), now.gid()) != (old.uid, old.gid) {
             // Only root may give files away; for anybody else the new disk is theirs, as any file they make.
-            if let Err(e) = std::os::unix::fs::fchown(&self.0, Some(old.uid), Some(old.gid)) {
+            if let Err(e) = set_attributes(&self.0, Attributes::Owner(old.uid, old.gid)) {
                 tracing::warn!(
                     "the new disk belongs to {}:{}, not {}:{}: {e}",
                     now.uid(),
@@ -304,7 +305,7 @@ impl Handle for RealFile {
                 );
             }
         }
-        self.0.set_permissions(std::fs::Permissions::from_mode(old.mode & 0o777))
+        set_attributes(&self.0, Attributes::Mode(old.mode & 0o777))
     }
 
     fn write_out(&self) {
