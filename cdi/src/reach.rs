@@ -8,7 +8,7 @@
 //! | a source: `store:`, `oci:`, an archive | the folder or file | the store's own locks | – |
 //! | a target: a file | the kernel's lists of mounts and locks | its folder: `.partial`, journal, spool | – |
 //! | a target: a device | the same | the device | – |
-//! | a target: `-`, or none | – | files without a name in the temporary folder | – |
+//! | a target: `-`, or none | – | files without a name, made before | – |
 //! | an image that is written | – | the store's folder, the layout, or the archive's folder | a registry: yes |
 //!
 //! Settings, logins and secrets are read here or before, never later: programs that know a login
@@ -25,6 +25,9 @@ use std::path::{Path, PathBuf};
 /// The kernel's lists that tell whether a target is in use.
 const LISTS: &[&str] =
     &["/proc/locks", "/proc/swaps", "/proc/self/mountinfo", "/sys/block", "/sys/dev/block", "/sys/devices"];
+
+/// As many are in use at once, at most: the disk in its own order, what waits for its tables, a qcow2 for a pipe.
+const SPOOLS: usize = 3;
 
 /// What one command uses. Each step adds to it.
 #[derive(Debug, Default)]
@@ -84,11 +87,14 @@ impl Reach {
         Ok(Reach { process })
     }
 
-    /// Files without a name in the temporary folder.
+    /// Files without a name in the temporary folder. They are made now: other programs keep theirs there too.
     pub fn spool(self) -> Reach {
         let folder = std::env::temp_dir();
-        let how = if container_disk::can_be_nameless(&folder) { Use::Spool } else { Use::Write };
-        Reach { process: self.process.uses(folder, how) }
+        if let Err(e) = container_disk::reserve(&folder, SPOOLS) {
+            // Perhaps none is needed.
+            tracing::debug!("no temporary file can be made in {}: {e}", folder.display());
+        }
+        self
     }
 
     /// An image that is written. The store's folder is made, where it is the store.
@@ -161,7 +167,9 @@ mod tests {
 
         assert_eq!(*of("-").process(), Process::new());
         assert_eq!(of("a.img").target("b.img").unwrap().process().use_of(Path::new(".")), Some(Use::Write));
-        assert_eq!(of("-").target("-").unwrap().process().use_of(folder.path()), None);
+        // Other programs keep their secrets where temporary files are.
+        assert_eq!(*of("-").target("-").unwrap().process(), Process::new());
+        assert_eq!(*of("-").spool().process(), Process::new());
     }
 
     #[test]

@@ -51,5 +51,5 @@ pub mod watched;
 
 pub use digest::Digest;
 pub use error::{Error, Kind, Result};
-pub use nameless::{can_be_nameless, nameless};
+pub use nameless::{Nameless, nameless, reserve};
 pub use reference::Name;
