@@ -5,7 +5,7 @@
 //! |---|---|---|---|
 //! | a source: a path | the file or device | – | – |
 //! | a source: `http://`, `docker://` | `--cacert`, the certificates of the registry | – | yes |
-//! | a source: `store:`, `oci:`, an archive | the folder or file | the store's own locks | – |
+//! | a source: `store:`, `oci:`, an archive | the folder or file | – | – |
 //! | a target: a file | the kernel's lists of mounts and locks | its folder: `.partial`, journal, spool | – |
 //! | a target: a device | the same | the device | – |
 //! | a target: `-`, or none | – | files without a name, made before | – |
@@ -66,8 +66,7 @@ impl Reach {
     pub fn image(self, name: &Name, places: &Places) -> Result<Reach> {
         let process = match name {
             Name::Registry(_) => places.ready(name)?.iter().fold(self.process.network(), read),
-            // To open it is to lock it, and to clear away what others left.
-            Name::Store(_) => self.process.uses(places.store_folder()?, Use::Write),
+            Name::Store(_) => self.process.uses(places.store_folder()?, Use::Read),
             Name::Layout(path, _) | Name::OciArchive(path, _) | Name::DockerArchive(path, _) => {
                 self.process.uses(path, Use::Read)
             }
@@ -180,6 +179,13 @@ mod tests {
         let store = goal("os:1");
         assert_eq!(store.process().use_of(&folder.path().join("store")), Some(Use::Write));
         assert!(folder.path().join("store").is_dir() && !store.process().has_network());
+
+        let read = Reach::new().image(&Name::of_image("os:1").unwrap(), &places).unwrap();
+        assert_eq!(
+            read.process().use_of(&folder.path().join("store")),
+            Some(Use::Read),
+            "tags stay as they are"
+        );
 
         let new = folder.path().join("new/layout");
         assert_eq!(goal(&format!("oci:{}", new.display())).process().use_of(folder.path()), Some(Use::Write));
