@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// Disks we make can be read by all and written by their owner, less the umask.
 const NEW: Mode = Mode::from_raw_mode(0o644);
@@ -24,7 +24,7 @@ const PRIVATE: Mode = Mode::from_raw_mode(0o600);
 static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 
 pub(crate) struct RealFolder {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     path: PathBuf,
 }
 
@@ -38,7 +38,7 @@ impl RealFolder {
             OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
             Mode::empty(),
         ) {
-            Ok(fd) => Ok(RealFolder { fd, path: path.to_owned() }),
+            Ok(fd) => Ok(RealFolder { fd: Arc::new(fd), path: path.to_owned() }),
             Err(Errno::NOENT) => {
                 let what = format!("the folder {} does not exist; make it first", path.display());
                 Err(Error::new(Kind::NotFound, what))
@@ -57,6 +57,10 @@ impl RealFolder {
         // Nonblocking, so that a named pipe put in our way does not stop us; regular files do not mind.
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         rustix::fs::openat(&self.fd, name, flags, mode).map(File::from)
+    }
+
+    fn holds(&self, file: File) -> RealFile {
+        RealFile(file, Arc::clone(&self.fd))
     }
 
     /// A file that is there. One that we may only read is another user's, and is opened to see who holds it.
@@ -106,7 +110,7 @@ impl RealFolder {
             Ok(_) | Err(Errno::NOENT) => return Ok(None),
             Err(e) => return Err(Error::io(format!("cannot examine {}", path.display()), e.into())),
         }
-        let file = RealFile(file);
+        let file = self.holds(file);
         let why = file.strange().map_err(|e| Error::io(format!("cannot examine {}", path.display()), e))?;
         match why.filter(|_| !created) {
             None => Ok(Some(Claimed { file: Box::new(file), created })),
@@ -135,7 +139,7 @@ impl Folder for RealFolder {
 
     fn open(&self, name: &OsStr) -> io::Result<Option<Box<dyn Handle>>> {
         match self.existing(name) {
-            Ok(file) => Ok(Some(Box::new(RealFile(file)))),
+            Ok(file) => Ok(Some(Box::new(self.holds(file)))),
             Err(Errno::NOENT) => Ok(None),
             Err(e) => Err(e.into()),
         }
@@ -144,7 +148,8 @@ impl Folder for RealFolder {
     fn create(&self, name: &OsStr) -> io::Result<Box<dyn Handle>> {
         // A new file rather than a truncated one: the old one may have other names, or belong to somebody else.
         self.remove(name)?;
-        Ok(Box::new(RealFile(self.openat(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, PRIVATE)?)))
+        let file = self.openat(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, PRIVATE)?;
+        Ok(Box::new(self.holds(file)))
     }
 
     fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
@@ -219,7 +224,8 @@ fn umask() -> Mode {
     })
 }
 
-pub(crate) struct RealFile(File);
+/// With the folder in which it lies.
+pub(crate) struct RealFile(File, Arc<OwnedFd>);
 
 impl Drop for RealFile {
     /// Closing is not enough to unlock: a child process that is just being started has a copy of the descriptor until
@@ -321,7 +327,7 @@ impl Handle for RealFile {
     }
 
     fn strange(&self) -> io::Result<Option<String>> {
-        ours::strange(&self.0)
+        ours::strange(&self.0, &*self.1)
     }
 
     fn identity(&self) -> io::Result<String> {
@@ -351,7 +357,7 @@ mod tests {
         let copy = ours.try_clone().unwrap();
         let other = File::open(&path).unwrap();
         rustix::fs::flock(&other, FlockOperation::NonBlockingLockShared).unwrap_err();
-        drop(RealFile(ours));
+        drop(RealFolder::open(folder.path()).unwrap().holds(ours));
         rustix::fs::flock(&other, FlockOperation::NonBlockingLockShared).unwrap();
         drop(copy);
     }
