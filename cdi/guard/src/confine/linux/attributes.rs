@@ -11,7 +11,8 @@
 //! ```
 //!
 //! So these calls reach what can be written anyway, and nothing else. The keeper holds nothing but its end of the socket,
-//! takes no memory after the fork, and ends when the program does, however that is.
+//! takes no memory after the fork, and ends when the program does, however that is. It has a name of its own: who signals
+//! the program by its command line does not mean the keeper.
 
 use crate::confine::Attributes;
 use rustix::fs::{FileType, Gid, Mode, OFlags, Uid};
@@ -23,6 +24,7 @@ use rustix::net::{
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -32,6 +34,8 @@ type Wish = [u8; 12];
 /// As the kernel takes it: this one stays.
 const STAYS: u32 = u32::MAX;
 const PERMISSIONS: u32 = 0o777;
+/// What the keeper is called.
+const NAME: &[u8] = b"coracle: sets modes";
 
 /// Our end. Where the program never gave up anything there is none.
 static KEEPER: OnceLock<Mutex<OwnedFd>> = OnceLock::new();
@@ -65,18 +69,31 @@ pub(crate) fn set(file: &File, wish: Attributes) -> io::Result<()> {
 pub(super) fn start() -> io::Result<()> {
     let (ours, its) =
         rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    fork(&its)?;
+    fork(&its, arguments())?;
     let _ = KEEPER.set(Mutex::new(ours));
     Ok(())
 }
 
+/// Where the command line lies that others are shown, as the kernel tells it.
+fn arguments() -> Option<Range<usize>> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // Fields 48 and 49; the name before may hold anything, the third field follows it.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(45);
+    let mut next = || fields.next()?.parse().ok();
+    let (from, to) = (next()?, next()?);
+    (0 < from && from < to).then_some(from..to)
+}
+
 #[allow(unsafe_code)]
-fn fork(socket: &OwnedFd) -> io::Result<()> {
+fn fork(socket: &OwnedFd, arguments: Option<Range<usize>>) -> io::Result<()> {
     // SAFETY: until it ends, the child only makes system calls on its own stack: it takes no memory and no lock, so it does
     // not matter what other threads were at.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
+            if let Some(shown) = arguments {
+                rename(shown);
+            }
             keep(socket);
             // SAFETY: ends this process, without what the program wants done at its own end.
             unsafe { libc::_exit(0) }
@@ -85,10 +102,28 @@ fn fork(socket: &OwnedFd) -> io::Result<()> {
     }
 }
 
+/// Shows another name in place of the program's and its arguments.
+#[allow(unsafe_code)]
+fn rename(shown: Range<usize>) {
+    let _ = rustix::thread::set_name(c"sets-modes");
+    let at = std::ptr::with_exposed_provenance_mut::<u8>(shown.start);
+    let len = NAME.len().min(shown.len() - 1);
+    // SAFETY: the kernel put the arguments there for this process to read and write; it is this process's own copy, and
+    // nobody in it looks at them again.
+    unsafe {
+        std::ptr::write_bytes(at, 0, shown.len());
+        std::ptr::copy_nonoverlapping(NAME.as_ptr(), at, len);
+    }
+}
+
 #[allow(unsafe_code)]
 fn keep(socket: &OwnedFd) {
-    // Not by Ctrl-C: a program that goes on to a good end needs us.
+    // Not by Ctrl-C, nor by who ends all of a group: a program that goes on to a good end needs us.
     let _ = rustix::process::setsid();
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: no handler is run.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
     let at = socket.as_raw_fd() as libc::c_uint;
     let close = |from: libc::c_uint, to: libc::c_uint| {
         if from <= to {
