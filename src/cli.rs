@@ -22,6 +22,8 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("CORA
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    #[command(hide = true)]
+    Apart(commands::apart::Args),
     Build(Box<commands::build::Args>),
     Convert(Box<commands::convert::Args>),
     Inspect(Box<commands::inspect::Args>),

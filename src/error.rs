@@ -15,6 +15,12 @@ pub(crate) fn code_of(kind: Kind) -> u8 {
     }
 }
 
+/// The kind of failure that an exit code stands for.
+pub(crate) fn kind_of(code: u8) -> Kind {
+    let kinds = [Kind::Usage, Kind::Refused, Kind::NotFound, Kind::Auth, Kind::Interrupted];
+    kinds.into_iter().find(|kind| code_of(*kind) == code).unwrap_or(Kind::Failed)
+}
+
 pub(crate) fn exit_code(e: &cdi::Error) -> ExitCode {
     ExitCode::from(code_of(e.kind()))
 }

@@ -5,10 +5,10 @@
 //! |---|---|---|---|
 //! | a source: a path | the file or device | – | – |
 //! | a source: `http://`, `docker://` | `--cacert`, the certificates of the registry | – | yes |
-//! | a source: `store:`, `oci:`, an archive | the folder or file | the store's own locks | – |
+//! | a source: `store:`, `oci:`, an archive | the folder or file | – | – |
 //! | a target: a file | the kernel's lists of mounts and locks | its folder: `.partial`, journal, spool | – |
 //! | a target: a device | the same | the device | – |
-//! | a target: `-`, or none | – | files without a name in the temporary folder | – |
+//! | a target: `-`, or none | – | files without a name, made before | – |
 //! | an image that is written | – | the store's folder, the layout, or the archive's folder | a registry: yes |
 //!
 //! Settings, logins and secrets are read here or before, never later: programs that know a login
@@ -25,6 +25,9 @@ use std::path::{Path, PathBuf};
 /// The kernel's lists that tell whether a target is in use.
 const LISTS: &[&str] =
     &["/proc/locks", "/proc/swaps", "/proc/self/mountinfo", "/sys/block", "/sys/dev/block", "/sys/devices"];
+
+/// As many are in use at once, at most: the disk in its own order, what waits for its tables, a qcow2 for a pipe.
+const SPOOLS: usize = 3;
 
 /// What one command uses. Each step adds to it.
 #[derive(Debug, Default)]
@@ -63,8 +66,7 @@ impl Reach {
     pub fn image(self, name: &Name, places: &Places) -> Result<Reach> {
         let process = match name {
             Name::Registry(_) => places.ready(name)?.iter().fold(self.process.network(), read),
-            // To open it is to lock it, and to clear away what others left.
-            Name::Store(_) => self.process.uses(places.store_folder()?, Use::Write),
+            Name::Store(_) => self.process.uses(places.store_folder()?, Use::Read),
             Name::Layout(path, _) | Name::OciArchive(path, _) | Name::DockerArchive(path, _) => {
                 self.process.uses(path, Use::Read)
             }
@@ -84,11 +86,14 @@ impl Reach {
         Ok(Reach { process })
     }
 
-    /// Files without a name in the temporary folder.
+    /// Files without a name in the temporary folder. They are made now: other programs keep theirs there too.
     pub fn spool(self) -> Reach {
         let folder = std::env::temp_dir();
-        let how = if container_disk::can_be_nameless(&folder) { Use::Spool } else { Use::Write };
-        Reach { process: self.process.uses(folder, how) }
+        if let Err(e) = container_disk::reserve(&folder, SPOOLS) {
+            // Perhaps none is needed.
+            tracing::debug!("no temporary file can be made in {}: {e}", folder.display());
+        }
+        self
     }
 
     /// An image that is written. The store's folder is made, where it is the store.
@@ -161,7 +166,9 @@ mod tests {
 
         assert_eq!(*of("-").process(), Process::new());
         assert_eq!(of("a.img").target("b.img").unwrap().process().use_of(Path::new(".")), Some(Use::Write));
-        assert_eq!(of("-").target("-").unwrap().process().use_of(folder.path()), None);
+        // Other programs keep their secrets where temporary files are.
+        assert_eq!(*of("-").target("-").unwrap().process(), Process::new());
+        assert_eq!(*of("-").spool().process(), Process::new());
     }
 
     #[test]
@@ -172,6 +179,13 @@ mod tests {
         let store = goal("os:1");
         assert_eq!(store.process().use_of(&folder.path().join("store")), Some(Use::Write));
         assert!(folder.path().join("store").is_dir() && !store.process().has_network());
+
+        let read = Reach::new().image(&Name::of_image("os:1").unwrap(), &places).unwrap();
+        assert_eq!(
+            read.process().use_of(&folder.path().join("store")),
+            Some(Use::Read),
+            "tags stay as they are"
+        );
 
         let new = folder.path().join("new/layout");
         assert_eq!(goal(&format!("oci:{}", new.display())).process().use_of(folder.path()), Some(Use::Write));

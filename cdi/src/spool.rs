@@ -6,10 +6,9 @@
 
 use crate::size::Human;
 use crate::{Error, Result};
-use container_disk::nameless;
+use container_disk::{Nameless, nameless};
 use disk_format::ReadAt;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -22,7 +21,7 @@ const BLOCK: u64 = 4096;
 /// A bounded place for ranges of a stream.
 #[derive(Debug)]
 pub struct Spool {
-    file: File,
+    file: Nameless,
     folder: PathBuf,
     max: u64,
     kept: Mutex<Kept>,

@@ -21,6 +21,7 @@
 //! blob's size and digest are checked as it streams, and nothing has a final name before it is whole and durable.
 
 mod ahead;
+mod apart;
 pub mod archive;
 mod aside;
 pub mod behind;
@@ -50,5 +51,5 @@ pub mod watched;
 
 pub use digest::Digest;
 pub use error::{Error, Kind, Result};
-pub use nameless::{can_be_nameless, nameless};
+pub use nameless::{Nameless, nameless, reserve};
 pub use reference::Name;

@@ -1,18 +1,79 @@
 //! A file without a name: it is gone with its last holder, whatever happens to the process.
+//!
+//! A program that gives up its rights may need some in a folder that it must not reach then, that of all temporary
+//! files: [`reserve`] makes them beforehand.
 
 use rustix::fs::{CWD, Mode, OFlags};
 use std::fs::File;
-use std::io;
-use std::path::Path;
+use std::io::{self, Seek as _, Write};
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Makes one in `folder`.
-pub fn nameless(folder: &Path) -> io::Result<File> {
-    never_named(folder).or_else(|_| named_for_a_moment(folder))
+/// One that is in use.
+#[derive(Debug)]
+pub struct Nameless {
+    file: File,
+    /// Where it waits again when this is dropped, if it was made beforehand.
+    reserved: Option<PathBuf>,
 }
 
-/// Whether one in `folder` never has a name, not even for a moment.
-pub fn can_be_nameless(folder: &Path) -> bool {
-    never_named(folder).is_ok()
+/// Made beforehand and not in use, each with its folder.
+static RESERVED: Mutex<Vec<(PathBuf, File)>> = Mutex::new(Vec::new());
+
+/// Makes one in `folder`, or takes one that was reserved there.
+pub fn nameless(folder: &Path) -> io::Result<Nameless> {
+    let mut all = reserved();
+    if let Some(at) = all.iter().position(|(of, _)| of == folder) {
+        let (of, file) = all.swap_remove(at);
+        return Ok(Nameless { file, reserved: Some(of) });
+    }
+    drop(all);
+    Ok(Nameless { file: make(folder)?, reserved: None })
+}
+
+/// Makes so many in `folder` for later. Each can be used again and again.
+pub fn reserve(folder: &Path, count: usize) -> io::Result<()> {
+    let made = (0..count).map(|_| Ok((folder.to_owned(), make(folder)?))).collect::<io::Result<Vec<_>>>()?;
+    reserved().extend(made);
+    Ok(())
+}
+
+impl Deref for Nameless {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.file
+    }
+}
+
+impl Write for Nameless {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for Nameless {
+    fn drop(&mut self) {
+        let Some(folder) = self.reserved.take() else { return };
+        // Emptied: what it took is free again now.
+        let emptied = self.file.set_len(0).and_then(|()| self.file.rewind());
+        if let Ok(file) = emptied.and_then(|()| self.file.try_clone()) {
+            reserved().push((folder, file));
+        }
+    }
+}
+
+fn reserved() -> MutexGuard<'static, Vec<(PathBuf, File)>> {
+    RESERVED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn make(folder: &Path) -> io::Result<File> {
+    never_named(folder).or_else(|_| named_for_a_moment(folder))
 }
 
 fn never_named(folder: &Path) -> io::Result<File> {
@@ -39,14 +100,29 @@ fn named_for_a_moment(folder: &Path) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
     #[test]
     fn it_has_no_name_on_any_file_system() {
         let folder = tempfile::tempdir().unwrap();
-        let made = [nameless(folder.path()).unwrap(), named_for_a_moment(folder.path()).unwrap()];
-        let _either_way = can_be_nameless(folder.path());
+        let made = [make(folder.path()).unwrap(), named_for_a_moment(folder.path()).unwrap()];
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
         drop(made);
         assert_eq!(nameless(Path::new("/nonexistent/folder")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn what_was_reserved_is_used_again_and_is_empty_then() {
+        let folder = tempfile::tempdir().unwrap();
+        reserve(folder.path(), 1).unwrap();
+        let id = |file: &File| file.metadata().unwrap().ino();
+        let first = nameless(folder.path()).unwrap();
+        first.write_all_at(b"of the first", 0).unwrap();
+        let second = nameless(folder.path()).unwrap();
+        let (ours, other) = (id(&first), id(&second));
+        assert_ne!(ours, other, "there was but one");
+        drop((first, second));
+        let again = nameless(folder.path()).unwrap();
+        assert_eq!((id(&again), again.metadata().unwrap().len()), (ours, 0));
     }
 }

@@ -81,12 +81,17 @@ impl Places {
         Store::open(&self.store_folder()?)
     }
 
+    /// The store as it is; an error where there is none.
+    pub fn store_to_read(&self) -> Result<Store> {
+        Store::read(&self.store_folder()?)
+    }
+
     /// An image that exists by this name. Registries are not asked before a document is wanted.
     pub fn find(&self, name: &Name) -> Result<Found> {
         let found = |place: Arc<dyn Place>, which| Ok(Found { place, which });
         match name {
             Name::Registry(remote) => found(Arc::new(self.registries()?.open(remote)?), remote.which()),
-            Name::Store(local) => found(Arc::new(self.store()?), local.which()),
+            Name::Store(local) => found(Arc::new(self.store_to_read()?), local.which()),
             Name::Layout(path, tag) => {
                 let layout = Layout::open(path)?;
                 let which = layout.which(tag.as_deref())?;

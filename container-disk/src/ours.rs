@@ -3,28 +3,73 @@
 //! In a folder that others may write to (`/tmp`, a volume that several pods share) somebody can put a file under the name
 //! that a program will use for its half-written work, and keep it open. Such a file is never written to: it would hold
 //! their bytes, and they could change ours after we have checked them. Nor is what it says believed.
+//!
+//! **Some file systems choose the owner and the mode** of every file: an NFS server that maps users, CIFS, FAT. There no
+//! file is ever this user's by its owner. So where one looks strange, another is made beside it, and if the file system
+//! gives that one the same owner and lets the same users write to it, the found file is as much ours as any that we can
+//! make: who could have put it there can write to all of them.
 
-use rustix::fs::{FileType, Mode, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Why a file is not ours alone, as the end of a sentence; `None` where it is: a plain file of this user, with one name,
-/// that nobody else may write to. Not for a file that this process has just made itself: some file systems choose the owner
-/// and the mode (an NFS server that maps users, CIFS, FAT).
-pub fn strange(file: &File) -> io::Result<Option<String>> {
-    Ok(judge(&rustix::fs::fstat(file)?, rustix::process::geteuid().as_raw()))
+/// that nobody else may write to; or one that its file system gives to whom it gives all our files in `folder`, which is
+/// where the file lies.
+pub fn strange(file: &File, folder: impl AsFd) -> io::Result<Option<String>> {
+    let (found, me) = (rustix::fs::fstat(file)?, rustix::process::geteuid().as_raw());
+    let why = judge(&found, me);
+    if why.is_none() || judge_form(&found).is_some() {
+        return Ok(why);
+    }
+    // Where none can be made, nothing tells.
+    let Ok(new) = made_in(folder) else { return Ok(why) };
+    Ok(why.filter(|_| judge(&new, me).is_none() || !is_alike(&found, &new)))
 }
 
-fn judge(stat: &Stat, me: u32) -> Option<String> {
-    let others = Mode::WGRP | Mode::WOTH;
+/// Whether whoever could have made or changed the one can do so with the other.
+fn is_alike(found: &Stat, new: &Stat) -> bool {
+    let writers = |stat: &Stat| stat.st_mode & OTHERS;
+    found.st_uid == new.st_uid && found.st_gid == new.st_gid && writers(found) & !writers(new) == 0
+}
+
+/// What a private file that we make in this folder looks like.
+fn made_in(folder: impl AsFd) -> io::Result<Stat> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let (folder, private) = (folder.as_fd(), Mode::RUSR | Mode::WUSR);
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    if let Ok(file) = rustix::fs::openat(folder, c".", flags | OFlags::TMPFILE, private) {
+        return Ok(rustix::fs::fstat(file)?);
+    }
+    let name = format!(".coracle-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let file = rustix::fs::openat(folder, &name, flags | OFlags::CREATE | OFlags::EXCL, private)?;
+    let looked = rustix::fs::fstat(&file);
+    rustix::fs::unlinkat(folder, &name, AtFlags::empty())?;
+    Ok(looked?)
+}
+
+/// Who else may write to it.
+const OTHERS: u32 = Mode::WGRP.union(Mode::WOTH).as_raw_mode();
+
+/// What is wrong with it on any file system.
+fn judge_form(stat: &Stat) -> Option<String> {
     match stat {
         _ if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile => {
             Some("it is not a plain file".to_owned())
         }
         // What is written to it is written to the file of that other name, whoever gave it this one.
         _ if stat.st_nlink > 1 => Some(format!("it has {} names", stat.st_nlink)),
+        _ => None,
+    }
+}
+
+fn judge(stat: &Stat, me: u32) -> Option<String> {
+    match stat {
+        _ if judge_form(stat).is_some() => judge_form(stat),
         _ if stat.st_uid != me => Some(format!("it belongs to user {}, and this is user {me}", stat.st_uid)),
-        _ if stat.st_mode & others.as_raw_mode() != 0 => {
+        _ if stat.st_mode & OTHERS != 0 => {
             Some(format!("other users may write to it (mode {:04o})", stat.st_mode & 0o7777))
         }
         _ => None,
@@ -39,31 +84,72 @@ mod tests {
 
     #[test]
     fn a_file_is_ours_by_its_owner_and_its_mode() {
-        let file = tempfile::tempfile().unwrap();
+        let (file, here) = (tempfile::tempfile().unwrap(), File::open(std::env::temp_dir()).unwrap());
         let me = rustix::process::geteuid().as_raw();
         for (mode, ours) in
             [(0o600, true), (0o644, true), (0o755, true), (0o664, false), (0o646, false), (0o666, false)]
         {
             file.set_permissions(Permissions::from_mode(mode)).unwrap();
-            let found = strange(&file).unwrap();
+            let found = strange(&file, &here).unwrap();
             assert_eq!(found.is_none(), ours, "{mode:o}: {found:?}");
         }
         file.set_permissions(Permissions::from_mode(0o600)).unwrap();
         let stat = rustix::fs::fstat(&file).unwrap();
         assert_eq!(judge(&stat, me), None);
         assert!(judge(&stat, me + 1).unwrap().contains(&format!("belongs to user {me}")));
-        let folder = File::open(std::env::temp_dir()).unwrap();
-        assert!(strange(&folder).unwrap().unwrap().contains("not a plain file"));
+        assert!(strange(&here, &here).unwrap().unwrap().contains("not a plain file"));
+    }
+
+    #[test]
+    fn where_the_file_system_chooses_the_owner_ours_are_those_that_look_as_all_do() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root can have its files made under another user");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let here = File::open(folder.path()).unwrap();
+        for (name, owner) in [("local", 0), ("other", 1000)] {
+            File::create(at(name)).unwrap();
+            std::os::unix::fs::chown(at(name), Some(owner), Some(owner)).unwrap();
+        }
+        let local = File::open(at("local")).unwrap();
+        let other = File::open(at("other")).unwrap();
+        ::tests::mapped::as_mapped_by_a_server(65534, || {
+            let ours = File::create_new(at("mapped")).unwrap();
+            assert_eq!(strange(&ours, &here).unwrap(), None);
+            assert!(strange(&other, &here).unwrap().unwrap().contains("belongs to user 1000"));
+            ours.set_permissions(Permissions::from_mode(0o666)).unwrap();
+            let why = strange(&ours, &here).unwrap();
+            assert!(
+                why.is_some(),
+                "whom it belongs to, the server says; that others write to it, somebody else did"
+            );
+            ours.set_permissions(Permissions::from_mode(0o600)).unwrap();
+            std::fs::hard_link(at("mapped"), at("second")).unwrap();
+            assert!(strange(&ours, &here).unwrap().unwrap().contains("2 names"));
+            assert_eq!(strange(&local, &here).unwrap(), None, "it is ours in any case");
+        });
+        // Where nobody maps users, the same file is another user's.
+        std::fs::remove_file(at("second")).unwrap();
+        let mapped = File::open(at("mapped")).unwrap();
+        assert!(strange(&mapped, &here).unwrap().unwrap().contains("belongs to user 65534"));
+        assert_eq!(
+            std::fs::read_dir(folder.path()).unwrap().count(),
+            3,
+            "nothing stays of what was made to look at"
+        );
     }
 
     #[test]
     fn a_file_with_a_second_name_is_not_ours() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        let file = File::create(at("precious")).unwrap();
-        assert_eq!(strange(&file).unwrap(), None);
+        let (file, here) = (File::create(at("precious")).unwrap(), File::open(folder.path()).unwrap());
+        assert_eq!(strange(&file, &here).unwrap(), None);
         std::fs::hard_link(at("precious"), at("planted")).unwrap();
         let planted = File::open(at("planted")).unwrap();
-        assert!(strange(&planted).unwrap().unwrap().contains("it has 2 names"));
+        assert!(strange(&planted, &here).unwrap().unwrap().contains("it has 2 names"));
     }
 }

@@ -4,8 +4,8 @@
 use crate::digest::Counted;
 use crate::manifest::{Descriptor, Document, IMAGE_LAYER_MEDIA_TYPE, descriptor};
 use crate::place::{BlobWriter, Sink};
-use crate::{Digest, Error, Result, nameless};
-use std::fs::{self, File};
+use crate::{Digest, Error, Nameless, Result, nameless};
+use std::fs;
 use std::io::{self, Seek, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl Spooled {
 
 struct Writer<'a> {
     sink: &'a dyn Sink,
-    spool: Counted<File>,
+    spool: Counted<Nameless>,
 }
 
 impl Sink for Spooled {
@@ -68,7 +68,8 @@ impl Write for Writer<'_> {
 
 impl BlobWriter for Writer<'_> {
     fn finish(self: Box<Self>) -> Result<(Digest, u64)> {
-        let (mut file, digest, size) = self.spool.finish();
+        let (file, digest, size) = self.spool.finish();
+        let mut file = &*file;
         let cannot = |e| Error::io("cannot read the spool of a blob again", e);
         file.rewind().map_err(cannot)?;
         let promised = descriptor(IMAGE_LAYER_MEDIA_TYPE, &digest, size)?;

@@ -1,5 +1,6 @@
 //! One file per verb: its arguments with their help, and what it does with the libraries.
 
+pub(crate) mod apart;
 pub(crate) mod build;
 pub(crate) mod completions;
 pub(crate) mod console;
@@ -30,6 +31,7 @@ use crate::cli::Command;
 /// Does what was asked.
 pub(crate) fn run(command: Command) -> cdi::Result<()> {
     match command {
+        Command::Apart(args) => apart::run(&args),
         Command::Build(args) => build::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Inspect(args) => inspect::run(&args),

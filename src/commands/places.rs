@@ -18,4 +18,9 @@ impl PlaceArgs {
     pub(crate) fn open(&self) -> Arc<Places> {
         Arc::new(Places::new(self.registries.clone()))
     }
+
+    /// The file that says which.
+    pub(crate) fn settings(&self) -> Option<PathBuf> {
+        self.registries.clone()
+    }
 }

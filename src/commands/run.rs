@@ -176,9 +176,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return dry_run(args, &prepared, &which);
     }
     machine::sweep(&prepared.images.home)?;
-    let watch = Arc::new(Watch::default());
-    ui::on_interrupt(watch.clone())?;
-    let started = prepared.start(&args.machine, &which, args.rm, &watch)?;
+    ui::on_interrupt(Arc::new(Watch::default()))?;
+    let started = prepared.start(&args.machine, &which, args.rm)?;
     if args.detach {
         for (vm, state) in &started {
             tell_forwards(vm);
@@ -255,7 +254,7 @@ impl Prepared {
     ) -> Result<Prepared> {
         let home = args.home.home()?;
         let show = if args.quiet { Show::Quiet } else { Show::Auto };
-        let images = Images { places: args.places.open(), home, show };
+        let images = Images { registries: args.places.settings(), home, show };
         let launcher = args.launcher.find().ok();
         let manifest = |files: &[String]| {
             bare.check_unused()?;
@@ -295,15 +294,9 @@ impl Prepared {
     }
 
     /// Starts what is meant.
-    fn start(
-        &self,
-        args: &MachineArgs,
-        which: &Which,
-        remove: bool,
-        watch: &Arc<Watch>,
-    ) -> Result<Vec<(Vm, State)>> {
+    fn start(&self, args: &MachineArgs, which: &Which, remove: bool) -> Result<Vec<(Vm, State)>> {
         let launcher = self.launcher(args)?;
-        let start = self.starter(args, &launcher, remove, watch);
+        let start = self.starter(args, &launcher, remove);
         let mut started = vec![];
         for written in self.objects.choose(&self.what, which)? {
             let own = written.object.metadata.name.clone().unwrap_or_default();
@@ -318,30 +311,18 @@ impl Prepared {
     }
 
     /// Starts the one that is meant under this name, to be removed when it has ended.
-    pub(super) fn start_as(
-        &self,
-        args: &MachineArgs,
-        which: &Which,
-        name: &str,
-        watch: &Arc<Watch>,
-    ) -> Result<Vm> {
+    pub(super) fn start_as(&self, args: &MachineArgs, which: &Which, name: &str) -> Result<Vm> {
         let launcher = self.launcher(args)?;
         let chosen = self.objects.choose(&self.what, which)?;
         let first = chosen.first().ok_or_else(|| Error::refused(format!("{} has no machine", self.what)))?;
-        Ok(self.starter(args, &launcher, true, watch).start(first, name)?.0)
+        Ok(self.starter(args, &launcher, true).start(first, name)?.0)
     }
 
     fn launcher(&self, args: &MachineArgs) -> Result<PathBuf> {
         self.launcher.clone().map_or_else(|| args.launcher.find(), Ok)
     }
 
-    fn starter<'a>(
-        &'a self,
-        args: &MachineArgs,
-        launcher: &'a Path,
-        remove: bool,
-        watch: &'a Arc<Watch>,
-    ) -> Start<'a> {
+    fn starter<'a>(&'a self, args: &MachineArgs, launcher: &'a Path, remove: bool) -> Start<'a> {
         Start {
             images: &self.images,
             objects: &self.objects,
@@ -352,7 +333,6 @@ impl Prepared {
             publish_all: args.publish_all,
             remove,
             source: &self.what,
-            watch,
         }
     }
 }
@@ -446,7 +426,7 @@ impl BareArgs {
             _ => e,
         })?;
         bare.kernel = Images::boot(&image).map(|boot| (source.to_owned(), boot));
-        if bare.kernel.is_none() || Images::has_disk(&image)? {
+        if bare.kernel.is_none() || images.has_disk(&image)? {
             bare.drives.push(Drive::Image(source.to_owned()));
         }
         Ok(true)

@@ -12,13 +12,12 @@ use crate::vm::start::free_name;
 use crate::vm::steps::{Action, Outcome, Step, again, junit, late, parse, typed};
 use crate::vm::transcript::{Told, Transcript};
 use api::launcher::{Exec, Executed, Life};
-use cdi::run::watch::Watch;
 use cdi::{Error, Kind, Result};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Boot something once, and say whether it came up
@@ -83,8 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let home = prepared.images.home.clone();
     let name = free_name(&home, &format!("{}-test", args.machine.name.as_deref().unwrap_or(&own)))?;
     let _guard = Guard::of(&home, &name)?;
-    let watch = Arc::new(Watch::default());
-    let vm = prepared.start_as(&args.machine, &which, &name, &watch)?;
+    let vm = prepared.start_as(&args.machine, &which, &name)?;
     let mut session = Session::open(vm, deadline, Duration::from_secs(args.timeout), args.console)?;
     let mut outcomes = vec![];
     for (i, step) in steps.iter().enumerate() {

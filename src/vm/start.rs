@@ -20,10 +20,8 @@ use api::launcher::{Answer, Forward, Life, REFUSED, Request, State, Sync};
 use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
 use api::wire::Wire as _;
-use cdi::run::watch::Watch;
 use cdi::{Error, Kind, Result};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// How long the launcher may take for an answer to a new machine.
@@ -49,8 +47,6 @@ pub(crate) struct Start<'a> {
     pub(crate) remove: bool,
     /// What it is made from, for people.
     pub(crate) source: &'a str,
-    /// Ctrl-C reaches an import through this.
-    pub(crate) watch: &'a Arc<Watch>,
 }
 
 /// The machine that an instance asks for, or every fault with its line.
@@ -137,8 +133,7 @@ impl Start<'_> {
         }
         let accelerator = accelerator::choose(self.accelerator, self.launcher, home)?;
         let held = super::disks::hold(home)?;
-        let resolver =
-            Resolver { images: self.images, objects: self.objects, watch: self.watch, policy: self.policy };
+        let resolver = Resolver { images: self.images, objects: self.objects, policy: self.policy };
         let resolved = resolver.resolve(name, machine, forwards, accelerator)?;
         let generation = before.map_or(1, |record| record.sync.generation.saturating_add(1));
         let sync = Sync { vmi: instance.write(), generation, resolved };

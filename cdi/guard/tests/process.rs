@@ -4,7 +4,7 @@
 // Helpers of tests are not seen as tests by the lint.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
-use guard::confine::{Process, Use};
+use guard::confine::{Attributes, Process, Use, set_attributes};
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs as _};
@@ -106,6 +106,27 @@ fn network() {
     assert!(through.is_empty(), "{through:#?}");
 }
 
+/// As root a limit on processes does not count, so it is one on memory: no stack for a thread.
+#[test]
+fn no_thread_is_an_error_and_no_panic() {
+    let place = tempfile::tempdir().unwrap();
+    passes("no_threads", place.path());
+}
+
+#[test]
+#[ignore = "a child of the test above"]
+fn no_threads() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let before = getrlimit(Resource::As);
+    setrlimit(Resource::As, Rlimit { current: Some(1 << 20), maximum: before.maximum }).unwrap();
+    let apart = guard::confine::apart(|| 1);
+    let offered = guard::confine::offered();
+    setrlimit(Resource::As, before).unwrap();
+    assert_eq!(apart.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    assert!(!offered.is_whole(), "{offered}");
+    assert_eq!(guard::confine::apart(|| 1).unwrap(), 1);
+}
+
 /// What the work itself needs.
 fn works(place: &Path) {
     assert_eq!(fs::read(place.join("source")).unwrap(), b"the bytes");
@@ -117,13 +138,40 @@ fn works(place: &Path) {
     fs::remove_file(work.join("folder/file")).unwrap();
     fs::remove_dir(work.join("folder")).unwrap();
     assert_eq!(fs::read_dir(&work).unwrap().count(), 1);
-    let disk = fs::File::open(work.join("disk")).unwrap().try_clone().unwrap();
-    disk.set_permissions(fs::Permissions::from_mode(0o640)).unwrap();
+    let disk = fs::File::options().write(true).open(work.join("disk")).unwrap();
+    set_attributes(&disk, Attributes::Mode(0o640)).unwrap();
     assert_eq!(disk.metadata().unwrap().mode() & 0o7777, 0o640);
+    let (uid, gid) = (disk.metadata().unwrap().uid(), disk.metadata().unwrap().gid());
+    set_attributes(&disk, Attributes::Owner(uid, gid)).unwrap();
+    set_attributes(&disk, Attributes::Mode(0o600)).unwrap();
+    assert_eq!(disk.metadata().unwrap().mode() & 0o7777, 0o600);
+    no_attribute_is_set_of_what_is_only_read(place, &disk);
     let (mut to, mut from) = std::os::unix::net::UnixStream::pair().unwrap();
     from.set_nonblocking(true).unwrap();
     to.write_all(b"x").unwrap();
     assert_eq!(from.read(&mut [0; 2]).unwrap(), 1);
+}
+
+/// Neither by the calls themselves nor by who makes them for us.
+fn no_attribute_is_set_of_what_is_only_read(place: &Path, disk: &fs::File) {
+    use std::os::unix::fs::fchown;
+    let refused = |done: std::io::Result<()>, what: &str| {
+        assert_eq!(done.unwrap_err().raw_os_error(), Some(libc::EPERM), "{what}");
+    };
+    let source = fs::File::open(place.join("source")).unwrap();
+    let before = source.metadata().unwrap();
+    let mode = fs::Permissions::from_mode(0o666);
+    for file in [&source, disk] {
+        refused(file.set_permissions(mode.clone()), "fchmod");
+        refused(fchown(file, Some(before.uid()), Some(before.gid())), "fchown");
+    }
+    refused(set_attributes(&source, Attributes::Mode(0o666)), "a mode");
+    refused(set_attributes(&source, Attributes::Owner(65534, 65534)), "an owner");
+    refused(set_attributes(disk, Attributes::Mode(0o4755)), "setuid");
+    let folder = fs::File::open(place.join("work")).unwrap();
+    refused(set_attributes(&folder, Attributes::Mode(0o777)), "of a folder");
+    let after = source.metadata().unwrap();
+    assert_eq!((after.mode(), after.uid()), (before.mode(), before.uid()));
 }
 
 #[test]
@@ -144,5 +192,5 @@ fn off() {
     assert!(!confined.landlock.in_force && !confined.seccomp.in_force);
     assert!(confined.to_string().contains("CORACLE_CONFINE=off"), "{confined}");
     let secret = place().join("secret");
-    guard::confine::apart(|| assert_eq!(fs::read(secret).unwrap(), b"s"));
+    guard::confine::apart(|| assert_eq!(fs::read(secret).unwrap(), b"s")).unwrap();
 }

@@ -3,6 +3,7 @@
 //! Opening is done by the calling thread; whatever looks at the bytes runs apart, on a thread that can open nothing.
 
 use super::{Keep, Request};
+use crate::apart::apart;
 use crate::filter::judged::Judged;
 use crate::filter::progress::{Count, Counted};
 use crate::filter::stack::{self, Stack};
@@ -14,7 +15,6 @@ use crate::source::fetched::Fetched;
 use crate::source::{FileSource, Source};
 use crate::{Error, Result, target};
 use disk_format::{Format, Image, Limits, ReadAt};
-use guard::confine::apart;
 use std::collections::VecDeque;
 use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -80,7 +80,7 @@ pub(super) fn enter_at(
     let input = Counted::new(source.stream(boundary.input)?, counted.clone());
     let boundaries = Boundaries::default();
     let peeling = peeling(request, &boundaries);
-    let reader = apart(|| stack::resume(layer, Box::new(input), &peeling, boundary.clone()))?;
+    let reader = apart(|| stack::resume(layer, Box::new(input), &peeling, boundary.clone()))??;
     Ok(Stream { reader, counted, boundaries, from: boundary.output })
 }
 
@@ -135,7 +135,7 @@ fn by_offset(
         true => Arc::new(Fetched::new(bytes.clone())?),
         false => bytes.clone(),
     };
-    let (format, mut image) = apart(|| look(request, tables, head))?;
+    let (format, mut image) = apart(|| look(request, tables, head))??;
     if matches!(format, Format::Raw | Format::Iso) && source.data_map().is_some() {
         let (source, size) = (source.clone(), bytes.size());
         image = Box::new(Sparse::new(format, size, move || {
@@ -148,7 +148,7 @@ fn by_offset(
 
 fn by_stream(request: &Request, source: &dyn Source) -> Result<Found> {
     let stream = source.stream(0)?;
-    apart(|| peel(request, source.facts(), stream))
+    apart(|| peel(request, source.facts(), stream))?
 }
 
 /// Takes the layers off, and looks at what is inside.

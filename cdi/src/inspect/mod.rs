@@ -27,6 +27,7 @@ pub use image::inspect_image;
 pub use report::*;
 pub use text::text;
 
+use crate::apart::apart;
 use crate::source::Source;
 use crate::source::fetched::Fetched;
 use crate::{Error, Result};
@@ -34,7 +35,6 @@ use blocks::{Blocks, Meter};
 use disk_format::look::{look_at, outside};
 use disk_format::{Format, GuestView, Image, Kind, Limits, PrefixView, ReadAt, qcow2};
 use front::Front;
-use guard::confine::apart;
 use std::sync::Arc;
 
 /// What to look for, and how far.
@@ -95,7 +95,7 @@ fn seekable(
         false => bytes,
     };
     let meter = Arc::new(Meter::new(bytes));
-    apart(|| look(source, &meter, options, report))?;
+    apart(|| look(source, &meter, options, report))??;
     if options.digest {
         let reader = source.stream(0)?;
         let (digest, read) = digest::of(&[], reader, &source.facts().name)?;
@@ -153,7 +153,7 @@ fn streamed(source: &dyn Source, options: InspectOptions, report: &mut Report) -
         report.size = Some(read);
     }
     report.read = Read { requests: 1, bytes: read };
-    apart(|| front_only(head, whole, options, report))
+    apart(|| front_only(head, whole, options, report))?
 }
 
 fn front_only(head: Vec<u8>, whole: bool, options: InspectOptions, report: &mut Report) -> Result<()> {

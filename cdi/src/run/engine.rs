@@ -26,6 +26,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use disk_format::ReadAt;
 use guard::confine::parser;
 use std::collections::BTreeMap;
+use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 /// How big the machine room is.
@@ -124,21 +125,15 @@ impl Engine<'_> {
                 packed: packed.clone(),
                 next: std::cell::Cell::new(0),
             };
-            scope.spawn(move || {
-                parser();
-                if let Err(e) = produce(&feed) {
-                    watch.fail(e);
-                }
-            });
             let work = if readers > 0 { ready } else { todo.clone() };
             for _ in 0..readers {
                 let (todo, ready_in) = (todo.clone(), ready_in.clone());
-                scope.spawn(move || read_ahead(&todo, &ready_in, bytes, watch));
+                start(scope, watch, move || read_ahead(&todo, &ready_in, bytes, watch));
             }
             drop((todo, ready_in));
             for _ in 0..workers {
                 let (work, out, pool, packed) = (work.clone(), out.clone(), pool.clone(), packed.clone());
-                scope.spawn(move || {
+                start(scope, watch, move || {
                     parser();
                     let mut worker = Worker::new(sink, watch, sum);
                     for (mut job, to_pack) in &work {
@@ -163,10 +158,24 @@ impl Engine<'_> {
                 });
             }
             drop((out, work));
+            // Last: it hands nothing to threads that could not be started, and would wait for what they never give back.
+            start(scope, watch, move || {
+                parser();
+                if let Err(e) = produce(&feed) {
+                    watch.fail(e);
+                }
+            });
             collect(&outcomes, sink, watch, packed.as_ref(), self.marks.take())
         });
         watch.outcome()?;
         Ok(end)
+    }
+}
+
+/// Starts a thread of the engine; the run ends with an error where there can be none.
+fn start<'s>(scope: &'s Scope<'s, '_>, watch: &Watch, work: impl FnOnce() + Send + 's) {
+    if let Err(e) = std::thread::Builder::new().spawn_scoped(scope, work) {
+        watch.fail(Error::io("cannot start a thread that converts", e));
     }
 }
 

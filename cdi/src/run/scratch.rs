@@ -5,9 +5,8 @@ use super::holes::{DataMap, Sparse};
 use crate::source::data_map;
 use crate::target::{Finished, Order, Target};
 use crate::{Error, Result};
-use container_disk::nameless;
+use container_disk::{Nameless, nameless};
 use disk_format::{Format, read_at::FileAt};
-use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The disk while it is put together.
 pub(crate) struct Scratch {
-    file: Arc<File>,
+    file: Nameless,
     folder: PathBuf,
     written: AtomicU64,
 }
@@ -25,7 +24,7 @@ impl Scratch {
     pub(crate) fn beside(folder: &Path) -> Result<Self> {
         let file = nameless(folder)
             .map_err(|e| Error::io(format!("cannot make a temporary file in {}", folder.display()), e))?;
-        Ok(Scratch { file: Arc::new(file), folder: folder.to_owned(), written: AtomicU64::new(0) })
+        Ok(Scratch { file, folder: folder.to_owned(), written: AtomicU64::new(0) })
     }
 
     /// Bytes it holds.
@@ -38,7 +37,7 @@ impl Scratch {
         let failed = |e| Error::io("cannot use the temporary disk", e);
         self.file.set_len(size).map_err(failed)?;
         let bytes = FileAt::new(self.file.try_clone().map_err(failed)?, size);
-        let file = self.file.clone();
+        let file = Arc::new(self.file.try_clone().map_err(failed)?);
         Ok((Sparse::new(Format::Raw, size, move || Box::new(data_map(file.clone(), size)) as DataMap), bytes))
     }
 

@@ -108,7 +108,8 @@ mod tests {
                 io::ErrorKind::UnexpectedEof
             );
             assert!(fetched.read_exact_at(&mut [0; 4], u64::MAX).is_err());
-        });
+        })
+        .unwrap();
         assert_eq!(&buf, b"3456");
         std::fs::remove_file(file.path()).unwrap();
         assert_eq!(fetched.read_exact_at(&mut buf, 0).unwrap_err().kind(), io::ErrorKind::NotFound);

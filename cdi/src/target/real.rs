@@ -5,15 +5,16 @@ use super::disk::{Claimed, Folder, Handle, Kept};
 use super::held;
 use crate::{Error, Kind, Result};
 use container_disk::{behind, ours};
+use guard::confine::{Attributes, set_attributes};
 use rustix::fs::{AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// Disks we make can be read by all and written by their owner, less the umask.
 const NEW: Mode = Mode::from_raw_mode(0o644);
@@ -23,7 +24,7 @@ const PRIVATE: Mode = Mode::from_raw_mode(0o600);
 static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 
 pub(crate) struct RealFolder {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     path: PathBuf,
 }
 
@@ -37,7 +38,7 @@ impl RealFolder {
             OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
             Mode::empty(),
         ) {
-            Ok(fd) => Ok(RealFolder { fd, path: path.to_owned() }),
+            Ok(fd) => Ok(RealFolder { fd: Arc::new(fd), path: path.to_owned() }),
             Err(Errno::NOENT) => {
                 let what = format!("the folder {} does not exist; make it first", path.display());
                 Err(Error::new(Kind::NotFound, what))
@@ -56,6 +57,10 @@ impl RealFolder {
         // Nonblocking, so that a named pipe put in our way does not stop us; regular files do not mind.
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         rustix::fs::openat(&self.fd, name, flags, mode).map(File::from)
+    }
+
+    fn holds(&self, file: File) -> RealFile {
+        RealFile(file, Arc::clone(&self.fd))
     }
 
     /// A file that is there. One that we may only read is another user's, and is opened to see who holds it.
@@ -105,7 +110,7 @@ impl RealFolder {
             Ok(_) | Err(Errno::NOENT) => return Ok(None),
             Err(e) => return Err(Error::io(format!("cannot examine {}", path.display()), e.into())),
         }
-        let file = RealFile(file);
+        let file = self.holds(file);
         let why = file.strange().map_err(|e| Error::io(format!("cannot examine {}", path.display()), e))?;
         match why.filter(|_| !created) {
             None => Ok(Some(Claimed { file: Box::new(file), created })),
@@ -134,7 +139,7 @@ impl Folder for RealFolder {
 
     fn open(&self, name: &OsStr) -> io::Result<Option<Box<dyn Handle>>> {
         match self.existing(name) {
-            Ok(file) => Ok(Some(Box::new(RealFile(file)))),
+            Ok(file) => Ok(Some(Box::new(self.holds(file)))),
             Err(Errno::NOENT) => Ok(None),
             Err(e) => Err(e.into()),
         }
@@ -143,7 +148,8 @@ impl Folder for RealFolder {
     fn create(&self, name: &OsStr) -> io::Result<Box<dyn Handle>> {
         // A new file rather than a truncated one: the old one may have other names, or belong to somebody else.
         self.remove(name)?;
-        Ok(Box::new(RealFile(self.openat(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, PRIVATE)?)))
+        let file = self.openat(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, PRIVATE)?;
+        Ok(Box::new(self.holds(file)))
     }
 
     fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
@@ -218,7 +224,8 @@ fn umask() -> Mode {
     })
 }
 
-pub(crate) struct RealFile(File);
+/// With the folder in which it lies.
+pub(crate) struct RealFile(File, Arc<OwnedFd>);
 
 impl Drop for RealFile {
     /// Closing is not enough to unlock: a child process that is just being started has a copy of the descriptor until
@@ -285,7 +292,7 @@ impl Handle for RealFile {
         let Some(old) = old else {
             let mode = NEW.as_raw_mode() & !umask().as_raw_mode();
             if now.mode() & 0o777 != mode
-                && let Err(e) = self.0.set_permissions(std::fs::Permissions::from_mode(mode))
+                && let Err(e) = set_attributes(&self.0, Attributes::Mode(mode))
             {
                 // A file system that chooses the modes; the disk itself is well.
                 tracing::warn!("the new disk has mode {:04o}, not {mode:04o}: {e}", now.mode() & 0o777);
@@ -294,7 +301,7 @@ impl Handle for RealFile {
         };
         if (now.uid(), now.gid()) != (old.uid, old.gid) {
             // Only root may give files away; for anybody else the new disk is theirs, as any file they make.
-            if let Err(e) = std::os::unix::fs::fchown(&self.0, Some(old.uid), Some(old.gid)) {
+            if let Err(e) = set_attributes(&self.0, Attributes::Owner(old.uid, old.gid)) {
                 tracing::warn!(
                     "the new disk belongs to {}:{}, not {}:{}: {e}",
                     now.uid(),
@@ -304,7 +311,7 @@ impl Handle for RealFile {
                 );
             }
         }
-        self.0.set_permissions(std::fs::Permissions::from_mode(old.mode & 0o777))
+        set_attributes(&self.0, Attributes::Mode(old.mode & 0o777))
     }
 
     fn write_out(&self) {
@@ -320,7 +327,7 @@ impl Handle for RealFile {
     }
 
     fn strange(&self) -> io::Result<Option<String>> {
-        ours::strange(&self.0)
+        ours::strange(&self.0, &*self.1)
     }
 
     fn identity(&self) -> io::Result<String> {
@@ -350,7 +357,7 @@ mod tests {
         let copy = ours.try_clone().unwrap();
         let other = File::open(&path).unwrap();
         rustix::fs::flock(&other, FlockOperation::NonBlockingLockShared).unwrap_err();
-        drop(RealFile(ours));
+        drop(RealFolder::open(folder.path()).unwrap().holds(ours));
         rustix::fs::flock(&other, FlockOperation::NonBlockingLockShared).unwrap();
         drop(copy);
     }

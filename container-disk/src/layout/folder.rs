@@ -120,7 +120,11 @@ impl Folder {
                 continue;
             }
             // The owner and the mode of a file that was made here are those that the file system gives to all.
-            let why = if is_made { None } else { ours::strange(&file).map_err(|e| cannot("examine", e))? };
+            let why = if is_made {
+                None
+            } else {
+                ours::strange(&file, &self.fd).map_err(|e| cannot("examine", e))?
+            };
             let Some(why) = why else {
                 return Ok(Some(file));
             };
@@ -237,9 +241,10 @@ mod tests {
             let folder = Folder::open(at.path()).unwrap();
             let file = folder.own_file("half").unwrap().unwrap();
             assert_eq!(file.metadata().unwrap().uid(), 65534, "the server's choice");
+            file.set_len(7).unwrap();
             drop(file);
-            // What was there before is not trusted, as nothing tells who put it there; it is made anew, not for ever.
-            assert!(folder.own_file("half").unwrap().is_some());
+            let again = folder.own_file("half").unwrap().unwrap();
+            assert_eq!(again.metadata().unwrap().len(), 7, "it is gone on with");
         });
     }
 

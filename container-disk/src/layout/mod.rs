@@ -45,15 +45,18 @@ pub struct Layout {
 impl Layout {
     /// One that exists.
     pub fn open(path: &Path) -> Result<Layout> {
+        Layout::open_as(path, format!("oci:{}", path.display()), false)
+    }
+
+    pub(crate) fn open_as(path: &Path, name: String, is_store: bool) -> Result<Layout> {
         let top = Folder::open(path)?;
-        let name = format!("oci:{}", path.display());
         let Some((file, _)) = top.file(OCI_LAYOUT)? else {
             let what = format!("{} is not an image layout: it has no file {OCI_LAYOUT}", path.display());
             return Err(Error::refused(what));
         };
         let said = manifest::read_bounded(&name, file)?;
         check_version(&name, &said)?;
-        Ok(Layout { top, name, is_store: false })
+        Ok(Layout { top, name, is_store })
     }
 
     /// One that exists, or a new one in a folder that is empty or does not exist.

@@ -3,7 +3,7 @@
 use crate::image::{CMDLINE, Config, INITRD, KERNEL};
 
 /// What a kernel-boot image says.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Boot {
     /// The kernel's path in the image, for [`super::Options::path`].
     pub kernel: String,

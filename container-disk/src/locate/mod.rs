@@ -30,6 +30,7 @@ pub(crate) mod tree;
 
 pub use boot::{Boot, boot};
 
+use crate::apart::apart;
 use crate::image::Config;
 use crate::manifest::{Descriptor, Manifest};
 use crate::pack::Compression;
@@ -39,7 +40,6 @@ use crate::section::Section;
 use crate::tar::{BLOCK, Members, Seekable, Streamed};
 use crate::{Digest, Error, Result};
 use disk_format::ReadAt;
-use guard::confine::apart;
 use scan::{Changes, Interest};
 use std::io::Read;
 use std::sync::Arc;
@@ -108,7 +108,7 @@ pub fn disk(place: &dyn Place, manifest: &Manifest, options: &Options) -> Result
     if let Some(at) = carrier {
         let source = &sources[at];
         let members = source.members()?;
-        match source.apart(|| Stream::search(members, at, &image))? {
+        match source.apart(|| Stream::search(members, at, &image))?? {
             Rest::Paused(stream, path) => {
                 let entry = stream.entry().clone();
                 return Ok(located(source.clone(), at, path, &entry, Arc::new(image), Some(stream)));
@@ -160,7 +160,7 @@ impl Located {
             Some(stream) => stream,
             None => {
                 let members = self.source.in_order()?;
-                Box::new(apart(|| Stream::again(members, self.layer, &self.image, &self.path))?)
+                Box::new(apart(|| Stream::again(members, self.layer, &self.image, &self.path))??)
             }
         };
         if stream.entry().at != self.offset || stream.entry().size != self.size {
@@ -284,13 +284,13 @@ impl Source {
 
     fn scan(&self, interest: &Interest, at: usize) -> Result<Changes> {
         let members = self.members()?;
-        self.apart(|| scan::all(members, interest, at))
+        self.apart(|| scan::all(members, interest, at))?
     }
 
     /// A layer that must be decoded is looked at by a thread that can open nothing. One that is plain may be read from a
     /// server by whoever looks at it, and holds nothing but names.
-    fn apart<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        if self.is_seekable() { work() } else { apart(work) }
+    fn apart<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+        if self.is_seekable() { Ok(work()) } else { apart(work) }
     }
 
     /// Its members in the cheapest way.

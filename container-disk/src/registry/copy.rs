@@ -181,7 +181,10 @@ impl Work<'_> {
         };
         thread::scope(|scope| {
             for _ in 1..parallel.clamp(1, blobs.len().max(1)) {
-                scope.spawn(run);
+                // One fewer, where no more can be started: this thread is one too.
+                if thread::Builder::new().spawn_scoped(scope, run).is_err() {
+                    break;
+                }
             }
             run();
         });

@@ -50,11 +50,25 @@ pub struct Store {
 impl Store {
     /// Opens the store in a folder; makes it where it does not exist. Waits while another process prunes.
     pub fn open(path: &Path) -> Result<Store> {
-        let who = format!("prunes the store {}", path.display());
-        let shared = Locked::wait(lock_file(path)?, Keeps::Exclusive, &who)
-            .map_err(|e| Error::io(format!("cannot lock the store {}", path.display()), e))?;
+        let shared = share(lock_file(path)?, path)?;
         let layout = Layout::create_as(path, "the store".to_owned(), true)?;
         Ok(Store { layout, _shared: shared })
+    }
+
+    /// Opens one that is there, to be read alone: nothing is made and nothing cleared away, so that a program which has
+    /// given up every right to write there can do it.
+    pub fn read(path: &Path) -> Result<Store> {
+        let none = || {
+            let what = format!("there is no store in {}; `pull` and `build` make one", path.display());
+            Error::new(Kind::NotFound, what)
+        };
+        let lock = match Folder::open(path) {
+            Err(e) if e.kind() == Kind::NotFound => return Err(none()),
+            folder => folder?.file(LOCK)?,
+        };
+        let Some((lock, _)) = lock else { return Err(none()) };
+        let shared = share(lock, path)?;
+        Ok(Store { layout: Layout::open_as(path, "the store".to_owned(), true)?, _shared: shared })
     }
 
     /// What has a name, sorted by name.
@@ -127,6 +141,12 @@ impl Sink for Store {
     fn as_place(&self) -> Option<&dyn Place> {
         Some(self)
     }
+}
+
+fn share(lock: File, path: &Path) -> Result<Locked> {
+    let who = format!("prunes the store {}", path.display());
+    Locked::wait(lock, Keeps::Exclusive, &who)
+        .map_err(|e| Error::io(format!("cannot lock the store {}", path.display()), e))
 }
 
 fn lock_file(path: &Path) -> Result<File> {

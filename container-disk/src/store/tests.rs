@@ -207,6 +207,23 @@ fn what_a_dead_process_left_goes_with_the_next_open_and_half_blobs_with_prune() 
 }
 
 #[test]
+fn a_store_that_is_read_is_not_changed_and_keeps_prune_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let Err(none) = Store::read(&path(&folder)) else { panic!("there is none") };
+    assert_eq!(none.kind(), Kind::NotFound);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "and none is made");
+    let document = build(&Store::open(&path(&folder)).unwrap(), "os:1", b"disk");
+    let left = path(&folder).join("ingest/1-1");
+    fs::create_dir_all(path(&folder).join("ingest")).unwrap();
+    fs::write(&left, "what a dead process left").unwrap();
+    let store = Store::read(&path(&folder)).unwrap();
+    assert_eq!(store.document(&local("os:1").which()).unwrap().digest, document.digest);
+    assert!(left.exists());
+    let exclusive = Locked::at_once(lock_file(&path(&folder)).unwrap(), Keeps::All).unwrap();
+    assert!(exclusive.is_none(), "what is read does not vanish");
+}
+
+#[test]
 fn many_threads_open_write_name_and_prune_at_once() {
     let (folder, store) = new();
     build(&store, "kept", &[9; 3000]);

@@ -3,6 +3,7 @@
 
 use super::check::{Checks, Outcome, expect, reason};
 use super::format::{Verdict, judge};
+use crate::apart::apart;
 use crate::aside::Aside;
 use crate::digest::Hasher;
 use crate::locate::scan::{Changes, Interest};
@@ -11,7 +12,6 @@ use crate::pack::Compression;
 use crate::place::{Blob, Place};
 use crate::tar::{Members, Streamed, What};
 use crate::{Digest, Error, Kind, Result, peel};
-use guard::confine::apart;
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -114,7 +114,7 @@ impl Layer<'_> {
             Err(e) => return Ok(Err((MEDIA_TYPE, e))),
         };
         let members = Members::new(name.to_owned(), Streamed::new(tar));
-        match apart(|| self.scan(members, interest)) {
+        match apart(|| self.scan(members, interest))? {
             Ok(contents) => {
                 let hash = hash.lock().unwrap_or_else(PoisonError::into_inner).take();
                 Ok(Ok((hash.map_or(Ok(digest), Aside::finish)?, contents)))

@@ -7,34 +7,25 @@
 //!                     └──► disks/sha256-MANIFEST/boot-…               kernel and initrd, checked to their layer's end
 //! ```
 //!
-//! What is under a final name there is never written again; machines read it below overlays of their own.
+//! What is under a final name there is never written again; machines read it below overlays of their own. None of it is
+//! read here: each arrow is a job of a process of its own ([`apart`]).
 
-use crate::ui::{self, Show};
-use crate::vm::place::{Home, Lock, make};
+use crate::ui::Show;
+use crate::vm::apart::{self, Job, Look, within};
+use crate::vm::place::{Home, make};
 use api::launcher::{Format, Kernel};
-use cdi::convert::{Keep, Request, prepare};
-use cdi::journal::Mode;
-use cdi::plan::{Output, Wishes};
-use cdi::run::watch::Watch;
-use cdi::source::image::architecture;
-use cdi::source::{Named, Options, image};
 use cdi::{Error, Kind, Result};
-use container_disk::image::{Config, choose};
-use container_disk::locate::{self, Boot};
-use container_disk::manifest::{Content, Document, Manifest};
-use container_disk::open::{Found, Places};
+use container_disk::Name;
+use container_disk::locate::Boot;
 use container_disk::reference::{Local, Remote};
-use container_disk::registry::copy;
-use container_disk::{Digest, Name};
-use std::io::Write as _;
+use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// Where images come from, and where what is in them goes.
 #[derive(Clone)]
 pub(crate) struct Images {
-    /// Registries and the store.
-    pub(crate) places: Arc<Places>,
+    /// The settings of registries.
+    pub(crate) registries: Option<PathBuf>,
     /// Where disks are kept.
     pub(crate) home: Home,
     /// How progress is shown.
@@ -45,12 +36,10 @@ pub(crate) struct Images {
 pub(crate) struct Image {
     /// What a person calls it.
     pub(crate) name: Name,
-    /// Where it is read from.
-    found: Found,
-    /// Its manifest.
-    document: Document,
-    /// Its config.
-    config: Config,
+    /// Where it is read from, with its scheme.
+    here: String,
+    /// What its labels say of a kernel in it.
+    boot: Option<Boot>,
 }
 
 /// When an image is asked for anew.
@@ -115,7 +104,8 @@ impl Images {
         let name = name_of(text)?;
         let Name::Registry(remote) = &name else { return self.open(&name, name.clone()) };
         let local = kept_as(remote)?;
-        let here = self.places.store()?.has_name(&local.to_string())?;
+        let store = Name::Store(local);
+        let here: bool = self.ask(Job::Here { image: store.to_string() })?;
         let pull = match policy {
             Policy::Always => true,
             Policy::IfNotPresent => !here,
@@ -126,118 +116,39 @@ impl Images {
             }
         };
         if pull {
-            self.pull(&name, &local).map_err(|e| match here {
+            let pulled: Result<()> = self.ask(Job::Pull { from: name.to_string(), to: store.to_string() });
+            pulled.map_err(|e| match here {
                 true => e.with_hint(
                     "the store has it from before: use imagePullPolicy IfNotPresent (--pull missing)",
                 ),
                 false => e,
             })?;
         }
-        self.open(&Name::Store(local), name)
-    }
-
-    fn pull(&self, name: &Name, local: &Local) -> Result<()> {
-        let found = self.places.find(name)?;
-        let goal = self.places.goal(&Name::Store(local.clone()))?;
-        let options = copy::Options { arch: Some(architecture().to_owned()), parallel: 3, judge: true };
-        let progress = Arc::new(copy::Progress::default());
-        let bar = ui::Progress::of_blobs("pulling", &progress, self.show);
-        let copied =
-            copy::copy(&*found.place, &found.which, &*goal.sink, goal.tag.as_deref(), &options, &progress);
-        drop(bar);
-        let copied = copied?;
-        goal.sink.close()?;
-        tracing::info!("{name}: {} blobs, {} bytes", copied.moved, copied.bytes);
-        Ok(())
+        self.open(&store, name)
     }
 
     fn open(&self, name: &Name, shown: Name) -> Result<Image> {
-        let found = self.places.find(name)?;
-        let document = choose::manifest(&*found.place, &found.which, architecture())?;
-        let config = Config::read(&*found.place, manifest(&shown, &document)?)?;
-        Ok(Image { name: shown, found, document, config })
+        let here = name.to_string();
+        let Look { boot } = self.ask(Job::Look { image: here.clone() })?;
+        Ok(Image { name: shown, here, boot })
     }
 
     /// The disk of an image, unpacked.
     pub(crate) fn disk(&self, image: &Image, path: Option<&str>) -> Result<(PathBuf, Format)> {
-        let index = self.folder(&image.document.digest)?.join(format!("disk{}", suffix(path)));
-        if let Some(known) = known(&index) {
-            return Ok(known);
-        }
-        let _lock = Lock::wait(&index.with_extension("lock"))?;
-        if let Some(known) = known(&index) {
-            return Ok(known);
-        }
-        let target = self.unpack(image, path)?;
-        let bytes = format!("{}\n", target.display());
-        crate::vm::record::write_whole(&index, bytes.as_bytes())?;
-        known(&index).ok_or_else(|| Error::failed(format!("{} vanished while it was made", target.display())))
-    }
-
-    /// Unpacks the disk, unless another image has brought the same layer.
-    fn unpack(&self, image: &Image, path: Option<&str>) -> Result<PathBuf> {
-        let how = locate::Options { path: path.map(clean), one_pass: true, ..locate::Options::default() };
-        let located = locate::disk(&*image.found.place, manifest(&image.name, &image.document)?, &how)?;
-        let folder = self.folder(&located.digest)?;
-        let inside = located.path.clone();
-        drop(located);
-        let name = inside.replace(|c: char| !c.is_ascii_alphanumeric() && c != '.', "_");
-        let target = folder.join(&name);
-        let _lock = Lock::wait(&folder.join(format!("{name}.lock")))?;
-        if target.is_file() {
-            return Ok(target);
-        }
-        let watch = Arc::new(Watch::default());
-        let request = self.request(image, &target, Some(inside));
-        let prepared = prepare(request, &watch)?;
-        let bar = ui::Progress::of(&watch, self.show);
-        let report = prepared.run(&watch);
-        drop(bar);
-        let report = report?;
-        tracing::info!("{}", report.sentence());
-        read_only(&target)?;
-        Ok(target)
-    }
-
-    fn request(&self, image: &Image, target: &Path, path: Option<String>) -> Request {
-        let options = Options {
-            places: Arc::clone(&self.places),
-            image: image::Options { path, ..image::Options::default() },
-            ..Options::default()
-        };
-        let source = match &image.name {
-            // It was brought into the store, under the name that it has there.
-            Name::Registry(remote) => kept_as(remote).map_or_else(|_| image.name.clone(), Name::Store),
-            other => other.clone(),
-        };
-        Request {
-            source: Named::image_of(source),
-            target: target.display().to_string(),
-            source_format: None,
-            keep: Keep::Yes,
-            options,
-            output: Output::Raw,
-            checksum: None,
-            wishes: wishes(),
-            journal_every: None,
-        }
+        let job = |disks| Job::Disk { image: image.here.clone(), path: path.map(clean), disks };
+        let path = self.unpacked(job)?;
+        let format = usable(&path)?;
+        Ok((path, format))
     }
 
     /// What the labels of an image say of a kernel in it.
     pub(crate) fn boot(image: &Image) -> Option<Boot> {
-        locate::boot(&image.config)
+        image.boot.clone()
     }
 
     /// Whether an image has a disk.
-    pub(crate) fn has_disk(image: &Image) -> Result<bool> {
-        let how = locate::Options { one_pass: true, ..locate::Options::default() };
-        match locate::disk(&*image.found.place, manifest(&image.name, &image.document)?, &how) {
-            Ok(_) => Ok(true),
-            Err(e) if matches!(e.kind(), container_disk::Kind::Refused | container_disk::Kind::NotFound) => {
-                Ok(false)
-            }
-            Err(e) => Err(e.into()),
-        }
+    pub(crate) fn has_disk(&self, image: &Image) -> Result<bool> {
+        self.ask(Job::HasDisk { image: image.here.clone() })
     }
 
     /// A kernel and an initrd of an image, as files.
@@ -248,52 +159,24 @@ impl Images {
         initrd: Option<&str>,
         args: Option<String>,
     ) -> Result<Kernel> {
-        let folder = self.folder(&image.document.digest)?;
-        let _lock = Lock::wait(&folder.join("boot.lock"))?;
-        let file = |path: &str| self.boot_file(image, &folder, path);
+        let file = |path: &str| {
+            self.unpacked(|disks| Job::Boot { image: image.here.clone(), path: clean(path), disks })
+        };
         Ok(Kernel { kernel: file(kernel)?, initrd: initrd.map(file).transpose()?, args })
     }
 
-    fn boot_file(&self, image: &Image, folder: &Path, path: &str) -> Result<PathBuf> {
-        let target = folder.join(format!("boot{}", suffix(Some(path))));
-        if target.is_file() {
-            return Ok(target);
-        }
-        let how = locate::Options { path: Some(clean(path)), one_pass: true, ..locate::Options::default() };
-        let mut located = locate::disk(&*image.found.place, manifest(&image.name, &image.document)?, &how)?;
-        let mut partial = target.as_os_str().to_owned();
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
-        let cannot = |e| Error::io(format!("cannot write {}", partial.display()), e);
-        let mut file = std::fs::File::create(&partial).map_err(cannot)?;
-        // The end of the stream tells whether the layer is what was promised.
-        std::io::copy(&mut located.stream()?, &mut file).map_err(cannot)?;
-        file.flush().and_then(|()| file.sync_all()).map_err(cannot)?;
-        read_only(&partial)?;
-        std::fs::rename(&partial, &target).map_err(cannot)?;
-        Ok(target)
+    /// Has something unpacked below the folder of disks, for nobody to write to.
+    fn unpacked(&self, job: impl FnOnce(PathBuf) -> Job) -> Result<PathBuf> {
+        let disks = self.home.disks();
+        make(&disks)?;
+        let path = within(&disks, self.ask(job(disks.clone()))?)?;
+        read_only(&path)?;
+        Ok(path)
     }
 
-    fn folder(&self, digest: &Digest) -> Result<PathBuf> {
-        let folder = self.home.disks().join(digest.to_string().replace(':', "-"));
-        make(&folder)?;
-        Ok(folder)
-    }
-}
-
-/// What the engine is wished for a machine's disk.
-pub(super) fn wishes() -> Wishes {
-    Wishes {
-        checksum: false,
-        verify: false,
-        preallocate: false,
-        threads: std::thread::available_parallelism().map_or(2, usize::from),
-        memory: 256 << 20,
-        beside: vec![],
-        max_size: 16 << 40,
-        resize: None,
-        resume: Mode::Auto,
-        connections: 8,
+    /// Has a job done by a process that can do nothing else.
+    pub(super) fn ask<T: DeserializeOwned>(&self, job: Job) -> Result<T> {
+        apart::ask(self.registries.as_deref(), self.show, job)
     }
 }
 
@@ -323,41 +206,14 @@ pub(crate) fn usable(path: &Path) -> Result<Format> {
     }
 }
 
-/// The disk that this note leads to, if it is still there.
-fn known(index: &Path) -> Option<(PathBuf, Format)> {
-    let path = PathBuf::from(std::fs::read_to_string(index).ok()?.trim_end());
-    let format = usable(&path).ok()?;
-    Some((path, format))
-}
-
-fn manifest<'a>(name: &Name, document: &'a Document) -> Result<&'a Manifest> {
-    match &document.content {
-        Content::Manifest(manifest) => Ok(manifest),
-        Content::Index(_) => Err(Error::refused(format!("{name} is an index where an image was expected"))),
-    }
-}
-
 /// `/disk/a.img` as images know it.
 fn clean(path: &str) -> String {
     path.trim_start_matches('/').to_owned()
 }
 
-/// Part of a file's name for a path in an image.
-fn suffix(path: Option<&str>) -> String {
-    path.map_or_else(String::new, |path| {
-        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-        // Two paths that differ only in signs are two files.
-        let sum = path.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        let tail: String =
-            path.chars().rev().take(40).collect::<Vec<_>>().into_iter().rev().map(plain).collect();
-        format!("-{tail}-{sum:016x}")
-    })
-}
-
 fn read_only(path: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
+    // In place of a link nothing can be but a file: whoever unpacks can make none, and this user's folder is ours.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o400))
         .map_err(|e| Error::io(format!("cannot protect {}", path.display()), e))
 }

@@ -22,11 +22,9 @@ use api::launcher::{Accelerator, Format, Forward, Kernel, Resolved, Source};
 use api::machine::Credential;
 use api::machine::volume::{Named, Text};
 use api::machine::{CloudInit, Disk, Machine, Volume};
-use cdi::run::watch::Watch;
 use cdi::{Error, Result};
 use image::{Images, Policy};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// Everything that is needed to find the parts of one machine.
 pub(crate) struct Resolver<'a> {
@@ -34,8 +32,6 @@ pub(crate) struct Resolver<'a> {
     pub(crate) images: &'a Images,
     /// What the manifest says beside the machine.
     pub(crate) objects: &'a Objects,
-    /// Ctrl-C reaches an import through this.
-    pub(crate) watch: &'a Arc<Watch>,
     /// In place of what the spec and the image's name say.
     pub(crate) policy: Option<Policy>,
 }
@@ -80,7 +76,7 @@ impl Resolver<'_> {
     }
 
     fn volume(&self, disk: &Disk, secrets: &Path) -> Result<Option<Source>> {
-        let pool = pool::Pool { images: self.images, objects: self.objects, watch: self.watch };
+        let pool = pool::Pool { images: self.images, objects: self.objects };
         Ok(Some(match &disk.volume {
             Volume::ContainerDisk { image, path } => {
                 let brought = self.bring(&image.name, image.pull_policy.as_deref())?;

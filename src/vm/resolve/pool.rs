@@ -11,24 +11,20 @@
 //! grows when its claim has grown, and never shrinks.
 
 use super::folder;
-use super::image::{Images, wishes};
+use super::image::Images;
 use crate::ui;
+use crate::vm::apart::{Import, Job};
 use crate::vm::manifest::{Objects, Written, size};
 use crate::vm::place::{Lock, make};
 use crate::vm::record::{now, write_whole};
 use api::datavolume::{DataVolume, Http};
 use api::launcher::{Format, Source};
-use cdi::convert::{Keep, Report, Request, prepare};
-use cdi::filter::verify::Digest;
-use cdi::plan::{Output, Wishes};
-use cdi::run::watch::Watch;
 use cdi::size::human;
-use cdi::source::{self, Options, image};
+use cdi::source;
 use cdi::target::{FileOptions, FileTarget, Target};
 use cdi::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use std::sync::Arc;
 
 /// What is noted of a disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,8 +48,6 @@ pub(crate) struct Pool<'a> {
     pub(crate) images: &'a Images,
     /// What the manifest says of claims.
     pub(crate) objects: &'a Objects,
-    /// Ctrl-C reaches an import through this.
-    pub(crate) watch: &'a Arc<Watch>,
 }
 
 impl Pool<'_> {
@@ -147,14 +141,6 @@ impl Pool<'_> {
         }
         let http = source.and_then(|source| source.http.as_ref());
         let registry = source.and_then(|source| source.registry.as_ref());
-        let (mut options, checksum) = match http {
-            Some(http) => (self.http_options(http)?, http.checksum.as_deref()),
-            None => (Options::default(), None),
-        };
-        options.places = Arc::clone(&self.images.places);
-        if let Some(arch) = registry.and_then(|r| r.platform.as_ref()).and_then(|p| p.architecture.clone()) {
-            options.image = image::Options { arch, ..image::Options::default() };
-        }
         if registry
             .is_some_and(|registry| registry.secret_ref.is_some() || registry.cert_config_map.is_some())
         {
@@ -165,21 +151,22 @@ impl Pool<'_> {
             return Err(Error::refused(what));
         }
         let name = source_of(volume);
-        let request = Request {
-            source: source::Named::of(&name, &options)?,
-            target: folder.join("disk.img").display().to_string(),
-            source_format: None,
-            keep: Keep::No,
-            options,
-            output: Output::Raw,
-            checksum: checksum.map(|text| text.parse::<Digest>()).transpose()?,
-            wishes: Wishes { checksum: checksum.is_some(), preallocate, resize: wanted, ..wishes() },
-            journal_every: None,
+        let mut import = Import {
+            source: name.clone(),
+            target: folder.join("disk.img"),
+            arch: registry.and_then(|r| r.platform.as_ref()).and_then(|p| p.architecture.clone()),
+            checksum: http.and_then(|http| http.checksum.clone()),
+            preallocate,
+            size: wanted,
+            ..Import::default()
         };
+        if let Some(http) = http {
+            self.ask_server(http, &mut import)?;
+        }
         // The name without what is secret in it: the note stays beside the disk.
         let name = source::shown(&name);
         ui::say(&format!("coracle: importing {name} as the disk {claim}"));
-        let report = self.import(request)?;
+        let virtual_size: u64 = self.images.ask(Job::Import(Box::new(import)))?;
         let disk = folder.join("disk.img");
         let cannot = |e| Error::io(format!("cannot complete {}", disk.display()), e);
         let file = std::fs::File::options().write(true).open(&disk).map_err(cannot)?;
@@ -188,7 +175,7 @@ impl Pool<'_> {
         let note = Note {
             schema: "coracle.disk/v1".into(),
             from: name,
-            size: report.virtual_size,
+            size: virtual_size,
             created: now(),
             preallocated: preallocate,
         };
@@ -196,30 +183,20 @@ impl Pool<'_> {
         Ok(note)
     }
 
-    fn import(&self, request: Request) -> Result<Report> {
-        let prepared = prepare(request, self.watch)?;
-        let bar = ui::Progress::of(self.watch, self.images.show);
-        let report = prepared.run(self.watch);
-        drop(bar);
-        report
-    }
-
-    fn http_options(&self, http: &Http) -> Result<Options> {
+    /// What a web server is told, and how it is believed.
+    fn ask_server(&self, http: &Http, import: &mut Import) -> Result<()> {
         let header = |line: &String| {
             let parts =
                 line.split_once(':').map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
             parts.ok_or_else(|| Error::refused("a header of extraHeaders is written 'Name: value'"))
         };
-        let mut options = Options {
-            headers: http.extra_headers.iter().map(header).collect::<Result<_>>()?,
-            insecure_tls: http.insecure_skip_verify == Some(true),
-            ..Options::default()
-        };
+        import.headers = http.extra_headers.iter().map(header).collect::<Result<_>>()?;
+        import.insecure_tls = http.insecure_skip_verify == Some(true);
         for name in &http.secret_extra_headers {
             for (_, value) in self.secret(name)? {
                 let line = String::from_utf8(value)
                     .map_err(|_| Error::refused(format!("a header of the secret {name} is no text")))?;
-                options.headers.push(header(&line)?);
+                import.headers.push(header(&line)?);
             }
         }
         if let Some(name) = &http.secret_ref {
@@ -233,8 +210,8 @@ impl Pool<'_> {
                 String::from_utf8(bytes)
                     .map_err(|_| Error::refused(format!("{key} of the secret {name} is no text")))
             };
-            options.user = Some(text("accessKeyId")?);
-            options.password = Some(text("secretKey")?);
+            import.user = Some(text("accessKeyId")?);
+            import.password = Some(text("secretKey")?);
         }
         if let Some(name) = &http.cert_config_map {
             let Some(map) = self.objects.config_maps.get(name) else {
@@ -243,9 +220,9 @@ impl Pool<'_> {
             let folder = self.images.home.pool().join(".certificates").join(name);
             let files = folder::of_config_map(&map.object)?;
             let folder = folder::write(&folder, &files)?;
-            options.ca_files = files.keys().map(|key| folder.join(key)).collect();
+            import.ca_files = files.keys().map(|key| folder.join(key)).collect();
         }
-        Ok(options)
+        Ok(())
     }
 
     fn secret(&self, name: &str) -> Result<folder::Files> {

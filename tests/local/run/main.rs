@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+mod apart;
 mod console;
 mod debian;
 mod killed;

@@ -1,6 +1,9 @@
 //! Where there is neither Landlock nor seccomp, or the numbers of the system calls are not known here.
 
-use super::{Confined, Process};
+use super::{Attributes, Confined, Process};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{PermissionsExt as _, fchown};
 
 pub(super) fn process(_: &Process) -> Confined {
     none()
@@ -8,6 +11,13 @@ pub(super) fn process(_: &Process) -> Confined {
 
 pub(super) fn parser() -> Confined {
     none()
+}
+
+pub(super) fn set(file: &File, wish: Attributes) -> io::Result<()> {
+    match wish {
+        Attributes::Mode(mode) => file.set_permissions(std::fs::Permissions::from_mode(mode)),
+        Attributes::Owner(uid, gid) => fchown(file, Some(uid), Some(gid)),
+    }
 }
 
 fn none() -> Confined {

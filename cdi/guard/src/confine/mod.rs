@@ -26,6 +26,9 @@
 //! the outer layer leaves. The outer layer is therefore the promise: *the source, the target's folder, and the network
 //! where the source or target is there*. The inner one makes it harder to get that far.
 //!
+//! **Modes and owners** of files are set by a process of their own ([`set_attributes`]), of files alone that were opened to
+//! be written.
+//!
 //! **A call that is not allowed fails with `EPERM`** and does not kill the program. The lists say what is allowed, so a
 //! C library newer than the list would otherwise end somebody's import for asking whether a call exists; every such
 //! caller copes with an error. A thief gains nothing by trying again. Calls of another architecture (32-bit ones) do
@@ -54,7 +57,10 @@ pub use reach::{Process, Use};
 pub use state::{Confined, InForce};
 
 use std::cell::Cell;
+use std::fs::File;
+use std::io;
 use std::sync::Once;
+use std::thread;
 
 /// The variable that switches all of this off.
 pub const SWITCH: &str = "CORACLE_CONFINE";
@@ -78,20 +84,33 @@ pub fn parser() {
     SAID.call_once(|| tracing::debug!("threads that parse are confined by {confined}"));
 }
 
-/// Runs `work` on a thread that has given up all but what a parser needs, and waits for it. A panic in it goes on here.
-pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+/// Runs `work` on a thread that has given up all but what a parser needs, and waits for it. A panic in it goes on here; an
+/// error where no thread can be started.
+pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     if is_switched_off() {
-        return work();
+        return Ok(work());
     }
-    let done = std::thread::scope(|scope| {
-        scope
-            .spawn(|| {
-                parser();
-                work()
-            })
-            .join()
-    });
-    done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    let confined = || {
+        parser();
+        work()
+    };
+    let done =
+        thread::scope(|scope| thread::Builder::new().spawn_scoped(scope, confined).map(|it| it.join()))?;
+    Ok(done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+}
+
+/// What is set of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attributes {
+    /// Who may read it and write to it; never setuid, setgid or sticky.
+    Mode(u32),
+    /// User and group.
+    Owner(u32, u32),
+}
+
+/// Sets the mode or the owner of a file that is open to be written, also in a program that has given up its rights.
+pub fn set_attributes(file: &File, wish: Attributes) -> io::Result<()> {
+    system::set(file, wish)
 }
 
 /// What this machine offers, tried on a thread that ends right after.
@@ -99,6 +118,9 @@ pub fn offered() -> Confined {
     if is_switched_off() {
         return Confined::off(&format!("{SWITCH}=off"));
     }
-    let tried = std::thread::scope(|scope| scope.spawn(system::parser).join());
-    tried.unwrap_or_else(|_| Confined::off("the thread that tried it ended with a fault"))
+    let tried = thread::scope(|scope| {
+        let thread = thread::Builder::new().spawn_scoped(scope, system::parser)?;
+        thread.join().map_err(|_| io::Error::other("the thread that tried it ended with a fault"))
+    });
+    tried.unwrap_or_else(|e| Confined::off(&e.to_string()))
 }

@@ -19,8 +19,6 @@ pub enum Use {
     Write,
     /// A device is read, written and asked by ioctl.
     Device,
-    /// Files without a name are made in a folder.
-    Spool,
 }
 
 impl Process {

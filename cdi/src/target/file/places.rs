@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Kind;
+use crate::target::real::RealFolder;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -166,4 +167,28 @@ fn what_an_ordinary_user_may_not() {
         (Box::new(target) as Box<dyn Target>).finish().unwrap();
     };
     std::thread::scope(|s| s.spawn(as_nobody).join().unwrap());
+}
+
+/// As on an NFS server that maps root to nobody.
+#[test]
+fn a_run_goes_on_where_the_file_system_chooses_the_owner() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can have its files made under another user");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    ::tests::mapped::as_mapped_by_a_server(65534, || {
+        let real = RealFolder::open(folder.path()).unwrap();
+        let claim = || real.claim(OsStr::new("disk.img.partial")).unwrap();
+        let first = claim();
+        assert!(first.created);
+        first.file.write_at(b"half", 0).unwrap();
+        drop(first);
+        let again = claim();
+        assert!(!again.created, "it is gone on with");
+        assert_eq!(again.file.len().unwrap(), 4);
+        let journal = real.create(OsStr::new("disk.img.partial.journal")).unwrap();
+        assert_eq!(journal.strange().unwrap(), None, "it is believed");
+    });
 }

@@ -4,7 +4,7 @@
 //! [`FILES`] if it opens, makes, renames or removes something (which Landlock then judges by its path); to [`NETWORK`] if
 //! it talks to a server. Calls that are allowed with some arguments only are in `filter.rs`. Never listed: exec, fork,
 //! ptrace and the memory of other processes, namespaces and mounts, io_uring (it opens and connects past this filter),
-//! modes, owners and attributes of files by path (Landlock does not judge them), memfd, bpf, keys, and everything of an
+//! modes, owners and attributes of files (Landlock does not judge them; `attributes.rs` sets some), memfd, bpf, keys, and everything of an
 //! administrator.
 
 use libc::c_long;
@@ -126,7 +126,7 @@ pub(super) const ANY_OLDER: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) const ANY_OLDER: &[c_long] = &[];
 
-/// For threads that are not a parser's. Those that take a mode (open, mkdir, fchmod) are in `filter.rs`; `truncate` by
+/// For threads that are not a parser's. Those that take a mode (open, mkdir) are in `filter.rs`; `truncate` by
 /// path is missing, since Landlock judges it only from its ABI 3 on.
 pub(super) const FILES: &[c_long] = &[
     libc::SYS_faccessat,
@@ -139,9 +139,6 @@ pub(super) const FILES: &[c_long] = &[
     libc::SYS_unlinkat,
     libc::SYS_linkat,
     libc::SYS_umask,
-    // Of an open file. Landlock has judged its path, but for what it was opened: also the owner of a file that was
-    // opened to be read can be changed by who may do that.
-    libc::SYS_fchown,
     libc::SYS_sync,
     libc::SYS_syncfs,
 ];

@@ -94,7 +94,6 @@ fn rights(how: Use, folder: bool) -> BitFlags<AccessFs> {
                 | RemoveDir | Refer})
         }
         Use::Device => make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | IoctlDev}),
-        Use::Spool => make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate}),
     };
     if folder { all } else { all & AccessFs::from_file(KNOWN) }
 }
@@ -135,7 +134,7 @@ mod tests {
         let left_out = |how, known| hindrance(&of(how), abi(known)).is_some();
         assert!(left_out(Use::Write, ABI::V1));
         assert!(!left_out(Use::Write, ABI::V2) && !left_out(Use::Write, KNOWN));
-        for how in [Use::Read, Use::Device, Use::Spool] {
+        for how in [Use::Read, Use::Device] {
             assert!(!left_out(how, ABI::V1), "{how:?} renames nothing");
         }
         assert!(!left_out(Use::Write, ABI::Unsupported), "that there is none is another reason");

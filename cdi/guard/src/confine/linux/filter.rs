@@ -142,7 +142,6 @@ fn rules(kind: Kind) -> Result<Rules, BackendError> {
             let opened = |flags, mode| vec![vec![no_set_id(mode)], vec![(flags, Dword, MaskedEq(MAKES), 0)]];
             only(libc::SYS_openat, opened(2, 3))?;
             only(libc::SYS_mkdirat, vec![vec![no_set_id(2)]])?;
-            only(libc::SYS_fchmod, vec![vec![no_set_id(1)]])?;
             #[cfg(target_arch = "x86_64")]
             {
                 only(libc::SYS_open, opened(1, 2))?;

@@ -1,5 +1,6 @@
 //! Linux: Landlock first, as the filter of system calls forbids nothing that it needs, then seccomp.
 
+mod attributes;
 mod calls;
 mod files;
 mod filter;
@@ -8,6 +9,7 @@ mod network;
 mod tests;
 
 use super::{Confined, InForce, Process, Use};
+pub(super) use attributes::set;
 use filter::Kind;
 
 /// Confines the whole program; the calling thread must be the only one for files to be covered.
@@ -15,6 +17,11 @@ pub(super) fn process(wanted: &Process) -> Confined {
     let mut paths = wanted.paths.clone();
     if wanted.network {
         paths.extend(network::files().into_iter().map(|path| (path, Use::Read)));
+    }
+    if paths.iter().any(|(_, how)| *how == Use::Write)
+        && let Err(e) = attributes::start()
+    {
+        tracing::warn!("modes and owners of files cannot be set from now on: {e}");
     }
     let landlock = files::restrict(&paths, wanted.network);
     let kind = if wanted.network { Kind::Network } else { Kind::Local };

@@ -1,10 +1,14 @@
 //! The files that a program reads to find servers, and to know whom to trust. Some are read late: a name is looked up
 //! again for each connection, and the trust store is read when TLS is spoken for the first time.
+//!
+//! Folders beside which private keys and passwords lie (`/etc/ssl`, `/etc/pki`, `/run/NetworkManager`) are not named as a
+//! whole: root could read those.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Resolver, trust store, and the C library's plug-ins for names.
-const FILES: &[&str] = &[
+/// Resolver, and the C library's plug-ins for names.
+const RESOLVER: &[&str] = &[
     "/etc/resolv.conf",
     "/etc/hosts",
     "/etc/host.conf",
@@ -14,19 +18,11 @@ const FILES: &[&str] = &[
     "/etc/protocols",
     "/etc/localtime",
     "/etc/ld.so.cache",
-    "/etc/ssl",
-    "/etc/pki",
-    "/etc/ca-certificates",
-    "/etc/crypto-policies",
-    "/usr/share/ca-certificates",
-    "/usr/local/share/ca-certificates",
-    "/usr/share/pki",
-    "/var/lib/ca-certificates",
-    "/usr/lib/ssl",
     "/run/systemd/resolve",
-    "/run/resolvconf",
-    "/run/NetworkManager",
-    "/run/connman",
+    "/run/resolvconf/resolv.conf",
+    "/run/NetworkManager/resolv.conf",
+    "/run/NetworkManager/no-stub-resolv.conf",
+    "/run/connman/resolv.conf",
     "/lib",
     "/lib64",
     "/usr/lib",
@@ -37,17 +33,112 @@ const FILES: &[&str] = &[
     "/dev/urandom",
 ];
 
-/// Variables that name a trust store elsewhere.
-const NAMED: &[&str] = &["SSL_CERT_FILE", "SSL_CERT_DIR"];
+/// Whom to trust: certificates of authorities, and nothing else.
+const TRUST: &[&str] = &[
+    "/etc/ssl/certs",
+    "/etc/ssl/cert.pem",
+    "/etc/ssl/certs.pem",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/pki/tls/certs",
+    "/etc/pki/tls/cert.pem",
+    "/etc/pki/tls/cacert.pem",
+    "/etc/pki/tls/ca-bundle.pem",
+    "/etc/pki/ca-trust",
+    "/etc/ca-certificates",
+    "/usr/share/ca-certificates",
+    "/usr/local/share/ca-certificates",
+    "/usr/share/ca-certs",
+    "/usr/share/pki/ca-trust-source",
+    "/usr/share/pki/trust",
+    "/var/lib/ca-certificates",
+];
+
+/// As many links of one folder are followed.
+const LINKS_MAX: usize = 4096;
 
 pub(super) fn files() -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = FILES.iter().map(PathBuf::from).collect();
-    files.extend(NAMED.iter().filter_map(std::env::var_os).map(PathBuf::from));
-    if !rustix::process::geteuid().is_root() {
+    files_of(rustix::process::geteuid().is_root(), |name| std::env::var_os(name))
+}
+
+fn files_of(is_root: bool, variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let mut trust: Vec<PathBuf> = TRUST.iter().map(PathBuf::from).collect();
+    // Trust stores elsewhere: a file, and a list of folders.
+    trust.extend(variable("SSL_CERT_FILE").map(PathBuf::from));
+    trust.extend(variable("SSL_CERT_DIR").iter().flat_map(std::env::split_paths));
+    let mut files: Vec<PathBuf> = RESOLVER.iter().map(PathBuf::from).collect();
+    for folder in &trust {
+        files.extend(led_out_of(folder));
+    }
+    files.append(&mut trust);
+    if !is_root {
         // What an ordinary user can read there is no secret, and who moves to another network gets another resolv.conf.
         files.push("/etc".into());
     } else if let Ok(real) = Path::new("/etc/resolv.conf").canonicalize() {
         files.push(real);
     }
     files
+}
+
+/// The files elsewhere to which the links in a folder of certificates lead: each such file alone.
+fn led_out_of(folder: &Path) -> Vec<PathBuf> {
+    let Ok(real) = folder.canonicalize() else { return vec![] };
+    let entries = std::fs::read_dir(&real).into_iter().flatten().flatten();
+    let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+    let goals = links.take(LINKS_MAX).filter_map(|link| link.path().canonicalize().ok());
+    let within = |goal: &Path| {
+        goal.starts_with(&real) || TRUST.iter().chain(RESOLVER).any(|known| goal.starts_with(known))
+    };
+    let mut goals: Vec<PathBuf> = goals.filter(|goal| goal.is_file() && !within(goal)).collect();
+    goals.sort();
+    goals.dedup();
+    goals
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn no_folder_with_private_keys_or_passwords_is_read_as_root() {
+        let files = files_of(true, |_| None);
+        for secret in [
+            "/etc/shadow",
+            "/etc/ssl/private/server.key",
+            "/etc/pki/tls/private/localhost.key",
+            "/etc/pki/CA/private/cakey.pem",
+            "/etc/pki/consumer/key.pem",
+            "/etc/pki/nssdb/key4.db",
+            "/run/NetworkManager/system-connections/home.nmconnection",
+            "/run/connman/secret",
+        ] {
+            let open: Vec<_> = files.iter().filter(|path| Path::new(secret).starts_with(path)).collect();
+            assert!(open.is_empty(), "{secret} can be read by {open:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_trusted_elsewhere_can_be_read() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().canonicalize().unwrap().join(name);
+        for folder in ["a", "b", "elsewhere"] {
+            std::fs::create_dir(at(folder)).unwrap();
+        }
+        for file in ["b/own.pem", "elsewhere/root.pem", "elsewhere/key.pem"] {
+            std::fs::write(at(file), "").unwrap();
+        }
+        // Through two links, as where /etc is made of a store of packages.
+        symlink(at("elsewhere/root.pem"), at("elsewhere/named.pem")).unwrap();
+        symlink("../elsewhere/named.pem", at("b/root.0")).unwrap();
+        symlink("own.pem", at("b/own.0")).unwrap();
+        symlink("../elsewhere", at("b/folder")).unwrap();
+        let list = std::env::join_paths([at("a"), at("b")]).unwrap();
+        let files = files_of(true, |name| match name {
+            "SSL_CERT_DIR" => Some(list.clone()),
+            "SSL_CERT_FILE" => Some(at("bundle.pem").into()),
+            _ => None,
+        });
+        let ours: Vec<_> = files.into_iter().filter(|path| path.starts_with(at(""))).collect();
+        assert_eq!(ours, [at("elsewhere/root.pem"), at("bundle.pem"), at("a"), at("b")]);
+    }
 }

@@ -27,11 +27,11 @@ fn a_thread_that_parses_reaches_nothing() {
     let file = secret();
     let free = thief::got_through(thief::try_what_is_harmless(file.path()));
     assert_eq!(free.len(), 6, "nothing keeps this thread from it: {free:?}");
-    let through = apart(|| thief::got_through(thief::try_everything(file.path())));
+    let through = apart(|| thief::got_through(thief::try_everything(file.path()))).unwrap();
     assert!(through.is_empty(), "{through:#?}");
     let other_threads = || thief::got_through(thief::try_other_threads());
     assert_eq!(other_threads().len(), 2, "nothing keeps this thread from it");
-    let through = apart(other_threads);
+    let through = apart(other_threads).unwrap();
     assert!(through.is_empty(), "{through:#?}");
     assert_eq!(
         std::fs::read(file.path()).unwrap(),
@@ -50,6 +50,7 @@ fn a_thread_that_such_a_thread_starts_reaches_nothing_either() {
     let through = apart(move || {
         std::thread::spawn(move || thief::got_through(thief::try_everything(&path))).join().unwrap()
     });
+    let through = through.unwrap();
     assert!(through.is_empty(), "{through:#?}");
 }
 
@@ -90,6 +91,7 @@ fn what_a_parser_needs_works() {
         assert!(std::panic::catch_unwind(|| panic!("as a parser may")).is_err());
         from.recv().unwrap()
     });
+    let sum = sum.unwrap();
     assert_eq!(sum, 7 * (8 << 20));
     let mut text = [0; 7];
     out.rewind().unwrap();

@@ -1,0 +1,187 @@
+//! The mode and the owner of a file that was written, once everything else is given up.
+//!
+//! `fchmod` and `fchown` take any descriptor, one that was opened to be read too, and neither Landlock nor a filter of
+//! system calls can tell these apart: as root, whoever took the program over could open the C library to be read and make
+//! it writable for everybody. So the calls are in no list. A second process, forked before the first right is given up,
+//! makes them:
+//!
+//! ```text
+//!  program ── a socket: mode, owner, and the descriptor ──► keeper: opened to be written? a plain file? no setuid?
+//!          ◄─ 0, or why not ──────────────────────────────
+//! ```
+//!
+//! So these calls reach what can be written anyway, and nothing else. The keeper holds nothing but its end of the socket,
+//! takes no memory after the fork, and ends when the program does, however that is. It has a name of its own: who signals
+//! the program by its command line does not mean the keeper.
+
+use crate::confine::Attributes;
+use rustix::fs::{FileType, Gid, Mode, OFlags, Uid};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// Mode, owner, group, each in four bytes.
+type Wish = [u8; 12];
+
+/// As the kernel takes it: this one stays.
+const STAYS: u32 = u32::MAX;
+const PERMISSIONS: u32 = 0o777;
+/// What the keeper is called.
+const NAME: &[u8] = b"coracle: sets modes";
+
+/// Our end. Where the program never gave up anything there is none.
+static KEEPER: OnceLock<Mutex<OwnedFd>> = OnceLock::new();
+
+/// Sets the owner and the group, or the permissions, of a file that is open to be written.
+pub(crate) fn set(file: &File, wish: Attributes) -> io::Result<()> {
+    let Some(keeper) = KEEPER.get() else { return Ok(apply(file.as_fd(), wish)?) };
+    let parts = match wish {
+        Attributes::Mode(mode) => [mode, STAYS, STAYS],
+        Attributes::Owner(uid, gid) => [STAYS, uid, gid],
+    };
+    let wish: Vec<u8> = parts.iter().flat_map(|part| part.to_ne_bytes()).collect();
+    // One question at a time, so that each has its own answer.
+    let keeper = keeper.lock().unwrap_or_else(PoisonError::into_inner);
+    let fds = [file.as_fd()];
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut room);
+    control.push(SendAncillaryMessage::ScmRights(&fds));
+    rustix::net::sendmsg(&*keeper, &[IoSlice::new(&wish)], &mut control, SendFlags::NOSIGNAL)?;
+    let mut answer = [0; 4];
+    match rustix::net::recv(&*keeper, &mut answer[..], RecvFlags::empty())?.0 {
+        4 => match i32::from_ne_bytes(answer) {
+            0 => Ok(()),
+            errno => Err(io::Error::from_raw_os_error(errno)),
+        },
+        _ => Err(io::Error::other("the process that sets modes has ended")),
+    }
+}
+
+/// Starts the keeper; once in a program.
+pub(super) fn start() -> io::Result<()> {
+    let (ours, its) =
+        rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    fork(&its, arguments())?;
+    let _ = KEEPER.set(Mutex::new(ours));
+    Ok(())
+}
+
+/// Where the command line lies that others are shown, as the kernel tells it.
+fn arguments() -> Option<Range<usize>> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // Fields 48 and 49; the name before may hold anything, the third field follows it.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(45);
+    let mut next = || fields.next()?.parse().ok();
+    let (from, to) = (next()?, next()?);
+    (0 < from && from < to).then_some(from..to)
+}
+
+#[allow(unsafe_code)]
+fn fork(socket: &OwnedFd, arguments: Option<Range<usize>>) -> io::Result<()> {
+    // SAFETY: until it ends, the child only makes system calls on its own stack: it takes no memory and no lock, so it does
+    // not matter what other threads were at.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            if let Some(shown) = arguments {
+                rename(shown);
+            }
+            keep(socket);
+            // SAFETY: ends this process, without what the program wants done at its own end.
+            unsafe { libc::_exit(0) }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Shows another name in place of the program's and its arguments.
+#[allow(unsafe_code)]
+fn rename(shown: Range<usize>) {
+    let _ = rustix::thread::set_name(c"sets-modes");
+    let at = std::ptr::with_exposed_provenance_mut::<u8>(shown.start);
+    let len = NAME.len().min(shown.len() - 1);
+    // SAFETY: the kernel put the arguments there for this process to read and write; it is this process's own copy, and
+    // nobody in it looks at them again.
+    unsafe {
+        std::ptr::write_bytes(at, 0, shown.len());
+        std::ptr::copy_nonoverlapping(NAME.as_ptr(), at, len);
+    }
+}
+
+#[allow(unsafe_code)]
+fn keep(socket: &OwnedFd) {
+    // Not by Ctrl-C, nor by who ends all of a group: a program that goes on to a good end needs us.
+    let _ = rustix::process::setsid();
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: no handler is run.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+    let at = socket.as_raw_fd() as libc::c_uint;
+    let close = |from: libc::c_uint, to: libc::c_uint| {
+        if from <= to {
+            // SAFETY: nobody uses them in this process: pipes and locks of the program are not ours to hold.
+            unsafe { libc::syscall(libc::SYS_close_range, from, to, 0) };
+        }
+    };
+    close(at + 1, libc::c_uint::MAX);
+    close(0, at.saturating_sub(1));
+    while matches!(answer(socket), Ok(true) | Err(Errno::INTR)) {}
+}
+
+/// Whether there was a question.
+fn answer(socket: &OwnedFd) -> rustix::io::Result<bool> {
+    let mut wish: Wish = [0; 12];
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut room);
+    let got = rustix::net::recvmsg(
+        socket,
+        &mut [IoSliceMut::new(&mut wish)],
+        &mut control,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
+    if got.bytes == 0 {
+        return Ok(false);
+    }
+    let file = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    });
+    let done = match file {
+        Some(file) if got.bytes == wish.len() => judged(&file, &wish),
+        _ => Err(Errno::INVAL),
+    };
+    let errno = done.err().map_or(0, Errno::raw_os_error);
+    rustix::net::send(socket, &errno.to_ne_bytes(), SendFlags::NOSIGNAL)?;
+    Ok(true)
+}
+
+fn judged(file: &OwnedFd, wish: &Wish) -> rustix::io::Result<()> {
+    let part = |at: usize| u32::from_ne_bytes([wish[at], wish[at + 1], wish[at + 2], wish[at + 3]]);
+    let wish = match (part(0), part(4), part(8)) {
+        (STAYS, uid, gid) => Attributes::Owner(uid, gid),
+        (mode, ..) => Attributes::Mode(mode),
+    };
+    let access = rustix::fs::fcntl_getfl(file)?;
+    let writes = access.intersects(OFlags::RDWR | OFlags::WRONLY) && !access.contains(OFlags::PATH);
+    let plain = FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode) == FileType::RegularFile;
+    if writes && plain { apply(file.as_fd(), wish) } else { Err(Errno::PERM) }
+}
+
+fn apply(file: BorrowedFd<'_>, wish: Attributes) -> rustix::io::Result<()> {
+    match wish {
+        Attributes::Mode(mode) if mode & !PERMISSIONS != 0 => Err(Errno::PERM),
+        Attributes::Mode(mode) => rustix::fs::fchmod(file, Mode::from_raw_mode(mode)),
+        Attributes::Owner(uid, gid) => {
+            let (uid, gid) = (Uid::from_raw_unchecked(uid), Gid::from_raw_unchecked(gid));
+            rustix::fs::fchown(file, Some(uid), Some(gid))
+        }
+    }
+}

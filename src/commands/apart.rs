@@ -1,0 +1,299 @@
+//! `coracle apart`: one job on foreign bytes for the verbs that start machines (`vm/apart.rs`). The job comes on standard
+//! input, the answer goes to standard output.
+//!
+//! Each job states what it uses, gives up the rest, and only then opens anything.
+
+use crate::ui::{self, Show};
+use crate::vm::apart::{Answer, Import, Job, Look, Order};
+use crate::vm::place::{Lock, make};
+use crate::vm::record::write_whole;
+use crate::vm::resolve::image::usable;
+use cdi::convert::{Keep, Report, Request, prepare};
+use cdi::journal::Mode;
+use cdi::plan::{Output, Wishes};
+use cdi::reach::Reach;
+use cdi::run::watch::Watch;
+use cdi::source::image::architecture;
+use cdi::source::{Named, Options, image};
+use cdi::{Error, Result};
+use container_disk::image::{Config, choose};
+use container_disk::locate;
+use container_disk::manifest::{Content, Document, Manifest};
+use container_disk::open::{Found, Places};
+use container_disk::registry::copy;
+use container_disk::{Kind, Name};
+use serde_json::{Value, json};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// One job for 'coracle run' and 'coracle test', on standard input
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+pub(crate) fn run(_: &Args) -> Result<()> {
+    let order: Order = serde_json::from_reader(io::stdin().lock())
+        .map_err(|e| Error::refused("this is no job; 'coracle run' makes them").because(e))?;
+    let show = if order.quiet { Show::Quiet } else { Show::Auto };
+    let work = Work { places: Arc::new(Places::new(order.registries)), show };
+    let answer = Answer::of(work.run(order.job));
+    let text = serde_json::to_string(&answer).map_err(|e| Error::failed("cannot write JSON").because(e))?;
+    ui::out(&text)
+}
+
+struct Work {
+    places: Arc<Places>,
+    show: Show,
+}
+
+/// An image that is open.
+struct Open {
+    found: Found,
+    document: Document,
+}
+
+impl Work {
+    fn run(&self, job: Job) -> Result<Value> {
+        match job {
+            Job::Here { image } => self.here(&named(&image)?),
+            Job::Pull { from, to } => self.pull(&named(&from)?, &named(&to)?),
+            Job::Look { image } => self.look(&named(&image)?),
+            Job::HasDisk { image } => self.has_disk(&named(&image)?),
+            Job::Disk { image, path, disks } => {
+                let image = named(&image)?;
+                self.unpacks(&image, &disks)?.enter();
+                self.disk(&image, path.as_deref(), &disks).map(|path| json!(path))
+            }
+            Job::Boot { image, path, disks } => {
+                let image = named(&image)?;
+                self.unpacks(&image, &disks)?.enter();
+                self.boot(&image, &path, &disks).map(|path| json!(path))
+            }
+            Job::Import(import) => self.import(*import),
+        }
+    }
+
+    fn reads(&self, image: &Name) -> Result<Reach> {
+        Reach::new().image(image, &self.places)
+    }
+
+    /// What is unpacked goes below `disks`.
+    fn unpacks(&self, image: &Name, disks: &Path) -> Result<Reach> {
+        self.reads(image)?.target(&disks.join("any").display().to_string())
+    }
+
+    fn here(&self, image: &Name) -> Result<Value> {
+        self.reads(image)?.enter();
+        match self.places.find(image).and_then(|found| found.place.document(&found.which)) {
+            Ok(_) => Ok(json!(true)),
+            Err(e) if e.kind() == Kind::NotFound => Ok(json!(false)),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn pull(&self, from: &Name, to: &Name) -> Result<Value> {
+        self.reads(from)?.goal(to, &self.places)?.enter();
+        let found = self.places.find(from)?;
+        let goal = self.places.goal(to)?;
+        let options = copy::Options { arch: Some(architecture().to_owned()), parallel: 3, judge: true };
+        let progress = Arc::new(copy::Progress::default());
+        let bar = ui::Progress::of_blobs("pulling", &progress, self.show);
+        let copied =
+            copy::copy(&*found.place, &found.which, &*goal.sink, goal.tag.as_deref(), &options, &progress);
+        drop(bar);
+        let copied = copied?;
+        goal.sink.close()?;
+        tracing::info!("{from}: {} blobs, {} bytes", copied.moved, copied.bytes);
+        Ok(Value::Null)
+    }
+
+    fn look(&self, image: &Name) -> Result<Value> {
+        self.reads(image)?.enter();
+        let open = self.open(image)?;
+        let config = Config::read(&*open.found.place, manifest(image, &open.document)?)?;
+        Ok(json!(Look { boot: locate::boot(&config) }))
+    }
+
+    fn has_disk(&self, image: &Name) -> Result<Value> {
+        self.reads(image)?.enter();
+        let open = self.open(image)?;
+        let how = locate::Options { one_pass: true, ..locate::Options::default() };
+        match locate::disk(&*open.found.place, manifest(image, &open.document)?, &how) {
+            Ok(_) => Ok(json!(true)),
+            Err(e) if matches!(e.kind(), Kind::Refused | Kind::NotFound) => Ok(json!(false)),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn open(&self, image: &Name) -> Result<Open> {
+        let found = self.places.find(image)?;
+        let document = choose::manifest(&*found.place, &found.which, architecture())?;
+        Ok(Open { found, document })
+    }
+
+    fn disk(&self, image: &Name, path: Option<&str>, disks: &Path) -> Result<PathBuf> {
+        let open = self.open(image)?;
+        let index = folder(disks, &open.document.digest)?.join(format!("disk{}", suffix(path)));
+        if let Some(known) = known(&index) {
+            return Ok(known);
+        }
+        let _lock = Lock::wait(&index.with_extension("lock"))?;
+        if let Some(known) = known(&index) {
+            return Ok(known);
+        }
+        let target = self.unpack(image, &open, path, disks)?;
+        write_whole(&index, format!("{}\n", target.display()).as_bytes())?;
+        known(&index).ok_or_else(|| Error::failed(format!("{} vanished while it was made", target.display())))
+    }
+
+    /// Unpacks the disk, unless another image has brought the same layer.
+    fn unpack(&self, image: &Name, open: &Open, path: Option<&str>, disks: &Path) -> Result<PathBuf> {
+        let path = path.map(str::to_owned);
+        let how = locate::Options { path, one_pass: true, ..locate::Options::default() };
+        let located = locate::disk(&*open.found.place, manifest(image, &open.document)?, &how)?;
+        let folder = folder(disks, &located.digest)?;
+        let inside = located.path.clone();
+        drop(located);
+        let name = inside.replace(|c: char| !c.is_ascii_alphanumeric() && c != '.', "_");
+        let target = folder.join(&name);
+        let _lock = Lock::wait(&folder.join(format!("{name}.lock")))?;
+        if target.is_file() {
+            return Ok(target);
+        }
+        let options = Options {
+            places: Arc::clone(&self.places),
+            image: image::Options { path: Some(inside), ..image::Options::default() },
+            ..Options::default()
+        };
+        let request = request(Named::image_of(image.clone()), &target, Keep::Yes, options);
+        self.convert(request, &Arc::new(Watch::default()))?;
+        Ok(target)
+    }
+
+    fn boot(&self, image: &Name, path: &str, disks: &Path) -> Result<PathBuf> {
+        let open = self.open(image)?;
+        let folder = folder(disks, &open.document.digest)?;
+        let _lock = Lock::wait(&folder.join("boot.lock"))?;
+        let target = folder.join(format!("boot{}", suffix(Some(path))));
+        if target.is_file() {
+            return Ok(target);
+        }
+        let how =
+            locate::Options { path: Some(path.to_owned()), one_pass: true, ..locate::Options::default() };
+        let mut located = locate::disk(&*open.found.place, manifest(image, &open.document)?, &how)?;
+        let mut partial = target.as_os_str().to_owned();
+        partial.push(".partial");
+        let partial = PathBuf::from(partial);
+        let cannot = |e| Error::io(format!("cannot write {}", partial.display()), e);
+        let mut file = std::fs::File::create(&partial).map_err(cannot)?;
+        // The end of the stream tells whether the layer is what was promised.
+        io::copy(&mut located.stream()?, &mut file).map_err(cannot)?;
+        file.flush().and_then(|()| file.sync_all()).map_err(cannot)?;
+        std::fs::rename(&partial, &target).map_err(cannot)?;
+        Ok(target)
+    }
+
+    fn import(&self, import: Import) -> Result<Value> {
+        let mut options = Options {
+            headers: import.headers,
+            user: import.user,
+            password: import.password,
+            ca_files: import.ca_files,
+            insecure_tls: import.insecure_tls,
+            places: Arc::clone(&self.places),
+            ..Options::default()
+        };
+        if let Some(arch) = import.arch {
+            options.image = image::Options { arch, ..image::Options::default() };
+        }
+        let source = Named::of(&import.source, &options)?;
+        let mut request = request(source, &import.target, Keep::No, options);
+        request.wishes.checksum = import.checksum.is_some();
+        request.wishes.preallocate = import.preallocate;
+        request.wishes.resize = import.size;
+        request.checksum = import.checksum.map(|text| text.parse()).transpose()?;
+        Reach::new().source(&request.source, &request.options)?.target(&request.target)?.enter();
+        let watch = Arc::new(Watch::default());
+        ui::on_interrupt(watch.clone())?;
+        Ok(json!(self.convert(request, &watch)?.virtual_size))
+    }
+
+    fn convert(&self, request: Request, watch: &Arc<Watch>) -> Result<Report> {
+        let prepared = prepare(request, watch)?;
+        let bar = ui::Progress::of(watch, self.show);
+        let report = prepared.run(watch);
+        drop(bar);
+        let report = report?;
+        tracing::info!("{}", report.sentence());
+        Ok(report)
+    }
+}
+
+fn named(text: &str) -> Result<Name> {
+    let name = Name::with_scheme(text);
+    Ok(name.ok_or_else(|| Error::refused(format!("{text:?} names an image without its scheme")))??)
+}
+
+fn request(source: Named, target: &Path, keep: Keep, options: Options) -> Request {
+    Request {
+        source,
+        target: target.display().to_string(),
+        source_format: None,
+        keep,
+        options,
+        output: Output::Raw,
+        checksum: None,
+        wishes: wishes(),
+        journal_every: None,
+    }
+}
+
+/// What the engine is wished for a machine's disk.
+fn wishes() -> Wishes {
+    Wishes {
+        checksum: false,
+        verify: false,
+        preallocate: false,
+        threads: std::thread::available_parallelism().map_or(2, usize::from),
+        memory: 256 << 20,
+        beside: vec![],
+        max_size: 16 << 40,
+        resize: None,
+        resume: Mode::Auto,
+        connections: 8,
+    }
+}
+
+fn folder(disks: &Path, digest: &container_disk::Digest) -> Result<PathBuf> {
+    let folder = disks.join(digest.to_string().replace(':', "-"));
+    make(&folder)?;
+    Ok(folder)
+}
+
+/// The disk that this note leads to, if it is still there.
+fn known(index: &Path) -> Option<PathBuf> {
+    let path = PathBuf::from(std::fs::read_to_string(index).ok()?.trim_end());
+    usable(&path).ok()?;
+    Some(path)
+}
+
+fn manifest<'a>(name: &Name, document: &'a Document) -> Result<&'a Manifest> {
+    match &document.content {
+        Content::Manifest(manifest) => Ok(manifest),
+        Content::Index(_) => Err(Error::refused(format!("{name} is an index where an image was expected"))),
+    }
+}
+
+/// Part of a file's name for a path in an image.
+fn suffix(path: Option<&str>) -> String {
+    path.map_or_else(String::new, |path| {
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+        // Two paths that differ only in signs are two files.
+        let sum = path.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        let tail: String =
+            path.chars().rev().take(40).collect::<Vec<_>>().into_iter().rev().map(plain).collect();
+        format!("-{tail}-{sum:016x}")
+    })
+}

@@ -1,0 +1,270 @@
+//! What the verbs that start machines do with foreign bytes: in a process of its own, which gives up everything else.
+//!
+//! ```text
+//!  coracle run ──Order──► coracle apart ──► enters the Reach of this one job, then reads the image
+//!              ◄─Answer──      └─ its words and its progress go where ours go
+//! ```
+//!
+//! `run` and `test` start launchers, make sockets and wait for them, so they can give up nothing of it themselves; and a
+//! thread is no place to lock somebody in, since threads share one memory. So they read no image at all: each job is one
+//! process of the same program (`commands/apart.rs`), confined as `pull` and `convert` are. It ends with its job, and with
+//! the process that wants it.
+//!
+//! **What it says is not believed further than it could reach.** A path in an answer must lead to a plain file below the
+//! folder that the job was given; an answer has a bound.
+
+use crate::error::{code_of, kind_of};
+use crate::ui::Show;
+use cdi::{Error, Kind, Result};
+use container_disk::locate::Boot;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use tracing::level_filters::LevelFilter;
+
+/// The verb that does a job; people do not type it.
+pub(crate) const VERB: &str = "apart";
+
+/// The longest answer that is read: the texts in it are the labels of an image.
+const ANSWER_MAX: u64 = 4 << 20;
+
+/// A job, and what it needs of the command line.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Order {
+    /// The settings of registries.
+    pub(crate) registries: Option<PathBuf>,
+    /// Shows no progress.
+    pub(crate) quiet: bool,
+    pub(crate) job: Job,
+}
+
+/// What is to be done. Images are named with their scheme.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Job {
+    /// Whether the store has this name: `bool`.
+    Here { image: String },
+    /// Brings an image into the store: nothing.
+    Pull { from: String, to: String },
+    /// What an image says of itself: [`Look`].
+    Look { image: String },
+    /// Whether there is a disk in it: `bool`.
+    HasDisk { image: String },
+    /// Unpacks its disk below `disks`: the path.
+    Disk { image: String, path: Option<String>, disks: PathBuf },
+    /// Unpacks a kernel or an initrd below `disks`: the path.
+    Boot { image: String, path: String, disks: PathBuf },
+    /// Fills a disk: the bytes that its guest sees.
+    Import(Box<Import>),
+}
+
+/// A disk that is filled.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct Import {
+    pub(crate) source: String,
+    pub(crate) target: PathBuf,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<String>,
+    pub(crate) ca_files: Vec<PathBuf>,
+    pub(crate) insecure_tls: bool,
+    pub(crate) arch: Option<String>,
+    pub(crate) checksum: Option<String>,
+    pub(crate) preallocate: bool,
+    pub(crate) size: Option<u64>,
+}
+
+/// What an image says of itself.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Look {
+    /// A kernel in it.
+    pub(crate) boot: Option<Boot>,
+}
+
+/// How a job ended.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Answer {
+    Done(Value),
+    Failed {
+        /// As the exit code has it.
+        code: u8,
+        what: String,
+        because: Vec<String>,
+    },
+}
+
+/// Has a job done.
+pub(crate) fn ask<T: DeserializeOwned>(registries: Option<&Path>, show: Show, job: Job) -> Result<T> {
+    let order = Order { registries: registries.map(Path::to_owned), quiet: show == Show::Quiet, job };
+    let order = serde_json::to_vec(&order)
+        .map_err(|e| Error::failed("cannot hand a job to the process that reads images").because(e))?;
+    let mut child = start()?;
+    let said = converse(&mut child, &order);
+    if said.is_err() {
+        // What it does now is for nobody.
+        let _ = child.kill();
+    }
+    let status = child.wait().map_err(|e| Error::io("cannot wait for the process that reads images", e))?;
+    match serde_json::from_slice(&said?) {
+        Ok(Answer::Done(value)) => serde_json::from_value(value).map_err(|e| senseless().because(e)),
+        Ok(Answer::Failed { code, what, because }) => Err(failed(code, what, because)),
+        Err(_) => Err(ended(status)),
+    }
+}
+
+/// The file that an answer leads to: a plain one, below the folder that the job was given.
+pub(crate) fn within(folder: &Path, path: PathBuf) -> Result<PathBuf> {
+    let cannot = |e| Error::io(format!("cannot use {}", path.display()), e);
+    let is_file = std::fs::symlink_metadata(&path).map_err(cannot)?.is_file();
+    let real = path.canonicalize().map_err(cannot)?;
+    let folder = folder.canonicalize().map_err(cannot)?;
+    if is_file && real.starts_with(&folder) {
+        return Ok(path);
+    }
+    let what = format!("{} is no file of {}, which a disk must be", path.display(), folder.display());
+    Err(Error::refused(what))
+}
+
+impl Answer {
+    /// What came of a job.
+    pub(crate) fn of(done: Result<Value>) -> Answer {
+        match done {
+            Ok(value) => Answer::Done(value),
+            Err(e) => {
+                let causes = std::iter::successors(std::error::Error::source(&e), |e| e.source());
+                let because = causes.map(ToString::to_string).collect();
+                Answer::Failed { code: code_of(e.kind()), what: e.to_string(), because }
+            }
+        }
+    }
+}
+
+fn start() -> Result<Child> {
+    // This very program, also where its file was replaced since.
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("coracle").arg(VERB);
+    let level = LevelFilter::current();
+    let verbose = [LevelFilter::INFO, LevelFilter::DEBUG].iter().filter(|at| level >= **at).count();
+    command.args(std::iter::repeat_n("-v", verbose)).stdin(Stdio::piped()).stdout(Stdio::piped());
+    end_with_us(&mut command);
+    command.spawn().map_err(|e| Error::io("cannot start the process that reads images", e))
+}
+
+/// Whatever ends us, it ends too, as by Ctrl-C.
+#[allow(unsafe_code)]
+fn end_with_us(command: &mut Command) {
+    use rustix::process::{Signal, set_parent_process_death_signal};
+    let ask = || set_parent_process_death_signal(Some(Signal::INT)).map_err(io::Error::from);
+    // SAFETY: between fork and exec only one system call is made, and no memory is taken.
+    unsafe {
+        command.pre_exec(ask);
+    }
+}
+
+fn converse(child: &mut Child, order: &[u8]) -> Result<Vec<u8>> {
+    let cannot = |e| Error::io("cannot speak to the process that reads images", e);
+    if let Some(mut to) = child.stdin.take()
+        && let Err(e) = to.write_all(order)
+        // It has ended, and how it did says more.
+        && e.kind() != io::ErrorKind::BrokenPipe
+    {
+        return Err(cannot(e));
+    }
+    let mut said = vec![];
+    if let Some(from) = child.stdout.take() {
+        from.take(ANSWER_MAX + 1).read_to_end(&mut said).map_err(cannot)?;
+    }
+    if said.len() as u64 > ANSWER_MAX {
+        return Err(senseless());
+    }
+    Ok(said)
+}
+
+fn senseless() -> Error {
+    Error::refused(
+        "the process that reads images gave no answer that makes sense; the image may have harmed it",
+    )
+}
+
+fn ended(status: ExitStatus) -> Error {
+    use rustix::process::Signal;
+    let by_signal = [Signal::INT, Signal::TERM].iter().any(|end| status.signal() == Some(end.as_raw()));
+    if by_signal || status.code() == Some(i32::from(code_of(Kind::Interrupted))) {
+        return Error::new(Kind::Interrupted, "interrupted; the same command goes on");
+    }
+    Error::failed(format!("the process that reads images ended without an answer ({status})"))
+}
+
+fn failed(code: u8, what: String, because: Vec<String>) -> Error {
+    let cause = because.into_iter().rev().fold(None, |next, what| Some(Box::new(Said { what, next })));
+    let error = Error::new(kind_of(code), what);
+    match cause {
+        Some(cause) => error.because(cause as Box<dyn std::error::Error + Send + Sync>),
+        None => error,
+    }
+}
+
+/// A cause, as it was told.
+#[derive(Debug)]
+struct Said {
+    what: String,
+    next: Option<Box<Said>>,
+}
+
+impl std::fmt::Display for Said {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Said {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.next.as_deref().map(|next| next as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_comes_back_with_its_kind_and_its_causes() {
+        let inner = Said { what: "no route".into(), next: None };
+        let middle = Said { what: "cannot connect".into(), next: Some(Box::new(inner)) };
+        let error = Error::new(Kind::Auth, "cannot pull").because(middle);
+        let text = serde_json::to_vec(&Answer::of(Err(error))).unwrap();
+        let Answer::Failed { code, what, because } = serde_json::from_slice(&text).unwrap() else {
+            panic!("it failed")
+        };
+        let back = failed(code, what, because);
+        assert_eq!((back.kind(), back.to_string()), (Kind::Auth, "cannot pull".to_owned()));
+        let cause = std::error::Error::source(&back).unwrap();
+        assert_eq!(cause.to_string(), "cannot connect");
+        assert_eq!(cause.source().unwrap().to_string(), "no route");
+    }
+
+    #[test]
+    fn a_path_that_leads_out_of_the_folder_is_not_used() {
+        let place = tempfile::tempdir().unwrap();
+        let (disks, secret) = (place.path().join("disks"), place.path().join("secret"));
+        std::fs::create_dir_all(disks.join("a")).unwrap();
+        std::fs::write(&secret, "s").unwrap();
+        std::fs::write(disks.join("a/disk"), "d").unwrap();
+        std::os::unix::fs::symlink(&secret, disks.join("a/link")).unwrap();
+        std::os::unix::fs::symlink(place.path(), disks.join("out")).unwrap();
+        within(&disks, disks.join("a/disk")).unwrap();
+        let out = [
+            secret,
+            disks.join("../secret"),
+            disks.join("a/link"),
+            disks.join("out/secret"),
+            disks.join("a"),
+        ];
+        for path in out {
+            assert_eq!(within(&disks, path.clone()).unwrap_err().kind(), Kind::Refused, "{}", path.display());
+        }
+    }
+}

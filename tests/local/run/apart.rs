@@ -1,0 +1,96 @@
+//! Who reads an image for a machine: a process that has given up everything else.
+
+use super::{Laptop, until};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+const RUN: [&str; 9] =
+    ["run", "-d", "-q", "oci-archive:os.tar", "--name", "m", "--accel", "emulation", "--launcher=/bin/false"];
+
+/// The folder of a process, with all its threads' states, if it has the file open.
+fn holds(process: &Path, file: &Path) -> Option<Vec<String>> {
+    let open = fs::read_dir(process.join("fd")).ok()?.flatten();
+    open.filter_map(|fd| fs::read_link(fd.path()).ok()).find(|open| open == file)?;
+    let threads = fs::read_dir(process.join("task")).ok()?.flatten();
+    let states = threads.filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok());
+    let states: Vec<_> = states.filter(|state| state.contains("\nSeccomp:\t")).collect();
+    (!states.is_empty()).then_some(states)
+}
+
+/// Every process that has the file open.
+fn holders(file: &Path) -> Vec<(PathBuf, Vec<String>)> {
+    let all = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    all.filter_map(|process| holds(&process, file).map(|states| (process, states))).collect()
+}
+
+#[test]
+fn run_reads_no_image_itself_and_what_does_is_confined() {
+    let laptop = Laptop::new();
+    let place = &laptop.place;
+    if !laptop.run(&["-v", "inspect", "/dev/null"]).err.contains("seccomp (system calls): in force") {
+        eprintln!("skipped: this machine has no seccomp");
+        return;
+    }
+    tests::disk::raw_disk(&place.path("disk.raw"), 3 << 20, 77);
+    laptop.run(&["build", "-q", "--format", "raw", "-t", "oci-archive:os.tar", "disk.raw"]).ok();
+    // The disk is unpacked, and only then the launcher is found to be none.
+    laptop.run(&RUN).refused(1, "the launcher ended with");
+    let paths = |name: &str| -> Vec<PathBuf> {
+        let folders = fs::read_dir(place.path("h/data/disks")).unwrap().flatten();
+        folders.map(|folder| folder.path().join(name)).filter(|path| path.exists()).collect()
+    };
+    let [note] = &paths("disk")[..] else { panic!("one image was unpacked") };
+    let disk = PathBuf::from(fs::read_to_string(note).unwrap().trim());
+    assert!(tests::disk::same(&place.path("disk.raw"), &disk), "{} is not the disk", disk.display());
+    assert_eq!(fs::metadata(&disk).unwrap().permissions().mode() & 0o777, 0o400, "nobody writes to it");
+
+    // Once more: it waits at this lock, with the image open.
+    fs::remove_file(note).unwrap();
+    let lock = fs::File::options().write(true).open(note.with_extension("lock")).unwrap();
+    lock.lock().unwrap();
+    let mut run = laptop.command(&RUN).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let file = place.path("os.tar").canonicalize().unwrap();
+    let mut found = vec![];
+    let mut seen = |run: &mut std::process::Child| {
+        found = holders(&file);
+        !found.is_empty() || run.try_wait().unwrap().is_some()
+    };
+    while !seen(&mut run) {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    drop(lock);
+    let own = PathBuf::from(format!("/proc/{}", run.id()));
+    tests::coracle::Ran::of(run.wait_with_output().unwrap()).refused(1, "the launcher ended with");
+    assert!(!found.is_empty(), "nobody has read the image");
+    for (process, threads) in found {
+        assert_ne!(process, own, "coracle run reads the image itself");
+        for state in threads {
+            assert!(state.contains("\nSeccomp:\t2\n") && state.contains("\nNoNewPrivs:\t1\n"), "{state}");
+        }
+    }
+    laptop.is_empty();
+}
+
+/// Whoever wants a job done and is killed leaves nobody at it.
+#[test]
+fn who_reads_an_image_ends_with_who_wants_it() {
+    let laptop = Laptop::new();
+    let place = &laptop.place;
+    tests::disk::raw_disk(&place.path("disk.raw"), 1 << 20, 78);
+    laptop.run(&["build", "-q", "--format", "raw", "-t", "oci-archive:os.tar", "disk.raw"]).ok();
+    laptop.run(&RUN).refused(1, "the launcher ended with");
+    let folders = fs::read_dir(place.path("h/data/disks")).unwrap().flatten();
+    let note = folders.map(|folder| folder.path().join("disk")).find(|path| path.exists()).unwrap();
+    fs::remove_file(&note).unwrap();
+    let lock = fs::File::options().write(true).open(note.with_extension("lock")).unwrap();
+    lock.lock().unwrap();
+    let mut run = laptop.command(&RUN).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let file = place.path("os.tar").canonicalize().unwrap();
+    until(|| !holders(&file).is_empty(), || "nobody reads the image".to_owned());
+    run.kill().unwrap();
+    run.wait().unwrap();
+    until(|| holders(&file).is_empty(), || format!("left behind: {:?}", holders(&file)));
+    drop(lock);
+}
