@@ -307,8 +307,8 @@ mod tests {
         let stats = Stats {
             cpu_ns: 2_500_000_000,
             memory: MemoryStats { domain: 1 << 27, resident: Some(5), ..MemoryStats::default() },
-            disks: ["vda", "tap0", "made-up"].map(|name| (name.to_owned(), disk.clone())).into(),
-            interfaces: ["tap0", "vda", "made-up"].map(|name| (name.to_owned(), interface.clone())).into(),
+            disks: ["vda", "tap0", "made-up"].map(|name| (name.to_owned(), disk)).into(),
+            interfaces: ["tap0", "vda", "made-up"].map(|name| (name.to_owned(), interface)).into(),
         };
         let text = page_of("node1", &[Used { entry, stats }]);
         let of = "node=\"node1\",namespace=\"n\",name=\"web\"";

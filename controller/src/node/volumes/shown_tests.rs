@@ -251,7 +251,8 @@ fn the_launchers_own_folder_is_no_folder_of_the_node() {
         rustix::fs::renameat_with(rustix::fs::CWD, at(one), rustix::fs::CWD, at("vmi-disks/host"), swap)
             .unwrap();
     };
-    let cases: [(&str, &dyn Fn(&Pod)); 3] = [
+    type Change<'a> = &'a dyn Fn(&Pod);
+    let cases: [(&str, Change<'_>); 3] = [
         ("a link", &|pod| {
             let script = "cd /private && /busybox mv root old && /busybox ln -s vmi-disks/host root";
             assert_eq!(pod.compute.run(script), "");
