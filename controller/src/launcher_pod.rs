@@ -79,7 +79,8 @@ impl LauncherPod {
         let uid = pod.uid.as_deref().unwrap_or_default();
         let is_here =
             pod.namespace.as_deref() == Some(&self.namespace) && pod.name.as_deref() == Some(&self.name);
-        // Whoever watches launcher pods does not hear of one without these, not even when it is gone.
+        // Whoever watches launcher pods does not hear of one without these, not even when it is gone. Whoever has to be sure
+        // asks the API server, and for them labels that somebody took off change nothing.
         let labelled = |key: &str, value: &str| pod.labels.get(key).is_some_and(|label| label == value);
         let is_found = FOUND_BY.iter().all(|key| pod.labels.contains_key(*key))
             && labelled(LAUNCHER.0, LAUNCHER.1)
@@ -94,7 +95,7 @@ impl LauncherPod {
             }
             None => is_active || self.any,
         };
-        is_here && is_found && is_owned && (is_active || self.any || self.active.is_empty())
+        is_here && (is_found || self.any) && is_owned && (is_active || self.any || self.active.is_empty())
     }
 
     /// It was handed over to this node: its agent may do something with it.
@@ -159,8 +160,8 @@ mod tests {
             ("/labels/kubevirt.io~1created-by", json!("2")),
         ] {
             let pod = with(pointer, value);
-            assert!(!fresh.is(&pod) && !on.is(&pod) && !on.clone().any().is(&pod), "{pointer}");
-            assert!(!on.is_on(&pod, "node1"), "{pointer}");
+            assert!(!fresh.is(&pod) && !on.is(&pod) && !on.is_on(&pod, "node1"), "{pointer}");
+            assert!(on.clone().any().is(&pod), "{pointer}: its machine may run all the same");
         }
         assert!(fresh.is(&with("/labels/mine", json!("b"))), "others are anybody's");
     }

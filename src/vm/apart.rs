@@ -153,11 +153,11 @@ fn start() -> Result<Child> {
     command.spawn().map_err(|e| Error::io("cannot start the process that reads images", e))
 }
 
-/// Whatever ends us, it ends too, as by Ctrl-C.
+/// Whatever ends us, it ends too: by the one signal that nobody ignores. What is left is as after a cut of the power.
 #[allow(unsafe_code)]
 fn end_with_us(command: &mut Command) {
     use rustix::process::{Signal, set_parent_process_death_signal};
-    let ask = || set_parent_process_death_signal(Some(Signal::INT)).map_err(io::Error::from);
+    let ask = || set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from);
     // SAFETY: between fork and exec only one system call is made, and no memory is taken.
     unsafe {
         command.pre_exec(ask);

@@ -187,18 +187,25 @@ fn clean(home: &Home, name: &str, lock: Lock) {
 
 /// A free name like this one.
 pub(crate) fn free_name(home: &Home, wanted: &str) -> Result<String> {
+    let mut last = None;
     for i in 1..1000 {
         let name = if i == 1 { wanted.to_owned() } else { format!("{wanted}-{i}") };
-        let taken = match Vm::find(home, &name) {
-            Ok(None) => home.lock_machine(&name).is_err(),
-            Ok(Some(vm)) => vm.standing()?.is_up() || home.lock_machine(&name).is_err(),
-            Err(_) => true,
+        let free = match Vm::find(home, &name) {
+            Ok(Some(vm)) if vm.standing()?.is_up() => continue,
+            Ok(_) => home.lock_machine(&name).map(drop),
+            Err(e) => Err(e),
         };
-        if !taken {
-            return Ok(name);
+        match free {
+            Ok(()) => return Ok(name),
+            Err(e) => last = Some(e),
         }
     }
-    Err(Error::new(Kind::Usage, format!("a thousand machines are called {wanted}; give this one a --name")))
+    let what = format!("no free name like {wanted} was found; give this machine a --name");
+    let error = Error::new(Kind::Usage, what);
+    Err(match last {
+        Some(e) => error.because(e),
+        None => error,
+    })
 }
 
 /// The absolute path of a file, links and all.

@@ -106,6 +106,30 @@ fn network() {
     assert!(through.is_empty(), "{through:#?}");
 }
 
+/// Linux before 5.9 has no close_range, and some containers forbid it. Whoever reads what the program prints waits for an
+/// end of it, and does so for ever if another process holds that end open.
+#[test]
+fn what_sets_modes_holds_nothing_of_the_program_without_close_range_either() {
+    if is_possible() {
+        passes("without_close_range", tempfile::tempdir().unwrap().path());
+    }
+}
+
+#[test]
+#[ignore = "a child of the test above"]
+fn without_close_range() {
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+    let calls = [(libc::SYS_close_range, vec![])].into();
+    let missing = SeccompAction::Errno(libc::ENOSYS as u32);
+    let here = std::env::consts::ARCH.try_into().unwrap();
+    let filter = SeccompFilter::new(calls, SeccompAction::Allow, missing, here).unwrap();
+    seccompiler::apply_filter(&BpfProgram::try_from(filter).unwrap()).unwrap();
+    assert!(Process::new().uses(place().join("work"), Use::Write).enter().is_whole());
+    let file = fs::File::create(place().join("work/disk")).unwrap();
+    set_attributes(&file, Attributes::Mode(0o600)).unwrap();
+    assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o600);
+}
+
 /// As root a limit on processes does not count, so it is one on memory: no stack for a thread.
 #[test]
 fn no_thread_is_an_error_and_no_panic() {

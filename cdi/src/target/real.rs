@@ -311,7 +311,19 @@ impl Handle for RealFile {
                 );
             }
         }
-        set_attributes(&self.0, Attributes::Mode(old.mode & 0o777))
+        // A change of the owner may take rights away, so the mode is looked at behind it.
+        let (now, mode) = (self.0.metadata()?.mode() & 0o777, old.mode & 0o777);
+        if now == mode {
+            return Ok(());
+        }
+        match set_attributes(&self.0, Attributes::Mode(mode)) {
+            // Nobody may do more with it than before.
+            Err(e) if now & !mode == 0 => {
+                tracing::warn!("the new disk has mode {now:04o}, not {mode:04o}: {e}");
+                Ok(())
+            }
+            done => done,
+        }
     }
 
     fn write_out(&self) {

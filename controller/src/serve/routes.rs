@@ -17,6 +17,7 @@ use super::transport::{Answer, Answers, Asked, Body, plain};
 use super::workloads::Workloads;
 use crate::error::{Error, Kind as Wrong, Result, chain};
 use crate::health::Health;
+use api::fault::{Fault, Reason};
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use hyper::body::Bytes;
@@ -117,7 +118,17 @@ impl Routes {
         let mut around = (*self.live.around()).clone();
         around.random = (self.uuid()?, self.uuid()?);
         if hook.asks_what_is_left(request) {
-            around.left = self.workloads.left().await?;
+            around.left = match self.workloads.left().await {
+                // This webhook is not asked twice where it gives no answer: the deletion would be done.
+                Err(error) if error.kind() == Wrong::Unreachable => {
+                    return Ok(Verdict::no(vec![Fault::new(
+                        "spec.uninstallStrategy",
+                        Reason::Invalid,
+                        format!("Rejecting the uninstall request: {}", chain(&error)),
+                    )]));
+                }
+                left => left?,
+            };
         }
         let request = Arc::clone(request);
         aside(is_large, move || {

@@ -2,7 +2,7 @@
 //!
 //! A review comes from whoever reaches the port. So that a flood of reviews of deletions is neither a flood of lists at the
 //! API server nor fills the memory with reviews that wait, the lists are made for one review at a time, [`PAUSE`] apart, and
-//! a review that finds [`WAITING`] others before it is refused at once.
+//! a review that finds [`WAITING`] others before it is refused at once: the object stays.
 
 use crate::error::{Error, Kind as Wrong, Result};
 use crate::kind::{Key, Kind};
@@ -79,7 +79,13 @@ impl Workloads {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::health::Health;
+    use crate::serve::admission::hooks::Hook;
+    use crate::serve::live::Live;
+    use crate::serve::routes::Routes;
     use crate::tests::asked::Asked;
+    use serde_json::json;
+    use std::sync::Arc;
 
     #[tokio::test]
     async fn a_flood_of_deletions_is_no_flood_of_lists() {
@@ -92,5 +98,29 @@ mod tests {
         assert!(refused.into_iter().all(|error| error.to_string().contains("are being looked at already")));
         assert_eq!(server.count(), WAITING * WORKLOADS.len());
         assert_eq!(workloads.left().await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn a_deletion_that_is_not_looked_into_is_refused_and_not_let_through() {
+        let server = Asked::begin().await;
+        let live = Arc::new(Live::new("kubevirt", Arc::default()));
+        let routes = Routes::new(live, Health::default(), server.client.clone());
+        let review = json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+                "uid": "1", "operation": "DELETE", "name": "kubevirt", "userInfo": {"username": "somebody"},
+                "oldObject": {"spec": {"uninstallStrategy": "BlockUninstallIfWorkloadsExist"}},
+            },
+        });
+        let hook = Hook::at("/kubevirt-validate-delete").unwrap();
+        let answers = (0..50).map(|_| routes.answer_to(hook, review.to_string(), false));
+        let mut allowed = 0;
+        for answer in futures_util::future::join_all(answers).await {
+            let said: serde_json::Value = serde_json::from_slice(answer.body()).unwrap();
+            match said["response"]["allowed"].as_bool().unwrap() {
+                true => allowed += 1,
+                false => assert!(said.to_string().contains("are being looked at already"), "{said}"),
+            }
+        }
+        assert_eq!(allowed, WAITING);
     }
 }

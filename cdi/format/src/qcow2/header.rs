@@ -292,7 +292,8 @@ impl Fields<'_> {
             bytes.and_then(|(from, to)| self.head.get(from..to.min(self.head.len()))).unwrap_or_default();
         let what = format!(
             "it is an overlay over the backing file \"{}\"; nothing outside the image is opened; \
-             flatten it first: qemu-img convert -O qcow2 IN OUT",
+             if you made the overlay yourself, flatten it: qemu-img convert -O qcow2 IN OUT; a disk of somebody else's would \
+             copy that file of this machine into the result",
             extensions::printable(name)
         );
         Err(refuse(Kind::Outside, 8, what))

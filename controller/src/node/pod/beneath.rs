@@ -227,7 +227,8 @@ impl Folder {
         Ok(found.f_blocks.saturating_mul(found.f_frsize))
     }
 
-    /// Something is mounted here. A tenant moves and makes folders and links, but no mounts.
+    /// Something is mounted here; what, it does not say. A tenant makes folders and links, but no mounts; in a container that
+    /// has the folder of the mounts and not the mounts, it may exchange their names.
     pub fn is_mount(&self) -> Result<bool> {
         let shown = self.shown.display();
         let found = statx(&self.fd, "", AtFlags::EMPTY_PATH, StatxFlags::empty())

@@ -13,6 +13,9 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The node's own files, as its first process has them, and the kubelet with it. The agent is in the node's namespace of
+/// processes.
+const NODE: &str = "/proc/1/root";
 /// Where the kubelet keeps an emptyDir of a pod, below the pod's folder.
 const EMPTY_DIR: &str = "volumes/kubernetes.io~empty-dir";
 /// The longest state that is read from a file.
@@ -28,18 +31,21 @@ const AGAIN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_m
 #[derive(Clone, Debug)]
 pub struct Pods {
     folder: PathBuf,
+    /// The node's own files.
+    node: PathBuf,
     belongs: fn(&Process, &str) -> Result<()>,
 }
 
 impl Pods {
     /// Those of the node's kubelet: `/var/lib/kubelet/pods`. The kernel's groups say whose a process is.
     pub fn of_kubelet(folder: impl Into<PathBuf>) -> Pods {
-        Pods { folder: folder.into(), belongs: Process::is_of_pod }
+        Pods { folder: folder.into(), node: NODE.into(), belongs: Process::is_of_pod }
     }
 
     /// Pods that are played in a folder, by processes that are in no pod: for tests.
     pub fn played(folder: impl Into<PathBuf>) -> Pods {
-        Pods { folder: folder.into(), belongs: |_, _| Ok(()) }
+        let folder = folder.into();
+        Pods { node: folder.clone(), folder, belongs: |_, _| Ok(()) }
     }
 }
 
@@ -48,6 +54,7 @@ impl Pods {
 pub struct Place {
     /// `/var/lib/kubelet/pods/UID`
     folder: PathBuf,
+    node: PathBuf,
     layout: Layout,
     belongs: fn(&Process, &str) -> Result<()>,
     blocking: Blocking,
@@ -57,7 +64,8 @@ impl Place {
     /// The folder of a pod, below where the kubelet keeps them.
     pub fn new(pods: &Pods, layout: Layout) -> Place {
         let blocking = Blocking::new(format!("the pod {}", layout.uid), AT_ONCE);
-        Place { folder: pods.folder.join(&layout.uid), layout, belongs: pods.belongs, blocking }
+        let (folder, node) = (pods.folder.join(&layout.uid), pods.node.clone());
+        Place { folder, node, layout, belongs: pods.belongs, blocking }
     }
 
     /// Where the pod's parts are.
@@ -90,6 +98,11 @@ impl Place {
     pub fn root(&self) -> Result<Folder> {
         let (folder, name) = self.inside(&self.layout.root)?;
         folder.folder(&name)
+    }
+
+    /// A folder of the node, by the path that a pod's volume names it by.
+    pub fn of_node(&self, path: &str) -> Result<Folder> {
+        Folder::open(&self.node)?.within(path)
     }
 
     /// The container beside the launcher that holds an image out: a process of this pod, or nobody.

@@ -48,8 +48,6 @@ pub struct Wish {
     overhead: f64,
     /// It is there and stays as it is.
     readonly: bool,
-    /// What was there before becomes the launcher's.
-    gives: bool,
 }
 
 impl Wish {
@@ -68,13 +66,7 @@ impl Wish {
             capacity: info.and_then(of),
             overhead: overhead.filter(|part| (0.0..1.0).contains(part)).unwrap_or(OVERHEAD),
             readonly,
-            gives: true,
         }
-    }
-
-    /// Whether what was there before becomes the launcher's.
-    pub fn gives(self, gives: bool) -> Wish {
-        Wish { gives, ..self }
     }
 
     /// How large a disk may be without filling the file system to its last byte.
@@ -101,15 +93,6 @@ pub fn ready(folder: &Folder, wish: &Wish) -> Result<(Held, Option<String>)> {
     }
     let file = held.open(Access::Write).map_err(unusable)?;
     let found = sole(&file, folder, DISK)?;
-    if found.uid() != LAUNCHER && !wish.gives {
-        return Err(Error::refused(format!(
-            "{} of the claim {} belongs to the user {}, and a machine that has a hostDisk, too, is given no file that was \
-             there before: it must belong to the user {LAUNCHER} (chown {LAUNCHER}:{LAUNCHER})",
-            folder.shown().join(DISK).display(),
-            wish.claim,
-            found.uid()
-        )));
-    }
     if found.uid() != LAUNCHER {
         // The claim is the machine's own; whoever filled it need not have known for whom.
         let shown = folder.shown().join(DISK);

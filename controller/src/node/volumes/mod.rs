@@ -154,7 +154,8 @@ impl Parts<'_> {
         }
         let mount = self.mount(volume)?;
         let folder = self.mounted(mount)?.alone()?;
-        let wish = claim::Wish::of(claim, self.claim_info(volume), readonly).gives(!self.has_host_disks());
+        self.is_no_host_disk(&folder, claim)?;
+        let wish = claim::Wish::of(claim, self.claim_info(volume), readonly);
         let (held, note) = claim::ready(&folder, &wish)?;
         notes.extend(note.map(|note| ("ToleratedSmallPV", note)));
         let access = if readonly { Access::Read } else { Access::Write };
@@ -265,9 +266,21 @@ impl Parts<'_> {
         }
     }
 
-    /// A folder of the host is in the pod, and files in it are given to nobody.
-    fn has_host_disks(&self) -> bool {
-        self.machine.disks.iter().any(|disk| matches!(disk.volume, Volume::Host { .. }))
+    /// Refuses what is said to be a claim and is the folder of a hostDisk, in which files are given to nobody. Whoever may
+    /// write to the folder of both mounts can give one the other's name.
+    fn is_no_host_disk(&self, folder: &Folder, claim: &str) -> Result<()> {
+        for disk in &self.machine.disks {
+            let Volume::Host { path, .. } = &disk.volume else { continue };
+            let parent = path.rsplit_once('/').map_or("/", |(parent, _)| parent);
+            let of_host = self.place.of_node(if parent.is_empty() { "/" } else { parent })?;
+            if folder.is(&of_host)? {
+                return Err(Error::refused(format!(
+                    "{} is the folder of the hostDisk {path}, and not the claim {claim}",
+                    folder.shown().display()
+                )));
+            }
+        }
+        Ok(())
     }
 
     fn not_there(&self, volume: &str) -> Error {

@@ -199,7 +199,7 @@ fn a_claims_disk_is_given_unless_it_has_a_second_name() {
 
 /// Folders of the node are mounted beside those of claims, and which is which, code in the pod tries to change.
 #[test]
-fn a_machine_with_a_host_disk_is_given_nothing_that_was_there_before() {
+fn a_claim_beside_a_host_disk_is_made_ready_and_the_folder_of_the_host_is_not() {
     if !is_root() {
         return;
     }
@@ -207,19 +207,26 @@ fn a_machine_with_a_host_disk_is_given_nothing_that_was_there_before() {
     let disk = pod.data().join("disk.img");
     fs::write(&disk, "somebody's").unwrap();
     chown(&disk, Some(0), Some(0)).unwrap();
-    fs::create_dir(pod.place.path().join("host")).unwrap();
-    pod.layout.mounts.insert("host".into(), "/host".into());
+    let srv = pod.place.path().join("srv");
+    fs::create_dir(&srv).unwrap();
+    pod.layout.mounts.insert("host".into(), "/srv".into());
     let host = json!({"name": "host", "hostDisk": {"path": "/srv/vm.img", "type": "DiskOrCreate", "capacity": "8Mi"}});
     let info = json!({"capacity": {"storage": "64Mi"}});
-    let said = pod.ready_with(&claim(), &info, Some(&host)).unwrap_err();
-    assert_eq!(said.kind(), Kind::Refused);
-    assert!(said.chain().contains("belongs to the user 0"), "{}", said.chain());
-    assert_eq!((fs::metadata(&disk).unwrap().uid(), fs::metadata(&disk).unwrap().len()), (0, 10));
-    chown(&disk, Some(107), Some(107)).unwrap();
     pod.ready_with(&claim(), &info, Some(&host)).unwrap();
-    fs::remove_file(&disk).unwrap();
-    pod.ready_with(&claim(), &info, Some(&host)).unwrap();
-    assert_eq!(fs::metadata(&disk).unwrap().uid(), 107, "what is made is the launcher's");
+    assert_eq!(fs::metadata(&disk).unwrap().uid(), 107, "the disk of a claim becomes the launcher's");
+    // What is shown under the claim's name is the folder of the host: nothing is given, made or grown there.
+    fs::write(srv.join("disk.img"), "root's").unwrap();
+    pod.layout.mounts.insert("data".into(), "/srv".into());
+    for there in [true, false] {
+        let said = pod.ready_with(&claim(), &info, Some(&host)).unwrap_err();
+        assert!(said.chain().contains("is the folder of the hostDisk /srv/vm.img"), "{}", said.chain());
+        if there {
+            let found = fs::metadata(srv.join("disk.img")).unwrap();
+            assert_eq!((found.uid(), found.len()), (0, 6));
+            fs::remove_file(srv.join("disk.img")).unwrap();
+        }
+    }
+    assert!(!srv.join("disk.img").exists());
 }
 
 #[test]

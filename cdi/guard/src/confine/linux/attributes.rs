@@ -34,6 +34,8 @@ type Wish = [u8; 12];
 /// As the kernel takes it: this one stays.
 const STAYS: u32 = u32::MAX;
 const PERMISSIONS: u32 = 0o777;
+/// The highest descriptor that is looked for where they are closed one after the other.
+const MOST_OPEN: u64 = 1 << 20;
 /// What the keeper is called.
 const NAME: &[u8] = b"coracle: sets modes";
 
@@ -69,7 +71,7 @@ pub(crate) fn set(file: &File, wish: Attributes) -> io::Result<()> {
 pub(super) fn start() -> io::Result<()> {
     let (ours, its) =
         rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    fork(&its, arguments())?;
+    fork(&its, &ours, arguments())?;
     let _ = KEEPER.set(Mutex::new(ours));
     Ok(())
 }
@@ -85,7 +87,7 @@ fn arguments() -> Option<Range<usize>> {
 }
 
 #[allow(unsafe_code)]
-fn fork(socket: &OwnedFd, arguments: Option<Range<usize>>) -> io::Result<()> {
+fn fork(socket: &OwnedFd, others: &OwnedFd, arguments: Option<Range<usize>>) -> io::Result<()> {
     // SAFETY: until it ends, the child only makes system calls on its own stack: it takes no memory and no lock, so it does
     // not matter what other threads were at.
     match unsafe { libc::fork() } {
@@ -94,7 +96,7 @@ fn fork(socket: &OwnedFd, arguments: Option<Range<usize>>) -> io::Result<()> {
             if let Some(shown) = arguments {
                 rename(shown);
             }
-            keep(socket);
+            keep(socket, others);
             // SAFETY: ends this process, without what the program wants done at its own end.
             unsafe { libc::_exit(0) }
         }
@@ -117,23 +119,37 @@ fn rename(shown: Range<usize>) {
 }
 
 #[allow(unsafe_code)]
-fn keep(socket: &OwnedFd) {
+fn keep(socket: &OwnedFd, others: &OwnedFd) {
     // Not by Ctrl-C, nor by who ends all of a group: a program that goes on to a good end needs us.
     let _ = rustix::process::setsid();
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: no handler is run.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
-    let at = socket.as_raw_fd() as libc::c_uint;
-    let close = |from: libc::c_uint, to: libc::c_uint| {
-        if from <= to {
-            // SAFETY: nobody uses them in this process: pipes and locks of the program are not ours to hold.
-            unsafe { libc::syscall(libc::SYS_close_range, from, to, 0) };
-        }
-    };
-    close(at + 1, libc::c_uint::MAX);
-    close(0, at.saturating_sub(1));
+    let at = socket.as_raw_fd();
+    // Whatever else stays open: with the program's end of the socket here, its end would never be seen.
+    // SAFETY: nobody uses it in this process, which never comes to where its owner closes it.
+    unsafe { libc::close(others.as_raw_fd()) };
+    close_range(at.saturating_add(1), i32::MAX);
+    close_range(0, at.saturating_sub(1));
     while matches!(answer(socket), Ok(true) | Err(Errno::INTR)) {}
+}
+
+/// Closes all descriptors from one to another: pipes and locks of the program are not ours to hold. Linux before 5.9 has
+/// no call for it, and some containers forbid it: then one after the other.
+#[allow(unsafe_code)]
+fn close_range(from: i32, to: i32) {
+    let (Ok(first), Ok(last)) = (libc::c_uint::try_from(from), libc::c_uint::try_from(to)) else { return };
+    // SAFETY: nobody uses them in this process.
+    if from > to || unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == 0 {
+        return;
+    }
+    let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(MOST_OPEN);
+    let most = i32::try_from(most.min(MOST_OPEN)).unwrap_or(i32::MAX);
+    for fd in from..=to.min(most) {
+        // SAFETY: as above.
+        unsafe { libc::close(fd) };
+    }
 }
 
 /// Whether there was a question.
