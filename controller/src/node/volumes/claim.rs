@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | missing | made, the launcher's | made where the volume says so, the launcher's |
 //! | the launcher's | used | used |
-//! | somebody else's | given: the claim is the machine's, and other tools fill it as root; refused where the machine has a hostDisk, too | refused, and said whose it is |
+//! | somebody else's | given: the claim is the machine's, and other tools fill it as root | refused, and said whose it is |
 //! | has a second name | refused | refused |
 //! | `NAME.partial` is locked | waited for: the engine fills it | the same |
 //! | `NAME.partial` holds data | waited for: an import did not end, and can go on | the same |

@@ -15,8 +15,8 @@
 //! disks and cloud-init's seeds need, the launcher makes itself. **What becomes the launcher's:** what is made here; the
 //! `disk.img` and the device of a claim that this pod mounts, reached without a link, a mount or a second name. A file
 //! of the host that was there before is never given: it says whose it is. **Where a volume is,** is believed of a mount
-//! alone: folders and links below the launcher's own folder are made by whoever has code in its container. In a pod that
-//! has a folder of the host, too, nothing that was there before is given at all.
+//! alone: folders and links below the launcher's own folder are made by whoever has code in its container. The folder of a
+//! hostDisk is known from the node's side, and never taken for a claim.
 
 pub mod beside;
 pub mod claim;
