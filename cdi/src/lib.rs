@@ -9,7 +9,6 @@
 //! facts → [`plan`] (pure) → [`run`] → report. The plan says before a byte moves how the bytes flow, what memory and
 //! extra disk they can need, and why. Nothing here prints, and nothing here speaks to Kubernetes.
 
-mod apart;
 pub mod build;
 pub mod convert;
 pub mod error;

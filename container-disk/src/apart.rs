@@ -3,6 +3,6 @@
 use crate::{Error, Result};
 
 /// Runs `work` on such a thread.
-pub(crate) fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T> {
+pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T> {
     guard::confine::apart(work).map_err(|e| Error::io("cannot start a thread that reads foreign bytes", e))
 }

@@ -49,6 +49,7 @@ pub mod tee;
 pub mod verify;
 pub mod watched;
 
+pub use apart::apart;
 pub use digest::Digest;
 pub use error::{Error, Kind, Result};
 pub use nameless::{Nameless, nameless, reserve};

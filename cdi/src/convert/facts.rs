@@ -3,7 +3,6 @@
 //! Opening is done by the calling thread; whatever looks at the bytes runs apart, on a thread that can open nothing.
 
 use super::{Keep, Request};
-use crate::apart::apart;
 use crate::filter::judged::Judged;
 use crate::filter::progress::{Count, Counted};
 use crate::filter::stack::{self, Stack};
@@ -14,6 +13,7 @@ use crate::run::holes::Sparse;
 use crate::source::fetched::Fetched;
 use crate::source::{FileSource, Source};
 use crate::{Error, Result, target};
+use container_disk::apart;
 use disk_format::{Format, Image, Limits, ReadAt};
 use std::collections::VecDeque;
 use std::io::Read;

@@ -27,11 +27,11 @@ pub use image::inspect_image;
 pub use report::*;
 pub use text::text;
 
-use crate::apart::apart;
 use crate::source::Source;
 use crate::source::fetched::Fetched;
 use crate::{Error, Result};
 use blocks::{Blocks, Meter};
+use container_disk::apart;
 use disk_format::look::{look_at, outside};
 use disk_format::{Format, GuestView, Image, Kind, Limits, PrefixView, ReadAt, qcow2};
 use front::Front;
