@@ -20,13 +20,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// where the file lies.
 pub fn strange(file: &File, folder: impl AsFd) -> io::Result<Option<String>> {
     let (found, me) = (rustix::fs::fstat(file)?, rustix::process::geteuid().as_raw());
-    let why = judge(&found, me);
-    if why.is_none() || judge_form(&found).is_some() {
-        return Ok(why);
+    if let Some(why) = judge_form(&found) {
+        return Ok(Some(why));
     }
+    let Some(why) = judge_owner(&found, me) else { return Ok(None) };
     // Where none can be made, nothing tells.
-    let Ok(new) = made_in(folder) else { return Ok(why) };
-    Ok(why.filter(|_| judge(&new, me).is_none() || !is_alike(&found, &new)))
+    let Ok(new) = made_in(folder) else { return Ok(Some(why)) };
+    Ok(Some(why).filter(|_| judge(&new, me).is_none() || !is_alike(&found, &new)))
 }
 
 /// Whether whoever could have made or changed the one can do so with the other.
@@ -66,8 +66,12 @@ fn judge_form(stat: &Stat) -> Option<String> {
 }
 
 fn judge(stat: &Stat, me: u32) -> Option<String> {
+    judge_form(stat).or_else(|| judge_owner(stat, me))
+}
+
+/// What is wrong with it on a file system that leaves the owner and the mode to who makes a file.
+fn judge_owner(stat: &Stat, me: u32) -> Option<String> {
     match stat {
-        _ if judge_form(stat).is_some() => judge_form(stat),
         _ if stat.st_uid != me => Some(format!("it belongs to user {}, and this is user {me}", stat.st_uid)),
         _ if stat.st_mode & OTHERS != 0 => {
             Some(format!("other users may write to it (mode {:04o})", stat.st_mode & 0o7777))
