@@ -29,8 +29,8 @@ mod tests {
     use crate::serve::admission::hooks::Hook;
     use crate::serve::live::Live;
     use crate::serve::routes::Routes;
+    use crate::serve::workloads::tests::deletion;
     use crate::tests::asked::Asked;
-    use serde_json::json;
     use std::sync::Arc;
 
     #[tokio::test]
@@ -41,14 +41,8 @@ mod tests {
         let routes = Routes::new(live, Health::default(), server.client.clone());
         assert!(crate::tests::asked::reads_measures(&server.client).await);
         // The one review for which something has to be asked.
-        let review = json!({
-            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
-                "uid": "1", "operation": "DELETE", "name": "kubevirt", "userInfo": {"username": "somebody"},
-                "oldObject": {"spec": {"uninstallStrategy": "BlockUninstallIfWorkloadsExist"}},
-            },
-        });
         let hook = Hook::at("/kubevirt-validate-delete").unwrap();
-        let answer = routes.answer_to(hook, review.to_string(), false).await;
+        let answer = routes.answer_to(hook, deletion(), false).await;
         assert!(answer.status().is_success(), "{answer:?}");
         server.until(&each(RIGHTS).collect()).await;
         task.abort();

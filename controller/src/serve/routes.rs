@@ -9,7 +9,7 @@
 //! of its own: the others wait for nobody's megabytes.
 
 use super::admission::hooks::Hook;
-use super::admission::{Answer as Verdict, Request, review};
+use super::admission::{Answer as Verdict, Request, not_looked_into, review};
 use super::authentication::Gate;
 use super::live::Live;
 use super::measures;
@@ -17,7 +17,6 @@ use super::transport::{Answer, Answers, Asked, Body, plain};
 use super::workloads::Workloads;
 use crate::error::{Error, Kind as Wrong, Result, chain};
 use crate::health::Health;
-use api::fault::{Fault, Reason};
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use hyper::body::Bytes;
@@ -119,13 +118,8 @@ impl Routes {
         around.random = (self.uuid()?, self.uuid()?);
         if hook.asks_what_is_left(request) {
             around.left = match self.workloads.left().await {
-                // This webhook is not asked twice where it gives no answer: the deletion would be done.
                 Err(error) if error.kind() == Wrong::Unreachable => {
-                    return Ok(Verdict::no(vec![Fault::new(
-                        "spec.uninstallStrategy",
-                        Reason::Invalid,
-                        format!("Rejecting the uninstall request: {}", chain(&error)),
-                    )]));
+                    return Ok(not_looked_into(&chain(&error)));
                 }
                 left => left?,
             };

@@ -9,7 +9,7 @@ use crate::kind::{Key, Kind};
 use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, Semaphore};
 
-/// How long one review waits for its turn and for the API server.
+/// How long one review waits for its turn, and for each answer of the API server.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// From one review to the next.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -43,20 +43,16 @@ impl Workloads {
             );
             return Err(Error::new(Wrong::Unreachable, what));
         };
-        let in_turn = async {
-            let mut last = self.last.lock().await;
-            if let Some(last) = *last {
-                tokio::time::sleep_until((last + PAUSE).into()).await;
-            }
-            *last = Some(Instant::now());
-            self.list().await
-        };
-        tokio::time::timeout(PATIENCE, in_turn).await.unwrap_or_else(|_| {
-            Err(Error::new(
-                Wrong::Unreachable,
-                "cannot look for workloads: the API server gave no answer within 5 s",
-            ))
-        })
+        let turn = tokio::time::timeout(PATIENCE, self.last.lock()).await;
+        let mut last = turn.map_err(|_| {
+            let what = "cannot look for workloads: other reviews before this one had no answer within 5 s";
+            Error::new(Wrong::Unreachable, what)
+        })?;
+        if let Some(last) = *last {
+            tokio::time::sleep_until((last + PAUSE).into()).await;
+        }
+        *last = Some(Instant::now());
+        self.list().await
     }
 
     async fn list(&self) -> Result<Option<&'static str>> {
@@ -65,8 +61,12 @@ impl Workloads {
             let request = request.map_err(|e| Error::setup("a list makes no address", e))?;
             let key = Key::new(kind, "", "(all)");
             let began = Instant::now();
-            let answer = self.client.request::<serde_json::Value>(request).await;
-            crate::metrics::request("GET", began, Some(answer.as_ref()));
+            let answer =
+                tokio::time::timeout(PATIENCE, self.client.request::<serde_json::Value>(request)).await;
+            crate::metrics::request("GET", began, answer.as_ref().ok().map(|answer| answer.as_ref()));
+            let answer = answer.map_err(|_| {
+                Error::new(Wrong::Unreachable, format!("cannot list {}: no answer within 5 s", kind.name()))
+            })?;
             let list = answer.map_err(|error| Error::of_client("list", &key, error))?;
             if list["items"].as_array().is_some_and(|items| !items.is_empty()) {
                 return Ok(Some(name));
@@ -77,7 +77,7 @@ impl Workloads {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::health::Health;
     use crate::serve::admission::hooks::Hook;
@@ -86,6 +86,17 @@ mod tests {
     use crate::tests::asked::Asked;
     use serde_json::json;
     use std::sync::Arc;
+
+    /// A review of the deletion of an installation that is to stay while it has workloads.
+    pub(in crate::serve) fn deletion() -> String {
+        let review = json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+                "uid": "1", "operation": "DELETE", "name": "kubevirt", "userInfo": {"username": "somebody"},
+                "oldObject": {"spec": {"uninstallStrategy": "BlockUninstallIfWorkloadsExist"}},
+            },
+        });
+        review.to_string()
+    }
 
     #[tokio::test]
     async fn a_flood_of_deletions_is_no_flood_of_lists() {
@@ -105,14 +116,8 @@ mod tests {
         let server = Asked::begin().await;
         let live = Arc::new(Live::new("kubevirt", Arc::default()));
         let routes = Routes::new(live, Health::default(), server.client.clone());
-        let review = json!({
-            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
-                "uid": "1", "operation": "DELETE", "name": "kubevirt", "userInfo": {"username": "somebody"},
-                "oldObject": {"spec": {"uninstallStrategy": "BlockUninstallIfWorkloadsExist"}},
-            },
-        });
         let hook = Hook::at("/kubevirt-validate-delete").unwrap();
-        let answers = (0..50).map(|_| routes.answer_to(hook, review.to_string(), false));
+        let answers = (0..50).map(|_| routes.answer_to(hook, deletion(), false));
         let mut allowed = 0;
         for answer in futures_util::future::join_all(answers).await {
             let said: serde_json::Value = serde_json::from_slice(answer.body()).unwrap();

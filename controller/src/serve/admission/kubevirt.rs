@@ -50,6 +50,13 @@ pub(super) fn deletion(request: &Request, around: &Around) -> Answer {
     Answer::no(vec![Fault::new("spec.uninstallStrategy", Reason::Invalid, message)])
 }
 
+/// It is not known whether the installation may be deleted. This webhook is not asked twice where it gives no answer: the
+/// deletion would be done.
+pub fn not_looked_into(why: &str) -> Answer {
+    let message = format!("Rejecting the uninstall request: {why}");
+    Answer::no(vec![Fault::new("spec.uninstallStrategy", Reason::Invalid, message)])
+}
+
 /// The installation is not to go while there are machines.
 pub(super) fn blocks(request: &Request) -> bool {
     request.old["spec"]["uninstallStrategy"] == UninstallStrategy::BlockUninstallIfWorkloadsExist.as_str()

@@ -33,4 +33,5 @@ pub use accounts::{Accounts, NODE_CLAIM, Program};
 pub use answer::Answer;
 pub use around::Around;
 pub use instance::RESERVED;
+pub use kubevirt::not_looked_into;
 pub use review::{Operation, Request};
