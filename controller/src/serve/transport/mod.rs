@@ -73,6 +73,8 @@ pub struct Limits {
     pub body: Duration,
     /// How long a client may otherwise keep us waiting.
     pub patience: Patience,
+    /// How often an HTTP/2 client is asked whether it is still there, and how long it may take to say so.
+    pub ping: (Duration, Duration),
     /// How long a connection that is closed may take to end.
     pub farewell: Duration,
     /// How long work is taken on after the end was asked for: until the last client knows that we go.
@@ -94,6 +96,7 @@ impl Limits {
             handshake: seconds(5),
             body: seconds(10),
             patience: Patience { first: seconds(10), idle: seconds(120), taking: seconds(10) },
+            ping: (seconds(30), seconds(10)),
             farewell: seconds(1),
             linger: seconds(5),
         }

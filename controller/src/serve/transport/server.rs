@@ -38,8 +38,6 @@ const RESETS: usize = 32;
 const WINDOWS: (u32, u32) = (1 << 20, 256 << 10);
 /// What waits in a connection to be sent.
 const UNSENT: usize = 64 << 10;
-/// How often a silent HTTP/2 client is asked whether it is there, and how long it may take to say so.
-const PING: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(10));
 /// How long the connections may take to end when the program does.
 const GOODBYE: Duration = Duration::from_secs(10);
 
@@ -246,7 +244,10 @@ impl Connection {
         let io = TokioIo::new(stream);
         if is_http2 {
             let mut server = http2::Builder::new(TokioExecutor::new());
-            server.timer(TokioTimer::new()).keep_alive_interval(PING.0).keep_alive_timeout(PING.1);
+            server
+                .timer(TokioTimer::new())
+                .keep_alive_interval(self.limits.ping.0)
+                .keep_alive_timeout(self.limits.ping.1);
             server.max_concurrent_streams(STREAMS).max_header_list_size(HEAD as u32);
             server.max_pending_accept_reset_streams(RESETS).max_local_error_reset_streams(RESETS);
             server.initial_connection_window_size(WINDOWS.0).initial_stream_window_size(WINDOWS.1);

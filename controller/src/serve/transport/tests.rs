@@ -225,7 +225,8 @@ async fn silent_clients_that_are_closed_keep_nobody_out() {
     let server = Running::begin(limits).await;
     let mut silent = Vec::new();
     for _ in 0..400 {
-        let mut stream = server.connect_from(1, b"h2").await.unwrap();
+        let taken = tokio::time::timeout(Duration::from_secs(60), server.connect_from(1, b"h2")).await;
+        let mut stream = taken.expect("it is not taken").unwrap();
         stream.write_all(PREFACE).await.unwrap();
         stream.flush().await.unwrap();
         silent.push(stream);
@@ -247,11 +248,33 @@ async fn silent_clients_that_are_closed_keep_nobody_out() {
     server.until(|_| dropped.load(Ordering::SeqCst) >= 350 - 128).await;
 }
 
+#[tokio::test]
+async fn a_program_that_only_monitors_ask_has_few_connections() {
+    let server = Running::begin(Limits { handshake: Duration::from_secs(600), ..patient() }).await;
+    let mut crowd = Vec::new();
+    for _ in 0..300 {
+        crowd.push(server.connect().await);
+    }
+    let counts = server.transport.counts();
+    assert_eq!((counts.open, counts.closed, counts.turned_away), (256, 44, 0));
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_say_that_it_is_there_is_closed() {
+    let short = Duration::from_millis(100);
+    let server = Running::begin(Limits { ping: (short, short), ..patient() }).await;
+    let mut gone = server.connect_from(1, b"h2").await.unwrap();
+    gone.write_all(PREFACE).await.unwrap();
+    gone.flush().await.unwrap();
+    let ended = async { while !matches!(gone.read(&mut [0; 512]).await, Ok(0) | Err(_)) {} };
+    tokio::time::timeout(Duration::from_secs(60), ended).await.expect("it stays open");
+}
+
 /// Nobody is cut off for keeping us waiting.
 fn patient() -> Limits {
     let hour = Duration::from_secs(3600);
     let patience = Patience { first: hour, idle: hour, taking: hour };
-    Limits { body: hour, patience, ..Limits::of_program() }
+    Limits { body: hour, patience, ping: (hour, hour), ..Limits::of_program() }
 }
 
 #[tokio::test]
@@ -361,6 +384,18 @@ async fn a_client_that_keeps_us_waiting_is_closed() {
 }
 
 #[tokio::test]
+async fn one_that_is_closed_leaves_its_place_before_it_has_ended() {
+    let short = Duration::from_millis(200);
+    let patience = Patience { first: short, ..patient().patience };
+    let server = Running::begin(Limits { patience, farewell: Duration::from_secs(3600), ..patient() }).await;
+    let mut silent = server.connect_from(1, b"h2").await.unwrap();
+    silent.write_all(PREFACE).await.unwrap();
+    silent.flush().await.unwrap();
+    // It answers nothing, so its connection is open still.
+    server.until(|counts| counts.expired == 1 && counts.open == 0).await;
+}
+
+#[tokio::test]
 async fn a_handshake_has_an_end() {
     let server = Running::begin(Limits { handshake: Duration::from_millis(200), ..patient() }).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
@@ -403,6 +438,29 @@ async fn one_connection_has_so_many_requests_at_once_and_no_head_is_endless() {
     let answer = after.send_request(request("/").body(Full::new(Bytes::from("abc"))).unwrap()).await;
     let body = answer.unwrap().into_body().collect().await.unwrap().to_bytes();
     assert_eq!(body, "3\n");
+}
+
+/// A request costs its client two small frames: the head, and one that takes it back (CVE-2023-44487) or makes us take it
+/// back (CVE-2025-8671). Whoever goes on like that is closed.
+#[tokio::test]
+async fn requests_that_end_as_soon_as_they_begin_end_their_connection() {
+    // RST_STREAM: cancelled. WINDOW_UPDATE: by more than a window may have.
+    for (kind, says) in [(3, [0, 0, 0, 8]), (8, [0x7f, 0xff, 0xff, 0xff])] {
+        let server = Running::begin(patient()).await;
+        let mut flood = server.connect_from(1, b"h2").await.unwrap();
+        let mut frames = PREFACE.to_vec();
+        for stream in (1_u32..).step_by(2).take(90) {
+            let stream = stream.to_be_bytes();
+            // HEADERS, the whole head and no body: GET https:///.
+            frames.extend([&[0, 0, 3, 1, 5], &stream[..], &[0x82, 0x87, 0x84]].concat());
+            frames.extend([&[0, 0, 4, kind, 0], &stream[..], &says].concat());
+        }
+        flood.write_all(&frames).await.unwrap();
+        flood.flush().await.unwrap();
+        let ended = async { while !matches!(flood.read(&mut [0; 512]).await, Ok(0) | Err(_)) {} };
+        let waited = tokio::time::timeout(Duration::from_secs(60), ended).await;
+        assert!(waited.is_ok(), "after frames of kind {kind} it stays open: {:?}", server.transport.counts());
+    }
 }
 
 #[tokio::test]
