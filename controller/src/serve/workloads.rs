@@ -80,7 +80,7 @@ impl Workloads {
 pub(super) mod tests {
     use super::*;
     use crate::health::Health;
-    use crate::serve::admission::hooks::Hook;
+    use crate::serve::admission::hooks::{HOOKS, Hook};
     use crate::serve::live::Live;
     use crate::serve::routes::Routes;
     use crate::tests::asked::Asked;
@@ -109,6 +109,43 @@ pub(super) mod tests {
         assert!(refused.into_iter().all(|error| error.to_string().contains("are being looked at already")));
         assert_eq!(server.count(), WAITING * WORKLOADS.len());
         assert_eq!(workloads.left().await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn deletions_are_looked_into_one_after_the_other_and_not_too_often() {
+        let server = Asked::begin().await;
+        let workloads = Workloads::new(server.client.clone());
+        let all = async || {
+            let began = Instant::now();
+            let asked = futures_util::future::join_all((0..3).map(|_| workloads.left())).await;
+            assert!(asked.iter().all(|left| matches!(left, Ok(None))), "{asked:?}");
+            began.elapsed()
+        };
+        // An API server that is quick is not asked more often for it, …
+        let time = all().await;
+        assert!(time >= 2 * PAUSE, "all after {time:?}");
+        // … and one that takes longer than the pause is not asked for the next before.
+        server.lists_take(PAUSE);
+        all().await;
+        assert_eq!(server.most_lists(), 1);
+    }
+
+    /// Whoever writes reviews chooses what they say, and where they go.
+    #[tokio::test]
+    async fn nothing_is_asked_for_but_for_the_deletion_of_what_is_to_stay() {
+        let server = Asked::begin().await;
+        let live = Arc::new(Live::new("kubevirt", Arc::default()));
+        let routes = Routes::new(live, Health::default(), server.client.clone());
+        for hook in HOOKS.iter().filter(|hook| hook.path != "/kubevirt-validate-delete") {
+            routes.answer_to(hook, deletion(), false).await;
+            assert_eq!(server.count(), 0, "{}", hook.path);
+        }
+        let hook = Hook::at("/kubevirt-validate-delete").unwrap();
+        let goes = deletion().replace("BlockUninstallIfWorkloadsExist", "RemoveWorkloads");
+        routes.answer_to(hook, goes, false).await;
+        assert_eq!(server.count(), 0);
+        routes.answer_to(hook, deletion(), false).await;
+        assert_eq!(server.count(), WORKLOADS.len());
     }
 
     #[tokio::test]

@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -34,6 +35,15 @@ struct State {
     names: Mutex<BTreeSet<(Kind, Option<String>)>>,
     objects: Mutex<BTreeMap<String, Value>>,
     count: AtomicUsize,
+    lists: Lists,
+}
+
+/// How long a list takes, how many are being made, and the most that were at once.
+#[derive(Default)]
+struct Lists {
+    take: Mutex<Duration>,
+    now: AtomicUsize,
+    most: AtomicUsize,
 }
 
 impl Asked {
@@ -48,6 +58,7 @@ impl Asked {
             names: Mutex::default(),
             objects: Mutex::default(),
             count: AtomicUsize::new(0),
+            lists: Lists::default(),
         });
         let server = Arc::clone(&state);
         tokio::spawn(async move {
@@ -88,11 +99,21 @@ impl Asked {
         self.state.count.load(Ordering::SeqCst)
     }
 
+    /// From now on a list takes so long.
+    pub(crate) fn lists_take(&self, time: Duration) {
+        *self.state.lists.take.lock().unwrap() = time;
+    }
+
+    /// How many lists were asked for at once.
+    pub(crate) fn most_lists(&self) -> usize {
+        self.state.lists.most.load(Ordering::SeqCst)
+    }
+
     /// Waits until all of this was asked.
     pub(crate) async fn until(&self, all: &BTreeSet<Right>) {
         let mut rights = self.state.rights.subscribe();
         let wait = rights.wait_for(|rights| rights.is_superset(all));
-        let waited = tokio::time::timeout(std::time::Duration::from_secs(60), wait).await;
+        let waited = tokio::time::timeout(Duration::from_secs(60), wait).await;
         assert!(waited.is_ok(), "asked was {:?}, not {all:?}", self.rights());
     }
 }
@@ -129,7 +150,14 @@ impl State {
         let whole = part.map_or(path.as_str(), |part| path.trim_end_matches(part).trim_end_matches('/'));
         let (status, answer) = match verb {
             "watch" => std::future::pending().await,
-            "list" => (StatusCode::OK, json!({"metadata": {"resourceVersion": "1"}, "items": []})),
+            "list" => {
+                let Lists { take, now, most } = &self.lists;
+                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                let take = *take.lock().unwrap();
+                tokio::time::sleep(take).await;
+                now.fetch_sub(1, Ordering::SeqCst);
+                (StatusCode::OK, json!({"metadata": {"resourceVersion": "1"}, "items": []}))
+            }
             verb => self.keep(verb, whole, body),
         };
         let mut response = Response::new(Full::new(Bytes::from(answer.to_string())));
