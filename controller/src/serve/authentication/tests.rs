@@ -38,6 +38,9 @@ async fn what_is_measured_is_for_whom_the_api_server_lets_read_it() {
     {
         assert_eq!(reads(&health, &gate, token).await, status, "{token:?}");
     }
+    // Who may read one path may not therefore read another.
+    let another = gate.may_read(&head("/another", Some("monitor-1")), peer(1)).await.unwrap_err();
+    assert_eq!(another.status(), StatusCode::FORBIDDEN);
     // Only a token counts, and only reading.
     for (name, value) in [("authorization", "Basic bW9uaXRvcjox"), ("authorization", "Bearer "), ("x", "y")] {
         let request = Request::get("/metrics").header(name, value).body(()).unwrap();
