@@ -49,6 +49,17 @@ fn what_is_held_of_a_process_ends_with_it() {
     assert!(Process::of(child.id()).is_err() && Process::of(0).is_err() && Process::of(u32::MAX).is_err());
 }
 
+/// Between what the socket told and the look into `/proc` the process may end, and its number may become another's.
+#[test]
+fn a_number_that_is_another_process_by_now_is_not_believed() {
+    let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+    let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let said = Process::held(pidfd, std::process::id()).unwrap_err();
+    assert!(said.to_string().contains("not there any more"), "{said}");
+}
+
 /// There anybody may mount, and go into another root.
 #[test]
 fn the_files_of_a_process_with_users_of_its_own_are_not_believed() {
