@@ -2,6 +2,7 @@
 
 use crate::tiny;
 use tests::cluster::{Cluster, Space, until};
+use tests::coracle::Ran;
 
 /// What there is in the cluster by a name of ours, whatever its kind. Events tell of the past.
 fn left(cluster: &Cluster) -> Vec<String> {
@@ -33,6 +34,32 @@ fn left_on(cluster: &Cluster, number: &str) -> String {
     String::from_utf8_lossy(&seen.out).into_owned()
 }
 
+/// Where no webhook stands, the API server's own policies still keep the status of an instance from everybody.
+fn nobody_writes_a_status(space: &Space) {
+    let instance = |status: &str| {
+        format!(
+            "{{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {{name: alone}}, spec: {{domain: \
+             {{devices: {{}}}}}}{status}}}"
+        )
+    };
+    let refused = |ran: &Ran, said: &str| {
+        assert_ne!(ran.code, 0, "it was done: {}", String::from_utf8_lossy(&ran.out));
+        assert!(
+            ran.err.contains("ValidatingAdmissionPolicy") && ran.err.contains(said),
+            "{said}: {}",
+            ran.err
+        );
+    };
+    let forged = ", status: {phase: Running, nodeName: node1}";
+    refused(&space.try_apply(&instance(forged)), "an instance is made without a status");
+    space.apply(&instance(""));
+    let ended = ["patch", "vmi", "alone", "--type=merge", "-p", r#"{"status":{"phase":"Succeeded"}}"#];
+    refused(&space.try_run(&ended), "the status of an instance is written by KubeVirt's own programs only");
+    let taken = ["label", "vmi", "alone", "kubevirt.io/nodeName=node1"];
+    refused(&space.try_run(&taken), "reserved kubevirt.io/ labels on a VMI object is prohibited");
+    space.run(&["delete", "vmi", "alone"]);
+}
+
 #[test]
 fn it_takes_its_machines_along_and_leaves_nothing() {
     let Some(space) = Space::new("removal") else { return };
@@ -49,6 +76,7 @@ fn it_takes_its_machines_along_and_leaves_nothing() {
     let webhooks =
         || left(cluster).into_iter().filter(|name| name.contains("webhookconfiguration")).collect::<Vec<_>>();
     assert!(webhooks().is_empty(), "{:?}", webhooks());
+    nobody_writes_a_status(&space);
 
     let place = tempfile::tempdir().unwrap();
     let words = ["manifests", "--registry", "registry:5000/coracle"];

@@ -73,6 +73,8 @@ impl<'a> Bearer<'a> {
     fn patches(&self, object: &str, change: &str) -> Ran {
         let path = match object.split_once('/') {
             Some(("node", name)) => format!("/api/v1/nodes/{name}"),
+            // Of a pod its status, which is all that ours change of it.
+            Some(("pod", name)) => format!("/api/v1/namespaces/{}/pods/{name}/status", self.space.name),
             Some(("vmi", name)) => {
                 format!("/apis/kubevirt.io/v1/namespaces/{}/virtualmachineinstances/{name}", self.space.name)
             }
@@ -140,6 +142,9 @@ fn the_token_of_another_nodes_agent_changes_nothing_here() {
     };
     let create = ["create", "-f", "-"];
     refused(&other.reads(&event(&node), &create), "in the name of its own node only");
+    let of_a_pod =
+        event(&elsewhere.1).replace("kubevirt.io/v1, kind: VirtualMachineInstance", "v1, kind: Pod");
+    refused(&other.reads(&of_a_pod, &create), "tells of instances only");
     other.reads(&event(&elsewhere.1), &create).ok();
     assert_eq!(space.get("vmi/web", ".status.phase"), "Running");
 
@@ -199,7 +204,7 @@ fn the_token_of_another_nodes_agent_changes_nothing_here() {
 fn a_stolen_token_of_virt_controller_makes_no_way_into_a_node() {
     let Some((space, node)) = machine("controller") else { return };
     let thief = Bearer::of(&space, "kubevirt-controller", &[]);
-    let pod = |name: &str, change: &dyn Fn(&mut serde_json::Value)| {
+    let made = |name: &str, change: &dyn Fn(&mut serde_json::Value)| {
         let uid = space.get("vmi/web", ".metadata.uid");
         let mut pod = serde_json::json!({
             "apiVersion": "v1", "kind": "Pod",
@@ -221,7 +226,10 @@ fn a_stolen_token_of_virt_controller_makes_no_way_into_a_node() {
             },
         });
         change(&mut pod);
-        thief.reads(&pod.to_string(), &["create", "-f", "-"])
+        pod.to_string()
+    };
+    let pod = |name: &str, change: &dyn Fn(&mut serde_json::Value)| {
+        thief.reads(&made(name, change), &["create", "-f", "-"])
     };
     let root = serde_json::json!([{"name": "root", "hostPath": {"path": "/"}}]);
     let mount = serde_json::json!([{"name": "root", "mountPath": "/root"}]);
@@ -273,6 +281,12 @@ fn a_stolen_token_of_virt_controller_makes_no_way_into_a_node() {
     refused(&token("", "virt-launcher-d"), "no token of a service account");
     refused(&token("https://kubernetes.default.svc", "virt-launcher-d"), "no token of a service account");
     token("istio-ca", "virt-launcher-e").ok();
+    // An account of ours, where they are: a program in the pod would reach it without any volume.
+    for account in ["kubevirt-controller", "kubevirt-apiserver", "kubevirt-handler"] {
+        let home = made("virt-launcher-d", &|pod| pod["spec"]["serviceAccountName"] = account.into());
+        let ran = thief.reads(&home, &["-n", "kubevirt", "create", "-f", "-"]);
+        refused(&ran, "gives the accounts of KubeVirt to no pod");
+    }
     // Root with the capabilities that open a node; a mesh's may change the pod's own network.
     let root = |capability: &str, name: &str| {
         pod(name, &|pod| {
@@ -297,6 +311,15 @@ fn a_stolen_token_of_virt_controller_makes_no_way_into_a_node() {
 
     space.run(&["run", "theirs", "--image=registry:5000/pause:1"]);
     refused(&thief.runs(&["delete", "pod", "theirs"]), "the pods of machines only");
+    let ended = r#"{"status":{"phase":"Succeeded"}}"#;
+    refused(&thief.patches("pod/theirs", ended), "the pods of machines only");
+    refused(&thief.patches("pod/virt-launcher-a", ended), "only the conditions of a pod's status");
+    let revision =
+        "{apiVersion: apps/v1, kind: ControllerRevision, metadata: {name: theirs}, revision: 1, data: {}}";
+    let said = "the revisions of machines only";
+    refused(&thief.reads(revision, &["create", "-f", "-"]), said);
+    space.apply(revision);
+    refused(&thief.runs(&["delete", "controllerrevision", "theirs"]), said);
     let role = format!("node/{node}");
     refused(
         &thief.patches(&role, r#"{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}"#),
