@@ -297,6 +297,18 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_never_ends_makes_nobody_young_again() {
+        let begin = Instant::now();
+        let mut seats = Seats::new(2);
+        let old = enter(&mut seats, 1, begin);
+        let new = enter(&mut seats, 1, begin + YOUNG);
+        seats.begins(old, begin + 2 * YOUNG);
+        seats.waits(old, begin + 2 * YOUNG);
+        assert!(seats.close_one(begin + 3 * YOUNG));
+        assert!(!seats.seats.contains_key(&old) && seats.seats.contains_key(&new));
+    }
+
+    #[test]
     fn a_handshake_is_not_cut_off_by_the_next() {
         let (now, mut seats) = (Instant::now(), Seats::new(3));
         for _ in 0..2 {
