@@ -463,9 +463,8 @@ async fn requests_that_end_as_soon_as_they_begin_end_their_connection() {
     }
 }
 
-#[tokio::test]
-async fn an_answer_that_nobody_takes_is_given_up() {
-    // `/` says how long a body is; here the answer itself is what is large.
+/// A server with an answer of 16 MiB to everything.
+async fn with_large_answers(limits: Limits) -> Running {
     struct Large;
     impl Answers for Large {
         async fn answer(&self, _: Asked) -> Answer {
@@ -475,16 +474,34 @@ async fn an_answer_that_nobody_takes_is_given_up() {
     let (shown, trusts) = certificate().unwrap();
     let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
     let address = listener.local_addr().unwrap();
-    let patience = Patience { taking: Duration::from_millis(200), ..patient().patience };
-    let transport = Arc::new(Transport::new(Limits { patience, ..patient() }));
+    let transport = Arc::new(Transport::new(limits));
     let (ends, ended) = watch::channel(false);
     let config = tls::config(Arc::new(shown)).unwrap();
     let running = Arc::clone(&transport);
     tokio::spawn(async move { running.serve(listener, config, Arc::new(Large), ended).await });
-    let server = Running { transport, answers: Arc::default(), address, trusts, _ends: ends };
+    Running { transport, answers: Arc::default(), address, trusts, _ends: ends }
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_takes_is_given_up() {
+    let patience = Patience { taking: Duration::from_millis(200), ..patient().patience };
+    let server = with_large_answers(Limits { patience, ..patient() }).await;
     let mut stream = server.connect().await;
     announce(&mut stream, 0).await;
     server.until(|counts| counts.held > 4 << 20).await;
     // It never reads.
     server.until(|counts| counts.expired == 1 && counts.held == 0).await;
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_takes_makes_room_for_another() {
+    let server = with_large_answers(Limits { room: 20 << 20, ..patient() }).await;
+    let mut stream = server.connect().await;
+    announce(&mut stream, 0).await;
+    server.until(|counts| counts.held > 16 << 20).await;
+    let mut honest = server.connect().await;
+    announce(&mut honest, 0).await;
+    let mut begins = [0; 12];
+    honest.read_exact(&mut begins).await.unwrap();
+    assert_eq!((&begins, server.transport.counts().cut), (b"HTTP/1.1 200", 1));
 }
