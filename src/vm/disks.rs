@@ -4,7 +4,7 @@
 //! that it came out of: unpacking is what makes a second run quick. Who starts a machine [`hold`]s all of them until its
 //! record says which it needs.
 
-use crate::vm::place::{Home, Lock, make};
+use crate::vm::place::{Home, Lock};
 use crate::vm::record::Vm;
 use api::launcher::Source;
 use cdi::{Error, Result};
@@ -23,7 +23,7 @@ pub(crate) struct Pruned {
 
 /// Keeps all of them, until the lock is dropped.
 pub(crate) fn hold(home: &Home) -> Result<Lock> {
-    make(&home.disks())?;
+    home.make(&home.disks())?;
     Lock::share(&lock(home))
 }
 

@@ -8,7 +8,7 @@
 //! ```
 
 use super::client::Client;
-use super::place::{Home, make};
+use super::place::Home;
 use cdi::{Error, Kind, Result};
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -79,8 +79,8 @@ pub(crate) fn start(program: &Path, home: &Home, name: &str) -> Result<Client> {
     }
     home.make_runtime()?;
     let root = root(home, name);
-    make(&root)?;
-    make(&home.launcher_cache())?;
+    home.make(&root)?;
+    home.make(&home.launcher_cache())?;
     // What a launcher left behind that was killed: nobody listens there.
     if let Err(e) = std::fs::remove_file(&socket)
         && e.kind() != std::io::ErrorKind::NotFound

@@ -10,14 +10,16 @@
 //!
 //! `CORACLE_HOME` (or `--root`) puts all of these below one folder. Every folder is the user's own (0700), and one that
 //! belongs to someone else, or has such a folder above it, is refused ([`guard::folder`]): whoever owns it could answer
-//! in the launcher's place. A runtime folder that nobody named is refused, too, where others can write to one above it.
+//! in the launcher's place. So is one that anybody may write to, each of them from the folder `coracle` (or the one that
+//! was named) down: whoever may write to that puts another in place of what is below. A runtime folder that nobody named
+//! is refused, too, where others can write to one above it.
 
 use cdi::{Error, Kind, Result};
 use guard::folder::Parents;
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -39,7 +41,9 @@ pub(crate) struct HomeArgs {
 impl HomeArgs {
     /// The folders.
     pub(crate) fn home(&self) -> Result<Home> {
-        Home::of(self.root.clone(), |name| std::env::var_os(name))
+        let home = Home::of(self.root.clone(), |name| std::env::var_os(name))?;
+        home.check()?;
+        Ok(home)
     }
 }
 
@@ -50,6 +54,8 @@ pub(crate) struct Home {
     runtime: PathBuf,
     data: PathBuf,
     cache: PathBuf,
+    /// The one folder above all of these, where one was named.
+    root: Option<PathBuf>,
     /// What is asked of the folders above the runtime folder.
     above: Parents,
 }
@@ -69,6 +75,7 @@ impl Home {
                 data: below("data"),
                 cache: below("cache"),
                 above: Parents::Named,
+                root: Some(root),
             });
         }
         let home = path("HOME");
@@ -91,6 +98,7 @@ impl Home {
                 |folder| folder.join("coracle"),
             ),
             above: Parents::Safe,
+            root: None,
         })
     }
 
@@ -119,12 +127,42 @@ impl Home {
         Ok(path)
     }
 
+    /// Refuses what anybody may write to. Nothing is made.
+    fn check(&self) -> Result<()> {
+        let all = [self.machines(), self.runtime.clone(), self.pool(), self.disks(), self.launcher_cache()];
+        let steps = all.iter().flat_map(|folder| self.steps(folder));
+        steps.into_iter().try_for_each(|step| guard::folder::closed(step).map_err(|e| unusable(step, e)))
+    }
+
+    /// Makes one of these folders, for the user alone; each from the first of our own down is judged.
+    pub(crate) fn make(&self, folder: &Path) -> Result<()> {
+        self.steps(folder).into_iter().try_for_each(make)
+    }
+
+    /// A folder, after those above it that are our own.
+    fn steps<'a>(&self, folder: &'a Path) -> Vec<&'a Path> {
+        let tops = match &self.root {
+            Some(root) => vec![root],
+            None => vec![&self.state, &self.runtime, &self.data, &self.cache],
+        };
+        let is_own = |path: &&Path| *path == folder || tops.iter().any(|top| path.starts_with(top));
+        let mut steps: Vec<_> = folder.ancestors().take_while(is_own).collect();
+        steps.reverse();
+        steps
+    }
+
     /// Makes the folder of sockets, or makes sure that it is ours.
     pub(crate) fn make_runtime(&self) -> Result<()> {
+        if let Some(root) = &self.root {
+            make(root)?;
+        }
         own(&self.runtime, self.above)?;
         if !guard::folder::is_ours_alone(&self.runtime) {
-            let what = "can be written to by its group, and whoever does answers in a launcher's place; chmod go-w it";
-            return Err(Error::failed(format!("the folder {} {what}", self.runtime.display())));
+            let folder = self.runtime.display();
+            let what = "can be written to by its group, and whoever does answers in a launcher's place";
+            return Err(Error::failed(format!(
+                "the folder {folder} {what}; take that away (chmod go-w {folder})"
+            )));
         }
         Ok(())
     }
@@ -177,15 +215,9 @@ impl Home {
         let (folder, what) = (self.machine(name), format!("the machine {name}"));
         let path = folder.join("lock");
         let since = Instant::now();
-        make(&self.machines())?;
+        self.make(&self.machines())?;
         loop {
-            // Not with those above it: that looks twice, and a sweep may come between.
-            match std::fs::DirBuilder::new().mode(0o700).create(&folder) {
-                Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
-                    return Err(Error::io(format!("cannot make the folder {}", folder.display()), e));
-                }
-                _ => {}
-            }
+            make(&folder)?;
             let (waits, refusal) = match Lock::take(&path, &what) {
                 Ok(lock) if lock.is_at(&path) => return Ok(lock),
                 Ok(_) => (
@@ -260,14 +292,16 @@ pub(crate) fn make(folder: &Path) -> Result<()> {
 }
 
 fn own(folder: &Path, parents: Parents) -> Result<()> {
-    guard::folder::own(folder, parents).map_err(|e| {
-        let cause = std::error::Error::source(&e).map(ToString::to_string);
-        let e = Error::failed(format!("the folder {} cannot be used: {e}", folder.display()));
-        match cause {
-            Some(cause) => e.because(cause),
-            None => e,
-        }
-    })
+    guard::folder::own(folder, parents).map_err(|e| unusable(folder, e))
+}
+
+fn unusable(folder: &Path, e: guard::folder::Refused) -> Error {
+    let cause = std::error::Error::source(&e).map(ToString::to_string);
+    let e = Error::failed(format!("the folder {} cannot be used: {e}", folder.display()));
+    match cause {
+        Some(cause) => e.because(cause),
+        None => e,
+    }
 }
 
 /// A file that one process has at a time.
@@ -412,6 +446,46 @@ mod tests {
         home.make_runtime().unwrap();
         std::fs::set_permissions(&home.runtime, std::fs::Permissions::from_mode(0o777)).unwrap();
         assert!(home.make_runtime().unwrap_err().to_string().contains("can be written to by others"));
+    }
+
+    #[test]
+    fn no_folder_of_ours_is_used_that_anybody_may_write_to() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let place = tempfile::tempdir().unwrap();
+        let named = place.path().join("named");
+        let xdg = |name: &str| Some(place.path().join(name).into_os_string());
+        let homes = [
+            Home::of(Some(named.clone()), |_| None).unwrap(),
+            Home::of(None, |name| xdg(name).filter(|_| name != "XDG_RUNTIME_DIR")).unwrap(),
+        ];
+        for home in homes {
+            drop(home.lock_machine("a").unwrap());
+            home.make(&home.pool()).unwrap();
+            home.check().unwrap();
+            let machines = home.machines();
+            let top = home.root.clone().unwrap_or_else(|| home.state.clone());
+            let mut folders: Vec<&Path> =
+                machines.ancestors().take_while(|at| at.starts_with(&top)).collect();
+            let own = home.machine("a");
+            folders.push(&own);
+            for open in folders {
+                std::fs::set_permissions(open, std::fs::Permissions::from_mode(0o777)).unwrap();
+                let mut refusals = vec![home.lock_machine("a").map(drop)];
+                if open != own {
+                    refusals.push(home.check());
+                }
+                for refusal in refusals {
+                    let why = refusal.unwrap_err().to_string();
+                    let says = format!("{} can be written to by others (mode 0777)", open.display());
+                    assert!(why.contains(&says), "{why}");
+                    assert!(why.contains(&format!("chmod go-w {}", open.display())), "{why}");
+                }
+                std::fs::set_permissions(open, std::fs::Permissions::from_mode(0o700)).unwrap();
+            }
+            std::fs::set_permissions(home.pool(), std::fs::Permissions::from_mode(0o777)).unwrap();
+            home.make(&home.pool().join("claim")).unwrap_err();
+            home.check().unwrap_err();
+        }
     }
 
     #[test]

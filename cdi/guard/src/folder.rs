@@ -185,6 +185,16 @@ fn refused(path: &Path, why: Why) -> Refused {
     Refused { path: path.to_owned(), why }
 }
 
+/// Refuses a folder that is there and that anybody may write to, whomever it belongs to. Makes nothing: for those who
+/// only look at what is below it.
+pub fn closed(path: &Path) -> Result<(), Refused> {
+    match rustix::fs::statat(CWD, path, AtFlags::empty()) {
+        Ok(stat) if stat.st_mode & ANYBODY != 0 => Err(refused(path, Why::Open(stat.st_mode & 0o7777))),
+        Err(e) if e != Errno::NOENT => Err(refused(path, Why::Io(e.into()))),
+        _ => Ok(()),
+    }
+}
+
 /// Whether a folder that is there belongs to us, and nobody else can write to it. A variable that names one which others
 /// can change is not believed.
 pub fn is_ours_alone(path: &Path) -> bool {
@@ -207,8 +217,8 @@ impl fmt::Display for Refused {
             ),
             Why::Open(mode) => write!(
                 f,
-                "{path} can be written to by others (mode {mode:04o}), so what is below it cannot be trusted; take \
-                 that away (chmod go-w), or choose another folder"
+                "{path} can be written to by others (mode {mode:04o}), so what is below it cannot be trusted; look at \
+                 what is there and take that away (chmod go-w {path}), or choose another folder"
             ),
             Why::NoFolder => write!(f, "{path} is in the way and is not a folder; remove it"),
             Why::Links => {
@@ -319,6 +329,23 @@ mod tests {
         mode(&real, 0o700);
         own(&nowhere, Parents::Safe).unwrap();
         assert!(real.join("x/new").is_dir());
+    }
+
+    #[test]
+    fn who_only_looks_is_told_of_an_open_folder_and_makes_none() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("a");
+        closed(&folder).unwrap();
+        assert!(!folder.exists(), "nothing is made");
+        fs::create_dir(&folder).unwrap();
+        mode(&folder, 0o770);
+        closed(&folder).unwrap();
+        for open in [0o707, 0o777, 0o1777] {
+            mode(&folder, open);
+            let why = closed(&folder).unwrap_err().to_string();
+            assert!(why.contains(&format!("(mode {open:04o})")), "{why}");
+            assert!(why.contains(&format!("chmod go-w {}", folder.display())), "{why}");
+        }
     }
 
     #[test]

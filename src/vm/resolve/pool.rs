@@ -15,7 +15,7 @@ use super::image::Images;
 use crate::ui;
 use crate::vm::apart::{Import, Job};
 use crate::vm::manifest::{Objects, Written, size};
-use crate::vm::place::{Lock, make};
+use crate::vm::place::Lock;
 use crate::vm::record::{now, write_whole};
 use api::datavolume::{DataVolume, Http};
 use api::launcher::{Format, Source};
@@ -61,7 +61,7 @@ impl Pool<'_> {
     pub(crate) fn disk(&self, claim: &str) -> Result<Source> {
         crate::vm::place::check_name(claim)?;
         let folder = self.images.home.pool().join(claim);
-        make(&folder)?;
+        self.images.home.make(&folder)?;
         let _lock = Lock::wait(&folder.join("lock"))?;
         let volume = self.objects.data_volumes.get(claim);
         let disk = folder.join("disk.img");

@@ -107,3 +107,17 @@ spec:
     assert!(ran.err.contains("docker login"), "{}", ran.err);
     laptop.is_empty();
 }
+
+#[test]
+fn a_folder_for_machines_that_anybody_may_write_to_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let laptop = Laptop::new();
+    let (home, open) = (laptop.place.path("h"), std::fs::Permissions::from_mode(0o777));
+    std::fs::create_dir(&home).unwrap();
+    std::fs::set_permissions(&home, open).unwrap();
+    for verb in [&RUN[..], &["ps"], &["console", "no"]] {
+        let ran = laptop.run(verb).refused(1, "h can be written to by others (mode 0777)");
+        assert!(ran.err.contains(&format!("(chmod go-w {})", home.display())), "{}", ran.err);
+    }
+    assert_eq!(std::fs::read_dir(&home).unwrap().count(), 0, "something was made in it");
+}
