@@ -6,7 +6,7 @@ use crate::place::{Place, Sink, Which};
 use crate::registry::{Config, Counted, Registries, Registry};
 use crate::spooled::Spooled;
 use crate::store::{self, Store};
-use crate::{Error, Name, Result};
+use crate::{Digest, Error, Name, Result};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -23,6 +23,13 @@ pub struct Found {
     pub place: Arc<dyn Place>,
     /// Which one of those that are there.
     pub which: Which,
+}
+
+impl Found {
+    /// The document of this digest, wherever the name leads by now.
+    pub fn exactly(self, digest: Digest) -> Found {
+        Found { which: Which::Digest(digest), ..self }
+    }
 }
 
 /// A name to be written.

@@ -4,7 +4,7 @@
 //! Each job states what it uses, gives up the rest, and only then opens anything.
 
 use crate::ui::{self, Show};
-use crate::vm::apart::{Answer, Import, Job, Look, Order};
+use crate::vm::apart::{Answer, Exact, Import, Job, Look, Order};
 use crate::vm::place::{Lock, make};
 use crate::vm::record::write_whole;
 use crate::vm::resolve::image::usable;
@@ -21,7 +21,7 @@ use container_disk::locate;
 use container_disk::manifest::{Content, Document, Manifest};
 use container_disk::open::{Found, Places};
 use container_disk::registry::copy;
-use container_disk::{Kind, Name};
+use container_disk::{Digest, Kind, Name};
 use serde_json::{Value, json};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -44,6 +44,12 @@ pub(crate) fn run(_: &Args) -> Result<()> {
 struct Work {
     places: Arc<Places>,
     show: Show,
+/// An image that was looked up before.
+struct Pinned {
+    name: Name,
+    digest: Digest,
+}
+
 }
 
 /// An image that is open.
@@ -57,16 +63,18 @@ impl Work {
         match job {
             Job::Here { image } => self.here(&named(&image)?),
             Job::Pull { from, to } => self.pull(&named(&from)?, &named(&to)?),
-            Job::Look { image } => self.look(&named(&image)?),
-            Job::HasDisk { image } => self.has_disk(&named(&image)?),
+            Job::Look { image, digest } => {
+                self.look(&named(&image)?, digest.map(|digest| digest.parse()).transpose()?)
+            }
+            Job::HasDisk { image } => self.has_disk(&pinned(&image)?),
             Job::Disk { image, path, disks } => {
-                let image = named(&image)?;
-                self.unpacks(&image, &disks)?.enter();
+                let image = pinned(&image)?;
+                self.unpacks(&image.name, &disks)?.enter();
                 self.disk(&image, path.as_deref(), &disks).map(|path| json!(path))
             }
             Job::Boot { image, path, disks } => {
-                let image = named(&image)?;
-                self.unpacks(&image, &disks)?.enter();
+                let image = pinned(&image)?;
+                self.unpacks(&image.name, &disks)?.enter();
                 self.boot(&image, &path, &disks).map(|path| json!(path))
             }
             Job::Import(import) => self.import(*import),
@@ -104,34 +112,36 @@ impl Work {
         let copied = copied?;
         goal.sink.close()?;
         tracing::info!("{from}: {} blobs, {} bytes", copied.moved, copied.bytes);
-        Ok(Value::Null)
+        Ok(json!(copied.digest.to_string()))
     }
 
-    fn look(&self, image: &Name) -> Result<Value> {
+    fn look(&self, image: &Name, digest: Option<Digest>) -> Result<Value> {
         self.reads(image)?.enter();
-        let open = self.open(image)?;
+        let found = self.places.find(image)?;
+        let open = Open::of(match digest {
+            Some(digest) => found.exactly(digest),
+            None => found,
+        })?;
         let config = Config::read(&*open.found.place, manifest(image, &open.document)?)?;
-        Ok(json!(Look { boot: locate::boot(&config) }))
+        Ok(json!(Look { digest: open.document.digest.to_string(), boot: locate::boot(&config) }))
     }
 
-    fn has_disk(&self, image: &Name) -> Result<Value> {
-        self.reads(image)?.enter();
+    fn has_disk(&self, image: &Pinned) -> Result<Value> {
+        self.reads(&image.name)?.enter();
         let open = self.open(image)?;
         let how = locate::Options { one_pass: true, ..locate::Options::default() };
-        match locate::disk(&*open.found.place, manifest(image, &open.document)?, &how) {
+        match locate::disk(&*open.found.place, manifest(&image.name, &open.document)?, &how) {
             Ok(_) => Ok(json!(true)),
             Err(e) if matches!(e.kind(), Kind::Refused | Kind::NotFound) => Ok(json!(false)),
             Err(e) => Err(e.into()),
         }
     }
 
-    fn open(&self, image: &Name) -> Result<Open> {
-        let found = self.places.find(image)?;
-        let document = choose::manifest(&*found.place, &found.which, architecture())?;
-        Ok(Open { found, document })
+    fn open(&self, image: &Pinned) -> Result<Open> {
+        Open::of(self.places.find(&image.name)?.exactly(image.digest))
     }
 
-    fn disk(&self, image: &Name, path: Option<&str>, disks: &Path) -> Result<PathBuf> {
+    fn disk(&self, image: &Pinned, path: Option<&str>, disks: &Path) -> Result<PathBuf> {
         let open = self.open(image)?;
         let index = folder(disks, &open.document.digest)?.join(format!("disk{}", suffix(path)));
         if let Some(known) = known(&index) {
@@ -147,10 +157,10 @@ impl Work {
     }
 
     /// Unpacks the disk, unless another image has brought the same layer.
-    fn unpack(&self, image: &Name, open: &Open, path: Option<&str>, disks: &Path) -> Result<PathBuf> {
+    fn unpack(&self, image: &Pinned, open: &Open, path: Option<&str>, disks: &Path) -> Result<PathBuf> {
         let path = path.map(str::to_owned);
         let how = locate::Options { path, one_pass: true, ..locate::Options::default() };
-        let located = locate::disk(&*open.found.place, manifest(image, &open.document)?, &how)?;
+        let located = locate::disk(&*open.found.place, manifest(&image.name, &open.document)?, &how)?;
         let folder = folder(disks, &located.digest)?;
         let inside = located.path.clone();
         drop(located);
@@ -162,15 +172,19 @@ impl Work {
         }
         let options = Options {
             places: Arc::clone(&self.places),
-            image: image::Options { path: Some(inside), ..image::Options::default() },
+            image: image::Options {
+                digest: Some(image.digest),
+                path: Some(inside),
+                ..image::Options::default()
+            },
             ..Options::default()
         };
-        let request = request(Named::image_of(image.clone()), &target, Keep::Yes, options);
+        let request = request(Named::image_of(image.name.clone()), &target, Keep::Yes, options);
         self.convert(request, &Arc::new(Watch::default()))?;
         Ok(target)
     }
 
-    fn boot(&self, image: &Name, path: &str, disks: &Path) -> Result<PathBuf> {
+    fn boot(&self, image: &Pinned, path: &str, disks: &Path) -> Result<PathBuf> {
         let open = self.open(image)?;
         let folder = folder(disks, &open.document.digest)?;
         let _lock = Lock::wait(&folder.join("boot.lock"))?;
@@ -180,7 +194,7 @@ impl Work {
         }
         let how =
             locate::Options { path: Some(path.to_owned()), one_pass: true, ..locate::Options::default() };
-        let mut located = locate::disk(&*open.found.place, manifest(image, &open.document)?, &how)?;
+        let mut located = locate::disk(&*open.found.place, manifest(&image.name, &open.document)?, &how)?;
         let mut partial = target.as_os_str().to_owned();
         partial.push(".partial");
         let partial = PathBuf::from(partial);
@@ -232,6 +246,17 @@ impl Work {
 fn named(text: &str) -> Result<Name> {
     let name = Name::with_scheme(text);
     Ok(name.ok_or_else(|| Error::refused(format!("{text:?} names an image without its scheme")))??)
+impl Open {
+    fn of(found: Found) -> Result<Open> {
+        let document = choose::manifest(&*found.place, &found.which, architecture())?;
+        Ok(Open { found, document })
+    }
+}
+
+fn pinned(exact: &Exact) -> Result<Pinned> {
+    Ok(Pinned { name: named(&exact.image)?, digest: exact.digest.parse()? })
+}
+
 }
 
 fn request(source: Named, target: &Path, keep: Keep, options: Options) -> Request {
@@ -264,7 +289,7 @@ fn wishes() -> Wishes {
     }
 }
 
-fn folder(disks: &Path, digest: &container_disk::Digest) -> Result<PathBuf> {
+fn folder(disks: &Path, digest: &Digest) -> Result<PathBuf> {
     let folder = disks.join(digest.to_string().replace(':', "-"));
     make(&folder)?;
     Ok(folder)

@@ -254,7 +254,7 @@ impl Prepared {
     ) -> Result<Prepared> {
         let home = args.home.home()?;
         let show = if args.quiet { Show::Quiet } else { Show::Auto };
-        let images = Images { registries: args.places.settings(), home, show };
+        let images = Images::new(args.places.settings(), home, show);
         let launcher = args.launcher.find().ok();
         let manifest = |files: &[String]| {
             bare.check_unused()?;

@@ -42,21 +42,22 @@ pub(crate) struct Order {
     pub(crate) job: Job,
 }
 
-/// What is to be done. Images are named with their scheme.
+/// What is to be done. Images are named with their scheme. A name is followed once, by the first job that opens its image;
+/// all later ones are told what was found ([`Exact`]), since a tag may move between two jobs.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Job {
     /// Whether the store has this name: `bool`.
     Here { image: String },
-    /// Brings an image into the store: nothing.
+    /// Brings an image into the store: the digest of its manifest for this computer.
     Pull { from: String, to: String },
-    /// What an image says of itself: [`Look`].
-    Look { image: String },
+    /// What an image says of itself: [`Look`]. By its digest, where a pull told it.
+    Look { image: String, digest: Option<String> },
     /// Whether there is a disk in it: `bool`.
-    HasDisk { image: String },
+    HasDisk { image: Exact },
     /// Unpacks its disk below `disks`: the path.
-    Disk { image: String, path: Option<String>, disks: PathBuf },
+    Disk { image: Exact, path: Option<String>, disks: PathBuf },
     /// Unpacks a kernel or an initrd below `disks`: the path.
-    Boot { image: String, path: String, disks: PathBuf },
+    Boot { image: Exact, path: String, disks: PathBuf },
     /// Fills a disk: the bytes that its guest sees.
     Import(Box<Import>),
 }
@@ -104,6 +105,8 @@ pub(crate) fn ask<T: DeserializeOwned>(registries: Option<&Path>, show: Show, jo
     let mut child = start()?;
     let said = converse(&mut child, &order);
     if said.is_err() {
+    /// The digest of its manifest for this computer.
+    pub(crate) digest: String,
         // What it does now is for nobody.
         let _ = child.kill();
     }

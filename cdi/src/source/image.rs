@@ -14,7 +14,7 @@ use crate::{Error, Kind, Result};
 use container_disk::locate::{self, Located};
 use container_disk::manifest::{Content, Document};
 use container_disk::open::{Found, Places};
-use container_disk::{Name, image};
+use container_disk::{Digest, Name, image};
 use disk_format::ReadAt;
 use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,6 +24,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Options {
     /// The architecture, as Go calls it.
     pub arch: String,
+    /// The document that the name was found to lead to: it is read, wherever the name leads by now.
+    pub digest: Option<Digest>,
     /// The file inside the image, where it is not for the rules to decide.
     pub path: Option<String>,
     /// Bytes a layer may unpack to.
@@ -32,7 +34,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { arch: architecture().to_owned(), path: None, limit: 16 << 40 }
+        Options { arch: architecture().to_owned(), digest: None, path: None, limit: 16 << 40 }
     }
 }
 
@@ -81,8 +83,13 @@ pub struct ImageFile {
 impl ImageDisk {
     /// Finds the disk. Of a compressed layer only what lies before the disk is read.
     pub fn open(places: &Places, name: &Name, options: &Options) -> Result<ImageDisk> {
+        let found = places.find(name)?;
+        let found = match options.digest {
+            Some(digest) => found.exactly(digest),
+            None => found,
+        };
         // Only what was checked when it came may be read without a check.
-        ImageDisk::find(places.find(name)?, name, options, matches!(name, Name::Store(_)))
+        ImageDisk::find(found, name, options, matches!(name, Name::Store(_)))
     }
 
     /// The same in what was found already, to look at it and no more: without checks it may be read anywhere.

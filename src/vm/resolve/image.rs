@@ -7,22 +7,26 @@
 //!                     └──► disks/sha256-MANIFEST/boot-…               kernel and initrd, checked to their layer's end
 //! ```
 //!
+//! A name is followed once in a command: the first lookup tells the digest of its manifest, and everything later is done
+//! with that digest, so that a tag which moves meanwhile makes no machine of two images.
+//!
 //! What is under a final name there is never written again; machines read it below overlays of their own. None of it is
 //! read here: each arrow is a job of a process of its own ([`apart`]).
 
 use crate::ui::Show;
-use crate::vm::apart::{self, Job, Look, within};
-use crate::vm::place::{Home, make};
+use crate::vm::apart::{self, Exact, Job, Look, within};
+use crate::vm::place::Home;
 use api::launcher::{Format, Kernel};
 use cdi::{Error, Kind, Result};
 use container_disk::Name;
 use container_disk::locate::Boot;
 use container_disk::reference::{Local, Remote};
 use serde::de::DeserializeOwned;
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// Where images come from, and where what is in them goes.
-#[derive(Clone)]
 pub(crate) struct Images {
     /// The settings of registries.
     pub(crate) registries: Option<PathBuf>,
@@ -30,16 +34,21 @@ pub(crate) struct Images {
     pub(crate) home: Home,
     /// How progress is shown.
     pub(crate) show: Show,
+    /// What names were found to lead to.
+    found: RefCell<HashMap<Name, Image>>,
 }
 
 /// An image that is here.
+#[derive(Clone)]
 pub(crate) struct Image {
     /// What a person calls it.
     pub(crate) name: Name,
-    /// Where it is read from, with its scheme.
-    here: String,
+    /// Where it is read from, and which one it is there.
+    here: Exact,
     /// What its labels say of a kernel in it.
     boot: Option<Boot>,
+    /// Its registry was asked for it.
+    asked: bool,
 }
 
 /// When an image is asked for anew.
@@ -99,10 +108,34 @@ fn kept_as(remote: &Remote) -> Result<Local> {
 }
 
 impl Images {
-    /// Brings an image here.
+    /// Nothing is looked up yet.
+    pub(crate) fn new(registries: Option<PathBuf>, home: Home, show: Show) -> Images {
+        Images { registries, home, show, found: RefCell::default() }
+    }
+
+    /// Brings an image here. The first lookup of a name counts for all that follow.
     pub(crate) fn bring(&self, text: &str, policy: Policy) -> Result<Image> {
         let name = name_of(text)?;
-        let Name::Registry(remote) = &name else { return self.open(&name, name.clone()) };
+        let known = self.found.borrow().get(&name).cloned();
+        let is_enough =
+            |known: &Image| known.asked || policy != Policy::Always || !matches!(name, Name::Registry(_));
+        if let Some(known) = known.as_ref().filter(|known| is_enough(known)) {
+            return Ok(known.clone());
+        }
+        let image = self.look_up(name.clone(), policy)?;
+        if known.is_some_and(|known| known.here.digest != image.here.digest) {
+            let what = format!(
+                "{name} is wanted as the store has it and as its registry has it now, which are two images; \
+                 write the same imagePullPolicy wherever the manifest names it"
+            );
+            return Err(Error::refused(what));
+        }
+        self.found.borrow_mut().insert(name, image.clone());
+        Ok(image)
+    }
+
+    fn look_up(&self, name: Name, policy: Policy) -> Result<Image> {
+        let Name::Registry(remote) = &name else { return self.open(&name, name.clone(), None) };
         let local = kept_as(remote)?;
         let store = Name::Store(local);
         let here: bool = self.ask(Job::Here { image: store.to_string() })?;
@@ -115,22 +148,24 @@ impl Images {
                 return Err(Error::new(Kind::NotFound, what));
             }
         };
-        if pull {
-            let pulled: Result<()> = self.ask(Job::Pull { from: name.to_string(), to: store.to_string() });
-            pulled.map_err(|e| match here {
-                true => e.with_hint(
-                    "the store has it from before: use imagePullPolicy IfNotPresent (--pull missing)",
-                ),
-                false => e,
-            })?;
+        if !pull {
+            return self.open(&store, name, None);
         }
-        self.open(&store, name)
+        let pulled: Result<String> = self.ask(Job::Pull { from: name.to_string(), to: store.to_string() });
+        let digest = pulled.map_err(|e| match here {
+            true => {
+                e.with_hint("the store has it from before: use imagePullPolicy IfNotPresent (--pull missing)")
+            }
+            false => e,
+        })?;
+        self.open(&store, name, Some(digest))
     }
 
-    fn open(&self, name: &Name, shown: Name) -> Result<Image> {
-        let here = name.to_string();
-        let Look { boot } = self.ask(Job::Look { image: here.clone() })?;
-        Ok(Image { name: shown, here, boot })
+    /// Looks at an image. One that was just pulled is known by its digest: its name in the store may have moved again.
+    fn open(&self, place: &Name, name: Name, pulled: Option<String>) -> Result<Image> {
+        let (image, asked) = (place.to_string(), pulled.is_some());
+        let Look { digest, boot } = self.ask(Job::Look { image: image.clone(), digest: pulled })?;
+        Ok(Image { name, here: Exact { image, digest }, boot, asked })
     }
 
     /// The disk of an image, unpacked.
@@ -168,7 +203,7 @@ impl Images {
     /// Has something unpacked below the folder of disks, for nobody to write to.
     fn unpacked(&self, job: impl FnOnce(PathBuf) -> Job) -> Result<PathBuf> {
         let disks = self.home.disks();
-        make(&disks)?;
+        self.home.make(&disks)?;
         let path = within(&disks, self.ask(job(disks.clone()))?)?;
         read_only(&path)?;
         Ok(path)

@@ -20,7 +20,7 @@ fn holds(process: &Path, file: &Path) -> Option<Vec<String>> {
 }
 
 /// Every process that has the file open.
-fn holders(file: &Path) -> Vec<(PathBuf, Vec<String>)> {
+pub(super) fn holders(file: &Path) -> Vec<(PathBuf, Vec<String>)> {
     let all = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     all.filter_map(|process| holds(&process, file).map(|states| (process, states))).collect()
 }

@@ -12,6 +12,7 @@ mod killed;
 mod life;
 mod linked;
 mod manifest;
+mod moved;
 mod refused;
 mod screen;
 mod sources;

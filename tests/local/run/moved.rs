@@ -1,0 +1,117 @@
+//! A tag that leads elsewhere while a machine is made of its image: the machine is of one image all the same.
+
+use super::apart::holders;
+use super::{Laptop, until};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use tests::coracle::Ran;
+use tests::registry::Registry;
+
+/// An image with a kernel and a disk, which both say which of two it is.
+fn build(laptop: &Laptop, which: &str, name: &str) {
+    let place = &laptop.place;
+    let kernel = format!("vmlinux-{which}");
+    fs::write(place.path(&kernel), format!("the kernel {which}")).unwrap();
+    let disk = format!("disk-{which}.raw");
+    tests::disk::raw_disk(&place.path(&disk), 1 << 20, which.len() as u64);
+    laptop.run(&["build", "-q", "--format", "raw", "-t", name, "--kernel", &kernel, &disk]).ok();
+}
+
+fn run(laptop: &Laptop, image: &str, policy: &str) -> std::process::Command {
+    let args = ["run", "-d", "-q", image, "--pull", policy, "--name", "m", "--accel", "emulation"];
+    laptop.command(&[&args[..], &["--launcher=/bin/false"]].concat())
+}
+
+/// What of images was unpacked.
+fn unpacked(laptop: &Laptop) -> Vec<PathBuf> {
+    let files = super::below(&laptop.place.path("h/data/disks")).into_iter().filter(|path| path.is_file());
+    // Locks, and the note that says where the disk of an image is.
+    let is_beside =
+        |path: &Path| path.extension().is_some_and(|end| end == "lock") || is_named(path, &["lock", "disk"]);
+    files.filter(|path| !is_beside(path)).collect()
+}
+
+fn is_named(path: &Path, names: &[&str]) -> bool {
+    path.file_name().is_some_and(|own| names.iter().any(|name| own == *name))
+}
+
+/// Runs `image` and moves its tag while the kernel is unpacked; of the second image nothing may be unpacked.
+fn moves(image: &str, policy: &str, laptop: &Laptop, build: impl Fn(&str)) {
+    let place = &laptop.place;
+    build("one");
+    run(laptop, image, policy).output().map(Ran::of).unwrap().refused(1, "the launcher ended with");
+    let of_one = unpacked(laptop);
+    assert_eq!(of_one.len(), 2, "a kernel and a disk: {of_one:?}");
+    // Anew, and it waits at this lock: it has looked at the image, and has unpacked nothing of it.
+    of_one.iter().for_each(|path| fs::remove_file(path).unwrap());
+    let locks = super::below(&place.path("h/data/disks"));
+    let lock = locks.iter().find(|path| path.ends_with("boot.lock")).expect("a kernel was unpacked");
+    let lock = &lock.canonicalize().unwrap();
+    let held = fs::File::options().write(true).open(lock).unwrap();
+    held.lock().unwrap();
+    let mut child = run(laptop, image, policy).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let own = PathBuf::from(format!("/proc/{}", std::process::id()));
+    let waits = || holders(lock).iter().any(|(process, _)| *process != own);
+    until(waits, || "nobody unpacks the kernel".to_owned());
+    assert!(child.try_wait().unwrap().is_none(), "it ended before its kernel was unpacked");
+    build("other");
+    drop(held);
+    Ran::of(child.wait_with_output().unwrap()).refused(1, "the launcher ended with");
+    let mut now = unpacked(laptop);
+    now.sort();
+    let mut of_one = of_one;
+    of_one.sort();
+    assert_eq!(now, of_one, "something of the image was unpacked that the tag moved to");
+    for path in now {
+        let bytes = fs::read(&path).unwrap();
+        let is_kernel = bytes.starts_with(b"the kernel");
+        let expected = if is_kernel { b"the kernel one".to_vec() } else { place.bytes("disk-one.raw") };
+        assert!(bytes == expected, "{} is not of the first image", path.display());
+    }
+    laptop.is_empty();
+}
+
+#[test]
+fn a_tag_that_moves_in_the_registry_makes_no_machine_of_two_images() {
+    let (laptop, registry) = (Laptop::new(), Registry::start());
+    let image = format!("docker://{}/group/os:1", registry.address());
+    moves(&image, "always", &laptop, |which| build(&laptop, which, &image));
+}
+
+#[test]
+fn a_tag_that_moves_in_the_store_makes_no_machine_of_two_images() {
+    let laptop = Laptop::new();
+    moves("store:os:1", "missing", &laptop, |which| build(&laptop, which, "store:os:1"));
+}
+
+/// Two volumes of one image, one of them as the store has it and one as the registry has it now.
+#[test]
+fn an_image_that_is_wanted_old_and_new_is_refused_where_it_moved() {
+    let (laptop, registry) = (Laptop::new(), Registry::start());
+    let image = format!("docker://{}/group/os:1", registry.address());
+    let volume = |name: &str, policy: &str| {
+        format!("  - {{name: {name}, containerDisk: {{image: '{image}', imagePullPolicy: {policy}}}}}\n")
+    };
+    let text = format!(
+        "apiVersion: kubevirt.io/v1
+kind: VirtualMachineInstance
+metadata: {{name: m}}
+spec:
+  domain:
+    memory: {{guest: 128Mi}}
+    devices: {{disks: [{{name: a, disk: {{}}}}, {{name: b, disk: {{}}}}]}}
+  volumes:
+{}{}",
+        volume("a", "IfNotPresent"),
+        volume("b", "Always")
+    );
+    fs::write(laptop.place.path("vm.yaml"), text).unwrap();
+    let run = || laptop.run(&["run", "-d", "-q", "vm.yaml", "--accel", "emulation", "--launcher=/bin/false"]);
+    build(&laptop, "one", &image);
+    run().refused(1, "the launcher ended with");
+    build(&laptop, "other", &image);
+    let ran = run().refused(3, "which are two images");
+    assert!(ran.err.contains("write the same imagePullPolicy"), "{}", ran.err);
+    laptop.is_empty();
+}
