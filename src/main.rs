@@ -20,7 +20,9 @@ fn main() -> ExitCode {
     clap_complete::CompleteEnv::with_factory(cli::Cli::command).complete();
     let cli = cli::Cli::parse();
     ui::log(cli.verbose);
-    let result = commands::run(cli.command);
+    let result = guard::confine::check_switch()
+        .map_err(|e| cdi::Error::new(cdi::Kind::Usage, e.to_string()))
+        .and_then(|()| commands::run(cli.command));
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {

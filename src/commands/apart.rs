@@ -35,21 +35,24 @@ pub(crate) fn run(_: &Args) -> Result<()> {
     let order: Order = serde_json::from_reader(io::stdin().lock())
         .map_err(|e| Error::refused("this is no job; 'coracle run' makes them").because(e))?;
     let show = if order.quiet { Show::Quiet } else { Show::Auto };
+    // Each line of this process says whose it is: what confines it, too.
+    let what = order.job.what();
+    let _span = tracing::info_span!("process", number = std::process::id(), job = what.as_str()).entered();
     let work = Work { places: Arc::new(Places::new(order.registries)), show };
     let answer = Answer::of(work.run(order.job));
     let text = serde_json::to_string(&answer).map_err(|e| Error::failed("cannot write JSON").because(e))?;
     ui::out(&text)
 }
 
-struct Work {
-    places: Arc<Places>,
-    show: Show,
 /// An image that was looked up before.
 struct Pinned {
     name: Name,
     digest: Digest,
 }
 
+struct Work {
+    places: Arc<Places>,
+    show: Show,
 }
 
 /// An image that is open.
@@ -243,9 +246,6 @@ impl Work {
     }
 }
 
-fn named(text: &str) -> Result<Name> {
-    let name = Name::with_scheme(text);
-    Ok(name.ok_or_else(|| Error::refused(format!("{text:?} names an image without its scheme")))??)
 impl Open {
     fn of(found: Found) -> Result<Open> {
         let document = choose::manifest(&*found.place, &found.which, architecture())?;
@@ -257,6 +257,9 @@ fn pinned(exact: &Exact) -> Result<Pinned> {
     Ok(Pinned { name: named(&exact.image)?, digest: exact.digest.parse()? })
 }
 
+fn named(text: &str) -> Result<Name> {
+    let name = Name::with_scheme(text);
+    Ok(name.ok_or_else(|| Error::refused(format!("{text:?} names an image without its scheme")))??)
 }
 
 fn request(source: Named, target: &Path, keep: Keep, options: Options) -> Request {

@@ -4,6 +4,7 @@ use super::machine;
 use super::places::PlaceArgs;
 use crate::ui::{self, Show};
 use crate::vm::bare::{Account, Bare, Drive, name_from};
+use crate::vm::confined;
 use crate::vm::launch::LauncherArgs;
 use crate::vm::manifest::{self, Objects, Which, is_manifest, refusal};
 use crate::vm::place::HomeArgs;
@@ -252,6 +253,7 @@ impl Prepared {
         args: &MachineArgs,
         bare: &BareArgs,
     ) -> Result<Prepared> {
+        confined::tell_own();
         let home = args.home.home()?;
         let show = if args.quiet { Show::Quiet } else { Show::Auto };
         let images = Images::new(args.places.settings(), home, show);

@@ -78,9 +78,35 @@ pub(crate) struct Import {
     pub(crate) size: Option<u64>,
 }
 
+impl Job {
+    /// What it does, for people.
+    pub(crate) fn what(&self) -> String {
+        match self {
+            Job::Here { image } => format!("look for {image}"),
+            Job::Pull { from, .. } => format!("pull {from}"),
+            Job::Look { image, .. } => format!("look at {image}"),
+            Job::HasDisk { image } => format!("look for a disk in {}", image.image),
+            Job::Disk { image, .. } => format!("unpack the disk of {}", image.image),
+            Job::Boot { image, path, .. } => format!("unpack {path} of {}", image.image),
+            Job::Import(import) => format!("import {}", cdi::source::shown(&import.source)),
+        }
+    }
+}
+
+/// One image of a place, whatever its name leads to by now.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Exact {
+    /// The name, which says where the image is, and what people call it.
+    pub(crate) image: String,
+    /// The digest of its manifest.
+    pub(crate) digest: String,
+}
+
 /// What an image says of itself.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Look {
+    /// The digest of its manifest for this computer.
+    pub(crate) digest: String,
     /// A kernel in it.
     pub(crate) boot: Option<Boot>,
 }
@@ -105,8 +131,6 @@ pub(crate) fn ask<T: DeserializeOwned>(registries: Option<&Path>, show: Show, jo
     let mut child = start()?;
     let said = converse(&mut child, &order);
     if said.is_err() {
-    /// The digest of its manifest for this computer.
-    pub(crate) digest: String,
         // What it does now is for nobody.
         let _ = child.kill();
     }

@@ -7,6 +7,7 @@
 //!     record ◄── vm.json, kept for every other verb ────────────────────────────┤
 //!     launch ── starts virt-launcher, detached ◄────────────────────────────────┘
 //!     apart  ── what is done with foreign bytes, in a confined process of its own
+//!     confined ── what of all this is confined, for whoever asks by -v
 //!     client ── what is said to it; console, terminal, relay: its streams
 //!     steps  ── what `coracle test` does with a console; pure
 //!     place  ── where all of this is kept; disks ── what came out of images, and goes when nobody needs it
@@ -15,6 +16,7 @@
 pub(crate) mod apart;
 pub(crate) mod bare;
 pub(crate) mod client;
+pub(crate) mod confined;
 pub(crate) mod console;
 pub(crate) mod disks;
 mod judge;

@@ -9,6 +9,7 @@
 //! removes, or nothing.
 
 use super::client::Client;
+use super::confined;
 use super::launch;
 use super::manifest::{Finding, Objects, Written, refusal};
 use super::place::{Home, Lock, check_name};
@@ -142,7 +143,9 @@ impl Start<'_> {
         drop(held);
         let client = launch::start(self.launcher, home, name)?;
         let vm = Vm { home: home.clone(), record };
-        tell(&vm, &client)
+        let state = tell(&vm, &client)?;
+        confined::tell_machine(&client, &state);
+        Ok(state)
     }
 }
 

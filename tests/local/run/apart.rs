@@ -94,3 +94,54 @@ fn who_reads_an_image_ends_with_who_wants_it() {
     until(|| holders(&file).is_empty(), || format!("left behind: {:?}", holders(&file)));
     drop(lock);
 }
+
+/// Each process has a line of its own, with what it is for.
+#[test]
+fn by_v_each_process_says_what_confines_it() {
+    let laptop = Laptop::new();
+    let place = &laptop.place;
+    tests::disk::raw_disk(&place.path("disk.raw"), 1 << 20, 79);
+    laptop.run(&["build", "-q", "--format", "raw", "-t", "oci-archive:os.tar", "disk.raw"]).ok();
+    let lines = |confine: &str, args: &[&str]| -> Vec<String> {
+        let mut command = laptop.command(&[&RUN[..], args].concat());
+        let ran = tests::coracle::Ran::of(command.env("CORACLE_CONFINE", confine).output().unwrap());
+        let ran = ran.refused(1, "the launcher ended with");
+        ran.err.lines().filter(|line| line.contains("confined:")).map(str::to_owned).collect()
+    };
+    assert_eq!(lines("on", &[]), [""; 0], "only who asks is told");
+    for (confine, says) in [("on", "Landlock (files): "), ("off", "not in force: CORACLE_CONFINE=off")] {
+        let lines = lines(confine, &["-v"]);
+        for job in ["look at oci-archive:os.tar", "unpack the disk of oci-archive:os.tar"] {
+            let of_job: Vec<_> = lines.iter().filter(|line| line.contains(&format!("job={job:?}"))).collect();
+            let [line] = &of_job[..] else { panic!("{job}: {lines:#?}") };
+            assert!(line.contains(says) && line.contains("seccomp (system calls): "), "{line}");
+        }
+        let own = lines.iter().find(|line| line.contains("confined: coracle (process "));
+        let own = own.unwrap_or_else(|| panic!("{lines:#?}"));
+        assert!(own.contains("not in force: it must start programs"), "{own}");
+    }
+}
+
+#[test]
+fn by_v_the_launcher_and_qemu_are_told_too() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    let ran = laptop.start("m", &["-v"]);
+    for name in ["virt-launcher", "QEMU"] {
+        let line = ran.err.lines().find(|line| line.contains(&format!("confined: {name} (process ")));
+        let line = line.unwrap_or_else(|| panic!("{name}: {}", ran.err));
+        assert!(line.contains("seccomp (system calls): ") && !line.contains("not known"), "{line}");
+    }
+    laptop.run(&["rm", "-f", "m"]).ok();
+    laptop.is_empty();
+}
+
+#[test]
+fn a_word_for_the_confinement_that_means_nothing_is_refused() {
+    let laptop = Laptop::new();
+    for verb in [&RUN[..], &["convert", "a", "b"], &["ps"]] {
+        let ran =
+            tests::coracle::Ran::of(laptop.command(verb).env("CORACLE_CONFINE", "banana").output().unwrap());
+        let ran = ran.refused(2, "CORACLE_CONFINE is \"banana\"");
+        assert!(ran.err.contains("it can be on (") && ran.err.contains("or off ("), "{}", ran.err);
+    }
+}

@@ -36,7 +36,8 @@
 //!
 //! **Where the kernel has neither** (before 5.13, built without it, or a container's own filter forbids it) the program
 //! works as before, and [`Process::enter`] says so in one line at `-v`. [`offered`] tells what this machine has.
-//! `CORACLE_CONFINE=off` leaves both layers out: to find out whether a fault comes from here, and to measure.
+//! `CORACLE_CONFINE=off` leaves both layers out: to find out whether a fault comes from here, and to measure. Any other
+//! value leaves both in; a program that people type refuses those it does not know ([`check_switch`]).
 //!
 //! **What is lost.** Names that only a daemon behind a unix socket can resolve (mDNS, sssd) are not found. As root, a
 //! `/etc/resolv.conf` that is replaced while a transfer runs is not read again; as an ordinary user it is.
@@ -57,6 +58,8 @@ pub use reach::{Process, Use};
 pub use state::{Confined, InForce};
 
 use std::cell::Cell;
+use std::ffi::OsString;
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::sync::Once;
@@ -68,7 +71,38 @@ pub const SWITCH: &str = "CORACLE_CONFINE";
 /// Whether the user has switched it off.
 fn is_switched_off() -> bool {
     static OFF: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-    *OFF.get_or_init(|| std::env::var_os(SWITCH).is_some_and(|value| value == "off"))
+    *OFF.get_or_init(|| std::env::var_os(SWITCH).is_some_and(|value| value == OFF_WORD))
+}
+
+const OFF_WORD: &str = "off";
+const ON_WORD: &str = "on";
+
+/// The variable has a value that means nothing: whoever set it believes something that is not so.
+#[derive(Debug, PartialEq, Eq)]
+pub struct UnknownValue(OsString);
+
+impl std::error::Error for UnknownValue {}
+
+impl fmt::Display for UnknownValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let UnknownValue(value) = self;
+        write!(
+            f,
+            "{SWITCH} is {value:?}; it can be {ON_WORD} (as if it were not set) or {OFF_WORD} (nothing is confined)"
+        )
+    }
+}
+
+/// Whether the variable says something that is known, if it is set.
+pub fn check_switch() -> Result<(), UnknownValue> {
+    check(std::env::var_os(SWITCH))
+}
+
+fn check(value: Option<OsString>) -> Result<(), UnknownValue> {
+    match value {
+        Some(value) if !value.is_empty() && value != ON_WORD && value != OFF_WORD => Err(UnknownValue(value)),
+        _ => Ok(()),
+    }
 }
 
 /// Gives up, for the calling thread and all that it starts from now on, everything but what a parser needs. Call it first
@@ -123,4 +157,21 @@ pub fn offered() -> Confined {
         thread.join().map_err(|_| io::Error::other("the thread that tried it ended with a fault"))
     });
     tried.unwrap_or_else(|e| Confined::off(&e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_means_nothing_is_refused_with_those_that_do() {
+        for known in [None, Some(""), Some("on"), Some("off")] {
+            assert_eq!(check(known.map(Into::into)), Ok(()), "{known:?}");
+        }
+        for unknown in ["banana", "OFF", "0", "off "] {
+            let said = check(Some(unknown.into())).unwrap_err().to_string();
+            assert!(said.contains(&format!("CORACLE_CONFINE is {unknown:?}")), "{said}");
+            assert!(said.contains("it can be on (") && said.contains("or off ("), "{said}");
+        }
+    }
 }
