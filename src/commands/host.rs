@@ -3,11 +3,11 @@
 use crate::ui;
 use crate::vm::launch::LauncherArgs;
 use crate::vm::place::HomeArgs;
-use crate::vm::resolve::accelerator::node;
+use crate::vm::resolve::accelerator::{asked, node};
 use api::launcher::Accelerator;
-use api::node::{Node, Verdict};
-use cdi::Result;
+use api::node::{Missing, Node, Verdict};
 use cdi::size::human;
+use cdi::{Error, Result};
 use guard::confine::{self, Confined};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -33,12 +33,26 @@ enum Format {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let node = node(&args.launcher.find()?, &args.home.home()?, true)?;
+    let launcher = args.launcher.find()?;
+    let node = match args.home.home() {
+        Ok(home) => node(&launcher, &home, true)?,
+        Err(e) => without_home(asked(&launcher, None)?, &e),
+    };
     let host = Host { node, confinement: confine::offered() };
     match args.output {
         Some(Format::Json) => ui::json(&host),
         None => ui::out(&text(&host)),
     }
+}
+
+/// The computer is the same without a folder for machines; that there is none is one of the things that are missing.
+fn without_home(mut node: Node, why: &Error) -> Node {
+    node.missing.push(Missing {
+        what: format!("a folder for machines: {why}"),
+        effect: "no machine can be started, and those that are there were not looked at".into(),
+        mend: "set HOME to your home folder, or CORACLE_HOME to a folder of your own (mode 0700)".into(),
+    });
+    node
 }
 
 /// What virt-launcher found out, and what keeps a parser that is taken over from reaching further.

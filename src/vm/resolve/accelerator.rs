@@ -4,7 +4,7 @@
 //! anew or another launcher is used.
 
 use crate::ui;
-use crate::vm::place::{Home, make};
+use crate::vm::place::Home;
 use crate::vm::record::write_whole;
 use api::launcher::Accelerator;
 use api::node::{Node, Verdict};
@@ -97,9 +97,20 @@ pub(crate) fn node(launcher: &Path, home: &Home, anew: bool) -> Result<Node> {
     {
         return Ok(kept.node);
     }
-    make(&home.launcher_cache())?;
+    home.make(&home.launcher_cache())?;
+    let kept = Kept { boot, launcher: program, node: asked(launcher, Some(&home.launcher_cache()))? };
+    let text = serde_json::to_vec(&kept).map_err(|e| Error::failed("cannot write JSON").because(e))?;
+    write_whole(&path, &text)?;
+    Ok(kept.node)
+}
+
+/// The launcher's answer. Without a folder for it, what libvirt finds out on the way is found out anew each time.
+pub(crate) fn asked(launcher: &Path, cache: Option<&Path>) -> Result<Node> {
     let mut command = Command::new(launcher);
-    command.arg("node-info").arg("--cache").arg(home.launcher_cache());
+    command.arg("node-info");
+    if let Some(cache) = cache {
+        command.arg("--cache").arg(cache);
+    }
     let output = command.stdin(Stdio::null()).output();
     let output = output.map_err(|e| Error::io(format!("cannot start {}", launcher.display()), e))?;
     if !output.status.success() {
@@ -109,12 +120,8 @@ pub(crate) fn node(launcher: &Path, home: &Home, anew: bool) -> Result<Node> {
             said.trim()
         )));
     }
-    let node: Node = serde_json::from_slice(&output.stdout).map_err(|e| {
+    serde_json::from_slice(&output.stdout).map_err(|e| {
         Error::new(Kind::Failed, "virt-launcher answers node-info in words that are not known here")
             .because(e)
-    })?;
-    let kept = Kept { boot, launcher: program, node };
-    let text = serde_json::to_vec(&kept).map_err(|e| Error::failed("cannot write JSON").because(e))?;
-    write_whole(&path, &text)?;
-    Ok(kept.node)
+    })
 }

@@ -108,6 +108,34 @@ spec:
     laptop.is_empty();
 }
 
+/// A folder for machines is for those who start one; the computer is the same without.
+#[test]
+fn a_computer_is_shown_to_somebody_without_a_home() {
+    let laptop = Laptop::new();
+    let place = &laptop.place;
+    let node = serde_json::json!({
+        "kvm": {"verdict": "none"}, "arch": "x86_64", "libvirt": null, "qemu": null, "accelerators": [],
+        "machineTypes": [], "devices": [], "hugepages": [], "firmware": [], "missing": [],
+        "cpu": {"vendor": null, "hostModel": null, "models": [], "features": [], "count": 1},
+    });
+    std::fs::write(place.path("node.json"), node.to_string()).unwrap();
+    // It is named no cache.
+    place.shell(
+        "printf '#!/bin/sh\ntest \"$*\" = node-info && cat node.json\n' >launcher && chmod +x launcher",
+    );
+    let show = |args: &[&str]| {
+        let mut command = place.command(&[&["host", "--launcher", "./launcher"], args].concat());
+        Ran::of(command.env_remove("HOME").output().unwrap()).ok()
+    };
+    let told = String::from_utf8(show(&[]).out).unwrap();
+    for says in ["missing: a folder for machines: there is no HOME", "set HOME to", "landlock", "x86_64"] {
+        assert!(told.contains(says), "{says:?} is not in: {told}");
+    }
+    let missing = show(&["-o", "json"]).json()["missing"][0]["what"].clone();
+    assert!(missing.as_str().unwrap().contains("CORACLE_HOME"), "{missing}");
+    place.command(&["ps"]).env_remove("HOME").output().map(Ran::of).unwrap().refused(2, "there is no HOME");
+}
+
 #[test]
 fn a_folder_for_machines_that_anybody_may_write_to_is_refused() {
     use std::os::unix::fs::PermissionsExt as _;
