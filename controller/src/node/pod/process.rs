@@ -9,7 +9,7 @@
 //!
 //! Who listens on a socket is who called `listen`. That one may have handed the descriptor on, and be gone; its number may
 //! be another's by now, of the host even. So the number alone is never believed, and whose the process is, its groups say.
-//! Its root is that of its container only while it is in no user namespace of its own.
+//! Its root, its mounts and its network are those of its container only while it is in no user namespace of its own.
 #![expect(clippy::disallowed_methods, reason = "the kernel's own files, by what is held")]
 
 use super::beneath::Folder;
@@ -24,6 +24,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
+/// A folder, as the root of something.
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 /// The longest list of groups that is read.
 const LONGEST: u64 = 64 << 10;
 
@@ -97,26 +99,27 @@ impl Process {
 
     /// The root that it sees, with what is mounted in it.
     pub fn root(&self) -> Result<Folder> {
-        Ok(Folder::opened(self.root_of_its_container()?, self.shown("root")))
+        Ok(Folder::opened(self.of_its_container("root", FOLDER)?, self.shown("root")))
     }
 
     /// The root that it sees, and nothing of what is mounted in it.
     pub fn image(&self) -> Result<Folder> {
-        Ok(Folder::unmixed(self.root_of_its_container()?, self.shown("root")))
+        Ok(Folder::unmixed(self.of_its_container("root", FOLDER)?, self.shown("root")))
     }
 
-    /// In a user namespace of its own anybody may mount, and go into another root: such a process shows what it likes. No
-    /// process comes back from one, so one that is in ours after its root was opened was never elsewhere.
-    fn root_of_its_container(&self) -> Result<OwnedFd> {
-        let root = self.open("root", OFlags::PATH | OFlags::DIRECTORY)?;
+    /// In a user namespace of its own anybody may mount, go into another root and make a network: such a process shows what
+    /// it likes. No process comes back from one, so one that is in ours after something of it was opened was never
+    /// elsewhere.
+    fn of_its_container(&self, name: &str, flags: OFlags) -> Result<OwnedFd> {
+        let found = self.open(name, flags)?;
         let own = openat(CWD, "/proc/self/ns/user", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
         let cannot = |e| Error::io("cannot tell in which user namespace a pod's process is", e);
         let number = |users: &OwnedFd| fstat(users).map(|found| (found.st_dev, found.st_ino)).map_err(cannot);
         match number(&self.open("ns/user", OFlags::RDONLY)?)? == number(&own.map_err(cannot)?)? {
-            true => Ok(root),
+            true => Ok(found),
             false => Err(Error::refused(format!(
-                "the process {} is in a user namespace of its own, where it may mount what it likes: its files are not \
-                 believed",
+                "the process {} is in a user namespace of its own, where it may mount what it likes and make networks: \
+                 its {name} is not believed",
                 self.number
             ))),
         }
@@ -124,12 +127,12 @@ impl Process {
 
     /// The mounts that it sees.
     pub fn mounts(&self) -> Result<OwnedFd> {
-        self.open("ns/mnt", OFlags::RDONLY)
+        self.of_its_container("ns/mnt", OFlags::RDONLY)
     }
 
     /// The network that it sees.
     pub fn network(&self) -> Result<OwnedFd> {
-        self.open("ns/net", OFlags::RDONLY)
+        self.of_its_container("ns/net", OFlags::RDONLY)
     }
 
     fn open(&self, name: &str, flags: OFlags) -> Result<OwnedFd> {

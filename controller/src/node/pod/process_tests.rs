@@ -60,11 +60,10 @@ fn a_number_that_is_another_process_by_now_is_not_believed() {
     assert!(said.to_string().contains("not there any more"), "{said}");
 }
 
-/// There anybody may mount, and go into another root.
-#[test]
-fn the_files_of_a_process_with_users_of_its_own_are_not_believed() {
+/// A process in a user namespace of its own; none where this kernel lets nobody have one.
+fn with_users_of_its_own(work: impl FnOnce(&Process)) {
     let mut child = Command::new("unshare")
-        .args(["--user", "sh", "-c", "echo ready; exec sleep 600"])
+        .args(["--user", "--mount", "--net", "sh", "-c", "echo ready; exec sleep 600"])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -72,17 +71,35 @@ fn the_files_of_a_process_with_users_of_its_own_are_not_believed() {
     let mut line = String::new();
     std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     if line == "ready\n" {
-        let process = Process::of(child.id()).unwrap();
-        for said in [process.root(), process.image()] {
-            let said = said.map(drop).unwrap_err();
-            assert_eq!(said.kind(), Kind::Refused);
-            assert!(said.to_string().contains("user namespace of its own"), "{said}");
-        }
+        work(&Process::of(child.id()).unwrap());
     } else {
-        assert!(line.is_empty(), "{line}"); // this kernel lets nobody have one
+        assert!(line.is_empty(), "{line}");
     }
     drop(child.kill());
     child.wait().unwrap();
+}
+
+#[track_caller]
+fn is_not_believed(said: Result<()>) {
+    let said = said.unwrap_err();
+    assert_eq!(said.kind(), Kind::Refused, "{said}");
+    assert!(said.to_string().contains("user namespace of its own"), "{said}");
+}
+
+/// There anybody may mount, and go into another root.
+#[test]
+fn the_files_of_a_process_with_users_of_its_own_are_not_believed() {
+    with_users_of_its_own(|process| {
+        for said in [process.root().map(drop), process.image().map(drop), process.mounts().map(drop)] {
+            is_not_believed(said);
+        }
+    });
+}
+
+/// There anybody may make a network, and own what is in it.
+#[test]
+fn the_network_of_a_process_with_users_of_its_own_is_not_believed() {
+    with_users_of_its_own(|process| is_not_believed(process.network().map(drop)));
 }
 
 #[test]
