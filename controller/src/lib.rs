@@ -23,6 +23,7 @@
 
 pub mod apply;
 pub mod args;
+pub mod bucket;
 pub mod cluster;
 pub mod error;
 pub mod health;

@@ -20,7 +20,6 @@
 
 pub mod apply;
 pub mod bounds;
-pub mod bucket;
 pub mod decide;
 mod interfaces;
 pub mod keeper;

@@ -9,7 +9,7 @@
 //!
 //! An ordinary start takes four writes.
 
-use super::bucket::Bucket;
+use crate::bucket::Bucket;
 use std::time::Duration;
 use tokio::time::Instant;
 

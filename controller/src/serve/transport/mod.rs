@@ -20,6 +20,7 @@
 
 mod body;
 mod files;
+mod missed;
 mod room;
 mod seats;
 mod server;

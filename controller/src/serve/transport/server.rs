@@ -1,6 +1,7 @@
 //! The server: connections in, each request to whoever answers it, and an end that loses nothing.
 
 use super::body::{Body, Sent, Shared, Turn};
+use super::missed::Missed;
 use super::room::Room;
 use super::seats::{Seated, Seats};
 use super::{Answers, Asked, Limits, Peer};
@@ -150,12 +151,17 @@ impl Transport {
         };
         let accept = async {
             // Nothing but a new connection is waited for here: the kubelet's probe stands behind whatever came before it.
+            let mut missed = Missed::new(tokio::time::Instant::now());
             loop {
                 let (stream, from) = match listener.accept().await {
                     Ok(taken) => taken,
                     Err(error) => {
                         // Out of file descriptors, most likely: one that can be spared gives its own.
-                        tracing::warn!("a connection cannot be taken: {error}");
+                        if let Some(count) = missed.add(tokio::time::Instant::now()) {
+                            tracing::warn!(
+                                "connections cannot be taken ({count} times since the last line): {error}"
+                            );
+                        }
                         self.shared.seats().close_one(Instant::now());
                         tokio::time::sleep(Duration::from_millis(10)).await;
                         continue;

@@ -1,0 +1,45 @@
+//! Connections that could not be taken, as the log has them: one line a second, with how many they were. Pure: whoever
+//! asks says the time.
+
+use crate::bucket::Bucket;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How often the log is told.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Those that no line has told yet.
+#[derive(Debug)]
+pub(super) struct Missed {
+    lines: Bucket,
+    untold: u64,
+}
+
+impl Missed {
+    pub(super) fn new(now: Instant) -> Missed {
+        Missed { lines: Bucket::new(1, EVERY, now), untold: 0 }
+    }
+
+    /// One more. Where a line is due, how many it is for.
+    pub(super) fn add(&mut self, now: Instant) -> Option<u64> {
+        self.untold += 1;
+        self.lines.take(now).is_ok().then(|| std::mem::take(&mut self.untold))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_is_counted_and_one_line_a_second_is_written() {
+        let begin = Instant::now();
+        let mut missed = Missed::new(begin);
+        let step = |number: u32| begin + Duration::from_millis(10) * number;
+        let told: Vec<_> = (0..=300).filter_map(|number| missed.add(step(number))).collect();
+        assert_eq!(told, [1, 100, 100, 100]);
+        // The last ones are told with the next, whenever that is.
+        assert_eq!((0..5).filter_map(|_| missed.add(step(301))).count(), 0);
+        assert_eq!(missed.add(step(9000)), Some(6));
+    }
+}
