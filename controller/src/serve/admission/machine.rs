@@ -1,6 +1,6 @@
 //! Machines: completed when they are written; judged as the instance they would have.
 
-use super::{Answer, Around, Operation, Request, patch, template, unknown, volumes};
+use super::{Answer, Around, Operation, Request, passed, patch, template, unknown, volumes};
 use api::defaults::{self, Given};
 use api::fault::{Fault, Reason};
 use api::uuid;
@@ -51,6 +51,7 @@ pub(super) fn judge(request: &Request, around: &Around) -> Answer {
         warnings.insert(0, "spec.running is deprecated, please use spec.runStrategy instead.".to_owned());
     }
     warnings.extend(template::warnings(vm.spec.template.as_ref()));
+    warnings.extend(passed::of_disks(&vm.spec.data_volume_templates));
     Answer { faults: of_machine(&vm, around), warnings, ..Answer::yes() }
 }
 

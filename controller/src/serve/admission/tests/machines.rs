@@ -237,6 +237,22 @@ fn an_old_word_is_taken_and_told() {
 }
 
 #[test]
+#[test]
+fn what_the_disks_of_a_machine_do_not_get_is_told() {
+    let mut object = machine();
+    object["spec"]["dataVolumeTemplates"] = json!([{
+        "metadata": {"name": "data", "annotations": {"example.com/a": "b", "cdi.kubevirt.io/a": "b"}},
+        "spec": {"storage": {}, "source": {"blank": {}}},
+    }]);
+    let volumes = object.pointer_mut("/spec/template/spec/volumes").unwrap().as_array_mut().unwrap();
+    volumes.push(json!({"name": "data", "dataVolume": {"name": "data"}}));
+    let answer = ask(VALIDATE, &create(object), &around());
+    assert_eq!(
+        answer.warnings,
+        ["spec.dataVolumeTemplates[0].metadata.annotations: the DataVolume does not get example.com/a"]
+    );
+}
+
 fn a_machine_is_given_what_it_keeps() {
     let after = changed(MUTATE, &create(machine()), &with(&json!({"machineType": "pc-q35-7.2"})));
     let template = &after["spec"]["template"];
