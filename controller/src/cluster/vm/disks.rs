@@ -13,6 +13,10 @@ use serde_json::json;
 /// Says that the DataVolumes are made only when the machine starts.
 const AT_ONCE: &str = "kubevirt.io/immediate-data-volume-creation";
 
+/// Why nothing of another namespace is cloned, and what to write instead.
+pub const UNASKED: &str = "whether you may clone it (create datavolumes/source there) is not asked yet; name a claim or a \
+    snapshot of the machine's own namespace, by source.pvc or source.snapshot";
+
 /// How it is with the disks of a machine.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Disks {
@@ -64,9 +68,7 @@ pub(super) fn look(world: &World, vm: &VirtualMachine) -> Disks {
         }
         // It would be made with our rights, which reach into every namespace. The webhook said so already, if it was asked.
         if let Some((field, why)) = template.spec.reaches_out(Some(namespace)) {
-            let why = format!(
-                "DataVolume {name} is not made: {field}: {why}, and whether you may read there is not checked"
-            );
+            let why = format!("DataVolume {name} is not made: {field}: {why}, and {UNASKED}");
             disks.denied.get_or_insert_with(|| why.clone());
             disks.blocks.get_or_insert(why);
             continue;

@@ -27,7 +27,7 @@ mod strategy;
 #[cfg(test)]
 mod tests;
 
-pub use disks::names;
+pub use disks::{UNASKED, names};
 pub use revision::PREFIX as REVISION;
 pub(super) use revision::is_one as is_revision;
 

@@ -241,6 +241,7 @@ fn a_disk_that_is_somebody_elses_claim_is_not_made() {
         assert!(!sim.objects.contains_key(&Key::new(Kind::Instance, "n", "web")), "{source}");
         let status = sim.get(&vm)["status"].to_string();
         assert!(status.contains("is not made"), "{source}: {status}");
+        assert!(status.contains("create datavolumes/source there"), "{source}: {status}");
     }
 }
 

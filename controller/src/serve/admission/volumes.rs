@@ -1,5 +1,6 @@
 //! The DataVolumes that are made with a machine: each is used by it, has a place to go and one source.
 
+use crate::cluster::vm::UNASKED;
 use api::datavolume::{self, Source};
 use api::fault::{Fault, Reason};
 use api::vm::DataVolumeTemplate;
@@ -36,9 +37,7 @@ pub(super) fn templates(
         faults.extend(source(&template.spec, &at));
         // virt-controller makes it, and what fills claims would ask whether virt-controller may read there.
         if let Some((field, why)) = template.spec.reaches_out(namespace) {
-            let message = format!(
-                "{at}.{field} is not supported yet: {why}, and whether you may read there is not checked"
-            );
+            let message = format!("{at}.{field} is not supported yet: {why}, and {UNASKED}");
             faults.push(Fault::new(format!("{at}.{field}"), Reason::NotSupported, message));
         }
         let uses = |volume: &Volume| {

@@ -190,6 +190,7 @@ fn a_volume_is_not_filled_from_a_claim_of_somebody_else() {
         assert_eq!(faults.len(), 1, "{spec}: {faults:?}");
         assert_eq!(faults[0].0, format!("spec.dataVolumeTemplate[0].{field}"), "{spec}");
         assert!(faults[0].1.contains("not supported yet"), "{}", faults[0].1);
+        assert!(faults[0].1.contains("create datavolumes/source there"), "{}", faults[0].1);
     }
 }
 
@@ -237,7 +238,6 @@ fn an_old_word_is_taken_and_told() {
 }
 
 #[test]
-#[test]
 fn what_the_disks_of_a_machine_do_not_get_is_told() {
     let mut object = machine();
     object["spec"]["dataVolumeTemplates"] = json!([{
@@ -253,6 +253,7 @@ fn what_the_disks_of_a_machine_do_not_get_is_told() {
     );
 }
 
+#[test]
 fn a_machine_is_given_what_it_keeps() {
     let after = changed(MUTATE, &create(machine()), &with(&json!({"machineType": "pc-q35-7.2"})));
     let template = &after["spec"]["template"];
