@@ -67,7 +67,7 @@ impl Error {
             io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => Kind::Refused,
             _ => Kind::Failed,
         };
-        Error::new(kind, what).because(e)
+        Error::new(kind, format!("{}{}", what.into(), advice(&e))).because(e)
     }
 
     /// The sentence and the cause, for a caller with an error of its own.
@@ -78,6 +78,17 @@ impl Error {
     /// What a caller may branch on.
     pub fn kind(&self) -> Kind {
         self.kind
+    }
+}
+
+/// What a person can do about an error of the system, as the end of a sentence; empty where its name says enough.
+pub fn advice(e: &io::Error) -> &'static str {
+    match e.kind() {
+        io::ErrorKind::StorageFull => ": its file system is full; make room there or choose another place",
+        io::ErrorKind::QuotaExceeded => {
+            ": this user's quota there is used up; make room or choose another place"
+        }
+        _ => "",
     }
 }
 

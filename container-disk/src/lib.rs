@@ -39,6 +39,7 @@ pub mod pack;
 mod peel;
 pub mod place;
 mod promise;
+pub mod publish;
 pub mod reference;
 pub mod registry;
 mod section;

@@ -1,4 +1,4 @@
-//! An archive that is being written: `FILE.partial`, then `FILE`.
+//! An archive that is being written: `FILE.partial`, then `FILE`, unless another program has taken that name meanwhile.
 //!
 //! A member is begun with room for its header, and the header is filled in at its end. While one member grows at the
 //! end of the file, others are written into files without a name and wait there for their turn.
@@ -6,8 +6,9 @@
 use crate::behind::WriteBehind;
 use crate::layout::folder::Folder;
 use crate::layout::lock::Locked;
+use crate::publish::Standing;
 use crate::tar::{BLOCK, END, Item, head, patched, rest};
-use crate::{Error, Result};
+use crate::{Error, Kind, Result};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -21,6 +22,8 @@ pub(super) struct Growing {
     // Before the file: its thread holds the file, and with it the lock on it.
     behind: WriteBehind,
     file: Locked,
+    /// What it replaces.
+    over: Option<Standing>,
     state: Mutex<State>,
 }
 
@@ -30,6 +33,8 @@ struct State {
     /// One grows there.
     busy: bool,
     waiting: Vec<Waiting>,
+    /// Nothing is missing but its name; it stays, whatever comes of that.
+    whole: bool,
     closed: bool,
 }
 
@@ -51,24 +56,32 @@ pub(super) struct Growth<'a> {
 impl Growing {
     pub(super) fn create(path: &Path) -> Result<Growing> {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let folder = Folder::open(parent.unwrap_or(Path::new(".")))?;
+        let parent = parent.unwrap_or(Path::new("."));
+        let folder = Folder::open(parent).map_err(|e| match e.kind() {
+            Kind::NotFound => {
+                let what = format!("the folder {} does not exist; make it first", parent.display());
+                Error::new(Kind::NotFound, what)
+            }
+            _ => e,
+        })?;
         let name = path.file_name().and_then(|name| name.to_str());
         let name =
             name.ok_or_else(|| Error::usage(format!("{} is not the name of a file", path.display())))?;
         if path.is_dir() {
             return Err(Error::usage(format!("{} is a folder; name a file", path.display())));
         }
+        let over = folder.standing(name)?;
         let file = begun(&folder, &partial(name))?;
         let behind = WriteBehind::of(&file)
             .map_err(|e| Error::io(format!("cannot write {}", folder.shown(&partial(name))), e))?;
-        let state = Mutex::new(State { end: 0, busy: false, waiting: vec![], closed: false });
-        Ok(Growing { folder, name: name.to_owned(), behind, file, state })
+        let state = Mutex::new(State { end: 0, busy: false, waiting: vec![], whole: false, closed: false });
+        Ok(Growing { folder, name: name.to_owned(), behind, file, over, state })
     }
 
     /// Begins a member.
     pub(super) fn begin(&self) -> Result<Growth<'_>> {
         let mut state = self.state();
-        if state.closed {
+        if state.whole {
             return Err(Error::failed(format!("{} is closed already", self.name)));
         }
         let at = if state.busy {
@@ -106,18 +119,26 @@ impl Growing {
                 self.name
             )));
         }
-        self.settle(&mut state)?;
+        if !state.whole {
+            self.end(&mut state, last)?;
+            state.whole = true;
+        }
+        self.folder.publish(&partial(&self.name), &self.name, self.over.as_ref())?;
+        state.closed = true;
+        Ok(())
+    }
+
+    /// Everything that is in it, durable.
+    fn end(&self, state: &mut State, last: &[(&str, &[u8])]) -> Result<()> {
+        self.settle(state)?;
         for (name, bytes) in last {
             self.write(bytes, state.end + BLOCK as u64)?;
-            self.seal(&mut state, name, bytes.len() as u64)?;
+            self.seal(state, name, bytes.len() as u64)?;
         }
         self.write(&END, state.end)?;
         let cannot = |e| Error::io(format!("cannot make {} durable", self.shown()), e);
         self.file.set_len(state.end + END.len() as u64).map_err(cannot)?;
-        self.file.sync_all().map_err(cannot)?;
-        self.folder.rename(&partial(&self.name), &self.folder, &self.name)?;
-        state.closed = true;
-        Ok(())
+        self.file.sync_all().map_err(cannot)
     }
 
     /// Appends what has waited, if nothing grows at the end.
@@ -179,7 +200,7 @@ impl Growing {
 
 impl Drop for Growing {
     fn drop(&mut self) {
-        if !self.state().closed
+        if !self.state().whole
             && let Err(e) = self.folder.remove(&partial(&self.name))
         {
             tracing::warn!("{e}");
@@ -235,13 +256,9 @@ impl Drop for Growth<'_> {
 
 /// The file to write to, empty and ours alone.
 fn begun(folder: &Folder, partial: &str) -> Result<Locked> {
-    let Some(file) = folder.own_file(partial)? else {
-        let what = format!("another process is writing {}; wait for it to end", folder.shown(partial));
-        return Err(Error::failed(what));
-    };
-    let emptied = file.set_len(0);
-    emptied.map_err(|e| Error::io(format!("cannot write {}", folder.shown(partial)), e))?;
-    Ok(file)
+    folder.fresh_file(partial)?.ok_or_else(|| {
+        Error::failed(format!("another process is writing {}; wait for it to end", folder.shown(partial)))
+    })
 }
 
 fn item(name: &str, size: u64, mode: u32) -> Item<'_> {

@@ -125,6 +125,61 @@ fn a_planted_partial_does_not_become_the_archive() {
 }
 
 #[test]
+fn a_file_that_another_program_made_meanwhile_is_not_replaced() {
+    let (folder, path) = room();
+    for old in [None, Some("old")] {
+        let _ = fs::remove_file(&path);
+        if let Some(old) = old {
+            fs::write(&path, old).unwrap();
+        }
+        let sinks: [&dyn Fn() -> Box<dyn Sink>; 2] =
+            [&|| Box::new(OciArchiveSink::create(&path).unwrap()), &|| {
+                Box::new(DockerArchiveSink::create(&path).unwrap())
+            }];
+        for sink in sinks {
+            let sink = sink();
+            build(&*sink, Compression::None, "os:1");
+            fs::write(folder.path().join("theirs"), "theirs").unwrap();
+            fs::rename(folder.path().join("theirs"), &path).unwrap();
+            let e = sink.close().unwrap_err();
+            assert_eq!(e.kind(), Kind::Failed);
+            assert!(e.to_string().contains("by another program meanwhile and is left as it is"), "{e}");
+            assert!(e.to_string().contains("x.tar.partial: rename that"), "{e}");
+            drop(sink);
+            assert_eq!(fs::read(&path).unwrap(), b"theirs");
+            assert!(
+                fs::metadata(folder.path().join("x.tar.partial")).unwrap().len() > 1024,
+                "it stays, whole"
+            );
+            assert_eq!(names(&folder).len(), 2);
+            if old.is_none() {
+                fs::remove_file(&path).unwrap();
+            }
+        }
+    }
+    let sink = OciArchiveSink::create(&path).unwrap();
+    build(&sink, Compression::None, "1");
+    sink.close().unwrap();
+    assert_eq!(names(&folder), ["x.tar"], "the same again");
+}
+
+#[test]
+fn an_archive_is_written_into_a_new_file() {
+    use std::os::unix::fs::FileExt;
+    let (folder, path) = room();
+    // By its owner and its mode it is ours; on SMB every file is.
+    let partial = folder.path().join("x.tar.partial");
+    fs::write(&partial, "found").unwrap();
+    let theirs = fs::File::options().write(true).open(&partial).unwrap();
+    let sink = OciArchiveSink::create(&path).unwrap();
+    build(&sink, Compression::None, "1");
+    sink.close().unwrap();
+    let whole = fs::read(&path).unwrap();
+    theirs.write_all_at(b"theirs", 0).unwrap();
+    assert!(fs::read(&path).unwrap() == whole);
+}
+
+#[test]
 fn blobs_may_be_written_at_once_and_given_up() {
     let (folder, path) = room();
     let sink = OciArchiveSink::create(&path).unwrap();

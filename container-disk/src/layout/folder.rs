@@ -2,6 +2,7 @@
 //! nothing that somebody put into an image layout leads out of it.
 
 use super::lock::{Keeps, Locked};
+use crate::publish::{Standing, publish};
 use crate::{Error, Result, ours};
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
 use rustix::io::Errno;
@@ -137,6 +138,17 @@ impl Folder {
         Err(Error::failed(format!("others write {} again and again", self.shown(name))))
     }
 
+    /// The same, always made anew: who made one that is there may have it open still. `None` while another process has
+    /// it.
+    pub(crate) fn fresh_file(&self, name: &str) -> Result<Option<Locked>> {
+        // Held until the new one is there, so that nobody who writes it loses it.
+        let Some(_found) = self.own_file(name)? else { return Ok(None) };
+        self.remove(name)?;
+        let Some(file) = self.new_file(name)? else { return Ok(None) };
+        Locked::at_once(file, Keeps::All)
+            .map_err(|e| Error::io(format!("cannot lock {}", self.shown(name)), e))
+    }
+
     /// A file that must not exist yet; `None` if it does.
     pub(crate) fn new_file(&self, name: &str) -> Result<Option<File>> {
         let flags = FILE | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
@@ -152,6 +164,30 @@ impl Folder {
         let moved = rustix::fs::renameat(&self.fd, from, &to.fd, name);
         moved.map_err(|e| cannot("rename a whole file to", &to.path.join(name), e))?;
         to.sync()
+    }
+
+    /// A whole file gets its final name, in place of what stood there when it was begun and of nothing else.
+    pub(crate) fn publish(&self, from: &str, name: &str, over: Option<&Standing>) -> Result<()> {
+        publish(&self.fd, from.as_ref(), name.as_ref(), over).map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists => {
+                let (shown, partial) = (self.shown(name), self.shown(from));
+                let how = if over.is_some() { "replaced" } else { "made" };
+                Error::failed(format!(
+                    "{shown} was {how} by another program meanwhile and is left as it is; what was to stand there is \
+                     whole in {partial}: rename that, or give the same command again, which replaces {shown}"
+                ))
+            }
+            _ => {
+                let what = format!("{} is whole, but cannot be renamed to {name}", self.shown(from));
+                Error::io(what, e)
+            }
+        })?;
+        self.sync()
+    }
+
+    /// What stands under that name now, to be replaced when the file that is begun is whole.
+    pub(crate) fn standing(&self, name: &str) -> Result<Option<Standing>> {
+        Standing::look(&self.fd, name.as_ref()).map_err(|e| cannot("examine", &self.path.join(name), e))
     }
 
     /// Removes a file; whether it was there.

@@ -182,6 +182,7 @@ fn a_sink_that_fails_is_the_error_that_is_told() {
         let result = LayerWriter::disk(&Full, &options, 40 << 20).and_then(|mut layer| {
             layer.write_all(&vec![1; 40 << 20]).map_err(|e| crate::Error::io("writing", e))
         });
-        assert_eq!(result.unwrap_err().to_string(), "cannot store the layer", "{compression:?}");
+        let said = "cannot store the layer: its file system is full; make room there or choose another place";
+        assert_eq!(result.unwrap_err().to_string(), said, "{compression:?}");
     }
 }
