@@ -1,5 +1,6 @@
 //! What went wrong: a small kind that callers branch on, one sentence with its context, the cause.
 
+use container_disk::error::advice;
 use std::fmt;
 use std::io;
 
@@ -29,6 +30,8 @@ pub struct Error {
     kind: Kind,
     /// What was done until now is of no use.
     spoils: bool,
+    /// The disk is whole, and only its name is missing.
+    whole: bool,
     what: String,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -36,7 +39,7 @@ pub struct Error {
 impl Error {
     /// `what` names the object (path, URL, field, offset) and what to do about it.
     pub fn new(kind: Kind, what: impl Into<String>) -> Self {
-        Error { kind, spoils: false, what: what.into(), source: None }
+        Error { kind, spoils: false, whole: false, what: what.into(), source: None }
     }
 
     /// Something that failed for an outside reason.
@@ -67,6 +70,17 @@ impl Error {
         self
     }
 
+    /// The same error, which comes when the disk is whole and durable and has not got its name: it stays where it is.
+    pub(crate) fn of_a_whole_disk(mut self) -> Self {
+        self.whole = true;
+        self
+    }
+
+    /// Whether all that is missing is the disk's name.
+    pub(crate) fn is_of_a_whole_disk(&self) -> bool {
+        self.whole
+    }
+
     /// An I/O error on `what` ("cannot read /x/y"). An error of this crate or of one below that travelled inside
     /// `io::Error` is taken out again, so the kind and the sentence survive a chain of readers.
     pub fn io(what: impl Into<String>, e: io::Error) -> Self {
@@ -87,7 +101,7 @@ impl Error {
             io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => Kind::Refused,
             _ => Kind::Failed,
         };
-        Error::new(kind, what).because(e)
+        Error::new(kind, format!("{}{}", what.into(), advice(&e))).because(e)
     }
 
     /// Whether a later run may go on from what this one has done: neither the input nor the wish is to blame. An

@@ -75,7 +75,10 @@ pub(super) fn carry(
         }
     };
     // A source that was changed explains whatever went wrong.
-    let (moved, finished) = done.map_err(|e| source.unchanged().err().unwrap_or(e))?;
+    let (moved, finished) = done.map_err(|e| match e.is_of_a_whole_disk() {
+        true => e,
+        false => source.unchanged().err().unwrap_or(e),
+    })?;
     let padded = plan::in_sectors(&facts, moved.disk)? - moved.disk;
     if padded > 0 {
         tracing::info!(
@@ -115,11 +118,13 @@ impl Run<'_> {
             needed: 0,
             preallocate: self.request.wishes.preallocate,
         };
-        let claim = Claim::take(path)?;
-        if let Err(why) = self.plan.resume {
-            if self.request.wishes.resume == Mode::Always {
-                return Err(Error::new(Kind::Usage, format!("cannot go on with an earlier run: {why}")));
-            }
+        let mode = self.request.wishes.resume;
+        if let (Err(why), Mode::Always) = (&self.plan.resume, mode) {
+            let what = format!("cannot go on with an earlier run: {why}; leave out --resume");
+            return Err(Error::new(Kind::Usage, what));
+        }
+        let claim = Claim::take(path, mode)?;
+        if self.plan.resume.is_err() {
             let target = claim.start_anew(options)?;
             self.partial.taken(false, self.watch);
             let partial = target.partial();
@@ -130,8 +135,7 @@ impl Run<'_> {
             identity: self.facts.source.identity.clone(),
             plan: self.plan.fingerprint(self.facts),
         };
-        let Started { target, journal, mark, anew } =
-            claim.start(options, &errand, self.request.wishes.resume)?;
+        let Started { target, journal, mark, anew } = claim.start(options, &errand, mode)?;
         self.partial.taken(mark.is_some(), self.watch);
         // Marks count from the first run on, so that the report of the last one can tell what was not moved again.
         self.watch.count_written(mark.as_ref().map_or(0, |m| m.written));

@@ -51,6 +51,9 @@ impl Partial {
         if state == State::NotOurs {
             return e;
         }
+        if e.is_of_a_whole_disk() {
+            return e;
+        }
         let go_on = e.may_go_on() && self.resumable.is_ok();
         if go_on && (watch.written() > 0 || state == State::GoneOnWith) {
             return e.with_hint(self.how_to_go_on());

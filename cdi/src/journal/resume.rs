@@ -26,8 +26,9 @@ pub enum Resume {
     Refuse(String),
 }
 
-/// Decides from what was found, what is to be done now, and what the user wants.
-pub fn may_resume(before: &Before, now: &Job, mode: Mode) -> Resume {
+/// Decides from what was found, what is to be done now, and what the user wants. `doubt`: why nothing proves that what was
+/// found is this user's, as the end of a sentence.
+pub fn may_resume(before: &Before, now: &Job, mode: Mode, doubt: Option<&str>) -> Resume {
     if mode == Mode::Never {
         return match before {
             Before::Nothing => Resume::Anew(None),
@@ -55,9 +56,10 @@ pub fn may_resume(before: &Before, now: &Job, mode: Mode) -> Resume {
     if let Err(why) = same_bytes(then, now, mode) {
         return anew(mode, why);
     }
-    match mark {
-        Some(mark) => Resume::Go(mark.clone()),
-        None => anew(mode, "the earlier run ended before its first mark".to_owned()),
+    match (mark, doubt) {
+        (Some(_), Some(why)) if mode != Mode::Always => Resume::Anew(Some(why.to_owned())),
+        (Some(mark), _) => Resume::Go(mark.clone()),
+        (None, _) => anew(mode, "the earlier run ended before its first mark".to_owned()),
     }
 }
 
@@ -291,8 +293,11 @@ mod tests {
             ),
             ("evidence is gone", run(&same), job("a", "p", None), Mode::Always, Err("nothing shows")),
         ];
+        let doubted = |mode| may_resume(&run(&same), &same, mode, Some("one owner for all"));
+        assert_eq!(doubted(Mode::Auto), Resume::Anew(Some("one owner for all".into())));
+        assert_eq!(doubted(Mode::Always), go());
         for (name, before, now, mode, want) in cases {
-            let got = may_resume(before, now, *mode);
+            let got = may_resume(before, now, *mode, None);
             match (want, &got) {
                 (Ok(want), got) => assert_eq!(got, want, "{name}"),
                 (Err(part), Resume::Anew(Some(why))) if *mode != Mode::Always => {

@@ -4,15 +4,16 @@
 //! remembers what was truly durable, and cut the power after every single operation (`crash.rs`).
 
 use crate::Result;
+use container_disk::publish::Standing;
 use std::ffi::OsStr;
 use std::io;
 use std::path::PathBuf;
 
 /// The files of one folder.
 pub(crate) trait Folder: Send + Sync {
-    /// Opens a file for this process alone, and makes it if it is not there, such that nobody else may read it. Refused when another process has it. One
-    /// that is not this user's alone is never opened but replaced: somebody put it there.
-    fn claim(&self, name: &OsStr) -> Result<Claimed>;
+    /// Opens a file for this process alone, and makes it if it is not there, such that nobody else may read it. Refused
+    /// when another process has it. One that is not this user's alone is never used: somebody put it there.
+    fn claim(&self, name: &OsStr, strangers: Strangers) -> Result<Claimed>;
 
     /// Opens a file that may not be there.
     fn open(&self, name: &OsStr) -> io::Result<Option<Box<dyn Handle>>>;
@@ -22,6 +23,9 @@ pub(crate) trait Folder: Send + Sync {
 
     /// Gives a file another name, in place of whatever has that name.
     fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()>;
+
+    /// Gives a whole file its final name, in place of `over` alone: `AlreadyExists` where another file has that name.
+    fn publish(&self, from: &OsStr, to: &OsStr, over: Option<&Standing>) -> io::Result<()>;
 
     /// Removes a name, if it is there. Whether it was.
     fn remove(&self, name: &OsStr) -> io::Result<bool>;
@@ -34,6 +38,15 @@ pub(crate) trait Folder: Send + Sync {
 
     /// The path of a name, for messages.
     fn path(&self, name: &OsStr) -> PathBuf;
+}
+
+/// What becomes of a file that is not this user's alone and has a name of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Strangers {
+    /// It is removed, and one of ours takes its place.
+    Replaced,
+    /// It stays, and that is an error.
+    Refused,
 }
 
 /// A file that [`Folder::claim`] opened.
@@ -82,8 +95,17 @@ pub(crate) trait Handle: Send + Sync {
     /// Why what it says cannot be believed: it is another user's, or others may write to it.
     fn strange(&self) -> io::Result<Option<String>>;
 
+    /// Why its owner proves nothing: its file system shows everybody's files as this user's.
+    fn doubt(&self) -> io::Result<Option<String>>;
+
     /// Tells this very file from any other that ever had its name.
     fn identity(&self) -> io::Result<String>;
+}
+
+/// The file whose place the new disk takes.
+pub(crate) struct Replaced {
+    pub(crate) standing: Standing,
+    pub(crate) kept: Option<Kept>,
 }
 
 /// What the new disk takes over from the file whose place it takes, where that file can be trusted to tell.

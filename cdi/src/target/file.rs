@@ -4,14 +4,18 @@
 //!  Claim::take (claim.rs) ──► examine NAME (refuse.rs), lock NAME.partial; nothing is changed yet
 //!      │ start(job, mode): read NAME.partial.journal, may it be followed?
 //!      ├── yes ─► the .partial as it is, the mark to go on from
-//!      └── no ──► journal removed and that made durable, .partial emptied, a new journal
-//!  FileTarget ──► write, zero, sync (Journal::mark) ──► finish: length, fsync, rename, fsync of the folder, no journal
+//!      └── no ──► journal removed and that made durable, .partial made anew, a new journal
+//!  FileTarget ──► write, zero, sync (Journal::mark) ──► finish: length, fsync, publish, fsync of the folder, no journal
 //! ```
 //!
 //! Zeros are holes: an empty `.partial` has nothing but holes, so a zero range costs nothing; in one that is gone on
 //! with, the range is punched, because it may hold what was written after the last mark. With `preallocate` all blocks
 //! are reserved first (they read as zeros) and stay reserved. A run tells each range of a disk once, as data or as
 //! zeros.
+//!
+//! A disk that is whole takes the place of the file that stood there when its name was claimed, and of no other
+//! (`container_disk::publish`): where another program has taken the name meanwhile, the disk stays in its `.partial`.
+//! What is begun anew is written into a new file, since whoever made the one that was found may have it open.
 //!
 //! A file that is replaced keeps its mode and, where we may, its owner, but only where nobody else could have put it
 //! there (`refuse.rs`); access lists and extended attributes it had are not carried over. The `.partial` can
@@ -22,9 +26,9 @@ mod claim;
 
 pub use claim::{Claim, Started, discard};
 
-use super::disk::{Folder, Handle, Kept};
+use super::disk::{Folder, Handle, Replaced};
 use super::{Finished, Order, Target};
-use crate::journal;
+use crate::journal::{self, Mode};
 use crate::size::Human;
 use crate::{Error, Result};
 use container_disk::behind::WriteBehind;
@@ -53,8 +57,8 @@ pub struct FileTarget {
     folder: Arc<dyn Folder>,
     names: Names,
     file: Arc<dyn Handle>,
-    /// What the finished disk takes over from the file it replaces.
-    kept: Option<Kept>,
+    /// What stands under the final name until the disk is whole.
+    replaced: Option<Replaced>,
     zeros: Zeros,
     preallocate: bool,
     size: AtomicU64,
@@ -83,7 +87,7 @@ enum Zeros {
 impl FileTarget {
     /// A new file without a journal: claim and start in one step.
     pub fn create(path: &Path, options: FileOptions) -> Result<Self> {
-        Claim::take(path)?.start_anew(options)
+        Claim::take(path, Mode::Never)?.start_anew(options)
     }
 
     /// Bytes of data written by this run.
@@ -98,6 +102,22 @@ impl FileTarget {
 
     fn failed(&self, what: &str, e: io::Error) -> Error {
         self.names.failed(&*self.folder, what, e)
+    }
+
+    /// The disk is whole and has not got its name.
+    fn not_published(&self, e: io::Error) -> Error {
+        let (partial, target) = (self.partial(), self.folder.path(&self.names.target));
+        let (partial, target) = (partial.display(), target.display());
+        if e.kind() == io::ErrorKind::AlreadyExists {
+            let how = if self.replaced.is_some() { "replaced" } else { "made" };
+            return Error::failed(format!(
+                "{target} was {how} by another program while this run was going on, and is left as it is; the disk is \
+                 whole in {partial}: rename that, or give the same command again, which replaces {target}"
+            ))
+            .of_a_whole_disk();
+        }
+        Error::io(format!("the disk is whole, but cannot be renamed from {partial} to {target}"), e)
+            .of_a_whole_disk()
     }
 
     /// Checks a range against the size, and notes how far the disk reaches.
@@ -193,19 +213,12 @@ impl Target for FileTarget {
         // Twice: the first one may take as long as the disk is large, and until it is done the file stays ours, so that
         // a run that is stopped meanwhile is gone on with. The second has a mode and an owner to write.
         self.file.sync_all().map_err(|e| self.write_failed("sync", e))?;
-        self.file.take_after(self.kept.as_ref()).map_err(|e| self.failed("cannot set the mode of", e))?;
+        let kept = self.replaced.as_ref().and_then(|replaced| replaced.kept.as_ref());
+        self.file.take_after(kept).map_err(|e| self.failed("cannot set the mode of", e))?;
         self.file.sync_all().map_err(|e| self.write_failed("sync", e))?;
-        self.folder.rename(&self.names.partial, &self.names.target).map_err(|e| {
-            let target = self.folder.path(&self.names.target);
-            Error::io(
-                format!(
-                    "the disk is whole, but cannot be renamed from {} to {}",
-                    self.partial().display(),
-                    target.display()
-                ),
-                e,
-            )
-        })?;
+        let over = self.replaced.as_ref().map(|replaced| &replaced.standing);
+        let published = self.folder.publish(&self.names.partial, &self.names.target, over);
+        published.map_err(|e| self.not_published(e))?;
         self.folder.sync().map_err(|e| self.failed("cannot sync the folder of", e))?;
         // The disk is done. A journal that stays behind speaks of a .partial that is gone, and nobody follows it.
         if let Err(e) = journal::remove(&*self.folder, &self.names.journal) {
@@ -252,5 +265,7 @@ fn is_full(e: &io::Error) -> bool {
 mod crash;
 #[cfg(test)]
 mod places;
+#[cfg(test)]
+mod strangers;
 #[cfg(test)]
 mod tests;

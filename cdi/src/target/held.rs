@@ -63,6 +63,17 @@ pub(super) fn is_mount_point(path: &Path) -> bool {
     mounts().iter().any(|m| m.at == path)
 }
 
+/// The kind of the file system on this device, where it is one that shows files as those of the user who mounted it,
+/// whoever made them on the server.
+pub(super) fn shows_one_owner(dev: u64) -> Option<String> {
+    one_owner_of(&mounts(), (major(dev), minor(dev)))
+}
+
+fn one_owner_of(mounts: &[Mount], dev: (u32, u32)) -> Option<String> {
+    let kind = &mounts.iter().find(|m| m.dev == dev)?.kind;
+    ["cifs", "smb3", "smbfs", "fuse.sshfs"].contains(&kind.as_str()).then(|| kind.clone())
+}
+
 /// Everything that has a block device open for itself: mounts, swap, device mapper, RAID, of it or of its partitions.
 pub(super) fn device_holders(rdev: u64) -> Vec<String> {
     let mut found = Vec::new();
@@ -122,6 +133,7 @@ fn pair(text: &str) -> Option<(u32, u32)> {
 struct Mount {
     dev: (u32, u32),
     at: PathBuf,
+    kind: String,
 }
 
 fn mounts() -> Vec<Mount> {
@@ -134,7 +146,9 @@ fn parse_mounts(text: &[u8]) -> Vec<Mount> {
         let mut words = line.split(|&b| b == b' ').skip(2);
         let dev = pair(std::str::from_utf8(words.next()?).ok()?)?;
         let at = PathBuf::from(unescape(words.nth(1)?));
-        Some(Mount { dev, at })
+        // Behind as many optional words as there are.
+        let kind = words.skip_while(|&word| word != b"-").nth(1)?;
+        Some(Mount { dev, at, kind: String::from_utf8_lossy(kind).into_owned() })
     };
     text.split(|&b| b == b'\n').filter_map(line).collect()
 }
@@ -180,6 +194,11 @@ mod tests {
         assert_eq!(mounts.len(), 2);
         assert_eq!((mounts[0].dev, mounts[0].at.as_path()), ((98, 0), Path::new("/a b\\c")));
         assert_eq!((mounts[1].dev, mounts[1].at.as_path()), ((0, 5), Path::new("/dev")));
+
+        let text = b"50 35 0:51 / /share rw - cifs //server/share rw,uid=1000\n51 35 0:52 / /far rw shared:3 master:1 - fuse.sshfs host: rw\n52 35 0:53 / /glass rw - fuse.glusterfs volume rw\n";
+        let mounts = parse_mounts(text);
+        let kinds = [51, 52, 53, 54].map(|minor| one_owner_of(&mounts, (0, minor)));
+        assert_eq!(kinds, [Some("cifs".into()), Some("fuse.sshfs".into()), None, None]);
 
         let locks =
             "1: POSIX  ADVISORY  WRITE 7 fe:00:12 0 EOF\n2: FLOCK  ADVISORY  WRITE 644 fe:00:12 0 EOF\n";

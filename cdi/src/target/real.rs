@@ -1,9 +1,10 @@
 //! A folder of the file system we run on. All names are opened relative to the folder's descriptor, so a folder that
 //! is moved during a long run stays the same folder.
 
-use super::disk::{Claimed, Folder, Handle, Kept};
+use super::disk::{Claimed, Folder, Handle, Kept, Strangers};
 use super::held;
 use crate::{Error, Kind, Result};
+use container_disk::publish::{Standing, publish};
 use container_disk::{behind, ours};
 use guard::confine::{Attributes, set_attributes};
 use rustix::fs::{AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, StatxFlags};
@@ -72,7 +73,7 @@ impl RealFolder {
     }
 
     /// One attempt at [`Folder::claim`]; `None` when the name changed under it.
-    fn try_claim(&self, name: &OsStr) -> Result<Option<Claimed>> {
+    fn try_claim(&self, name: &OsStr, strangers: Strangers) -> Result<Option<Claimed>> {
         let path = self.path(name);
         let (file, created) = match self.openat(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, PRIVATE) {
             Ok(file) => (file, true),
@@ -114,6 +115,14 @@ impl RealFolder {
         let why = file.strange().map_err(|e| Error::io(format!("cannot examine {}", path.display()), e))?;
         match why.filter(|_| !created) {
             None => Ok(Some(Claimed { file: Box::new(file), created })),
+            Some(why) if strangers == Strangers::Refused => {
+                let path = path.display();
+                let what = format!(
+                    "cannot go on with {path}, which is not one of ours: {why}; it was left as it is: remove it, or \
+                     leave out --resume, which replaces it"
+                );
+                Err(Error::new(Kind::Usage, what))
+            }
             // Nobody is writing it: we have its lock, or there are no locks here.
             Some(why) => {
                 tracing::warn!("{} is not one of ours and is replaced: {why}", path.display());
@@ -127,9 +136,9 @@ impl RealFolder {
 }
 
 impl Folder for RealFolder {
-    fn claim(&self, name: &OsStr) -> Result<Claimed> {
+    fn claim(&self, name: &OsStr, strangers: Strangers) -> Result<Claimed> {
         for _ in 0..100 {
-            if let Some(claimed) = self.try_claim(name)? {
+            if let Some(claimed) = self.try_claim(name, strangers)? {
                 return Ok(claimed);
             }
         }
@@ -154,6 +163,10 @@ impl Folder for RealFolder {
 
     fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?)
+    }
+
+    fn publish(&self, from: &OsStr, to: &OsStr, over: Option<&Standing>) -> io::Result<()> {
+        publish(&self.fd, from, to, over)
     }
 
     fn remove(&self, name: &OsStr) -> io::Result<bool> {
@@ -340,6 +353,15 @@ impl Handle for RealFile {
 
     fn strange(&self) -> io::Result<Option<String>> {
         ours::strange(&self.0, &*self.1)
+    }
+
+    fn doubt(&self) -> io::Result<Option<String>> {
+        Ok(held::shows_one_owner(self.0.metadata()?.dev()).map(|kind| {
+            format!(
+                "nothing proves who made its .partial file, since a file system of the kind {kind} shows everybody's \
+                 files as this user's; --resume takes it for ours"
+            )
+        }))
     }
 
     fn identity(&self) -> io::Result<String> {

@@ -1,22 +1,23 @@
 //! What stands under the final name now, and whether a disk may take its place. Asked before a byte is written: a
 //! rename that fails after an hour helps nobody.
 
-use super::disk::Kept;
+use super::disk::{Kept, Replaced};
 use super::held;
 use super::real::RealFolder;
 use crate::{Error, Result};
-use rustix::fs::{AtFlags, FileType, IFlags, Mode, OFlags};
+use container_disk::publish::Standing;
+use rustix::fs::{FileType, IFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::path::Path;
 
-/// What the new disk takes over from the file it replaces; `None` when the name is free.
-pub(super) fn existing(folder: &RealFolder, name: &OsStr, path: &Path) -> Result<Option<Kept>> {
+/// The file that the new disk replaces, and what it takes over from it; `None` when the name is free.
+pub(super) fn existing(folder: &RealFolder, name: &OsStr, path: &Path) -> Result<Option<Replaced>> {
     let shown = path.display();
-    let stat = match rustix::fs::statat(folder.fd(), name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) => stat,
-        Err(Errno::NOENT) => return Ok(None),
+    let standing = match Standing::look(folder.fd(), name) {
+        Ok(Some(standing)) => standing,
+        Ok(None) => return Ok(None),
         Err(Errno::NAMETOOLONG) => {
             return Err(Error::new(
                 crate::Kind::Usage,
@@ -25,6 +26,7 @@ pub(super) fn existing(folder: &RealFolder, name: &OsStr, path: &Path) -> Result
         }
         Err(e) => return Err(Error::io(format!("cannot examine {shown}"), e.into())),
     };
+    let stat = standing.stat();
     let kind = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => None,
         FileType::Symlink => Some("a symbolic link; name the file it points to"),
@@ -72,7 +74,8 @@ pub(super) fn existing(folder: &RealFolder, name: &OsStr, path: &Path) -> Result
     }
     sticky(folder, stat.st_uid, path)?;
     let kept = Kept { mode: stat.st_mode, uid: stat.st_uid, gid: stat.st_gid };
-    Ok(Some(kept).filter(|kept| is_trusted(folder, kept, path)))
+    let kept = Some(kept).filter(|kept| is_trusted(folder, kept, path));
+    Ok(Some(Replaced { standing, kept }))
 }
 
 /// Whether the mode and the owner of a file may become those of the disk: it is this user's, or in a folder in which

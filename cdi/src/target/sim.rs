@@ -4,8 +4,9 @@
 //! history or with junk in it, its length at some other, and of the changes to names any that it likes: more disorder than a real file
 //! system makes, so whatever survives here survives there.
 
-use super::disk::{Claimed, Folder, Handle, Kept};
+use super::disk::{Claimed, Folder, Handle, Kept, Replaced, Strangers};
 use crate::{Error, Result};
+use container_disk::publish::Standing;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -40,6 +41,8 @@ struct State {
     steps: usize,
     /// The step at which the machine or the process stops.
     stop_at: usize,
+    /// Why nothing proves who made its files.
+    doubt: Option<String>,
 }
 
 #[derive(Clone, Default)]
@@ -79,6 +82,19 @@ impl SimFolder {
     pub(super) fn stop_after(&self, steps: usize) {
         let mut s = self.lock();
         s.stop_at = s.steps.saturating_add(steps);
+    }
+
+    /// From now on nothing proves who made its files.
+    pub(super) fn begin_to_doubt(&self, why: &str) {
+        self.lock().doubt = Some(why.to_owned());
+    }
+
+    /// What stands under a name, to be replaced.
+    pub(super) fn replaced(&self, name: &str) -> Option<Replaced> {
+        self.contents(name)?;
+        // Any file does: this folder looks only whether there is one.
+        let standing = Standing::of(tempfile::tempfile().unwrap().into()).unwrap();
+        Some(Replaced { standing, kept: None })
     }
 
     pub(super) fn steps(&self) -> usize {
@@ -174,7 +190,7 @@ impl Inode {
 }
 
 impl Folder for SimFolder {
-    fn claim(&self, name: &OsStr) -> Result<Claimed> {
+    fn claim(&self, name: &OsStr, _strangers: Strangers) -> Result<Claimed> {
         let there = self.lock().names.get(name).copied();
         match there {
             Some(inode) => Ok(Claimed { file: self.handle(inode), created: false }),
@@ -201,6 +217,13 @@ impl Folder for SimFolder {
             apply(&mut s.names, &change);
             s.unsynced_names.push(change);
         })
+    }
+
+    fn publish(&self, from: &OsStr, to: &OsStr, over: Option<&Standing>) -> io::Result<()> {
+        match over.is_none() && self.lock().names.contains_key(to) {
+            true => Err(io::ErrorKind::AlreadyExists.into()),
+            false => self.rename(from, to),
+        }
     }
 
     fn remove(&self, name: &OsStr) -> io::Result<bool> {
@@ -312,6 +335,10 @@ impl Handle for SimFile {
 
     fn strange(&self) -> io::Result<Option<String>> {
         Ok(None)
+    }
+
+    fn doubt(&self) -> io::Result<Option<String>> {
+        Ok(self.folder.lock().doubt.clone())
     }
 
     fn identity(&self) -> io::Result<String> {

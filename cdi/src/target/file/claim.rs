@@ -4,7 +4,7 @@
 use super::{FileOptions, FileTarget, Names, OPEN_END, Zeros, reserve};
 use crate::journal::{self, Before, Job, Journal, Mark, Mode, Resume, may_resume};
 use crate::size::Human;
-use crate::target::disk::{Claimed, Folder, Handle, Kept};
+use crate::target::disk::{Claimed, Folder, Handle, Replaced, Strangers};
 use crate::target::real::RealFolder;
 use crate::target::refuse;
 use crate::{Error, Kind, Result};
@@ -21,7 +21,7 @@ pub struct Claim {
     names: Names,
     tidy: Tidy,
     file: Box<dyn Handle>,
-    kept: Option<Kept>,
+    replaced: Option<Replaced>,
     created: bool,
 }
 
@@ -46,19 +46,25 @@ struct Tidy {
 
 impl Claim {
     /// Refuses what cannot become a disk: a link, a folder, a device, a file that is in use, a name that another run
-    /// is writing, a place without write permission.
-    pub fn take(path: &Path) -> Result<Self> {
+    /// is writing, a place without write permission; with [`Mode::Always`] also a `.partial` that is not ours.
+    pub fn take(path: &Path, mode: Mode) -> Result<Self> {
         let (folder, name) = split(path)?;
         let folder = RealFolder::open(folder)?;
-        let kept = refuse::existing(&folder, name, path)?;
-        Claim::of(Arc::new(folder), name, kept)
+        let replaced = refuse::existing(&folder, name, path)?;
+        let strangers = if mode == Mode::Always { Strangers::Refused } else { Strangers::Replaced };
+        Claim::of(Arc::new(folder), name, replaced, strangers)
     }
 
-    pub(super) fn of(folder: Arc<dyn Folder>, name: &OsStr, kept: Option<Kept>) -> Result<Self> {
+    pub(super) fn of(
+        folder: Arc<dyn Folder>,
+        name: &OsStr,
+        replaced: Option<Replaced>,
+        strangers: Strangers,
+    ) -> Result<Self> {
         let names = Names::of(name);
-        let Claimed { file, created } = folder.claim(&names.partial)?;
+        let Claimed { file, created } = folder.claim(&names.partial, strangers)?;
         let tidy = Tidy { folder: folder.clone(), partial: names.partial.clone(), armed: created };
-        Ok(Claim { folder, names, tidy, file, kept, created })
+        Ok(Claim { folder, names, tidy, file, replaced, created })
     }
 
     /// Goes on with the earlier run where that is safe and wanted, or starts anew.
@@ -69,7 +75,8 @@ impl Claim {
         } else {
             Journal::read(&*self.folder, &self.names.journal, &partial)?
         };
-        match may_resume(&before, job, mode) {
+        let doubt = self.file.doubt().map_err(|e| self.failed("cannot examine", e))?;
+        match may_resume(&before, job, mode, doubt.as_deref()) {
             Resume::Go(mark) => {
                 let journal = Journal::reopen(self.folder.clone(), &self.names.journal, &partial)?;
                 let target = self.go_on(options)?;
@@ -77,6 +84,7 @@ impl Claim {
             }
             Resume::Anew(anew) => {
                 let target = self.start_anew(options)?;
+                let partial = target.file.identity().map_err(|e| target.failed("cannot examine", e))?;
                 let journal = Journal::create(target.folder.clone(), &target.names.journal, job, partial)?;
                 // Both names must be durable before the first mark speaks of them.
                 target
@@ -86,8 +94,11 @@ impl Claim {
                 Ok(Started { target, journal, mark: None, anew })
             }
             Resume::Refuse(why) => {
-                let path = self.folder.path(&self.names.target);
-                let what = format!("cannot go on with {}: {why}; run it without --resume", path.display());
+                let partial = self.folder.path(&self.names.partial);
+                let what = format!(
+                    "cannot go on with {}: {why}; nothing was changed: without --resume the run is begun anew",
+                    partial.display()
+                );
                 Err(Error::new(Kind::Usage, what))
             }
         }
@@ -102,9 +113,25 @@ impl Claim {
             Error::io(format!("cannot remove {}, which is in the way", journal.display()), e)
         })?;
         let cleared = if was_there { self.folder.sync() } else { Ok(()) };
-        cleared.and_then(|()| self.file.set_len(0)).map_err(|e| self.failed("cannot empty", e))?;
+        cleared.map_err(|e| self.failed("cannot sync the folder of", e))?;
+        if !self.created {
+            self.renew()?;
+        }
         self.tidy.armed = true;
         self.ready(options, Zeros::Free)
+    }
+
+    /// A new file in place of the one that was found, which stays locked until the new one is.
+    fn renew(&mut self) -> Result<()> {
+        let partial = &self.names.partial;
+        self.folder.remove(partial).map_err(|e| self.failed("cannot remove", e))?;
+        let Claimed { file, created } = self.folder.claim(partial, Strangers::Refused)?;
+        if !created {
+            let what = format!("{} is being made by another process", self.folder.path(partial).display());
+            return Err(Error::failed(what));
+        }
+        (self.file, self.created) = (file, true);
+        Ok(())
     }
 
     fn go_on(self, options: FileOptions) -> Result<FileTarget> {
@@ -113,7 +140,7 @@ impl Claim {
 
     fn ready(self, options: FileOptions, zeros: Zeros) -> Result<FileTarget> {
         self.make_room(options)?;
-        let Claim { folder, names, mut tidy, file, kept, .. } = self;
+        let Claim { folder, names, mut tidy, file, replaced, .. } = self;
         let size = AtomicU64::new(options.size.unwrap_or(OPEN_END));
         let there = file.len().map_err(|e| names.failed(&*folder, "cannot examine", e))?;
         let file: Arc<dyn Handle> = Arc::from(file);
@@ -126,7 +153,7 @@ impl Claim {
             folder,
             names,
             file,
-            kept,
+            replaced,
             zeros,
             preallocate: options.preallocate,
             size,
@@ -181,7 +208,7 @@ pub fn discard(path: &Path) -> Result<()> {
 }
 
 fn discard_in(folder: Arc<dyn Folder>, name: &OsStr) -> Result<()> {
-    let claim = Claim::of(folder, name, None)?;
+    let claim = Claim::of(folder, name, None, Strangers::Replaced)?;
     journal::remove(&*claim.folder, &claim.names.journal)
         .map_err(|e| claim.failed("cannot remove the journal of", e))?;
     claim.folder.remove(&claim.names.partial).map_err(|e| claim.failed("cannot remove", e))?;

@@ -1,6 +1,7 @@
 //! The power is cut, or the process killed, at every operation of a run: what is left is never a half disk under the
 //! final name, never a journal that claims more than is there, and the next run comes to the same disk.
 
+use super::super::disk::Strangers;
 use super::super::sim::{Rng, SimFolder};
 use super::*;
 use crate::journal::{Job, Mark, Mode, Position};
@@ -46,7 +47,8 @@ fn run(folder: &SimFolder, how: Manner) -> Result<()> {
         preallocate: how.preallocate,
         ..FileOptions::default()
     };
-    let claim = Claim::of(Arc::new(folder.clone()), OsStr::new(NAME), None)?;
+    let replaced = folder.replaced(NAME);
+    let claim = Claim::of(Arc::new(folder.clone()), OsStr::new(NAME), replaced, Strangers::Replaced)?;
     let started = claim.start(options, &job(how.seed), Mode::Auto)?;
     let mut from = 0;
     if let Some(Mark { position: Position::Linear { offset }, .. }) = started.mark {
@@ -162,8 +164,14 @@ fn a_run_that_was_cut_does_not_begin_again_from_zero() {
     folder.stop_after(steps * 3 / 4);
     run(&folder, how).unwrap_err();
     let folder = folder.after_power_cut(&mut Rng(5));
+    let doubted = folder.after_kill();
     let before = folder.steps();
     run(&folder, how).unwrap();
+    // Where nothing proves who made it, it is begun anew.
+    doubted.begin_to_doubt("one owner for all");
+    let all = doubted.steps();
+    run(&doubted, how).unwrap();
+    assert!(doubted.steps() - all > steps, "only {} of {steps} steps", doubted.steps() - all);
     assert!(
         folder.steps() - before < steps / 2,
         "{} of {steps} steps were done again",

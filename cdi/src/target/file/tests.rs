@@ -8,32 +8,32 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-fn folder() -> tempfile::TempDir {
+pub(super) fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-fn sized(size: u64) -> FileOptions {
+pub(super) fn sized(size: u64) -> FileOptions {
     FileOptions { size: Some(size), ..FileOptions::default() }
 }
 
-fn job() -> Job {
+pub(super) fn job() -> Job {
     let identity = Some(Identity::of_content("etag:\"1\"".into(), Some(1 << 20)));
     Job { source: "http://x/disk".into(), identity, plan: "raw 1 MiB".into() }
 }
 
-fn names(folder: &Path) -> Vec<String> {
+pub(super) fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<_> =
         fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
 
-fn finish(target: FileTarget) -> Finished {
+pub(super) fn finish(target: FileTarget) -> Finished {
     (Box::new(target) as Box<dyn Target>).finish().unwrap()
 }
 
 /// The refusal of `path`, and that nothing was left beside it.
-fn refused(path: &Path) -> Error {
+pub(super) fn refused(path: &Path) -> Error {
     let before = path.parent().filter(|p| p.is_dir()).map(names);
     let e =
         FileTarget::create(path, sized(4096)).err().unwrap_or_else(|| panic!("{} was taken", path.display()));
@@ -215,92 +215,12 @@ fn what_is_in_the_way_of_the_partial_is_refused() {
     assert_eq!(fs::read(folder.path().join("precious")).unwrap(), b"precious");
 }
 
-fn mode_of(path: &Path) -> u32 {
+pub(super) fn mode_of(path: &Path) -> u32 {
     fs::metadata(path).unwrap().mode() & 0o7777
 }
 
-fn set_mode(path: &Path, mode: u32) {
+pub(super) fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-}
-
-#[test]
-fn a_planted_partial_is_replaced_and_never_becomes_the_disk() {
-    let folder = folder();
-    let path = folder.path().join("disk.img");
-    let partial = folder.path().join("disk.img.partial");
-    let root = rustix::process::geteuid().is_root();
-    for (mode, owner) in [(0o666, None), (0o664, None), (0o620, None), (0o600, Some(1234))] {
-        if owner.is_some() && !root {
-            eprintln!("skipped: only root can make another user's file");
-            continue;
-        }
-        fs::write(&partial, "planted").unwrap();
-        set_mode(&partial, mode);
-        std::os::unix::fs::chown(&partial, owner, owner).unwrap();
-        // Whoever put it there can still write to it.
-        let theirs = File::options().write(true).open(&partial).unwrap();
-        let target = FileTarget::create(&path, sized(4096)).unwrap();
-        theirs.write_all_at(b"their bytes", 0).unwrap();
-        target.write(0, b"ours").unwrap();
-        finish(target);
-        theirs.write_all_at(b"their bytes", 0).unwrap();
-        let (bytes, meta) = (fs::read(&path).unwrap(), fs::metadata(&path).unwrap());
-        assert!(bytes.starts_with(b"ours\0") && bytes.len() == 4096, "mode {mode:o}");
-        assert_eq!(meta.uid(), rustix::process::geteuid().as_raw());
-        assert_eq!(meta.mode() & 0o022, 0, "{:o}", meta.mode());
-        fs::remove_file(&path).unwrap();
-    }
-}
-
-#[test]
-fn a_planted_journal_is_not_followed() {
-    let folder = folder();
-    let path = folder.path().join("disk.img");
-    let journal = folder.path().join("disk.img.partial.journal");
-    let options = sized(64 << 10);
-    let mark = Mark { position: Position::Linear { offset: 4096 }, written: 4096, sum: None };
-    let root = rustix::process::geteuid().is_root();
-    for (mode, owner) in [(0o666, None), (0o660, None), (0o600, Some(1234))] {
-        if owner.is_some() && !root {
-            continue;
-        }
-        let started = Claim::take(&path).unwrap().start(options, &job(), Mode::Never).unwrap();
-        started.journal.mark(&started.target, &mark).unwrap();
-        drop((started.target, started.journal));
-        assert_eq!(mode_of(&journal), 0o600);
-        set_mode(&journal, mode);
-        std::os::unix::fs::chown(&journal, owner, owner).unwrap();
-        let e = Claim::take(&path).unwrap().start(options, &job(), Mode::Always).err().unwrap();
-        assert!(e.to_string().contains("its journal is not believed"), "{e}");
-        let started = Claim::take(&path).unwrap().start(options, &job(), Mode::Auto).unwrap();
-        assert_eq!(started.mark, None);
-        let why = started.anew.unwrap();
-        assert!(why.contains("its journal is not believed"), "{why}");
-        assert_eq!(mode_of(&journal), 0o600, "a new one");
-    }
-    // Neither a .partial that others could write to, whatever its journal says.
-    let started = Claim::take(&path).unwrap().start(options, &job(), Mode::Never).unwrap();
-    started.journal.mark(&started.target, &mark).unwrap();
-    let partial = started.target.partial();
-    drop((started.target, started.journal));
-    set_mode(&partial, 0o666);
-    let started = Claim::take(&path).unwrap().start(options, &job(), Mode::Auto).unwrap();
-    assert_eq!(started.mark, None);
-    assert_eq!(mode_of(&partial) & 0o022, 0);
-}
-
-#[test]
-fn a_planted_file_that_somebody_writes_is_left_alone() {
-    let folder = folder();
-    let path = folder.path().join("disk.img");
-    let partial = folder.path().join("disk.img.partial");
-    fs::write(&partial, "another run's").unwrap();
-    set_mode(&partial, 0o666);
-    let held = File::open(&partial).unwrap();
-    rustix::fs::flock(&held, FlockOperation::LockExclusive).unwrap();
-    let e = refused(&path);
-    assert!(e.to_string().contains("is being written by another process"), "{e}");
-    assert_eq!(fs::read(&partial).unwrap(), b"another run's");
 }
 
 #[test]
@@ -309,37 +229,17 @@ fn a_partial_is_not_given_away_before_it_is_whole() {
     let path = folder.path().join("disk.img");
     fs::write(&path, "old").unwrap();
     set_mode(&path, 0o666);
-    let started = Claim::take(&path).unwrap().start(sized(8192), &job(), Mode::Auto).unwrap();
+    let started = Claim::take(&path, Mode::Auto).unwrap().start(sized(8192), &job(), Mode::Auto).unwrap();
     let partial = started.target.partial();
     assert_eq!(mode_of(&partial) & 0o022, 0, "others may not write to what is not whole");
     let mark = Mark { position: Position::Linear { offset: 4096 }, written: 4096, sum: None };
     started.journal.mark(&started.target, &mark).unwrap();
     drop((started.target, started.journal));
     // And so the next run believes it.
-    let started = Claim::take(&path).unwrap().start(sized(8192), &job(), Mode::Auto).unwrap();
+    let started = Claim::take(&path, Mode::Auto).unwrap().start(sized(8192), &job(), Mode::Auto).unwrap();
     assert_eq!(started.mark, Some(mark));
     finish(started.target);
     assert_eq!(mode_of(&path), 0o666, "the mode that its owner gave the disk stays");
-}
-
-#[test]
-fn a_planted_disk_does_not_tell_whose_the_new_one_is() {
-    let folder = folder();
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can make another user's file");
-        return;
-    }
-    let path = folder.path().join("disk.img");
-    for (shared, uid) in [(0o777, 0), (0o775, 0), (0o755, 1234)] {
-        set_mode(folder.path(), shared);
-        fs::write(&path, "planted").unwrap();
-        set_mode(&path, 0o666);
-        std::os::unix::fs::chown(&path, Some(1234), Some(1234)).unwrap();
-        finish(FileTarget::create(&path, sized(4096)).unwrap());
-        assert_eq!(fs::metadata(&path).unwrap().uid(), uid, "{shared:o}");
-        assert_eq!(mode_of(&path) & 0o022 != 0, uid != 0, "{shared:o}");
-        fs::remove_file(&path).unwrap();
-    }
 }
 
 #[test]
@@ -412,7 +312,7 @@ fn a_run_goes_on_where_its_mark_stands() {
     let folder = folder();
     let path = folder.path().join("disk.img");
     let options = sized(64 << 10);
-    let started = Claim::take(&path).unwrap().start(options, &job(), Mode::Auto).unwrap();
+    let started = Claim::take(&path, Mode::Auto).unwrap().start(options, &job(), Mode::Auto).unwrap();
     assert_eq!((started.mark, started.anew), (None, None));
     started.target.write(0, &[1; 4096]).unwrap();
     let mark = Mark { position: Position::Linear { offset: 4096 }, written: 4096, sum: None };
@@ -422,7 +322,7 @@ fn a_run_goes_on_where_its_mark_stands() {
     drop((started.target, started.journal));
     assert_eq!(names(folder.path()), ["disk.img.partial", "disk.img.partial.journal"]);
 
-    let started = Claim::take(&path).unwrap().start(options, &job(), Mode::Auto).unwrap();
+    let started = Claim::take(&path, Mode::Auto).unwrap().start(options, &job(), Mode::Auto).unwrap();
     assert_eq!(started.mark.as_ref(), Some(&mark));
     started.target.zero(4096, 60 << 10).unwrap();
     finish(started.target);
@@ -438,17 +338,17 @@ fn another_job_starts_anew_and_says_why() {
     let options = sized(64 << 10);
     let mark = Mark { position: Position::Linear { offset: 4096 }, written: 4096, sum: None };
     let begin = || {
-        let started = Claim::take(&path).unwrap().start(options, &job(), Mode::Never).unwrap();
+        let started = Claim::take(&path, Mode::Auto).unwrap().start(options, &job(), Mode::Never).unwrap();
         started.target.write(0, &[1; 4096]).unwrap();
         started.journal.mark(&started.target, &mark).unwrap();
     };
     begin();
     let other = Job { plan: "another".into(), ..job() };
-    let e = Claim::take(&path).unwrap().start(options, &other, Mode::Always).err().unwrap();
+    let e = Claim::take(&path, Mode::Always).unwrap().start(options, &other, Mode::Always).err().unwrap();
     assert_eq!(e.kind(), Kind::Usage);
     assert!(e.to_string().contains("other options"), "{e}");
     assert_eq!(names(folder.path()), ["disk.img.partial", "disk.img.partial.journal"], "a refusal keeps it");
-    let started = Claim::take(&path).unwrap().start(options, &other, Mode::Auto).unwrap();
+    let started = Claim::take(&path, Mode::Auto).unwrap().start(options, &other, Mode::Auto).unwrap();
     assert!(started.mark.is_none() && started.anew.unwrap().contains("other options"));
     assert_eq!(fs::metadata(started.target.partial()).unwrap().blocks(), 0, "emptied");
     drop((started.target, started.journal));
@@ -458,18 +358,18 @@ fn another_job_starts_anew_and_says_why() {
     let partial = folder.path().join("disk.img.partial");
     fs::copy(&partial, folder.path().join("copy")).unwrap();
     fs::rename(folder.path().join("copy"), &partial).unwrap();
-    let started = Claim::take(&path).unwrap().start(options, &job(), Mode::Auto).unwrap();
+    let started = Claim::take(&path, Mode::Auto).unwrap().start(options, &job(), Mode::Auto).unwrap();
     assert!(started.anew.unwrap().contains("not the one"));
     drop((started.target, started.journal));
 
     // A .partial that is gone.
     begin();
     fs::remove_file(&partial).unwrap();
-    let started = Claim::take(&path).unwrap().start(options, &job(), Mode::Auto).unwrap();
+    let started = Claim::take(&path, Mode::Auto).unwrap().start(options, &job(), Mode::Auto).unwrap();
     assert_eq!((started.mark, started.anew), (None, None));
     drop((started.target, started.journal));
     fs::remove_file(&partial).unwrap();
-    let e = Claim::take(&path).unwrap().start(options, &job(), Mode::Always).err().unwrap();
+    let e = Claim::take(&path, Mode::Always).unwrap().start(options, &job(), Mode::Always).err().unwrap();
     assert!(e.to_string().contains("no earlier run"), "{e}");
     assert!(!partial.exists());
 
@@ -484,7 +384,7 @@ fn a_damaged_journal_is_never_followed() {
     let path = folder.path().join("disk.img");
     let journal = folder.path().join("disk.img.partial.journal");
     let options = sized(64 << 10);
-    let started = Claim::take(&path).unwrap().start(options, &job(), Mode::Auto).unwrap();
+    let started = Claim::take(&path, Mode::Auto).unwrap().start(options, &job(), Mode::Auto).unwrap();
     let mark = |n: u64| Mark { position: Position::Linear { offset: n }, written: n, sum: None };
     started.journal.mark(&started.target, &mark(1)).unwrap();
     let one = fs::metadata(&journal).unwrap().len();
@@ -495,7 +395,7 @@ fn a_damaged_journal_is_never_followed() {
     let resumed = |bytes: &[u8]| {
         // In place: the journal's own inode does not matter, that of the .partial does.
         fs::write(&journal, bytes).unwrap();
-        let started = Claim::take(&path).unwrap().start(options, &job(), Mode::Auto).unwrap();
+        let started = Claim::take(&path, Mode::Auto).unwrap().start(options, &job(), Mode::Auto).unwrap();
         (started.mark.map(|m| m.written), started.anew)
     };
     for cut in one as usize..whole.len() {
@@ -518,7 +418,7 @@ fn a_damaged_journal_is_never_followed() {
 fn a_journal_stays_short() {
     let folder = folder();
     let path = folder.path().join("disk.img");
-    let started = Claim::take(&path).unwrap().start(sized(4096), &job(), Mode::Auto).unwrap();
+    let started = Claim::take(&path, Mode::Auto).unwrap().start(sized(4096), &job(), Mode::Auto).unwrap();
     let state = vec![77; 30_000];
     let mark = |n: u64| {
         let boundary = crate::filter::Boundary { input: n, output: n, state: state.clone() };
@@ -532,7 +432,7 @@ fn a_journal_stays_short() {
     }
     assert!(longest < 1 << 20, "{longest}");
     drop((started.target, started.journal));
-    let again = Claim::take(&path).unwrap().start(sized(4096), &job(), Mode::Auto).unwrap();
+    let again = Claim::take(&path, Mode::Auto).unwrap().start(sized(4096), &job(), Mode::Auto).unwrap();
     assert_eq!(again.mark, Some(mark(39)));
     again.journal.mark(&again.target, &mark(40)).unwrap();
     finish(again.target);
@@ -543,11 +443,11 @@ fn a_journal_stays_short() {
 fn a_claim_that_comes_to_nothing_leaves_nothing() {
     let folder = folder();
     let path = folder.path().join("disk.img");
-    drop(Claim::take(&path).unwrap());
+    drop(Claim::take(&path, Mode::Auto).unwrap());
     assert_eq!(names(folder.path()), [""; 0]);
     // What an earlier run left is not ours to remove.
     drop(FileTarget::create(&path, sized(4096)).unwrap());
-    drop(Claim::take(&path).unwrap());
+    drop(Claim::take(&path, Mode::Auto).unwrap());
     assert_eq!(names(folder.path()), ["disk.img.partial"]);
 }
 

@@ -1,0 +1,205 @@
+//! Files that others put in a disk's way: under the names of its halves before a run, under its own name during one.
+
+use super::tests::{finish, folder, job, mode_of, names, refused, set_mode, sized};
+use super::*;
+use crate::Kind;
+use crate::journal::{Mark, Mode, Position};
+use rustix::fs::FlockOperation;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+/// Another program puts a file of its own under a name.
+fn theirs(path: &Path) {
+    let made = path.with_file_name("theirs");
+    fs::write(&made, "theirs").unwrap();
+    fs::rename(made, path).unwrap();
+}
+
+#[test]
+fn a_planted_partial_is_replaced_and_never_becomes_the_disk() {
+    let folder = folder();
+    let path = folder.path().join("disk.img");
+    let partial = folder.path().join("disk.img.partial");
+    let root = rustix::process::geteuid().is_root();
+    for (mode, owner) in [(0o666, None), (0o664, None), (0o620, None), (0o600, Some(1234))] {
+        if owner.is_some() && !root {
+            eprintln!("skipped: only root can make another user's file");
+            continue;
+        }
+        fs::write(&partial, "planted").unwrap();
+        set_mode(&partial, mode);
+        std::os::unix::fs::chown(&partial, owner, owner).unwrap();
+        // Whoever put it there can still write to it.
+        let theirs = File::options().write(true).open(&partial).unwrap();
+        let target = FileTarget::create(&path, sized(4096)).unwrap();
+        theirs.write_all_at(b"their bytes", 0).unwrap();
+        target.write(0, b"ours").unwrap();
+        finish(target);
+        theirs.write_all_at(b"their bytes", 0).unwrap();
+        let (bytes, meta) = (fs::read(&path).unwrap(), fs::metadata(&path).unwrap());
+        assert!(bytes.starts_with(b"ours\0") && bytes.len() == 4096, "mode {mode:o}");
+        assert_eq!(meta.uid(), rustix::process::geteuid().as_raw());
+        assert_eq!(meta.mode() & 0o022, 0, "{:o}", meta.mode());
+        fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn a_planted_journal_is_not_followed() {
+    let folder = folder();
+    let path = folder.path().join("disk.img");
+    let journal = folder.path().join("disk.img.partial.journal");
+    let options = sized(64 << 10);
+    let mark = Mark { position: Position::Linear { offset: 4096 }, written: 4096, sum: None };
+    let root = rustix::process::geteuid().is_root();
+    for (mode, owner) in [(0o666, None), (0o660, None), (0o600, Some(1234))] {
+        if owner.is_some() && !root {
+            continue;
+        }
+        let started = Claim::take(&path, Mode::Auto).unwrap().start(options, &job(), Mode::Never).unwrap();
+        started.journal.mark(&started.target, &mark).unwrap();
+        drop((started.target, started.journal));
+        assert_eq!(mode_of(&journal), 0o600);
+        set_mode(&journal, mode);
+        std::os::unix::fs::chown(&journal, owner, owner).unwrap();
+        let e = Claim::take(&path, Mode::Always).unwrap().start(options, &job(), Mode::Always).err().unwrap();
+        assert!(e.to_string().contains("its journal is not believed"), "{e}");
+        let started = Claim::take(&path, Mode::Auto).unwrap().start(options, &job(), Mode::Auto).unwrap();
+        assert_eq!(started.mark, None);
+        let why = started.anew.unwrap();
+        assert!(why.contains("its journal is not believed"), "{why}");
+        assert_eq!(mode_of(&journal), 0o600, "a new one");
+    }
+    // Neither a .partial that others could write to, whatever its journal says.
+    let started = Claim::take(&path, Mode::Auto).unwrap().start(options, &job(), Mode::Never).unwrap();
+    started.journal.mark(&started.target, &mark).unwrap();
+    let partial = started.target.partial();
+    drop((started.target, started.journal));
+    set_mode(&partial, 0o666);
+    let started = Claim::take(&path, Mode::Auto).unwrap().start(options, &job(), Mode::Auto).unwrap();
+    assert_eq!(started.mark, None);
+    assert_eq!(mode_of(&partial) & 0o022, 0);
+}
+
+#[test]
+fn a_planted_file_that_somebody_writes_is_left_alone() {
+    let folder = folder();
+    let path = folder.path().join("disk.img");
+    let partial = folder.path().join("disk.img.partial");
+    fs::write(&partial, "another run's").unwrap();
+    set_mode(&partial, 0o666);
+    let held = File::open(&partial).unwrap();
+    rustix::fs::flock(&held, FlockOperation::LockExclusive).unwrap();
+    let e = refused(&path);
+    assert!(e.to_string().contains("is being written by another process"), "{e}");
+    assert_eq!(fs::read(&partial).unwrap(), b"another run's");
+}
+
+#[test]
+fn a_planted_disk_does_not_tell_whose_the_new_one_is() {
+    let folder = folder();
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can make another user's file");
+        return;
+    }
+    let path = folder.path().join("disk.img");
+    for (shared, uid) in [(0o777, 0), (0o775, 0), (0o755, 1234)] {
+        set_mode(folder.path(), shared);
+        fs::write(&path, "planted").unwrap();
+        set_mode(&path, 0o666);
+        std::os::unix::fs::chown(&path, Some(1234), Some(1234)).unwrap();
+        finish(FileTarget::create(&path, sized(4096)).unwrap());
+        assert_eq!(fs::metadata(&path).unwrap().uid(), uid, "{shared:o}");
+        assert_eq!(mode_of(&path) & 0o022 != 0, uid != 0, "{shared:o}");
+        fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn a_disk_that_another_program_made_meanwhile_is_not_replaced() {
+    let folder = folder();
+    let path = folder.path().join("disk.img");
+    for old in [None, Some("old")] {
+        if let Some(old) = old {
+            fs::write(&path, old).unwrap();
+        }
+        let target = FileTarget::create(&path, sized(4096)).unwrap();
+        let partial = target.partial();
+        target.write(0, b"ours").unwrap();
+        theirs(&path);
+        let e = (Box::new(target) as Box<dyn Target>).finish().unwrap_err();
+        assert_eq!(e.kind(), Kind::Failed);
+        let how = if old.is_some() { "replaced" } else { "made" };
+        let said = format!("disk.img was {how} by another program while this run was going on");
+        assert!(e.to_string().contains(&said), "{e}");
+        assert!(e.to_string().contains("whole in ") && e.to_string().contains("rename that"), "{e}");
+        assert_eq!(fs::read(&path).unwrap(), b"theirs");
+        assert!(fs::read(&partial).unwrap().starts_with(b"ours"), "the whole disk stays");
+        fs::remove_file(&path).unwrap();
+    }
+    // A file that only went leaves a free name.
+    fs::write(&path, "old").unwrap();
+    let target = FileTarget::create(&path, sized(4096)).unwrap();
+    target.write(0, b"ours").unwrap();
+    fs::remove_file(&path).unwrap();
+    finish(target);
+    assert!(fs::read(&path).unwrap().starts_with(b"ours"));
+}
+
+#[test]
+fn what_is_begun_anew_is_written_into_a_new_file() {
+    let folder = folder();
+    let path = folder.path().join("disk.img");
+    let partial = folder.path().join("disk.img.partial");
+    for mode in [Mode::Auto, Mode::Never] {
+        // By its owner and its mode it is ours; on SMB every file is. Whoever made it has it open still.
+        fs::write(&partial, "found").unwrap();
+        set_mode(&partial, 0o600);
+        let held = File::options().write(true).open(&partial).unwrap();
+        let started = Claim::take(&path, mode).unwrap().start(sized(4096), &job(), mode).unwrap();
+        assert_eq!(started.mark, None);
+        let mark = Mark { position: Position::Linear { offset: 512 }, written: 512, sum: None };
+        started.journal.mark(&started.target, &mark).unwrap();
+        held.write_all_at(b"their bytes", 0).unwrap();
+        drop((started.target, started.journal));
+        assert_eq!(fs::read(&partial).unwrap(), [0; 4096]);
+        // And the journal is of the new one.
+        let started = Claim::take(&path, Mode::Auto).unwrap().start(sized(4096), &job(), Mode::Auto).unwrap();
+        assert_eq!(started.mark, Some(mark));
+        drop((started.target, started.journal));
+        discard(&path).unwrap();
+    }
+}
+
+#[test]
+fn what_resume_refuses_stays_as_it_is() {
+    let folder = folder();
+    let path = folder.path().join("disk.img");
+    let [partial, journal] = ["disk.img.partial", "disk.img.partial.journal"].map(|n| folder.path().join(n));
+    let root = rustix::process::geteuid().is_root();
+    for (mode, owner) in [(0o666, None), (0o620, None), (0o600, Some(1234))] {
+        if owner.is_some() && !root {
+            eprintln!("skipped: only root can make another user's file");
+            continue;
+        }
+        for (file, text) in [(&partial, "planted"), (&journal, "a journal")] {
+            fs::write(file, text).unwrap();
+            set_mode(file, mode);
+            std::os::unix::fs::chown(file, owner, owner).unwrap();
+        }
+        let facts = || [&partial, &journal].map(|f| (fs::metadata(f).unwrap().ino(), fs::read(f).unwrap()));
+        let before = facts();
+        let e = Claim::take(&path, Mode::Always).err().unwrap();
+        assert_eq!(e.kind(), Kind::Usage);
+        let said = ["disk.img.partial, which is not one of ours", "left as it is", "leave out --resume"];
+        assert!(said.iter().all(|said| e.to_string().contains(said)), "{e}");
+        assert_eq!(facts(), before);
+        fs::remove_file(&partial).unwrap();
+        // The journal alone.
+        let started = Claim::take(&path, Mode::Always).unwrap().start(sized(4096), &job(), Mode::Always);
+        let e = started.err().unwrap();
+        assert!(e.to_string().contains("nothing was changed"), "{e}");
+        assert_eq!(fs::read(&journal).unwrap(), b"a journal");
+        assert_eq!(names(folder.path()), ["disk.img.partial.journal"]);
+    }
+}
