@@ -293,7 +293,7 @@ fn size(facts: &Facts, wishes: &Wishes) -> Result<Option<u64>> {
 }
 
 /// The refusal of a source without a byte: what was to bring it has failed, and an empty file would look like a disk.
-pub(crate) fn empty(name: &str) -> Error {
+pub fn empty(name: &str) -> Error {
     Error::refused(format!("{name} is empty: there is no disk in it; look at what was to make or send it"))
 }
 

@@ -9,7 +9,7 @@
 //! **Promises**: a source that can seek is read where its tables lie and nowhere else; of a compressed one or of a
 //! stream only the front is decoded, unless a digest was asked for. What an image refers to is named and never
 //! opened. An image that `convert` refuses is reported too, with the refusal in [`Report::refused`]; an `Err` means
-//! that it could not be looked at. Nothing here prints. Whatever looks at the bytes runs on a thread that can open
+//! that it could not be looked at, or that there is nothing to look at: a source without a byte is refused as elsewhere. Nothing here prints. Whatever looks at the bytes runs on a thread that can open
 //! nothing.
 //!
 //! The JSON of a [`Report`] is described in `docs/reference/inspect-json.md`.
@@ -29,7 +29,7 @@ pub use text::text;
 
 use crate::source::Source;
 use crate::source::fetched::Fetched;
-use crate::{Error, Result};
+use crate::{Error, Result, plan};
 use blocks::{Blocks, Meter};
 use container_disk::apart;
 use disk_format::look::{look_at, outside};
@@ -109,12 +109,15 @@ fn seekable(
 fn look(source: &dyn Source, meter: &Arc<Meter>, options: InspectOptions, report: &mut Report) -> Result<()> {
     let blocks: Arc<dyn ReadAt> = Arc::new(Blocks::new(meter.clone()));
     let size = blocks.size();
+    if size == 0 {
+        return Err(plan::empty(&source.facts().name));
+    }
     let mut head = vec![0; size.min(HEAD as u64) as usize];
     let cannot = |e| Error::io(format!("cannot read the beginning of {}", source.facts().name), e);
     blocks.read_exact_at(&mut head, 0).map_err(cannot)?;
     if front::is_layered(&head) {
         let file = front::Sequential::new(meter.clone());
-        layered(Front::decode(Box::new(file), true, options)?, options, report);
+        layered(Front::decode(Box::new(file), true, options)?, options, report)?;
     } else {
         let format = Format::probe(&head);
         describe_header(format, &head, report);
@@ -158,10 +161,10 @@ fn streamed(source: &dyn Source, options: InspectOptions, report: &mut Report) -
 
 fn front_only(head: Vec<u8>, whole: bool, options: InspectOptions, report: &mut Report) -> Result<()> {
     if front::is_layered(&head) {
-        layered(Front::decode(Box::new(std::io::Cursor::new(head)), whole, options)?, options, report);
+        layered(Front::decode(Box::new(std::io::Cursor::new(head)), whole, options)?, options, report)?;
     } else {
         let size = report.size;
-        layered(Front::plain(head, whole), options, report);
+        layered(Front::plain(head, whole), options, report)?;
         if report.format == Format::Raw.name() || report.format == Format::Iso.name() {
             report.virtual_size = size;
         }
@@ -170,11 +173,14 @@ fn front_only(head: Vec<u8>, whole: bool, options: InspectOptions, report: &mut 
 }
 
 /// What the front of a disk tells, of which nothing more was read.
-fn layered(front: Front, options: InspectOptions, report: &mut Report) {
+fn layered(front: Front, options: InspectOptions, report: &mut Report) -> Result<()> {
     report.layers = front.layers.iter().map(|layer| layer.name()).collect();
     report.refused = front.refused;
     if front.bytes.is_empty() && report.refused.is_some() {
-        return;
+        return Ok(());
+    }
+    if front.bytes.is_empty() && front.whole {
+        return Err(plan::empty(&report.name));
     }
     let format = Format::probe(&front.bytes);
     describe_header(format, &front.bytes, report);
@@ -197,6 +203,7 @@ fn layered(front: Front, options: InspectOptions, report: &mut Report) {
     if options.usage {
         report.note("usage is not counted: the whole disk would have to be unpacked; convert it first");
     }
+    Ok(())
 }
 
 /// What the header alone says; also of an image that is refused afterwards.

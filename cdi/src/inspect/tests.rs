@@ -280,8 +280,17 @@ fn a_broken_wrapping_is_a_finding() {
 
     for n in [0, 1, 100, 511] {
         fs::write(&path, &bytes[..n]).unwrap();
-        inspect(&FileSource::open(&path).unwrap(), InspectOptions::default()).unwrap();
-        inspect(&Once(path.clone(), facts(None)), InspectOptions::default()).unwrap();
+        let at_any_offset = inspect(&FileSource::open(&path).unwrap(), InspectOptions::default());
+        let in_order = inspect(&Once(path.clone(), facts(None)), InspectOptions::default());
+        for looked in [at_any_offset, in_order] {
+            match (n, looked) {
+                (0, Err(e)) => {
+                    assert!(e.kind() == crate::Kind::Refused && e.to_string().contains("is empty"))
+                }
+                (0, Ok(report)) => panic!("a file without a byte was looked at: {report:?}"),
+                (_, looked) => drop(looked.unwrap()),
+            }
+        }
     }
 }
 

@@ -215,13 +215,16 @@ impl Images {
     }
 }
 
-/// How the bytes of a file are laid out that a guest has not written to yet.
+/// How the bytes of a file are laid out that a guest has not written to yet. One without a byte is no disk.
 pub(crate) fn format_of(path: &Path) -> Result<disk_format::Format> {
     use std::io::Read as _;
     let cannot = |e| Error::io(format!("cannot read {}", path.display()), e);
     let file = std::fs::File::open(path).map_err(cannot)?;
     let mut head = vec![];
     file.take(disk_format::Format::HEAD as u64).read_to_end(&mut head).map_err(cannot)?;
+    if head.is_empty() {
+        return Err(cdi::plan::empty(&path.display().to_string()));
+    }
     Ok(disk_format::Format::probe(&head))
 }
 

@@ -149,3 +149,19 @@ fn a_folder_for_machines_that_anybody_may_write_to_is_refused() {
     }
     assert_eq!(std::fs::read_dir(&home).unwrap().count(), 0, "something was made in it");
 }
+
+#[test]
+fn a_file_without_a_byte_is_no_disk() {
+    let laptop = Laptop::new();
+    std::fs::write(laptop.place.path("empty.raw"), "").unwrap();
+    let said = "empty.raw is empty: there is no disk in it";
+    laptop.run(&["run", "-d", "-q", "empty.raw", "--accel", "emulation"]).refused(3, said);
+    laptop.run(&["run", "--dry-run", "empty.raw"]).refused(3, said);
+    laptop.is_empty();
+    let Some(laptop) = Laptop::with_guest() else { return };
+    std::fs::write(laptop.place.path("empty.raw"), "").unwrap();
+    for flag in ["--disk", "--cdrom"] {
+        laptop.run(&[&RUN[..], &[flag, "empty.raw", "--accel", "emulation"]].concat()).refused(3, said);
+        laptop.is_empty();
+    }
+}
