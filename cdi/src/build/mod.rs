@@ -199,7 +199,13 @@ impl Built {
     pub fn sentence(&self) -> String {
         let size = self.layers.iter().map(|layer| layer.size).sum();
         let size = crate::size::human(size);
-        format!("{}: {} in {} layer(s), {size}", self.names.join(", "), self.digest, self.layers.len())
+        let padding = self.disk.as_ref().map(crate::convert::Report::padding).unwrap_or_default();
+        format!(
+            "{}: {} in {} layer(s), {size}{padding}",
+            self.names.join(", "),
+            self.digest,
+            self.layers.len()
+        )
     }
 }
 

@@ -62,11 +62,7 @@ impl Report {
         if self.spool_peak > 0 {
             text.push_str(&format!(", {} spooled", human(self.spool_peak)));
         }
-        match self.bytes_padded {
-            0 => {}
-            1 => text.push_str(", 1 zero byte added to the last sector"),
-            n => text.push_str(&format!(", {n} zero bytes added to the last sector")),
-        }
+        text.push_str(&self.padding());
         if self.verified {
             text.push_str(", read back and equal");
         }
@@ -76,5 +72,14 @@ impl Report {
             n => text.push_str(&format!(", another registry carried on {n} times")),
         }
         text
+    }
+
+    /// What was added to the disk, as the end of a sentence.
+    pub(crate) fn padding(&self) -> String {
+        match self.bytes_padded {
+            0 => String::new(),
+            1 => ", 1 zero byte added to the last sector".to_owned(),
+            n => format!(", {n} zero bytes added to the last sector"),
+        }
     }
 }
