@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 /// Starts logging to standard error.
 pub(crate) fn log(verbose: u8) {
     let level = match verbose {
-        0 => "warn",
+        // What this library complains of is in the error, too.
+        0 => "warn,rustls_platform_verifier=off",
         1 => "info",
         _ => "debug",
     };

@@ -128,8 +128,14 @@ fn request(args: &Args) -> Result<Request> {
         );
         return Err(Error::new(Kind::Usage, what));
     }
-    let format =
-        args.format.unwrap_or(if args.target.ends_with(".qcow2") { Written::Qcow2 } else { Written::Raw });
+    let format = match args.format {
+        Some(format) => format,
+        None if args.target.ends_with(".qcow2") => Written::Qcow2,
+        None => Written::Raw,
+    };
+    if let (None, Some(e)) = (args.format, other_format(&args.target)) {
+        return Err(e);
+    }
     let output = match (format, args.compress) {
         (Written::Raw, None) => Output::Raw,
         (Written::Raw, Some(_)) => {
@@ -167,6 +173,27 @@ fn request(args: &Args) -> Result<Request> {
         },
         journal_every: args.journal_every.map(Duration::from_millis),
     })
+}
+
+/// The refusal of a target whose name says that it is something that is not written here: it would be a raw disk, and
+/// the next reader would take it for what it is called.
+fn other_format(target: &str) -> Option<Error> {
+    let (_, ending) = target.rsplit('/').next()?.rsplit_once('.')?;
+    let ending = ending.to_ascii_lowercase();
+    let advice = match ending.as_str() {
+        "vmdk" | "vdi" | "vhd" | "vhdx" | "qcow" | "qed" | "ova" | "dmg" => {
+            "raw and qcow2 are what can be written"
+        }
+        "gz" | "xz" | "zst" | "bz2" | "tar" | "tgz" | "zip" => {
+            "to pack it, write it to - and pipe that on; -O qcow2 --compress zstd packs it, too"
+        }
+        _ => return None,
+    };
+    let what = format!(
+        "{target} would be a plain raw disk, though its name ends in .{ending}: {advice}; choose another name, or add \
+         --format raw if that is meant"
+    );
+    Some(Error::new(Kind::Usage, what))
 }
 
 fn cluster_bits(text: &str) -> Result<u32> {

@@ -2,14 +2,15 @@
 
 use super::places::PlaceArgs;
 use crate::ui;
-use cdi::Result;
 use cdi::reach::Reach;
 use cdi::size::human;
+use cdi::{Error, Kind, Result};
 use container_disk::Name;
 use container_disk::open::Places;
 use container_disk::registry::Counted;
 use container_disk::registry::copy::{Copied, Options, Progress, copy};
 use serde::Serialize;
+use std::path::Path;
 use std::sync::Arc;
 
 /// How a transfer is shown, and where images are.
@@ -50,7 +51,7 @@ impl TransferArgs {
         let places = self.places.open();
         Reach::new().image(from, &places)?.goal(to, &places)?.enter();
         ui::on_interrupt_go_on()?;
-        let found = places.find(from)?;
+        let found = places.find(from).map_err(|e| missing(from, e.into()))?;
         let goal = places.goal(to)?;
         if let (Name::Registry(from), Some(registry)) = (from, &goal.registry) {
             registry.mount_from(from);
@@ -62,7 +63,7 @@ impl TransferArgs {
         let done = copy(&*found.place, &found.which, &*goal.sink, goal.tag.as_deref(), &options, &progress)
             .and_then(|copied| goal.sink.close().map(|()| copied));
         drop(bar);
-        self.report(from, to, &done?, &places)
+        self.report(from, to, &done.map_err(|e| missing(from, e.into()))?, &places)
     }
 
     fn show(&self, progress: &Arc<Progress>) -> ui::Progress {
@@ -89,6 +90,22 @@ impl TransferArgs {
             bytes: copied.bytes,
             registries,
         })
+    }
+}
+
+/// An image that the store does not have is perhaps one of a registry, or a disk.
+fn missing(from: &Name, e: Error) -> Error {
+    let Name::Store(local) = from else { return e };
+    if e.kind() != Kind::NotFound {
+        return e;
+    }
+    let local = local.to_string();
+    let file = local.strip_suffix(":latest").unwrap_or(&local);
+    match Path::new(file).exists() {
+        true => e.with_hint(format!(
+            "{file} is a file here: coracle build -t NAME {file} makes an image of a disk"
+        )),
+        false => e.with_hint("an image in a registry is called docker://HOST/REPO:TAG"),
     }
 }
 

@@ -258,10 +258,7 @@ fn every_thread_of_a_running_conversion_is_confined() {
     let mut input = child.stdin.take().unwrap();
     input.write_all(&disk[..disk.len() / 2]).unwrap();
     // The engine's threads are there when the target is, and have begun when bytes have reached it.
-    let begun = || std::fs::metadata(place.path("out.img.partial")).is_ok_and(|file| file.len() > 0);
-    while !begun() && child.try_wait().unwrap().is_none() {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    begun(&place, &mut child);
     let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
     let threads: Vec<_> = threads
         .map(|thread| std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap_or_default())
@@ -349,6 +346,16 @@ fn a_raw_disk_ends_with_a_whole_sector_and_that_is_said() {
             assert_eq!(ran.err.contains(&format!("{padded} zero")), padded > 0, "{source}: {}", ran.err);
         }
         place.shell(&format!("cat odd.raw | {PROGRAM} convert -q - piped.img; cmp piped.img qemu.raw"));
+        for words in [&[][..], &["--format", "raw"]] {
+            let ran = place.run(&[&["build", "-t", "oci:image", "odd.raw"], words].concat()).ok();
+            let said = match padded {
+                0 => String::new(),
+                1 => ", 1 zero byte added to the last sector".to_owned(),
+                n => format!(", {n} zero bytes added to the last sector"),
+            };
+            assert!(ran.err.trim_end().ends_with(&said), "{words:?}: {}", ran.err);
+            assert_eq!(ran.err.contains("zero byte"), padded > 0, "{words:?}: {}", ran.err);
+        }
         // A disk that is made larger is of whole sectors, too.
         place.run(&["convert", "-q", "--resize", "5000001", "odd.raw", "larger.img"]).ok();
         assert_eq!(place.bytes("larger.img").len(), 5_000_001usize.next_multiple_of(512));
@@ -366,8 +373,120 @@ fn an_empty_source_is_no_disk() {
             assert!(!place.path(target).exists());
             place.nothing_beside(target);
         }
+        let name = source.rsplit('/').next().unwrap();
+        place.run(&["inspect", source]).refused(3, &format!("{name} is empty: there is no disk in it"));
     }
+    let ran = place.shell(&format!("{PROGRAM} inspect - < empty.raw 2>&1 || echo code $?"));
+    let ran = String::from_utf8(ran).unwrap();
+    assert!(ran.contains("is empty: there is no disk in it") && ran.ends_with("code 3\n"), "{ran}");
     // The end of a pipe whose writer has failed.
     place.shell(&format!("if false | {PROGRAM} convert - out.img; then exit 1; fi; test ! -e out.img"));
     place.run(&["build", "-q", "-t", "oci:image", "empty.raw"]).refused(3, "is empty");
+}
+
+/// Waits until a running conversion has begun its target.
+fn begun(place: &Place, child: &mut std::process::Child) {
+    let begun = || std::fs::metadata(place.path("out.img.partial")).is_ok_and(|file| file.len() > 0);
+    while !begun() && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+/// Another program puts a file of its own under the target's name.
+fn taken(place: &Place) {
+    std::fs::write(place.path("theirs"), "theirs").unwrap();
+    std::fs::rename(place.path("theirs"), place.path("out.img")).unwrap();
+}
+
+#[test]
+fn a_target_that_another_program_made_meanwhile_is_left_as_it_is() {
+    use std::io::Write as _;
+    let place = place(33);
+    let disk = place.bytes("disk.raw");
+    for old in [None, Some("old")] {
+        let _ = std::fs::remove_file(place.path("out.img"));
+        if let Some(old) = old {
+            std::fs::write(place.path("out.img"), old).unwrap();
+        }
+        let mut command = place.command(&["convert", "-q", "-", "out.img"]);
+        let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(&disk[..disk.len() / 2]).unwrap();
+        begun(&place, &mut child);
+        taken(&place);
+        input.write_all(&disk[disk.len() / 2..]).unwrap();
+        drop(input);
+        let ran = tests::coracle::Ran::of(child.wait_with_output().unwrap());
+        let ran = ran.refused(1, "by another program while this run was going on, and is left as it is");
+        assert!(ran.err.contains("the disk is whole in out.img.partial: rename that"), "{}", ran.err);
+        assert_eq!(place.bytes("out.img"), b"theirs");
+        assert!(place.same("out.img.partial"), "the disk, whole, though nothing could be gone on with");
+        std::fs::remove_file(place.path("out.img.partial")).unwrap();
+    }
+}
+
+#[test]
+fn what_was_written_for_a_name_that_was_taken_is_gone_on_with() {
+    let place = place(34);
+    let slow = tests::http::Behaviour { rate: Some(2 << 20), ..tests::http::Behaviour::default() };
+    let server = tests::http::Server::start(place.bytes("disk.raw"), slow);
+    let url = server.url("/disk.raw");
+    let args = ["convert", "-q", "--connections", "1", "--journal-every", "1", &url, "out.img"];
+    let mut child = place.command(&args).stderr(Stdio::piped()).spawn().unwrap();
+    begun(&place, &mut child);
+    taken(&place);
+    let ran = tests::coracle::Ran::of(child.wait_with_output().unwrap());
+    ran.refused(1, "made by another program");
+    assert_eq!(place.bytes("out.img"), b"theirs");
+    assert!(place.same("out.img.partial"));
+    // The same command replaces what stands there now, and moves little more.
+    let ran = place.run(&[&args[..], &["--json", "--resume"]].concat()).ok();
+    assert!(ran.json()["resumed_at"].as_u64().is_some_and(|at| at > 0), "{}", ran.json());
+    place.is_the_disk("out.img");
+}
+
+#[test]
+fn what_resume_refuses_is_left_as_it_is() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = place(35);
+    let others = |name: &str, text: &str| {
+        std::fs::write(place.path(name), text).unwrap();
+        let mode = std::fs::Permissions::from_mode(0o666);
+        std::fs::set_permissions(place.path(name), mode).unwrap();
+    };
+    others("out.img.partial", "theirs");
+    others("out.img.partial.journal", "a journal");
+    let ran = place.run(&["convert", "--resume", "disk.raw", "out.img"]);
+    let ran = ran.refused(2, "cannot go on with out.img.partial, which is not one of ours");
+    assert!(ran.err.contains("other users may write to it (mode 0666)"), "{}", ran.err);
+    assert!(ran.err.contains("remove it, or leave out --resume"), "{}", ran.err);
+    assert_eq!(place.bytes("out.img.partial"), b"theirs");
+    assert_eq!(place.bytes("out.img.partial.journal"), b"a journal");
+    // Nor is it touched where no run of this kind could be gone on with.
+    let ran = place.run(&["convert", "--resume", "-O", "qcow2", "disk.raw", "out.img"]);
+    ran.refused(2, "cannot go on with an earlier run");
+    assert_eq!(place.bytes("out.img.partial"), b"theirs");
+    place.run(&["convert", "-q", "disk.raw", "out.img"]).ok();
+    place.is_the_disk("out.img");
+}
+
+#[test]
+fn a_target_that_is_the_source_or_is_called_something_else_is_refused() {
+    let place = place(36);
+    place.shell("ln disk.raw second.img; ln -s disk.raw link.img; cp disk.raw copy");
+    for (source, target) in [("disk.raw", "./disk.raw"), ("disk.raw", "second.img"), ("link.img", "disk.raw")]
+    {
+        let ran = place.run(&["convert", source, target]).refused(2, "is the source itself");
+        assert!(ran.err.contains("write it to another name"), "{}", ran.err);
+    }
+    place.shell("cmp copy disk.raw && test $(stat -c %h disk.raw) = 2");
+    for (target, said) in [
+        ("x.vmdk", "raw and qcow2 are what can be written"),
+        ("new/X.VHDX", "though its name ends in .vhdx"),
+        ("x.img.xz", "pipe that on"),
+    ] {
+        place.run(&["convert", "disk.raw", target]).refused(2, said);
+    }
+    place.run(&["convert", "-q", "-O", "raw", "disk.raw", "x.vmdk"]).ok();
+    place.is_the_disk("x.vmdk");
 }

@@ -23,7 +23,7 @@ use crate::plan::{self, Output, Plan, Wishes};
 use crate::run::watch::{Phase, Watch};
 use crate::source::{self, Named, Options, Source};
 use crate::target::Target;
-use crate::{Error, Result};
+use crate::{Error, Kind, Result};
 use again::Again;
 use disk_format::Format;
 use std::path::Path;
@@ -74,7 +74,27 @@ pub struct Prepared {
 /// Opens the source, finds out what it is and plans. The target is looked at, not touched.
 pub fn prepare(request: Request, watch: &Watch) -> Result<Prepared> {
     let target = facts::place(&request.target)?;
+    if is_source(&request) {
+        let what = format!(
+            "the target {} is the source itself, which the disk would replace; write it to another name",
+            request.target
+        );
+        return Err(Error::new(Kind::Usage, what));
+    }
     prepare_for(request, target, watch)
+}
+
+/// Whether the target's name leads to the file that is to be read, by whatever other name.
+fn is_source(request: &Request) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    // A target that is a link is refused as such.
+    let ends = (std::fs::metadata(request.source.text()), std::fs::symlink_metadata(&request.target));
+    match ends {
+        (Ok(source), Ok(target)) if source.is_file() => {
+            (source.dev(), source.ino()) == (target.dev(), target.ino())
+        }
+        _ => false,
+    }
 }
 
 /// The same for a layer of the image `name`; [`Prepared::run_into`] is given its target.

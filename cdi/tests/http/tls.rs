@@ -27,7 +27,7 @@ fn a_server_of_a_named_authority_is_trusted_and_of_another_not() {
     let (strange, _kept) = with(&other);
     for options in [Options { retries: 0, ..quick() }, strange] {
         refusal(&server.url("/d"), &options)
-            .says(Kind::Failed, &["TLS with localhost", "name a file with its CA"]);
+            .says(Kind::Failed, &["TLS with localhost", "name a file with its CA: --cacert FILE"]);
     }
     assert_eq!(server.requests().len(), before, "nothing was asked for");
     let insecure = Options { insecure_tls: true, ..quick() };

@@ -140,7 +140,7 @@ impl Index {
         let more = names.len().saturating_sub(SHOWN);
         names.truncate(SHOWN);
         match (names.is_empty(), more) {
-            (true, _) => "no names".to_owned(),
+            (true, _) => "no named image".to_owned(),
             (false, 0) => names.join(", "),
             (false, more) => format!("{} and {more} more", names.join(", ")),
         }

@@ -76,3 +76,32 @@ fn a_file_without_a_folder_is_found_though_the_user_has_a_store_elsewhere() {
     run(&["verify", "os:1"]);
     place.is_the_disk("out/image.img");
 }
+
+#[test]
+fn who_names_no_image_is_told_how_one_is_named() {
+    let place = place(9);
+    let said = "docker://HOST/REPO:TAG";
+    place.run(&["pull", "nothing"]).refused(4, said);
+    place.run(&["copy", "nothing:1", "oci:there"]).refused(4, said);
+    place.run(&["copy", "disk.qcow2", "os:1"]).refused(4, "coracle build -t NAME disk.qcow2");
+    place.run(&["build", "-t", "oci-archive:no/such/x.tar", "disk.qcow2"]).refused(4, "make it first");
+}
+
+#[test]
+fn a_full_file_system_is_told_with_what_to_do() {
+    let place = place(10);
+    let small = place.path("small");
+    std::fs::create_dir(&small).unwrap();
+    let mut mount = std::process::Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"]).arg(&small);
+    if !mount.status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: nothing can be mounted here");
+        return;
+    }
+    let ran = ["oci:small/layout", "oci-archive:small/x.tar", "docker-archive:small/y.tar"]
+        .map(|name| place.run(&["build", "-q", "-t", name, "disk.qcow2"]));
+    assert!(std::process::Command::new("umount").arg(&small).status().unwrap().success());
+    for ran in ran {
+        ran.refused(1, "its file system is full; make room there or choose another place");
+    }
+}

@@ -259,8 +259,8 @@ impl Line {
             let what = format!("{}: TLS with {} failed", self.name(), host(place));
             let hint = match tls {
                 rustls::Error::InvalidCertificate(_) => {
-                    "; if you trust the server, name a file with its CA (an expired or foreign name needs a new \
-                     certificate)"
+                    "; if you trust the server, name a file with its CA: --cacert FILE (an expired or foreign name \
+                     needs a new certificate)"
                 }
                 _ => "",
             };
