@@ -131,7 +131,7 @@ impl Home {
     fn check(&self) -> Result<()> {
         let all = [self.machines(), self.runtime.clone(), self.pool(), self.disks(), self.launcher_cache()];
         let steps = all.iter().flat_map(|folder| self.steps(folder));
-        steps.into_iter().try_for_each(|step| guard::folder::closed(step).map_err(|e| unusable(step, e)))
+        steps.into_iter().try_for_each(|step| guard::folder::closed(step).map_err(|e| unusable(step, &e)))
     }
 
     /// Makes one of these folders, for the user alone; each from the first of our own down is judged.
@@ -292,11 +292,11 @@ pub(crate) fn make(folder: &Path) -> Result<()> {
 }
 
 fn own(folder: &Path, parents: Parents) -> Result<()> {
-    guard::folder::own(folder, parents).map_err(|e| unusable(folder, e))
+    guard::folder::own(folder, parents).map_err(|e| unusable(folder, &e))
 }
 
-fn unusable(folder: &Path, e: guard::folder::Refused) -> Error {
-    let cause = std::error::Error::source(&e).map(ToString::to_string);
+fn unusable(folder: &Path, e: &guard::folder::Refused) -> Error {
+    let cause = std::error::Error::source(e).map(ToString::to_string);
     let e = Error::failed(format!("the folder {} cannot be used: {e}", folder.display()));
     match cause {
         Some(cause) => e.because(cause),
