@@ -13,9 +13,8 @@
 //! **Where the server is** is [`Writer`]'s affair alone: [`carry_out`] is the same for one in memory.
 
 use crate::cluster::certificates::{Issue, make};
-use crate::cluster::pod::FOUND_BY;
 use crate::error::{Error, Kind as Wrong, Result};
-use crate::kind::{Key, Kind};
+use crate::objects::{FOUND_BY, Key, Kind};
 use crate::plan::{Note, Plan, Step};
 use api::meta::ObjectMeta;
 use http::Request;
@@ -278,7 +277,8 @@ fn event(note: &Note, component: &str, now: Timestamp) -> (Value, Key) {
     // Events of what has no namespace are kept in the default one.
     let within = if namespace.is_empty() { "default" } else { namespace };
     let short: String = name.chars().take(200).collect();
-    let unique = format!("{short}.{:016x}", now.as_nanosecond() as u64 ^ crate::names::fnv(&note.message));
+    let unique =
+        format!("{short}.{:016x}", now.as_nanosecond() as u64 ^ crate::objects::names::fnv(&note.message));
     let seconds = crate::cluster::conditions::stamp(now);
     let object = json!({
         "apiVersion": "v1",

@@ -4,10 +4,9 @@ use crate::apply::Writer;
 use crate::cluster::certificates;
 use crate::error::{Error, Result, chain};
 use crate::health::Health;
-use crate::kind::{Key, Kind};
-use crate::lease::{self, Lease};
+use crate::lease::Lease;
+use crate::objects::{Facts, Key, Kind, LEASE};
 use crate::serve::transport::{self, PORT, everywhere};
-use crate::world::Facts;
 use clap::Parser;
 use serde_json::json;
 use std::net::SocketAddr;
@@ -89,7 +88,7 @@ impl Controller {
         health.clone().serve(self.listen, client.clone(), &self.namespace, server).await?;
         let mut ends =
             signal(SignalKind::terminate()).map_err(|e| Error::setup("cannot wait for SIGTERM", e))?;
-        let mut lease = Lease::new(writer.clone(), &self.namespace, lease::NAME, self.identity.clone());
+        let mut lease = Lease::new(writer.clone(), &self.namespace, LEASE, self.identity.clone());
         // A replica in waiting has nothing to do, and is ready for that.
         health.is_ready();
         tokio::select! {

@@ -1,6 +1,6 @@
 //! What can go wrong between us and the API server.
 
-use crate::kind::Key;
+use crate::objects::Key;
 
 /// A result of ours.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -10,13 +10,11 @@
 
 use crate::apply::{Server as _, Writer};
 use crate::error::{Error, Kind as Wrong, Result};
-use crate::kind::{Key, Kind};
+use crate::objects::{Key, Kind};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// The name of the Lease of virt-controller.
-pub const NAME: &str = "virt-controller";
 /// How long a silent holder keeps it.
 const HELD: Duration = Duration::from_secs(15);
 /// How often it is renewed, or looked at.

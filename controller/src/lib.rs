@@ -28,17 +28,13 @@ pub mod cluster;
 pub mod error;
 pub mod health;
 pub mod install;
-pub mod kind;
-pub mod launcher_pod;
 pub mod lease;
 pub mod metrics;
-pub mod names;
 pub mod node;
+pub mod objects;
 pub mod plan;
-pub mod rights;
 pub mod run;
 pub mod serve;
 #[cfg(test)]
 mod tests;
 pub mod watch;
-pub mod world;

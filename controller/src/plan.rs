@@ -11,8 +11,7 @@
 //! decided again on the next picture.
 
 use crate::cluster::certificates::Issue;
-use crate::kind::{Key, Kind};
-use crate::launcher_pod::LauncherPod;
+use crate::objects::{Key, Kind, LauncherPod, key};
 use api::meta::ObjectMeta;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -143,12 +142,6 @@ impl Plan {
     pub fn look_again(&mut self, time: Timestamp) {
         self.again = Some(self.again.map_or(time, |other| other.min(time)));
     }
-}
-
-/// The key of an object by its metadata.
-pub fn key(kind: Kind, meta: &ObjectMeta) -> Key {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    Key { kind, namespace: text(&meta.namespace), name: text(&meta.name) }
 }
 
 /// The merge patch that makes `should` of `is`; nothing, where they are the same.

@@ -14,10 +14,9 @@ use crate::cluster;
 use crate::cluster::measures::{self, Times, Work};
 use crate::error::{Kind as Wrong, chain};
 use crate::health::Health;
-use crate::kind::{Key, Kind};
+use crate::objects::{Facts, Failure, Home, Key, Kind, Program, World, followed_by};
 use crate::plan::{Plan, Step};
 use crate::watch::{self, Seen};
-use crate::world::{Facts, Failure, World};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tokio::sync::mpsc;
@@ -54,7 +53,8 @@ pub(crate) struct Desk {
 /// Decides and applies for ever.
 pub async fn run(client: kube::Client, writer: Writer, facts: Facts, health: Health) {
     let (to, mut seen) = mpsc::channel(WAITING);
-    let watched = cluster::watched(&facts.namespace);
+    let home = Home { namespace: facts.namespace.clone(), ..Home::default() };
+    let watched = followed_by(Program::Controller, &home);
     for which in &watched {
         tokio::spawn(watch::follow(client.clone(), which.clone(), to.clone()));
     }
@@ -98,7 +98,7 @@ pub async fn run(client: kube::Client, writer: Writer, facts: Facts, health: Hea
 
 impl Desk {
     pub(crate) fn new(facts: Facts) -> Desk {
-        Desk { world: World { facts, ..World::default() }, ..Desk::default() }
+        Desk { world: World::of(facts), ..Desk::default() }
     }
 
     pub(crate) fn see(&mut self, event: Seen, now: Timestamp) {
@@ -145,12 +145,9 @@ impl Desk {
             _ => None,
         };
         let before = instance(&self.world);
-        if self.world.put(key.kind, object) {
+        if self.world.put(key.kind, object, now) {
             if let (Some(before), Some(after)) = (before, instance(&self.world)) {
                 self.times.saw(&before, &after);
-            }
-            if key.kind == Kind::Node {
-                self.world.hear(&key.name, now);
             }
             self.touch(key);
         }
@@ -160,14 +157,7 @@ impl Desk {
     fn has_listed(&mut self, kind: Kind, name: Option<String>) {
         self.listed.insert((kind, name));
         // There may be none at all, and one is to be made.
-        match kind {
-            Kind::Secret => drop(self.dirty.insert(cluster::certificates::key(&self.world))),
-            Kind::KubeVirt => {
-                let home = self.world.facts.namespace.clone();
-                self.dirty.insert(Key::new(Kind::KubeVirt, home, cluster::kubevirt::NAME));
-            }
-            _ => {}
-        }
+        self.dirty.extend((kind.about().listed)(&self.world));
     }
 
     /// An object that a list did not tell of is gone.
@@ -198,7 +188,7 @@ impl Desk {
     }
 
     fn touch(&mut self, key: &Key) {
-        self.dirty.extend(cluster::touched(&self.world, key));
+        self.dirty.extend(self.world.touched(key));
     }
 
     /// The next plan that is not empty.
@@ -331,8 +321,8 @@ mod tests {
         let mut desk =
             Desk::new(Facts { image_volumes: true, namespace: "kubevirt".into(), ..Facts::default() });
         let settings = json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}});
-        desk.world.put(Kind::KubeVirt, settings);
         let now = Timestamp::UNIX_EPOCH;
+        desk.world.put(Kind::KubeVirt, settings, now);
         let mut object = cluster::sim::instance("web");
         object["metadata"]["uid"] = json!("1");
         desk.see(Seen::Changed(Kind::Instance, object), now);

@@ -10,7 +10,7 @@
 //! After every `Listed` the receiver has the whole truth again, whatever was lost in between.
 
 use crate::error::{Error, Result, chain};
-use crate::kind::{Key, Kind};
+use crate::objects::{Key, Kind, Which, escaped};
 use futures_util::TryStreamExt as _;
 use http::Request;
 use kube::core::WatchEvent;
@@ -40,53 +40,14 @@ pub enum Seen {
     Gone(Key, String),
 }
 
-/// Which objects.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Which {
-    /// Their kind.
-    pub kind: Kind,
-    /// Their namespace; empty for all.
-    pub namespace: String,
-    /// A label selector.
-    pub labels: Option<String>,
-    /// A field selector.
-    pub fields: Option<String>,
-    /// The one object of this name: a right to it alone is enough.
-    pub name: Option<&'static str>,
-}
-
-impl Which {
-    /// All of a kind that a label selector takes.
-    pub fn all(kind: Kind, labels: Option<&str>) -> Which {
-        Which { kind, namespace: String::new(), labels: labels.map(str::to_owned), fields: None, name: None }
-    }
-
-    /// The one object of this name.
-    pub fn only(kind: Kind, namespace: &str, name: &'static str) -> Which {
-        // RBAC knows a request for one name by this selector.
-        let fields = Some(format!("metadata.name={name}"));
-        Which { kind, namespace: namespace.to_owned(), labels: None, fields, name: Some(name) }
-    }
-
-    /// What a list of these tells.
-    fn listed(&self, objects: Vec<Value>) -> Seen {
-        match self.name {
-            None => Seen::Listed(self.kind, objects),
-            Some(name) => {
-                let key = Key::new(self.kind, self.namespace.clone(), name);
-                Seen::Only(key, objects.into_iter().find(|object| object["metadata"]["name"] == name))
-            }
+/// What a list of these objects tells.
+fn listed(which: &Which, objects: Vec<Value>) -> Seen {
+    match which.name {
+        None => Seen::Listed(which.kind, objects),
+        Some(name) => {
+            let key = Key::new(which.kind, which.namespace.clone(), name);
+            Seen::Only(key, objects.into_iter().find(|object| object["metadata"]["name"] == name))
         }
-    }
-
-    fn path(&self, more: &str) -> String {
-        let mut path = format!("{}?{more}", self.kind.collection(&self.namespace));
-        for (name, selector) in [("labelSelector", &self.labels), ("fieldSelector", &self.fields)] {
-            if let Some(selector) = selector {
-                path.push_str(&format!("&{name}={}", escaped(selector)));
-            }
-        }
-        path
     }
 }
 
@@ -136,7 +97,7 @@ async fn list(client: &kube::Client, which: &Which, to: &Sender<Seen>) -> Result
             Ok(answer) => answer,
             // The kind is not known to the server (yet): there are none. It may be installed any time.
             Err(kube::Error::Api(status)) if status.code == 404 && objects.is_empty() => {
-                if to.send(which.listed(Vec::new())).await.is_err() {
+                if to.send(listed(which, Vec::new())).await.is_err() {
                     return Ok(None);
                 }
                 return Err(Error::new(
@@ -155,7 +116,7 @@ async fn list(client: &kube::Client, which: &Which, to: &Sender<Seen>) -> Result
             break text("resourceVersion");
         }
     };
-    let told = to.send(which.listed(objects)).await;
+    let told = to.send(listed(which, objects)).await;
     Ok(told.is_ok().then_some(version))
 }
 
@@ -224,27 +185,9 @@ fn silent(doing: &str, which: &Which) -> Error {
     Error::new(crate::error::Kind::Unreachable, what)
 }
 
-/// For the query of an address.
-fn escaped(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    text.bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn selectors_are_escaped() {
-        let mut which = Which::all(Kind::Pod, Some("kubevirt.io=virt-launcher"));
-        which.fields = Some("spec.nodeName=a&b".into());
-        assert_eq!(
-            which.path("watch=true"),
-            "/api/v1/pods?watch=true&labelSelector=kubevirt.io%3Dvirt-launcher&fieldSelector=spec.nodeName%3Da%26b"
-        );
-    }
 
     #[test]
     fn one_object_is_followed_by_its_name_and_another_of_the_answer_is_left_out() {
@@ -254,7 +197,7 @@ mod tests {
         for (objects, expected) in
             [(vec![], None), (vec![object("b")], None), (vec![object("b"), object("a")], Some(object("a")))]
         {
-            let Seen::Only(key, found) = which.listed(objects) else { panic!("it is one by its name") };
+            let Seen::Only(key, found) = listed(&which, objects) else { panic!("it is one by its name") };
             assert_eq!((key, found), (Key::new(Kind::Secret, "n", "a"), expected));
         }
     }

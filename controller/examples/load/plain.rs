@@ -2,9 +2,9 @@
 
 use crate::speaker::{JSON, MERGE, STEPS, STRATEGIC, Speaker, core, instances};
 use crate::{AT_ONCE, Fault, Result};
-use controller::kind::Kind;
-use controller::names;
-use controller::watch::{Seen, Which, follow};
+use controller::objects::names;
+use controller::objects::{Kind, Which};
+use controller::watch::{Seen, follow};
 use futures_util::{TryStreamExt as _, stream};
 use http::Method;
 use serde_json::{Value, json};

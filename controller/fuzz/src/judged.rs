@@ -2,9 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use controller::objects::Plain;
 use controller::serve::admission::hooks::Hook;
 use controller::serve::admission::{Around, Request, review};
-use controller::world::Plain;
 use serde_json::{Value, json};
 
 /// An answer without its patch is read by people, and carried by every hop between us and them.

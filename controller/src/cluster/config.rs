@@ -1,6 +1,6 @@
 //! The settings of the cluster: what the KubeVirt object says, read live, and what holds where it says nothing.
 
-use crate::world::{Plain, World};
+use crate::objects::{Plain, World};
 use api::defaults::{Binding, Given};
 use api::machine::Settings;
 use api::vmi::EvictionStrategy;
@@ -40,7 +40,7 @@ pub struct Config {
 
 /// The KubeVirt object of this installation. One in another namespace says nothing here.
 fn installation(world: &World) -> Option<&Plain> {
-    world.settings.within(&world.facts.namespace).next()
+    world.kubevirts.within(&world.facts.namespace).next()
 }
 
 /// What is permitted to machines. Nothing, where there is no KubeVirt object: nobody knows, and nothing is made.

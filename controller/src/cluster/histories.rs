@@ -6,7 +6,7 @@
 use super::sim::event::{Event, Fault, event, faults};
 use super::sim::history::Run;
 use super::sim::shape::{difference, shape};
-use crate::kind::{Key, Kind};
+use crate::objects::{Key, Kind};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 

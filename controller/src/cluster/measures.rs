@@ -4,7 +4,7 @@
 //! asks; nothing is kept for it.
 
 use crate::metrics::{Histograms, Is, Page};
-use crate::world::{Kept as _, World};
+use crate::objects::{Kept as _, World};
 use api::vm::{PrintableStatus, VirtualMachine};
 use api::vmi::{EvictionStrategy, Phase, VirtualMachineInstance};
 use jiff::Timestamp;
@@ -284,7 +284,7 @@ fn seconds(time: Option<&str>) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::cluster::sim::{Sim, instance, machine};
-    use crate::kind::{Key, Kind};
+    use crate::objects::{Key, Kind};
     use serde_json::json;
 
     fn lines(text: &str, name: &str) -> Vec<String> {

@@ -7,14 +7,11 @@
 //! **Caveats.** A machine on such a node may run on: nothing that it holds is given to another until its pod is gone, by
 //! the word of its kubelet, of whoever deletes the node, or of the taint `node.kubernetes.io/out-of-service`.
 
-use crate::kind::Kind;
+use crate::objects::{Kept as _, Kind, SCHEDULABLE, World};
 use crate::plan::Plan;
-use crate::world::{Kept as _, World};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-/// Machines may come.
-pub const SCHEDULABLE: &str = "kubevirt.io/schedulable";
 /// How long an agent may be silent.
 pub const SILENCE: SignedDuration = SignedDuration::from_mins(5);
 
@@ -58,7 +55,7 @@ pub fn silent(name: &str) -> String {
 mod tests {
     use super::*;
     use crate::cluster::sim::{Sim, instance};
-    use crate::kind::Key;
+    use crate::objects::Key;
     use serde_json::Value;
 
     fn beat(time: &str, schedulable: &str) -> Value {

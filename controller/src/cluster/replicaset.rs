@@ -9,11 +9,9 @@
 //! **Caveats.** A change of the template is taken over by instances that are made after it: delete the others.
 
 use super::conditions::stamp;
-use super::owner;
 use super::vmi::phase;
-use crate::kind::{Key, Kind};
-use crate::plan::{Plan, key};
-use crate::world::{Kept, World};
+use crate::objects::{Kept, Key, Kind, World, key, owner};
+use crate::plan::Plan;
 use api::vmi::{ConditionType, Phase, VirtualMachineInstance};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -30,16 +28,7 @@ pub fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Pla
     let mut plan = Plan::default();
     let Some(set) = world.replica_sets.get(namespace, name) else { return plan };
     let Some(uid) = set.meta().uid.clone() else { return plan };
-    let mut ours: Vec<&VirtualMachineInstance> = world
-        .instances
-        .within(namespace)
-        .filter(|vmi| {
-            vmi.metadata
-                .owner_references
-                .iter()
-                .any(|owner| owner.controller == Some(true) && owner.uid == uid)
-        })
-        .collect();
+    let mut ours: Vec<&VirtualMachineInstance> = world.instances_of(&uid).collect();
     let spec = &set.object["spec"];
     let wanted = spec["replicas"].as_u64().unwrap_or(1) as usize;
     let paused = spec["paused"].as_bool().unwrap_or(false);
@@ -131,7 +120,7 @@ fn serves(vmi: &VirtualMachineInstance) -> bool {
             .is_some_and(|status| super::conditions::is(&status.conditions, &ConditionType::Ready))
 }
 
-fn instance(set: &crate::world::Plain, name: &str) -> Value {
+fn instance(set: &crate::objects::Plain, name: &str) -> Value {
     let template = &set.object["spec"]["template"];
     let mut object = json!({
         "apiVersion": api::vm::API_VERSION,

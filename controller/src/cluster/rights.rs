@@ -1,66 +1,13 @@
-//! What the reconcilers read and write, declared: the roles of virt-controller are made from this. Every step of every
-//! test is compared with it.
+//! The rights that each step of virt-controller takes. Every step of every test is compared with the declared ones.
 
-use super::{certificates, kubevirt, owner};
-use crate::kind::{Key, Kind};
-use crate::lease;
+use crate::objects::rights::{Right, each, permits_name};
+use crate::objects::{Key, Kind, Program, owner};
 use crate::plan::Step;
-use crate::rights::{Grant, Named, Right, each, permits_name};
-
-/// What virt-controller may do.
-pub const RIGHTS: &[Grant] = &[
-    (Kind::Machine, None, &["delete", "list", "patch", "watch"]),
-    (Kind::Machine, Some("status"), &["patch"]),
-    (Kind::Machine, Some("finalizers"), &["update"]),
-    // Its status has no path of its own.
-    (Kind::Instance, None, &["create", "delete", "get", "list", "patch", "watch"]),
-    (Kind::Instance, Some("finalizers"), &["update"]),
-    (Kind::ReplicaSet, None, &["delete", "list", "watch"]),
-    (Kind::ReplicaSet, Some("status"), &["patch"]),
-    (Kind::ReplicaSet, Some("finalizers"), &["update"]),
-    (Kind::KubeVirt, None, &["create", "get", "list", "patch", "watch"]),
-    (Kind::KubeVirt, Some("status"), &["patch"]),
-    (Kind::DataVolume, None, &["create", "get", "list", "watch"]),
-    (Kind::Revision, None, &["create", "delete", "get"]),
-    (Kind::Pod, None, &["create", "delete", "get", "list", "watch"]),
-    (Kind::Pod, Some("status"), &["patch"]),
-    (Kind::Claim, None, &["list", "watch"]),
-    (Kind::Node, None, &["list", "patch", "watch"]),
-    (Kind::Event, None, &["create", "list", "watch"]),
-    (Kind::Mutating, None, &["create", "delete", "get", "list", "patch", "watch"]),
-    (Kind::Validating, None, &["create", "delete", "get", "list", "patch", "watch"]),
-    (Kind::Lease, None, &["create", "get", "patch"]),
-    (Kind::Secret, None, &["create", "get", "list", "patch", "watch"]),
-    (Kind::ConfigMap, None, &["create", "delete", "get", "list", "patch", "watch"]),
-    (Kind::Deployment, None, &["list", "watch"]),
-    (Kind::DaemonSet, None, &["list", "watch"]),
-    // Who may read what it measures.
-    (Kind::TokenReview, None, &["create"]),
-    (Kind::AccessReview, None, &["create"]),
-];
-
-/// The objects that these rights are about, where they are about few: a stolen account reads no other secret of the
-/// namespace, and unmakes no other program's webhooks.
-pub const NAMED: &[Named] = &[
-    (
-        Kind::Secret,
-        &[
-            certificates::AUTHORITY,
-            certificates::API.secret,
-            certificates::CONTROLLER.secret,
-            certificates::HANDLER.secret,
-        ],
-    ),
-    (Kind::ConfigMap, &[certificates::AUTHORITY, kubevirt::NOTE]),
-    (Kind::Lease, &[lease::NAME]),
-    (Kind::Mutating, &[certificates::MUTATOR]),
-    (Kind::Validating, &[certificates::VALIDATOR]),
-];
 
 /// A step may be done.
 pub fn permits(step: &Step) -> bool {
-    needs(step).iter().all(|need| each(RIGHTS).any(|right| right == *need))
-        && touched(step).iter().all(|key| permits_name(NAMED, key.kind, &key.name))
+    needs(step).iter().all(|need| each(Program::Controller).any(|right| right == *need))
+        && touched(step).iter().all(|key| permits_name(Program::Controller, key.kind, &key.name))
 }
 
 /// The objects that a step reads or writes.

@@ -24,11 +24,10 @@ pub(crate) mod history;
 pub(crate) mod others;
 pub(crate) mod shape;
 
-use crate::kind::{Key, Kind};
+use crate::objects::rights::Right;
+use crate::objects::{Facts, Key, Kind, World};
 use crate::plan::{Plan, merge};
-use crate::rights::Right;
 use crate::watch::Seen;
-use crate::world::{Facts, World};
 use api::vmi::Phase;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -63,6 +62,7 @@ impl Sim {
         sim.world.put(
             Kind::KubeVirt,
             json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": {}}),
+            sim.now,
         );
         sim
     }
@@ -76,7 +76,7 @@ impl Sim {
             image_volumes: true,
         };
         Sim {
-            world: World { facts, ..World::default() },
+            world: World::of(facts),
             objects: BTreeMap::new(),
             told: Vec::new(),
             writes: 0,
@@ -120,10 +120,7 @@ impl Sim {
         object["metadata"]["resourceVersion"] = json!(next.to_string());
         self.judge(&key, &object);
         self.version = next;
-        self.world.put(kind, object.clone());
-        if kind == Kind::Node {
-            self.world.hear(&key.name, self.now);
-        }
+        self.world.put(kind, object.clone(), self.now);
         self.tell(Seen::Changed(kind, object.clone()));
         self.objects.insert(key.clone(), object);
         self.collect(&key);
@@ -269,7 +266,7 @@ impl Sim {
 
     pub(crate) fn pod_of(&self, instance: &Key) -> Option<Key> {
         let uid = self.get(instance)["metadata"]["uid"].as_str().unwrap();
-        let key = Key::new(Kind::Pod, &instance.namespace, crate::names::pod(&instance.name, uid));
+        let key = Key::new(Kind::Pod, &instance.namespace, crate::objects::names::pod(&instance.name, uid));
         self.objects.contains_key(&key).then_some(key)
     }
 

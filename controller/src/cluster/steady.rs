@@ -2,7 +2,7 @@
 
 use super::sim::controller::Controller;
 use super::sim::{Sim, machine};
-use crate::kind::{Key, Kind};
+use crate::objects::{Key, Kind};
 use serde_json::{Value, json};
 
 fn node(beat: &str) -> Value {

@@ -1,29 +1,19 @@
 //! Who our programs are to the API server, and what they may do there: what they declare to do, and nothing else.
 
 use super::Wishes;
-use crate::rights::{Grant, Named, names};
-use crate::{cluster, node, serve};
+use crate::objects::Program;
+use crate::objects::rights::{self, Grant};
 use serde_json::{Value, json};
-
-/// The account of virt-controller.
-pub(super) const CONTROLLER: &str = "kubevirt-controller";
-/// The account of virt-api.
-pub(super) const API: &str = "kubevirt-apiserver";
-/// The account of virt-handler.
-pub(super) const HANDLER: &str = "kubevirt-handler";
 
 pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
     let mut objects = Vec::new();
-    for (account, rights, named_only) in [
-        (CONTROLLER, cluster::rights::RIGHTS, cluster::rights::NAMED),
-        (API, serve::rights::RIGHTS, serve::rights::NAMED),
-        (HANDLER, node::rights::RIGHTS, node::rights::NAMED),
-    ] {
+    for program in Program::ALL {
+        let account = program.account();
         objects.push(
             json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named(account, Some(wishes))}),
         );
-        objects.extend(granted(account, None, rules(rights, named_only, false), wishes));
-        let own = rules(rights, named_only, true);
+        objects.extend(granted(account, None, rules(program, false), wishes));
+        let own = rules(program, true);
         if !own.is_empty() {
             objects.extend(granted(account, Some(wishes), own, wishes));
         }
@@ -32,17 +22,17 @@ pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
 }
 
 /// The rules of a role: of what is in the namespace of the installation, or of all else.
-fn rules(rights: &[Grant], named: &'static [Named], own: bool) -> Vec<Value> {
-    let of = rights.iter().filter(|(kind, ..)| kind.is_of_installation() == own);
-    of.flat_map(|grant| rule(grant, named)).collect()
+fn rules(program: Program, own: bool) -> Vec<Value> {
+    let grants = rights::of(program).into_iter().filter(|grant| grant.kind.is_of_installation() == own);
+    grants.flat_map(|grant| rule(&grant, rights::names(program, grant.kind))).collect()
 }
 
 /// What is made has no name yet for the API server: the rule that lets it be made can carry none.
-fn rule((kind, part, verbs): &Grant, named: &'static [Named]) -> Vec<Value> {
+fn rule(Grant { kind, part, verbs }: &Grant, names: Option<&[&str]>) -> Vec<Value> {
     let resource = part.map_or(kind.plural().to_owned(), |part| format!("{}/{part}", kind.plural()));
     let rule =
         |verbs: Vec<&str>| json!({"apiGroups": [kind.group()], "resources": [resource], "verbs": verbs});
-    let Some(names) = names(named, *kind) else { return vec![rule(verbs.to_vec())] };
+    let Some(names) = names else { return vec![rule(verbs.clone())] };
     let (makes, touches): (Vec<&str>, Vec<&str>) = verbs.iter().partition(|verb| **verb == "create");
     let mut rules = Vec::new();
     if !makes.is_empty() {

@@ -1,7 +1,7 @@
 //! What users of a cluster may do with our objects: whoever is its admin, edits or views a namespace may do so with
 //! machines too. And what a monitor needs, for whoever gives it to one.
 
-use crate::cluster::certificates::AUTHORITY;
+use crate::objects::AUTHORITY;
 use api::crd::KINDS;
 use serde_json::{Value, json};
 

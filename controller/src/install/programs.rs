@@ -1,9 +1,9 @@
 //! The programs: virt-controller twice, one of which acts; virt-api twice, both of which answer; virt-handler on every
 //! node. The certificates of virt-api and the webhooks that lead to it are virt-controller's to make.
 
-use super::identity::{API, CONTROLLER, HANDLER};
 use super::{PRIORITY, Wishes};
 use crate::cluster::certificates::MEASURES;
+use crate::objects::Program;
 use crate::serve::admission::hooks::SERVICE;
 use crate::serve::transport::PORT;
 use serde_json::{Value, json};
@@ -52,14 +52,14 @@ fn controller(wishes: &Wishes) -> Value {
         of_pod("POD_NAME", "metadata.name"),
         {"name": "LAUNCHER_IMAGE", "value": wishes.image("virt-launcher")},
     ]);
-    template(name, anywhere(wishes, name, CONTROLLER, container))
+    template(name, anywhere(wishes, name, Program::Controller.account(), container))
 }
 
 fn api(wishes: &Wishes) -> Value {
     let name = "virt-api";
     let mut container = container(wishes, name, "50m", "32Mi");
     container["env"] = json!([of_pod("POD_NAMESPACE", "metadata.namespace")]);
-    template(name, anywhere(wishes, name, API, container))
+    template(name, anywhere(wishes, name, Program::Api.account(), container))
 }
 
 /// The API server finds virt-api by this.
@@ -122,7 +122,7 @@ fn handler(wishes: &Wishes) -> Value {
         {"name": "kubelet", "mountPath": KUBELET, "mountPropagation": "HostToContainer"},
         {"name": "findings", "mountPath": FINDINGS},
     ]);
-    let mut spec = pod(wishes, HANDLER, container);
+    let mut spec = pod(wishes, Program::Handler.account(), container);
     spec["hostPID"] = json!(true);
     spec["tolerations"] = json!([{"operator": "Exists"}]);
     spec["nodeSelector"] = json!({"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"});

@@ -20,6 +20,7 @@ use super::error::{Error, Kind, Result};
 use super::pod::Folder;
 use super::vmi::decide::Now;
 use super::vmi::watch::now;
+use crate::objects::SCHEDULABLE;
 use api::node::Node;
 use http::{Method, Request, header};
 use serde_json::{Map, Value, json};
@@ -38,8 +39,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const NODE: &str = "node.json";
 /// More than it ever writes.
 const LARGEST: u64 = 8 << 20;
-/// Whether machines may come.
-pub const SCHEDULABLE: &str = "kubevirt.io/schedulable";
 /// When the agent was last seen.
 pub const HEARTBEAT: &str = "kubevirt.io/heartbeat";
 const SKIP: &str = "node-labeller.kubevirt.io/skip-node";

@@ -1,28 +1,4 @@
-//! What the agent of a node reads and writes, declared: its cluster role is made from this.
-
-use crate::cluster::certificates;
-use crate::kind::Kind;
-use crate::rights::{Grant, Named};
-
-/// What it may do.
-pub const RIGHTS: &[Grant] = &[
-    // Its status has no path of its own. That only the status of instances of its own node is written is for the admission
-    // policies of the installation to see, and for the webhook.
-    (Kind::Instance, None, &["list", "patch", "watch"]),
-    (Kind::Pod, None, &["list", "watch"]),
-    // What is permitted: it asks itself, whether or not a webhook has asked before.
-    (Kind::KubeVirt, None, &["list", "watch"]),
-    (Kind::Node, None, &["get", "patch"]),
-    (Kind::Event, None, &["create"]),
-    // Its own certificate.
-    (Kind::Secret, None, &["list", "watch"]),
-    // Who may read what it measures.
-    (Kind::TokenReview, None, &["create"]),
-    (Kind::AccessReview, None, &["create"]),
-];
-
-/// Its own certificate, and no other secret of the namespace: the authority's key is among them.
-pub const NAMED: &[Named] = &[(Kind::Secret, &[certificates::HANDLER.secret])];
+//! The fields that the agent of a node writes; and that it asks the API server for what it declares, and nothing else.
 
 /// The fields of an instance's status that it tells; the others are virt-controller's.
 pub const STATUS: [&str; 9] = [
@@ -39,14 +15,13 @@ pub const STATUS: [&str; 9] = [
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::cluster::certificates::HANDLER;
     use crate::node::blocking::Blocking;
     use crate::node::labels::Labeller;
     use crate::node::vmi::apply::{ApiServer, Cluster as _};
     use crate::node::vmi::decide::Event;
-    use crate::node::vmi::watch::{Home, which};
-    use crate::rights::each;
+    use crate::node::vmi::watch::which;
+    use crate::objects::rights::each;
+    use crate::objects::{HANDLER_CERTIFICATE, Home, Program};
     use crate::serve::certificate;
     use crate::tests::asked::Asked;
     use crate::watch::follow;
@@ -70,19 +45,25 @@ mod tests {
         writer.change(&meta, &[json!({"op": "remove", "path": "/status/reason"})]).await.unwrap();
         writer.tell(&meta, &Event::normal("Started", "VirtualMachineInstance started.")).await;
         let (to, mut seen) = tokio::sync::mpsc::channel(3);
-        let tasks = which(&Home { node: "node1".into(), namespace: "kubevirt".into() })
-            .map(|which| tokio::spawn(follow(server.client.clone(), which, to.clone())));
-        let follows =
-            certificate::follow(server.client.clone(), "kubevirt", HANDLER.secret, std::sync::Arc::default());
+        let tasks: Vec<_> = which(&Home { node: "node1".into(), namespace: "kubevirt".into() })
+            .into_iter()
+            .map(|which| tokio::spawn(follow(server.client.clone(), which, to.clone())))
+            .collect();
+        let follows = certificate::follow(
+            server.client.clone(),
+            "kubevirt",
+            HANDLER_CERTIFICATE,
+            std::sync::Arc::default(),
+        );
         assert!(crate::tests::asked::reads_measures(&server.client).await);
-        let all = each(RIGHTS).collect();
+        let all = each(Program::Handler).collect();
         tokio::select! {
             () = follows => {}
             () = server.until(&all) => {}
         }
         tasks.iter().for_each(tokio::task::JoinHandle::abort);
         seen.close();
-        server.kept_to(NAMED);
-        assert_eq!(server.rights(), each(RIGHTS).collect());
+        server.kept_to(Program::Handler);
+        assert_eq!(server.rights(), each(Program::Handler).collect());
     }
 }

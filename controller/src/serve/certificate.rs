@@ -3,8 +3,8 @@
 
 use super::transport::tls::Shown;
 use crate::error::chain;
-use crate::kind::Kind;
-use crate::watch::{self, Seen, Which};
+use crate::objects::{Kind, Which};
+use crate::watch::{self, Seen};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 

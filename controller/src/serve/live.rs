@@ -4,9 +4,8 @@ use super::admission::Around;
 use super::certificate;
 use super::transport::tls::Shown;
 use crate::cluster::certificates::API;
-use crate::kind::Kind;
-use crate::watch::{Seen, Which, follow};
-use crate::world::{Plain, Shelf};
+use crate::objects::{Kind, Plain, Store, Which};
+use crate::watch::{Seen, follow};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::mpsc;
@@ -55,11 +54,11 @@ impl Live {
     }
 
     async fn settings(&self, mut seen: mpsc::Receiver<Seen>) {
-        let mut objects = Shelf::<Plain>::default();
+        let mut objects = Store::<Plain>::default();
         while let Some(event) = seen.recv().await {
             match event {
                 Seen::Listed(_, list) => {
-                    objects = Shelf::default();
+                    objects = Store::default();
                     for object in list {
                         objects.put(object);
                     }
@@ -80,7 +79,7 @@ impl Live {
         }
     }
 
-    fn know(&self, objects: &Shelf<Plain>) {
+    fn know(&self, objects: &Store<Plain>) {
         let mut around = Around::new(&self.namespace, objects.within(&self.namespace).next());
         around.installations = objects.names();
         *self.around.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(around);

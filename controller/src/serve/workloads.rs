@@ -5,7 +5,7 @@
 //! a review that finds [`WAITING`] others before it is refused at once: the object stays.
 
 use crate::error::{Error, Kind as Wrong, Result};
-use crate::kind::{Key, Kind};
+use crate::objects::{Key, Kind};
 use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, Semaphore};
 

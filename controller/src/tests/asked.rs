@@ -3,10 +3,9 @@
 //!
 //! It keeps objects by their paths, lists none of them, and never answers a watch.
 
-use crate::cluster::owner;
-use crate::kind::Kind;
+use crate::objects::rights::{Right, permits_name};
+use crate::objects::{Kind, Program, owner};
 use crate::plan::merge;
-use crate::rights::{Named, Right, permits_name};
 use crate::serve::authentication::Gate;
 use crate::serve::transport::Peer;
 use http::{Method, Request, Response, StatusCode};
@@ -87,10 +86,10 @@ impl Asked {
     }
 
     /// Nothing was asked of these kinds but of objects with these names.
-    pub(crate) fn kept_to(&self, named: &'static [Named]) {
+    pub(crate) fn kept_to(&self, program: Program) {
         for (kind, name) in self.state.names.lock().unwrap().iter() {
             let name = name.as_deref().unwrap_or("(all)");
-            assert!(permits_name(named, *kind, name), "asked was {} {name}", kind.plural());
+            assert!(permits_name(program, *kind, name), "asked was {} {name}", kind.plural());
         }
     }
 
@@ -242,7 +241,8 @@ fn place(path: &str) -> (Kind, Option<&str>, Option<&'static str>) {
         ["namespaces", _, rest @ ..] => rest,
         rest => rest,
     };
-    let kind = Kind::ALL.into_iter().find(|kind| kind.api_version() == version && kind.plural() == rest[0]);
+    let kind =
+        Kind::ALL.iter().copied().find(|kind| kind.api_version() == version && kind.plural() == rest[0]);
     let kind = kind.unwrap_or_else(|| panic!("{path} is of no kind that is known here"));
     let part = match rest.get(2) {
         None => None,

@@ -3,11 +3,11 @@
 use controller::apply::{self, Server};
 use controller::cluster::decide;
 use controller::error::{Error, Kind as Wrong, Result};
-use controller::kind::{Key, Kind};
+use controller::objects::{Facts, Plain, World};
+use controller::objects::{Key, Kind};
 use controller::plan::merge;
 use controller::serve::admission::hooks::{HOOKS, Hook};
 use controller::serve::admission::{Around, Request, review};
-use controller::world::{Facts, Plain, World};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -34,7 +34,7 @@ impl Cluster {
             version: "1.0.0".into(),
             image_volumes: true,
         };
-        let world = World { facts, ..World::default() };
+        let world = World::of(facts);
         let cluster = Cluster(Mutex::new(Inner { objects: BTreeMap::new(), world, version: 0 }));
         let about = json!({"kubeletVersion": "v1.36.0", "containerRuntimeVersion": "containerd://2.3.0"});
         cluster.put(
@@ -139,7 +139,7 @@ impl Cluster {
         object["metadata"]["uid"] = uid;
         object["metadata"]["generation"] = json!(before + i64::from(is_another));
         object["metadata"]["resourceVersion"] = json!(inner.version.to_string());
-        inner.world.put(key.kind, object.clone());
+        inner.world.put(key.kind, object.clone(), jiff::Timestamp::now());
         inner.objects.insert(key.clone(), object.clone());
         object
     }

@@ -3,7 +3,7 @@
 
 use super::{Issue, LABEL};
 use crate::error::{Error, Kind as Wrong, Result};
-use crate::kind::Kind;
+use crate::objects::Kind;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;

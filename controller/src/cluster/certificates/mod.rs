@@ -19,26 +19,24 @@
 //! **Guarantees.** What is decided is pure: keys are made by the step itself ([`make`]). No key is kept in the World.
 //! **Caveats.** An authority that somebody else has put into the secret is replaced.
 
-mod look;
 pub mod make;
 mod terms;
 #[cfg(test)]
 mod tests;
 mod webhooks;
 
-pub use look::Certificate;
-pub use webhooks::{MUTATOR, VALIDATOR, gone as webhooks_gone};
+pub use webhooks::gone as webhooks_gone;
 
-use crate::kind::{Key, Kind};
+use crate::objects::certificate::{self, pem};
+use crate::objects::{
+    API_CERTIFICATE, AUTHORITY, CONTROLLER_CERTIFICATE, Certificate, HANDLER_CERTIFICATE, Kept as _, Key,
+    Kind, Secret, World, certificates,
+};
 use crate::plan::Plan;
-use crate::world::{Kept as _, Secret, World};
 use jiff::{SignedDuration, Timestamp};
-use look::pem;
 use serde_json::json;
 use terms::Terms;
 
-/// The secret with our authority, and the config map with the authorities that hold.
-pub const AUTHORITY: &str = "kubevirt-ca";
 /// A program that shows a certificate.
 #[derive(Clone, Copy, Debug)]
 pub struct Server {
@@ -53,15 +51,15 @@ pub struct Server {
 /// virt-api, which the API server asks.
 pub const API: Server = Server {
     program: "virt-api",
-    secret: "kubevirt-virt-api-certs",
+    secret: API_CERTIFICATE,
     services: &[crate::serve::admission::hooks::SERVICE.0, MEASURES],
 };
 /// virt-controller.
 pub const CONTROLLER: Server =
-    Server { program: "virt-controller", secret: "kubevirt-controller-certs", services: &[MEASURES] };
+    Server { program: "virt-controller", secret: CONTROLLER_CERTIFICATE, services: &[MEASURES] };
 /// virt-handler: the same on every node.
 pub const HANDLER: Server =
-    Server { program: "virt-handler", secret: "kubevirt-virt-handler-server-certs", services: &[MEASURES] };
+    Server { program: "virt-handler", secret: HANDLER_CERTIFICATE, services: &[MEASURES] };
 /// All of them.
 pub const SERVERS: [Server; 3] = [API, CONTROLLER, HANDLER];
 /// The service by which monitors find all programs.
@@ -108,15 +106,10 @@ pub struct Signer {
     pub hosts: Vec<String>,
 }
 
-/// Everything here is decided under one name.
-pub fn key(world: &World) -> Key {
-    Key::new(Kind::Secret, world.facts.namespace.clone(), AUTHORITY)
-}
-
 /// What is to be done.
 pub fn decide(world: &World, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
-    let Some(settings) = world.settings.all().find(|object| object.meta().deletion_timestamp.is_none())
+    let Some(settings) = world.kubevirts.all().find(|object| object.meta().deletion_timestamp.is_none())
     else {
         webhooks::take_away(world, &mut plan);
         return plan;
@@ -179,7 +172,7 @@ fn authority(world: &World, terms: &Terms, now: Timestamp, plan: &mut Plan) -> O
     }
     let from = whole(before(now, BEHIND));
     plan.issue(Issue {
-        key: key(world),
+        key: certificates(world),
         version: version(secret),
         name: name_of(from),
         from,
@@ -197,10 +190,10 @@ fn whole(time: Timestamp) -> Timestamp {
 /// The authorities that hold, this one first; whoever wants to know reads them in a config map.
 fn bundle(world: &World, authority: &Certificate, now: Timestamp, plan: &mut Plan) -> Option<String> {
     let namespace = world.facts.namespace.clone();
-    let old = world.bundles.get(&namespace, AUTHORITY);
+    let old = world.config_maps.get(&namespace, AUTHORITY);
     let text = old.and_then(|map| map.object["data"][BUNDLE].as_str()).unwrap_or_default();
     let mut all = vec![authority.clone()];
-    for other in look::all(text).into_iter().filter(|other| other.until > now) {
+    for other in certificate::all(text).into_iter().filter(|other| other.until > now) {
         if all.len() < MOST && !all.iter().any(|known| known.der == other.der) {
             all.push(other);
         }
@@ -279,14 +272,18 @@ fn server(
         name: hosts[0].clone(),
         from: whole(before(now, BEHIND)).max(authority.from),
         until: whole(after(now, terms.server.length)).min(authority.until),
-        signer: Some(Signer { key: key(world), name: authority.name.clone().unwrap_or_default(), hosts }),
+        signer: Some(Signer {
+            key: certificates(world),
+            name: authority.name.clone().unwrap_or_default(),
+            hosts,
+        }),
     });
     holds
 }
 
 /// The authorities that others know of.
 fn known(world: &World, now: Timestamp) -> Vec<Certificate> {
-    let map = world.bundles.get(&world.facts.namespace, AUTHORITY);
+    let map = world.config_maps.get(&world.facts.namespace, AUTHORITY);
     let text = map.and_then(|map| map.object["data"][BUNDLE].as_str()).unwrap_or_default();
-    look::all(text).into_iter().filter(|certificate| certificate.until > now).collect()
+    certificate::all(text).into_iter().filter(|certificate| certificate.until > now).collect()
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cluster::sim::Sim;
-use crate::kind::{Key, Kind};
+use crate::objects::{Key, Kind};
 use crate::plan::Step;
 use serde_json::{Value, json};
 
@@ -46,14 +46,14 @@ fn trusted(sim: &Sim) -> Vec<Certificate> {
 
 /// What must be so at any time: where the API server is led, it is shown a certificate that it trusts.
 fn check(sim: &Sim) {
-    for shelf in [&sim.world.mutating, &sim.world.validating] {
+    for shelf in [&sim.world.mutating_webhooks, &sim.world.validating_webhooks] {
         for hooks in shelf.all() {
             let server = of(sim, SERVER).expect("a certificate before the webhooks");
             for hook in hooks.object["webhooks"].as_array().unwrap() {
                 use base64::Engine as _;
                 let bundle = hook["clientConfig"]["caBundle"].as_str().unwrap();
                 let bundle = base64::engine::general_purpose::STANDARD.decode(bundle).unwrap();
-                let bundle = look::all(std::str::from_utf8(&bundle).unwrap());
+                let bundle = certificate::all(std::str::from_utf8(&bundle).unwrap());
                 assert!(bundle.iter().any(|authority| server.is_from(authority, &HOST, sim.now)), "{hook}");
             }
         }

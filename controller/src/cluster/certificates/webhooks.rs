@@ -1,31 +1,26 @@
 //! The webhook configurations: made from the table that virt-api answers by, and taken away when nobody answers any more.
 
 use super::LABEL;
-use crate::kind::{Key, Kind};
-use crate::plan::{Plan, key};
+use crate::objects::{Key, Kind, MUTATOR, Plain, Store, VALIDATOR, World, key};
+use crate::plan::Plan;
 use crate::serve::admission::hooks;
-use crate::world::{Plain, Shelf, World};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// The configuration of the webhooks that change what they are asked about.
-pub const MUTATOR: &str = "virt-api-mutator";
-/// The configuration of those that only judge it.
-pub const VALIDATOR: &str = "virt-api-validator";
 /// The configurations: kind, name, and whether its webhooks change what they are asked about.
 const CONFIGURATIONS: [(Kind, &str, bool); 2] =
     [(Kind::Mutating, MUTATOR, true), (Kind::Validating, VALIDATOR, false)];
 
-fn shelf(world: &World, kind: Kind) -> &Shelf<Plain> {
-    if kind == Kind::Mutating { &world.mutating } else { &world.validating }
+fn store(world: &World, kind: Kind) -> &Store<Plain> {
+    if kind == Kind::Mutating { &world.mutating_webhooks } else { &world.validating_webhooks }
 }
 
 /// Leads the API server to virt-api, whose certificate is from one of this bundle.
 pub(super) fn lead(world: &World, bundle: &str, plan: &mut Plan) {
     for (kind, name, mutates) in CONFIGURATIONS {
         let webhooks = hooks::configuration(mutates, &world.facts.namespace, &STANDARD.encode(bundle));
-        match shelf(world, kind).get("", name) {
+        match store(world, kind).get("", name) {
             Some(is) => {
                 let mut should = is.object.clone();
                 should["webhooks"] = webhooks;
@@ -55,7 +50,7 @@ pub(super) fn take_away(world: &World, plan: &mut Plan) {
         return;
     }
     for (kind, name, _) in CONFIGURATIONS {
-        if let Some(is) = shelf(world, kind).get("", name) {
+        if let Some(is) = store(world, kind).get("", name) {
             plan.delete(key(kind, &is.meta), &is.meta);
         }
     }
@@ -63,5 +58,5 @@ pub(super) fn take_away(world: &World, plan: &mut Plan) {
 
 /// None is there any more: nobody is asked who may be gone.
 pub fn gone(world: &World) -> bool {
-    CONFIGURATIONS.iter().all(|(kind, name, _)| shelf(world, *kind).get("", name).is_none())
+    CONFIGURATIONS.iter().all(|(kind, name, _)| store(world, *kind).get("", name).is_none())
 }

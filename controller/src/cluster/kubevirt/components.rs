@@ -1,6 +1,6 @@
 //! What runs of the installation, and whether it is ready.
 
-use crate::world::{Component, World};
+use crate::objects::{Component, World};
 
 /// What must be ready, by the names of their objects: two of them are Deployments, one is a DaemonSet.
 const DEPLOYMENTS: [&str; 2] = ["virt-controller", "virt-api"];
@@ -10,11 +10,11 @@ const DAEMONS: [&str; 1] = ["virt-handler"];
 /// runs outside the cluster, and whoever started it knows.
 pub(super) fn missing(world: &World) -> Option<String> {
     let home = &world.facts.namespace;
-    if world.deployments.within(home).next().is_none() && world.daemons.within(home).next().is_none() {
+    if world.deployments.within(home).next().is_none() && world.daemon_sets.within(home).next().is_none() {
         return None;
     }
     let deployments = DEPLOYMENTS.map(|name| (name, world.deployments.get(home, name)));
-    let daemons = DAEMONS.map(|name| (name, world.daemons.get(home, name)));
+    let daemons = DAEMONS.map(|name| (name, world.daemon_sets.get(home, name)));
     let all = deployments.into_iter().chain(daemons);
     let said: Vec<String> = all.filter_map(|(name, found)| why(name, found)).collect();
     (!said.is_empty()).then(|| said.join("; "))

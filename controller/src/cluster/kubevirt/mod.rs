@@ -18,32 +18,26 @@ mod removal;
 mod tests;
 
 use super::conditions::stamp;
-use crate::kind::{Key, Kind};
+use crate::objects::{KUBEVIRT, Kept as _, Key, Kind, REMOVED, World, key};
 use crate::plan::{Plan, Step};
-use crate::world::{Kept, Plain, World};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-
-pub use removal::NOTE;
-
-/// The object's name.
-pub const NAME: &str = "kubevirt";
 
 /// Makes the object where there is none, and was none.
 pub fn missing(world: &World) -> Plan {
     let mut plan = Plan::default();
-    if world.settings.all().next().is_none() && removal::note(world).is_none() {
+    if world.kubevirts.all().next().is_none() && removal::note(world).is_none() {
         let namespace = world.facts.namespace.clone();
         let object = json!({
             "apiVersion": Kind::KubeVirt.api_version(),
             "kind": Kind::KubeVirt.name(),
-            "metadata": {"name": NAME, "namespace": namespace},
+            "metadata": {"name": KUBEVIRT, "namespace": namespace},
             "spec": {},
         });
         // Whoever has just begun to act may have heard that the object is gone, and not yet why.
-        let note = Key::new(Kind::ConfigMap, namespace.clone(), NOTE);
+        let note = Key::new(Kind::ConfigMap, namespace.clone(), REMOVED);
         plan.steps.push(Step::Absent { key: note, of: None });
-        plan.create(Key::new(Kind::KubeVirt, namespace, NAME), object);
+        plan.create(Key::new(Kind::KubeVirt, namespace, KUBEVIRT), object);
     }
     plan
 }
@@ -51,13 +45,13 @@ pub fn missing(world: &World) -> Plan {
 /// What is to be done for the object.
 pub fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
-    let Some(settings) = world.settings.get(namespace, name) else { return missing(world) };
+    let Some(settings) = world.kubevirts.get(namespace, name) else { return missing(world) };
     if settings.meta().deletion_timestamp.is_some() {
         return removal::decide(world, settings, now);
     }
     // Somebody wants it again.
     if let Some(note) = removal::note(world) {
-        plan.delete(crate::plan::key(Kind::ConfigMap, note.meta()), note.meta());
+        plan.delete(key(Kind::ConfigMap, note.meta()), note.meta());
     }
     let mut next = settings.object.clone();
     let finalizers = settings.meta().finalizers.clone();
@@ -113,21 +107,4 @@ fn say(object: &mut Value, says: &[Said<'_>], now: Timestamp) {
     }
     list.extend(old.into_iter().filter(|condition| says.iter().all(|(kind, ..)| condition["type"] != *kind)));
     object["status"]["conditions"] = json!(list);
-}
-
-/// Decisions that an object of the installation takes part in.
-pub fn keys(world: &World) -> Vec<Key> {
-    let all = world.settings.all().map(|object: &Plain| crate::plan::key(Kind::KubeVirt, object.meta()));
-    let all: Vec<Key> = all.collect();
-    match all.is_empty() {
-        true => vec![Key::new(Kind::KubeVirt, world.facts.namespace.clone(), NAME)],
-        false => all,
-    }
-}
-
-/// The same, of a machine that goes: only an installation that goes too waits for it.
-pub fn leaving(world: &World) -> Vec<Key> {
-    let leaves = |object: &&Plain| object.meta().deletion_timestamp.is_some();
-    let all = world.settings.all().filter(leaves);
-    all.map(|object| crate::plan::key(Kind::KubeVirt, object.meta())).collect()
 }

@@ -10,17 +10,14 @@
 
 use super::say;
 use crate::cluster::certificates;
-use crate::kind::{Key, Kind};
-use crate::plan::{Plan, key};
-use crate::world::{Kept as _, Plain, World};
+use crate::objects::{Kept as _, Key, Kind, Plain, REMOVED, World, key, owner};
+use crate::plan::Plan;
 use api::meta::ObjectMeta;
 use jiff::Timestamp;
 use serde_json::json;
 
 /// Who must agree before the object is gone: us.
 pub(super) const FINALIZER: &str = "foregroundDeleteKubeVirt";
-/// What says that the installation was taken away.
-pub const NOTE: &str = "kubevirt-removed";
 /// The most that are deleted in one round.
 const AT_ONCE: usize = 50;
 /// The most that are counted for people.
@@ -28,7 +25,7 @@ const COUNTED: usize = 10;
 
 /// The note that the installation was taken away.
 pub(super) fn note(world: &World) -> Option<&Plain> {
-    world.bundles.get(&world.facts.namespace, NOTE)
+    world.config_maps.get(&world.facts.namespace, REMOVED)
 }
 
 /// What is to be done for an object that is being deleted.
@@ -48,10 +45,10 @@ pub(super) fn decide(world: &World, settings: &Plain, now: Timestamp) -> Plan {
             let object = json!({
                 "apiVersion": Kind::ConfigMap.api_version(),
                 "kind": Kind::ConfigMap.name(),
-                "metadata": {"namespace": namespace, "name": NOTE, "labels": {label: value}},
+                "metadata": {"namespace": namespace, "name": REMOVED, "labels": {label: value}},
                 "data": {"why": "KubeVirt was deleted; whoever makes a KubeVirt object wants it again, and this goes"},
             });
-            plan.create(Key::new(Kind::ConfigMap, namespace, NOTE), object);
+            plan.create(Key::new(Kind::ConfigMap, namespace, REMOVED), object);
         }
         let others: Vec<&String> =
             meta.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
@@ -101,7 +98,7 @@ fn left(world: &World) -> Vec<(Kind, &ObjectMeta)> {
     let machines = world.machines.all().map(|vm| (Kind::Machine, &vm.metadata));
     let sets = world.replica_sets.all().map(|set| (Kind::ReplicaSet, set.meta()));
     // One that somebody looks after goes with that one.
-    let own = world.instances.all().filter(|vmi| crate::cluster::owner::controller(&vmi.metadata).is_none());
+    let own = world.instances.all().filter(|vmi| owner::controller(&vmi.metadata).is_none());
     let all: Vec<(Kind, &ObjectMeta)> =
         machines.chain(sets).chain(own.map(|vmi| (Kind::Instance, &vmi.metadata))).collect();
     if !all.is_empty() {

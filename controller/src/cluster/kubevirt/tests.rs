@@ -1,7 +1,7 @@
 //! The installation from its first object to its end, as stories.
 
 use crate::cluster::sim::{Sim, instance, machine};
-use crate::kind::{Key, Kind};
+use crate::objects::{Key, Kind, REMOVED};
 use serde_json::{Value, json};
 
 fn begin() -> (Sim, Key) {
@@ -18,7 +18,7 @@ fn whoever_has_not_heard_yet_why_it_is_gone_asks() {
     let mut sim = Sim::bare();
     let unaware = super::missing(&sim.world);
     assert!(!unaware.is_empty());
-    sim.put(Kind::ConfigMap, json!({"metadata": {"namespace": "kubevirt", "name": super::removal::NOTE}}));
+    sim.put(Kind::ConfigMap, json!({"metadata": {"namespace": "kubevirt", "name": REMOVED}}));
     sim.apply(unaware);
     assert!(sim.keys(Kind::KubeVirt).is_empty(), "it was taken away");
 }

@@ -65,7 +65,7 @@ pub(super) fn hold(all: &mut Volumes, container: &str, image: &Image, held: &str
         }
     };
     let mut beside = Map::new();
-    put(&mut beside, "name", json!(crate::names::dns_label(container)));
+    put(&mut beside, "name", json!(crate::objects::names::dns_label(container)));
     put(&mut beside, "image", json!(image.name));
     put(&mut beside, "imagePullPolicy", json!(image.pull_policy));
     let program = format!("{BIN}/container-disk");

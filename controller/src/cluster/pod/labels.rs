@@ -16,18 +16,13 @@
 //! guest, and a hook that fails spoils the backup.
 
 use crate::cluster::config::Config;
-use crate::names;
+use crate::objects::{FOUND_BY, LAUNCHER, names};
 use crate::serve::admission::RESERVED;
 use api::machine::Machine;
 use api::meta::ObjectMeta;
 use api::vmi::VirtualMachineInstance;
 use std::collections::BTreeMap;
 
-/// What a launcher's pod is found by.
-pub const LAUNCHER: (&str, &str) = ("kubevirt.io", "virt-launcher");
-/// The labels of ours.
-pub const FOUND_BY: [&str; 4] =
-    [LAUNCHER.0, "kubevirt.io/created-by", "vmi.kubevirt.io/id", "vm.kubevirt.io/name"];
 /// What ends the fencing of an object that says so, where who may end it changes the object. Nobody has it by way of another
 /// object: it would be written by who may not.
 pub const FENCING: &str = "kubevirt.io/fencing";

@@ -34,16 +34,13 @@ mod tests;
 mod volumes;
 
 pub use beside::{HELD_KERNEL, held};
-pub use labels::{FENCING, FOUND_BY, LAUNCHER, LeftOut, left_out, left_out_of_disk, of_disk};
+pub use labels::{FENCING, LeftOut, left_out, left_out_of_disk, of_disk};
 pub use log::NAME as LOG;
 pub use resources::overhead;
 pub use volumes::KERNEL;
 
 use crate::cluster::config::Config;
-use crate::cluster::owner;
-use crate::kind::Kind;
-use crate::names;
-use crate::world::{Claim, Facts};
+use crate::objects::{Claim, Facts, Kind, names, owner};
 use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
 use serde_json::{Map, Value, json};

@@ -6,7 +6,7 @@
 use super::{Surroundings, pod};
 use crate::cluster::config::Config;
 use crate::cluster::sim;
-use crate::world::{Claim, Facts, Plain};
+use crate::objects::{Claim, Facts, Plain};
 use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use super::Surroundings;
 use super::beside::{self, Beside, HELD_KERNEL, held};
-use crate::names;
+use crate::objects::names;
 use api::machine::firmware::Image;
 use api::machine::volume::{Named, Text};
 use api::machine::{CloudInit, Credential, Machine, Volume};
@@ -97,7 +97,7 @@ impl Volumes {
             source["readOnly"] = json!(true);
         }
         self.add(volume, json!({"persistentVolumeClaim": source}));
-        if around.claims.get(claim).is_some_and(crate::world::Claim::is_block) {
+        if around.claims.get(claim).is_some_and(crate::objects::Claim::is_block) {
             self.devices.push(json!({"name": volume, "devicePath": format!("/dev/{volume}")}));
         } else {
             self.mount(volume, &format!("{PRIVATE}/vmi-disks/{volume}"), only_read);

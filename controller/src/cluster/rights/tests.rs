@@ -4,12 +4,12 @@
 use super::*;
 use crate::apply::Writer;
 use crate::cluster::certificates::{self, Issue, Signer};
+use crate::cluster::decide;
 use crate::cluster::sim::{Sim, instance, machine};
-use crate::cluster::{WATCHED, decide};
-use crate::kind::Key;
 use crate::lease::Lease;
+use crate::objects::rights::{follow, names};
+use crate::objects::{API_CERTIFICATE, Home, LEASE, followed_by};
 use crate::plan::{Note, Plan};
-use crate::rights::follow;
 use crate::tests::asked::Asked;
 use crate::watch;
 use api::meta::ObjectMeta;
@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 fn history() -> Sim {
     let mut sim = Sim::bare();
     let installation = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
-    for key in [installation.clone(), certificates::key(&sim.world)] {
+    for key in [installation.clone(), crate::objects::certificates(&sim.world)] {
         let plan = decide(&sim.world, &key, sim.now);
         sim.apply(plan);
     }
@@ -79,10 +79,10 @@ fn history() -> Sim {
 async fn lease() -> BTreeSet<Right> {
     let server = Asked::begin().await;
     let writer = Writer::new(server.client.clone(), "virt-controller");
-    let mut lease = Lease::new(writer, "kubevirt", lease::NAME, "one".into());
+    let mut lease = Lease::new(writer, "kubevirt", LEASE, "one".into());
     lease.acquire().await;
     lease.release().await;
-    server.kept_to(NAMED);
+    server.kept_to(Program::Controller);
     server.rights()
 }
 
@@ -96,16 +96,18 @@ async fn measures() -> BTreeSet<Right> {
 #[tokio::test]
 async fn every_right_is_used_and_no_other() {
     let mut used = history().used;
-    used.extend(WATCHED.into_iter().flat_map(follow));
+    used.extend(
+        followed_by(Program::Controller, &Home::default()).iter().flat_map(|which| follow(which.kind)),
+    );
     used.extend(lease().await);
     used.extend(measures().await);
-    assert_eq!(used, each(RIGHTS).collect());
+    assert_eq!(used, each(Program::Controller).collect());
 }
 
 /// Secrets, webhooks and their like are followed one by one: a list of all would take a right to all.
 #[tokio::test]
 async fn a_kind_is_followed_by_two_rights_and_few_objects_by_their_names() {
-    for which in crate::cluster::watched("kubevirt") {
+    for which in followed_by(Program::Controller, &Home { namespace: "kubevirt".into(), ..Home::default() }) {
         let server = Asked::begin().await;
         let (to, mut seen) = tokio::sync::mpsc::channel(1);
         let kind = which.kind;
@@ -116,19 +118,20 @@ async fn a_kind_is_followed_by_two_rights_and_few_objects_by_their_names() {
         );
         server.until(&follow(kind).into()).await;
         task.abort();
-        server.kept_to(NAMED);
+        server.kept_to(Program::Controller);
         assert_eq!(server.rights(), follow(kind).into());
     }
 }
 
 fn kind_is_named(kind: Kind) -> bool {
-    NAMED.iter().any(|(named, _)| *named == kind)
+    names(Program::Controller, kind).is_some()
 }
 
 /// A step about another secret is none that may be done.
 #[test]
 fn a_step_may_be_done_only_with_the_names_that_are_declared() {
-    for (kind, ours) in NAMED.iter().filter(|(kind, _)| *kind != Kind::Lease) {
+    let named = Kind::ALL.iter().filter(|kind| **kind != Kind::Lease);
+    for (kind, ours) in named.filter_map(|kind| Some((kind, names(Program::Controller, *kind)?))) {
         let step = |name: &str| Step::Patch {
             key: Key::new(*kind, "", name),
             version: "1".into(),
@@ -140,7 +143,7 @@ fn a_step_may_be_done_only_with_the_names_that_are_declared() {
     }
     let mut stranger = issue("another", Some("1"), None);
     assert!(!permits(&Step::Issue(stranger.clone())));
-    stranger.key.name = certificates::API.secret.into();
+    stranger.key.name = API_CERTIFICATE.into();
     assert!(permits(&Step::Issue(stranger.clone())));
     let key = Key::new(Kind::Secret, "kubevirt", "another");
     stranger.signer = Some(Signer { key, name: "authority".into(), hosts: Vec::new() });

@@ -2,8 +2,7 @@
 
 use super::{News, Sim, door};
 use crate::apply::Done;
-use crate::cluster::WATCHED;
-use crate::kind::{Key, Kind};
+use crate::objects::{Key, Kind};
 use crate::plan::Plan;
 use crate::run::Desk;
 use crate::watch::Seen;
@@ -34,7 +33,7 @@ impl Controller {
     pub(crate) fn begin(sim: &mut Sim, number: usize) -> Controller {
         sim.watchers.insert(number, News::new());
         let mut desk = Desk::new(sim.world.facts.clone());
-        for kind in WATCHED {
+        for kind in watched() {
             desk.see(listed(sim, kind), sim.now);
         }
         Controller { desk, number, deaf: BTreeMap::new(), slow: (0, 0), flights: Vec::new() }
@@ -51,7 +50,7 @@ impl Controller {
 
     /// It never hears anything again.
     pub(crate) fn hears_nothing(&mut self) {
-        WATCHED.into_iter().for_each(|kind| self.hears_nothing_of(kind, usize::MAX, false));
+        watched().for_each(|kind| self.hears_nothing_of(kind, usize::MAX, false));
     }
 
     pub(crate) fn is_slow(&mut self, until: usize, ticks: usize) {
@@ -100,7 +99,7 @@ impl Controller {
 
     fn hear(&mut self, sim: &mut Sim, tick: usize) -> bool {
         let mut moved = false;
-        for kind in WATCHED {
+        for kind in watched() {
             let is_lost = match self.deaf.get(&kind) {
                 Some((until, _)) if *until > tick => continue,
                 Some((_, is_lost)) => *is_lost,
@@ -135,4 +134,9 @@ impl Flight {
 
 fn listed(sim: &Sim, kind: Kind) -> Seen {
     Seen::Listed(kind, sim.keys(kind).iter().map(|key| sim.get(key).clone()).collect())
+}
+
+/// The kinds that virt-controller follows.
+fn watched() -> impl Iterator<Item = Kind> {
+    Kind::ALL.iter().copied().filter(|kind| !kind.about().controller.follows.is_empty())
 }

@@ -5,7 +5,7 @@ use crate::apply::{self, Done, Server};
 use crate::cluster::rights;
 use crate::cluster::vmi::FINALIZER;
 use crate::error::{Error, Kind as Wrong, Result};
-use crate::kind::{Key, Kind};
+use crate::objects::{Key, Kind};
 use crate::plan::{Plan, merge};
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};

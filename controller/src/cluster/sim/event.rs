@@ -3,7 +3,7 @@
 use super::door::admitted;
 use super::others::Others;
 use super::{Sim, instance, is_going, machine, replica_set};
-use crate::kind::{Key, Kind};
+use crate::objects::{Key, Kind};
 use api::launcher::Life;
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -14,7 +14,7 @@ use super::event::{Event, Fault, MACHINES};
 use super::others::Others;
 use super::{Sim, is_going};
 use crate::cluster;
-use crate::kind::{Key, Kind};
+use crate::objects::{Key, Kind};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 

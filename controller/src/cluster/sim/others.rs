@@ -4,10 +4,10 @@
 use super::door::patched;
 use super::{Sim, is_going, is_over};
 use crate::cluster::conditions::stamp;
-use crate::kind::{Key, Kind};
 use crate::node::vmi::decide::Now;
 use crate::node::vmi::patch::patch;
 use crate::node::vmi::{Launcher, Seen, decide};
+use crate::objects::{Key, Kind};
 use api::launcher::{Life, Request, State};
 use api::vmi::VirtualMachineInstance;
 use jiff::{SignedDuration, Timestamp};
@@ -125,8 +125,11 @@ impl Others {
         };
         let vmi: VirtualMachineInstance = api::wire::read(picture).unwrap();
         let uid_of = |text: &Option<String>| text.clone().unwrap_or_default();
-        let pod =
-            Key::new(Kind::Pod, &key.namespace, crate::names::pod(&key.name, &uid_of(&vmi.metadata.uid)));
+        let pod = Key::new(
+            Kind::Pod,
+            &key.namespace,
+            crate::objects::names::pod(&key.name, &uid_of(&vmi.metadata.uid)),
+        );
         let pod = sim.objects.get(&pod);
         let life = pod.and_then(|pod| self.lives.get(&uid(pod))).copied();
         let launcher = match (pod, life) {
@@ -189,7 +192,7 @@ fn schedule(sim: &mut Sim, pod: &Key) {
     if !object["spec"]["nodeName"].is_null() || is_going(object) {
         return;
     }
-    if sim.world.nodes.get("", NODE).is_some_and(crate::world::Node::takes_machines) {
+    if sim.world.nodes.get("", NODE).is_some_and(crate::objects::Node::takes_machines) {
         sim.change(pod, json!({"spec": {"nodeName": NODE}}));
         return sim.pod_says(pod, json!({"type": "PodScheduled", "status": "True"}));
     }

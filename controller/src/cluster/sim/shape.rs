@@ -3,7 +3,7 @@
 
 use super::Sim;
 use crate::cluster::vmi::OF_MACHINE;
-use crate::kind::Kind;
+use crate::objects::Kind;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;

@@ -1,9 +1,8 @@
 //! The DataVolumes of a machine: made from its templates, and waited for.
 
-use crate::cluster::{owner, pod};
-use crate::kind::{Key, Kind};
+use crate::cluster::pod;
+use crate::objects::{Failure, Key, Kind, World, claim_of, owner};
 use crate::plan::Plan;
-use crate::world::{Failure, World};
 use api::datavolume::{ConditionType, DataVolume, Phase};
 use api::vm::{DataVolumeTemplate, VirtualMachine};
 use api::wire::Wire;
@@ -77,13 +76,13 @@ pub(super) fn look(world: &World, vm: &VirtualMachine) -> Disks {
         disks.blocks.get_or_insert_with(|| format!("DataVolume {name} is not there yet"));
     }
     let volumes = vm.spec.template.iter().flat_map(|template| &template.spec.volumes);
-    for name in volumes.filter_map(super::super::vmi::claim_of) {
+    for name in volumes.filter_map(claim_of) {
         let claim = world.claims.get(namespace, name);
         disks.unbound |= claim.is_some_and(|claim| !claim.is_bound());
         let Some(data) = world.data_volumes.get(namespace, name) else { continue };
         let status = data.status.as_ref();
         let phase = status.and_then(|status| status.phase.clone()).unwrap_or_default();
-        let bound = claim.is_some_and(crate::world::Claim::is_bound);
+        let bound = claim.is_some_and(crate::objects::Claim::is_bound);
         disks.failed |= phase == Phase::Failed || has_error(data);
         disks.filling |= !matches!(phase, Phase::Succeeded | Phase::PendingPopulation | Phase::Failed)
             && (bound || phase != Phase::WaitForFirstConsumer);

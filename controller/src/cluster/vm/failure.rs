@@ -1,7 +1,7 @@
 //! Starts that fail again and again: each waits longer than the last.
 
 use crate::cluster::conditions::stamp;
-use crate::names::fnv;
+use crate::objects::names::fnv;
 use api::vm::{StartFailure, VirtualMachine};
 use api::vmi::{Phase, VirtualMachineInstance};
 use jiff::{SignedDuration, Timestamp};

@@ -32,12 +32,10 @@ pub use revision::PREFIX as REVISION;
 pub(super) use revision::is_one as is_revision;
 
 use super::config::Config;
-use super::owner;
 use super::pod::FENCING;
 use super::vmi::OF_MACHINE;
-use crate::kind::{Key, Kind};
-use crate::plan::{Plan, key};
-use crate::world::World;
+use crate::objects::{Key, Kind, World, key, owner};
+use crate::plan::Plan;
 use api::vm::{RunStrategy, VirtualMachine};
 use api::vmi::VirtualMachineInstance;
 use api::wire::Wire;

@@ -1,8 +1,7 @@
 //! What a machine looked like when an instance of it was started.
 
-use crate::cluster::owner;
-use crate::kind::Kind;
-use crate::names::fnv;
+use crate::objects::names::fnv;
+use crate::objects::{Kind, owner};
 use api::vm::VirtualMachine;
 use api::wire::Wire;
 use serde_json::{Value, json};

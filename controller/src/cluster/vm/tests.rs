@@ -4,7 +4,7 @@
 #![allow(clippy::needless_pass_by_value)]
 
 use crate::cluster::sim::{Sim, machine, replica_set};
-use crate::kind::{Key, Kind};
+use crate::objects::{Key, Kind};
 use serde_json::{Value, json};
 
 fn begin(strategy: &str) -> (Sim, Key, Key) {

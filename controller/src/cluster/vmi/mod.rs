@@ -25,15 +25,11 @@ mod ready;
 mod tests;
 mod volumes;
 
-pub use needs::claim_of;
-
 use super::conditions::{self, say, stamp};
 use super::config::Config;
 use super::pod::{self, Surroundings};
-use crate::kind::{Key, Kind};
-use crate::launcher_pod::LauncherPod;
-use crate::plan::{Plan, Step, key};
-use crate::world::{Pod, World};
+use crate::objects::{Key, Kind, LauncherPod, Pod, World, key};
+use crate::plan::{Plan, Step};
 use api::machine::Machine;
 use api::vmi::{Condition, ConditionType, Phase, PhaseTransition, Status, VirtualMachineInstance};
 use api::wire::Wire;
@@ -52,20 +48,10 @@ const UNHEARD: &str = "NodeUnresponsive";
 /// How long the node agent may take to say how a machine ended whose pod is over.
 pub const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
 
-/// An instance that has no pod yet: settings and nodes matter to it.
-pub fn waits(vmi: &VirtualMachineInstance) -> bool {
-    matches!(phase(vmi).as_str(), "" | "Pending")
-}
-
 /// It is said of an instance that nothing is heard of its node: by us, who take that back.
 pub fn is_unheard(list: &[Condition]) -> bool {
     let said = conditions::of(list, &ConditionType::Synchronized);
     said.is_some_and(|said| said.reason.as_deref() == Some(UNHEARD))
-}
-
-/// An instance that a node has.
-pub fn is_on(vmi: &VirtualMachineInstance, node: &str) -> bool {
-    vmi.status.as_ref().is_some_and(|status| status.node_name.as_deref() == Some(node))
 }
 
 /// Where the life of an instance stands.
@@ -227,7 +213,7 @@ impl Round<'_> {
     fn make_pod(
         &mut self,
         config: &Config,
-        claims: &std::collections::BTreeMap<String, crate::world::Claim>,
+        claims: &std::collections::BTreeMap<String, crate::objects::Claim>,
     ) {
         // The webhook has filled the defaults in; where there is none they are the same, in memory only.
         let mut whole = self.vmi.clone();
@@ -295,8 +281,8 @@ impl Round<'_> {
     }
 
     fn nodes_mount_images(&self) -> bool {
-        let may_get_it = |node: &&crate::world::Node| !node.cordoned && node.takes_machines();
-        self.world.nodes.all().filter(may_get_it).all(crate::world::Node::mounts_images)
+        let may_get_it = |node: &&crate::objects::Node| !node.cordoned && node.takes_machines();
+        self.world.nodes.all().filter(may_get_it).all(crate::objects::Node::mounts_images)
     }
 
     /// The pod is there: the instance waits for it now.

@@ -1,8 +1,8 @@
 //! What an instance needs before its pod is made: its claims, and the bytes in them.
 
-use crate::world::{Claim, World};
+use crate::objects::{Claim, World, claim_of};
 use api::datavolume::Phase;
-use api::vmi::{VirtualMachineInstance, Volume};
+use api::vmi::VirtualMachineInstance;
 use std::collections::BTreeMap;
 
 /// How it is with what an instance needs.
@@ -15,18 +15,6 @@ pub(super) enum Needs {
     Filling { message: String },
     /// A DataVolume will never be filled.
     Failed { volume: String, message: String },
-}
-
-/// The claim that a volume is on.
-pub fn claim_of(volume: &Volume) -> Option<&str> {
-    if let Some(claim) = &volume.persistent_volume_claim {
-        return Some(&claim.claim_name);
-    }
-    if let Some(data) = &volume.data_volume {
-        return Some(&data.name);
-    }
-    let claim = volume.ephemeral.as_ref()?.persistent_volume_claim.as_ref()?;
-    Some(&claim.claim_name)
 }
 
 pub(super) fn has_data_volumes(vmi: &VirtualMachineInstance) -> bool {

@@ -1,7 +1,7 @@
 //! What a pod's state means for its instance.
 
 use crate::cluster::pod::LOG;
-use crate::world::{Pod, PodPhase};
+use crate::objects::{Pod, PodPhase};
 use jiff::Timestamp;
 
 /// Words for a container that waits in order: nothing is wrong yet.

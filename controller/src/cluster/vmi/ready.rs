@@ -1,7 +1,7 @@
 //! Whether an instance serves: the condition `Ready`.
 
 use super::Round;
-use crate::world::Pod;
+use crate::objects::Pod;
 use api::vmi::{ConditionType, Phase};
 
 impl Round<'_> {

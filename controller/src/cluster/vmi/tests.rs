@@ -1,8 +1,7 @@
 //! Instances, as stories.
 
 use crate::cluster::sim::{Sim, instance};
-use crate::kind::{Key, Kind};
-use crate::world::Failure;
+use crate::objects::{FOUND_BY, Failure, Key, Kind};
 use serde_json::{Value, json};
 
 fn begin() -> (Sim, Key) {
@@ -116,11 +115,12 @@ fn what_the_kubelet_says_in_events_alone_is_repeated_too() {
         "involvedObject": {"namespace": "n", "name": pod.name, "uid": "of an older pod"},
         "reason": "FailedMount", "message": "secret \"keys\" not found",
     });
-    assert!(!sim.world.put(Kind::Event, event.clone()));
+    assert!(!sim.world.put(Kind::Event, event.clone(), sim.now));
     event["involvedObject"]["uid"] = sim.get(&pod)["metadata"]["uid"].clone();
-    assert!(sim.world.put(Kind::Event, event.clone()) && !sim.world.put(Kind::Event, event));
-    let touched =
-        crate::cluster::touched(&sim.world, &Key::new(Kind::Event, "n", format!("{}.17", pod.name)));
+    assert!(
+        sim.world.put(Kind::Event, event.clone(), sim.now) && !sim.world.put(Kind::Event, event, sim.now)
+    );
+    let touched = sim.world.touched(&Key::new(Kind::Event, "n", format!("{}.17", pod.name)));
     assert_eq!(touched, std::slice::from_ref(&key));
     sim.settle();
     assert_eq!(sim.condition(&key, "Synchronized").unwrap().2, "secret \"keys\" not found");
@@ -385,7 +385,7 @@ fn without_settings_nothing_is_made_and_it_is_said_why() {
     // Settings of somebody else's namespace say nothing.
     let gates = json!({"configuration": {"developerConfiguration": {"featureGates": ["HostDisk"]}}});
     let meta = |namespace: &str| json!({"namespace": namespace, "name": "kubevirt"});
-    sim.world.put(Kind::KubeVirt, json!({"metadata": meta("a-tenants"), "spec": gates}));
+    sim.world.put(Kind::KubeVirt, json!({"metadata": meta("a-tenants"), "spec": gates}), sim.now);
     sim.settle();
     assert_eq!(phase(&sim, &key), "Pending");
     let (_, reason, said) = sim.condition(&key, "Synchronized").unwrap();
@@ -393,8 +393,8 @@ fn without_settings_nothing_is_made_and_it_is_said_why() {
     assert!(said.contains("no KubeVirt object in the namespace kubevirt"), "{said}");
     assert_eq!((sim.reasons(), sim.pod_of(&key)), (vec!["KubeVirtNotFound".to_owned()], None));
     let settings = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
-    sim.world.put(Kind::KubeVirt, json!({"metadata": meta("kubevirt"), "spec": {}}));
-    assert!(crate::cluster::touched(&sim.world, &settings).contains(&key), "it waits for them");
+    sim.world.put(Kind::KubeVirt, json!({"metadata": meta("kubevirt"), "spec": {}}), sim.now);
+    assert!(sim.world.touched(&settings).contains(&key), "it waits for them");
     sim.settle();
     assert!(sim.pod_of(&key).is_some());
     assert_eq!(sim.condition(&key, "Synchronized"), None);
@@ -416,6 +416,7 @@ fn a_gate_that_is_shut_holds_where_no_webhook_stands() {
     sim.world.put(
         Kind::KubeVirt,
         json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": open}),
+        sim.now,
     );
     sim.settle();
     assert!(sim.pod_of(&key).is_some(), "whoever opens it lets it begin");
@@ -474,9 +475,9 @@ fn a_strangers_pod_changes_nothing() {
     strange["metadata"] = json!({
         "namespace": "n", "name": "stranger", "labels": strange["metadata"]["labels"], "ownerReferences": [reference(&uid)],
     });
-    sim.world.put(Kind::Pod, strange.clone());
+    sim.world.put(Kind::Pod, strange.clone(), sim.now);
     strange["status"] = json!({"phase": "Failed"});
-    sim.world.put(Kind::Pod, strange);
+    sim.world.put(Kind::Pod, strange, sim.now);
     sim.settle();
     sim.world.remove(&Key::new(Kind::Pod, "n", "stranger"));
     sim.settle();
@@ -487,7 +488,7 @@ fn a_strangers_pod_changes_nothing() {
 fn a_pod_that_was_there_first_is_not_taken_for_the_launchers() {
     let (mut sim, key) = begin();
     let uid = sim.get(&key)["metadata"]["uid"].as_str().unwrap().to_owned();
-    let name = crate::names::pod("web", &uid);
+    let name = crate::objects::names::pod("web", &uid);
     let other =
         json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "x", "controller": true});
     let strange = sim.put(
@@ -506,7 +507,7 @@ fn a_pod_that_was_there_first_is_not_taken_for_the_launchers() {
 /// It says whose it is, and is found by no label: neither the policies that keep launcher pods know it, nor who watches them.
 #[test]
 fn a_pod_without_the_labels_of_a_launcher_is_not_taken_for_one() {
-    for without in crate::cluster::pod::FOUND_BY {
+    for without in FOUND_BY {
         let (mut model, model_key) = begin();
         model.boot(&model_key);
         let mut strange = model.get(&model.pod_of(&model_key).unwrap()).clone();
@@ -515,7 +516,7 @@ fn a_pod_without_the_labels_of_a_launcher_is_not_taken_for_one() {
             strange["metadata"].as_object_mut().unwrap().remove(field);
         }
         let uid = sim.get(&key)["metadata"]["uid"].clone();
-        strange["metadata"]["name"] = json!(crate::names::pod("web", uid.as_str().unwrap()));
+        strange["metadata"]["name"] = json!(crate::objects::names::pod("web", uid.as_str().unwrap()));
         strange["metadata"]["ownerReferences"] = json!([reference(&uid)]);
         strange["metadata"]["labels"]["kubevirt.io/created-by"] = uid.clone();
         strange["metadata"]["labels"].as_object_mut().unwrap().remove(without);

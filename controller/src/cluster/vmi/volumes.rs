@@ -1,7 +1,7 @@
 //! What is known of an instance's claims, for whoever makes their disks and for people.
 
-use super::{Round, claim_of};
-use crate::world::Claim;
+use super::Round;
+use crate::objects::{Claim, claim_of};
 use api::vmi::{ClaimInfo, VolumeStatus};
 
 impl Round<'_> {

@@ -13,7 +13,8 @@ use super::{Policy, differ_only, is_user, literal, rule, same};
 use crate::install::Wishes;
 use crate::node::labels;
 use crate::node::rights::STATUS;
-use crate::serve::admission::{Accounts, NODE_CLAIM, Program};
+use crate::objects::{Program, SCHEDULABLE};
+use crate::serve::admission::{Accounts, NODE_CLAIM};
 
 /// What is said to a token without its node.
 const NO_NODE: &str = "the token of virt-handler does not say its node: it must be one that Kubernetes 1.30 or newer has made for \
@@ -45,7 +46,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 3] {
         "changes labels and annotations of a node only",
     );
     let label = labels::OURS.map(|prefix| format!("key.startsWith({})", literal(prefix))).join(" || ");
-    let label = format!("(key == {} || {label})", literal(labels::SCHEDULABLE));
+    let label = format!("(key == {} || {label})", literal(SCHEDULABLE));
     also(
         &mut nodes,
         differ_only("metadata.?labels", &label),

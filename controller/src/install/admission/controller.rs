@@ -6,7 +6,7 @@
 //! | delete `pods`, patch `pods/status` | launchers by label and name, owned or left behind; of the status only the conditions |
 //! | patch `nodes` | the label that machines may come |
 //! | create, delete `controllerrevisions` | those of machines, by their names |
-//! | create `secrets`, `configmaps`, `leases` | the names that it declares ([`NAMED`]); certificates only |
+//! | create `secrets`, `configmaps`, `leases` | the names that it declares ([`names`]); certificates only |
 //!
 //! **The form of a launcher's pod** is said by the constants that [`crate::cluster::pod`] writes by: user and group 107, no
 //! escalation, all capabilities dropped but [`CAPABILITIES`], volumes of the kinds [`VOLUMES`], no further groups. The API
@@ -27,14 +27,12 @@
 //! configurations are exempt from policies, by the API server's own rule): it is as much as a cluster's administrator.
 
 use super::{Policy, differ_only, is_user, literal, rule, same};
-use crate::cluster::node::SCHEDULABLE;
-use crate::cluster::pod::{CAPABILITIES, LAUNCHER, USER, VOLUMES};
-use crate::cluster::rights::NAMED;
+use crate::cluster::pod::{CAPABILITIES, USER, VOLUMES};
 use crate::cluster::vm::REVISION;
-use crate::install::{Wishes, identity};
-use crate::kind::Kind;
-use crate::rights::names;
-use crate::serve::admission::{Accounts, Program};
+use crate::install::Wishes;
+use crate::objects::rights::names;
+use crate::objects::{Kind, LAUNCHER, Program, SCHEDULABLE};
+use crate::serve::admission::Accounts;
 
 /// Capabilities of a sidecar, which reach no further than the pod's own network.
 const OF_THE_NETWORK: [&str; 2] = ["NET_ADMIN", "NET_RAW"];
@@ -95,7 +93,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 5] {
             "makes and deletes the revisions of machines only",
         )],
     );
-    let of = |kind: Kind| literal(names(NAMED, kind).unwrap_or_default());
+    let of = |kind: Kind| literal(names(Program::Controller, kind).unwrap_or_default());
     let objects = base(
         "kubevirt-controller-objects",
         vec![
@@ -133,7 +131,7 @@ fn is_launcher(object: &str) -> String {
         "{object}.metadata.?labels[?{}].orValue('') == {} && {object}.metadata.name.startsWith({})",
         literal(label),
         literal(value),
-        literal(crate::names::LAUNCHER)
+        literal(crate::objects::names::LAUNCHER)
     )
 }
 
@@ -177,7 +175,7 @@ fn of_a_pod() -> Vec<(&'static str, String)> {
 fn launcher(wishes: &Wishes) -> Vec<(String, &'static str)> {
     let context = "one.?securityContext";
     let of_pod = "object.spec.?securityContext";
-    let accounts = [identity::CONTROLLER, identity::API, identity::HANDLER];
+    let accounts = Program::ALL.map(Program::account);
     let kinds = [&["name"][..], &VOLUMES[..], &OF_OTHERS[..]].concat();
     vec![
         (

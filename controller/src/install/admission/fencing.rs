@@ -20,10 +20,11 @@
 //! verb cannot leave the annotation there for who has; it passes from no template to an instance, and from none to a pod.
 
 use super::{Policy, is_user, literal, rule, same};
-use crate::cluster::pod::{FENCING, FOUND_BY, LAUNCHER};
+use crate::cluster::pod::FENCING;
 use crate::cluster::vmi::{FINALIZER, OF_MACHINE};
 use crate::install::Wishes;
-use crate::serve::admission::{Accounts, Program, RESERVED};
+use crate::objects::{FOUND_BY, LAUNCHER, Program};
+use crate::serve::admission::{Accounts, RESERVED};
 
 /// Who may end fencing, in RBAC.
 const VERB: &str = "unfence";
@@ -184,7 +185,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
         vec![rule("", &["pods/eviction"], &["CREATE"])],
         vec![(
             "launchers",
-            format!("request.?name.orValue('').startsWith({})", literal(crate::names::LAUNCHER)),
+            format!("request.?name.orValue('').startsWith({})", literal(crate::objects::names::LAUNCHER)),
         )],
         vec![(format!("!({})", no_grace("object.?deleteOptions")), FORCED.to_owned())],
     );

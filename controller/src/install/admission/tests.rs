@@ -2,10 +2,9 @@
 
 use crate::install::objects;
 use crate::install::tests::wishes;
-use crate::kind::Kind;
-use crate::node;
-use crate::rights::{Right, each};
-use crate::{cluster, serve};
+use crate::objects::rights::{Right, each};
+use crate::objects::{FOUND_BY, Kind, LAUNCHER, Program, SCHEDULABLE};
+use crate::{cluster, node, serve};
 use serde_json::{Value, json};
 
 fn policies() -> Vec<Value> {
@@ -65,9 +64,9 @@ fn bound(account: &str, rights: &[Right], unbound: &[Unbound]) {
 
 #[test]
 fn every_right_to_write_is_bound_or_it_is_said_why_not() {
-    let rights = |table| each(table).collect::<Vec<_>>();
-    bound("kubevirt-handler", &rights(node::rights::RIGHTS), &[]);
-    bound("kubevirt-apiserver", &rights(serve::rights::RIGHTS), &[]);
+    let rights = |program| each(program).collect::<Vec<_>>();
+    bound("kubevirt-handler", &rights(Program::Handler), &[]);
+    bound("kubevirt-apiserver", &rights(Program::Api), &[]);
     let whole = "it is what virt-controller is there for";
     let named = "bound by resourceNames; the API server asks no policy about webhooks";
     let mut unbound: Vec<Unbound> = Vec::new();
@@ -94,7 +93,7 @@ fn every_right_to_write_is_bound_or_it_is_said_why_not() {
             "it is no path: only who makes an owner wait is asked for it",
         ));
     }
-    bound("kubevirt-controller", &rights(cluster::rights::RIGHTS), &unbound);
+    bound("kubevirt-controller", &rights(Program::Controller), &unbound);
 }
 
 /// One that cannot be evaluated refuses, and each has a binding that denies.
@@ -137,7 +136,7 @@ fn the_agent_is_bound_to_the_node_of_its_token() {
 #[test]
 fn the_agent_may_write_what_it_writes() {
     let nodes = expressions(&policy("kubevirt-handler-nodes"));
-    for key in node::labels::OURS.into_iter().chain([node::labels::SCHEDULABLE, node::labels::HEARTBEAT]) {
+    for key in node::labels::OURS.into_iter().chain([SCHEDULABLE, node::labels::HEARTBEAT]) {
         assert!(nodes.contains(&format!("\"{key}\"")), "{key}");
     }
     let instances = expressions(&policy("kubevirt-handler-instances"));
@@ -152,7 +151,7 @@ fn fencing_is_held() {
         assert!(finalizers.contains(finalizer), "{finalizer}");
     }
     let pods = policy("kubevirt-fencing-pods");
-    assert!(cluster::pod::FOUND_BY.iter().all(|label| expressions(&pods).contains(label)));
+    assert!(FOUND_BY.iter().all(|label| expressions(&pods).contains(label)));
     assert_eq!(
         pods["spec"]["matchConstraints"]["objectSelector"]["matchLabels"],
         json!({"kubevirt.io": "virt-launcher"})
@@ -209,11 +208,11 @@ fn the_document_says_what_webhooks_may_put_into_launchers() {
 fn a_pod_that_lost_its_owner_is_still_virt_controllers_to_delete() {
     let touched = expressions(&policy("kubevirt-controller-own-pods"));
     assert!(!touched.contains("ownerReferences"), "{touched}");
-    let (label, value) = cluster::pod::LAUNCHER;
+    let (label, value) = LAUNCHER;
     let is_launcher = format!(
         "oldObject.metadata.?labels[?\"{label}\"].orValue('') == \"{value}\" && \
          oldObject.metadata.name.startsWith(\"{}\")",
-        crate::names::LAUNCHER
+        crate::objects::names::LAUNCHER
     );
     assert!(touched.contains(&is_launcher), "{touched}");
     // Whoever makes one says whose it is.

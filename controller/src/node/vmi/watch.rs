@@ -15,10 +15,9 @@ use super::decide::Now;
 use super::keeper::{self, Node, Wanted};
 use super::permitted::Permitted;
 use crate::health::Health;
-use crate::kind::{Key, Kind};
-use crate::launcher_pod::LauncherPod;
 use crate::node::pod::Pod;
-use crate::watch::{Seen, Which, follow};
+use crate::objects::{Home, Key, Kind, LauncherPod, Program, Which};
+use crate::watch::{Seen, follow};
 use api::machine::Settings;
 use api::meta::ObjectMeta;
 use jiff::Timestamp;
@@ -31,30 +30,18 @@ use tokio::task::JoinHandle;
 /// What is seen and not yet looked at.
 const WAITING: usize = 32;
 
-/// Which node it is, and in which namespace the installation.
-#[derive(Clone, Debug, Default)]
-pub struct Home {
-    /// The node.
-    pub node: String,
-    /// The namespace.
-    pub namespace: String,
-}
-
 /// Looks after the machines of a node, for ever.
 pub async fn run<C: Cluster>(client: kube::Client, home: Home, node: Arc<Node<C>>, health: Health) {
     let (tell, seen) = mpsc::channel(WAITING);
-    let [instances, pods, settings] = which(&home).map(|which| follow(client.clone(), which, tell.clone()));
+    let follows = which(&home).into_iter().map(|which| follow(client.clone(), which, tell.clone()));
+    let follows = futures_util::future::join_all(follows);
     drop(tell);
-    tokio::join!(instances, pods, settings, keep(seen, home, node, health));
+    tokio::join!(follows, keep(seen, home, node, health));
 }
 
 /// What the agent of a node follows: its instances, their pods, and the settings.
-pub fn which(home: &Home) -> [Which; 3] {
-    let Home { node, namespace } = home;
-    let instances = Which::all(Kind::Instance, Some(&format!("kubevirt.io/nodeName={node}")));
-    let fields = Some(format!("spec.nodeName={node}"));
-    let settings = Which { namespace: namespace.clone(), ..Which::all(Kind::KubeVirt, None) };
-    [instances, Which { fields, ..Which::all(Kind::Pod, Some("kubevirt.io=virt-launcher")) }, settings]
+pub fn which(home: &Home) -> Vec<Which> {
+    FOLLOWED.iter().flat_map(|kind| kind.followed_by(Program::Handler, home)).collect()
 }
 
 /// One keeper per instance, as it is seen.
@@ -63,7 +50,7 @@ async fn keep<C: Cluster>(mut seen: mpsc::Receiver<Seen>, home: Home, node: Arc<
     let mut machines = Machines::at(home);
     while let Some(seen) = seen.recv().await {
         let uids = machines.see(seen);
-        if machines.listed.len() == LISTED {
+        if machines.listed.len() == FOLLOWED.len() {
             health.is_ready();
         }
         for uid in uids {
@@ -72,8 +59,8 @@ async fn keep<C: Cluster>(mut seen: mpsc::Receiver<Seen>, home: Home, node: Arc<
     }
 }
 
-/// Kinds of which a list has to come before anything is known.
-const LISTED: usize = 3;
+/// Kinds that are followed; a list of each has to come before anything is known.
+const FOLLOWED: [Kind; 3] = [Kind::Instance, Kind::Pod, Kind::KubeVirt];
 
 /// What is known of the machines of this node. Pure.
 #[derive(Debug, Default)]
@@ -156,7 +143,7 @@ impl Machines {
                 let meta: Option<ObjectMeta> =
                     api::wire::read_in_part(object["metadata"].clone(), &mut Vec::new());
                 let Some(meta) = meta else { return Vec::new() };
-                let key = crate::plan::key(Kind::Pod, &meta);
+                let key = crate::objects::key(Kind::Pod, &meta);
                 self.pods.insert(key.clone(), Known { meta, pod: Arc::new(pod) });
                 self.called(&key)
             }
@@ -255,7 +242,7 @@ mod tests {
 
     fn pod(uid: &str, owner: &str) -> Value {
         json!({"metadata": {
-            "namespace": "n", "name": crate::names::pod("web", owner), "uid": uid,
+            "namespace": "n", "name": crate::objects::names::pod("web", owner), "uid": uid,
             "labels": {
                 "kubevirt.io": "virt-launcher", "kubevirt.io/created-by": owner, "vmi.kubevirt.io/id": "web",
                 "vm.kubevirt.io/name": "web",

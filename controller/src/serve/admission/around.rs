@@ -2,7 +2,7 @@
 
 use super::Accounts;
 use crate::cluster::config::Config;
-use crate::world::Plain;
+use crate::objects::Plain;
 use api::defaults::Given;
 use api::machine::Settings;
 use api::wire::Path;

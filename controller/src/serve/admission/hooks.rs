@@ -5,8 +5,9 @@
 //!         └─► virt-controller: by the kind, the webhook configuration ([`configuration`])
 //! ```
 
-use super::accounts::{Accounts, NODE_CLAIM, Program};
+use super::accounts::{Accounts, NODE_CLAIM};
 use super::{Answer, Around, Request, instance, kubevirt, machine, replicaset, size};
+use crate::objects::Program;
 use serde_json::{Value, json};
 
 /// How long the API server waits for an answer, in seconds.

@@ -3,8 +3,8 @@
 //! **Guarantees.** Whoever is not one of our programs changes neither spec nor status nor the labels that our programs
 //! go by. The agent of a node changes only instances of its node: the node stands in its token, not in what it says.
 
-use super::accounts::Program;
 use super::{Answer, Around, Request, passed, patch, unknown};
+use crate::objects::Program;
 use api::defaults;
 use api::fault::{Fault, Reason};
 use api::machine::Machine;

@@ -29,7 +29,7 @@ mod tests;
 mod unknown;
 mod volumes;
 
-pub use accounts::{Accounts, NODE_CLAIM, Program};
+pub use accounts::{Accounts, NODE_CLAIM};
 pub use answer::Answer;
 pub use around::Around;
 pub use instance::RESERVED;

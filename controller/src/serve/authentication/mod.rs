@@ -14,7 +14,7 @@
 mod cache;
 
 use crate::error::{Error, Kind as Wrong, Result, chain};
-use crate::kind::{Key, Kind};
+use crate::objects::{Key, Kind};
 use crate::serve::transport::{Answer, Peer, busy, plain};
 use cache::Cache;
 use http::request::Parts;

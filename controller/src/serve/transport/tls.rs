@@ -4,8 +4,8 @@
 //! that holds no certificate with its key is told and left: the one before it is shown on. Until the first secret comes, a
 //! program shows one that it has made itself and nobody has signed: enough for the kubelet's probes, which verify none.
 
-use crate::cluster::certificates::Certificate;
 use crate::error::{Error, Kind, Result};
+use crate::objects::Certificate;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;

@@ -1,9 +1,9 @@
 //! A request to begin with, how to change it, and what came of it.
 
+use crate::objects::Plain;
 use crate::serve::admission::hooks::Hook;
 use crate::serve::admission::review::Who;
 use crate::serve::admission::{Answer, Around, Operation, Request, patch};
-use crate::world::Plain;
 use serde_json::{Value, json};
 
 pub(super) const HANDLER: &str = "system:serviceaccount:kubevirt:kubevirt-handler";

@@ -1,10 +1,43 @@
-//! What is looked at of a node.
+//! Node.
 
-use super::shelf::{Kept, meta};
+use crate::objects::about::kept;
+use crate::objects::store::{Kept, meta};
+use crate::objects::{About, Key, Kind, Mark, Scope, Selector, Use, World};
 use api::meta::ObjectMeta;
+use jiff::Timestamp;
 use serde_json::Value;
 
-/// A node.
+/// The label by which the agent of a node says that it takes VMs.
+pub const SCHEDULABLE: &str = "kubevirt.io/schedulable";
+
+pub(crate) const ABOUT: About = About {
+    scope: Scope::Cluster,
+    kept: kept!(nodes),
+    controller: Use { follows: &[Selector::ALL], verbs: &[(None, &["patch"])], ..Use::NONE },
+    handler: Use { verbs: &[(None, &["get", "patch"])], ..Use::NONE },
+    put: hear,
+    removed: |world, key| drop(world.heard.remove(&key.name)),
+    touches: |world, key| {
+        let marked = |mark: Mark| world.marked(&mark).filter(|key| key.kind == Kind::Instance).cloned();
+        let on: Vec<Key> = marked(Mark::Node(key.name.clone())).collect();
+        marked(Mark::Waiting).chain(on).chain([key.clone()]).collect()
+    },
+    ..About::named("v1", "Node", "nodes")
+};
+
+/// Notes a heartbeat: one that is not known yet was made now.
+fn hear(world: &mut World, key: &Key, now: Timestamp) {
+    match world.nodes.get("", &key.name).and_then(Node::heartbeat) {
+        Some(beat) if world.heard.get(&key.name).is_some_and(|(known, _)| known == beat) => {}
+        Some(beat) => {
+            let beat = beat.to_owned();
+            world.heard.insert(key.name.clone(), (beat, now));
+        }
+        None => drop(world.heard.remove(&key.name)),
+    }
+}
+
+/// The part of a node that is kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Node {
     /// Its name, labels, annotations.
@@ -24,7 +57,7 @@ pub struct Node {
 impl Node {
     /// Its agent takes machines, by its label.
     pub fn takes_machines(&self) -> bool {
-        self.meta.labels.get(crate::cluster::node::SCHEDULABLE).is_some_and(|label| label == "true")
+        self.meta.labels.get(SCHEDULABLE).is_some_and(|label| label == "true")
     }
 
     /// What its agent last said, which is another with every word.

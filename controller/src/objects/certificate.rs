@@ -37,7 +37,7 @@ impl Certificate {
     }
 
     /// It is a server's, of all these names, signed by this authority, and holds now.
-    pub(super) fn is_from(&self, authority: &Certificate, hosts: &[impl AsRef<str>], now: Timestamp) -> bool {
+    pub fn is_from(&self, authority: &Certificate, hosts: &[impl AsRef<str>], now: Timestamp) -> bool {
         let mut roots = RootCertStore::empty();
         let (Ok(certificate), Ok(()), Ok(seconds)) = (
             ParsedCertificate::try_from(&self.der),
@@ -57,13 +57,13 @@ impl Certificate {
 }
 
 /// All certificates in a text; what is none is left out.
-pub(super) fn all(pem: &str) -> Vec<Certificate> {
+pub fn all(pem: &str) -> Vec<Certificate> {
     let text = pem.get(..pem.len().min(LONGEST)).unwrap_or_default();
     CertificateDer::pem_slice_iter(text.as_bytes()).filter_map(|der| read(der.ok()?)).collect()
 }
 
 /// A certificate as text.
-pub(super) fn pem(certificate: &Certificate) -> String {
+pub fn pem(certificate: &Certificate) -> String {
     let text = STANDARD.encode(&certificate.der);
     let mut pem = "-----BEGIN CERTIFICATE-----\n".to_owned();
     let mut rest = text.as_str();

@@ -1,12 +1,12 @@
 //! Who looks after an object, as it is written in the object.
 
-use crate::kind::Kind;
-use crate::rights::Right;
+use super::rights::Right;
+use super::{Kind, Mark};
 use api::meta::ObjectMeta;
 use serde_json::{Value, json};
 
 /// What an object says that one of this kind looks after. In the foreground, the owner goes after the object.
-pub(super) fn reference(kind: Kind, owner: &ObjectMeta) -> Value {
+pub fn reference(kind: Kind, owner: &ObjectMeta) -> Value {
     json!({
         "apiVersion": kind.api_version(),
         "kind": kind.name(),
@@ -17,6 +17,12 @@ pub(super) fn reference(kind: Kind, owner: &ObjectMeta) -> Value {
     })
 }
 
+/// The mark of an object that has a controlling owner.
+pub fn mark(meta: &ObjectMeta) -> Option<Mark> {
+    let owner = meta.owner_references.iter().find(|owner| owner.controller == Some(true))?;
+    Some(Mark::Owner(owner.uid.clone()))
+}
+
 /// Kind and name of who looks after an object.
 pub fn controller(meta: &ObjectMeta) -> Option<(&str, &str)> {
     let owner = meta.owner_references.iter().find(|owner| owner.controller == Some(true))?;
@@ -25,10 +31,10 @@ pub fn controller(meta: &ObjectMeta) -> Option<(&str, &str)> {
 
 /// What it takes to write this of an object, beside the right to write it: many clusters ask whoever says that an owner
 /// has to wait whether he may make it wait (OwnerReferencesPermissionEnforcement).
-pub(crate) fn rights(written: &Value) -> impl Iterator<Item = Right> + '_ {
+pub fn rights(written: &Value) -> impl Iterator<Item = Right> + '_ {
     let owners = written["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     owners.filter(|owner| owner["blockOwnerDeletion"] == true).filter_map(|owner| {
-        let kind = Kind::ALL.into_iter().find(|kind| {
+        let kind = Kind::ALL.iter().copied().find(|kind| {
             owner["kind"].as_str() == Some(kind.name())
                 && owner["apiVersion"].as_str() == Some(kind.api_version())
         })?;

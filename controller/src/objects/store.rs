@@ -1,5 +1,7 @@
 //! Objects of one kind, by namespace and name.
 
+use super::{Mark, Plain, owner};
+use api::datavolume::DataVolume;
 use api::meta::ObjectMeta;
 use api::wire;
 use serde_json::Value;
@@ -11,19 +13,56 @@ pub trait Kept: Sized + PartialEq {
     fn take(object: Value) -> Option<Self>;
     /// Its name and the like.
     fn meta(&self) -> &ObjectMeta;
+
+    /// What the object is found by.
+    fn marks(&self) -> Vec<Mark> {
+        owner::mark(self.meta()).into_iter().collect()
+    }
+}
+
+/// The objects of one kind, whatever is kept of each.
+pub(super) trait Objects {
+    /// Puts an object; its namespace and name if that changed something.
+    fn put(&mut self, object: Value) -> Option<(String, String)>;
+    fn remove(&mut self, namespace: &str, name: &str) -> bool;
+    fn names(&self) -> Vec<(String, String)>;
+    fn meta(&self, namespace: &str, name: &str) -> Option<&ObjectMeta>;
+    fn marks(&self, namespace: &str, name: &str) -> Vec<Mark>;
+}
+
+impl<T: Kept> Objects for Store<T> {
+    fn put(&mut self, object: Value) -> Option<(String, String)> {
+        self.take(object)
+    }
+
+    fn remove(&mut self, namespace: &str, name: &str) -> bool {
+        Store::remove(self, namespace, name)
+    }
+
+    fn names(&self) -> Vec<(String, String)> {
+        Store::names(self)
+    }
+
+    fn meta(&self, namespace: &str, name: &str) -> Option<&ObjectMeta> {
+        self.get(namespace, name).map(Kept::meta)
+    }
+
+    fn marks(&self, namespace: &str, name: &str) -> Vec<Mark> {
+        self.get(namespace, name).map(Kept::marks).unwrap_or_default()
+    }
 }
 
 /// Objects of one kind.
 #[derive(Clone, Debug)]
-pub struct Shelf<T>(BTreeMap<(String, String), T>);
+pub struct Store<T>(BTreeMap<(String, String), T>);
 
-impl<T> Default for Shelf<T> {
+impl<T> Default for Store<T> {
     fn default() -> Self {
-        Shelf(BTreeMap::new())
+        Store(BTreeMap::new())
     }
 }
 
-impl<T: Kept> Shelf<T> {
+impl<T: Kept> Store<T> {
     /// The object of this name.
     pub fn get(&self, namespace: &str, name: &str) -> Option<&T> {
         self.0.get(&(namespace.to_owned(), name.to_owned()))
@@ -42,23 +81,27 @@ impl<T: Kept> Shelf<T> {
         self.0.values()
     }
 
-    /// All their names.
+    /// The namespaces and names of all objects.
     pub fn names(&self) -> Vec<(String, String)> {
         self.0.keys().cloned().collect()
     }
 
     /// Puts an object, unless there is a newer one. Whether something has changed.
     pub fn put(&mut self, object: Value) -> bool {
-        let Some(object) = T::take(object) else { return false };
+        self.take(object).is_some()
+    }
+
+    fn take(&mut self, object: Value) -> Option<(String, String)> {
+        let object = T::take(object)?;
         let meta = object.meta();
         let key = (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default());
         if let Some(old) = self.0.get(&key)
             && (is_older(meta, old.meta()) || old == &object)
         {
-            return false;
+            return None;
         }
-        self.0.insert(key, object);
-        true
+        self.0.insert(key.clone(), object);
+        Some(key)
     }
 
     /// Takes an object away.
@@ -74,7 +117,7 @@ fn is_older(one: &ObjectMeta, other: &ObjectMeta) -> bool {
 }
 
 /// Reads what has its form. Who wrote which field is nothing to us, and the largest part of many objects.
-fn read<T: wire::Wire>(mut object: Value) -> Option<T> {
+pub(super) fn read<T: wire::Wire>(mut object: Value) -> Option<T> {
     if let Some(Value::Object(meta)) = object.get_mut("metadata") {
         meta.remove("managedFields");
     }
@@ -86,26 +129,20 @@ fn read<T: wire::Wire>(mut object: Value) -> Option<T> {
     read
 }
 
-macro_rules! kept {
-    ($($type:ty),*) => {
-        $(impl Kept for $type {
-            fn take(object: Value) -> Option<Self> {
-                read(object)
-            }
+impl Kept for DataVolume {
+    fn take(object: Value) -> Option<Self> {
+        read(object)
+    }
 
-            fn meta(&self) -> &ObjectMeta {
-                &self.metadata
-            }
-        })*
-    };
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
 }
 
-kept!(api::vm::VirtualMachine, api::vmi::VirtualMachineInstance, api::datavolume::DataVolume);
-
-impl Kept for super::Plain {
+impl Kept for Plain {
     fn take(mut object: Value) -> Option<Self> {
         object.get_mut("metadata")?.as_object_mut()?.remove("managedFields");
-        Some(super::Plain { meta: read(object.get("metadata")?.clone())?, object })
+        Some(Plain { meta: read(object.get("metadata")?.clone())?, object })
     }
 
     fn meta(&self) -> &ObjectMeta {
@@ -131,13 +168,13 @@ mod tests {
 
     #[test]
     fn what_is_older_than_what_is_there_changes_nothing() {
-        let mut shelf = Shelf::<super::super::Plain>::default();
-        assert!(shelf.put(object("9", &["x"])));
-        assert!(!shelf.put(object("9", &["x"])), "the same");
-        assert!(!shelf.put(object("8", &["y"])), "older, though 8 < 9 as text too");
-        assert!(shelf.put(object("10", &[])), "newer, though \"10\" < \"9\"");
-        assert_eq!(shelf.within("n").count(), 1);
-        assert_eq!(shelf.within("m").count(), 0);
-        assert!(shelf.remove("n", "a") && !shelf.remove("n", "a"));
+        let mut store = Store::<Plain>::default();
+        assert!(store.put(object("9", &["x"])));
+        assert!(!store.put(object("9", &["x"])), "the same");
+        assert!(!store.put(object("8", &["y"])), "older, though 8 < 9 as text too");
+        assert!(store.put(object("10", &[])), "newer, though \"10\" < \"9\"");
+        assert_eq!(store.within("n").count(), 1);
+        assert_eq!(store.within("m").count(), 0);
+        assert!(store.remove("n", "a") && !store.remove("n", "a"));
     }
 }

@@ -1,12 +1,26 @@
-//! What is looked at of a claim on storage.
+//! PersistentVolumeClaim (PVC).
 
-use super::shelf::{Kept, meta};
+use crate::objects::about::kept;
+use crate::objects::store::{Kept, meta};
+use crate::objects::{About, Key, Mark, Selector, Use, World};
 use api::claim::{ClaimSpec, ClaimStatus};
 use api::meta::ObjectMeta;
 use api::wire;
 use serde_json::Value;
 
-/// A claim on storage.
+pub(crate) const ABOUT: About = About {
+    kept: kept!(claims),
+    controller: Use { follows: &[Selector::ALL], ..Use::NONE },
+    touches: users,
+    ..About::named("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+};
+
+/// The VMs and VMIs that use the claim, or the claim of the DataVolume, of a name.
+pub(super) fn users(world: &World, key: &Key) -> Vec<Key> {
+    world.marked(&Mark::Claim(key.namespace.clone(), key.name.clone())).cloned().collect()
+}
+
+/// The part of a PersistentVolumeClaim that is kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Claim {
     /// Its name and the like.

@@ -1,15 +1,56 @@
-//! What is looked at of a pod.
+//! Pod: launcher pods.
 
-use super::shelf::{Kept, meta};
+use crate::objects::about::kept;
+use crate::objects::store::{Kept, meta};
+use crate::objects::{About, Key, Kind, Mark, Selector, Use, World, owner};
 use api::meta::ObjectMeta;
 use serde_json::Value;
 
-/// What is looked at of a pod.
+/// The label of a launcher pod.
+pub const LAUNCHER: (&str, &str) = ("kubevirt.io", "virt-launcher");
+/// The labels by which launcher pods are found.
+pub const FOUND_BY: [&str; 4] =
+    [LAUNCHER.0, "kubevirt.io/created-by", "vmi.kubevirt.io/id", "vm.kubevirt.io/name"];
+const LAUNCHERS: &str = "kubevirt.io=virt-launcher";
+
+pub(crate) const ABOUT: About = About {
+    kept: kept!(pods),
+    controller: Use {
+        follows: &[Selector { labels: Some(LAUNCHERS), ..Selector::ALL }],
+        verbs: &[(None, &["create", "delete", "get"]), (Some("status"), &["patch"])],
+        ..Use::NONE
+    },
+    handler: Use {
+        follows: &[Selector {
+            labels: Some(LAUNCHERS),
+            fields: Some("spec.nodeName={node}"),
+            ..Selector::ALL
+        }],
+        ..Use::NONE
+    },
+    touches: touched,
+    removed: |world, key| drop(world.warnings.remove(&(key.namespace.clone(), key.name.clone()))),
+    ..About::named("v1", "Pod", "pods")
+};
+
+/// The object that the pod belongs to. A pod that has no owner, or is gone, may be the launcher pod of a VMI all the same.
+pub(super) fn touched(world: &World, key: &Key) -> Vec<Key> {
+    let Key { namespace, name, .. } = key;
+    match world.pods.get(namespace, name).and_then(|pod| owner::controller(&pod.meta)) {
+        Some((kind, owner)) if kind == Kind::Instance.name() => {
+            vec![Key::new(Kind::Instance, namespace, owner)]
+        }
+        Some(_) => Vec::new(),
+        None => world.marked(&Mark::LauncherPod(namespace.clone(), name.clone())).cloned().collect(),
+    }
+}
+
+/// The part of a pod that is kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[allow(missing_docs)]
 pub struct Pod {
     pub meta: ObjectMeta,
-    /// The uid of who looks after it.
+    /// The uid of the controlling owner.
     pub owner: Option<String>,
     pub node: Option<String>,
     pub phase: PodPhase,

@@ -1,10 +1,19 @@
-//! What is looked at of a part of the installation: a Deployment or a DaemonSet.
+//! A program of the installation: a Deployment or a DaemonSet.
 
-use super::shelf::{Kept, meta};
+use crate::objects::store::{Kept, meta};
+use crate::objects::{About, Scope, Selector, Use};
 use api::meta::ObjectMeta;
 use serde_json::Value;
 
-/// A part of the installation.
+/// What is declared of both kinds.
+pub(super) const FOLLOWED: About = About {
+    scope: Scope::Installation,
+    controller: Use { follows: &[Selector::ALL], ..Use::NONE },
+    touches: |world, _| super::kubevirt::all(world),
+    ..About::named("apps/v1", "", "")
+};
+
+/// The part of a program of the installation that is kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Component {
     /// Its name and the like.

@@ -2,7 +2,7 @@
 //!
 //! | what | must be |
 //! |---|---|
-//! | namespace, name | the instance's, and the one that follows from its name and uid ([`crate::names::pod`]) |
+//! | namespace, name | the instance's, and the one that follows from its name and uid ([`super::names::pod`]) |
 //! | controlling owner | the instance: `kubevirt.io/v1`, `VirtualMachineInstance`, its uid |
 //! | labels | those that launcher pods are found by; that it is one, and of which instance |
 //! | uid | one of `status.activePods`, once the instance was handed over |
@@ -12,8 +12,8 @@
 //! A pod that was left behind (`--cascade=orphan`) has no owner any more; it runs its machine all the same, and is known
 //! by its uid alone.
 
-use crate::cluster::pod::{FOUND_BY, LAUNCHER};
-use crate::kind::{Key, Kind};
+use super::names;
+use super::{FOUND_BY, Key, Kind, LAUNCHER};
 use api::meta::ObjectMeta;
 use api::vmi::VirtualMachineInstance;
 use serde_json::Value;
@@ -58,7 +58,7 @@ impl LauncherPod {
     fn named(meta: &ObjectMeta, active: BTreeMap<String, String>) -> Option<LauncherPod> {
         let (name, owner) = (meta.name.as_deref()?, meta.uid.clone().filter(|uid| !uid.is_empty())?);
         let namespace = meta.namespace.clone()?;
-        Some(LauncherPod { namespace, name: crate::names::pod(name, &owner), owner, active, any: false })
+        Some(LauncherPod { namespace, name: names::pod(name, &owner), owner, active, any: false })
     }
 
     /// Where it is.
@@ -119,7 +119,7 @@ mod tests {
 
     fn pod() -> Value {
         json!({
-            "namespace": "n", "name": crate::names::pod("web", "1"), "uid": "p",
+            "namespace": "n", "name": names::pod("web", "1"), "uid": "p",
             "labels": {
                 "kubevirt.io": "virt-launcher", "kubevirt.io/created-by": "1", "vmi.kubevirt.io/id": "web",
                 "vm.kubevirt.io/name": "web", "mine": "a",

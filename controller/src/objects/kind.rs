@@ -1,0 +1,188 @@
+//! The kinds of objects: one table, each line of which names the file of a kind. And keys, by which objects are found.
+
+use super::kinds;
+use super::{About, Home, Program, Scope, Which};
+use api::meta::ObjectMeta;
+use std::fmt;
+
+macro_rules! kinds {
+    ($($kind:ident: $file:ident,)*) => {
+        /// A kind of objects.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(missing_docs)]
+        pub enum Kind {
+            $($kind,)*
+        }
+
+        impl Kind {
+            /// All kinds.
+            pub const ALL: &[Kind] = &[$(Kind::$kind,)*];
+
+            /// What the file of the kind declares.
+            pub const fn about(self) -> &'static About {
+                match self {
+                    $(Kind::$kind => &kinds::$file::ABOUT,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    Machine: virtual_machine,
+    Instance: virtual_machine_instance,
+    ReplicaSet: replica_set,
+    KubeVirt: kubevirt,
+    DataVolume: data_volume,
+    Revision: controller_revision,
+    Pod: pod,
+    Claim: persistent_volume_claim,
+    Node: node,
+    Event: event,
+    Lease: lease,
+    Deployment: deployment,
+    DaemonSet: daemon_set,
+    Secret: secret,
+    ConfigMap: config_map,
+    Mutating: mutating_webhooks,
+    Validating: validating_webhooks,
+    TokenReview: token_review,
+    AccessReview: subject_access_review,
+}
+
+/// What an object is found by. The namespace of an object of the cluster is empty.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)]
+pub struct Key {
+    pub kind: Kind,
+    pub namespace: String,
+    pub name: String,
+}
+
+impl Kind {
+    /// Group and version.
+    pub const fn api_version(self) -> &'static str {
+        self.about().api_version
+    }
+
+    /// The group; empty for the core group.
+    pub fn group(self) -> &'static str {
+        self.api_version().split_once('/').map_or("", |(group, _)| group)
+    }
+
+    /// The plural, as it stands in paths and roles.
+    pub const fn plural(self) -> &'static str {
+        self.about().plural
+    }
+
+    /// The name, as an object says it.
+    pub const fn name(self) -> &'static str {
+        self.about().name
+    }
+
+    /// Only objects in the namespace of the installation are read or written.
+    pub fn is_of_installation(self) -> bool {
+        self.about().scope == Scope::Installation
+    }
+
+    /// Objects have no namespace.
+    pub fn is_of_cluster(self) -> bool {
+        self.about().scope == Scope::Cluster
+    }
+
+    /// The path of the objects of one namespace, or of all where it is empty.
+    pub fn collection(self, namespace: &str) -> String {
+        let About { api_version, plural, .. } = self.about();
+        let root = if api_version.contains('/') { "apis" } else { "api" };
+        if namespace.is_empty() {
+            format!("/{root}/{api_version}/{plural}")
+        } else {
+            format!("/{root}/{api_version}/namespaces/{namespace}/{plural}")
+        }
+    }
+
+    /// The watches by which a program follows the kind: of few objects, one by the name of each.
+    pub fn followed_by(self, program: Program, home: &Home) -> Vec<Which> {
+        let used = self.about().of(program);
+        let within = |is_home: bool| match is_home || self.is_of_installation() {
+            true => home.namespace.as_str(),
+            false => "",
+        };
+        if !used.names.is_empty() && !used.follows.is_empty() {
+            return used.names.iter().map(|name| Which::only(self, within(false), name)).collect();
+        }
+        let filled = |selector: Option<&str>| selector.map(|text| text.replace("{node}", &home.node));
+        let which = used.follows.iter().map(|selector| Which {
+            kind: self,
+            namespace: within(selector.is_home).to_owned(),
+            labels: filled(selector.labels),
+            fields: filled(selector.fields),
+            name: None,
+        });
+        which.collect()
+    }
+}
+
+/// All watches of a program.
+pub fn followed_by(program: Program, home: &Home) -> Vec<Which> {
+    Kind::ALL.iter().flat_map(|kind| kind.followed_by(program, home)).collect()
+}
+
+impl Key {
+    /// The key of an object.
+    pub fn new(kind: Kind, namespace: impl Into<String>, name: impl Into<String>) -> Key {
+        Key { kind, namespace: namespace.into(), name: name.into() }
+    }
+
+    /// The path of the object.
+    pub fn path(&self) -> String {
+        format!("{}/{}", self.kind.collection(&self.namespace), self.name)
+    }
+}
+
+/// The key of an object by its metadata.
+pub fn key(kind: Kind, meta: &ObjectMeta) -> Key {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    Key { kind, namespace: text(&meta.namespace), name: text(&meta.name) }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.namespace.as_str() {
+            "" => write!(f, "{} {}", self.kind.name(), self.name),
+            namespace => write!(f, "{} {namespace}/{}", self.kind.name(), self.name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_are_where_the_server_has_them() {
+        let path = |kind, namespace: &str| Key::new(kind, namespace, "a").path();
+        assert_eq!(path(Kind::Pod, "n"), "/api/v1/namespaces/n/pods/a");
+        assert_eq!(path(Kind::Node, ""), "/api/v1/nodes/a");
+        assert_eq!(path(Kind::Instance, "n"), "/apis/kubevirt.io/v1/namespaces/n/virtualmachineinstances/a");
+    }
+
+    #[test]
+    fn the_node_of_a_selector_is_the_one_that_the_program_runs_on() {
+        let home = Home { node: "node1".into(), namespace: "kubevirt".into() };
+        let of = |kind: Kind| kind.followed_by(Program::Handler, &home);
+        assert_eq!(of(Kind::Instance)[0].labels.as_deref(), Some("kubevirt.io/nodeName=node1"));
+        assert_eq!(of(Kind::Pod)[0].fields.as_deref(), Some("spec.nodeName=node1"));
+        assert_eq!(of(Kind::KubeVirt)[0].namespace, "kubevirt");
+        assert_eq!(of(Kind::Secret)[0].name, Some(super::super::HANDLER_CERTIFICATE));
+        assert_eq!(of(Kind::Claim), []);
+    }
+
+    #[test]
+    fn no_two_kinds_have_one_path() {
+        let mut paths: Vec<String> = Kind::ALL.iter().map(|kind| kind.collection("")).collect();
+        paths.sort();
+        paths.dedup();
+        assert_eq!(paths.len(), Kind::ALL.len());
+    }
+}

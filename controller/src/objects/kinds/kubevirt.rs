@@ -1,0 +1,47 @@
+//! KubeVirt: the settings of the installation. There is one object; it is kept as it is.
+
+use super::secret::certificates;
+use crate::objects::about::kept;
+use crate::objects::{About, Kept as _, Key, Kind, Mark, Selector, Use, World, key};
+
+/// The name of the object.
+pub const NAME: &str = "kubevirt";
+
+pub(crate) const ABOUT: About = About {
+    kept: kept!(kubevirts),
+    controller: Use {
+        follows: &[Selector::ALL],
+        verbs: &[(None, &["create", "get", "patch"]), (Some("status"), &["patch"])],
+        ..Use::NONE
+    },
+    api: Use { follows: &[Selector::ALL], ..Use::NONE },
+    // virt-handler looks itself at what is permitted, whether or not a webhook was asked before.
+    handler: Use { follows: &[Selector::HOME], ..Use::NONE },
+    // Settings count for VMIs that are started from now on.
+    touches: |world, key| {
+        let waiting = world.marked(&Mark::Waiting).filter(|key| key.kind == Kind::Instance);
+        [key.clone(), certificates(world)].into_iter().chain(waiting.cloned()).collect()
+    },
+    // One is made where there is none.
+    listed: |world| vec![Key::new(Kind::KubeVirt, world.facts.namespace.clone(), NAME)],
+    ..About::named("kubevirt.io/v1", "KubeVirt", "kubevirts")
+};
+
+/// The keys of all KubeVirt objects; of the one to make, where there is none.
+pub(super) fn all(world: &World) -> Vec<Key> {
+    let all: Vec<Key> = world.kubevirts.all().map(|object| key(Kind::KubeVirt, object.meta())).collect();
+    match all.is_empty() {
+        true => (ABOUT.listed)(world),
+        false => all,
+    }
+}
+
+/// Decisions that a VM, a VMI or a replica set takes part in while the installation is removed: the last one that goes
+/// decides when the webhooks go, and then all.
+pub(super) fn removed_with(world: &World) -> Vec<Key> {
+    let is_going = |object: &&crate::objects::Plain| object.meta().deletion_timestamp.is_some();
+    let stays = world.kubevirts.all().any(|object| !is_going(&object));
+    let webhooks = (!stays).then(|| certificates(world));
+    let going = world.kubevirts.all().filter(is_going).map(|object| key(Kind::KubeVirt, object.meta()));
+    webhooks.into_iter().chain(going).collect()
+}

@@ -1,0 +1,25 @@
+//! MutatingWebhookConfiguration: leads the API server to the webhooks of virt-api that fill in what was left out.
+
+use super::config_map;
+use crate::objects::about::kept;
+use crate::objects::{About, Scope, Selector, Use};
+
+/// The configuration of our webhooks.
+pub const NAME: &str = "virt-api-mutator";
+
+pub(crate) const ABOUT: About = About {
+    scope: Scope::Cluster,
+    kept: kept!(mutating_webhooks),
+    controller: used(&[NAME]),
+    touches: config_map::ABOUT.touches,
+    ..About::named(
+        "admissionregistration.k8s.io/v1",
+        "MutatingWebhookConfiguration",
+        "mutatingwebhookconfigurations",
+    )
+};
+
+/// What virt-controller does with a configuration of webhooks.
+pub(super) const fn used(names: &'static [&'static str]) -> Use {
+    Use { follows: &[Selector::ALL], verbs: &[(None, &["create", "delete", "get", "patch"])], names }
+}

@@ -1,0 +1,18 @@
+//! VirtualMachineInstanceReplicaSet: kept as it is; there are few.
+
+use super::kubevirt::removed_with;
+use crate::objects::about::kept;
+use crate::objects::{About, Selector, Use};
+
+pub(crate) const ABOUT: About = About {
+    kept: kept!(replica_sets),
+    controller: Use {
+        follows: &[Selector::ALL],
+        verbs: &[(None, &["delete"]), (Some("status"), &["patch"]), (Some("finalizers"), &["update"])],
+        ..Use::NONE
+    },
+    // Whether any is left, when the installation is to be deleted.
+    api: Use { verbs: &[(None, &["list"])], ..Use::NONE },
+    touches: |world, key| [key.clone()].into_iter().chain(removed_with(world)).collect(),
+    ..About::named("kubevirt.io/v1", "VirtualMachineInstanceReplicaSet", "virtualmachineinstancereplicasets")
+};

@@ -1,0 +1,57 @@
+//! The index of the World: objects are found by what they name, without a look at all of them.
+
+use super::Key;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Something that objects are found by.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mark {
+    /// The controlling owner has this uid.
+    Owner(String),
+    /// The object uses the PersistentVolumeClaim (or the DataVolume that makes it) of this namespace and name.
+    Claim(String, String),
+    /// The VMI runs on the node of this name.
+    Node(String),
+    /// The launcher pod of the VMI has, or would have, this namespace and name.
+    LauncherPod(String, String),
+    /// The VMI has not been handed over to a node yet.
+    Waiting,
+}
+
+/// Which objects have which marks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Marks {
+    keys: BTreeMap<Mark, BTreeSet<Key>>,
+    marks: BTreeMap<Key, Vec<Mark>>,
+}
+
+impl Marks {
+    /// Gives an object these marks and no others.
+    pub(super) fn set(&mut self, key: &Key, marks: Vec<Mark>) {
+        for mark in self.marks.remove(key).into_iter().flatten() {
+            if let Some(keys) = self.keys.get_mut(&mark) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.keys.remove(&mark);
+                }
+            }
+        }
+        if marks.is_empty() {
+            return;
+        }
+        for mark in &marks {
+            self.keys.entry(mark.clone()).or_default().insert(key.clone());
+        }
+        self.marks.insert(key.clone(), marks);
+    }
+
+    /// The objects that have a mark, in the order of their keys.
+    pub(super) fn with<'a>(&'a self, mark: &Mark) -> impl Iterator<Item = &'a Key> + use<'a> {
+        self.keys.get(mark).into_iter().flatten()
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.marks.is_empty()
+    }
+}

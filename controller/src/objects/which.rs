@@ -1,0 +1,66 @@
+//! A watch of objects: which ones, and its path at the API server.
+
+use super::Kind;
+
+/// The objects of one watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Which {
+    /// Their kind.
+    pub kind: Kind,
+    /// Their namespace; empty for all.
+    pub namespace: String,
+    /// A label selector.
+    pub labels: Option<String>,
+    /// A field selector.
+    pub fields: Option<String>,
+    /// The name of the only object: a right to that object alone is enough.
+    pub name: Option<&'static str>,
+}
+
+impl Which {
+    /// All objects of a kind that a label selector takes.
+    pub fn all(kind: Kind, labels: Option<&str>) -> Which {
+        Which { kind, namespace: String::new(), labels: labels.map(str::to_owned), fields: None, name: None }
+    }
+
+    /// The object of this name.
+    pub fn only(kind: Kind, namespace: &str, name: &'static str) -> Which {
+        // RBAC knows a request for one name by this selector.
+        let fields = Some(format!("metadata.name={name}"));
+        Which { kind, namespace: namespace.to_owned(), labels: None, fields, name: Some(name) }
+    }
+
+    /// The path of a list or a watch with these parameters.
+    pub fn path(&self, parameters: &str) -> String {
+        let mut path = format!("{}?{parameters}", self.kind.collection(&self.namespace));
+        for (name, selector) in [("labelSelector", &self.labels), ("fieldSelector", &self.fields)] {
+            if let Some(selector) = selector {
+                path.push_str(&format!("&{name}={}", escaped(selector)));
+            }
+        }
+        path
+    }
+}
+
+/// A text for the query of an address.
+pub fn escaped(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    text.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selectors_are_escaped() {
+        let mut which = Which::all(Kind::Pod, Some("kubevirt.io=virt-launcher"));
+        which.fields = Some("spec.nodeName=a&b".into());
+        assert_eq!(
+            which.path("watch=true"),
+            "/api/v1/pods?watch=true&labelSelector=kubevirt.io%3Dvirt-launcher&fieldSelector=spec.nodeName%3Da%26b"
+        );
+    }
+}

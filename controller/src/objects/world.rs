@@ -1,0 +1,245 @@
+//! What we know of the cluster: one snapshot, kept up by watches and by the answers to our own writes.
+//!
+//! ```text
+//!  watch ──── put, remove ───► World ◄──── put ──── apply (what the server answered: we read what we wrote)
+//!                                │
+//!                                └── cluster::decide looks, and changes nothing
+//! ```
+//!
+//! An object that is older than the one that is there is not put. Pods, claims and nodes are kept as what is looked at
+//! of them alone: a cluster has many of those that are none of our business. Objects find each other by their marks ([`Mark`]).
+
+use super::marks::Marks;
+use super::{Claim, Component, Key, Kind, LauncherPod, Mark, Node, Pod, Secret, Store};
+use api::datavolume::DataVolume;
+use api::meta::ObjectMeta;
+use api::vm::VirtualMachine;
+use api::vmi::VirtualMachineInstance;
+use jiff::Timestamp;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What we know of the cluster.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
+pub struct World {
+    pub machines: Store<VirtualMachine>,
+    pub instances: Store<VirtualMachineInstance>,
+    /// As they stand; there are few.
+    pub replica_sets: Store<Plain>,
+    /// As they stand; there is one.
+    pub kubevirts: Store<Plain>,
+    pub data_volumes: Store<DataVolume>,
+    pub pods: Store<Pod>,
+    pub claims: Store<Claim>,
+    pub nodes: Store<Node>,
+    /// In the namespace of the installation.
+    pub deployments: Store<Component>,
+    pub daemon_sets: Store<Component>,
+    /// Ours, with certificates.
+    pub secrets: Store<Secret>,
+    /// Ours, with authorities.
+    pub config_maps: Store<Plain>,
+    /// Our webhook configurations.
+    pub mutating_webhooks: Store<Plain>,
+    pub validating_webhooks: Store<Plain>,
+    /// What a kubelet last warned of, by the namespace and the name of a launcher pod: some things (a secret that is
+    /// missing, a volume that cannot be mounted) are said in events alone.
+    pub warnings: BTreeMap<(String, String), Warning>,
+    /// The last heartbeat of each node's agent, and since when we know it.
+    pub heard: BTreeMap<String, (String, Timestamp)>,
+    /// What could not be done for an object, until it can.
+    pub failures: BTreeMap<Key, Failure>,
+    /// What is known of the cluster beside its objects.
+    pub facts: Facts,
+    pub(super) marks: Marks,
+}
+
+/// An object as it stands.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plain {
+    /// Its name and the like.
+    pub meta: ObjectMeta,
+    /// All of it.
+    pub object: Value,
+}
+
+/// What a kubelet warns of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// The pod's uid.
+    pub pod: String,
+    /// A word.
+    pub reason: String,
+    /// A sentence.
+    pub message: String,
+}
+
+/// What could not be done for an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What was to be made or changed.
+    pub about: Kind,
+    /// In a sentence.
+    pub message: String,
+    /// How often in a row.
+    pub times: u32,
+    /// It is not tried again before.
+    pub retry: Timestamp,
+}
+
+/// What is known of the cluster beside its objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The namespace we are in.
+    pub namespace: String,
+    /// The image of the launcher.
+    pub launcher_image: String,
+    /// Our version.
+    pub version: String,
+    /// The server keeps image volumes of pods.
+    pub image_volumes: bool,
+}
+
+impl World {
+    /// A cluster of which nothing but these facts is known.
+    pub fn of(facts: Facts) -> World {
+        World { facts, ..World::default() }
+    }
+
+    /// Puts an object as it is at a time, unless there is a newer one. Whether something has changed.
+    pub fn put(&mut self, kind: Kind, object: Value, now: Timestamp) -> bool {
+        let about = kind.about();
+        let Some(place) = about.kept else { return (about.read)(self, &object) };
+        let Some((namespace, name)) = (place.of_mut)(self).put(object) else { return false };
+        let key = Key { kind, namespace, name };
+        let marks = (place.of)(self).marks(&key.namespace, &key.name);
+        self.marks.set(&key, marks);
+        (about.put)(self, &key, now);
+        true
+    }
+
+    /// Removes an object. Whether there was one.
+    pub fn remove(&mut self, key: &Key) -> bool {
+        let about = key.kind.about();
+        let Some(place) = about.kept else { return false };
+        let was_there = (place.of_mut)(self).remove(&key.namespace, &key.name);
+        self.marks.set(key, Vec::new());
+        (about.removed)(self, key);
+        was_there
+    }
+
+    /// The keys of all objects of a kind.
+    pub fn keys(&self, kind: Kind) -> Vec<Key> {
+        let names = kind.about().kept.map(|place| (place.of)(self).names()).unwrap_or_default();
+        names.into_iter().map(|(namespace, name)| Key { kind, namespace, name }).collect()
+    }
+
+    /// The uid of an object, if it is known.
+    pub fn uid(&self, key: &Key) -> Option<String> {
+        (key.kind.about().kept?.of)(self).meta(&key.namespace, &key.name)?.uid.clone()
+    }
+
+    /// The keys of the objects whose decision an object takes part in.
+    pub fn touched(&self, key: &Key) -> Vec<Key> {
+        (key.kind.about().touches)(self, key)
+    }
+
+    /// The objects that have a mark.
+    pub fn marked<'a>(&'a self, mark: &Mark) -> impl Iterator<Item = &'a Key> + use<'a> {
+        self.marks.with(mark)
+    }
+
+    /// The VMIs whose controlling owner has this uid.
+    pub fn instances_of(&self, owner: &str) -> impl Iterator<Item = &VirtualMachineInstance> {
+        self.marked(&Mark::Owner(owner.to_owned()))
+            .filter(|key| key.kind == Kind::Instance)
+            .filter_map(|key| self.instances.get(&key.namespace, &key.name))
+    }
+
+    /// What a kubelet warned of a pod.
+    pub fn warning(&self, pod: &Pod) -> Option<&Warning> {
+        let at = (pod.meta.namespace.clone()?, pod.meta.name.clone()?);
+        self.warnings.get(&at).filter(|warning| Some(warning.pod.as_str()) == pod.meta.uid.as_deref())
+    }
+
+    /// The launcher pod of an instance; a stranger's that is called so is none.
+    pub fn pod_of(&self, vmi: &VirtualMachineInstance) -> Option<&Pod> {
+        self.launcher_pod(&LauncherPod::of(vmi)?)
+    }
+
+    /// The pod that is this one.
+    pub fn launcher_pod(&self, wanted: &LauncherPod) -> Option<&Pod> {
+        let Key { namespace, name, .. } = wanted.key();
+        self.pods.get(&namespace, &name).filter(|pod| wanted.is(&pod.meta))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+    fn vmi(version: &str, node: Option<&str>, claim: &str) -> Value {
+        json!({
+            "metadata": {
+                "namespace": "n", "name": "web", "uid": "1", "resourceVersion": version,
+                "ownerReferences": [{"apiVersion": "apps/v1", "kind": "A", "name": "a", "uid": "o", "controller": true}],
+            },
+            "spec": {
+                "domain": {"devices": {}},
+                "volumes": [{"name": "root", "persistentVolumeClaim": {"claimName": claim}}],
+            },
+            "status": {"phase": node.map_or("Pending", |_| "Running"), "nodeName": node},
+        })
+    }
+
+    fn marked(world: &World, mark: &Mark) -> Vec<Key> {
+        world.marked(mark).cloned().collect()
+    }
+
+    #[test]
+    fn objects_are_found_by_the_marks_they_have_now() {
+        let mut world = World::default();
+        let key = Key::new(Kind::Instance, "n", "web");
+        let claim = |name: &str| Mark::Claim("n".into(), name.into());
+        let pod = Mark::LauncherPod("n".into(), crate::objects::names::pod("web", "1"));
+        assert!(world.put(Kind::Instance, vmi("5", None, "a"), NOW));
+        for mark in [Mark::Owner("o".into()), claim("a"), pod.clone(), Mark::Waiting] {
+            assert_eq!(marked(&world, &mark), std::slice::from_ref(&key), "{mark:?}");
+        }
+        assert_eq!(world.instances_of("o").count(), 1);
+        assert_eq!(marked(&world, &Mark::Claim("m".into(), "a".into())), []);
+        assert!(world.put(Kind::Instance, vmi("6", Some("node1"), "b"), NOW));
+        assert!(!world.put(Kind::Instance, vmi("4", None, "a"), NOW), "it is older");
+        for mark in [claim("a"), Mark::Waiting] {
+            assert_eq!(marked(&world, &mark), [], "{mark:?}");
+        }
+        for mark in [claim("b"), Mark::Node("node1".into())] {
+            assert_eq!(marked(&world, &mark), std::slice::from_ref(&key), "{mark:?}");
+        }
+        assert!(world.remove(&key) && !world.remove(&key));
+        assert!(world.marks.is_empty(), "{:?}", world.marks);
+    }
+
+    /// A pod is the business of its owner, whatever the owner is; only VMIs have launcher pods.
+    #[test]
+    fn a_pod_that_another_kind_owns_touches_no_vmi() {
+        let mut world = World::default();
+        world.put(Kind::Instance, vmi("5", None, "a"), NOW);
+        let name = crate::objects::names::pod("web", "1");
+        let pod =
+            |owner: Value| json!({"metadata": {"namespace": "n", "name": name, "ownerReferences": owner}});
+        let owner = |kind: &str| json!([{"apiVersion": "v1", "kind": kind, "name": "web", "uid": "1", "controller": true}]);
+        let key = Key::new(Kind::Pod, "n", &name);
+        for (owner, touches) in
+            [(owner("VirtualMachineInstance"), true), (json!([]), true), (owner("DataVolume"), false)]
+        {
+            world.remove(&key);
+            world.put(Kind::Pod, pod(owner.clone()), NOW);
+            assert_eq!(!world.touched(&key).is_empty(), touches, "{owner}");
+        }
+    }
+}
