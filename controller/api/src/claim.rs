@@ -7,79 +7,79 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 object! {
-    /// A claim on storage.
+    /// PersistentVolumeClaim (PVC): a request for storage.
     pub struct PersistentVolumeClaim {
-        /// `v1`.
+        /// API version of this object: `v1`.
         pub api_version: Option<String> = "apiVersion",
-        /// `PersistentVolumeClaim`.
+        /// Kind of this object: `PersistentVolumeClaim`.
         pub kind: Option<String> = "kind",
-        /// Its name and the like.
+        /// Standard Kubernetes metadata of the PVC: name, namespace, labels, annotations.
         pub metadata: ObjectMeta = "metadata",
-        /// What is wanted.
+        /// Desired properties of the storage.
         pub spec: ClaimSpec = "spec",
-        /// How it is.
+        /// Observed state of the PVC.
         pub status: Option<ClaimStatus> = "status",
     }
 }
 
 object! {
-    /// What is wanted of storage.
+    /// Desired properties of the storage of a PersistentVolumeClaim.
     pub struct ClaimSpec {
-        /// `ReadWriteOnce`, `ReadOnlyMany`, `ReadWriteMany`, `ReadWriteOncePod`.
+        /// Access modes of the volume: `ReadWriteOnce`, `ReadOnlyMany`, `ReadWriteMany`, `ReadWriteOncePod`.
         pub access_modes: Vec<String> = "accessModes",
-        /// Labels of the volumes that will do.
+        /// Label selector of the PersistentVolumes to bind. Unset: every volume qualifies.
         pub selector: Option<LabelSelector> = "selector",
-        /// How much.
+        /// Requested size of the volume under the key `storage`.
         pub resources: Option<ClaimResources> = "resources",
-        /// The volume, once it is known.
+        /// Name of the PersistentVolume to bind. Unset: chosen by Kubernetes.
         pub volume_name: Option<String> = "volumeName",
-        /// The class; empty is none, absent is the default.
+        /// Name of the StorageClass. Empty: no class. Unset: the default StorageClass of the cluster.
         pub storage_class_name: Option<String> = "storageClassName",
-        /// `Filesystem` or `Block`; not said is `Filesystem`.
+        /// Volume mode: `Filesystem` or `Block`. Default: `Filesystem`.
         pub volume_mode: Option<String> = "volumeMode",
-        /// What fills it.
+        /// Object to populate the volume from: a PersistentVolumeClaim or a VolumeSnapshot.
         pub data_source: Option<DataReference> = "dataSource",
-        /// What fills it, of any kind.
+        /// Object of any kind to populate the volume from.
         pub data_source_ref: Option<DataReference> = "dataSourceRef",
-        /// A class of its volume's properties.
+        /// Name of the VolumeAttributesClass of the volume. Unset: none.
         pub volume_attributes_class_name: Option<String> = "volumeAttributesClassName",
     }
 }
 
 object! {
-    /// How much storage; the key is `storage`.
+    /// Size of the storage under the key `storage`.
     pub struct ClaimResources {
-        /// At least.
+        /// Minimum size of the volume under the key `storage`, for example `10Gi`.
         pub requests: BTreeMap<String, Quantity> = "requests",
-        /// At most.
+        /// Maximum size of the volume under the key `storage`. Unset: no limit.
         pub limits: BTreeMap<String, Quantity> = "limits",
     }
 }
 
 object! {
-    /// What fills a claim.
+    /// Reference to an object to populate a volume from.
     pub struct DataReference (atomic) {
-        /// Its group; empty is the core.
+        /// API group of the object; empty for the core group.
         pub api_group: Option<String> = "apiGroup",
-        /// Its kind.
+        /// Kind of the object, for example `PersistentVolumeClaim`.
         pub kind: String = "kind",
-        /// Its name.
+        /// Name of the object to populate the volume from.
         pub name: String = "name",
-        /// Its namespace.
+        /// Namespace of the object. Default: that of the PersistentVolumeClaim.
         pub namespace: Option<String> = "namespace",
     }
 }
 
 object! {
-    /// How it is with a claim.
+    /// Observed state of a PersistentVolumeClaim.
     pub struct ClaimStatus {
-        /// `Pending`, `Bound` or `Lost`.
+        /// Phase of the PVC: `Pending`, `Bound` or `Lost`.
         pub phase: Option<String> = "phase",
-        /// What its volume allows.
+        /// Access modes of the bound volume.
         pub access_modes: Vec<String> = "accessModes",
-        /// What its volume holds.
+        /// Capacity of the bound volume under the key `storage`.
         pub capacity: BTreeMap<String, Quantity> = "capacity",
-        /// Kept as they stand.
+        /// Conditions of the PVC, kept as read.
         pub conditions: Vec<Value> = "conditions",
     }
 }

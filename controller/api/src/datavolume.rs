@@ -8,43 +8,45 @@ use crate::{object, words};
 pub const API_VERSION: &str = "cdi.kubevirt.io/v1beta1";
 
 object! {
-    /// A request to fill a claim.
+    /// DataVolume: a PersistentVolumeClaim (PVC) and the source that its content is imported from.
     pub struct DataVolume {
-        /// `cdi.kubevirt.io/v1beta1`.
+        /// API version of this object: `cdi.kubevirt.io/v1beta1`.
         pub api_version: Option<String> = "apiVersion",
-        /// `DataVolume`.
+        /// Kind of this object: `DataVolume`.
         pub kind: Option<String> = "kind",
-        /// Its name is the claim's.
+        /// Standard Kubernetes metadata of the DataVolume. The PVC has the same name.
         pub metadata: ObjectMeta = "metadata",
-        /// What is wanted.
+        /// Desired state of the DataVolume: source, size and storage.
         pub spec: Spec = "spec",
-        /// How far it is.
+        /// Observed state of the DataVolume, written by the control plane.
         pub status: Option<Status> = "status",
     }
 }
 
 object! {
-    /// What is wanted: a claim, and what fills it.
+    /// Desired state of a DataVolume: source, size and storage.
     pub struct Spec {
-        /// What fills it.
+        /// Source of the content; exactly one of its fields. Excludes `sourceRef`.
         pub source: Option<Source> = "source",
-        /// What says what fills it.
+        /// Reference to a DataSource that names the source. Excludes `source`.
         pub source_ref: Option<SourceRef> = "sourceRef",
-        /// The claim, word for word.
+        /// Spec of the PersistentVolumeClaim, used as it stands. Excludes `storage`.
         pub pvc: Option<ClaimSpec> = "pvc",
-        /// The claim, of which storage profiles fill in what is left open.
+        /// Spec of the PersistentVolumeClaim, with unset fields taken from the StorageProfile of the storage
+        /// class. Excludes `pvc`.
         pub storage: Option<Storage> = "storage",
-        /// How important the worker is to the scheduler: the name of a PriorityClass.
+        /// Name of the PriorityClass of the worker pod. Unset: the default priority class of the cluster.
         pub priority_class_name: Option<String> = "priorityClassName",
-        /// The service account of the worker.
+        /// Name of the ServiceAccount of the worker pod. Unset: the default ServiceAccount.
         pub service_account_name: Option<String> = "serviceAccountName",
-        /// What the bytes are; not said is `kubevirt`.
+        /// Content type of the source: `kubevirt` is a disk image, `archive` is a tar archive of files.
+        /// Default: `kubevirt`.
         pub content_type: Option<ContentType> = "contentType",
-        /// The stages of an import in several.
+        /// Checkpoints of a multi-stage import from vddk or imageio.
         pub checkpoints: Vec<Checkpoint> = "checkpoints",
-        /// The last of the stages is there.
+        /// Marks the last checkpoint as final, which completes a multi-stage import. Default: false.
         pub final_checkpoint: Option<bool> = "finalCheckpoint",
-        /// All blocks of the disk are there from the beginning.
+        /// Preallocates all blocks of the disk image. Default: the setting of the cluster.
         pub preallocation: Option<bool> = "preallocation",
     }
 }
@@ -86,227 +88,233 @@ impl Spec {
 }
 
 object! {
-    /// What fills a claim; exactly one.
+    /// Source of the content of a DataVolume; exactly one.
     pub struct Source {
-        /// A web server.
+        /// Import from an HTTP or HTTPS server.
         pub http: Option<Http> = "http",
-        /// An object store.
+        /// Import from an S3 object store.
         pub s3: Option<S3> = "s3",
-        /// Google's object store.
+        /// Import from Google Cloud Storage (GCS).
         pub gcs: Option<Gcs> = "gcs",
-        /// A registry of images.
+        /// Import from a container image in a registry.
         pub registry: Option<Registry> = "registry",
-        /// Another claim.
+        /// Clone of another PersistentVolumeClaim.
         pub pvc: Option<PvcSource> = "pvc",
-        /// Somebody sends it.
+        /// Upload by a client, for example `virtctl image-upload`.
         pub upload: Option<Empty> = "upload",
-        /// Nothing: an empty disk.
+        /// Empty disk image without content.
         pub blank: Option<Empty> = "blank",
-        /// oVirt.
+        /// Import from an oVirt image service (imageio).
         pub imageio: Option<ImageIo> = "imageio",
-        /// VMware.
+        /// Import from VMware vSphere through the VDDK library.
         pub vddk: Option<Vddk> = "vddk",
-        /// A snapshot of a claim.
+        /// Restore of a VolumeSnapshot into a new PersistentVolumeClaim.
         pub snapshot: Option<PvcSource> = "snapshot",
     }
 }
 
 object! {
-    /// A web server.
+    /// Import from an HTTP or HTTPS server.
     pub struct Http {
-        /// Where it is.
+        /// URL of the file: `http://HOST/PATH` or `https://HOST/PATH`.
         pub url: String = "url",
-        /// The secret with what the server wants to know of us.
+        /// Name of a Secret with credentials under the keys `accessKeyId` and `secretKey`. Unset: anonymous
+        /// access.
         pub secret_ref: Option<String> = "secretRef",
-        /// The config map with certificates of authorities that the server's is held against.
+        /// Name of a ConfigMap with CA certificates for the server. Unset: the system's CAs.
         pub cert_config_map: Option<String> = "certConfigMap",
-        /// Further lines of the request's head: `NAME: VALUE`.
+        /// Additional HTTP request headers in the form `NAME: VALUE`.
         pub extra_headers: Vec<String> = "extraHeaders",
-        /// Secrets whose values are further lines of the request's head.
+        /// Names of Secrets whose values are additional HTTP request headers.
         pub secret_extra_headers: Vec<String> = "secretExtraHeaders",
-        /// What the bytes must add up to: `ALGORITHM:HEX` with md5, sha1, sha256 or sha512.
+        /// Checksum of the file in the form `ALGORITHM:HEX` with md5, sha1, sha256 or sha512. Unset:
+        /// unchecked.
         pub checksum: Option<String> = "checksum",
-        /// The server's certificate is not looked at.
+        /// Skips the verification of the server's TLS certificate. Default: false.
         pub insecure_skip_verify: Option<bool> = "insecureSkipVerify",
     }
 }
 
 object! {
-    /// An object store.
+    /// Import from an S3 object store.
     pub struct S3 {
-        /// Where it is.
+        /// URL of the object in the S3 store.
         pub url: String = "url",
-        /// The secret with what the server wants to know of us.
+        /// Name of a Secret with credentials under the keys `accessKeyId` and `secretKey`. Unset: anonymous
+        /// access.
         pub secret_ref: Option<String> = "secretRef",
-        /// The config map with certificates of authorities that the server's is held against.
+        /// Name of a ConfigMap with CA certificates for the server. Unset: the system's CAs.
         pub cert_config_map: Option<String> = "certConfigMap",
     }
 }
 
 object! {
-    /// Google's object store.
+    /// Import from Google Cloud Storage (GCS).
     pub struct Gcs {
-        /// Where it is.
+        /// URL of the object in Google Cloud Storage.
         pub url: String = "url",
-        /// The secret with what the server wants to know of us.
+        /// Name of a Secret with a service account key. Unset: anonymous access.
         pub secret_ref: Option<String> = "secretRef",
     }
 }
 
 object! {
-    /// A registry of images.
+    /// Import from a container image in a registry.
     pub struct Registry {
-        /// Where it is: `docker://HOST/NAME:TAG`.
+        /// Reference of the container image as a URL: `docker://HOST/NAME:TAG`. Excludes `imageStream`.
         pub url: Option<String> = "url",
-        /// An image stream of OpenShift, instead of a URL.
+        /// Name of an OpenShift ImageStream with the container image. Excludes `url`.
         pub image_stream: Option<String> = "imageStream",
-        /// Who pulls it; not said is the pod.
+        /// Component that pulls the image: the worker pod (`pod`) or the container runtime of the node
+        /// (`node`). Default: `pod`.
         pub pull_method: Option<PullMethod> = "pullMethod",
-        /// The secret with what the server wants to know of us.
+        /// Name of a Secret with credentials under the keys `accessKeyId` and `secretKey`. Unset: anonymous
+        /// access.
         pub secret_ref: Option<String> = "secretRef",
-        /// The config map with certificates of authorities that the server's is held against.
+        /// Name of a ConfigMap with CA certificates for the registry. Unset: the system's CAs.
         pub cert_config_map: Option<String> = "certConfigMap",
-        /// Which image of several.
+        /// Platform to choose from a multi-platform image. Unset: the platform of the worker.
         pub platform: Option<Platform> = "platform",
     }
 }
 
 object! {
-    /// Which image of several.
+    /// Platform of a multi-platform image.
     pub struct Platform {
-        /// The processor it is for: `amd64`, `arm64`, ….
+        /// CPU architecture of the image, for example `amd64` or `arm64`.
         pub architecture: Option<String> = "architecture",
     }
 }
 
 object! {
-    /// Another claim.
+    /// Reference to a source object by namespace and name.
     pub struct PvcSource {
-        /// The namespace it is in.
+        /// Namespace of the source object.
         pub namespace: String = "namespace",
-        /// Its name.
+        /// Name of the source object.
         pub name: String = "name",
     }
 }
 
 object! {
-    /// oVirt.
+    /// Import from an oVirt image service (imageio).
     pub struct ImageIo {
-        /// Where the engine is.
+        /// URL of the oVirt engine API.
         pub url: String = "url",
-        /// The disk.
+        /// ID of the disk in oVirt.
         pub disk_id: String = "diskId",
-        /// The secret with what the server wants to know of us.
+        /// Name of a Secret with credentials under the keys `accessKeyId` and `secretKey`.
         pub secret_ref: Option<String> = "secretRef",
-        /// The config map with certificates of authorities that the server's is held against.
+        /// Name of a ConfigMap with CA certificates for the engine. Unset: the system's CAs.
         pub cert_config_map: Option<String> = "certConfigMap",
-        /// The server's certificate is not looked at.
+        /// Skips the verification of the server's TLS certificate. Default: false.
         pub insecure_skip_verify: Option<bool> = "insecureSkipVerify",
     }
 }
 
 object! {
-    /// VMware.
+    /// Import from VMware vSphere through the VDDK library.
     pub struct Vddk {
-        /// Where the vCenter or the host is.
+        /// URL of the vCenter or ESXi host.
         pub url: Option<String> = "url",
-        /// The machine whose disk it is.
+        /// UUID of the vSphere VM with the disk.
         pub uuid: Option<String> = "uuid",
-        /// The disk's file: `[STORE] FOLDER/FILE.vmdk`.
+        /// Path of the disk in the datastore: `[DATASTORE] FOLDER/FILE.vmdk`.
         pub backing_file: Option<String> = "backingFile",
-        /// The sum of the server's certificate.
+        /// SHA-1 thumbprint of the server's TLS certificate.
         pub thumbprint: Option<String> = "thumbprint",
-        /// The secret with what the server wants to know of us.
+        /// Name of a Secret with credentials under the keys `accessKeyId` and `secretKey`.
         pub secret_ref: Option<String> = "secretRef",
-        /// The config map with certificates of authorities that the server's is held against.
+        /// Name of a ConfigMap with CA certificates for the server. Unset: the system's CAs.
         pub cert_config_map: Option<String> = "certConfigMap",
-        /// The image that holds VMware's library.
+        /// Reference of the container image with the VDDK library.
         pub init_image_url: Option<String> = "initImageURL",
-        /// A config map with further settings of the library.
+        /// Name of a ConfigMap with additional VDDK settings. Unset: none.
         pub extra_args: Option<String> = "extraArgs",
     }
 }
 
 object! {
-    /// A DataSource that says what fills the claim.
+    /// Reference to a DataSource that names the source of the content.
     pub struct SourceRef {
-        /// `DataSource`.
+        /// Kind of the referenced object: `DataSource`.
         pub kind: String = "kind",
-        /// The namespace it is in; not said is the DataVolume's own.
+        /// Namespace of the DataSource. Default: that of the DataVolume.
         pub namespace: Option<String> = "namespace",
-        /// Its name.
+        /// Name of the DataSource object.
         pub name: String = "name",
     }
 }
 
 object! {
-    /// A claim of which storage profiles fill in what is left open.
+    /// Spec of a PersistentVolumeClaim, with unset fields taken from the StorageProfile of the storage class.
     pub struct Storage {
-        /// `ReadWriteOnce`, `ReadOnlyMany`, `ReadWriteMany`, `ReadWriteOncePod`; not said is what suits the class.
+        /// Access modes: `ReadWriteOnce`, `ReadOnlyMany`, `ReadWriteMany`, `ReadWriteOncePod`. Default: that
+        /// of the StorageProfile.
         pub access_modes: Vec<String> = "accessModes",
-        /// Labels of the volumes that will do.
+        /// Label selector of the PersistentVolumes to bind. Unset: every volume qualifies.
         pub selector: Option<LabelSelector> = "selector",
-        /// How much.
+        /// Requested size of the disk; the filesystem overhead is added.
         pub resources: Option<ClaimResources> = "resources",
-        /// The volume, where it is known.
+        /// Name of the PersistentVolume to bind. Unset: chosen by Kubernetes.
         pub volume_name: Option<String> = "volumeName",
-        /// The class; not said is the default.
+        /// Name of the StorageClass. Unset: the default StorageClass of the cluster.
         pub storage_class_name: Option<String> = "storageClassName",
-        /// `Filesystem`, `Block` or `FromStorageProfile`; not said is what suits the class.
+        /// Volume mode: `Filesystem`, `Block` or `FromStorageProfile`. Default: that of the StorageProfile.
         pub volume_mode: Option<String> = "volumeMode",
-        /// What fills it.
+        /// Object to populate the volume from: a PersistentVolumeClaim or a VolumeSnapshot.
         pub data_source: Option<DataReference> = "dataSource",
-        /// What fills it, of any kind.
+        /// Object of any kind to populate the volume from.
         pub data_source_ref: Option<DataReference> = "dataSourceRef",
     }
 }
 
 object! {
-    /// One stage of several.
+    /// Checkpoint of a multi-stage import.
     pub struct Checkpoint {
-        /// The snapshot it begins at; empty is the beginning.
+        /// ID of the snapshot that the stage starts from; empty for the first stage.
         pub previous: String = "previous",
-        /// The snapshot it goes to.
+        /// ID of the snapshot that the stage imports.
         pub current: String = "current",
     }
 }
 
 object! {
-    /// How far it is.
+    /// Observed state of a DataVolume.
     pub struct Status {
-        /// The claim's name.
+        /// Name of the PersistentVolumeClaim of the DataVolume.
         pub claim_name: Option<String> = "claimName",
-        /// Where it stands.
+        /// Phase of the import, clone or upload.
         pub phase: Option<Phase> = "phase",
-        /// How much of it is there: `12.34%`, or `N/A`.
+        /// Progress of the transfer in percent, for example `12.34%`, or `N/A`.
         pub progress: Option<String> = "progress",
-        /// How often the transfer was begun anew.
+        /// Number of restarts of the transfer.
         pub restart_count: Option<i64> = "restartCount",
-        /// What is true or false of it, by type.
+        /// Conditions of the DataVolume, one per type.
         pub conditions: Vec<Condition> = "conditions",
     }
 }
 
 object! {
-    /// One thing that is true or false of a DataVolume.
+    /// Condition of the DataVolume, for example Bound.
     pub struct Condition by "type" {
-        /// What it is about.
+        /// Type of the condition, unique within the list.
         pub r#type: ConditionType = "type",
-        /// `True`, `False` or `Unknown`.
+        /// Status of the condition: `True`, `False` or `Unknown`.
         pub status: String = "status",
-        /// Since when it is so; RFC 3339.
+        /// Time of the latest change of the condition's status (RFC 3339).
         pub last_transition_time: Option<String> = "lastTransitionTime",
-        /// When it was last looked at; RFC 3339.
+        /// Time of the latest check of the condition (RFC 3339).
         pub last_heartbeat_time: Option<String> = "lastHeartbeatTime",
-        /// A word for it.
+        /// Reason for the condition in one word, for programs.
         pub reason: Option<String> = "reason",
-        /// A sentence for it.
+        /// Message about the condition, for people.
         pub message: Option<String> = "message",
     }
 }
 
 words! {
-    /// What the bytes are.
+    /// Content type of the source of a DataVolume.
     #[allow(missing_docs)]
     pub enum ContentType {
         Kubevirt = "kubevirt",
@@ -315,7 +323,7 @@ words! {
 }
 
 words! {
-    /// Who pulls an image.
+    /// Component that pulls a container image.
     #[allow(missing_docs)]
     pub enum PullMethod {
         Pod = "pod",
@@ -324,7 +332,7 @@ words! {
 }
 
 words! {
-    /// What a condition is about.
+    /// Type of a DataVolume condition.
     #[allow(missing_docs)]
     pub enum ConditionType {
         Ready = "Ready",
@@ -334,7 +342,7 @@ words! {
 }
 
 words! {
-    /// How far a DataVolume is; empty at first.
+    /// Phase of a DataVolume; empty at first.
     #[allow(missing_docs)]
     pub enum Phase {
         Pending = "Pending",

@@ -6,78 +6,78 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 object! {
-    /// `metadata` of an object.
+    /// Standard Kubernetes metadata of an object.
     pub struct ObjectMeta {
-        /// Its name in its namespace.
+        /// Name of the object, unique within its namespace.
         pub name: Option<String> = "name",
-        /// The beginning of a name that the server completes.
+        /// Prefix of a name that the API server completes if `name` is unset.
         pub generate_name: Option<String> = "generateName",
-        /// Its namespace.
+        /// Namespace that contains the object.
         pub namespace: Option<String> = "namespace",
-        /// One of a kind for ever.
+        /// UID of the object, unique for all time.
         pub uid: Option<String> = "uid",
-        /// Changes with every change.
+        /// Opaque version of the object, changed by every write.
         pub resource_version: Option<String> = "resourceVersion",
-        /// Rises with every change of the spec.
+        /// Generation of the object, increased by every change of the spec.
         pub generation: Option<i64> = "generation",
-        /// RFC 3339.
+        /// Creation time of the object (RFC 3339).
         pub creation_timestamp: Option<String> = "creationTimestamp",
-        /// RFC 3339: since when it is being deleted.
+        /// Time of the request to delete the object (RFC 3339).
         pub deletion_timestamp: Option<String> = "deletionTimestamp",
-        /// How long the deletion may take.
+        /// Seconds that the object has to terminate gracefully.
         pub deletion_grace_period_seconds: Option<i64> = "deletionGracePeriodSeconds",
-        /// What it is found by.
+        /// Labels of the object, matched by selectors.
         pub labels: BTreeMap<String, String> = "labels",
-        /// Notes.
+        /// Annotations of the object: arbitrary values for tools.
         pub annotations: BTreeMap<String, String> = "annotations",
-        /// What it goes with.
+        /// Owners of the object. The object is deleted with its last owner.
         pub owner_references: Vec<OwnerReference> = "ownerReferences",
-        /// Who must agree before it is gone.
+        /// Finalizers of the object. Deletion waits until the list is empty.
         pub finalizers: Vec<String> = "finalizers",
-        /// Who wrote which field; the server's, kept as it stands.
+        /// Field managers of the object, maintained by the API server.
         pub managed_fields: Vec<Value> = "managedFields",
-        /// Deprecated.
+        /// URL of the object. Deprecated, without effect.
         pub self_link: Option<String> = "selfLink",
     }
 }
 
 object! {
-    /// What an object goes with.
+    /// Owner of an object in the same namespace.
     pub struct OwnerReference {
-        /// Its group and version.
+        /// API version of the owner.
         pub api_version: String = "apiVersion",
-        /// Its kind.
+        /// Kind of the owner, for example `VirtualMachine`.
         pub kind: String = "kind",
-        /// Its name.
+        /// Name of the owner object.
         pub name: String = "name",
-        /// Its uid.
+        /// UID of the owner object.
         pub uid: String = "uid",
-        /// It is the one that looks after the object.
+        /// Marks the owner as the managing controller. Default: false.
         pub controller: Option<bool> = "controller",
-        /// It stays until the object is gone.
+        /// Blocks foreground deletion of the owner until the object is deleted. Default: false.
         pub block_owner_deletion: Option<bool> = "blockOwnerDeletion",
     }
 }
 
 object! {
-    /// An object of the same namespace.
+    /// Reference to an object in the same namespace.
     pub struct LocalReference (atomic) {
-        /// Its name.
+        /// Name of the referenced object in the same namespace.
         pub name: Option<String> = "name",
     }
 }
 
 object! {
-    /// Labels that are looked for.
+    /// Label selector; all of its requirements must match.
     pub struct LabelSelector (atomic) {
-        /// Exactly these.
+        /// Labels that must be present with exactly these values.
         pub match_labels: BTreeMap<String, String> = "matchLabels",
-        /// And what else must be true of them: `LabelSelectorRequirement`.
+        /// Label requirements: key, operator and values, in the form of a Kubernetes label selector.
         pub match_expressions: Vec<Value> = "matchExpressions" as Vec<Requirement>,
     }
 }
 
 object! {
-    /// Something whose being there says it all.
+    /// Empty object; its presence enables the feature.
     pub struct Empty {}
 }

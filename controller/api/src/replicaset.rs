@@ -10,73 +10,73 @@ use crate::vm::Template;
 use crate::{object, words};
 
 object! {
-    /// So many instances that are all alike.
+    /// VirtualMachineInstanceReplicaSet: keeps a number of identical VMIs running.
     pub struct VirtualMachineInstanceReplicaSet {
-        /// `kubevirt.io/v1`.
+        /// API version of this object: `kubevirt.io/v1`.
         pub api_version: Option<String> = "apiVersion",
-        /// `VirtualMachineInstanceReplicaSet`.
+        /// Kind of this object: `VirtualMachineInstanceReplicaSet`.
         pub kind: Option<String> = "kind",
-        /// Its name and the like.
+        /// Standard Kubernetes metadata of the replica set: name, namespace, labels, annotations.
         pub metadata: ObjectMeta = "metadata",
-        /// What is wanted.
+        /// Desired state of the replica set: number, selector and template of the VMIs.
         pub spec: Spec = "spec",
-        /// How it is.
+        /// Observed state of the replica set, written by the control plane.
         pub status: Option<Status> = "status",
     }
 }
 
 object! {
-    /// What is wanted of a replica set.
+    /// Desired state of a replica set: number, selector and template of the VMIs.
     pub struct Spec {
-        /// How many instances there are to be; not said is 1.
+        /// Number of VMIs to keep running. Default: 1.
         pub replicas: Option<i64> = "replicas",
-        /// The labels by which its instances are found; the template's labels must be among them.
+        /// Label selector of the VMIs in the replica set; must match the labels of the template.
         pub selector: LabelSelector = "selector",
-        /// What an instance looks like. A change reaches only instances that are made after it.
+        /// Template of the VMIs. A change applies only to VMIs that are created later.
         pub template: Option<Template> = "template",
-        /// No instance is made and none is deleted.
+        /// Pauses the replica set: no VMI is created or deleted. Default: false.
         pub paused: Option<bool> = "paused",
     }
 }
 
 object! {
-    /// How it is with a replica set.
+    /// Observed state of a replica set.
     pub struct Status {
-        /// How many instances there are; those that have ended or are being deleted do not count.
+        /// Number of VMIs that neither have ended nor are being deleted.
         pub replicas: Option<i64> = "replicas",
-        /// How many of them are ready.
+        /// Number of VMIs with a true Ready condition.
         pub ready_replicas: Option<i64> = "readyReplicas",
-        /// What is true or false of it, by type.
+        /// Conditions of the replica set, one per type.
         pub conditions: Vec<Condition> = "conditions",
-        /// The selector as text, for whoever scales it.
+        /// Label selector as text, for the scale subresource and autoscalers.
         pub label_selector: Option<String> = "labelSelector",
     }
 }
 
 object! {
-    /// One thing that is true or false of a replica set.
+    /// Condition of the replica set, for example ReplicaPaused.
     pub struct Condition by "type" {
-        /// What it is about.
+        /// Type of the condition, unique within the list.
         pub r#type: ConditionType = "type",
-        /// `True`, `False` or `Unknown`.
+        /// Status of the condition: `True`, `False` or `Unknown`.
         pub status: String = "status",
-        /// When it was last looked at; RFC 3339.
+        /// Time of the latest check of the condition (RFC 3339).
         pub last_probe_time: Option<String> = "lastProbeTime",
-        /// Since when it is so; RFC 3339.
+        /// Time of the latest change of the condition's status (RFC 3339).
         pub last_transition_time: Option<String> = "lastTransitionTime",
-        /// A word for it.
+        /// Reason for the condition in one word, for programs.
         pub reason: Option<String> = "reason",
-        /// A sentence for it.
+        /// Message about the condition, for people.
         pub message: Option<String> = "message",
     }
 }
 
 words! {
-    /// What a condition is about.
+    /// Type of a condition of a replica set.
     pub enum ConditionType {
-        /// An instance could not be made or deleted.
+        /// Creation or deletion of a VMI failed.
         ReplicaFailure = "ReplicaFailure",
-        /// Nothing is made or deleted, because somebody paused it.
+        /// Replica set paused: no VMI is created or deleted.
         ReplicaPaused = "ReplicaPaused",
     }
 }

@@ -22,7 +22,10 @@ pub const KINDS: &[Kind] = &[
         subresources: Subresources::Status,
         columns: &[
             AGE,
-            Column { description: "How it is, in a word", ..text("Status", ".status.printableStatus") },
+            Column {
+                description: "Summary of the VM's state in one word",
+                ..text("Status", ".status.printableStatus")
+            },
             text("Ready", ".status.conditions[?(@.type=='Ready')].status"),
         ],
         schema: VirtualMachine::schema,
@@ -59,9 +62,9 @@ pub const KINDS: &[Kind] = &[
         old_version: Some("v1alpha3"),
         subresources: Subresources::StatusAndScale,
         columns: &[
-            number("Desired", ".spec.replicas", "How many instances there are to be"),
-            number("Current", ".status.replicas", "How many there are, without those that have ended"),
-            number("Ready", ".status.readyReplicas", "How many of them are ready"),
+            number("Desired", ".spec.replicas", "Number of VMIs to keep running"),
+            number("Current", ".status.replicas", "Number of VMIs that have not ended"),
+            number("Ready", ".status.readyReplicas", "Number of VMIs that are ready"),
             AGE,
         ],
         schema: VirtualMachineInstanceReplicaSet::schema,
@@ -91,9 +94,12 @@ pub const KINDS: &[Kind] = &[
         old_version: None,
         subresources: Subresources::Status,
         columns: &[
-            Column { description: "Where it stands", ..text("Phase", ".status.phase") },
-            Column { description: "How much of it is there", ..text("Progress", ".status.progress") },
-            number("Restarts", ".status.restartCount", "How often the transfer was begun anew"),
+            Column { description: "Phase of the import, clone or upload", ..text("Phase", ".status.phase") },
+            Column {
+                description: "Progress of the transfer in percent",
+                ..text("Progress", ".status.progress")
+            },
+            number("Restarts", ".status.restartCount", "Number of restarts of the transfer"),
             AGE,
         ],
         schema: DataVolume::schema,

@@ -4,51 +4,51 @@ use crate::{object, words};
 use serde_json::Number;
 
 object! {
-    /// What a component takes over without a restart.
+    /// Settings that a component reloads without a restart.
     pub struct ComponentSettings {
-        /// How it speaks to the API server.
+        /// Client of the component for the API server.
         pub rest_client: Option<RestClient> = "restClient",
     }
 }
 
 object! {
-    /// How a component speaks to the API server.
+    /// Client of a component for the API server.
     pub struct RestClient {
-        /// How often.
+        /// Rate limit of requests to the API server.
         pub rate_limiter: Option<RateLimiter> = "rateLimiter",
     }
 }
 
 object! {
-    /// How often a component may ask the API server.
+    /// Rate limit of requests to the API server.
     pub struct RateLimiter {
-        /// So many in a second, and some at once.
+        /// Token bucket that limits rate and burst of requests.
         pub token_bucket_rate_limiter: Option<TokenBucket> = "tokenBucketRateLimiter",
     }
 }
 
 object! {
-    /// So many requests in a second, and some at once.
+    /// Token bucket that limits rate and burst of requests.
     pub struct TokenBucket {
-        /// In a second.
+        /// Requests per second in the long run.
         pub qps: Option<Number> = "qps",
-        /// At once.
+        /// Number of requests that may be sent at once.
         pub burst: i64 = "burst",
     }
 }
 
 object! {
-    /// What TLS must be at least.
+    /// Requirements for TLS connections to the components.
     pub struct Tls {
-        /// The least version.
+        /// Minimum TLS version that the servers accept.
         pub min_tls_version: Option<TlsVersion> = "minTLSVersion",
-        /// The ciphers that are allowed, by their names in OpenSSL; none for TLS 1.3, which knows only good ones.
+        /// Permitted cipher suites by their OpenSSL names. Not for TLS 1.3, whose suites are fixed.
         pub ciphers: Vec<String> = "ciphers",
     }
 }
 
 words! {
-    /// A version of TLS.
+    /// Version of the TLS protocol.
     #[allow(missing_docs)]
     pub enum TlsVersion {
         Tls10 = "VersionTLS10",

@@ -11,215 +11,218 @@ use crate::{object, words};
 use std::collections::BTreeMap;
 
 object! {
-    /// How machines are made.
+    /// Configuration of VMs, live migration and the components.
     pub struct Configuration {
-        /// The processor of a machine that asks for none; not said is `host-model`.
+        /// CPU model of VMIs that set none. Default: `host-model`.
         pub cpu_model: Option<String> = "cpuModel",
-        /// What the pod of a machine asks for where the machine says nothing; not said is 100m for each processor.
+        /// CPU request of the launcher pod of a VMI that sets none. Default: `100m` per vCPU.
         pub cpu_request: Option<Quantity> = "cpuRequest",
-        /// Gates, ratios and how much is written to logs.
+        /// Feature gates, overcommit ratios and log verbosity.
         pub developer_configuration: Option<Developer> = "developerConfiguration",
-        /// Deprecated: `architectureConfiguration`.
+        /// Deprecated, use `architectureConfiguration`: permitted QEMU machine types.
         pub emulated_machines: Vec<String> = "emulatedMachines",
-        /// When the images of our own components are pulled: `Always`, `IfNotPresent` or `Never`.
+        /// Image pull policy of the components: `Always`, `IfNotPresent` or `Never`.
         pub image_pull_policy: Option<String> = "imagePullPolicy",
-        /// How machines are moved.
+        /// Settings of live migrations.
         pub migrations: Option<Migrations> = "migrations",
-        /// Deprecated: `architectureConfiguration`.
+        /// Deprecated, use `architectureConfiguration`: default QEMU machine type.
         pub machine_type: Option<String> = "machineType",
-        /// How machines are connected.
+        /// Defaults and plugins for network interfaces of VMIs.
         pub network: Option<NetworkSettings> = "network",
-        /// Deprecated: `architectureConfiguration`.
+        /// Deprecated, use `architectureConfiguration`: directory of the EFI firmware.
         pub ovmf_path: Option<String> = "ovmfPath",
-        /// The SELinux type of the pods of machines.
+        /// SELinux type of launcher pods. Unset: the default of the container runtime.
         pub selinux_launcher_type: Option<String> = "selinuxLauncherType",
-        /// The runtime class of the pods of machines.
+        /// Name of the RuntimeClass of launcher pods. Unset: the default runtime.
         pub default_runtime_class: Option<String> = "defaultRuntimeClass",
-        /// What the guest reads of its maker.
+        /// Manufacturer and product in the SMBIOS tables of guests.
         pub smbios: Option<SmBios> = "smbios",
-        /// What machines of each architecture look like.
+        /// Firmware path and QEMU machine types of each CPU architecture.
         pub architecture_configuration: Option<Architectures> = "architectureConfiguration",
-        /// What happens to a machine that says nothing when its node is to be emptied; not said is `None`.
+        /// Eviction strategy of VMIs that set none. Default: `None`.
         pub eviction_strategy: Option<EvictionStrategy> = "evictionStrategy",
-        /// By how much the memory that runs beside a guest is multiplied: a number as text; not said is 1.
+        /// Factor for the computed memory overhead of launcher pods, as text. Default: `1`.
         pub additional_guest_memory_overhead_ratio: Option<String> = "additionalGuestMemoryOverheadRatio",
-        /// What the containers beside a machine ask for, by what they are.
+        /// Compute resources of the containers that support a VMI, by container type.
         pub support_container_resources: Vec<SupportContainer> = "supportContainerResources",
-        /// Deprecated: it has no effect.
+        /// Deprecated, without effect: supported versions of the guest agent.
         pub supported_guest_agent_versions: Vec<String> = "supportedGuestAgentVersions",
-        /// Every how many seconds the guest tells how it uses its memory; 0 is never; not said is 10.
+        /// Seconds between two memory statistics of a guest; 0 disables them. Default: 10.
         pub mem_balloon_stats_period: Option<u32> = "memBalloonStatsPeriod",
-        /// Devices of the nodes that machines may have.
+        /// Host devices that VMIs are permitted to use. Unset: none.
         pub permitted_host_devices: Option<PermittedHostDevices> = "permittedHostDevices",
-        /// Into what devices are divided.
+        /// Mediated devices to create on the nodes.
         pub mediated_devices_configuration: Option<MediatedDevices> = "mediatedDevicesConfiguration",
-        /// Deprecated: it has no effect.
+        /// Deprecated, without effect: minimum CPU model of the nodes.
         pub min_cpu_model: Option<String> = "minCPUModel",
-        /// Models of processors that nodes do not offer.
+        /// CPU models that nodes do not offer, each with the value `true`.
         pub obsolete_cpu_models: BTreeMap<String, bool> = "obsoleteCPUModels",
-        /// How many machines a node can run; not said is 110.
+        /// Maximum number of VMIs per node. Default: 110.
         pub virtual_machine_instances_per_node: Option<i64> = "virtualMachineInstancesPerNode",
-        /// What virt-api takes over without a restart.
+        /// Settings of virt-api that need no restart.
         pub api_configuration: Option<ComponentSettings> = "apiConfiguration",
-        /// What the webhooks take over without a restart.
+        /// Settings of the webhooks that need no restart.
         pub webhook_configuration: Option<ComponentSettings> = "webhookConfiguration",
-        /// What virt-controller takes over without a restart.
+        /// Settings of virt-controller that need no restart.
         pub controller_configuration: Option<ComponentSettings> = "controllerConfiguration",
-        /// What virt-handler takes over without a restart.
+        /// Settings of virt-handler that need no restart.
         pub handler_configuration: Option<ComponentSettings> = "handlerConfiguration",
-        /// What TLS must be at least.
+        /// Requirements for TLS connections to the components.
         pub tls_configuration: Option<Tls> = "tlsConfiguration",
-        /// Which system calls the pods of machines may make.
+        /// Seccomp profile of launcher pods.
         pub seccomp_configuration: Option<Seccomp> = "seccompConfiguration",
-        /// The storage class of what outlives a machine beside its disks: the TPM's and the firmware's memory.
+        /// Name of the StorageClass of PVCs with TPM and EFI state. Unset: the default StorageClass.
         pub vm_state_storage_class: Option<String> = "vmStateStorageClass",
-        /// Switches for all machines.
+        /// Options that apply to every VM.
         pub virtual_machine_options: Option<MachineOptions> = "virtualMachineOptions",
-        /// Nodes that share equal pages of memory.
+        /// Kernel Samepage Merging (KSM), which shares identical memory pages on nodes.
         pub ksm_configuration: Option<Ksm> = "ksmConfiguration",
-        /// Namespaces whose machines get a limit on processors by themselves.
+        /// Label selector of namespaces whose VMIs get a CPU limit automatically. Unset: none.
         pub auto_cpu_limit_namespace_label_selector: Option<LabelSelector> =
             "autoCPULimitNamespaceLabelSelector",
-        /// How far machines can grow while they run.
+        /// Limits for CPU and memory hotplug of running VMIs.
         pub live_update_configuration: Option<LiveUpdate> = "liveUpdateConfiguration",
-        /// Whether a change of a machine reaches the one that runs; not said is `LiveUpdate`.
+        /// Rollout of VM changes: `LiveUpdate` changes the running VMI if possible, `Stage` waits for the
+        /// next start. Default: `LiveUpdate`.
         pub vm_rollout_strategy: Option<RolloutStrategy> = "vmRolloutStrategy",
-        /// Whether the common instance types and preferences are installed.
+        /// Deployment of the common instance types and preferences.
         pub common_instancetypes_deployment: Option<Deployment> = "commonInstancetypesDeployment",
-        /// Whether templates of machines are installed.
+        /// Deployment of VM templates (virt-template).
         pub virt_template_deployment: Option<Deployment> = "virtTemplateDeployment",
-        /// How machines refer to instance types.
+        /// Reference policy for instance types and preferences.
         pub instancetype: Option<Instancetypes> = "instancetype",
-        /// The hypervisor; not said is `kvm`.
+        /// Hypervisor that runs the VMIs; at most one entry. Default: `kvm`.
         pub hypervisors: Vec<Hypervisor> = "hypervisors",
-        /// Machines whose changes are tracked for backups.
+        /// Label selectors of VMs with changed block tracking for backups. Unset: none.
         pub changed_block_tracking_label_selectors: Option<ChangedBlockTrackingSelectors> =
             "changedBlockTrackingLabelSelectors",
-        /// Whether SCSI persistent reservations can be used.
+        /// Support for SCSI persistent reservations on nodes.
         pub persistent_reservation_configuration: Option<Deployment> = "persistentReservationConfiguration",
-        /// How machines prove what they run.
+        /// Attestation of confidential VMs.
         pub confidential_compute: Option<ConfidentialCompute> = "confidentialCompute",
-        /// Whether the cluster's roles `admin`, `edit` and `view` get rights on machines; not said, they do.
+        /// Aggregation of VM permissions into the cluster roles `admin`, `edit` and `view`. Default:
+        /// `AggregateToDefault`.
         pub role_aggregation_strategy: Option<RoleAggregation> = "roleAggregationStrategy",
     }
 }
 
 object! {
-    /// What a container beside a machine asks for.
+    /// Compute resources of a container that supports a VMI.
     pub struct SupportContainer by "type" {
-        /// What it is.
+        /// Type of the container, unique within the list.
         pub r#type: SupportContainerType = "type",
-        /// What it asks for.
+        /// Compute resources of the container.
         pub resources: ContainerResources = "resources",
     }
 }
 
 object! {
-    /// Which system calls the pods of machines may make.
+    /// Seccomp profile of launcher pods.
     pub struct Seccomp {
-        /// The profile.
+        /// Seccomp profile of the launcher pods of VMIs.
         pub virtual_machine_instance_profile: Option<SeccompProfile> = "virtualMachineInstanceProfile",
     }
 }
 
 object! {
-    /// The profile of system calls.
+    /// Seccomp profile of the launcher pods of VMIs.
     pub struct SeccompProfile {
-        /// One of the nodes' or the runtime's.
+        /// Seccomp profile from the node or from the container runtime.
         pub custom_profile: Option<CustomProfile> = "customProfile",
     }
 }
 
 object! {
-    /// A profile of the nodes' or the runtime's; one of the two.
+    /// Seccomp profile from the node or from the container runtime; exactly one.
     pub struct CustomProfile {
-        /// The path of a profile on the nodes.
+        /// Path of a seccomp profile on the nodes.
         pub localhost_profile: Option<String> = "localhostProfile",
-        /// The runtime's own.
+        /// Uses the default seccomp profile of the container runtime. Default: false.
         pub runtime_default_profile: Option<bool> = "runtimeDefaultProfile",
     }
 }
 
 object! {
-    /// Switches for all machines; one that is there is on.
+    /// Options that apply to every VM; the presence of a field enables the option.
     pub struct MachineOptions {
-        /// Guests do not say which of their pages are free.
+        /// Disables the report of free memory pages by guests.
         pub disable_free_page_reporting: Option<Empty> = "disableFreePageReporting",
-        /// Serial consoles are not kept in a log, unless a machine asks for it.
+        /// Disables the serial console log of VMIs that do not set `logSerialConsole`.
         pub disable_serial_console_log: Option<Empty> = "disableSerialConsoleLog",
     }
 }
 
 object! {
-    /// Nodes that share equal pages of memory.
+    /// Kernel Samepage Merging (KSM), which shares identical memory pages on nodes.
     pub struct Ksm {
-        /// Labels of the nodes; empty is all of them.
+        /// Label selector of the nodes with KSM; an empty selector matches all nodes.
         pub node_label_selector: Option<LabelSelector> = "nodeLabelSelector",
     }
 }
 
 object! {
-    /// Whether something is there.
+    /// State of an optional component.
     pub struct Deployment {
-        /// Whether it is on.
+        /// Enables the optional component of the installation.
         pub enabled: Option<bool> = "enabled",
     }
 }
 
 object! {
-    /// How machines refer to instance types.
+    /// Reference policy for instance types and preferences.
     pub struct Instancetypes {
-        /// Whether the reference stays or what it stands for takes its place; not said is `reference`.
+        /// Policy for references: `reference` keeps them, `expand` and `expandAll` replace them by their
+        /// content. Default: `reference`.
         pub reference_policy: Option<ReferencePolicy> = "referencePolicy",
     }
 }
 
 object! {
-    /// A hypervisor.
+    /// Hypervisor that runs VMIs.
     pub struct Hypervisor {
-        /// `kvm` or `hyperv-direct`.
+        /// Name of the hypervisor: `kvm` or `hyperv-direct`.
         pub name: Option<String> = "name",
     }
 }
 
 object! {
-    /// Machines whose changes are tracked for backups.
+    /// Label selectors of VMs with changed block tracking for backups.
     pub struct ChangedBlockTrackingSelectors {
-        /// Labels of their namespaces.
+        /// Label selector of the namespaces of the VMs.
         pub namespace_label_selector: Option<LabelSelector> = "namespaceLabelSelector",
-        /// Labels of their own.
+        /// Label selector of the VMs themselves.
         pub virtual_machine_label_selector: Option<LabelSelector> = "virtualMachineLabelSelector",
     }
 }
 
 object! {
-    /// How machines prove what they run.
+    /// Attestation of confidential VMs.
     pub struct ConfidentialCompute {
-        /// Intel's way.
+        /// Intel Trust Domain Extensions (TDX).
         pub tdx: Option<TdxSettings> = "tdx",
     }
 }
 
 object! {
-    /// Intel's way.
+    /// Settings of Intel Trust Domain Extensions (TDX).
     pub struct TdxSettings {
-        /// How a machine proves what it runs.
+        /// Attestation of TDX guests by the quote generation service.
         pub attestation: Option<TdxAttestation> = "attestation",
     }
 }
 
 object! {
-    /// How a machine proves what it runs.
+    /// Attestation of TDX guests by the quote generation service.
     pub struct TdxAttestation {
-        /// Every machine can.
+        /// Requires attestation for every TDX guest. Default: false.
         pub enforced: Option<bool> = "enforced",
-        /// The socket of the service that signs.
+        /// Path of the socket of the quote generation service (QGS) on the nodes.
         pub qgs_socket_path: Option<String> = "qgsSocketPath",
     }
 }
 
 words! {
-    /// What a container beside a machine is.
+    /// Type of a container that supports a VMI.
     #[allow(missing_docs)]
     pub enum SupportContainerType {
         HotplugDisk = "hotplug-disk",
@@ -232,33 +235,33 @@ words! {
 }
 
 words! {
-    /// Whether a change of a machine reaches the one that runs.
+    /// Rollout of VM changes to the running VMI.
     pub enum RolloutStrategy {
-        /// With the next start.
+        /// Changes take effect at the next start.
         Stage = "Stage",
-        /// At once, where that can be.
+        /// Changes take effect at once where possible.
         LiveUpdate = "LiveUpdate",
     }
 }
 
 words! {
-    /// What becomes of a reference to an instance type.
+    /// Policy for references to instance types and preferences.
     pub enum ReferencePolicy {
-        /// It stays.
+        /// References are kept in the VM.
         Reference = "reference",
-        /// What it stands for takes its place, unless it names a revision.
+        /// References without a revision are replaced by their content.
         Expand = "expand",
-        /// What it stands for takes its place.
+        /// References are replaced by their content.
         ExpandAll = "expandAll",
     }
 }
 
 words! {
-    /// Whether the cluster's own roles get rights on machines.
+    /// Aggregation of VM permissions into the cluster's roles.
     pub enum RoleAggregation {
-        /// They do.
+        /// Cluster roles `admin`, `edit` and `view` include VM permissions.
         AggregateToDefault = "AggregateToDefault",
-        /// Somebody gives them.
+        /// Administrators grant VM permissions.
         Manual = "Manual",
     }
 }

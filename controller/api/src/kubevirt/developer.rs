@@ -5,59 +5,59 @@ use crate::quantity::Quantity;
 use std::collections::BTreeMap;
 
 object! {
-    /// Gates, ratios and how much is written to logs.
+    /// Feature gates, overcommit ratios and log verbosity.
     pub struct Developer {
-        /// Features that are not on by themselves.
+        /// Feature gates to enable. Unset: only gates that are on by default.
         pub feature_gates: Vec<String> = "featureGates",
-        /// Features that would be on by themselves.
+        /// Feature gates to disable; stronger than `featureGates`.
         pub disabled_feature_gates: Vec<String> = "disabledFeatureGates",
-        /// By how many percent a volume may be smaller than what was asked for; not said is 10.
+        /// Percentage by which a volume may be smaller than requested. Default: 10.
         pub pvc_tolerate_less_space_up_to_percent: Option<i64> = "pvcTolerateLessSpaceUpToPercent",
-        /// How many bytes of a file system volume are left free; not said is 131072.
+        /// Bytes of a filesystem volume that disk images leave free. Default: 131072.
         pub minimum_reserve_pvc_bytes: Option<u64> = "minimumReservePVCBytes",
-        /// The guest's memory as percent of what its pod asks for; not said is 100.
+        /// Guest memory as a percentage of the launcher pod's memory request. Default: 100.
         pub memory_overcommit: Option<i64> = "memoryOvercommit",
-        /// Labels that a node must have for a machine to run on it.
+        /// Labels that a node must have to run VMIs. Unset: every node qualifies.
         pub node_selectors: BTreeMap<String, String> = "nodeSelectors",
-        /// Machines run without KVM where there is none.
+        /// Permits software emulation on nodes without KVM. Default: false.
         pub use_emulation: Option<bool> = "useEmulation",
-        /// How many of the guests' processors share one of the node's; not said is 10.
+        /// Number of vCPUs per CPU of the node. Default: 10.
         pub cpu_allocation_ratio: Option<i64> = "cpuAllocationRatio",
-        /// The frequency of the time stamp counter, in Hz, that every node has; not said is that of the slowest.
+        /// Minimum TSC frequency of the nodes in Hz. Default: that of the slowest node.
         pub minimum_cluster_tsc_frequency: Option<i64> = "minimumClusterTSCFrequency",
-        /// What looking at a container disk may cost.
+        /// Resource limit of the verification of containerDisk images.
         pub disk_verification: Option<DiskVerification> = "diskVerification",
-        /// How much each component writes to its log.
+        /// Log verbosity of the components.
         pub log_verbosity: Option<LogVerbosity> = "logVerbosity",
-        /// Components can be asked what they spend their time on.
+        /// Enables the profiler of the components. Default: false.
         pub cluster_profiler: Option<bool> = "clusterProfiler",
     }
 }
 
 object! {
-    /// What looking at a container disk may cost.
+    /// Resource limit of the verification of containerDisk images.
     pub struct DiskVerification {
-        /// Memory.
+        /// Maximum memory for the verification of a containerDisk image, for example `2000M`.
         pub memory_limit: Quantity = "memoryLimit",
     }
 }
 
 object! {
-    /// How much each component writes to its log: from 0 to 10; not said is 2.
+    /// Log verbosity of the components, each from 0 to 10.
     pub struct LogVerbosity {
-        /// Of virt-api.
+        /// Log verbosity of virt-api, from 0 to 10. Default: 2.
         pub virt_api: Option<u32> = "virtAPI",
-        /// Of virt-controller.
+        /// Log verbosity of virt-controller, from 0 to 10. Default: 2.
         pub virt_controller: Option<u32> = "virtController",
-        /// Of virt-handler.
+        /// Log verbosity of virt-handler, from 0 to 10. Default: 2.
         pub virt_handler: Option<u32> = "virtHandler",
-        /// Of virt-launcher.
+        /// Log verbosity of virt-launcher, from 0 to 10. Default: 2.
         pub virt_launcher: Option<u32> = "virtLauncher",
-        /// Of virt-operator.
+        /// Log verbosity of virt-operator, from 0 to 10. Default: 2.
         pub virt_operator: Option<u32> = "virtOperator",
-        /// Of virt-synchronization-controller.
+        /// Log verbosity of virt-synchronization-controller, from 0 to 10. Default: 2.
         pub virt_synchronization_controller: Option<u32> = "virtSynchronizationController",
-        /// Of what runs on single nodes, by the node's name.
+        /// Log verbosity of virt-handler on single nodes, by node name.
         pub node_verbosity: BTreeMap<String, u32> = "nodeVerbosity",
     }
 }

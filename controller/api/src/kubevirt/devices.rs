@@ -4,85 +4,85 @@ use crate::object;
 use std::collections::BTreeMap;
 
 object! {
-    /// Devices of the nodes that machines may have.
+    /// Host devices that VMIs are permitted to use.
     pub struct PermittedHostDevices {
-        /// PCI devices.
+        /// PCI devices that VMIs are permitted to use.
         pub pci_host_devices: Vec<PciHostDevice> = "pciHostDevices",
-        /// Parts of devices that their drivers divide.
+        /// Mediated devices that VMIs are permitted to use.
         pub mediated_devices: Vec<MediatedHostDevice> = "mediatedDevices",
-        /// USB devices.
+        /// USB devices that VMIs are permitted to use.
         pub usb: Vec<UsbHostDevice> = "usb",
     }
 }
 
 object! {
-    /// PCI devices that machines may have.
+    /// PCI devices that VMIs are permitted to use.
     pub struct PciHostDevice {
-        /// Maker and product: `10de:1eb8`.
+        /// PCI vendor and product ID, for example `10de:1eb8`.
         pub pci_vendor_selector: String = "pciVendorSelector",
-        /// The resource that the node advertises.
+        /// Extended resource that the nodes advertise, for example `nvidia.com/TU104GL`.
         pub resource_name: String = "resourceName",
-        /// Somebody else advertises it.
+        /// Leaves the advertisement to a device plugin outside this installation. Default: false.
         pub external_resource_provider: Option<bool> = "externalResourceProvider",
     }
 }
 
 object! {
-    /// Parts of devices that machines may have.
+    /// Mediated devices that VMIs are permitted to use.
     pub struct MediatedHostDevice {
-        /// The type's name: `GRID T4-1Q`.
+        /// Name of the mediated device type, for example `GRID T4-1Q`.
         pub mdev_name_selector: String = "mdevNameSelector",
-        /// The resource that the node advertises.
+        /// Extended resource that the nodes advertise, for example `nvidia.com/GRID_T4-1Q`.
         pub resource_name: String = "resourceName",
-        /// Somebody else advertises it.
+        /// Leaves the advertisement to a device plugin outside this installation. Default: false.
         pub external_resource_provider: Option<bool> = "externalResourceProvider",
     }
 }
 
 object! {
-    /// USB devices that machines may have.
+    /// USB devices that VMIs are permitted to use.
     pub struct UsbHostDevice {
-        /// The resource that the node advertises.
+        /// Extended resource that the nodes advertise, for example `example.com/storage`.
         pub resource_name: String = "resourceName",
-        /// Devices that belong together: one of each.
+        /// USB devices that are assigned together, one per selector.
         pub selectors: Vec<UsbSelector> = "selectors",
-        /// Somebody else advertises it.
+        /// Leaves the advertisement to a device plugin outside this installation. Default: false.
         pub external_resource_provider: Option<bool> = "externalResourceProvider",
     }
 }
 
 object! {
-    /// A USB device.
+    /// Selector of a USB device by vendor and product.
     pub struct UsbSelector {
-        /// The maker's number: `046d`.
+        /// USB vendor ID, for example `046d`.
         pub vendor: String = "vendor",
-        /// The product's number: `c077`.
+        /// USB product ID, for example `c077`.
         pub product: String = "product",
     }
 }
 
 object! {
-    /// Into what devices are divided.
+    /// Mediated devices to create on the nodes.
     pub struct MediatedDevices {
-        /// Deprecated: `mediatedDeviceTypes`.
+        /// Deprecated, use `mediatedDeviceTypes`: types to create.
         pub mediated_devices_types: Vec<String> = "mediatedDevicesTypes",
-        /// The types that are made on every node that can.
+        /// Types of mediated devices to create on every capable node.
         pub mediated_device_types: Vec<String> = "mediatedDeviceTypes",
-        /// The types that are made on some nodes.
+        /// Types of mediated devices to create on selected nodes.
         pub node_mediated_device_types: Vec<NodeMediatedDevices> = "nodeMediatedDeviceTypes",
-        /// Whether they are made at all; not said is yes.
+        /// Enables the creation of mediated devices. Default: true.
         pub enabled: Option<bool> = "enabled",
     }
 }
 
 object! {
-    /// Into what the devices of some nodes are divided.
+    /// Types of mediated devices to create on selected nodes.
     pub struct NodeMediatedDevices {
-        /// Labels of the nodes.
+        /// Labels of the nodes to select.
         pub node_selector: BTreeMap<String, String> = "nodeSelector",
-        /// Deprecated: `mediatedDeviceTypes`.
+        /// Deprecated, use `mediatedDeviceTypes`: types to create.
         pub mediated_devices_types: Vec<String> = "mediatedDevicesTypes",
-        /// The types that are made on them.
+        /// Types of mediated devices to create on the nodes.
         pub mediated_device_types: Vec<String> = "mediatedDeviceTypes",
     }
 }

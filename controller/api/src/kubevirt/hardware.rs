@@ -4,57 +4,57 @@ use crate::object;
 use crate::quantity::Quantity;
 
 object! {
-    /// What machines of each architecture look like.
+    /// Firmware path and QEMU machine types of each CPU architecture.
     pub struct Architectures {
-        /// Intel's and AMD's, 64 bits.
+        /// Settings of VMs on amd64 (Intel, AMD).
         pub amd64: Option<Architecture> = "amd64",
-        /// ARM's, 64 bits.
+        /// Settings of VMs on arm64 (AArch64).
         pub arm64: Option<Architecture> = "arm64",
-        /// Discontinued.
+        /// Settings of VMs on ppc64le, discontinued.
         pub ppc64le: Option<Architecture> = "ppc64le",
-        /// IBM's mainframes.
+        /// Settings of VMs on s390x (IBM Z).
         pub s390x: Option<Architecture> = "s390x",
-        /// The architecture of a machine that says none; not said is that of the control plane.
+        /// CPU architecture of VMs that set none. Default: that of the control plane.
         pub default_architecture: Option<String> = "defaultArchitecture",
     }
 }
 
 object! {
-    /// What machines of one architecture look like.
+    /// Firmware path and QEMU machine types of one CPU architecture.
     pub struct Architecture {
-        /// The folder of the EFI firmware.
+        /// Directory of the EFI firmware (OVMF) in the launcher image.
         pub ovmf_path: Option<String> = "ovmfPath",
-        /// The boards that may be asked for, where `*` stands for anything: `q35*`.
+        /// Permitted QEMU machine types; `*` matches any text. Default on amd64: `q35*` and `pc-q35*`.
         pub emulated_machines: Vec<String> = "emulatedMachines",
-        /// The board of a machine that asks for none.
+        /// QEMU machine type of VMs that set none. Default on amd64: `q35`.
         pub machine_type: Option<String> = "machineType",
     }
 }
 
 object! {
-    /// What the guest reads of its maker in the SMBIOS.
+    /// Manufacturer and product in the SMBIOS tables of guests.
     pub struct SmBios {
-        /// The maker.
+        /// Manufacturer of the system in the SMBIOS.
         pub manufacturer: Option<String> = "manufacturer",
-        /// The product.
+        /// Product name of the system in the SMBIOS.
         pub product: Option<String> = "product",
-        /// The product's version.
+        /// Version of the product in the SMBIOS.
         pub version: Option<String> = "version",
-        /// The number it is ordered by.
+        /// Stock keeping unit (SKU) of the system in the SMBIOS.
         pub sku: Option<String> = "sku",
-        /// The family it belongs to.
+        /// Product family of the system in the SMBIOS.
         pub family: Option<String> = "family",
     }
 }
 
 object! {
-    /// How far machines can grow while they run.
+    /// Limits for CPU and memory hotplug of running VMIs.
     pub struct LiveUpdate {
-        /// So many times what they have at first; not said is 4.
+        /// Maximum ratio of CPU sockets and memory after hotplug to those at boot. Default: 4.
         pub max_hotplug_ratio: Option<u32> = "maxHotplugRatio",
-        /// So many sockets.
+        /// Maximum number of CPU sockets after hotplug. Unset: `maxHotplugRatio` decides.
         pub max_cpu_sockets: Option<u32> = "maxCpuSockets",
-        /// So much memory.
+        /// Maximum guest memory after hotplug. Unset: `maxHotplugRatio` decides.
         pub max_guest: Option<Quantity> = "maxGuest",
     }
 }

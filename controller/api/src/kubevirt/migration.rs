@@ -4,37 +4,39 @@ use crate::object;
 use crate::quantity::Quantity;
 
 object! {
-    /// How machines are moved, unless a policy says otherwise.
+    /// Settings of live migrations, unless a MigrationPolicy overrides them.
     pub struct Migrations {
-        /// The taint by which a node says that it is being emptied; not said is `kubevirt.io/drain`.
+        /// Key of the taint that marks a node for draining. Default: `kubevirt.io/drain`.
         pub node_drain_taint_key: Option<String> = "nodeDrainTaintKey",
-        /// How many machines leave one node at a time; not said is 2.
+        /// Maximum number of concurrent migrations away from one node. Default: 2.
         pub parallel_outbound_migrations_per_node: Option<u32> = "parallelOutboundMigrationsPerNode",
-        /// How many machines move at a time; not said is 5.
+        /// Maximum number of concurrent migrations in the cluster. Default: 5.
         pub parallel_migrations_per_cluster: Option<u32> = "parallelMigrationsPerCluster",
-        /// A guest that writes faster than its memory can be copied is slowed down.
+        /// Throttles the vCPUs of a guest that writes memory faster than the migration copies. Default:
+        /// false.
         pub allow_auto_converge: Option<bool> = "allowAutoConverge",
-        /// How many bytes a second one move may take; 0 is no limit.
+        /// Maximum bandwidth of a migration in bytes per second; 0 means no limit. Default: 0.
         pub bandwidth_per_migration: Option<Quantity> = "bandwidthPerMigration",
-        /// How many seconds a move may take for each GiB of memory and disk; not said is 150.
+        /// Seconds per GiB of memory and migrated disks before a migration is cancelled. Default: 150.
         pub completion_timeout_per_gib: Option<i64> = "completionTimeoutPerGiB",
-        /// How many milliseconds the guest may stand still.
+        /// Maximum downtime of the guest in milliseconds. Unset: libvirt's default.
         pub max_downtime_ms: Option<u64> = "maxDowntimeMs",
-        /// After how many seconds without progress a move is called off; not said is 150.
+        /// Seconds without progress before a migration is cancelled. Default: 150.
         pub progress_timeout: Option<i64> = "progressTimeout",
-        /// How many seconds a move waits for volumes that are used beside the guest.
+        /// Seconds to wait for operations on utility volumes before a migration fails.
         pub utility_volumes_timeout: Option<i64> = "utilityVolumesTimeout",
-        /// Machines move although libvirt holds it for unsafe.
+        /// Migrates even if libvirt considers the migration unsafe. Default: false.
         pub unsafe_migration_override: Option<bool> = "unsafeMigrationOverride",
-        /// The guest may run on the other side before all of its memory is there.
+        /// Switches to post-copy if pre-copy does not converge. Default: false.
         pub allow_post_copy: Option<bool> = "allowPostCopy",
-        /// The guest may be stopped, so that a move that takes too long ends.
+        /// Pauses the guest if the migration does not converge otherwise. Default: the value of
+        /// `allowPostCopy`.
         pub allow_workload_disruption: Option<bool> = "allowWorkloadDisruption",
-        /// What is moved is not encrypted.
+        /// Disables the encryption of the migration traffic. Default: false.
         pub disable_tls: Option<bool> = "disableTLS",
-        /// The network that moves use: the name of a NetworkAttachmentDefinition; not said is the pods'.
+        /// Name of the NetworkAttachmentDefinition for the migration traffic. Unset: the pod network.
         pub network: Option<String> = "network",
-        /// The other side has the same SELinux level; not said is yes.
+        /// Gives the target launcher pod the SELinux level of the source. Default: true.
         pub match_selinux_level_on_migration: Option<bool> = "matchSELinuxLevelOnMigration",
     }
 }

@@ -32,17 +32,17 @@ use crate::meta::ObjectMeta;
 use crate::object;
 
 object! {
-    /// The installation and its settings.
+    /// KubeVirt: the installation of the control plane and its configuration.
     pub struct KubeVirt {
-        /// `kubevirt.io/v1`.
+        /// API version of this object: `kubevirt.io/v1`.
         pub api_version: Option<String> = "apiVersion",
-        /// `KubeVirt`.
+        /// Kind of this object: `KubeVirt`.
         pub kind: Option<String> = "kind",
-        /// Its name and the like.
+        /// Standard Kubernetes metadata of the KubeVirt object: name, namespace, labels, annotations.
         pub metadata: ObjectMeta = "metadata",
-        /// What is wanted.
+        /// Desired state of the installation: images, placement and configuration.
         pub spec: Spec = "spec",
-        /// How far the installation is.
+        /// Observed state of the installation, written by virt-operator.
         pub status: Option<Status> = "status",
     }
 }

@@ -5,77 +5,78 @@ use crate::{object, words};
 use std::collections::BTreeMap;
 
 object! {
-    /// How machines are connected, unless they say otherwise.
+    /// Defaults and plugins for network interfaces of VMIs.
     pub struct NetworkSettings {
-        /// How a machine is connected that says nothing: `bridge` or `masquerade`; not said is `bridge`.
+        /// Binding of the interface that a VMI without networks gets: `bridge` or `masquerade`. Default:
+        /// `bridge`.
         pub default_network_interface: Option<String> = "defaultNetworkInterface",
-        /// Discontinued: it has no effect.
+        /// Discontinued, without effect: permission for the slirp binding.
         pub permit_slirp_interface: Option<bool> = "permitSlirpInterface",
-        /// A bridge may be used on the pods' network; not said is yes.
+        /// Permits the bridge binding on the pod network. Default: true.
         pub permit_bridge_interface_on_pod_network: Option<bool> = "permitBridgeInterfaceOnPodNetwork",
-        /// Plugins that connect machines, by name.
+        /// Network binding plugins by name. Unset: none.
         pub binding: BTreeMap<String, BindingPlugin> = "binding",
     }
 }
 
 object! {
-    /// A plugin that connects machines.
+    /// Network binding plugin, which connects interfaces of VMIs.
     pub struct BindingPlugin {
-        /// The image of a container that runs beside the machine and draws the interface.
+        /// Image of a sidecar container that configures the interface in the libvirt domain.
         pub sidecar_image: Option<String> = "sidecarImage",
-        /// The NetworkAttachmentDefinition that prepares the pod: `NAMESPACE/NAME` or `NAME`.
+        /// NetworkAttachmentDefinition that prepares the launcher pod: `NAMESPACE/NAME` or `NAME`.
         pub network_attachment_definition: Option<String> = "networkAttachmentDefinition",
-        /// How the interface is drawn without a sidecar.
+        /// Type of the interface in the libvirt domain, for plugins without a sidecar.
         pub domain_attachment_type: Option<DomainAttachment> = "domainAttachmentType",
-        /// The machine can move with it; not said, it cannot.
+        /// Support of the plugin for live migration. Unset: live migration is not possible.
         pub migration: Option<BindingMigration> = "migration",
-        /// What the sidecar is told of the network.
+        /// Network information that the sidecar receives. Unset: none.
         pub downward_api: Option<NetworkInfo> = "downwardAPI",
-        /// What it takes beside the machine's own.
+        /// Compute resources of the sidecar in addition to those of the VMI.
         pub compute_resource_overhead: Option<ContainerResources> = "computeResourceOverhead",
     }
 }
 
 object! {
-    /// How a machine moves with a plugin.
+    /// Support of a network binding plugin for live migration.
     pub struct BindingMigration {
-        /// What is done when it has arrived.
+        /// Method that refreshes the network after the migration. Unset: no refresh.
         pub method: Option<BindingMigrationMethod> = "method",
     }
 }
 
 object! {
-    /// What a container asks for.
+    /// Compute resources of a container.
     pub struct ContainerResources {
-        /// What it may have.
+        /// Maximum of each resource that the container can use. Unset: no limit.
         pub limits: BTreeMap<String, Quantity> = "limits",
-        /// What it needs.
+        /// Minimum of each resource that the scheduler reserves. Unset: the limits.
         pub requests: BTreeMap<String, Quantity> = "requests",
     }
 }
 
 words! {
-    /// How an interface is drawn.
+    /// Type of an interface in the libvirt domain.
     pub enum DomainAttachment {
-        /// A tap that is there.
+        /// Existing tap device of the pod.
         Tap = "tap",
-        /// A tap that is made.
+        /// Tap device that virt-handler creates.
         ManagedTap = "managedTap",
     }
 }
 
 words! {
-    /// What is done when a machine has arrived.
+    /// Method that refreshes the network after a migration.
     pub enum BindingMigrationMethod {
-        /// The link goes down and up, so that the guest asks for its address anew.
+        /// Link of the interface taken down and up, so that the guest renews its DHCP lease.
         LinkRefresh = "link-refresh",
     }
 }
 
 words! {
-    /// What a sidecar is told.
+    /// Network information that a sidecar receives.
     pub enum NetworkInfo {
-        /// The device of each network.
+        /// Device information of each network.
         DeviceInfo = "device-info",
     }
 }

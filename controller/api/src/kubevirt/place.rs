@@ -6,71 +6,71 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 object! {
-    /// Where components run, and how many of each.
+    /// Placement and replicas of components.
     pub struct ComponentConfig {
-        /// On which nodes.
+        /// Nodes that the pods of the components may run on. Unset: every node qualifies.
         pub node_placement: Option<NodePlacement> = "nodePlacement",
-        /// How many; not said is 2, on a single node 1.
+        /// Number of replicas of each component. Default: 2, and 1 in a cluster of one node.
         pub replicas: Option<u32> = "replicas",
     }
 }
 
 object! {
-    /// On which nodes pods may run.
+    /// Nodes that pods may run on.
     pub struct NodePlacement {
-        /// Labels a node must have.
+        /// Labels that a node must have. Unset: every node qualifies.
         pub node_selector: BTreeMap<String, String> = "nodeSelector",
-        /// Nodes and pods it is drawn to or kept away from, as in a pod: `Affinity`.
+        /// Affinity rules for nodes and other pods, in the form of a pod's `affinity`.
         pub affinity: Option<Value> = "affinity" as Option<Affinity>,
-        /// Taints of nodes that are no hindrance, as in a pod: `Toleration`.
+        /// Node taints that the pods tolerate, in the form of a pod's `tolerations`.
         pub tolerations: Vec<Value> = "tolerations" as Vec<Toleration>,
     }
 }
 
 object! {
-    /// Changes to what is installed.
+    /// Patches and arguments for installed components.
     pub struct CustomizeComponents {
-        /// Patches to single objects.
+        /// Patches for single objects of the installation.
         pub patches: Vec<ComponentPatch> = "patches",
-        /// Further arguments of the programs.
+        /// Additional command line arguments of the components.
         pub flags: Option<ComponentFlags> = "flags",
     }
 }
 
 object! {
-    /// A patch to an object of the installation.
+    /// Patch for an object of the installation.
     pub struct ComponentPatch {
-        /// The object's name.
+        /// Name of the object to patch.
         pub resource_name: String = "resourceName",
-        /// The object's kind.
+        /// Kind of the object to patch, for example `Deployment`.
         pub resource_type: String = "resourceType",
-        /// The patch as JSON.
+        /// Content of the patch as JSON.
         pub patch: String = "patch",
-        /// What kind of patch it is.
+        /// Type of the patch: `json` (RFC 6902), `merge` (RFC 7386) or `strategic` merge.
         pub r#type: PatchType = "type",
     }
 }
 
 object! {
-    /// Further arguments of the programs: name and value.
+    /// Additional command line arguments of the components: name and value.
     pub struct ComponentFlags {
-        /// Those of virt-api.
+        /// Additional arguments of virt-api.
         pub api: BTreeMap<String, String> = "api",
-        /// Those of virt-controller.
+        /// Additional arguments of virt-controller.
         pub controller: BTreeMap<String, String> = "controller",
-        /// Those of virt-handler.
+        /// Additional arguments of virt-handler.
         pub handler: BTreeMap<String, String> = "handler",
     }
 }
 
 words! {
-    /// What kind of patch it is.
+    /// Type of a patch.
     pub enum PatchType {
-        /// A list of operations, RFC 6902.
+        /// JSON patch: a list of operations (RFC 6902).
         Json = "json",
-        /// A part that is laid over the object, RFC 7386.
+        /// JSON merge patch: a part of the object (RFC 7386).
         Merge = "merge",
-        /// The same, where lists are joined by the keys of their entries.
+        /// Strategic merge patch: lists are merged by the keys of their entries.
         Strategic = "strategic",
     }
 }

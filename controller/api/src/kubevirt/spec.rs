@@ -6,109 +6,112 @@ use crate::meta::LocalReference;
 use crate::{object, words};
 
 object! {
-    /// What is wanted of the installation.
+    /// Desired state of the installation: images, placement and configuration.
     pub struct Spec {
-        /// The tag of the images.
+        /// Tag of the images of the components. Unset: the version of virt-operator.
         pub image_tag: Option<String> = "imageTag",
-        /// The registry of the images.
+        /// Registry of the images of the components. Unset: the registry of virt-operator's image.
         pub image_registry: Option<String> = "imageRegistry",
-        /// When images are pulled: `Always`, `IfNotPresent` or `Never`.
+        /// Image pull policy of the components: `Always`, `IfNotPresent` or `Never`. Unset: the default of
+        /// Kubernetes.
         pub image_pull_policy: Option<String> = "imagePullPolicy",
-        /// Secrets that open the registry.
+        /// Image pull Secrets for the registry of the components. Unset: anonymous access.
         pub image_pull_secrets: Vec<LocalReference> = "imagePullSecrets",
-        /// The namespace of Prometheus; not said, the usual ones are tried.
+        /// Namespace of Prometheus. Unset: the usual namespaces are tried.
         pub monitor_namespace: Option<String> = "monitorNamespace",
-        /// The namespace of the ServiceMonitor; not said is that of Prometheus.
+        /// Namespace of the ServiceMonitor. Default: the namespace of Prometheus.
         pub service_monitor_namespace: Option<String> = "serviceMonitorNamespace",
-        /// The service account of Prometheus.
+        /// Name of the ServiceAccount of Prometheus.
         pub monitor_account: Option<String> = "monitorAccount",
-        /// What happens to running instances when the installation is updated; not said is nothing.
+        /// Strategy that moves running VMIs to new launcher pods after an update. Unset: running VMIs keep
+        /// their launcher pods.
         pub workload_update_strategy: Option<WorkloadUpdateStrategy> = "workloadUpdateStrategy",
-        /// Whether it can be taken away while there are machines; not said, it can, and they go with it.
+        /// Strategy for removing the installation while VMs exist. Default: `RemoveWorkloads`, which deletes
+        /// the VMs too.
         pub uninstall_strategy: Option<UninstallStrategy> = "uninstallStrategy",
-        /// How long certificates are good for.
+        /// Lifetime and renewal of the TLS certificates of the components.
         pub certificate_rotate_strategy: Option<CertificateRotateStrategy> = "certificateRotateStrategy",
-        /// Goes into the label `app.kubernetes.io/version` of what is installed.
+        /// Value of the label `app.kubernetes.io/version` on installed objects.
         pub product_version: Option<String> = "productVersion",
-        /// Goes into the label `app.kubernetes.io/part-of` of what is installed.
+        /// Value of the label `app.kubernetes.io/part-of` on installed objects.
         pub product_name: Option<String> = "productName",
-        /// Goes into the label `app.kubernetes.io/component` of what is installed.
+        /// Value of the label `app.kubernetes.io/component` on installed objects.
         pub product_component: Option<String> = "productComponent",
-        /// The port by which two clusters move machines between them.
+        /// Port for live migrations between clusters.
         pub synchronization_port: Option<String> = "synchronizationPort",
-        /// How machines are made.
+        /// Configuration of VMs, live migration and the components.
         pub configuration: Option<Configuration> = "configuration",
-        /// Where the components of the control plane run, and how many of each.
+        /// Placement and replicas of the components of the control plane.
         pub infra: Option<ComponentConfig> = "infra",
-        /// Where machines can run.
+        /// Placement of virt-handler, and so of VMIs, on nodes.
         pub workloads: Option<ComponentConfig> = "workloads",
-        /// Changes to what is installed.
+        /// Patches and arguments for installed components.
         pub customize_components: Option<CustomizeComponents> = "customizeComponents",
     }
 }
 
 object! {
-    /// What happens to running instances when the installation is updated.
+    /// Strategy that moves running VMIs to new launcher pods after an update.
     pub struct WorkloadUpdateStrategy {
-        /// How they reach the new version; the first that is possible. None means that they stay as they are.
+        /// Methods of the update in order of preference. Empty: running VMIs are not updated.
         pub workload_update_methods: Vec<WorkloadUpdateMethod> = "workloadUpdateMethods",
-        /// How many are evicted at a time; not said is 10.
+        /// Number of VMIs that are evicted at a time. Default: 10.
         pub batch_eviction_size: Option<i64> = "batchEvictionSize",
-        /// How long it takes until the next are evicted; not said is 1 m.
+        /// Time between two batches of evictions, for example `1m`. Default: `1m`.
         pub batch_eviction_interval: Option<Duration> = "batchEvictionInterval",
     }
 }
 
 object! {
-    /// How long certificates are good for.
+    /// Lifetime and renewal of the TLS certificates of the components.
     pub struct CertificateRotateStrategy {
-        /// Certificates of an authority of our own.
+        /// Certificates of the installation's own certificate authority (CA).
         pub self_signed: Option<SelfSigned> = "selfSigned",
     }
 }
 
 object! {
-    /// Certificates of an authority of our own.
+    /// Certificates of the installation's own certificate authority (CA).
     pub struct SelfSigned {
-        /// Deprecated: `ca.duration`.
+        /// Deprecated, use `ca.duration`: lifetime of the CA certificate.
         pub ca_rotate_interval: Option<Duration> = "caRotateInterval",
-        /// Deprecated: `server.duration`.
+        /// Deprecated, use `server.duration`: lifetime of the other certificates.
         pub cert_rotate_interval: Option<Duration> = "certRotateInterval",
-        /// Deprecated: `ca.renewBefore`.
+        /// Deprecated, use `ca.renewBefore`: time before the CA certificate's expiry at which it is renewed.
         pub ca_overlap_interval: Option<Duration> = "caOverlapInterval",
-        /// The authority's own; not said is 7 days, renewed a fifth before the end.
+        /// Certificate of the CA. Default: 7 days, renewed after four fifths of its lifetime.
         pub ca: Option<CertConfig> = "ca",
-        /// Those of servers and clients; not said is 1 day, renewed a fifth before the end.
+        /// Certificates of servers and clients. Default: 1 day, renewed after four fifths of their lifetime.
         pub server: Option<CertConfig> = "server",
     }
 }
 
 object! {
-    /// How long a certificate is good for.
+    /// Lifetime and renewal of a certificate.
     pub struct CertConfig {
-        /// From its beginning to its end.
+        /// Lifetime of the certificate, for example `24h`.
         pub duration: Option<Duration> = "duration",
-        /// How long before its end there is a new one.
+        /// Time before the certificate's expiry at which it is renewed, for example `4h`.
         pub renew_before: Option<Duration> = "renewBefore",
     }
 }
 
 words! {
-    /// How an instance reaches a new version.
+    /// Method that moves a running VMI to a new launcher pod.
     pub enum WorkloadUpdateMethod {
-        /// It moves to a new pod.
+        /// Live migration to a new launcher pod.
         LiveMigrate = "LiveMigrate",
-        /// Its pod is evicted.
+        /// Eviction of the launcher pod, which ends the VMI.
         Evict = "Evict",
     }
 }
 
 words! {
-    /// Whether the installation can be taken away while there are machines.
+    /// Strategy for removing the installation while VMs exist.
     pub enum UninstallStrategy {
-        /// They go with it.
+        /// VMs are deleted with the installation.
         RemoveWorkloads = "RemoveWorkloads",
-        /// It stays until they are gone.
+        /// Removal waits until all VMs are deleted.
         BlockUninstallIfWorkloadsExist = "BlockUninstallIfWorkloadsExist",
     }
 }

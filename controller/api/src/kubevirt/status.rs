@@ -8,106 +8,106 @@
 use crate::{object, words};
 
 object! {
-    /// How far the installation is.
+    /// Observed state of the installation.
     pub struct Status {
-        /// Where it stands.
+        /// Phase of the installation; empty at first.
         pub phase: Option<Phase> = "phase",
-        /// What is true or false of it, by type.
+        /// Conditions of the installation, one per type.
         pub conditions: Vec<Condition> = "conditions",
-        /// The version of the program that installs.
+        /// Version of virt-operator that installs.
         pub operator_version: Option<String> = "operatorVersion",
-        /// The registry that is wanted.
+        /// Target registry of the installation's images.
         pub target_kube_virt_registry: Option<String> = "targetKubeVirtRegistry",
-        /// The version that is wanted.
+        /// Target version of the installation.
         pub target_kube_virt_version: Option<String> = "targetKubeVirtVersion",
-        /// Everything that decides what is installed, as it is wanted.
+        /// Target deployment settings, serialised.
         pub target_deployment_config: Option<String> = "targetDeploymentConfig",
-        /// A sum of it.
+        /// Checksum of the target deployment settings.
         pub target_deployment_id: Option<String> = "targetDeploymentID",
-        /// The registry that is in use.
+        /// Registry of the images in use.
         pub observed_kube_virt_registry: Option<String> = "observedKubeVirtRegistry",
-        /// The version that is in use.
+        /// Version of the installation in use.
         pub observed_kube_virt_version: Option<String> = "observedKubeVirtVersion",
-        /// Everything that decides what is installed, as it is.
+        /// Deployment settings in use, serialised.
         pub observed_deployment_config: Option<String> = "observedDeploymentConfig",
-        /// A sum of it.
+        /// Checksum of the deployment settings in use.
         pub observed_deployment_id: Option<String> = "observedDeploymentID",
-        /// How many instances run in pods of an older version.
+        /// Number of VMIs in launcher pods of an older version.
         pub outdated_virtual_machine_instance_workloads: Option<i64> =
             "outdatedVirtualMachineInstanceWorkloads",
-        /// The generation of the object that this status is about.
+        /// Generation of the object that the status describes.
         pub observed_generation: Option<i64> = "observedGeneration",
-        /// The architecture of a machine that says none.
+        /// CPU architecture of VMs that set none.
         pub default_architecture: Option<String> = "defaultArchitecture",
-        /// What was installed, and its generation then.
+        /// Generations of the installed objects at the latest write.
         pub generations: Vec<Generation> = "generations",
-        /// Where another cluster reaches this one to move machines.
+        /// Addresses of this cluster for live migrations between clusters.
         pub synchronization_addresses: Vec<String> = "synchronizationAddresses",
     }
 }
 
 object! {
-    /// One thing that is true or false of the installation.
+    /// Condition of the installation, for example Available.
     pub struct Condition by "type" {
-        /// What it is about.
+        /// Type of the condition, unique within the list.
         pub r#type: ConditionType = "type",
-        /// `True`, `False` or `Unknown`.
+        /// Status of the condition: `True`, `False` or `Unknown`.
         pub status: String = "status",
-        /// When it was last looked at; RFC 3339.
+        /// Time of the latest check of the condition (RFC 3339).
         pub last_probe_time: Option<String> = "lastProbeTime",
-        /// Since when it is so; RFC 3339.
+        /// Time of the latest change of the condition's status (RFC 3339).
         pub last_transition_time: Option<String> = "lastTransitionTime",
-        /// A word for it.
+        /// Reason for the condition in one word, for programs.
         pub reason: Option<String> = "reason",
-        /// A sentence for it.
+        /// Message about the condition, for people.
         pub message: Option<String> = "message",
     }
 }
 
 object! {
-    /// What was installed, and its generation then.
+    /// Installed object and its generation at the latest write.
     pub struct Generation {
-        /// Its group.
+        /// API group of the installed object.
         pub group: String = "group",
-        /// Its kind, in the plural.
+        /// Resource name of the object's kind, in the plural.
         pub resource: String = "resource",
-        /// Its namespace.
+        /// Namespace of the installed object. Unset: cluster-wide.
         pub namespace: Option<String> = "namespace",
-        /// Its name.
+        /// Name of the installed object.
         pub name: String = "name",
-        /// Its generation when it was last written.
+        /// Generation of the object at the latest write.
         pub last_generation: i64 = "lastGeneration",
-        /// A sum of what has no generation.
+        /// Checksum of an object without generations.
         pub hash: Option<String> = "hash",
     }
 }
 
 words! {
-    /// Where the installation stands; empty at first.
+    /// Phase of the installation; empty at first.
     pub enum Phase {
-        /// Something is not there yet.
+        /// Installation or update in progress.
         Deploying = "Deploying",
-        /// Everything is there.
+        /// Installation complete: every object is present.
         Deployed = "Deployed",
-        /// It is being taken away.
+        /// Removal of the installation in progress.
         Deleting = "Deleting",
-        /// It has been taken away.
+        /// Removal of the installation complete.
         Deleted = "Deleted",
     }
 }
 
 words! {
-    /// What a condition is about.
+    /// Type of a condition of the installation.
     pub enum ConditionType {
-        /// The object could be read and carried out.
+        /// Spec of the object valid and carried out.
         Synchronized = "Synchronized",
-        /// Everything has been made.
+        /// All objects of the installation created.
         Created = "Created",
-        /// Everything works.
+        /// All components of the installation available.
         Available = "Available",
-        /// Something is being changed.
+        /// Installation, update or removal in progress.
         Progressing = "Progressing",
-        /// Something does not work as it should.
+        /// Component of the installation missing or failing.
         Degraded = "Degraded",
     }
 }

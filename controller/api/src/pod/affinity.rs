@@ -4,101 +4,102 @@ use crate::meta::LabelSelector;
 use crate::object;
 
 object! {
-    /// Nodes and pods that a pod is drawn to or kept away from.
+    /// Affinity rules of a pod for nodes and other pods.
     pub struct Affinity {
-        /// Nodes.
+        /// Node affinity: rules about the labels of nodes.
         pub node_affinity: Option<NodeAffinity> = "nodeAffinity",
-        /// Pods it wants to be near.
+        /// Pod affinity: rules that place the pod near other pods.
         pub pod_affinity: Option<PodAffinity> = "podAffinity",
-        /// Pods it does not want to be near.
+        /// Pod anti-affinity: rules that keep the pod away from other pods.
         pub pod_anti_affinity: Option<PodAffinity> = "podAntiAffinity",
     }
 }
 
 object! {
-    /// Nodes that will do, and nodes that are liked.
+    /// Node affinity rules of a pod.
     pub struct NodeAffinity {
-        /// Nodes that will do, when it starts.
+        /// Requirements that a node must meet when the pod is scheduled.
         pub required: Option<NodeSelector> = "requiredDuringSchedulingIgnoredDuringExecution",
-        /// Nodes that are liked, each so much.
+        /// Preferences for nodes, each with a weight.
         pub preferred: Vec<PreferredNodes> = "preferredDuringSchedulingIgnoredDuringExecution",
     }
 }
 
 object! {
-    /// Nodes that one of several terms is true of.
+    /// Node selector; at least one term must match.
     pub struct NodeSelector (atomic) {
-        /// One of them must be true.
+        /// Terms of the selector, of which at least one must match.
         pub node_selector_terms: Vec<NodeTerm> = "nodeSelectorTerms",
     }
 }
 
 object! {
-    /// What must be true of a node, all of it.
+    /// Term of a node selector; all of its requirements must match.
     pub struct NodeTerm (atomic) {
-        /// Of its labels.
+        /// Requirements for the labels of the node.
         pub match_expressions: Vec<Requirement> = "matchExpressions",
-        /// Of its fields: `metadata.name`.
+        /// Requirements for the fields of the node, for example `metadata.name`.
         pub match_fields: Vec<Requirement> = "matchFields",
     }
 }
 
 object! {
-    /// Nodes that are liked.
+    /// Preference for nodes, with a weight.
     pub struct PreferredNodes {
-        /// How much: from 1 to 100.
+        /// Weight of the preference, from 1 to 100.
         pub weight: i64 = "weight",
-        /// Which.
+        /// Term that the preferred nodes match.
         pub preference: NodeTerm = "preference",
     }
 }
 
 object! {
-    /// Something that must be true of one label or field.
+    /// Requirement for one label or field.
     pub struct Requirement {
-        /// Its name.
+        /// Name of the label or field.
         pub key: String = "key",
-        /// `In`, `NotIn`, `Exists`, `DoesNotExist`, and for nodes `Gt` and `Lt`.
+        /// Operator of the requirement: `In`, `NotIn`, `Exists`, `DoesNotExist`; for nodes also `Gt` and
+        /// `Lt`.
         pub operator: String = "operator",
-        /// What it is held against.
+        /// Values for the operator; empty with `Exists` and `DoesNotExist`.
         pub values: Vec<String> = "values",
     }
 }
 
 object! {
-    /// Pods that matter.
+    /// Affinity or anti-affinity rules for other pods.
     pub struct PodAffinity {
-        /// What must be true when it starts.
+        /// Requirements that must be met when the pod is scheduled.
         pub required: Vec<PodTerm> = "requiredDuringSchedulingIgnoredDuringExecution",
-        /// What is liked, each so much.
+        /// Preferences for other pods, each with a weight.
         pub preferred: Vec<PreferredPods> = "preferredDuringSchedulingIgnoredDuringExecution",
     }
 }
 
 object! {
-    /// Pods that are liked or disliked.
+    /// Preference for other pods, with a weight.
     pub struct PreferredPods {
-        /// How much: from 1 to 100.
+        /// Weight of the preference, from 1 to 100.
         pub weight: i64 = "weight",
-        /// Which.
+        /// Term that selects the other pods.
         pub pod_affinity_term: PodTerm = "podAffinityTerm",
     }
 }
 
 object! {
-    /// Pods, and what it means to be near them.
+    /// Term that selects pods and a topology domain.
     pub struct PodTerm {
-        /// Labels of the pods.
+        /// Label selector of the pods. Unset: no pod matches.
         pub label_selector: Option<LabelSelector> = "labelSelector",
-        /// The namespaces of the pods; not said is the pod's own.
+        /// Namespaces of the pods. Unset, without a namespace selector: the namespace of this pod.
         pub namespaces: Vec<String> = "namespaces",
-        /// The label that nodes near each other have in common.
+        /// Node label that defines the topology domain, for example `kubernetes.io/hostname`.
         pub topology_key: String = "topologyKey",
-        /// Labels of further namespaces; empty is all of them.
+        /// Label selector of further namespaces; an empty selector matches all namespaces.
         pub namespace_selector: Option<LabelSelector> = "namespaceSelector",
-        /// Labels that the pods must have in common with this one.
+        /// Keys of labels that the pods must share with this pod.
         pub match_label_keys: Vec<String> = "matchLabelKeys",
-        /// Labels that the pods must not have in common with this one.
+        /// Keys of labels that the pods must not share with this pod.
         pub mismatch_label_keys: Vec<String> = "mismatchLabelKeys",
     }
 }

@@ -6,141 +6,143 @@ use crate::pod::NumberOrName;
 use crate::quantity::Quantity;
 
 object! {
-    /// Taints of nodes that are no hindrance.
+    /// Toleration of a node taint by a pod.
     pub struct Toleration {
-        /// The taint's name; not said is any.
+        /// Key of the tolerated taint. Unset, with operator `Exists`: all taints.
         pub key: Option<String> = "key",
-        /// `Equal` or `Exists`; not said is `Equal`.
+        /// Operator of the comparison: `Equal` or `Exists`. Default: `Equal`.
         pub operator: Option<String> = "operator",
-        /// The taint's value.
+        /// Value of the tolerated taint with operator `Equal`.
         pub value: Option<String> = "value",
-        /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`; not said is any.
+        /// Effect of the tolerated taint: `NoSchedule`, `PreferNoSchedule` or `NoExecute`. Unset: all
+        /// effects.
         pub effect: Option<String> = "effect",
-        /// How many seconds a taint is no hindrance that came later; not said is for ever.
+        /// Seconds that a `NoExecute` taint is tolerated before eviction. Unset: forever.
         pub toleration_seconds: Option<i64> = "tolerationSeconds",
     }
 }
 
 object! {
-    /// How pods that are alike are spread over the cluster.
+    /// Rule that spreads similar pods over topology domains.
     pub struct TopologySpread {
-        /// By how many pods two places may differ.
+        /// Maximum difference of the number of pods between two topology domains.
         pub max_skew: i64 = "maxSkew",
-        /// The label that the nodes of a place have in common.
+        /// Node label that defines the topology domain, for example `topology.kubernetes.io/zone`.
         pub topology_key: String = "topologyKey",
-        /// `DoNotSchedule` or `ScheduleAnyway`.
+        /// Reaction if the rule cannot be met: `DoNotSchedule` or `ScheduleAnyway`.
         pub when_unsatisfiable: String = "whenUnsatisfiable",
-        /// Labels of the pods that count.
+        /// Label selector of the pods to count.
         pub label_selector: Option<LabelSelector> = "labelSelector",
-        /// How many places there must be.
+        /// Minimum number of topology domains with matching nodes. Default: 1.
         pub min_domains: Option<i64> = "minDomains",
-        /// `Honor` or `Ignore`: whether only the nodes count that it could run on.
+        /// Treatment of the pod's node affinity and node selector in the count: `Honor` or `Ignore`. Default:
+        /// `Honor`.
         pub node_affinity_policy: Option<String> = "nodeAffinityPolicy",
-        /// `Honor` or `Ignore`: whether only nodes without hindrance count.
+        /// Treatment of node taints in the count: `Honor` or `Ignore`. Default: `Ignore`.
         pub node_taints_policy: Option<String> = "nodeTaintsPolicy",
-        /// Labels that the pods must have in common with this one.
+        /// Keys of labels that the counted pods must share with this pod.
         pub match_label_keys: Vec<String> = "matchLabelKeys",
     }
 }
 
 object! {
-    /// Name servers and search domains.
+    /// DNS servers, search domains and resolver options.
     pub struct DnsConfig {
-        /// Addresses of name servers.
+        /// IP addresses of DNS servers; at most 3.
         pub nameservers: Vec<String> = "nameservers",
-        /// Domains that are tried behind a short name.
+        /// DNS search domains for short hostnames; at most 6.
         pub searches: Vec<String> = "searches",
-        /// Options of the resolver.
+        /// Options of the DNS resolver.
         pub options: Vec<DnsOption> = "options",
     }
 }
 
 object! {
-    /// An option of the resolver.
+    /// Option of the DNS resolver.
     pub struct DnsOption {
-        /// Its name: `ndots`.
+        /// Name of the resolver option, for example `ndots`.
         pub name: Option<String> = "name",
-        /// Its value.
+        /// Value of the resolver option.
         pub value: Option<String> = "value",
     }
 }
 
 object! {
-    /// A program that says by its exit code whether all is well.
+    /// Command whose exit code is the result of a probe.
     pub struct Exec {
-        /// The program and its arguments.
+        /// Command and its arguments, run without a shell.
         pub command: Vec<String> = "command",
     }
 }
 
 object! {
-    /// A request that is answered from 200 to 399 when all is well.
+    /// HTTP GET request as a probe.
     pub struct HttpGet {
-        /// The path that is asked for.
+        /// Path of the HTTP request. Default: `/`.
         pub path: Option<String> = "path",
-        /// The port.
+        /// Number of the port, from 1 to 65535, or its name.
         pub port: NumberOrName = "port",
-        /// The host; not said is the pod's address.
+        /// Host to connect to. Default: the IP address of the pod.
         pub host: Option<String> = "host",
-        /// `HTTP` or `HTTPS`; not said is `HTTP`.
+        /// Scheme of the request: `HTTP` or `HTTPS`. Default: `HTTP`.
         pub scheme: Option<String> = "scheme",
-        /// Further lines of the request's head.
+        /// Additional headers of the HTTP request.
         pub http_headers: Vec<HttpHeader> = "httpHeaders",
     }
 }
 
 object! {
-    /// A line of a request's head.
+    /// Header of an HTTP request.
     pub struct HttpHeader {
-        /// Its name.
+        /// Name of the HTTP header.
         pub name: String = "name",
-        /// Its value.
+        /// Value of the HTTP header.
         pub value: String = "value",
     }
 }
 
 object! {
-    /// A port that can be connected to when all is well.
+    /// TCP connection as a probe.
     pub struct TcpSocket {
-        /// The port.
+        /// Number of the port, from 1 to 65535, or its name.
         pub port: NumberOrName = "port",
-        /// The host; not said is the pod's address.
+        /// Host to connect to. Default: the IP address of the pod.
         pub host: Option<String> = "host",
     }
 }
 
 object! {
-    /// A file with a fact of the object.
+    /// File with a field of the object.
     pub struct FactFile {
-        /// Its name.
+        /// Relative path of the file.
         pub path: String = "path",
-        /// A field of the object.
+        /// Field of the object that the file contains.
         pub field_ref: Option<FieldRef> = "fieldRef",
-        /// What a container asks for.
+        /// Container resource that the file contains.
         pub resource_field_ref: Option<ResourceFieldRef> = "resourceFieldRef",
-        /// Who may read it, in the numbers of Unix.
+        /// Permission bits of the file, for example 0644 in octal. Unset: the default of the volume.
         pub mode: Option<i64> = "mode",
     }
 }
 
 object! {
-    /// A field of an object.
+    /// Reference to a field of an object.
     pub struct FieldRef (atomic) {
-        /// The version of the object; not said is `v1`.
+        /// API version of the object with the field. Default: `v1`.
         pub api_version: Option<String> = "apiVersion",
-        /// The field: `metadata.labels`.
+        /// Path of the field, for example `metadata.labels`.
         pub field_path: String = "fieldPath",
     }
 }
 
 object! {
-    /// What a container asks for.
+    /// Reference to a resource of a container.
     pub struct ResourceFieldRef (atomic) {
-        /// The container.
+        /// Name of the container with the resource.
         pub container_name: Option<String> = "containerName",
-        /// What it asks for: `limits.memory`.
+        /// Name of the resource, for example `limits.memory`.
         pub resource: String = "resource",
-        /// What one is; not said is 1.
+        /// Unit in which the resource is written, for example `1Mi`. Default: 1.
         pub divisor: Option<Quantity> = "divisor",
     }
 }

@@ -20,17 +20,18 @@ use crate::object;
 pub const API_VERSION: &str = "kubevirt.io/v1";
 
 object! {
-    /// A machine that outlives its runs.
+    /// VirtualMachine (VM): a virtual machine that persists while stopped. Each run is a
+    /// VirtualMachineInstance of the same name.
     pub struct VirtualMachine {
-        /// `kubevirt.io/v1`.
+        /// API version of this object: `kubevirt.io/v1`.
         pub api_version: Option<String> = "apiVersion",
-        /// `VirtualMachine`.
+        /// Kind of this object: `VirtualMachine`.
         pub kind: Option<String> = "kind",
-        /// Its name and the like.
+        /// Standard Kubernetes metadata of the VM: name, namespace, labels, annotations.
         pub metadata: ObjectMeta = "metadata",
-        /// What is wanted.
+        /// Desired state of the VM: run strategy, VMI template and DataVolume templates.
         pub spec: Spec = "spec",
-        /// How it is.
+        /// Observed state of the VM, written by the control plane.
         pub status: Option<Status> = "status",
     }
 }

@@ -6,81 +6,87 @@ use crate::vmi;
 use crate::{object, words};
 
 object! {
-    /// What is wanted of a machine.
+    /// Desired state of a VirtualMachine: run strategy, VMI template and DataVolume templates.
     pub struct Spec {
-        /// Deprecated: `Always` or `Halted`.
+        /// Deprecated, use `runStrategy`: true means `Always`, false means `Halted`. Excludes `runStrategy`.
         pub running: Option<bool> = "running",
-        /// When it runs.
+        /// Run strategy: `Always` keeps a VMI running, `RerunOnFailure` restarts a failed one, `Once` starts
+        /// one only, `Manual` obeys start and stop requests, `Halted` keeps the VM stopped. Required unless
+        /// `running` is set.
         pub run_strategy: Option<RunStrategy> = "runStrategy",
-        /// What gives it its size.
+        /// Instance type that sets CPU, memory and further sizes of the VMI. Unset: none.
         pub instancetype: Option<InstancetypeMatcher> = "instancetype",
-        /// What fills in what it leaves open.
+        /// Preference that supplies values for unset fields of the VMI template. Unset: none.
         pub preference: Option<PreferenceMatcher> = "preference",
-        /// What its instance looks like.
+        /// Template of the VMIs of this VM. A change takes effect at the next start.
         pub template: Option<Template> = "template",
-        /// DataVolumes that are made with it.
+        /// Templates of DataVolumes, which are created with the VM and deleted with the VM.
         pub data_volume_templates: Vec<DataVolumeTemplate> = "dataVolumeTemplates",
-        /// What happens to the bytes when volumes change.
+        /// Strategy for changed volumes: `Migration` copies the data of the running VMI, `Replacement`
+        /// replaces the volume at the next start. Default: `Replacement`.
         pub update_volumes_strategy: Option<UpdateVolumesStrategy> = "updateVolumesStrategy",
     }
 }
 
 object! {
-    /// Which instance type gives a machine its size.
+    /// Reference to the instance type of a VM.
     pub struct InstancetypeMatcher {
-        /// Its name.
+        /// Name of the instance type. Required unless `inferFromVolume` is set.
         pub name: Option<String> = "name",
-        /// `VirtualMachineInstancetype` or `VirtualMachineClusterInstancetype`; not said is the latter.
+        /// Kind of the instance type: `VirtualMachineInstancetype` or `VirtualMachineClusterInstancetype`.
+        /// Default: the latter.
         pub kind: Option<String> = "kind",
-        /// The copy of it that is used: the name of a ControllerRevision.
+        /// Name of the ControllerRevision with the instance type in use. Unset: recorded by the control
+        /// plane.
         pub revision_name: Option<String> = "revisionName",
-        /// The volume whose labels name it.
+        /// Name of the volume whose labels name the default instance type.
         pub infer_from_volume: Option<String> = "inferFromVolume",
-        /// What happens when they do not; not said is `Reject`.
+        /// Reaction if the volume names no instance type. Default: `Reject`.
         pub infer_from_volume_failure_policy: Option<InferFailurePolicy> = "inferFromVolumeFailurePolicy",
     }
 }
 
 object! {
-    /// Which preference fills in what a machine leaves open.
+    /// Reference to the preference of a VM.
     pub struct PreferenceMatcher {
-        /// Its name.
+        /// Name of the preference. Required unless `inferFromVolume` is set.
         pub name: Option<String> = "name",
-        /// `VirtualMachinePreference` or `VirtualMachineClusterPreference`; not said is the latter.
+        /// Kind of the preference: `VirtualMachinePreference` or `VirtualMachineClusterPreference`. Default:
+        /// the latter.
         pub kind: Option<String> = "kind",
-        /// The copy of it that is used: the name of a ControllerRevision.
+        /// Name of the ControllerRevision with the preference in use. Unset: recorded by the control plane.
         pub revision_name: Option<String> = "revisionName",
-        /// The volume whose labels name it.
+        /// Name of the volume whose labels name the default preference.
         pub infer_from_volume: Option<String> = "inferFromVolume",
-        /// What happens when they do not; not said is `Reject`.
+        /// Reaction if the volume names no preference. Default: `Reject`.
         pub infer_from_volume_failure_policy: Option<InferFailurePolicy> = "inferFromVolumeFailurePolicy",
     }
 }
 
 object! {
-    /// What the machine's instance looks like.
+    /// Template of a VirtualMachineInstance.
     pub struct Template {
-        /// Labels and annotations of the instance.
+        /// Labels and annotations of the VMI.
         pub metadata: Option<ObjectMeta> = "metadata",
-        /// What is wanted of the instance.
+        /// Desired state of the VMI: virtual hardware, volumes, networks and placement.
         pub spec: vmi::Spec = "spec",
     }
 }
 
 object! {
-    /// A DataVolume that is made with the machine.
+    /// Template of a DataVolume that is created with the VM.
     pub struct DataVolumeTemplate {
-        /// Its name is the DataVolume's.
+        /// Metadata of the DataVolume. The name is required and used as it stands.
         pub metadata: Option<ObjectMeta> = "metadata",
-        /// What fills it.
+        /// Desired state of the DataVolume: source, size and storage.
         pub spec: datavolume::Spec = "spec",
-        /// Never filled.
+        /// Status of the template, always empty.
         pub status: Option<Empty> = "status",
     }
 }
 
 words! {
-    /// When a machine runs.
+    /// Run strategy of a VM.
     #[allow(missing_docs)]
     pub enum RunStrategy {
         Always = "Always",
@@ -93,7 +99,7 @@ words! {
 }
 
 words! {
-    /// What happens to the bytes when volumes change.
+    /// Strategy for changed volumes of a VM.
     #[allow(missing_docs)]
     pub enum UpdateVolumesStrategy {
         Migration = "Migration",
@@ -102,7 +108,7 @@ words! {
 }
 
 words! {
-    /// What happens when a volume does not say what was to be inferred from it.
+    /// Reaction if the instance type or preference cannot be inferred from a volume.
     #[allow(missing_docs)]
     pub enum InferFailurePolicy {
         Reject = "Reject",

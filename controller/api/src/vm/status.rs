@@ -6,207 +6,207 @@ use crate::{object, words};
 use std::collections::BTreeMap;
 
 object! {
-    /// How it is with a machine.
+    /// Observed state of a VirtualMachine.
     pub struct Status {
-        /// The snapshot that is being made.
+        /// Name of the VirtualMachineSnapshot in progress.
         pub snapshot_in_progress: Option<String> = "snapshotInProgress",
-        /// The restore that is under way.
+        /// Name of the VirtualMachineRestore in progress.
         pub restore_in_progress: Option<String> = "restoreInProgress",
-        /// There is an instance.
+        /// Existence of the VMI of this VM.
         pub created: Option<bool> = "created",
-        /// The instance is ready.
+        /// Readiness of the VMI, equal to its Ready condition.
         pub ready: Option<bool> = "ready",
-        /// How it is, in a word.
+        /// Summary of the VM's state in one word, shown by `kubectl get`.
         pub printable_status: Option<PrintableStatus> = "printableStatus",
-        /// What is true or false of it, by type; those of the instance are among them.
+        /// Conditions of the VM, one per type, including those copied from the VMI.
         pub conditions: Vec<Condition> = "conditions",
-        /// What somebody wants done, in order.
+        /// Pending requests to start or stop the VM, processed in order.
         pub state_change_requests: Vec<StateChangeRequest> = "stateChangeRequests",
-        /// Volumes that somebody wants added or removed.
+        /// Pending requests to add or remove volumes.
         pub volume_requests: Vec<VolumeRequest> = "volumeRequests",
-        /// Which volumes can be kept as they are at a moment.
+        /// Support for snapshots of each volume.
         pub volume_snapshot_statuses: Vec<VolumeSnapshotStatus> = "volumeSnapshotStatuses",
-        /// How often it failed to start, and when it is tried again.
+        /// Consecutive start failures and the time of the next attempt.
         pub start_failure: Option<StartFailure> = "startFailure",
-        /// Someone wants the memory written to a claim.
+        /// Request to dump the guest memory to a PersistentVolumeClaim.
         pub memory_dump_request: Option<MemoryDumpRequest> = "memoryDumpRequest",
-        /// The generation of the machine that its instance was made from.
+        /// Generation of the VM spec that the current VMI was created from.
         pub observed_generation: Option<i64> = "observedGeneration",
-        /// The generation of the machine that is wanted.
+        /// Latest generation of the VM spec.
         pub desired_generation: Option<i64> = "desiredGeneration",
-        /// When it runs, as it was last carried out.
+        /// Run strategy that the control plane last acted on.
         pub run_strategy: Option<RunStrategy> = "runStrategy",
-        /// How a change of volumes goes.
+        /// State of an update of the VM's volumes.
         pub volume_update_state: Option<VolumeUpdateState> = "volumeUpdateState",
-        /// Whether changes are tracked for backups.
+        /// Changed block tracking (CBT) for incremental backups.
         pub changed_block_tracking: Option<ChangedBlockTrackingStatus> = "changedBlockTracking",
-        /// The instance type that is in use.
+        /// Instance type in use by the VM.
         pub instancetype_ref: Option<InstancetypeStatusRef> = "instancetypeRef",
-        /// The preference that is in use.
+        /// Preference in use by the VM.
         pub preference_ref: Option<InstancetypeStatusRef> = "preferenceRef",
     }
 }
 
 object! {
-    /// One thing that is true or false of a machine.
+    /// Condition of the VM, for example Ready.
     pub struct Condition by "type" {
-        /// What it is about.
+        /// Type of the condition, unique within the list.
         pub r#type: ConditionType = "type",
-        /// `True`, `False` or `Unknown`.
+        /// Status of the condition: `True`, `False` or `Unknown`.
         pub status: String = "status",
-        /// When it was last looked at; RFC 3339.
+        /// Time of the latest check of the condition (RFC 3339).
         pub last_probe_time: Option<String> = "lastProbeTime",
-        /// Since when it is so; RFC 3339.
+        /// Time of the latest change of the condition's status (RFC 3339).
         pub last_transition_time: Option<String> = "lastTransitionTime",
-        /// A word for it.
+        /// Reason for the condition in one word, for programs.
         pub reason: Option<String> = "reason",
-        /// A sentence for it.
+        /// Message about the condition, for people.
         pub message: Option<String> = "message",
     }
 }
 
 object! {
-    /// Someone wants it started or stopped.
+    /// Request to start or stop the VM.
     pub struct StateChangeRequest {
-        /// What is to be done.
+        /// Action that the request asks for.
         pub action: StateChange = "action",
-        /// How it is to be done: `paused` is `true` where it starts paused.
+        /// Parameters of the action: `paused: "true"` starts the VMI paused.
         pub data: BTreeMap<String, String> = "data",
-        /// The instance that is meant.
+        /// UID of the VMI that the request applies to. Unset: any VMI.
         pub uid: Option<String> = "uid",
     }
 }
 
 object! {
-    /// Someone wants a volume added or removed.
+    /// Request to add or remove a volume; exactly one of the two.
     pub struct VolumeRequest {
-        /// One to add.
+        /// Volume to add to the VM.
         pub add_volume_options: Option<AddVolumeOptions> = "addVolumeOptions",
-        /// One to remove.
+        /// Volume to remove from the VM.
         pub remove_volume_options: Option<RemoveVolumeOptions> = "removeVolumeOptions",
     }
 }
 
 object! {
-    /// A volume to add.
+    /// Volume to add to the VM.
     pub struct AddVolumeOptions {
-        /// Its name.
+        /// Name of the volume and its disk.
         pub name: String = "name",
-        /// How the guest sees it.
+        /// Disk device that attaches the volume to the guest.
         pub disk: Disk = "disk",
-        /// Where its bytes are.
+        /// Source of the volume: a PersistentVolumeClaim or a DataVolume.
         pub volume_source: HotplugVolumeSource = "volumeSource",
-        /// `All` where nothing is to be done.
+        /// Dry-run mode: `All` validates the request without effect. Unset: the request takes effect.
         pub dry_run: Vec<String> = "dryRun",
     }
 }
 
 object! {
-    /// Where the bytes of an added volume are.
+    /// Source of a hotplugged volume; exactly one of the two.
     pub struct HotplugVolumeSource {
-        /// A claim.
+        /// PersistentVolumeClaim (PVC) in the namespace of the VM.
         pub persistent_volume_claim: Option<ClaimSource> = "persistentVolumeClaim",
-        /// A DataVolume's claim.
+        /// DataVolume in the namespace of the VM.
         pub data_volume: Option<DataVolumeSource> = "dataVolume",
     }
 }
 
 object! {
-    /// A volume to remove.
+    /// Volume to remove from the VM.
     pub struct RemoveVolumeOptions {
-        /// Its name.
+        /// Name of the volume to remove.
         pub name: String = "name",
-        /// `All` where nothing is to be done.
+        /// Dry-run mode: `All` validates the request without effect. Unset: the request takes effect.
         pub dry_run: Vec<String> = "dryRun",
     }
 }
 
 object! {
-    /// Whether a volume can be kept as it is at a moment.
+    /// Support for snapshots of a volume.
     pub struct VolumeSnapshotStatus {
-        /// The volume.
+        /// Name of the volume in the VMI template.
         pub name: String = "name",
-        /// Whether it can.
+        /// Support of the volume's storage for snapshots.
         pub enabled: bool = "enabled",
-        /// A word for it.
+        /// Reason for missing support of snapshots.
         pub reason: Option<String> = "reason",
     }
 }
 
 object! {
-    /// How often it failed to start, and when it is tried again.
+    /// Consecutive start failures of the VM and the time of the next attempt.
     pub struct StartFailure {
-        /// How often in a row.
+        /// Number of consecutive failures to start a VMI.
         pub consecutive_fail_count: Option<i64> = "consecutiveFailCount",
-        /// The instance that failed last.
+        /// UID of the VMI that failed last.
         pub last_failed_vmi_uid: Option<String> = "lastFailedVMIUID",
-        /// When it is tried again; RFC 3339.
+        /// Earliest time of the next attempt (RFC 3339).
         pub retry_after_timestamp: Option<String> = "retryAfterTimestamp",
     }
 }
 
 object! {
-    /// Someone wants the memory written to a claim.
+    /// Request to dump the guest memory to a PersistentVolumeClaim.
     pub struct MemoryDumpRequest {
-        /// The claim's name.
+        /// Name of the PersistentVolumeClaim that receives the dump.
         pub claim_name: String = "claimName",
-        /// How far it is.
+        /// Phase of the memory dump.
         pub phase: MemoryDumpPhase = "phase",
-        /// The claim is to be let go.
+        /// Request to detach the PersistentVolumeClaim from the VM. Default: false.
         pub remove: Option<bool> = "remove",
-        /// When it began; RFC 3339.
+        /// Start time of the dump (RFC 3339).
         pub start_timestamp: Option<String> = "startTimestamp",
-        /// When it ended; RFC 3339.
+        /// End time of the dump (RFC 3339).
         pub end_timestamp: Option<String> = "endTimestamp",
-        /// The file in the claim.
+        /// Name of the dump file on the PersistentVolumeClaim.
         pub file_name: Option<String> = "fileName",
-        /// A sentence for it.
+        /// Message about the phase, for people.
         pub message: Option<String> = "message",
     }
 }
 
 object! {
-    /// How a change of volumes goes.
+    /// State of an update of the VM's volumes.
     pub struct VolumeUpdateState {
-        /// How the move of volumes goes.
+        /// State of a migration of volumes.
         pub volume_migration_state: Option<VolumeMigrationState> = "volumeMigrationState",
     }
 }
 
 object! {
-    /// How the move of volumes goes.
+    /// State of a migration of volumes to other PersistentVolumeClaims.
     pub struct VolumeMigrationState {
-        /// The volumes that move.
+        /// Volumes in migration, each with source and destination.
         pub migrated_volumes: Vec<MigratedVolume> = "migratedVolumes",
     }
 }
 
 object! {
-    /// Which instance type or preference is in use.
+    /// Instance type or preference in use by the VM.
     pub struct InstancetypeStatusRef {
-        /// Its name.
+        /// Name of the instance type or preference.
         pub name: Option<String> = "name",
-        /// Its kind.
+        /// Kind of the instance type or preference, namespaced or cluster-wide.
         pub kind: Option<String> = "kind",
-        /// The copy of it that is in use.
+        /// ControllerRevision with the instance type or preference in use.
         pub controller_revision_ref: Option<ControllerRevisionRef> = "controllerRevisionRef",
-        /// The volume whose labels named it.
+        /// Name of the volume that the reference was inferred from.
         pub infer_from_volume: Option<String> = "inferFromVolume",
-        /// What happened when they did not.
+        /// Reaction if the volume names no instance type or preference.
         pub infer_from_volume_failure_policy: Option<InferFailurePolicy> = "inferFromVolumeFailurePolicy",
     }
 }
 
 object! {
-    /// The copy of it that is in use.
+    /// Reference to a ControllerRevision.
     pub struct ControllerRevisionRef {
-        /// Its name.
+        /// Name of the ControllerRevision in the namespace of the VM.
         pub name: Option<String> = "name",
     }
 }
 
 words! {
-    /// How it is, in a word for people.
+    /// Summary of a VM's state in one word.
     #[allow(missing_docs)]
     pub enum PrintableStatus {
         Terminating = "Terminating",
@@ -230,7 +230,7 @@ words! {
 }
 
 words! {
-    /// What a condition is about; those of the instance are copied.
+    /// Type of a VM condition, including those copied from the VMI.
     #[allow(missing_docs)]
     pub enum ConditionType {
         Failure = "Failure",
@@ -242,7 +242,7 @@ words! {
 }
 
 words! {
-    /// What is wanted.
+    /// Action that a request asks for.
     #[allow(missing_docs)]
     pub enum StateChange {
         Start = "Start",
@@ -251,7 +251,7 @@ words! {
 }
 
 words! {
-    /// How far a dump is.
+    /// Phase of a memory dump.
     #[allow(missing_docs)]
     pub enum MemoryDumpPhase {
         Associating = "Associating",

@@ -4,75 +4,75 @@ use crate::meta::Empty;
 use crate::object;
 
 object! {
-    /// Something that lets a person in; exactly one kind.
+    /// SSH public keys or user passwords for the guest; exactly one of the two.
     pub struct AccessCredential {
-        /// Public keys.
+        /// SSH public keys to inject into the guest.
         pub ssh_public_key: Option<SshPublicKey> = "sshPublicKey",
-        /// Passwords.
+        /// Passwords of guest users, set by the guest agent.
         pub user_password: Option<UserPassword> = "userPassword",
     }
 }
 
 object! {
-    /// Public keys.
+    /// SSH public keys to inject into the guest.
     pub struct SshPublicKey {
-        /// Where they are.
+        /// Source of the SSH public keys.
         pub source: SecretChoice = "source",
-        /// How they reach the guest.
+        /// Method that injects the SSH public keys into the guest.
         pub propagation_method: SshPropagation = "propagationMethod",
     }
 }
 
 object! {
-    /// Where keys or passwords are.
+    /// Source of SSH public keys or passwords.
     pub struct SecretChoice {
-        /// In a secret.
+        /// Secret with the keys or passwords as its values.
         pub secret: Option<SecretName> = "secret",
     }
 }
 
 object! {
-    /// A secret.
+    /// Reference to a Secret in the namespace of the VMI.
     pub struct SecretName {
-        /// Its name.
+        /// Name of the Secret in the namespace of the VMI.
         pub secret_name: String = "secretName",
     }
 }
 
 object! {
-    /// How keys reach the guest; exactly one way.
+    /// Method that injects SSH public keys into the guest; exactly one.
     pub struct SshPropagation {
-        /// In the config drive.
+        /// Injects the keys through cloud-init. Requires a volume `cloudInitConfigDrive`.
         pub config_drive: Option<Empty> = "configDrive",
-        /// In the NoCloud seed.
+        /// Injects the keys through cloud-init. Requires a volume `cloudInitNoCloud`.
         pub no_cloud: Option<Empty> = "noCloud",
-        /// Through the guest's agent.
+        /// Injects the keys through the guest agent, also while the guest runs.
         pub qemu_guest_agent: Option<AgentUsers> = "qemuGuestAgent",
     }
 }
 
 object! {
-    /// Through the guest's agent, for these users.
+    /// Guest users that the guest agent gives the SSH public keys.
     pub struct AgentUsers {
-        /// The users.
+        /// Names of the guest users; at least one.
         pub users: Vec<String> = "users",
     }
 }
 
 object! {
-    /// Passwords, by user.
+    /// Passwords of guest users, set by the guest agent.
     pub struct UserPassword {
-        /// Where they are.
+        /// Source of the passwords: keys of the Secret are user names, values are passwords.
         pub source: SecretChoice = "source",
-        /// How they reach the guest.
+        /// Method that sets the passwords in the guest.
         pub propagation_method: PasswordPropagation = "propagationMethod",
     }
 }
 
 object! {
-    /// How passwords reach the guest.
+    /// Method that sets passwords in the guest.
     pub struct PasswordPropagation {
-        /// Through the guest's agent.
+        /// Sets the passwords through the guest agent. Required.
         pub qemu_guest_agent: Option<Empty> = "qemuGuestAgent",
     }
 }

@@ -3,91 +3,91 @@
 use crate::{object, words};
 
 object! {
-    /// The hardware clock.
+    /// Hardware clock and timers of the guest.
     pub struct Clock {
-        /// It shows UTC.
+        /// Sets the hardware clock to UTC. Excludes `timezone`. Default: UTC without an offset.
         pub utc: Option<UtcOffset> = "utc",
-        /// It shows the time of a zone of the tz database.
+        /// Time zone of the hardware clock from the tz database, for example `Europe/Berlin`. Excludes `utc`.
         pub timezone: Option<String> = "timezone",
-        /// The timers.
+        /// Timer devices of the guest. Unset: the defaults of QEMU.
         pub timer: Option<Timers> = "timer",
     }
 }
 
 object! {
-    /// A clock that shows UTC.
+    /// Hardware clock in UTC, with an optional offset.
     pub struct UtcOffset {
-        /// More or less by this.
+        /// Offset of the hardware clock from UTC in seconds, positive or negative. Default: 0.
         pub offset_seconds: Option<i64> = "offsetSeconds",
     }
 }
 
 object! {
-    /// The timers.
+    /// Timer devices of the guest.
     pub struct Timers {
-        /// The high precision event timer.
+        /// High Precision Event Timer (HPET) of the guest.
         pub hpet: Option<HpetTimer> = "hpet",
-        /// KVM's own clock.
+        /// KVM paravirtual clock of the guest (kvmclock).
         pub kvm: Option<KvmTimer> = "kvm",
-        /// The programmable interval timer.
+        /// Programmable Interval Timer (PIT) of the guest.
         pub pit: Option<PitTimer> = "pit",
-        /// The real time clock.
+        /// Real-Time Clock (RTC) of the guest.
         pub rtc: Option<RtcTimer> = "rtc",
-        /// Hyper-V's own clock.
+        /// Hyper-V reference time counter of the guest.
         pub hyperv: Option<HypervTimer> = "hyperv",
     }
 }
 
 object! {
-    /// The high precision event timer.
+    /// High Precision Event Timer (HPET) of the guest.
     pub struct HpetTimer {
-        /// What happens to ticks that were missed.
+        /// Policy for missed ticks of the timer. Unset: the default of QEMU.
         pub tick_policy: Option<TickPolicy> = "tickPolicy",
-        /// Whether the guest has it; not said is yes.
+        /// Adds the timer to the guest. Default: true.
         pub present: Option<bool> = "present",
     }
 }
 
 object! {
-    /// KVM's own clock.
+    /// KVM paravirtual clock of the guest (kvmclock).
     pub struct KvmTimer {
-        /// Whether the guest has it; not said is yes.
+        /// Adds the clock to the guest. Default: true.
         pub present: Option<bool> = "present",
     }
 }
 
 object! {
-    /// The programmable interval timer.
+    /// Programmable Interval Timer (PIT) of the guest.
     pub struct PitTimer {
-        /// What happens to ticks that were missed.
+        /// Policy for missed ticks of the timer, all but `merge`. Unset: the default of QEMU.
         pub tick_policy: Option<TickPolicy> = "tickPolicy",
-        /// Whether the guest has it; not said is yes.
+        /// Adds the timer to the guest. Default: true.
         pub present: Option<bool> = "present",
     }
 }
 
 object! {
-    /// The real time clock.
+    /// Real-Time Clock (RTC) of the guest.
     pub struct RtcTimer {
-        /// What happens to ticks that were missed.
+        /// Policy for missed ticks of the clock, `delay` or `catchup` only. Unset: the default of QEMU.
         pub tick_policy: Option<TickPolicy> = "tickPolicy",
-        /// Whether the guest has it; not said is yes.
+        /// Adds the clock to the guest. Default: true.
         pub present: Option<bool> = "present",
-        /// What it follows.
+        /// Time source of the clock: guest time or wall clock time. Unset: the default of QEMU.
         pub track: Option<RtcTrack> = "track",
     }
 }
 
 object! {
-    /// Hyper-V's own clock.
+    /// Hyper-V reference time counter of the guest.
     pub struct HypervTimer {
-        /// Whether the guest has it; not said is yes.
+        /// Adds the clock to the guest. Default: true.
         pub present: Option<bool> = "present",
     }
 }
 
 words! {
-    /// What happens to ticks that were missed; not every timer knows every word.
+    /// Policy for missed ticks of a timer.
     #[allow(missing_docs)]
     pub enum TickPolicy {
         Delay = "delay",
@@ -98,7 +98,7 @@ words! {
 }
 
 words! {
-    /// What the real time clock follows.
+    /// Time source of the Real-Time Clock.
     #[allow(missing_docs)]
     pub enum RtcTrack {
         Guest = "guest",

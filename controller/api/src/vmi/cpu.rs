@@ -4,53 +4,56 @@ use crate::meta::Empty;
 use crate::object;
 
 object! {
-    /// The processors.
+    /// CPU topology, model and features of the guest.
     pub struct Cpu {
-        /// In each socket.
+        /// Number of cores per socket. Default: 1.
         pub cores: Option<u32> = "cores",
-        /// How many.
+        /// Number of CPU sockets. Default: 1; without `cores` and `threads`, the CPU limit or request rounded
+        /// up.
         pub sockets: Option<u32> = "sockets",
-        /// How many there may be one day.
+        /// Maximum number of CPU sockets after hotplug. Unset: no socket can be added.
         pub max_sockets: Option<u32> = "maxSockets",
-        /// In each core.
+        /// Number of threads per core. Default: 1.
         pub threads: Option<u32> = "threads",
-        /// `host-model`, `host-passthrough`, or a name that libvirt knows.
+        /// CPU model: `host-model`, `host-passthrough` or a libvirt model name. Default: `cpuModel` of the
+        /// KubeVirt object, else `host-model`.
         pub model: Option<String> = "model",
-        /// Single features.
+        /// CPU features to add to the model or to remove from the model.
         pub features: Vec<CpuFeature> = "features",
-        /// Each has a processor of the node to itself.
+        /// Pins each vCPU to a CPU of the node that no other workload uses. Default: false.
         pub dedicated_cpu_placement: Option<bool> = "dedicatedCpuPlacement",
-        /// Nodes of memory and processors.
+        /// NUMA topology of the guest.
         pub numa: Option<Numa> = "numa",
-        /// QEMU's own work has a processor to itself.
+        /// Reserves one more dedicated CPU for the emulator threads of QEMU. Requires
+        /// `dedicatedCpuPlacement`. Default: false.
         pub isolate_emulator_thread: Option<bool> = "isolateEmulatorThread",
-        /// Processors that are never disturbed.
+        /// Real-time scheduling of the vCPUs.
         pub realtime: Option<Realtime> = "realtime",
     }
 }
 
 object! {
-    /// One feature of a processor.
+    /// CPU feature with a policy.
     pub struct CpuFeature {
-        /// As libvirt calls it.
+        /// Name of the CPU feature in libvirt, for example `vmx`.
         pub name: String = "name",
-        /// `force`, `require`, `optional`, `disable` or `forbid`; not said is `require`.
+        /// Policy of the feature: `force`, `require`, `optional`, `disable` or `forbid`. Default: `require`.
         pub policy: Option<String> = "policy",
     }
 }
 
 object! {
-    /// Nodes of memory and processors.
+    /// NUMA topology of the guest.
     pub struct Numa {
-        /// The guest sees the nodes that it runs on.
+        /// Gives the guest the NUMA topology of the dedicated CPUs on the node.
         pub guest_mapping_passthrough: Option<Empty> = "guestMappingPassthrough",
     }
 }
 
 object! {
-    /// Processors that are never disturbed.
+    /// Real-time scheduling of the vCPUs.
     pub struct Realtime {
-        /// Which, like `0-3,^1`.
+        /// vCPUs with real-time scheduling, for example `0-3,^1`. Unset: all vCPUs.
         pub mask: Option<String> = "mask",
     }
 }

@@ -5,201 +5,202 @@ use crate::vmi::{Disk, FeatureState, Interface};
 use crate::{object, words};
 
 object! {
-    /// The devices.
+    /// Devices of the guest: disks, interfaces, consoles and others.
     pub struct Devices {
-        /// Old guests see virtio 0.9 devices.
+        /// Uses transitional virtio devices for guests with virtio 0.9 drivers. Default: false.
         pub use_virtio_transitional: Option<bool> = "useVirtioTransitional",
-        /// No controllers for devices that come later.
+        /// Omits the PCI ports and the SCSI controller for hotplugged devices. Default: false.
         pub disable_hotplug: Option<bool> = "disableHotplug",
-        /// Disks.
+        /// Disk devices of the guest. A volume without a disk or filesystem of its name gets a disk.
         pub disks: Vec<Disk> = "disks",
-        /// A watchdog.
+        /// Watchdog device of the guest. Unset: none.
         pub watchdog: Option<Watchdog> = "watchdog",
-        /// Network interfaces.
+        /// Network interfaces of the guest.
         pub interfaces: Vec<Interface> = "interfaces",
-        /// Input devices.
+        /// Input devices of the guest. Unset: none except those of the platform.
         pub inputs: Vec<Input> = "inputs",
-        /// An interface on the pod's network where none is named; not said is yes.
+        /// Adds an interface on the pod network if neither interfaces nor networks are set. Default: true.
         pub autoattach_pod_interface: Option<bool> = "autoattachPodInterface",
-        /// A screen; not said is yes.
+        /// Adds a graphics device, required for VNC. Default: true.
         pub autoattach_graphics_device: Option<bool> = "autoattachGraphicsDevice",
-        /// A serial console; not said is yes.
+        /// Adds a serial console to the guest. Default: true.
         pub autoattach_serial_console: Option<bool> = "autoattachSerialConsole",
-        /// The serial console's output is kept in a log.
+        /// Copies the serial console output to the log of container `guest-console-log`. Default: true.
         pub log_serial_console: Option<bool> = "logSerialConsole",
-        /// A memory balloon; not said is yes.
+        /// Adds a memory balloon device, required for memory statistics. Default: true.
         pub autoattach_mem_balloon: Option<bool> = "autoattachMemBalloon",
-        /// An input device where none is named.
+        /// Adds a tablet if `inputs` is empty. Default: false.
         pub autoattach_input_device: Option<bool> = "autoattachInputDevice",
-        /// A socket between host and guest.
+        /// Adds a VSOCK device for sockets between node and guest. Default: false.
         pub autoattach_vsock: Option<bool> = "autoattachVSOCK",
-        /// A source of randomness.
+        /// Random number generator (virtio-rng) of the guest. Unset: none.
         pub rng: Option<Empty> = "rng",
-        /// One queue of each virtio disk for each processor.
+        /// Gives virtio disks one queue per vCPU. Default: false.
         pub block_multi_queue: Option<bool> = "blockMultiQueue",
-        /// One queue of each virtio interface for each processor.
+        /// Gives virtio interfaces one queue per vCPU. Default: false.
         pub network_interface_multiqueue: Option<bool> = "networkInterfaceMultiqueue",
-        /// GPUs of the host.
+        /// GPUs of the node to assign to the guest.
         pub gpus: Vec<Gpu> = "gpus",
-        /// Figures of the host for the guest.
+        /// Virtio serial device with node metrics (vhostmd) for the guest.
         pub downward_metrics: Option<Empty> = "downwardMetrics",
-        /// Devices by which a guest says that it has panicked.
+        /// Panic devices, which report a crash of the guest kernel.
         pub panic_devices: Vec<PanicDevice> = "panicDevices",
-        /// Volumes that the guest mounts as file systems.
+        /// Volumes that the guest mounts as filesystems through virtiofs.
         pub filesystems: Vec<Filesystem> = "filesystems",
-        /// Devices of the host.
+        /// PCI, mediated or USB devices of the node to assign to the guest.
         pub host_devices: Vec<HostDevice> = "hostDevices",
-        /// USB devices of whoever looks at the screen.
+        /// USB redirection from the client of `virtctl usbredir`.
         pub client_passthrough: Option<Empty> = "clientPassthrough",
-        /// A sound card.
+        /// Sound card of the guest. Unset: none.
         pub sound: Option<Sound> = "sound",
-        /// A TPM.
+        /// Trusted Platform Module (TPM 2.0) of the guest. Unset: none.
         pub tpm: Option<Tpm> = "tpm",
-        /// The screen's model.
+        /// Video device of the guest.
         pub video: Option<VideoDevice> = "video",
     }
 }
 
 object! {
-    /// A watchdog.
+    /// Watchdog device, which acts when the guest stops responding.
     pub struct Watchdog {
-        /// Its name.
+        /// Name of the watchdog device.
         pub name: String = "name",
-        /// The one for PCs.
+        /// Intel 6300ESB watchdog for amd64. Default model on amd64.
         pub i6300esb: Option<I6300esb> = "i6300esb",
-        /// The one for s390x.
+        /// Diag288 watchdog for s390x. Default model on s390x.
         pub diag288: Option<Diag288> = "diag288",
     }
 }
 
 object! {
-    /// An Intel 6300ESB.
+    /// Intel 6300ESB watchdog, a PCI device.
     pub struct I6300esb {
-        /// What it does; not said is `reset`.
+        /// Action when the watchdog expires. Default: `reset`.
         pub action: Option<WatchdogAction> = "action",
     }
 }
 
 object! {
-    /// A watchdog of s390x.
+    /// Diag288 watchdog of s390x.
     pub struct Diag288 {
-        /// What it does; not said is `reset`.
+        /// Action when the watchdog expires. Default: `reset`.
         pub action: Option<WatchdogAction> = "action",
     }
 }
 
 object! {
-    /// An input device.
+    /// Input device of the guest.
     pub struct Input {
-        /// How it is attached.
+        /// Bus of the input device. Default: `usb`.
         pub bus: Option<InputBus> = "bus",
-        /// What it is.
+        /// Type of the input device; only `tablet` is accepted. Default: `tablet`.
         pub r#type: InputType = "type",
-        /// Its name.
+        /// Name of the input device, unique within the VMI.
         pub name: String = "name",
     }
 }
 
 object! {
-    /// A GPU of the host.
+    /// GPU of the node, assigned to the guest.
     pub struct Gpu {
-        /// Its name.
+        /// Name of the GPU device, unique within the VMI.
         pub name: String = "name",
-        /// The resource that the node advertises.
+        /// Extended resource of the GPU on the node, for example `nvidia.com/TU104GL`.
         pub device_name: Option<String> = "deviceName",
-        /// The claim's name.
+        /// Name of an entry in `resourceClaims` of the VMI, instead of `deviceName`.
         pub claim_name: Option<String> = "claimName",
-        /// The request of that claim.
+        /// Name of the device request within the ResourceClaim.
         pub request_name: Option<String> = "requestName",
-        /// How it is used.
+        /// Options of a virtual GPU (vGPU).
         pub virtual_gpu_options: Option<VgpuOptions> = "virtualGPUOptions",
-        /// A note to the guest.
+        /// Tag of the GPU in the device metadata that cloud-init passes to the guest.
         pub tag: Option<String> = "tag",
     }
 }
 
 object! {
-    /// How a part of a GPU is used.
+    /// Options of a virtual GPU (vGPU).
     pub struct VgpuOptions {
-        /// Whether it is a display.
+        /// Display of the virtual GPU.
         pub display: Option<VgpuDisplay> = "display",
     }
 }
 
 object! {
-    /// Whether it is a display.
+    /// Display of a virtual GPU.
     pub struct VgpuDisplay {
-        /// Whether it is on; not said is on, where the whole stands there.
+        /// Enables the display. Default: true if the object is present.
         pub enabled: Option<bool> = "enabled",
-        /// Whether the firmware can write to it.
+        /// Framebuffer in memory for the firmware and the boot. Default: on.
         pub ram_fb: Option<FeatureState> = "ramFB",
     }
 }
 
 object! {
-    /// A device by which a guest says that it has panicked.
+    /// Panic device, which reports a crash of the guest kernel.
     pub struct PanicDevice {
-        /// Its model; not said is `hyperv`.
+        /// Model of the panic device. Default: `hyperv`.
         pub model: Option<PanicModel> = "model",
     }
 }
 
 object! {
-    /// A volume that the guest mounts as a file system.
+    /// Volume that the guest mounts as a filesystem.
     pub struct Filesystem {
-        /// Its name.
+        /// Name of the volume and mount tag of the filesystem in the guest.
         pub name: String = "name",
-        /// The only way there is.
+        /// Shares the volume through virtiofs. Required.
         pub virtiofs: Option<Empty> = "virtiofs",
     }
 }
 
 object! {
-    /// A device of the host.
+    /// PCI, mediated or USB device of the node, assigned to the guest.
     pub struct HostDevice {
-        /// Its name.
+        /// Name of the host device, unique within the VMI.
         pub name: String = "name",
-        /// The resource that the node advertises.
+        /// Extended resource of the device on the node, for example `example.com/nic`.
         pub device_name: Option<String> = "deviceName",
-        /// The claim's name.
+        /// Name of an entry in `resourceClaims` of the VMI, instead of `deviceName`.
         pub claim_name: Option<String> = "claimName",
-        /// The request of that claim.
+        /// Name of the device request within the ResourceClaim.
         pub request_name: Option<String> = "requestName",
-        /// A note to the guest.
+        /// Tag of the device in the device metadata that cloud-init passes to the guest.
         pub tag: Option<String> = "tag",
     }
 }
 
 object! {
-    /// A sound card.
+    /// Sound card of the guest.
     pub struct Sound {
-        /// Its name.
+        /// Name of the sound card.
         pub name: String = "name",
-        /// `ich9` or `ac97`.
+        /// Model of the sound card: `ich9` or `ac97`.
         pub model: Option<String> = "model",
     }
 }
 
 object! {
-    /// A TPM.
+    /// Trusted Platform Module (TPM 2.0) of the guest.
     pub struct Tpm {
-        /// Whether it is on; not said is on, where the whole stands there.
+        /// Enables the TPM. Default: true if the object is present.
         pub enabled: Option<bool> = "enabled",
-        /// What it holds outlives the machine.
+        /// Keeps the state of the TPM across restarts of the VM. Default: false.
         pub persistent: Option<bool> = "persistent",
     }
 }
 
 object! {
-    /// The screen.
+    /// Video device of the guest.
     pub struct VideoDevice {
-        /// Its model.
+        /// Model of the video device: `vga`, `virtio`, `bochs`, `cirrus` or `ramfb`. Default: `vga` with
+        /// BIOS, `bochs` with EFI.
         pub r#type: Option<String> = "type",
     }
 }
 
 words! {
-    /// What happens when the guest does not answer.
+    /// Action when a watchdog expires.
     #[allow(missing_docs)]
     pub enum WatchdogAction {
         Poweroff = "poweroff",
@@ -209,7 +210,7 @@ words! {
 }
 
 words! {
-    /// How an input device is attached.
+    /// Bus of an input device.
     #[allow(missing_docs)]
     pub enum InputBus {
         Usb = "usb",
@@ -218,7 +219,7 @@ words! {
 }
 
 words! {
-    /// What it is.
+    /// Type of an input device.
     #[allow(missing_docs)]
     pub enum InputType {
         Tablet = "tablet",
@@ -227,7 +228,7 @@ words! {
 }
 
 words! {
-    /// The model of a panic device.
+    /// Model of a panic device.
     #[allow(missing_docs)]
     pub enum PanicModel {
         Hyperv = "hyperv",

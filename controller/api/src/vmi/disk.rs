@@ -4,99 +4,102 @@ use crate::vmi::FeatureState;
 use crate::{object, words};
 
 object! {
-    /// How the guest sees a volume.
+    /// Disk device of the guest, backed by the volume of the same name.
     pub struct Disk {
-        /// Its name, which is its volume's.
+        /// Name of the disk; must equal the name of a volume.
         pub name: String = "name",
-        /// A hard disk.
+        /// Attaches the volume as a hard disk. Default if neither `lun` nor `cdrom` is set.
         pub disk: Option<DiskTarget> = "disk",
-        /// A device that is passed through SCSI command by command.
+        /// Attaches the volume as a SCSI LUN with command passthrough. Requires a PVC or DataVolume.
         pub lun: Option<LunTarget> = "lun",
-        /// A disc.
+        /// Attaches the volume as a CD-ROM drive.
         pub cdrom: Option<CdRomTarget> = "cdrom",
-        /// The place in the order of boot devices, from 1; shared by disks and interfaces.
+        /// Boot order among disks and interfaces, unique, from 1. Unset: not a boot device if any other
+        /// device has an order.
         pub boot_order: Option<u32> = "bootOrder",
-        /// The serial number the guest reads.
+        /// Serial number of the disk, at most 256 characters of `A-Za-z0-9_.+-`. Unset: none.
         pub serial: Option<String> = "serial",
-        /// Its work is done by a thread of its own.
+        /// Gives the disk an IOThread of its own. Requires bus `virtio`. Default: false.
         pub dedicated_io_thread: Option<bool> = "dedicatedIOThread",
-        /// The host's cache.
+        /// Cache mode of the disk on the node. Unset: `none` if the storage supports O_DIRECT, else
+        /// `writethrough`.
         pub cache: Option<Cache> = "cache",
-        /// How QEMU reads and writes.
+        /// Asynchronous I/O mode of QEMU; `native` requires cache `none`. Unset: chosen for the storage.
         pub io: Option<Io> = "io",
-        /// A note to the guest.
+        /// Tag of the disk in the device metadata that cloud-init passes to the guest.
         pub tag: Option<String> = "tag",
-        /// Sizes of blocks the guest sees.
+        /// Block sizes that the disk reports to the guest. Unset: 512 bytes.
         pub block_size: Option<BlockSize> = "blockSize",
-        /// Several machines may write to it at once.
+        /// Allows several VMIs to write to the disk at the same time. Default: false.
         pub shareable: Option<bool> = "shareable",
-        /// What happens when the host cannot read or write.
+        /// Reaction to an I/O error of the volume. Default: `stop`, which pauses the VMI.
         pub error_policy: Option<ErrorPolicy> = "errorPolicy",
-        /// Changes are tracked for backups.
+        /// Tracks changed blocks for incremental backups. Default: false.
         pub changed_block_tracking: Option<bool> = "changedBlockTracking",
     }
 }
 
 object! {
-    /// A hard disk.
+    /// Hard disk device of the guest.
     pub struct DiskTarget {
-        /// How it is attached.
+        /// Bus of the hard disk. Default: `sata` on amd64, `virtio` elsewhere.
         pub bus: Option<Bus> = "bus",
-        /// The guest cannot write to it.
+        /// Makes the disk read-only for the guest; not with bus `sata`. Default: false.
         pub readonly: Option<bool> = "readonly",
-        /// Where it stands on the PCI bus: `0000:81:01.0`.
+        /// PCI address of the disk, for example `0000:81:01.0`. Requires bus `virtio`. Unset: assigned by
+        /// libvirt.
         pub pci_address: Option<String> = "pciAddress",
     }
 }
 
 object! {
-    /// A device that is passed through SCSI command by command.
+    /// SCSI LUN device of the guest with command passthrough.
     pub struct LunTarget {
-        /// How it is attached.
+        /// Bus of the LUN; must be `scsi`.
         pub bus: Option<Bus> = "bus",
-        /// The guest cannot write to it.
+        /// Makes the LUN read-only for the guest. Default: false.
         pub readonly: Option<bool> = "readonly",
-        /// SCSI persistent reservations reach the device.
+        /// Passes SCSI persistent reservations of the guest to the storage. Default: false.
         pub reservation: Option<bool> = "reservation",
     }
 }
 
 object! {
-    /// A disc, with its tray.
+    /// CD-ROM drive of the guest.
     pub struct CdRomTarget {
-        /// How it is attached.
+        /// Bus of the CD-ROM drive, not `virtio`. Default: `sata` on amd64.
         pub bus: Option<Bus> = "bus",
-        /// The guest cannot write to it.
+        /// Makes the medium read-only; must be true. Default: true.
         pub readonly: Option<bool> = "readonly",
-        /// Whether it is open; not said is closed.
+        /// State of the drive's tray. Default: `closed`.
         pub tray: Option<Tray> = "tray",
     }
 }
 
 object! {
-    /// Sizes of blocks the guest sees.
+    /// Block sizes that a disk reports to the guest: either custom or those of the volume.
     pub struct BlockSize {
-        /// Sizes that are given.
+        /// Block sizes in bytes, set explicitly. Excludes `matchVolume`.
         pub custom: Option<CustomBlockSize> = "custom",
-        /// Those of the volume.
+        /// Uses the block sizes of the backing volume. Excludes `custom`.
         pub match_volume: Option<FeatureState> = "matchVolume",
     }
 }
 
 object! {
-    /// Sizes that are given.
+    /// Block sizes of a disk in bytes.
     pub struct CustomBlockSize {
-        /// What the guest addresses.
+        /// Logical block size in bytes, a power of 2 from 512 to 2097152; 512 with bus `sata`.
         pub logical: Option<u64> = "logical",
-        /// What the device writes at once.
+        /// Physical block size in bytes, a power of 2 from `logical` to 2097152.
         pub physical: Option<u64> = "physical",
-        /// What it discards at once.
+        /// Discard granularity in bytes, a multiple of `logical`. Unset: the default of QEMU.
         pub discard_granularity: Option<u64> = "discardGranularity",
     }
 }
 
 words! {
-    /// How a disk is attached.
+    /// Bus that attaches a disk to the guest.
     #[allow(missing_docs)]
     pub enum Bus {
         Virtio = "virtio",
@@ -107,7 +110,7 @@ words! {
 }
 
 words! {
-    /// Whether a tray is open.
+    /// State of the tray of a CD-ROM drive.
     #[allow(missing_docs)]
     pub enum Tray {
         Open = "open",
@@ -116,7 +119,7 @@ words! {
 }
 
 words! {
-    /// The host's cache.
+    /// Cache mode of a disk on the node.
     #[allow(missing_docs)]
     pub enum Cache {
         None = "none",
@@ -126,7 +129,7 @@ words! {
 }
 
 words! {
-    /// How QEMU reads and writes.
+    /// Asynchronous I/O mode of QEMU.
     #[allow(missing_docs)]
     pub enum Io {
         Threads = "threads",
@@ -135,7 +138,7 @@ words! {
 }
 
 words! {
-    /// What happens when the host cannot read or write.
+    /// Reaction to an I/O error of a volume.
     #[allow(missing_docs)]
     pub enum ErrorPolicy {
         Stop = "stop",

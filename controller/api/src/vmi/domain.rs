@@ -7,117 +7,121 @@ use crate::{object, words};
 use std::collections::BTreeMap;
 
 object! {
-    /// The machine as hardware.
+    /// Virtual hardware of a VMI: CPU, memory, firmware and devices.
     pub struct Domain {
-        /// What the pod asks for; memory, where it says nothing itself.
+        /// Compute resources of the launcher pod. `requests.memory` sizes the guest memory if `memory.guest`
+        /// is unset.
         pub resources: Option<Resources> = "resources",
-        /// Processors.
+        /// CPU topology, model and features of the guest.
         pub cpu: Option<Cpu> = "cpu",
-        /// Memory.
+        /// Guest memory: its size and its page size.
         pub memory: Option<Memory> = "memory",
-        /// The board.
+        /// QEMU machine type of the guest.
         pub machine: Option<MachineType> = "machine",
-        /// What starts it.
+        /// Firmware of the guest: boot loader, SMBIOS identity and direct kernel boot.
         pub firmware: Option<Firmware> = "firmware",
-        /// The hardware clock.
+        /// Hardware clock and timers of the guest.
         pub clock: Option<Clock> = "clock",
-        /// Switches of the platform.
+        /// Hypervisor features of the guest, for example ACPI and Hyper-V enlightenments.
         pub features: Option<Features> = "features",
-        /// Devices.
+        /// Devices of the guest: disks, interfaces, consoles and others.
         pub devices: Devices = "devices",
-        /// How the work of disks is spread over threads.
+        /// Assignment of disks to IOThreads. Unset: disks without `dedicatedIOThread` use the main thread of
+        /// QEMU.
         pub io_threads_policy: Option<IoThreadsPolicy> = "ioThreadsPolicy",
-        /// How many threads a pool has.
+        /// Size of the IOThread pool for the policy `supplementalPool`.
         pub io_threads: Option<IoThreads> = "ioThreads",
-        /// What the guest reads of its case.
+        /// Chassis information in the SMBIOS tables of the guest.
         pub chassis: Option<Chassis> = "chassis",
-        /// Memory that the host cannot read.
+        /// Confidential computing technology that encrypts the memory of the guest.
         pub launch_security: Option<LaunchSecurity> = "launchSecurity",
-        /// What a reboot of the guest becomes.
+        /// Reaction to a reboot by the guest: `Reboot` resets the guest, `Terminate` ends the VMI. Default:
+        /// `Reboot`.
         pub reboot_policy: Option<RebootPolicy> = "rebootPolicy",
     }
 }
 
 object! {
-    /// What the pod asks for.
+    /// Compute resources of the launcher pod.
     pub struct Resources {
-        /// What it needs.
+        /// Minimum of each resource that the scheduler reserves, for example `cpu` and `memory`. Overhead of
+        /// QEMU is added.
         pub requests: BTreeMap<String, Quantity> = "requests",
-        /// What it may have.
+        /// Maximum of each resource that the launcher pod can use. Unset: no limit.
         pub limits: BTreeMap<String, Quantity> = "limits",
-        /// What runs beside the guest is not asked for.
+        /// Leaves the memory overhead of QEMU out of the memory request. Default: false.
         pub overcommit_guest_overhead: Option<bool> = "overcommitGuestOverhead",
     }
 }
 
 object! {
-    /// The board.
+    /// QEMU machine type of the guest.
     pub struct MachineType {
-        /// `q35`, `pc-q35-7.2`, `pc-i440fx-7.2`, ….
+        /// QEMU machine type, for example `q35` or `pc-q35-7.2`. Default: `q35` on amd64, `virt` on arm64.
         pub r#type: String = "type" (optional),
     }
 }
 
 object! {
-    /// Threads that do the work of disks.
+    /// IOThread pool of the guest.
     pub struct IoThreads {
-        /// How many threads; for the policy `supplementalPool`.
+        /// Number of IOThreads in the pool, from 1 to 4096. Required with the policy `supplementalPool`.
         pub supplemental_pool_thread_count: Option<u32> = "supplementalPoolThreadCount",
     }
 }
 
 object! {
-    /// What the guest reads of its case in the SMBIOS.
+    /// Chassis information in the SMBIOS tables of the guest.
     pub struct Chassis {
-        /// Its maker.
+        /// Manufacturer of the chassis in the SMBIOS. Unset: QEMU's default.
         pub manufacturer: Option<String> = "manufacturer",
-        /// Its version.
+        /// Version of the chassis in the SMBIOS. Unset: QEMU's default.
         pub version: Option<String> = "version",
-        /// Its serial number.
+        /// Serial number of the chassis in the SMBIOS. Unset: none.
         pub serial: Option<String> = "serial",
-        /// Its number in the owner's books.
+        /// Asset tag of the chassis in the SMBIOS. Unset: none.
         pub asset: Option<String> = "asset",
-        /// The number it is ordered by.
+        /// Stock keeping unit (SKU) of the chassis in the SMBIOS. Unset: none.
         pub sku: Option<String> = "sku",
     }
 }
 
 object! {
-    /// Memory that the host cannot read.
+    /// Confidential computing technology that encrypts the memory of the guest.
     pub struct LaunchSecurity {
-        /// AMD's first way.
+        /// AMD Secure Encrypted Virtualization (SEV).
         pub sev: Option<Sev> = "sev",
-        /// AMD's newer way.
+        /// AMD Secure Nested Paging (SEV-SNP).
         pub snp: Option<Empty> = "snp",
-        /// Intel's way.
+        /// Intel Trust Domain Extensions (TDX).
         pub tdx: Option<Empty> = "tdx",
     }
 }
 
 object! {
-    /// AMD's way.
+    /// Settings of AMD Secure Encrypted Virtualization (SEV).
     pub struct Sev {
-        /// What it demands.
+        /// SEV guest policy that the platform enforces.
         pub policy: Option<SevPolicy> = "policy",
-        /// The machine waits until somebody has looked at what it starts.
+        /// Holds the guest before its first instruction until its owner has attested the launch measurement.
         pub attestation: Option<Empty> = "attestation",
-        /// What the owner and the platform agreed on, in base64.
+        /// Session blob of the guest owner for the SEV launch, base64-encoded.
         pub session: Option<String> = "session",
-        /// The owner's key, in base64.
+        /// Diffie-Hellman certificate of the guest owner for the SEV launch, base64-encoded.
         pub dh_cert: Option<String> = "dhCert",
     }
 }
 
 object! {
-    /// What AMD's way demands.
+    /// SEV guest policy that the platform enforces.
     pub struct SevPolicy {
-        /// Registers too.
+        /// Requires SEV-ES, which encrypts the CPU registers too. Default: false.
         pub encrypted_state: Option<bool> = "encryptedState",
     }
 }
 
 words! {
-    /// How the work of disks is spread over threads.
+    /// Assignment of disks to IOThreads.
     #[allow(missing_docs)]
     pub enum IoThreadsPolicy {
         Shared = "shared",
@@ -127,7 +131,7 @@ words! {
 }
 
 words! {
-    /// What a reboot of the guest becomes.
+    /// Reaction to a reboot by the guest.
     #[allow(missing_docs)]
     pub enum RebootPolicy {
         Reboot = "Reboot",

@@ -3,131 +3,131 @@
 use crate::object;
 
 object! {
-    /// Switches of the platform.
+    /// Hypervisor features of the guest, for example ACPI and Hyper-V enlightenments.
     pub struct Features {
-        /// ACPI; on.
+        /// ACPI tables and power management. Default: on, off on s390x.
         pub acpi: Option<FeatureState> = "acpi",
-        /// The APIC; on.
+        /// Advanced Programmable Interrupt Controller (APIC). Default: on.
         pub apic: Option<Apic> = "apic",
-        /// Every enlightenment that the host has.
+        /// Enables every Hyper-V enlightenment that the node supports.
         pub hyperv_passthrough: Option<HypervPassthrough> = "hypervPassthrough",
-        /// Enlightenments for Windows.
+        /// Hyper-V enlightenments, which speed up Windows guests. Unset: none.
         pub hyperv: Option<Hyperv> = "hyperv",
-        /// System management mode.
+        /// System Management Mode (SMM), required by EFI secure boot. Unset: the default of QEMU.
         pub smm: Option<FeatureState> = "smm",
-        /// Switches of KVM.
+        /// Features of the KVM hypervisor.
         pub kvm: Option<KvmFeatures> = "kvm",
-        /// Para-virtual spin locks.
+        /// Paravirtual spinlocks of the guest. Unset: the default of KVM.
         pub pvspinlock: Option<FeatureState> = "pvspinlock",
     }
 }
 
 object! {
-    /// A switch; there and empty, it is on.
+    /// State of a feature. An empty object enables the feature.
     pub struct FeatureState {
-        /// Whether it is on; not said is on, where the whole stands there.
+        /// Enables the feature. Default: true if the object is present.
         pub enabled: Option<bool> = "enabled",
     }
 }
 
 object! {
-    /// The APIC.
+    /// Advanced Programmable Interrupt Controller (APIC).
     pub struct Apic {
-        /// Whether it is on; not said is on, where the whole stands there.
+        /// Enables the APIC. Default: true if the object is present.
         pub enabled: Option<bool> = "enabled",
-        /// End of interrupt without leaving the guest.
+        /// Enables the paravirtual end-of-interrupt (EOI), which avoids VM exits. Unset: the default of KVM.
         pub end_of_interrupt: Option<bool> = "endOfInterrupt",
     }
 }
 
 object! {
-    /// Every enlightenment that the host has.
+    /// Every Hyper-V enlightenment that the node supports.
     pub struct HypervPassthrough {
-        /// Whether it is on; not said is on, where the whole stands there.
+        /// Enables the passthrough of enlightenments. Default: true if the object is present.
         pub enabled: Option<bool> = "enabled",
     }
 }
 
 object! {
-    /// Enlightenments for Windows.
+    /// Hyper-V enlightenments, which speed up Windows guests.
     pub struct Hyperv {
-        /// The guest does not fail when a timer is late.
+        /// Relaxes the timeouts of the guest's watchdogs (hv_relaxed).
         pub relaxed: Option<FeatureState> = "relaxed",
-        /// Quicker access to the interrupt controller.
+        /// Virtual APIC with faster memory access (hv_vapic).
         pub vapic: Option<FeatureState> = "vapic",
-        /// How often a lock is tried before the host is told.
+        /// Notifies the hypervisor of long spinlock waits (hv_spinlocks).
         pub spinlocks: Option<Spinlocks> = "spinlocks",
-        /// Each processor knows its number.
+        /// Virtual processor index of each vCPU in a register (hv_vpindex).
         pub vpindex: Option<FeatureState> = "vpindex",
-        /// The guest sees how long each processor has run.
+        /// Run time of each vCPU in a register (hv_runtime).
         pub runtime: Option<FeatureState> = "runtime",
-        /// A synthetic interrupt controller.
+        /// Synthetic interrupt controller (hv_synic); requires `vpindex`.
         pub synic: Option<FeatureState> = "synic",
-        /// Synthetic timers.
+        /// Synthetic timers (hv_stimer); require `synic`.
         pub synictimer: Option<SynicTimer> = "synictimer",
-        /// The guest can reset itself through the hypervisor.
+        /// Reset of the guest through a hypervisor register (hv_reset).
         pub reset: Option<FeatureState> = "reset",
-        /// The name of the hypervisor that the guest reads.
+        /// Vendor ID of the hypervisor in CPUID (hv_vendor_id).
         pub vendorid: Option<VendorId> = "vendorid",
-        /// The guest reads the frequencies of its clocks.
+        /// TSC and APIC frequencies in registers (hv_frequencies).
         pub frequencies: Option<FeatureState> = "frequencies",
-        /// The guest is told when its clocks have changed.
+        /// Notification of the guest when the TSC frequency changes (hv_reenlightenment).
         pub reenlightenment: Option<FeatureState> = "reenlightenment",
-        /// Flushes of the TLB that the host does.
+        /// Paravirtual TLB flush by the hypervisor (hv_tlbflush).
         pub tlbflush: Option<TlbFlush> = "tlbflush",
-        /// Interrupts between processors that the host sends.
+        /// Paravirtual inter-processor interrupts (hv_ipi).
         pub ipi: Option<FeatureState> = "ipi",
-        /// Quicker virtual machines inside the guest.
+        /// Enlightened VMCS for nested virtualization on Intel CPUs (hv_evmcs).
         pub evmcs: Option<FeatureState> = "evmcs",
     }
 }
 
 object! {
-    /// How often a lock is tried before the host is told.
+    /// Notification of the hypervisor of long spinlock waits.
     pub struct Spinlocks {
-        /// Whether it is on; not said is on, where the whole stands there.
+        /// Enables the enlightenment. Default: true if the object is present.
         pub enabled: Option<bool> = "enabled",
-        /// How often.
+        /// Number of attempts to take a spinlock before the hypervisor is notified. Default: 4096.
         pub spinlocks: Option<u32> = "spinlocks",
     }
 }
 
 object! {
-    /// Synthetic timers.
+    /// Synthetic timers of Hyper-V.
     pub struct SynicTimer {
-        /// Whether it is on; not said is on, where the whole stands there.
+        /// Enables the enlightenment. Default: true if the object is present.
         pub enabled: Option<bool> = "enabled",
-        /// They need no message.
+        /// Direct mode: the timers raise interrupts instead of messages.
         pub direct: Option<FeatureState> = "direct",
     }
 }
 
 object! {
-    /// The name of the hypervisor that the guest reads.
+    /// Vendor ID of the hypervisor in CPUID.
     pub struct VendorId {
-        /// Whether it is on; not said is on, where the whole stands there.
+        /// Enables the enlightenment. Default: true if the object is present.
         pub enabled: Option<bool> = "enabled",
-        /// The name, at most 12 letters.
+        /// Vendor ID string of at most 12 characters.
         pub vendorid: Option<String> = "vendorid",
     }
 }
 
 object! {
-    /// Flushes of the TLB that the host does.
+    /// Paravirtual TLB flush by the hypervisor.
     pub struct TlbFlush {
-        /// Whether it is on; not said is on, where the whole stands there.
+        /// Enables the enlightenment. Default: true if the object is present.
         pub enabled: Option<bool> = "enabled",
-        /// Also those of machines inside the guest.
+        /// Direct TLB flush for nested guests.
         pub direct: Option<FeatureState> = "direct",
-        /// More than one range at once.
+        /// Extended TLB flush of several address ranges at once.
         pub extended: Option<FeatureState> = "extended",
     }
 }
 
 object! {
-    /// Switches of KVM.
+    /// Features of the KVM hypervisor.
     pub struct KvmFeatures {
-        /// Hide from the guest that it runs on KVM.
+        /// Hides the KVM signature in CPUID from the guest. Default: false.
         pub hidden: Option<bool> = "hidden",
     }
 }

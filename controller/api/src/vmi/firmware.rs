@@ -3,81 +3,83 @@
 use crate::object;
 
 object! {
-    /// What starts the machine, and what it says of itself.
+    /// Firmware of the guest: boot loader, SMBIOS identity and direct kernel boot.
     pub struct Firmware {
-        /// The machine's uuid.
+        /// UUID of the system in the SMBIOS. Default: a random UUID.
         pub uuid: Option<String> = "uuid",
-        /// BIOS or EFI.
+        /// Boot loader firmware: BIOS or EFI. Default: BIOS on amd64, EFI on arm64.
         pub bootloader: Option<Bootloader> = "bootloader",
-        /// The serial number the guest reads.
+        /// Serial number of the system in the SMBIOS. Default: a random number for a VM, none for a
+        /// stand-alone VMI.
         pub serial: Option<String> = "serial",
-        /// A kernel that is started without a boot loader.
+        /// Direct boot of a kernel and an initrd without a boot loader.
         pub kernel_boot: Option<KernelBoot> = "kernelBoot",
-        /// Tables for the guest's licences.
+        /// Additional ACPI tables of the guest, for example for Windows licences.
         pub acpi: Option<Acpi> = "acpi",
     }
 }
 
 object! {
-    /// BIOS or EFI.
+    /// Boot loader firmware: either BIOS or EFI.
     pub struct Bootloader {
-        /// SeaBIOS.
+        /// Boots the guest with BIOS (SeaBIOS). Excludes `efi`.
         pub bios: Option<Bios> = "bios",
-        /// OVMF.
+        /// Boots the guest with EFI (OVMF). Excludes `bios`.
         pub efi: Option<Efi> = "efi",
     }
 }
 
 object! {
-    /// SeaBIOS.
+    /// Settings of the BIOS (SeaBIOS).
     pub struct Bios {
-        /// It writes to the serial console too.
+        /// Writes the messages of the BIOS to the serial console too. Requires a serial console. Default:
+        /// false.
         pub use_serial: Option<bool> = "useSerial",
     }
 }
 
 object! {
-    /// OVMF.
+    /// Settings of EFI (OVMF).
     pub struct Efi {
-        /// Only signed loaders start; not said is yes.
+        /// Enforces signatures of boot loaders. Requires the feature `smm`. Default: true.
         pub secure_boot: Option<bool> = "secureBoot",
-        /// Its variables outlive the machine.
+        /// Keeps the EFI variables across restarts of the VM. Default: false.
         pub persistent: Option<bool> = "persistent",
     }
 }
 
 object! {
-    /// A kernel that is started without a boot loader.
+    /// Direct boot of a kernel and an initrd without a boot loader.
     pub struct KernelBoot {
-        /// The kernel's arguments.
+        /// Command line of the kernel. Requires a kernel in `container`.
         pub kernel_args: Option<String> = "kernelArgs",
-        /// The image that holds it.
+        /// Container image with the kernel and the initrd.
         pub container: Option<KernelContainer> = "container",
     }
 }
 
 object! {
-    /// The image that holds a kernel.
+    /// Container image with a kernel and an initrd.
     pub struct KernelContainer {
-        /// Its reference.
+        /// Reference of the container image with the kernel files.
         pub image: String = "image",
-        /// The secret that opens the registry.
+        /// Name of the image pull Secret for the registry. Unset: anonymous access.
         pub image_pull_secret: Option<String> = "imagePullSecret",
-        /// `Always`, `IfNotPresent` or `Never`.
+        /// Image pull policy: `Always`, `IfNotPresent` or `Never`. Unset: the default of Kubernetes.
         pub image_pull_policy: Option<String> = "imagePullPolicy",
-        /// Its path in the image.
+        /// Absolute path of the kernel in the image. Either a kernel or an initrd is required.
         pub kernel_path: Option<String> = "kernelPath",
-        /// The path of the initial file system in the image.
+        /// Absolute path of the initrd in the image. Either a kernel or an initrd is required.
         pub initrd_path: Option<String> = "initrdPath",
     }
 }
 
 object! {
-    /// Tables for the guest's licences.
+    /// Additional ACPI tables of the guest.
     pub struct Acpi {
-        /// The volume that holds the SLIC table.
+        /// Name of the Secret volume with the ACPI SLIC table.
         pub slic_name_ref: Option<String> = "slicNameRef",
-        /// The volume that holds the MSDM table.
+        /// Name of the Secret volume with the ACPI MSDM table.
         pub msdm_name_ref: Option<String> = "msdmNameRef",
     }
 }

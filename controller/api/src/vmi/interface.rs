@@ -4,107 +4,110 @@ use crate::meta::Empty;
 use crate::{object, words};
 
 object! {
-    /// A network interface.
+    /// Network interface of the guest with exactly one binding, for example `bridge` or `masquerade`.
     pub struct Interface {
-        /// Its name, which is its network's.
+        /// Name of the interface; must equal the name of a network.
         pub name: String = "name",
-        /// The device the guest sees; not said is `virtio`.
+        /// Model of the interface: `virtio`, `e1000`, `e1000e`, `igb`, `ne2k_pci`, `pcnet` or `rtl8139`.
+        /// Default: `virtio`.
         pub model: Option<String> = "model",
-        /// On a bridge with the pod's interface.
+        /// Binding by a Linux bridge: the guest takes over the IP address of the pod interface.
         pub bridge: Option<Empty> = "bridge",
-        /// Discontinued.
+        /// Binding by slirp, discontinued and refused.
         pub slirp: Option<Empty> = "slirp",
-        /// Behind the pod's address.
+        /// Binding by NAT behind the IP address of the pod. Requires the pod network.
         pub masquerade: Option<Empty> = "masquerade",
-        /// A function of a card of the host.
+        /// Binding by passthrough of an SR-IOV virtual function.
         pub sriov: Option<Empty> = "sriov",
-        /// Discontinued.
+        /// Binding by macvtap, discontinued and refused.
         pub macvtap: Option<Empty> = "macvtap",
-        /// Discontinued.
+        /// Binding by the former passt API, discontinued and refused.
         pub passt: Option<Empty> = "passt",
-        /// Through passt.
+        /// Binding by passt, a user-space network stack.
         pub passt_binding: Option<Empty> = "passtBinding",
-        /// Through a plugin.
+        /// Binding by a network binding plugin.
         pub binding: Option<PluginBinding> = "binding",
-        /// The ports that are let in; none means all.
+        /// Ports forwarded to the guest with the masquerade binding. Unset: all ports.
         pub ports: Vec<Port> = "ports",
-        /// The ports that are let in.
+        /// Port ranges forwarded to the guest.
         pub port_ranges: Vec<PortRange> = "portRanges",
-        /// The guest's address.
+        /// MAC address of the interface in the guest, for example `02:11:22:33:44:55`. Unset: assigned by the
+        /// control plane.
         pub mac_address: Option<String> = "macAddress",
-        /// The place in the order of boot devices, from 1; shared by disks and interfaces.
+        /// Boot order among disks and interfaces, unique, from 1. Unset: not a boot device if any other
+        /// device has an order.
         pub boot_order: Option<u32> = "bootOrder",
-        /// Where it stands on the PCI bus: `0000:81:01.0`.
+        /// PCI address of the interface, for example `0000:81:01.0`. Unset: assigned by libvirt.
         pub pci_address: Option<String> = "pciAddress",
-        /// What DHCP tells the guest beyond the usual.
+        /// Additional options of the DHCP server that serves the guest.
         pub dhcp_options: Option<DhcpOptions> = "dhcpOptions",
-        /// A note to the guest.
+        /// Tag of the interface in the device metadata that cloud-init passes to the guest.
         pub tag: Option<String> = "tag",
-        /// The index that the guest may name it by.
+        /// ACPI index from 1 to 16383, a stable number for interface names such as `eno1`. Unset: none.
         pub acpi_index: Option<i64> = "acpiIndex",
-        /// Whether the cable is plugged in.
+        /// Link state of the interface; `absent` removes the interface. Default: `up`.
         pub state: Option<InterfaceState> = "state",
     }
 }
 
 object! {
-    /// A binding that a plugin makes.
+    /// Reference to a network binding plugin.
     pub struct PluginBinding {
-        /// The plugin's name.
+        /// Name of a plugin in `configuration.network.binding` of the KubeVirt object.
         pub name: String = "name",
     }
 }
 
 object! {
-    /// A port that is let in.
+    /// Port that is forwarded to the guest.
     pub struct Port {
-        /// Its name.
+        /// Name of the port, unique within the interface.
         pub name: Option<String> = "name",
-        /// `TCP` or `UDP`; not said is TCP.
+        /// Protocol of the port: `TCP` or `UDP`. Default: `TCP`.
         pub protocol: Option<String> = "protocol",
-        /// From 1 to 65535.
+        /// Port number from 1 to 65535.
         pub port: i64 = "port",
     }
 }
 
 object! {
-    /// Ports that are let in.
+    /// Range of ports that are forwarded to the guest.
     pub struct PortRange {
-        /// `TCP` or `UDP`; not said is TCP.
+        /// Protocol of the ports: `TCP` or `UDP`. Default: `TCP`.
         pub protocol: String = "protocol",
-        /// The first.
+        /// First port number of the range.
         pub start: i64 = "start",
-        /// The last.
+        /// Last port number of the range.
         pub end: i64 = "end",
     }
 }
 
 object! {
-    /// What DHCP tells the guest beyond the usual.
+    /// Additional options of the DHCP server that serves the guest.
     pub struct DhcpOptions {
-        /// Option 67.
+        /// Boot file name (DHCP option 67), at most 255 bytes.
         pub boot_file_name: Option<String> = "bootFileName",
-        /// Option 66.
+        /// TFTP server name (DHCP option 66), at most 255 bytes.
         pub tftp_server_name: Option<String> = "tftpServerName",
-        /// Option 42: IPv4 addresses.
+        /// IPv4 addresses of NTP servers (DHCP option 42).
         pub ntp_servers: Vec<String> = "ntpServers",
-        /// Options 224 to 254.
+        /// Site-specific DHCP options, numbers 224 to 254.
         pub private_options: Vec<DhcpPrivateOption> = "privateOptions",
     }
 }
 
 object! {
-    /// An option that has no name.
+    /// Site-specific DHCP option of the guest.
     pub struct DhcpPrivateOption {
-        /// Its number.
+        /// Number of the DHCP option, from 224 to 254.
         pub option: i64 = "option",
-        /// What it says.
+        /// Value of the DHCP option, at most 255 bytes.
         pub value: String = "value",
     }
 }
 
 words! {
-    /// Whether the cable is plugged in.
+    /// Link state of an interface.
     #[allow(missing_docs)]
     pub enum InterfaceState {
         Absent = "absent",

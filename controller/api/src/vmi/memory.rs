@@ -4,33 +4,35 @@ use crate::object;
 use crate::quantity::Quantity;
 
 object! {
-    /// The memory.
+    /// Guest memory: its size and its page size.
     pub struct Memory {
-        /// Made of huge pages.
+        /// Backs the guest memory with hugepages. Unset: regular pages.
         pub hugepages: Option<Hugepages> = "hugepages",
-        /// What the guest has.
+        /// Size of the guest memory, for example `2Gi`; at least `1Mi`. Default: the memory request, the
+        /// memory limit or one hugepage.
         pub guest: Option<Quantity> = "guest",
-        /// What it may have one day.
+        /// Maximum size of the guest memory after hotplug. Unset: memory cannot be added.
         pub max_guest: Option<Quantity> = "maxGuest",
-        /// Memory beside the guest's own.
+        /// Memory of the launcher pod beyond the guest memory and the computed overhead.
         pub reserved_overhead: Option<ReservedOverhead> = "reservedOverhead",
     }
 }
 
 object! {
-    /// Memory made of huge pages.
+    /// Hugepages that back the guest memory.
     pub struct Hugepages {
-        /// The size of one: `2Mi`, `1Gi`.
+        /// Size of one hugepage: `2Mi` or `1Gi`. Required; the guest memory must be a multiple.
         pub page_size: Option<String> = "pageSize",
     }
 }
 
 object! {
-    /// Memory beside the guest's own.
+    /// Memory of the launcher pod beyond the guest memory and the computed overhead.
     pub struct ReservedOverhead {
-        /// How much.
+        /// Amount of memory to add to the memory request of the launcher pod. Default: 0.
         pub added_overhead: Option<Quantity> = "addedOverhead",
-        /// Whether it must stay in memory.
+        /// Memory locking requirement of the guest: `Required` or `NotRequired`. Unset: decided by the
+        /// devices.
         pub mem_lock: Option<String> = "memLock",
     }
 }

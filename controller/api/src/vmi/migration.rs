@@ -5,219 +5,221 @@ use crate::{object, words};
 use std::collections::BTreeMap;
 
 object! {
-    /// How a move to another node goes.
+    /// State of a live migration of the VMI to another node.
     pub struct MigrationState {
-        /// When it began; RFC 3339.
+        /// Start time of the migration (RFC 3339).
         pub start_timestamp: Option<String> = "startTimestamp",
-        /// When it ended; RFC 3339.
+        /// End time of the migration (RFC 3339).
         pub end_timestamp: Option<String> = "endTimestamp",
-        /// When the machine was ready on the other side; RFC 3339.
+        /// Time at which the libvirt domain was ready on the target node (RFC 3339).
         pub target_node_domain_ready_timestamp: Option<String> = "targetNodeDomainReadyTimestamp",
-        /// The machine has been seen on the other side.
+        /// Detection of the libvirt domain on the target node.
         pub target_node_domain_detected: Option<bool> = "targetNodeDomainDetected",
-        /// Where the other side is reached.
+        /// Address of the target node for the migration connection.
         pub target_node_address: Option<String> = "targetNodeAddress",
-        /// The ports of the other side, and what each is for.
+        /// Ports on the target node, each with the libvirt port that it forwards to.
         pub target_direct_migration_node_ports: BTreeMap<String, i64> = "targetDirectMigrationNodePorts",
-        /// The node it goes to.
+        /// Name of the target node.
         pub target_node: Option<String> = "targetNode",
-        /// The pod it goes to.
+        /// Name of the target launcher pod.
         pub target_pod: Option<String> = "targetPod",
-        /// The pod that holds its added volumes on the other side.
+        /// UID of the attachment pod with the hotplugged volumes on the target node.
         pub target_attachment_pod_uid: Option<String> = "targetAttachmentPodUID",
-        /// The node it comes from.
+        /// Name of the source node.
         pub source_node: Option<String> = "sourceNode",
-        /// The pod it comes from.
+        /// Name of the source launcher pod.
         pub source_pod: Option<String> = "sourcePod",
-        /// It has ended.
+        /// Completion of the migration, successful or failed.
         pub completed: Option<bool> = "completed",
-        /// It has failed.
+        /// Failure of the completed migration.
         pub failed: Option<bool> = "failed",
-        /// It is to be called off.
+        /// Request to cancel the migration.
         pub abort_requested: Option<bool> = "abortRequested",
-        /// How calling it off goes.
+        /// Progress of the cancellation of the migration.
         pub abort_status: Option<AbortStatus> = "abortStatus",
-        /// Why it failed, as a sentence.
+        /// Reason for the failure, as a sentence for people.
         pub failure_reason: Option<String> = "failureReason",
-        /// The request that it carries out.
+        /// UID of the VirtualMachineInstanceMigration object.
         pub migration_uid: Option<String> = "migrationUid",
-        /// When the processors change sides.
+        /// Mode of the migration: pre-copy, post-copy, or with a paused guest.
         pub mode: Option<MigrationMode> = "mode",
-        /// The policy it follows.
+        /// Name of the MigrationPolicy that applies to the VMI.
         pub migration_policy_name: Option<String> = "migrationPolicyName",
-        /// How it is done.
+        /// Effective settings of the migration.
         pub migration_configuration: Option<MigrationConfiguration> = "migrationConfiguration",
-        /// The processors of the other side that are its own.
+        /// Dedicated CPUs of the VMI on the target node.
         pub target_cpu_set: Vec<i64> = "targetCPUSet",
-        /// How the processors and the memory of the other side are laid out, as JSON.
+        /// CPU and memory topology of the target node, as JSON.
         pub target_node_topology: Option<String> = "targetNodeTopology",
-        /// The claim with what outlives the machine beside its disks, on this side.
+        /// Name of the source PersistentVolumeClaim with the TPM and EFI state.
         pub source_persistent_state_pvc_name: Option<String> = "sourcePersistentStatePVCName",
-        /// The same on the other side.
+        /// Name of the target PersistentVolumeClaim with the TPM and EFI state.
         pub target_persistent_state_pvc_name: Option<String> = "targetPersistentStatePVCName",
-        /// The side that it comes from.
+        /// State of the migration source.
         pub source_state: Option<MigrationSource> = "sourceState",
-        /// The side that it goes to.
+        /// State of the migration target.
         pub target_state: Option<MigrationTarget> = "targetState",
-        /// The network it uses.
+        /// Network that carries the migration traffic.
         pub migration_network_type: Option<MigrationNetwork> = "migrationNetworkType",
-        /// The memory that runs beside the guest on the other side.
+        /// Memory overhead of QEMU and the launcher on the target node.
         pub target_memory_overhead: Option<Quantity> = "targetMemoryOverhead",
     }
 }
 
 object! {
-    /// How moves are done.
+    /// Settings of live migrations.
     pub struct MigrationConfiguration {
-        /// The taint by which a node says that it is being emptied.
+        /// Key of the taint that marks a node for draining. Default: `kubevirt.io/drain`.
         pub node_drain_taint_key: Option<String> = "nodeDrainTaintKey",
-        /// How many machines leave one node at a time.
+        /// Maximum number of concurrent migrations away from one node. Default: 2.
         pub parallel_outbound_migrations_per_node: Option<i64> = "parallelOutboundMigrationsPerNode",
-        /// How many machines move at a time.
+        /// Maximum number of concurrent migrations in the cluster. Default: 5.
         pub parallel_migrations_per_cluster: Option<i64> = "parallelMigrationsPerCluster",
-        /// A guest that writes faster than its memory can be copied is slowed down.
+        /// Throttles the vCPUs of a guest that writes memory faster than the migration copies. Default:
+        /// false.
         pub allow_auto_converge: Option<bool> = "allowAutoConverge",
-        /// How many bytes a second it may take; 0 is no limit.
+        /// Maximum bandwidth of a migration in bytes per second; 0 means no limit. Default: 0.
         pub bandwidth_per_migration: Option<Quantity> = "bandwidthPerMigration",
-        /// How many seconds it may take for each GiB of memory and disk.
+        /// Seconds per GiB of memory and migrated disks before a migration is cancelled. Default: 150.
         pub completion_timeout_per_gib: Option<i64> = "completionTimeoutPerGiB",
-        /// How many milliseconds the guest may stand still.
+        /// Maximum downtime of the guest in milliseconds. Unset: libvirt's default.
         pub max_downtime_ms: Option<i64> = "maxDowntimeMs",
-        /// After how many seconds without progress it is called off.
+        /// Seconds without progress before a migration is cancelled. Default: 150.
         pub progress_timeout: Option<i64> = "progressTimeout",
-        /// How many seconds it waits for volumes that are used beside the guest.
+        /// Seconds to wait for operations on utility volumes before a migration fails.
         pub utility_volumes_timeout: Option<i64> = "utilityVolumesTimeout",
-        /// It is done although libvirt holds it for unsafe.
+        /// Migrates even if libvirt considers the migration unsafe. Default: false.
         pub unsafe_migration_override: Option<bool> = "unsafeMigrationOverride",
-        /// The guest may run on the other side before all of its memory is there.
+        /// Switches to post-copy if pre-copy does not converge. Default: false.
         pub allow_post_copy: Option<bool> = "allowPostCopy",
-        /// The guest may be stopped, so that a move that takes too long ends.
+        /// Pauses the guest if the migration does not converge otherwise. Default: the value of
+        /// `allowPostCopy`.
         pub allow_workload_disruption: Option<bool> = "allowWorkloadDisruption",
-        /// What is moved is not encrypted.
+        /// Disables the encryption of the migration traffic. Default: false.
         pub disable_tls: Option<bool> = "disableTLS",
-        /// The network it uses: the name of a NetworkAttachmentDefinition.
+        /// Name of the NetworkAttachmentDefinition for the migration traffic. Unset: the pod network.
         pub network: Option<String> = "network",
-        /// The other side has the same SELinux level.
+        /// Gives the target launcher pod the SELinux level of the source. Default: true.
         pub match_selinux_level_on_migration: Option<bool> = "matchSELinuxLevelOnMigration",
-        /// What may change.
+        /// Experimental settings, subject to change.
         pub experimental: Option<ExperimentalMigrationOptions> = "experimental",
     }
 }
 
 object! {
-    /// How moves may be done one day.
+    /// Experimental settings of live migrations, subject to change.
     pub struct ExperimentalMigrationOptions {
-        /// When a move counts as stuck.
+        /// Detection of a migration that makes no progress.
         pub stall_detector: Option<StallDetectorOptions> = "stallDetector",
-        /// How long the guest may stand still.
+        /// Stepwise increase of the permitted downtime.
         pub downtime_tuning: Option<DowntimeTuningOptions> = "downtimeTuning",
-        /// How the bytes are packed.
+        /// Compression of the migration traffic. Default: `none`.
         pub compression: Option<Compression> = "compression",
     }
 }
 
 object! {
-    /// When a move counts as stuck.
+    /// Detection of a migration that makes no progress.
     pub struct StallDetectorOptions {
-        /// By how many percent it must get better to count as progress.
+        /// Improvement in percent that counts as progress.
         pub stall_margin: Option<i64> = "stallMargin",
-        /// How much the newest figure counts in the average.
+        /// Weight of the latest sample in the moving average, from 0 to 1.
         pub ewma_alpha: Option<Quantity> = "ewmaAlpha",
-        /// After how many seconds without progress it is stuck.
+        /// Seconds without progress before the migration counts as stalled.
         pub stall_progress_timeout: Option<i64> = "stallProgressTimeout",
-        /// How many seconds the change of sides may take.
+        /// Seconds that the switchover to the target may take.
         pub switchover_timeout: Option<i64> = "switchoverTimeout",
-        /// How much quicker than the guest's writing the copying must be.
+        /// Required ratio of the transfer rate to the guest's dirty rate for pre-copy.
         pub precopy_possible_factor: Option<Quantity> = "precopyPossibleFactor",
-        /// How quickly patience ends.
+        /// Decay factor of the waiting window for further progress.
         pub patience_window_decay_factor: Option<Quantity> = "patienceWindowDecayFactor",
-        /// It waits for a moment at which little is left.
+        /// Waits for a moment with little remaining memory before the switchover.
         pub search_local_minima: Option<bool> = "searchLocalMinima",
-        /// By how much the whole may take longer.
+        /// Factor that extends the completion timeout.
         pub completion_timeout_factor: Option<Quantity> = "completionTimeoutFactor",
     }
 }
 
 object! {
-    /// How long the guest may stand still.
+    /// Stepwise increase of the permitted downtime.
     pub struct DowntimeTuningOptions {
-        /// At first, in milliseconds.
+        /// Initial permitted downtime in milliseconds.
         pub initial_ms: Option<i64> = "initialMs",
-        /// In how many steps it rises.
+        /// Number of steps up to the maximum downtime.
         pub steps: Option<i64> = "steps",
-        /// After how many rounds it begins to rise.
+        /// Number of pre-copy iterations before the first increase.
         pub start_after_iteration: Option<i64> = "startAfterIteration",
-        /// How many seconds lie between two steps.
+        /// Seconds to wait between two increases.
         pub cooldown_seconds: Option<i64> = "cooldownSeconds",
     }
 }
 
 object! {
-    /// The side that a move comes from.
+    /// State of the source of a live migration.
     pub struct MigrationSource {
-        /// The node.
+        /// Name of the source node.
         pub node: Option<String> = "node",
-        /// The pod.
+        /// Name of the source launcher pod.
         pub pod: Option<String> = "pod",
-        /// The request there.
+        /// UID of the VirtualMachineInstanceMigration object of the source.
         pub migration_uid: Option<String> = "migrationUID",
-        /// The machine's name in libvirt.
+        /// Name of the libvirt domain at the source.
         pub domain_name: Option<String> = "domainName",
-        /// The namespace there.
+        /// Namespace of the VMI at the source.
         pub domain_namespace: Option<String> = "domainNamespace",
-        /// Where the two sides agree.
+        /// Address for the synchronization of source and target.
         pub sync_address: Option<String> = "syncAddress",
-        /// The claim with what outlives the machine beside its disks.
+        /// Name of the source PersistentVolumeClaim with the TPM and EFI state.
         pub persistent_state_pvc_name: Option<String> = "persistentStatePVCName",
-        /// The SELinux context of its processes.
+        /// SELinux context of the source launcher pod.
         pub selinux_context: Option<String> = "selinuxContext",
-        /// The instance there.
+        /// UID of the VMI at the source.
         pub virtual_machine_instance_uid: Option<String> = "virtualMachineInstanceUID",
-        /// Labels that its node must have.
+        /// Labels that the source requires of a node.
         pub node_selectors: BTreeMap<String, String> = "nodeSelectors",
     }
 }
 
 object! {
-    /// The side that a move goes to.
+    /// State of the target of a live migration.
     pub struct MigrationTarget {
-        /// The node.
+        /// Name of the target node.
         pub node: Option<String> = "node",
-        /// The pod.
+        /// Name of the target launcher pod.
         pub pod: Option<String> = "pod",
-        /// The request there.
+        /// UID of the VirtualMachineInstanceMigration object of the target.
         pub migration_uid: Option<String> = "migrationUID",
-        /// The machine's name in libvirt.
+        /// Name of the libvirt domain at the target.
         pub domain_name: Option<String> = "domainName",
-        /// The namespace there.
+        /// Namespace of the VMI at the target.
         pub domain_namespace: Option<String> = "domainNamespace",
-        /// Where the two sides agree.
+        /// Address for the synchronization of source and target.
         pub sync_address: Option<String> = "syncAddress",
-        /// The claim with what outlives the machine beside its disks.
+        /// Name of the target PersistentVolumeClaim with the TPM and EFI state.
         pub persistent_state_pvc_name: Option<String> = "persistentStatePVCName",
-        /// The SELinux context of its processes.
+        /// SELinux context of the target launcher pod.
         pub selinux_context: Option<String> = "selinuxContext",
-        /// The instance there.
+        /// UID of the VMI at the target.
         pub virtual_machine_instance_uid: Option<String> = "virtualMachineInstanceUID",
-        /// When the machine was ready there; RFC 3339.
+        /// Time at which the libvirt domain was ready (RFC 3339).
         pub domain_ready_timestamp: Option<String> = "domainReadyTimestamp",
-        /// The machine has been seen there.
+        /// Detection of the libvirt domain on the target node.
         pub domain_detected: Option<bool> = "domainDetected",
-        /// Where it is reached.
+        /// Address of the target node for the migration connection.
         pub node_address: Option<String> = "nodeAddress",
-        /// Its ports, and what each is for.
+        /// Ports on the target node, each with the libvirt port that it forwards to.
         pub direct_migration_node_ports: BTreeMap<String, i64> = "directMigrationNodePorts",
-        /// The pod that holds added volumes.
+        /// UID of the attachment pod with the hotplugged volumes.
         pub attachment_pod_uid: Option<String> = "attachmentPodUID",
-        /// The processors that are the machine's own.
+        /// Dedicated CPUs of the VMI on the target node.
         pub cpu_set: Vec<i64> = "cpuSet",
-        /// How processors and memory are laid out, as JSON.
+        /// CPU and memory topology of the target node, as JSON.
         pub node_topology: Option<String> = "nodeTopology",
     }
 }
 
 words! {
-    /// How the end of a move that was called off goes.
+    /// Progress of the cancellation of a migration.
     #[allow(missing_docs)]
     pub enum AbortStatus {
         Succeeded = "Succeeded",
@@ -227,7 +229,7 @@ words! {
 }
 
 words! {
-    /// When the processors change sides.
+    /// Mode of a live migration.
     #[allow(missing_docs)]
     pub enum MigrationMode {
         PreCopy = "PreCopy",
@@ -237,7 +239,7 @@ words! {
 }
 
 words! {
-    /// The network of a move.
+    /// Network that carries the migration traffic.
     #[allow(missing_docs)]
     pub enum MigrationNetwork {
         Pod = "Pod",
@@ -246,7 +248,7 @@ words! {
 }
 
 words! {
-    /// How the bytes of a move are packed.
+    /// Compression of the migration traffic.
     #[allow(missing_docs)]
     pub enum Compression {
         None = "none",

@@ -46,17 +46,18 @@ use crate::meta::ObjectMeta;
 use crate::object;
 
 object! {
-    /// One run of a machine.
+    /// VirtualMachineInstance (VMI): one running instance of a virtual machine, from its creation until it
+    /// stops.
     pub struct VirtualMachineInstance {
-        /// `kubevirt.io/v1`.
+        /// API version of this object: `kubevirt.io/v1`.
         pub api_version: Option<String> = "apiVersion",
-        /// `VirtualMachineInstance`.
+        /// Kind of this object: `VirtualMachineInstance`.
         pub kind: Option<String> = "kind",
-        /// Its name and the like.
+        /// Standard Kubernetes metadata of the VMI: name, namespace, labels, annotations.
         pub metadata: ObjectMeta = "metadata",
-        /// What is wanted.
+        /// Desired state of the VMI: virtual hardware, volumes, networks and placement.
         pub spec: Spec = "spec",
-        /// How it is.
+        /// Observed state of the VMI, written by the control plane.
         pub status: Option<Status> = "status",
     }
 }

@@ -3,45 +3,47 @@
 use crate::object;
 
 object! {
-    /// A network; exactly one source.
+    /// Network of a VMI with exactly one of `pod`, `multus` and `resourceClaim`.
     pub struct Network {
-        /// Its name, which its interface has too.
+        /// Name of the network; must equal the name of an interface.
         pub name: String = "name",
-        /// The pod's.
+        /// Default pod network of the cluster. At most one network can be of this type.
         pub pod: Option<PodNetwork> = "pod",
-        /// Another one.
+        /// Secondary network from a NetworkAttachmentDefinition (Multus).
         pub multus: Option<MultusNetwork> = "multus",
-        /// One that comes with a device that the cluster allocates.
+        /// Network device from a ResourceClaim (dynamic resource allocation).
         pub resource_claim: Option<ClaimRequest> = "resourceClaim",
     }
 }
 
 object! {
-    /// The pod's network.
+    /// Default pod network of the cluster.
     pub struct PodNetwork {
-        /// The guest's network behind a masquerade.
+        /// IPv4 CIDR of the guest behind a masquerade interface. Default: `10.0.2.0/24`.
         pub vm_network_cidr: Option<String> = "vmNetworkCIDR",
-        /// The same in IPv6.
+        /// IPv6 CIDR of the guest behind a masquerade interface. Default: `fd10:0:2::/120`.
         pub vm_ipv6_network_cidr: Option<String> = "vmIPv6NetworkCIDR",
     }
 }
 
 object! {
-    /// Another network.
+    /// Secondary network from a NetworkAttachmentDefinition (Multus).
     pub struct MultusNetwork {
-        /// Its definition's name.
+        /// Name of the NetworkAttachmentDefinition: `NAME`, or `NAMESPACE/NAME`. Default namespace: that of
+        /// the VMI.
         pub network_name: String = "networkName",
-        /// It takes the place of the pod's.
+        /// Replaces the default pod network by this network. At most one network can be the default. Default:
+        /// false.
         pub default: Option<bool> = "default",
     }
 }
 
 object! {
-    /// A device that the cluster allocates.
+    /// Device request of a ResourceClaim.
     pub struct ClaimRequest {
-        /// The claim's name.
+        /// Name of an entry in `resourceClaims` of the VMI.
         pub claim_name: Option<String> = "claimName",
-        /// The request of that claim.
+        /// Name of the device request within the ResourceClaim.
         pub request_name: Option<String> = "requestName",
     }
 }

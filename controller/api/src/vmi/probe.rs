@@ -6,25 +6,25 @@ use crate::pod::{Exec, HttpGet, TcpSocket};
 use serde_json::Value;
 
 object! {
-    /// How somebody finds out whether the guest works; exactly one way.
+    /// Health check of the guest with exactly one of `exec`, `guestAgentPing`, `httpGet` and `tcpSocket`.
     pub struct Probe {
-        /// A program in the guest whose exit code says it, as in a pod: `ExecAction`.
+        /// Command that the guest agent runs in the guest; exit code 0 means success.
         pub exec: Option<Value> = "exec" as Option<Exec>,
-        /// The guest's agent answers.
+        /// Ping of the guest agent; an answer means success.
         pub guest_agent_ping: Option<Empty> = "guestAgentPing",
-        /// A request that is answered, as in a pod: `HTTPGetAction`.
+        /// HTTP request to the guest; a status from 200 to 399 means success. Requires the pod network.
         pub http_get: Option<Value> = "httpGet" as Option<HttpGet>,
-        /// A port that can be connected to, as in a pod: `TCPSocketAction`.
+        /// TCP connection to the guest; an open port means success. Requires the pod network.
         pub tcp_socket: Option<Value> = "tcpSocket" as Option<TcpSocket>,
-        /// How many seconds nobody asks at first.
+        /// Seconds to wait after the start before the first probe. Default: 0.
         pub initial_delay_seconds: Option<i64> = "initialDelaySeconds",
-        /// How many seconds an answer may take; not said is 1.
+        /// Seconds after which a probe without an answer has failed. Default: 1.
         pub timeout_seconds: Option<i64> = "timeoutSeconds",
-        /// Every how many seconds it is asked; not said is 10.
+        /// Seconds between two probes. Default: 10.
         pub period_seconds: Option<i64> = "periodSeconds",
-        /// How often it must go well; not said is 1.
+        /// Number of consecutive successes that end a failure. Default: 1.
         pub success_threshold: Option<i64> = "successThreshold",
-        /// How often it may go wrong; not said is 3.
+        /// Number of consecutive failures before the probe counts as failed. Default: 3.
         pub failure_threshold: Option<i64> = "failureThreshold",
     }
 }

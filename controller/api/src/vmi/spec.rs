@@ -7,85 +7,95 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 object! {
-    /// What is wanted of an instance.
+    /// Desired state of a VirtualMachineInstance: virtual hardware, volumes, networks and placement.
     pub struct Spec {
-        /// How important it is to the scheduler: the name of a PriorityClass.
+        /// Name of the PriorityClass of the launcher pod. Unset: the default priority class of the cluster.
         pub priority_class_name: Option<String> = "priorityClassName",
-        /// The machine as hardware.
+        /// Virtual hardware of the VMI: CPU, memory, firmware and devices.
         pub domain: Domain = "domain",
-        /// Labels a node must have.
+        /// Labels that a node must have to run the VMI. Unset: every node qualifies.
         pub node_selector: BTreeMap<String, String> = "nodeSelector",
-        /// Nodes and pods it is drawn to or kept away from, as in a pod: `Affinity`.
+        /// Affinity rules of the launcher pod for nodes and other pods, in the form of a pod's `affinity`.
         pub affinity: Option<Value> = "affinity" as Option<Affinity>,
-        /// The scheduler that finds its node; not said is the default.
+        /// Name of the scheduler that assigns the launcher pod to a node. Unset: the default scheduler.
         pub scheduler_name: Option<String> = "schedulerName",
-        /// The service account of its pod.
+        /// Name of the ServiceAccount of the launcher pod. Unset: the default ServiceAccount. The pod has no API token mounted.
         pub service_account_name: Option<String> = "serviceAccountName",
-        /// Taints of nodes that are no hindrance, as in a pod: `Toleration`.
+        /// Node taints that the launcher pod tolerates, in the form of a pod's `tolerations`.
         pub tolerations: Vec<Value> = "tolerations" as Vec<Toleration>,
-        /// How it and its like are spread over the cluster, as in a pod: `TopologySpreadConstraint`.
+        /// Rules that spread launcher pods over zones or nodes, in the form of a pod's
+        /// `topologySpreadConstraints`.
         pub topology_spread_constraints: Vec<Value> = "topologySpreadConstraints" as Vec<TopologySpread>,
-        /// What happens when the node is to be emptied.
+        /// Reaction to the eviction of the launcher pod, for example by a node drain. Unset:
+        /// `evictionStrategy` of the KubeVirt object.
         pub eviction_strategy: Option<EvictionStrategy> = "evictionStrategy",
-        /// How it starts.
+        /// Start mode of the guest. `Paused` keeps the vCPUs stopped until the VMI is unpaused. Unset: the
+        /// guest runs at once.
         pub start_strategy: Option<StartStrategy> = "startStrategy",
-        /// How many seconds a shutdown may take; not said is 30.
+        /// Seconds that the guest has to shut down after an ACPI power button event before it is powered off.
+        /// Default: 30.
         pub termination_grace_period_seconds: Option<i64> = "terminationGracePeriodSeconds",
-        /// Where the bytes of its disks are, by the disks' names.
+        /// Volumes of the VMI. A disk or filesystem of the same name attaches a volume to the guest.
         pub volumes: Vec<Volume> = "volumes",
-        /// Restarted when this fails.
+        /// Probe that detects a failed guest. Failure stops the VMI; the run strategy of its VM decides about
+        /// a restart.
         pub liveness_probe: Option<Probe> = "livenessProbe",
-        /// Out of service while this fails.
+        /// Probe that sets the Ready condition. A VMI that is not ready receives no traffic from Services.
         pub readiness_probe: Option<Probe> = "readinessProbe",
-        /// The guest's name; not said is the object's.
+        /// Hostname of the guest, a DNS label. Unset: the name of the VMI up to its first dot.
         pub hostname: Option<String> = "hostname",
-        /// The guest's domain in the cluster.
+        /// Subdomain of the guest. The FQDN is `HOSTNAME.SUBDOMAIN.NAMESPACE.svc.CLUSTER-DOMAIN`. Unset: no
+        /// FQDN.
         pub subdomain: Option<String> = "subdomain",
-        /// What its interfaces are attached to, by the interfaces' names.
+        /// Networks of the VMI. An interface of the same name connects the guest to a network.
         pub networks: Vec<Network> = "networks",
-        /// Which name servers the guest asks: `ClusterFirst`, `Default`, `None`, …, as in a pod.
+        /// DNS policy of the launcher pod and the guest: `ClusterFirst`, `ClusterFirstWithHostNet`, `Default`
+        /// or `None`. Default: `ClusterFirst`.
         pub dns_policy: Option<String> = "dnsPolicy",
-        /// Further name servers and search domains, as in a pod: `PodDNSConfig`.
+        /// DNS servers, search domains and resolver options of the guest in addition to `dnsPolicy`. Required
+        /// with policy `None`.
         pub dns_config: Option<Value> = "dnsConfig" as Option<DnsConfig>,
-        /// Keys and passwords that are handed to the guest.
+        /// SSH public keys and user passwords that are injected into the guest.
         pub access_credentials: Vec<AccessCredential> = "accessCredentials",
-        /// `amd64`, `arm64` or `s390x`.
+        /// CPU architecture of the guest: `amd64`, `arm64` or `s390x`. Default: the default architecture of
+        /// the cluster.
         pub architecture: Option<String> = "architecture",
-        /// Devices that the cluster allocates.
+        /// ResourceClaims (dynamic resource allocation) with devices for the VMI.
         pub resource_claims: Vec<ResourceClaim> = "resourceClaims",
-        /// Claims that are used beside the guest.
+        /// PersistentVolumeClaims for operations on the VMI, for example memory dumps, that are not attached
+        /// to the guest.
         pub utility_volumes: Vec<UtilityVolume> = "utilityVolumes",
     }
 }
 
 object! {
-    /// A device that the cluster allocates.
+    /// ResourceClaim, or template of a ResourceClaim, with devices for the VMI.
     pub struct ResourceClaim by "name" {
-        /// The name by which devices and networks refer to it.
+        /// Name of the entry, referenced by devices and networks of the VMI.
         pub name: String = "name",
-        /// A claim that is there.
+        /// Name of an existing ResourceClaim in the namespace of the VMI.
         pub resource_claim_name: Option<String> = "resourceClaimName",
-        /// What a claim of its own is made from.
+        /// Name of a ResourceClaimTemplate, from which a ResourceClaim is created for the VMI.
         pub resource_claim_template_name: Option<String> = "resourceClaimTemplateName",
     }
 }
 
 object! {
-    /// A claim that is used beside the guest, not by it.
+    /// PersistentVolumeClaim for an operation on the VMI, not attached to the guest.
     pub struct UtilityVolume by "name" {
-        /// Its name.
+        /// Name of the utility volume, unique within the VMI.
         pub name: String = "name",
-        /// The claim's name.
+        /// Name of the PersistentVolumeClaim in the namespace of the VMI.
         pub claim_name: String = "claimName",
-        /// Nobody writes to it.
+        /// Mounts the PersistentVolumeClaim read-only. Default: false.
         pub read_only: Option<bool> = "readOnly",
-        /// What it is used for.
+        /// Operation that uses the volume.
         pub r#type: Option<UtilityVolumeType> = "type",
     }
 }
 
 words! {
-    /// What happens when the node is to be emptied.
+    /// Reaction of a VMI to the eviction of its launcher pod.
     #[allow(missing_docs)]
     pub enum EvictionStrategy {
         None = "None",
@@ -96,7 +106,7 @@ words! {
 }
 
 words! {
-    /// How it starts.
+    /// Start mode of the guest.
     #[allow(missing_docs)]
     pub enum StartStrategy {
         Paused = "Paused",
@@ -104,7 +114,7 @@ words! {
 }
 
 words! {
-    /// What a claim is used for.
+    /// Operation that uses a utility volume.
     #[allow(missing_docs)]
     pub enum UtilityVolumeType {
         MemoryDump = "MemoryDump",

@@ -6,235 +6,235 @@ use crate::{object, words};
 use std::collections::BTreeMap;
 
 object! {
-    /// Whether changes are tracked for backups.
+    /// Changed block tracking (CBT) for incremental backups.
     pub struct ChangedBlockTrackingStatus {
-        /// Whether they are.
+        /// State of changed block tracking; empty until first evaluated.
         pub state: ChangedBlockTrackingState = "state",
-        /// How a backup goes.
+        /// Status of the running or latest backup.
         pub backup_status: Option<BackupStatus> = "backupStatus",
     }
 }
 
 object! {
-    /// How a backup goes.
+    /// Status of a backup of the VMI.
     pub struct BackupStatus {
-        /// Its name.
+        /// Name of the VirtualMachineBackup object.
         pub backup_name: Option<String> = "backupName",
-        /// When it began; RFC 3339.
+        /// Start time of the backup (RFC 3339).
         pub start_timestamp: Option<String> = "startTimestamp",
-        /// When it ended; RFC 3339.
+        /// End time of the backup (RFC 3339).
         pub end_timestamp: Option<String> = "endTimestamp",
-        /// It has ended.
+        /// Completion of the backup, successful or failed.
         pub completed: Option<bool> = "completed",
-        /// It has failed.
+        /// Failure of the completed backup.
         pub failed: Option<bool> = "failed",
-        /// A sentence for it.
+        /// Message about the backup, for people.
         pub backup_msg: Option<String> = "backupMsg",
-        /// What the next backup builds upon.
+        /// Name of the checkpoint that the next incremental backup starts from.
         pub checkpoint_name: Option<String> = "checkpointName",
-        /// What is in it.
+        /// Volumes that the backup contains.
         pub volumes: Vec<BackupVolume> = "volumes",
-        /// Whether the guest held still.
+        /// Result of freezing the guest filesystems for the backup.
         pub quiesce_status: Option<String> = "quiesceStatus",
     }
 }
 
 object! {
-    /// A volume in a backup.
+    /// Volume in a backup.
     pub struct BackupVolume {
-        /// The volume.
+        /// Name of the volume in the spec of the VMI.
         pub volume_name: String = "volumeName",
     }
 }
 
 object! {
-    /// How it is with an instance.
+    /// Observed state of a VirtualMachineInstance.
     pub struct Status {
-        /// The node it runs on.
+        /// Name of the node that runs the VMI.
         pub node_name: Option<String> = "nodeName",
-        /// Why it failed or waits, in a word.
+        /// Reason for a failure or a delay in one word, for programs.
         pub reason: Option<String> = "reason",
-        /// What is true or false of it, by type.
+        /// Conditions of the VMI, for example Ready and Paused, one per type.
         pub conditions: Vec<Condition> = "conditions",
-        /// Where its life stands.
+        /// Phase of the VMI's life, from Pending to Succeeded or Failed.
         pub phase: Option<Phase> = "phase",
-        /// When each phase began.
+        /// Start times of the phases of the VMI.
         pub phase_transition_timestamps: Vec<PhaseTransition> = "phaseTransitionTimestamps",
-        /// Its network interfaces, as the pod and the guest have them.
+        /// Network interfaces of the VMI as seen by the pod and the guest agent.
         pub interfaces: Vec<InterfaceStatus> = "interfaces",
-        /// What system the guest runs, as its agent tells.
+        /// Operating system of the guest as reported by the guest agent.
         pub guest_os_info: Option<GuestOsInfo> = "guestOSInfo",
-        /// How a move to another node goes.
+        /// State of the running or latest live migration.
         pub migration_state: Option<MigrationState> = "migrationState",
-        /// How the disks go along.
+        /// Method of a live migration: with the disks (`BlockMigration`) or without (`LiveMigration`).
         pub migration_method: Option<MigrationMethod> = "migrationMethod",
-        /// How the two launchers speak.
+        /// Transport between the launchers of a live migration.
         pub migration_transport: Option<MigrationTransport> = "migrationTransport",
-        /// The class of its pod: `Guaranteed`, `Burstable` or `BestEffort`.
+        /// Quality of service class of the launcher pod: `Guaranteed`, `Burstable` or `BestEffort`.
         pub qos_class: Option<String> = "qosClass",
-        /// The image of its pod.
+        /// Image of the launcher container in the launcher pod.
         pub launcher_container_image_version: Option<String> = "launcherContainerImageVersion",
-        /// The node that it must leave.
+        /// Name of the node that the VMI must leave, for example for a node drain.
         pub evacuation_node_name: Option<String> = "evacuationNodeName",
-        /// Its pods by uid, each with its node.
+        /// Launcher pods of the VMI: node name by pod UID.
         pub active_pods: BTreeMap<String, String> = "activePods",
-        /// Its volumes, by name.
+        /// Observed state of each volume of the VMI.
         pub volume_status: Vec<VolumeStatus> = "volumeStatus",
-        /// What a kernel boot started.
+        /// Checksums of the kernel and initrd of a direct kernel boot.
         pub kernel_boot_status: Option<KernelBootStatus> = "kernelBootStatus",
-        /// `frozen` while the guest's file systems stand still.
+        /// Freeze state of the guest filesystems: `frozen`, or unset if not frozen.
         pub fs_freeze_status: Option<String> = "fsFreezeStatus",
-        /// What the processors of its node must be like.
+        /// CPU requirements of the VMI for the choice of a node.
         pub topology_hints: Option<TopologyHints> = "topologyHints",
-        /// The state of the machine that it was made from: the name of a ControllerRevision.
+        /// Name of the ControllerRevision with the VM spec that this VMI was created from.
         pub virtual_machine_revision_name: Option<String> = "virtualMachineRevisionName",
-        /// The user that QEMU runs as: 107, or 0 for root.
+        /// User ID of the QEMU process: 107, or 0 for root.
         pub runtime_user: u64 = "runtimeUser" (optional),
-        /// Its number for sockets between host and guest.
+        /// VSOCK context ID (CID) of the guest.
         pub vsock_cid: Option<u32> = "VSOCKCID",
-        /// The SELinux context of its processes.
+        /// SELinux context of the launcher pod's processes.
         pub selinux_context: Option<String> = "selinuxContext",
-        /// The board, as it was chosen.
+        /// QEMU machine type that libvirt resolved.
         pub machine: Option<MachineType> = "machine",
-        /// Its processors.
+        /// CPU topology of the running guest.
         pub current_cpu_topology: Option<CpuTopology> = "currentCPUTopology",
-        /// Its memory.
+        /// Memory of the running guest.
         pub memory: Option<MemoryStatus> = "memory",
-        /// Volumes that move to other claims.
+        /// Volumes that migrate to other PersistentVolumeClaims.
         pub migrated_volumes: Vec<MigratedVolume> = "migratedVolumes",
-        /// Whether changes are tracked for backups.
+        /// Changed block tracking (CBT) for incremental backups.
         pub changed_block_tracking: Option<ChangedBlockTrackingStatus> = "changedBlockTracking",
     }
 }
 
 object! {
-    /// One thing that is true or false of an instance.
+    /// Condition of the VMI, for example Ready.
     pub struct Condition by "type" {
-        /// What it is about.
+        /// Type of the condition, unique within the list.
         pub r#type: ConditionType = "type",
-        /// `True`, `False` or `Unknown`.
+        /// Status of the condition: `True`, `False` or `Unknown`.
         pub status: String = "status",
-        /// When it was last looked at; RFC 3339.
+        /// Time of the latest check of the condition (RFC 3339).
         pub last_probe_time: Option<String> = "lastProbeTime",
-        /// Since when it is so; RFC 3339.
+        /// Time of the latest change of the condition's status (RFC 3339).
         pub last_transition_time: Option<String> = "lastTransitionTime",
-        /// A word for it.
+        /// Reason for the condition in one word, for programs.
         pub reason: Option<String> = "reason",
-        /// A sentence for it.
+        /// Message about the condition, for people.
         pub message: Option<String> = "message",
     }
 }
 
 object! {
-    /// When a phase began.
+    /// Start time of a phase of the VMI.
     pub struct PhaseTransition {
-        /// The phase.
+        /// Phase that the VMI entered.
         pub phase: Option<Phase> = "phase",
-        /// When it began; RFC 3339.
+        /// Time at which the phase began (RFC 3339).
         pub phase_transition_timestamp: Option<String> = "phaseTransitionTimestamp",
     }
 }
 
 object! {
-    /// An interface as it is.
+    /// Network interface of the VMI as seen by the pod and the guest agent.
     pub struct InterfaceStatus {
-        /// Its first address.
+        /// Primary IP address of the interface.
         pub ip_address: Option<String> = "ipAddress",
-        /// Its MAC address.
+        /// MAC address of the interface in the guest.
         pub mac: Option<String> = "mac",
-        /// Its name in the spec; none, if only the guest knows it.
+        /// Name of the interface in the spec. Unset: the interface is known to the guest only.
         pub name: Option<String> = "name",
-        /// Its addresses.
+        /// IP addresses of the interface, the primary one first.
         pub ip_addresses: Vec<String> = "ipAddresses",
-        /// What the pod calls it.
+        /// Name of the interface in the launcher pod.
         pub pod_interface_name: Option<String> = "podInterfaceName",
-        /// What the guest calls it.
+        /// Name of the interface in the guest, for example `eth0`.
         pub interface_name: Option<String> = "interfaceName",
-        /// Who told: `domain`, `guest-agent`, `multus-status`, joined by commas.
+        /// Sources of this entry, separated by commas: `domain`, `guest-agent`, `multus-status`.
         pub info_source: Option<String> = "infoSource",
-        /// How many queues it has.
+        /// Number of queues of the interface.
         pub queue_count: Option<i64> = "queueCount",
-        /// Whether the cable is plugged in: `up` or `down`.
+        /// Link state of the interface: `up` or `down`.
         pub link_state: Option<String> = "linkState",
     }
 }
 
 object! {
-    /// What system the guest runs.
+    /// Operating system of the guest as reported by the guest agent.
     pub struct GuestOsInfo {
-        /// The system's name.
+        /// Name of the operating system, for example `Debian GNU/Linux`.
         pub name: Option<String> = "name",
-        /// The kernel's release.
+        /// Release of the guest kernel, for example `6.1.0-13-cloud-amd64`.
         pub kernel_release: Option<String> = "kernelRelease",
-        /// The system's version.
+        /// Version of the operating system, for people.
         pub version: Option<String> = "version",
-        /// The system's name and version, for people.
+        /// Name and version of the operating system, for people.
         pub pretty_name: Option<String> = "prettyName",
-        /// The system's version, for programs.
+        /// Version of the operating system, for programs.
         pub version_id: Option<String> = "versionId",
-        /// The kernel's build.
+        /// Build version of the guest kernel.
         pub kernel_version: Option<String> = "kernelVersion",
-        /// The processor's architecture.
+        /// Hardware architecture of the guest, for example `x86_64`.
         pub machine: Option<String> = "machine",
-        /// The system's name, for programs.
+        /// ID of the operating system, for programs, for example `debian`.
         pub id: Option<String> = "id",
     }
 }
 
 object! {
-    /// What a kernel boot started.
+    /// Checksums of the files of a direct kernel boot.
     pub struct KernelBootStatus {
-        /// The kernel.
+        /// Checksum of the kernel file.
         pub kernel_info: Option<Checksum> = "kernelInfo",
-        /// The initial file system.
+        /// Checksum of the initrd file.
         pub initrd_info: Option<Checksum> = "initrdInfo",
     }
 }
 
 object! {
-    /// The sum of a file.
+    /// CRC-32 checksum of a file.
     pub struct Checksum {
-        /// CRC-32.
+        /// CRC-32 checksum of the file.
         pub checksum: Option<u32> = "checksum",
     }
 }
 
 object! {
-    /// What the processors of the node are like.
+    /// CPU requirements of the VMI for the choice of a node.
     pub struct TopologyHints {
-        /// The frequency of the time stamp counter in Hz.
+        /// Frequency of the time stamp counter (TSC) in Hz.
         pub tsc_frequency: Option<i64> = "tscFrequency",
     }
 }
 
 object! {
-    /// Processors as they are.
+    /// CPU topology of the running guest.
     pub struct CpuTopology {
-        /// In each socket.
+        /// Number of cores per socket.
         pub cores: Option<u32> = "cores",
-        /// How many.
+        /// Number of CPU sockets.
         pub sockets: Option<u32> = "sockets",
-        /// In each core.
+        /// Number of threads per core.
         pub threads: Option<u32> = "threads",
     }
 }
 
 object! {
-    /// Memory as it is.
+    /// Memory of the running guest.
     pub struct MemoryStatus {
-        /// What the guest had at first.
+        /// Size of the guest memory at boot.
         pub guest_at_boot: Option<Quantity> = "guestAtBoot",
-        /// What it has.
+        /// Current size of the guest memory.
         pub guest_current: Option<Quantity> = "guestCurrent",
-        /// What it is to have.
+        /// Requested size of the guest memory.
         pub guest_requested: Option<Quantity> = "guestRequested",
-        /// What runs beside it.
+        /// Memory overhead of QEMU and the launcher beyond the guest memory.
         pub memory_overhead: Option<Quantity> = "memoryOverhead",
     }
 }
 
 words! {
-    /// Where the life of an instance stands; empty at first.
+    /// Phase of a VMI's life; empty at first.
     #[allow(missing_docs)]
     pub enum Phase {
         Pending = "Pending",
@@ -249,7 +249,7 @@ words! {
 }
 
 words! {
-    /// What a condition is about.
+    /// Type of a VMI condition.
     #[allow(missing_docs)]
     pub enum ConditionType {
         Ready = "Ready",
@@ -274,7 +274,7 @@ words! {
 }
 
 words! {
-    /// How the disks go along.
+    /// Method of a live migration.
     #[allow(missing_docs)]
     pub enum MigrationMethod {
         BlockMigration = "BlockMigration",
@@ -283,7 +283,7 @@ words! {
 }
 
 words! {
-    /// How the two launchers speak.
+    /// Transport between the launchers of a live migration.
     #[allow(missing_docs)]
     pub enum MigrationTransport {
         Unix = "Unix",
@@ -291,7 +291,7 @@ words! {
 }
 
 words! {
-    /// Whether changes are tracked.
+    /// State of changed block tracking.
     #[allow(missing_docs)]
     pub enum ChangedBlockTrackingState {
         PendingRestart = "PendingRestart",

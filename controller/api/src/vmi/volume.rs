@@ -7,205 +7,206 @@ use crate::{object, words};
 use serde_json::Value;
 
 object! {
-    /// Where the bytes of a disk are; exactly one source.
+    /// Volume of a VMI with exactly one source, for example `containerDisk`.
     pub struct Volume {
-        /// Its name, which its disk has too.
+        /// Name of the volume, a DNS label; must equal the name of a disk or filesystem.
         pub name: String = "name",
-        /// A file of the host.
+        /// Disk image file on the node. Requires the feature gate `HostDisk`.
         pub host_disk: Option<HostDisk> = "hostDisk",
-        /// A claim.
+        /// PersistentVolumeClaim (PVC) with a disk image or a block device.
         pub persistent_volume_claim: Option<ClaimSource> = "persistentVolumeClaim",
-        /// A seed for cloud-init in the form NoCloud.
+        /// NoCloud data source for cloud-init, as a disk labelled `cidata`.
         pub cloud_init_no_cloud: Option<CloudInit> = "cloudInitNoCloud",
-        /// A seed for cloud-init in the form of a config drive.
+        /// Config drive data source for cloud-init, as a disk labelled `config-2`.
         pub cloud_init_config_drive: Option<CloudInit> = "cloudInitConfigDrive",
-        /// Answers for the setup of Windows.
+        /// Answer files for Windows setup, as a CD-ROM.
         pub sysprep: Option<Sysprep> = "sysprep",
-        /// A disk in an image.
+        /// Disk image in a container image. Writes are lost when the VMI stops.
         pub container_disk: Option<ContainerDisk> = "containerDisk",
-        /// A claim that is only read.
+        /// Copy-on-write overlay of a PersistentVolumeClaim. Writes are lost when the VMI stops.
         pub ephemeral: Option<Ephemeral> = "ephemeral",
-        /// An empty disk.
+        /// Empty disk that is deleted when the VMI stops.
         pub empty_disk: Option<EmptyDisk> = "emptyDisk",
-        /// A DataVolume's claim.
+        /// PersistentVolumeClaim of a DataVolume. The VMI starts after the import.
         pub data_volume: Option<DataVolumeSource> = "dataVolume",
-        /// The files of a config map.
+        /// Files of a ConfigMap, as a read-only filesystem image.
         pub config_map: Option<ConfigMapSource> = "configMap",
-        /// The files of a secret.
+        /// Files of a Secret, as a read-only filesystem image.
         pub secret: Option<SecretSource> = "secret",
-        /// Facts of the object.
+        /// Fields of the VMI, as files of a read-only filesystem image.
         pub downward_api: Option<DownwardApi> = "downwardAPI",
-        /// The token of a service account.
+        /// Token of a ServiceAccount, as a read-only filesystem image.
         pub service_account: Option<ServiceAccount> = "serviceAccount",
-        /// Figures of the host.
+        /// Metrics of the node, as a disk (vhostmd).
         pub downward_metrics: Option<Empty> = "downwardMetrics",
-        /// A claim that holds the guest's memory.
+        /// PersistentVolumeClaim that receives a dump of the guest memory.
         pub memory_dump: Option<MemoryDump> = "memoryDump",
-        /// A folder of the pod.
+        /// Directory of the launcher pod, shared with the guest.
         pub container_path: Option<ContainerPath> = "containerPath",
     }
 }
 
 object! {
-    /// A file of the host.
+    /// Disk image file on the node.
     pub struct HostDisk {
-        /// Where it is.
+        /// Absolute path of the disk image on the node.
         pub path: String = "path",
-        /// Whether it is made.
+        /// Type of the host disk: `DiskOrCreate` creates a missing image, `Disk` requires the image to exist.
         pub r#type: HostDiskType = "type",
-        /// Of which size it is made.
+        /// Size of an image to create. Required with type `DiskOrCreate`, refused with `Disk`.
         pub capacity: Option<Quantity> = "capacity",
-        /// Several machines may use it at once.
+        /// Allows several VMIs to use the image at the same time. Default: false.
         pub shared: Option<bool> = "shared",
     }
 }
 
 object! {
-    /// A claim.
+    /// Reference to a PersistentVolumeClaim (PVC) in the namespace of the VMI.
     pub struct ClaimSource {
-        /// The claim's name.
+        /// Name of the PersistentVolumeClaim in the namespace of the VMI.
         pub claim_name: String = "claimName",
-        /// Nobody writes to it.
+        /// Mounts the PersistentVolumeClaim read-only. Default: false.
         pub read_only: Option<bool> = "readOnly",
-        /// It may be taken out while the machine runs.
+        /// Allows unplugging the volume while the VMI runs. Default: false.
         pub hotpluggable: Option<bool> = "hotpluggable",
     }
 }
 
 object! {
-    /// What cloud-init is told; the same for NoCloud and for the config drive.
+    /// Data source for cloud-init with user data, network data or both, each from one source.
     pub struct CloudInit {
-        /// The secret that holds the user's instructions.
+        /// Reference to a Secret with the user data in key `userdata`.
         pub secret_ref: Option<LocalReference> = "secretRef",
-        /// The user's instructions in base64.
+        /// User data of cloud-init, base64-encoded, at most 2048 bytes decoded.
         pub user_data_base64: Option<String> = "userDataBase64",
-        /// The user's instructions.
+        /// User data of cloud-init as plain text, at most 2048 bytes.
         pub user_data: Option<String> = "userData",
-        /// The secret that holds the network's.
+        /// Reference to a Secret with the network data in key `networkdata`.
         pub network_data_secret_ref: Option<LocalReference> = "networkDataSecretRef",
-        /// The network's in base64.
+        /// Network data of cloud-init, base64-encoded, at most 2048 bytes decoded.
         pub network_data_base64: Option<String> = "networkDataBase64",
-        /// The network's.
+        /// Network data of cloud-init as plain text, at most 2048 bytes.
         pub network_data: Option<String> = "networkData",
     }
 }
 
 object! {
-    /// Answers for the setup of Windows.
+    /// Answer files for Windows setup from either a Secret or a ConfigMap.
     pub struct Sysprep {
-        /// A secret's files.
+        /// Secret with the answer files, for example `autounattend.xml`. Excludes `configMap`.
         pub secret: Option<LocalReference> = "secret",
-        /// A config map's files.
+        /// ConfigMap with the answer files, for example `autounattend.xml`. Excludes `secret`.
         pub config_map: Option<LocalReference> = "configMap",
     }
 }
 
 object! {
-    /// A disk in an image.
+    /// Disk image in a container image.
     pub struct ContainerDisk {
-        /// Its reference.
+        /// Reference of the container image with the disk image.
         pub image: String = "image",
-        /// The secret that opens the registry.
+        /// Name of the image pull Secret for the registry. Unset: anonymous access.
         pub image_pull_secret: Option<String> = "imagePullSecret",
-        /// The disk's path in it; not said is the only file of `/disk`.
+        /// Absolute path of the disk image in the container image. Default: the only file in `/disk`.
         pub path: Option<String> = "path",
-        /// `Always`, `IfNotPresent` or `Never`.
+        /// Image pull policy: `Always`, `IfNotPresent` or `Never`. Default: `Always` for tag `latest` or no
+        /// tag, else `IfNotPresent`.
         pub image_pull_policy: Option<String> = "imagePullPolicy",
     }
 }
 
 object! {
-    /// A claim that is only read, and what is written on top of it is gone with the machine.
+    /// Copy-on-write overlay of a PersistentVolumeClaim. Writes are lost when the VMI stops.
     pub struct Ephemeral {
-        /// The claim.
+        /// PersistentVolumeClaim under the overlay, never written to. Required.
         pub persistent_volume_claim: Option<ClaimSource> = "persistentVolumeClaim",
     }
 }
 
 object! {
-    /// An empty disk that is gone with the machine.
+    /// Empty disk that is deleted when the VMI stops.
     pub struct EmptyDisk {
-        /// Its size.
+        /// Size of the disk, for example `10Gi`, rounded up to 512 bytes.
         pub capacity: Quantity = "capacity",
     }
 }
 
 object! {
-    /// A DataVolume's claim.
+    /// Reference to the PersistentVolumeClaim of a DataVolume.
     pub struct DataVolumeSource {
-        /// The DataVolume's name, which is its claim's.
+        /// Name of the DataVolume and of its PersistentVolumeClaim in the namespace of the VMI.
         pub name: String = "name",
-        /// It may be taken out while the machine runs.
+        /// Allows unplugging the volume while the VMI runs. Default: false.
         pub hotpluggable: Option<bool> = "hotpluggable",
     }
 }
 
 object! {
-    /// The files of a config map as a disc.
+    /// Files of a ConfigMap as a filesystem image.
     pub struct ConfigMapSource {
-        /// The config map.
+        /// Name of the ConfigMap in the namespace of the VMI.
         pub name: Option<String> = "name",
-        /// It need not exist.
+        /// Starts the VMI even if the ConfigMap is missing. Default: false.
         pub optional: Option<bool> = "optional",
-        /// The label of the disc.
+        /// Filesystem label of the image, at most 32 characters. Unset: the default label.
         pub volume_label: Option<String> = "volumeLabel",
     }
 }
 
 object! {
-    /// The files of a secret as a disc.
+    /// Files of a Secret as a filesystem image.
     pub struct SecretSource {
-        /// The secret.
+        /// Name of the Secret in the namespace of the VMI.
         pub secret_name: Option<String> = "secretName",
-        /// It need not exist.
+        /// Starts the VMI even if the Secret is missing. Default: false.
         pub optional: Option<bool> = "optional",
-        /// The label of the disc.
+        /// Filesystem label of the image, at most 32 characters. Unset: the default label.
         pub volume_label: Option<String> = "volumeLabel",
     }
 }
 
 object! {
-    /// Facts of the object as a disc.
+    /// Fields of the VMI as files of a filesystem image.
     pub struct DownwardApi {
-        /// The facts, each a file, as in a pod: `DownwardAPIVolumeFile`.
+        /// Files to create, each from a field of the VMI, in the form of a pod's `downwardAPI` volume.
         pub fields: Vec<Value> = "fields" as Vec<FactFile>,
-        /// The label of the disc.
+        /// Filesystem label of the image. Unset: the default label.
         pub volume_label: Option<String> = "volumeLabel",
     }
 }
 
 object! {
-    /// The token of a service account as a disc.
+    /// Token of a ServiceAccount as a filesystem image.
     pub struct ServiceAccount {
-        /// The account.
+        /// Name of the ServiceAccount in the namespace of the VMI.
         pub service_account_name: Option<String> = "serviceAccountName",
     }
 }
 
 object! {
-    /// A claim that holds the guest's memory.
+    /// PersistentVolumeClaim that receives a dump of the guest memory.
     pub struct MemoryDump {
-        /// The claim's name.
+        /// Name of the PersistentVolumeClaim in the namespace of the VMI.
         pub claim_name: String = "claimName",
-        /// Nobody writes to it.
+        /// Mounts the PersistentVolumeClaim read-only. Default: false.
         pub read_only: Option<bool> = "readOnly",
-        /// It may be taken out while the machine runs.
+        /// Allows unplugging the volume while the VMI runs. Default: false.
         pub hotpluggable: Option<bool> = "hotpluggable",
     }
 }
 
 object! {
-    /// A folder of the pod.
+    /// Directory of the launcher pod, shared with the guest.
     pub struct ContainerPath {
-        /// Where it is in the pod.
+        /// Absolute path of the directory in the launcher pod.
         pub path: String = "path",
-        /// Nobody writes to it.
+        /// Shares the directory read-only. Unset: the default of the control plane.
         pub read_only: Option<bool> = "readOnly",
     }
 }
 
 words! {
-    /// Whether a file of the host is made.
+    /// Type of a host disk.
     #[allow(missing_docs)]
     pub enum HostDiskType {
         DiskOrCreate = "DiskOrCreate",

@@ -6,89 +6,89 @@ use crate::{object, words};
 use std::collections::BTreeMap;
 
 object! {
-    /// A volume that is moved.
+    /// Migration of a volume from one PersistentVolumeClaim to another.
     pub struct MigratedVolume {
-        /// The volume.
+        /// Name of the volume to migrate.
         pub volume_name: String = "volumeName",
-        /// The claim it comes from.
+        /// PersistentVolumeClaim that the volume migrates from.
         pub source_pvc_info: Option<ClaimInfo> = "sourcePVCInfo",
-        /// The claim it goes to.
+        /// PersistentVolumeClaim that the volume migrates to.
         pub destination_pvc_info: Option<ClaimInfo> = "destinationPVCInfo",
     }
 }
 
 object! {
-    /// A claim as it is.
+    /// Observed properties of a PersistentVolumeClaim.
     pub struct ClaimInfo {
-        /// The claim's name.
+        /// Name of the PersistentVolumeClaim in the namespace of the VMI.
         pub claim_name: Option<String> = "claimName",
-        /// Who may use it at once.
+        /// Access modes of the PersistentVolumeClaim, for example `ReadWriteOnce`.
         pub access_modes: Vec<String> = "accessModes",
-        /// `Filesystem` or `Block`.
+        /// Volume mode of the PersistentVolumeClaim: `Filesystem` or `Block`.
         pub volume_mode: Option<String> = "volumeMode",
-        /// How much it holds; the key is `storage`.
+        /// Capacity of the bound volume in bytes under the key `storage`.
         pub capacity: BTreeMap<String, Quantity> = "capacity",
-        /// How much was asked for; the key is `storage`.
+        /// Requested size of the PersistentVolumeClaim in bytes under the key `storage`.
         pub requests: BTreeMap<String, Quantity> = "requests",
-        /// All of its blocks are there.
+        /// Preallocation of all blocks of the disk image.
         pub preallocated: Option<bool> = "preallocated",
-        /// Which part of it the file system takes: a number from 0 to 1 as text.
+        /// Share of the capacity that the filesystem needs for itself, from `0` to `1`.
         pub filesystem_overhead: Option<String> = "filesystemOverhead",
     }
 }
 
 object! {
-    /// A volume as it is.
+    /// Observed state of a volume of the VMI.
     pub struct VolumeStatus by "name" {
-        /// Its name.
+        /// Name of the volume in the spec.
         pub name: String = "name",
-        /// What the machine's definition calls it: `vda`.
+        /// Target device of the volume in the libvirt domain, for example `vda`.
         pub target: String = "target" (optional),
-        /// Where it stands.
+        /// Phase of the attachment of a hotplugged volume.
         pub phase: Option<VolumePhase> = "phase",
-        /// A word for it.
+        /// Reason for the phase in one word, for programs.
         pub reason: Option<String> = "reason",
-        /// A sentence for it.
+        /// Message about the phase, for people.
         pub message: Option<String> = "message",
-        /// Its claim.
+        /// PersistentVolumeClaim behind the volume.
         pub persistent_volume_claim_info: Option<ClaimInfo> = "persistentVolumeClaimInfo",
-        /// The pod that holds it, if it came later.
+        /// Attachment pod of a hotplugged volume.
         pub hotplug_volume: Option<HotplugVolumeStatus> = "hotplugVolume",
-        /// Its size in bytes.
+        /// Size of the volume in bytes.
         pub size: Option<i64> = "size",
-        /// The dump of memory that it holds.
+        /// Memory dump on the volume.
         pub memory_dump_volume: Option<MemoryDumpInfo> = "memoryDumpVolume",
-        /// The sum of the image's file. Deprecated.
+        /// Checksum of a containerDisk image. Deprecated.
         pub container_disk_volume: Option<Checksum> = "containerDiskVolume",
     }
 }
 
 object! {
-    /// The pod that holds a volume that came later.
+    /// Attachment pod of a hotplugged volume.
     pub struct HotplugVolumeStatus {
-        /// The pod's name.
+        /// Name of the attachment pod.
         pub attach_pod_name: Option<String> = "attachPodName",
-        /// The pod's uid.
+        /// UID of the attachment pod.
         pub attach_pod_uid: Option<String> = "attachPodUID",
     }
 }
 
 object! {
-    /// A dump of memory.
+    /// Memory dump on a volume.
     pub struct MemoryDumpInfo {
-        /// When it began; RFC 3339.
+        /// Start time of the dump (RFC 3339).
         pub start_timestamp: Option<String> = "startTimestamp",
-        /// When it ended; RFC 3339.
+        /// End time of the dump (RFC 3339).
         pub end_timestamp: Option<String> = "endTimestamp",
-        /// The claim's name.
+        /// Name of the PersistentVolumeClaim with the dump.
         pub claim_name: Option<String> = "claimName",
-        /// The file in the claim.
+        /// Name of the dump file on the PersistentVolumeClaim.
         pub target_file_name: Option<String> = "targetFileName",
     }
 }
 
 words! {
-    /// Where a volume stands.
+    /// Phase of the attachment of a volume.
     #[allow(missing_docs)]
     pub enum VolumePhase {
         Pending = "Pending",

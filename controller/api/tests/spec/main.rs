@@ -7,6 +7,7 @@ mod base;
 mod chance;
 mod crd;
 mod defaults;
+mod descriptions;
 mod inventory;
 mod judged;
 mod known;
