@@ -1,4 +1,4 @@
-//! A claim on storage: `PersistentVolumeClaim` of `v1`.
+//! `PersistentVolumeClaim` (PVC) of `v1`.
 
 use crate::meta::{LabelSelector, ObjectMeta};
 use crate::object;

@@ -1,23 +1,23 @@
-//! Small files: `ConfigMap` of `v1`.
+//! `ConfigMap` of `v1`.
 
 use crate::meta::ObjectMeta;
 use crate::object;
 use std::collections::BTreeMap;
 
 object! {
-    /// Small files.
+    /// ConfigMap: configuration files by name.
     pub struct ConfigMap {
-        /// `v1`.
+        /// API version of this object: `v1`.
         pub api_version: Option<String> = "apiVersion",
-        /// `ConfigMap`.
+        /// Kind of this object: `ConfigMap`.
         pub kind: Option<String> = "kind",
-        /// Its name and the like.
+        /// Standard Kubernetes metadata of the ConfigMap.
         pub metadata: ObjectMeta = "metadata",
-        /// The files by name, as they are.
+        /// Files by name, as UTF-8 text.
         pub data: BTreeMap<String, String> = "data",
-        /// The files by name that are not UTF-8, in base64.
+        /// Files by name that are not UTF-8, base64-encoded.
         pub binary_data: BTreeMap<String, String> = "binaryData",
-        /// It never changes.
+        /// Forbids changes of the data. Default: false.
         pub immutable: Option<bool> = "immutable",
     }
 }

@@ -1,4 +1,4 @@
-//! A request to fill a claim: `DataVolume` of `cdi.kubevirt.io/v1beta1`.
+//! `DataVolume` of `cdi.kubevirt.io/v1beta1`: a PVC and the source of its content.
 
 use crate::claim::{ClaimResources, ClaimSpec, DataReference};
 use crate::meta::{Empty, LabelSelector, ObjectMeta};

@@ -1,4 +1,4 @@
-//! What every object has: a name and the like. And the small things that many of them use.
+//! Metadata of every object, and small types that several kinds share.
 
 use crate::object;
 use crate::pod::Requirement;

@@ -1,4 +1,4 @@
-//! So many instances that are all alike: `VirtualMachineInstanceReplicaSet` of `kubevirt.io/v1`.
+//! `VirtualMachineInstanceReplicaSet` of `kubevirt.io/v1`: a number of identical VMIs.
 //!
 //! ```text
 //! replicas, selector, template ──► VirtualMachineInstance × replicas, found again by their labels

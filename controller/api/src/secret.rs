@@ -1,25 +1,25 @@
-//! Small files that are not for everybody: `Secret` of `v1`.
+//! `Secret` of `v1`.
 
 use crate::meta::ObjectMeta;
 use crate::object;
 use std::collections::BTreeMap;
 
 object! {
-    /// Small files that are not for everybody.
+    /// Secret: confidential files by name.
     pub struct Secret {
-        /// `v1`.
+        /// API version of this object: `v1`.
         pub api_version: Option<String> = "apiVersion",
-        /// `Secret`.
+        /// Kind of this object: `Secret`.
         pub kind: Option<String> = "kind",
-        /// Its name and the like.
+        /// Standard Kubernetes metadata of the Secret.
         pub metadata: ObjectMeta = "metadata",
-        /// What it is for: `Opaque`, `kubernetes.io/dockerconfigjson`, ….
+        /// Type of the Secret, for example `Opaque` or `kubernetes.io/dockerconfigjson`.
         pub r#type: Option<String> = "type",
-        /// The files by name, in base64.
+        /// Files by name, base64-encoded.
         pub data: BTreeMap<String, String> = "data",
-        /// The files by name, as they are; they go before `data`.
+        /// Files by name as text; stronger than `data`.
         pub string_data: BTreeMap<String, String> = "stringData",
-        /// It never changes.
+        /// Forbids changes of the data. Default: false.
         pub immutable: Option<bool> = "immutable",
     }
 }

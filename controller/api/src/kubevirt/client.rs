@@ -1,4 +1,4 @@
-//! How hard a component may ask the API server, and how its own doors are locked.
+//! API clients and TLS of the components.
 
 use crate::{object, words};
 use serde_json::Number;

@@ -1,4 +1,4 @@
-//! How machines are made: the settings of the cluster, read live.
+//! Configuration of VMs and components, read without a restart.
 
 use crate::kubevirt::{
     Architectures, ComponentSettings, ContainerResources, Developer, LiveUpdate, MediatedDevices, Migrations,
@@ -21,7 +21,8 @@ object! {
         pub developer_configuration: Option<Developer> = "developerConfiguration",
         /// Deprecated, use `architectureConfiguration`: permitted QEMU machine types.
         pub emulated_machines: Vec<String> = "emulatedMachines",
-        /// Image pull policy of the components: `Always`, `IfNotPresent` or `Never`.
+        /// Image pull policy of the containers in launcher pods: `Always`, `IfNotPresent` or `Never`. Unset:
+        /// `imagePullPolicy` of the spec.
         pub image_pull_policy: Option<String> = "imagePullPolicy",
         /// Settings of live migrations.
         pub migrations: Option<Migrations> = "migrations",
@@ -69,7 +70,7 @@ object! {
         pub handler_configuration: Option<ComponentSettings> = "handlerConfiguration",
         /// Requirements for TLS connections to the components.
         pub tls_configuration: Option<Tls> = "tlsConfiguration",
-        /// Seccomp profile of launcher pods.
+        /// Seccomp profile of launcher pods. Unset: the default profile of the container runtime.
         pub seccomp_configuration: Option<Seccomp> = "seccompConfiguration",
         /// Name of the StorageClass of PVCs with TPM and EFI state. Unset: the default StorageClass.
         pub vm_state_storage_class: Option<String> = "vmStateStorageClass",
@@ -135,9 +136,10 @@ object! {
 object! {
     /// Seccomp profile from the node or from the container runtime; exactly one.
     pub struct CustomProfile {
-        /// Path of a seccomp profile on the nodes.
+        /// Path of a seccomp profile on the nodes; stronger than `runtimeDefaultProfile`.
         pub localhost_profile: Option<String> = "localhostProfile",
-        /// Uses the default seccomp profile of the container runtime. Default: false.
+        /// Uses the default seccomp profile of the container runtime. `false` without `localhostProfile`
+        /// disables seccomp. Default: true.
         pub runtime_default_profile: Option<bool> = "runtimeDefaultProfile",
     }
 }

@@ -1,4 +1,4 @@
-//! Gates, ratios and how much is written to logs.
+//! Feature gates, overcommit ratios and log verbosity.
 
 use crate::object;
 use crate::quantity::Quantity;

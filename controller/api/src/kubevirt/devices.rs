@@ -1,4 +1,4 @@
-//! Devices of the nodes that machines may have.
+//! Host devices that VMIs are permitted to use.
 
 use crate::object;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What machines look like, unless they say otherwise.
+//! Defaults of the virtual hardware by CPU architecture.
 
 use crate::object;
 use crate::quantity::Quantity;

@@ -1,4 +1,4 @@
-//! How machines are moved, unless a policy says otherwise.
+//! Settings of live migrations.
 
 use crate::object;
 use crate::quantity::Quantity;

@@ -1,4 +1,4 @@
-//! The installation and its settings: `KubeVirt` of `kubevirt.io/v1`.
+//! `KubeVirt` of `kubevirt.io/v1`: the installation and its configuration.
 //!
 //! ```text
 //! spec ── what is installed, and how it is taken away

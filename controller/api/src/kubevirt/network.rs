@@ -1,4 +1,4 @@
-//! How machines are connected, unless they say otherwise.
+//! Defaults and plugins for network interfaces.
 
 use crate::quantity::Quantity;
 use crate::{object, words};

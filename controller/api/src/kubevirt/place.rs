@@ -1,4 +1,4 @@
-//! Where components run, and how they differ from what is shipped.
+//! Placement and customization of components.
 
 use crate::pod::{Affinity, Toleration};
 use crate::{object, words};

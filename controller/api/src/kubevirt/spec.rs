@@ -1,4 +1,4 @@
-//! What is installed, and how it is taken away.
+//! Desired state of the installation.
 
 use crate::duration::Duration;
 use crate::kubevirt::{ComponentConfig, Configuration, CustomizeComponents};

@@ -1,4 +1,4 @@
-//! How far the installation is.
+//! Observed state of the installation.
 //!
 //! ```text
 //! (none) ─► Deploying ◄─► Deployed

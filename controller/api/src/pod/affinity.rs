@@ -1,4 +1,4 @@
-//! Where a pod is drawn to, and what keeps it away.
+//! Affinity of pods for nodes and other pods.
 
 use crate::meta::LabelSelector;
 use crate::object;

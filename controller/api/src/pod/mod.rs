@@ -1,4 +1,4 @@
-//! Parts of a pod that an instance hands on to its own: what they look like.
+//! Parts of a pod spec that a VMI passes to its launcher pod.
 //!
 //! The instance keeps these parts as they stand, whatever a newer Kubernetes adds to them; its schema is made from the
 //! types here (`= "affinity" as Option<Affinity>` in [`object!`](crate::object)), so that an API server refuses at once

@@ -1,4 +1,4 @@
-//! Taints, spread, name servers, probes and facts.
+//! Tolerations, topology spread, DNS, probes and the downward API.
 
 use crate::meta::LabelSelector;
 use crate::object;

@@ -1,4 +1,4 @@
-//! A machine that outlives its runs: `VirtualMachine` of `kubevirt.io/v1`.
+//! `VirtualMachine` of `kubevirt.io/v1`: a virtual machine that persists while stopped.
 //!
 //! ```text
 //! VirtualMachine ── spec.template ──► VirtualMachineInstance (one for each run)

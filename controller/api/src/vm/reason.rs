@@ -1,19 +1,19 @@
-//! Why a condition of a machine is as it is, and what its events tell.
+//! Reasons of the conditions and events of a VM.
 
 use crate::words;
 
 words! {
-    /// Why a machine is not ready; while it has an instance, that one's reason stands there.
+    /// Reasons for a false Ready condition of a VM; while a VMI exists, the reason of the VMI is copied.
     pub enum ReadyReason {
-        /// There is no instance.
+        /// VMI not created yet.
         VmiNotExists = "VMINotExists",
-        /// The instance does not say whether it is ready.
+        /// VMI without a Ready condition.
         VmiConditionMissing = "VMIConditionMissing",
     }
 }
 
 words! {
-    /// What happened to a machine, as its events tell.
+    /// Reasons of events about a VM.
     #[allow(missing_docs)]
     pub enum EventReason {
         SuccessfulCreate = "SuccessfulCreate",

@@ -1,4 +1,4 @@
-//! What is wanted of a machine.
+//! Desired state of a VM.
 
 use crate::datavolume;
 use crate::meta::{Empty, ObjectMeta};

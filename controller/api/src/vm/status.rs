@@ -1,4 +1,4 @@
-//! How it is with a machine.
+//! Observed state of a VM.
 
 use crate::vm::{InferFailurePolicy, RunStrategy};
 use crate::vmi::{ChangedBlockTrackingStatus, ClaimSource, DataVolumeSource, Disk, MigratedVolume};

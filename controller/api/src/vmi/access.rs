@@ -1,4 +1,4 @@
-//! Keys and passwords that are handed to the guest.
+//! SSH public keys and passwords for the guest.
 
 use crate::meta::Empty;
 use crate::object;

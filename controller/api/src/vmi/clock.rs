@@ -1,4 +1,4 @@
-//! The hardware clock and the timers.
+//! Hardware clock and timers of the guest.
 
 use crate::{object, words};
 

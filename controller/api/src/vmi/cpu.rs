@@ -1,4 +1,4 @@
-//! Processors.
+//! CPU topology, model and features.
 
 use crate::meta::Empty;
 use crate::object;

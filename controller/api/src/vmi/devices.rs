@@ -1,4 +1,4 @@
-//! Devices; disks and interfaces have files of their own.
+//! Devices of the guest; disks and interfaces have files of their own.
 
 use crate::meta::Empty;
 use crate::vmi::{Disk, FeatureState, Interface};
@@ -25,7 +25,8 @@ object! {
         pub autoattach_graphics_device: Option<bool> = "autoattachGraphicsDevice",
         /// Adds a serial console to the guest. Default: true.
         pub autoattach_serial_console: Option<bool> = "autoattachSerialConsole",
-        /// Copies the serial console output to the log of container `guest-console-log`. Default: true.
+        /// Copies the serial console output to the log of container `guest-console-log`. Default: true,
+        /// unless the KubeVirt object sets `disableSerialConsoleLog`.
         pub log_serial_console: Option<bool> = "logSerialConsole",
         /// Adds a memory balloon device, required for memory statistics. Default: true.
         pub autoattach_mem_balloon: Option<bool> = "autoattachMemBalloon",

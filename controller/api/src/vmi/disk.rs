@@ -1,4 +1,4 @@
-//! How the guest sees a volume.
+//! Disk devices of the guest.
 
 use crate::vmi::FeatureState;
 use crate::{object, words};

@@ -1,4 +1,4 @@
-//! The machine as hardware, and what does not fit under one device.
+//! Virtual hardware of a VMI, and the parts of it that have no file of their own.
 
 use crate::meta::Empty;
 use crate::quantity::Quantity;

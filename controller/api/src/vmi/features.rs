@@ -1,4 +1,4 @@
-//! Switches of the platform.
+//! Hypervisor features.
 
 use crate::object;
 

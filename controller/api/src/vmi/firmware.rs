@@ -1,4 +1,4 @@
-//! What starts the machine.
+//! Firmware and direct kernel boot.
 
 use crate::object;
 

@@ -31,8 +31,8 @@ object! {
         pub ports: Vec<Port> = "ports",
         /// Port ranges forwarded to the guest.
         pub port_ranges: Vec<PortRange> = "portRanges",
-        /// MAC address of the interface in the guest, for example `02:11:22:33:44:55`. Unset: assigned by the
-        /// control plane.
+        /// MAC address of the interface in the guest, for example `02:11:22:33:44:55`. Unset: that of the pod
+        /// interface with `bridge`, generated with `masquerade`.
         pub mac_address: Option<String> = "macAddress",
         /// Boot order among disks and interfaces, unique, from 1. Unset: not a boot device if any other
         /// device has an order.

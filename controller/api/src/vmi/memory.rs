@@ -1,4 +1,4 @@
-//! Memory.
+//! Guest memory.
 
 use crate::object;
 use crate::quantity::Quantity;

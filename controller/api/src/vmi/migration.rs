@@ -1,4 +1,4 @@
-//! How a move to another node goes.
+//! State and settings of live migrations.
 
 use crate::quantity::Quantity;
 use crate::{object, words};

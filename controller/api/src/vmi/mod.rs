@@ -1,4 +1,4 @@
-//! One run of a machine: `VirtualMachineInstance` of `kubevirt.io/v1`.
+//! `VirtualMachineInstance` of `kubevirt.io/v1`: one run of a virtual machine.
 //!
 //! The objects are forgiving: they keep what they do not know, and take any word where one of several is expected.
 //! [`crate::machine`] is where they are judged.

@@ -1,4 +1,4 @@
-//! What interfaces are attached to.
+//! Networks of a VMI.
 
 use crate::object;
 

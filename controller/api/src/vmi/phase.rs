@@ -1,4 +1,4 @@
-//! Which phase may follow which.
+//! Phases of a VMI and the permitted transitions.
 //!
 //! ```text
 //! (none) ─► Pending ─► Scheduling ─► Scheduled ─► Running ─► Succeeded

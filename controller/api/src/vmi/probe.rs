@@ -1,4 +1,4 @@
-//! How somebody finds out whether the guest works. The pod runs the probes.
+//! Probes of the guest, run by the launcher pod.
 
 use crate::meta::Empty;
 use crate::object;

@@ -1,67 +1,68 @@
-//! Why a condition of an instance is as it is: the words that others look for, and the sentences that go with them.
+//! Reasons of the conditions and events of a VMI, and the messages of some.
 
 use crate::words;
 
 words! {
-    /// Why an instance is not ready; once it runs, its pod's reason stands there.
+    /// Reasons for a false Ready condition of a VMI; once the VMI runs, the reason of the launcher pod is
+    /// copied.
     pub enum ReadyReason {
-        /// There is no pod.
+        /// Launcher pod not created yet.
         PodNotExists = "PodNotExists",
-        /// The pod is going down.
+        /// Launcher pod in deletion.
         PodTerminating = "PodTerminating",
-        /// The pod is there, the guest is not.
+        /// Launcher pod present, guest not running.
         GuestNotRunning = "GuestNotRunning",
-        /// The pod does not say whether it is ready.
+        /// Launcher pod without a Ready condition.
         PodConditionMissing = "PodConditionMissing",
     }
 }
 
 words! {
-    /// Why an instance stands still.
+    /// Reasons for the Paused condition of a VMI.
     pub enum PausedReason {
-        /// Somebody wanted it.
+        /// Pause requested through the API.
         PausedByUser = "PausedByUser",
-        /// A disk could not be read or written.
+        /// I/O error on a volume with error policy `stop`.
         PausedIoError = "PausedIOError",
-        /// A move took too long.
+        /// Live migration that exceeded its time.
         PausedByMigrationMonitor = "PausedByMigrationMonitor",
     }
 }
 
 words! {
-    /// What an instance waits for, or why it could not be carried out.
+    /// Reasons for a false Synchronized condition of a VMI.
     pub enum SynchronizedReason {
-        /// A claim is not there.
+        /// PersistentVolumeClaim not found.
         FailedPvcNotFound = "FailedPvcNotFound",
-        /// A DataVolume failed.
+        /// DataVolume failed.
         FailedDataVolumeImport = "FailedDataVolumeImport",
-        /// The claim for what outlives the machine could not be made.
+        /// Creation of the PersistentVolumeClaim for TPM and EFI state failed.
         FailedBackendStorageCreate = "FailedBackendStorageCreate",
-        /// The pod could not be made.
+        /// Creation of the launcher pod failed.
         FailedCreate = "FailedCreate",
-        /// The pod could not be deleted.
+        /// Deletion of the launcher pod failed.
         FailedDelete = "FailedDelete",
-        /// The pod did not get processors of its own.
+        /// Launcher pod without dedicated CPUs.
         FailedGuaranteeResources = "FailedGuaranteeResources",
-        /// An image could not be pulled.
+        /// Pull of an image failed.
         ErrImagePull = "ErrImagePull",
-        /// An image could not be pulled, and it is tried again later.
+        /// Pull of an image failed and is retried later.
         ImagePullBackOff = "ImagePullBackOff",
     }
 }
 
 words! {
-    /// Whether the DataVolumes of an instance are ready.
+    /// Reasons for the DataVolumesReady condition of a VMI.
     pub enum DataVolumesReadyReason {
-        /// All of them.
+        /// All DataVolumes ready.
         AllDvsReady = "AllDVsReady",
-        /// Not all of them.
+        /// At least one DataVolume not ready.
         NotAllDvsReady = "NotAllDVsReady",
     }
 }
 
 words! {
-    /// Why an instance cannot move to another node.
+    /// Reasons for a false LiveMigratable condition of a VMI.
     #[allow(missing_docs)]
     pub enum LiveMigratableReason {
         Disks = "DisksNotLiveMigratable",
@@ -70,7 +71,7 @@ words! {
         Sev = "SEVNotLiveMigratable",
         Tdx = "TDXNotLiveMigratable",
         SecureExecution = "SecureExecutionNotLiveMigratable",
-        /// The literal is what others look for, odd as it is.
+        /// Upstream's literal, without "Not".
         CpuMode = "CPUModeLiveMigratable",
         NoTscFrequency = "NoTSCFrequencyNotLiveMigratable",
         HypervPassthrough = "HypervPassthroughNotLiveMigratable",
@@ -78,13 +79,13 @@ words! {
         Virtiofs = "VirtIOFSNotLiveMigratable",
         PersistentReservation = "PersistentReservationNotLiveMigratable",
         Decentralized = "DecentralizedNotLiveMigratable",
-        /// Of its storage.
+        /// Storage without support for live migration.
         NotMigratable = "NotMigratable",
     }
 }
 
 words! {
-    /// What happened to an instance, as its events tell.
+    /// Reasons of events about a VMI.
     #[allow(missing_docs)]
     pub enum EventReason {
         SuccessfulCreate = "SuccessfulCreate",

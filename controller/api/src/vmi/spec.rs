@@ -1,4 +1,4 @@
-//! What is wanted of an instance.
+//! Desired state of a VMI.
 
 use crate::pod::{Affinity, DnsConfig, Toleration, TopologySpread};
 use crate::vmi::{AccessCredential, Domain, Network, Probe, Volume};

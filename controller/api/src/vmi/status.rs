@@ -1,4 +1,4 @@
-//! How it is with an instance.
+//! Observed state of a VMI.
 
 use crate::quantity::Quantity;
 use crate::vmi::{MachineType, MigratedVolume, MigrationState, VolumeStatus};

@@ -1,4 +1,4 @@
-//! Where the bytes of a disk are.
+//! Volumes of a VMI.
 
 use crate::meta::{Empty, LocalReference};
 use crate::pod::FactFile;
@@ -39,7 +39,7 @@ object! {
         pub service_account: Option<ServiceAccount> = "serviceAccount",
         /// Metrics of the node, as a disk (vhostmd).
         pub downward_metrics: Option<Empty> = "downwardMetrics",
-        /// PersistentVolumeClaim that receives a dump of the guest memory.
+        /// PersistentVolumeClaim that receives a dump of the guest memory. Not attached to the guest.
         pub memory_dump: Option<MemoryDump> = "memoryDump",
         /// Directory of the launcher pod, shared with the guest.
         pub container_path: Option<ContainerPath> = "containerPath",

@@ -1,4 +1,4 @@
-//! How it is with its volumes.
+//! Observed state of the volumes of a VMI.
 
 use crate::quantity::Quantity;
 use crate::vmi::Checksum;
