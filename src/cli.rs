@@ -3,7 +3,7 @@
 use crate::commands;
 use clap::{Parser, Subcommand};
 
-/// Virtual machine disks as container images, and the machines that boot from them
+/// Virtual machine disks as container images, and the VMs that boot from them
 #[derive(Debug, Parser)]
 #[command(name = "coracle", version = VERSION, max_term_width = 80, arg_required_else_help = true)]
 #[command(after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 refused input, 4 not found,\n\
@@ -12,7 +12,7 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 
-    /// Say more (-vv: everything); RUST_LOG overrides it
+    /// Increase log verbosity (-vv: maximum); RUST_LOG overrides it
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     pub(crate) verbose: u8,
 }

@@ -33,7 +33,7 @@ pub(crate) struct Args {}
 
 pub(crate) fn run(_: &Args) -> Result<()> {
     let order: Order = serde_json::from_reader(io::stdin().lock())
-        .map_err(|e| Error::refused("this is no job; 'coracle run' makes them").because(e))?;
+        .map_err(|e| Error::refused("this is not a job; 'coracle run' makes them").because(e))?;
     let show = if order.quiet { Show::Quiet } else { Show::Auto };
     // Each line of this process says whose it is: what confines it, too.
     let what = order.job.what();

@@ -30,12 +30,13 @@ const SERIAL: &str = "console=ttyS0";
 /// Labels of this kind are told to importers through the environment, too.
 const HINTS: &str = "kubevirt.io/";
 
-/// Make a container image of a disk, or of a kernel
+/// Build a container image from a disk or a kernel
 ///
-/// DISK is whatever convert reads: a path, a URL, '-', an ISO, a qcow2, a raw
+/// DISK is any source of convert: a path, a URL, '-', an ISO, a qcow2, a raw
 /// disk, any of them inside gzip, xz, zstd or tar, or another image. In one
-/// pass it becomes a containerDisk: one file under /disk, of 107:107, mode
-/// 0444. The same disk and options give the same digest on any machine.
+/// pass the disk becomes a containerDisk: one file under /disk, owned by
+/// 107:107, mode 0444. The same disk and options give the same digest on any
+/// computer.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     coracle build -t os:12 debian.qcow2\n  \
@@ -44,7 +45,7 @@ const HINTS: &str = "kubevirt.io/";
     coracle build -t os:12 --arch arm64 --append-arch os-arm64.qcow2\n  \
     coracle build -t boot:1 --kernel vmlinuz --initrd initrd.img")]
 pub(crate) struct Args {
-    /// The disk; not needed for a kernel alone
+    /// Source of the disk; optional with --kernel
     #[arg(value_name = "DISK", required_unless_present = "kernel")]
     disk: Option<String>,
 
@@ -54,64 +55,63 @@ pub(crate) struct Args {
     #[arg(short = 't', long = "tag", value_name = "NAME", required = true)]
     names: Vec<String>,
 
-    /// Keep the image in the store, too, under its repository and tag
+    /// Store the image locally, too, under its repository and tag
     #[arg(long)]
     push: bool,
 
-    /// The disk's format in the image [default: a qcow2 stays as it is, an ISO
-    /// stays raw, any other raw disk becomes a qcow2, so that holes cost
-    /// nothing]
+    /// Format of the disk in the image [default: a qcow2 is kept, an ISO stays
+    /// raw, any other raw disk becomes a qcow2, which stores no holes]
     #[arg(long, value_enum)]
     format: Option<Inside>,
 
-    /// Compress the clusters of a qcow2 that is written: zlib or zstd, with a
-    /// level if wanted (zstd:9); the layer is compressed anyway
+    /// Compression of the qcow2 clusters: zlib or zstd, with an optional level
+    /// (zstd:9); the layer is compressed anyway
     #[arg(long, value_name = "CODEC[:LEVEL]", value_parser = compression)]
     compress: Option<(Codec, u8)>,
 
-    /// Compression of the layer
+    /// Compression of the image layer
     #[arg(long, value_enum, default_value_t = Layer::Zstd)]
     layer: Layer,
 
-    /// Whose documents describe it; docker knows neither zstd nor annotations
+    /// Manifest format of the image; docker supports neither zstd nor annotations
     #[arg(long, value_enum, default_value_t = Manifest::Oci)]
     manifest: Manifest,
 
-    /// A label
+    /// Label of the image configuration: NAME=VALUE
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = pair)]
     labels: Vec<(String, String)>,
 
-    /// An annotation of the manifest
+    /// Annotation of the image manifest: NAME=VALUE
     #[arg(long = "annotation", value_name = "NAME=VALUE", value_parser = pair)]
     annotations: Vec<(String, String)>,
 
-    /// The instance type that machines of this disk get by default
+    /// Default instance type of VMs with this disk
     #[arg(long, value_name = "NAME")]
     instancetype: Option<String>,
 
-    /// The preference that machines of this disk get by default
+    /// Default preference of VMs with this disk
     #[arg(long, value_name = "NAME")]
     preference: Option<String>,
 
-    /// When it was made: 2026-01-31T12:00:00Z, or seconds since 1970
-    /// [default: not told, so that the same disk gives the same digest]
+    /// Creation time of the image: 2026-01-31T12:00:00Z, or seconds since 1970
+    /// [default: none, for reproducible digests]
     #[arg(long, value_name = "TIME", env = "SOURCE_DATE_EPOCH", value_parser = date)]
     created: Option<u64>,
 
-    /// Join the image to those of other architectures that have the name, in
-    /// place of the one for --arch
+    /// Add the image to the multi-platform index of that name, replacing the
+    /// image for --arch
     #[arg(long)]
     append_arch: bool,
 
-    /// A kernel, for machines that boot without a boot loader
+    /// Kernel for VMs that boot without a boot loader
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
 
-    /// What the kernel starts with
+    /// Initrd that the kernel boots with
     #[arg(long, value_name = "FILE", requires = "kernel")]
     initrd: Option<PathBuf>,
 
-    /// The kernel's command line
+    /// Command line of the kernel
     #[arg(long, value_name = "TEXT", requires = "kernel", default_value = SERIAL)]
     cmdline: String,
 
@@ -124,11 +124,11 @@ pub(crate) struct Args {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Inside {
-    /// As it is
+    /// Unchanged source file
     Keep,
-    /// The bytes that the guest sees
+    /// Raw disk with the guest's data
     Raw,
-    /// A plain qcow2
+    /// Plain qcow2 image
     Qcow2,
 }
 
@@ -303,7 +303,7 @@ fn pair(text: &str) -> Result<(String, String)> {
 
 fn date(text: &str) -> Result<u64> {
     text.parse().ok().or_else(|| time::seconds(text)).ok_or_else(|| {
-        let what = format!("{text:?} is no time; write 2026-01-31T12:00:00Z or seconds since 1970");
+        let what = format!("{text:?} is not a time; write 2026-01-31T12:00:00Z or seconds since 1970");
         Error::new(Kind::Usage, what)
     })
 }

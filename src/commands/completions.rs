@@ -12,7 +12,7 @@ pub(crate) const COMPLETE: &str = "COMPLETE";
 /// For bash: coracle completions bash > /etc/bash_completion.d/coracle
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The shell
+    /// Shell to print the completion script for
     shell: clap_complete::Shell,
 }
 

@@ -10,16 +10,16 @@ use cdi::{Kind, Result};
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-/// Join the terminal to a machine's serial console; Ctrl-] leaves it
+/// Connect the terminal to a VM's serial console; Ctrl-] leaves the console
 ///
-/// The last screen is shown first. One at a time can type; --read-only lets
-/// others look on.
+/// The last screen is shown first. One client at a time can type; --read-only
+/// connects further clients.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     machine: MachineArgs,
 
-    /// Only look
+    /// Watch the console without typing
     #[arg(long)]
     read_only: bool,
 }
@@ -42,7 +42,7 @@ pub(super) fn attach(vm: &Vm, write: bool) -> Result<Option<State>> {
         std::process::exit(i32::from(crate::error::code_of(Kind::Interrupted)));
     })?;
     if write && std::io::stdin().is_terminal() {
-        ui::say(&format!("coracle: the console of {name}; Ctrl-] leaves it, and the machine goes on"));
+        ui::say(&format!("coracle: the console of {name}; Ctrl-] leaves it, and the VM keeps running"));
     }
     loop {
         let client = vm.launcher()?;

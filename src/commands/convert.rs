@@ -33,19 +33,19 @@ use std::time::Duration;
     coracle convert --format qcow2 --compress zstd disk.img small.qcow2\n  \
     coracle convert --plan http://server/disk.raw.gz disk.img")]
 pub(crate) struct Args {
-    /// Where the disk comes from
+    /// Source of the disk
     #[arg(value_name = "SRC")]
     source: String,
 
-    /// Where it goes
+    /// Target of the disk
     #[arg(value_name = "DST")]
     target: String,
 
-    /// Format to write [default: qcow2 where DST ends so, else raw]
+    /// Format of the target [default: qcow2 if DST ends in .qcow2, else raw]
     #[arg(short = 'O', long, value_enum)]
     format: Option<Written>,
 
-    /// Compress a qcow2: zlib or zstd, with a level if wanted (zstd:9)
+    /// Compression of a qcow2 target: zlib or zstd, with an optional level (zstd:9)
     #[arg(short = 'c', long, value_name = "CODEC[:LEVEL]", value_parser = compression)]
     compress: Option<(Codec, u8)>,
 
@@ -53,7 +53,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = cluster_bits)]
     cluster_size: u32,
 
-    /// Make the disk this large (it cannot shrink)
+    /// Enlarge the disk to this size; shrinking is refused
     #[arg(long, value_name = "SIZE", value_parser = size)]
     resize: Option<u64>,
 
@@ -61,17 +61,17 @@ pub(crate) struct Args {
     #[arg(long)]
     preallocate: bool,
 
-    /// Read the target back and compare, before it gets its name
+    /// Read the target back and compare it before it gets its final name
     #[arg(long)]
     verify: bool,
 
-    /// Continue an earlier run, or fail; by default it is continued where
-    /// the source proves that it is the same. An address with another query
+    /// Continue an earlier run, or fail; by default a run is continued if the
+    /// source proves to be unchanged. An address with another query
     /// (a new signature) is taken for the same where size and ETag agree
     #[arg(long, conflicts_with = "no_resume")]
     resume: bool,
 
-    /// Begin anew, whatever is there
+    /// Start over, discarding an earlier run
     #[arg(long)]
     no_resume: bool,
 

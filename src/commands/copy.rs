@@ -4,25 +4,25 @@ use super::transfer::TransferArgs;
 use cdi::Result;
 use container_disk::Name;
 
-/// Copy an image from any place to any other, byte for byte
+/// Copy an image between registries, layouts, archives and the store
 ///
-/// From registry to registry nothing lands on this machine's disk. Digests
-/// stay as they are.
+/// A copy between registries leaves nothing on the local disk. Digests are
+/// preserved.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     coracle copy docker://a.example/os:12 docker://b.example/os:12\n  \
     coracle copy os:12 oci-archive:os.tar\n  \
     coracle copy docker-archive:os.tar os:12")]
 pub(crate) struct Args {
-    /// The image
+    /// Image to copy
     #[arg(value_name = "SRC")]
     source: String,
 
-    /// Where it goes
+    /// Target of the copy
     #[arg(value_name = "DST")]
     target: String,
 
-    /// Only the image for this architecture [default: all there are]
+    /// Architecture of the image to copy [default: all]
     #[arg(long, value_name = "ARCH")]
     arch: Option<String>,
 

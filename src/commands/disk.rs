@@ -11,7 +11,7 @@ use disk_format::{Codec, Format};
 /// How a whole disk is read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DiskArgs {
-    /// Format of the source; a disk said to be raw is not looked into
+    /// Format of the source [default: detected]; raw disables detection
     #[arg(short = 'f', long, value_enum, value_name = "FORMAT")]
     source_format: Option<Read>,
 
@@ -20,19 +20,19 @@ pub(crate) struct DiskArgs {
     #[arg(long, value_name = "DIGEST", value_parser = clap::value_parser!(Digest))]
     pub(crate) checksum: Option<Digest>,
 
-    /// Threads that decode and write [default: one a processor]
+    /// Number of threads that decode and write [default: one per CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     threads: Option<u16>,
 
-    /// Bound on the memory of all buffers together
+    /// Maximum memory of all buffers together
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size)]
     pub(crate) memory: u64,
 
-    /// Refuse a disk larger than this
+    /// Maximum size of the disk; a larger disk is refused
     #[arg(long, value_name = "SIZE", default_value = "16TiB", value_parser = size)]
     pub(crate) max_size: u64,
 
-    /// Print how the bytes would flow, and why; write nothing
+    /// Print the plan with its reasons; write nothing
     #[arg(long)]
     pub(crate) plan: bool,
 
@@ -40,7 +40,7 @@ pub(crate) struct DiskArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Show no progress
+    /// Hide the progress bar
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }

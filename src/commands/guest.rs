@@ -14,30 +14,30 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// Log in to a machine by ssh, through the port that leads to its port 22
+/// Log in to a VM by ssh, through the forwarding of its port 22
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     coracle run -d os.qcow2 -p 2222:22 --user me --ssh-key ~/.ssh/id_ed25519.pub\n  \
     coracle ssh me@os\n  \
     coracle ssh me@os uname -a")]
 pub(crate) struct SshArgs {
-    /// The machine, and who logs in: NAME or USER@NAME
+    /// Name of the VM, and user to log in as: NAME or USER@NAME
     #[arg(value_name = "NAME", add = ArgValueCompleter::new(complete))]
     name: String,
 
-    /// Use this private key
+    /// Private key file for the login
     #[arg(short, long, value_name = "FILE")]
     identity: Option<std::path::PathBuf>,
 
     #[command(flatten)]
     home: HomeArgs,
 
-    /// A command for the guest's shell, and options of ssh before it
+    /// Command for the guest's shell, preceded by options of ssh
     #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<String>,
 }
 
-/// Run a program in a machine, by its guest agent
+/// Run a program in a VM through the guest agent
 ///
 /// The exit code is the program's.
 #[derive(Debug, clap::Args)]
@@ -46,11 +46,11 @@ pub(crate) struct ExecArgs {
     #[command(flatten)]
     machine: MachineArgs,
 
-    /// Give up after so many seconds
+    /// Seconds to wait before giving up
     #[arg(short, long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
 
-    /// The program and its arguments
+    /// Program to run, with its arguments
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<String>,
 }

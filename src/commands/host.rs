@@ -12,11 +12,11 @@ use guard::confine::{self, Confined};
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// Show what this computer can do for machines, what is missing, and what
-/// confines the programs that read foreign disks
+/// Show the support of this computer for VMs, missing parts, and the
+/// confinement of programs that read foreign disks
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
 
@@ -48,8 +48,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// The computer is the same without a folder for machines; that there is none is one of the things that are missing.
 fn without_home(mut node: Node, why: &Error) -> Node {
     node.missing.push(Missing {
-        what: format!("a folder for machines: {why}"),
-        effect: "no machine can be started, and those that are there were not looked at".into(),
+        what: format!("a folder for VMs: {why}"),
+        effect: "no VM can be started, and existing VMs were not checked".into(),
         mend: "set HOME to your home folder, or CORACLE_HOME to a folder of your own (mode 0700)".into(),
     });
     node

@@ -7,7 +7,7 @@ use cdi::inspect::{InspectOptions, inspect, inspect_image, text};
 use cdi::reach::Reach;
 use cdi::source::Named;
 
-/// Tell what a disk is and what lies on it, without converting it
+/// Describe a disk and its contents without converting it
 ///
 /// NAME is a path, a block device, http:// or https://, '-' for standard
 /// input, or an image: docker://HOST/REPO:TAG, oci:DIR, oci-archive:FILE,
@@ -22,15 +22,15 @@ use cdi::source::Named;
     coracle inspect docker://registry.example/os:12\n  \
     coracle inspect --usage --digest disk.img")]
 pub(crate) struct Args {
-    /// The disk
+    /// Disk or image to inspect
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// Tell how full it is: data and zeros by all tables
+    /// Count data and zeros of the disk by its allocation tables
     #[arg(long)]
     usage: bool,
 
-    /// Compute the SHA-256 of the file as it is, which reads all of it
+    /// Compute the SHA-256 of the unmodified file, which reads the whole file
     #[arg(long)]
     digest: bool,
 
@@ -38,11 +38,11 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Say that a larger disk would be refused
+    /// Maximum size of the disk; a larger disk is reported as refused
     #[arg(long, value_name = "SIZE", default_value = "16TiB", value_parser = cdi::size::parse)]
     max_size: u64,
 
-    /// Bound on the memory for decompression
+    /// Maximum memory for decompression
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = cdi::size::parse)]
     memory: u64,
 

@@ -9,17 +9,17 @@ use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
 
-/// Print what a machine wrote on its serial console
+/// Print the serial console output of a VM
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     machine: MachineArgs,
 
-    /// Go on until the machine ends
+    /// Follow the output until the VM stops
     #[arg(short, long)]
     follow: bool,
 
-    /// What its launcher wrote instead
+    /// Print the launcher's log instead
     #[arg(long)]
     of_launcher: bool,
 }

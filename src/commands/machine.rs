@@ -12,7 +12,7 @@ use std::time::Duration;
 /// One machine.
 #[derive(Debug, clap::Args)]
 pub(crate) struct MachineArgs {
-    /// The machine
+    /// Name of the VM
     #[arg(value_name = "NAME", add = ArgValueCompleter::new(complete))]
     pub(crate) name: String,
 
@@ -30,7 +30,7 @@ impl MachineArgs {
 /// Several machines.
 #[derive(Debug, clap::Args)]
 pub(crate) struct MachinesArgs {
-    /// The machines
+    /// Names of the VMs
     #[arg(value_name = "NAME", required = true, add = ArgValueCompleter::new(complete))]
     pub(crate) names: Vec<String>,
 
@@ -65,7 +65,7 @@ pub(super) fn complete(begin: &OsStr) -> Vec<CompletionCandidate> {
 
 /// What a machine came to, as the result of whoever watched it to its end.
 pub(super) fn ended(vm: &Vm, state: &State) -> Result<()> {
-    let why = state.message.as_deref().or(state.reason.as_deref()).unwrap_or("nobody knows why");
+    let why = state.message.as_deref().or(state.reason.as_deref()).unwrap_or("unknown reason");
     match state.life {
         Life::Failed => Err(Error::failed(format!("{} failed: {why}", vm.name()))),
         _ => Ok(()),

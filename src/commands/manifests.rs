@@ -6,31 +6,31 @@ use cdi::{Error, Kind, Result};
 use container_disk::Name;
 use controller::install::{Wishes, objects};
 
-/// Print everything that makes a cluster run machines, for kubectl apply -f -
+/// Print the manifests of the control plane, for kubectl apply -f -
 ///
-/// The settings, an object KubeVirt, are not among it: the control plane makes them where there are none.
+/// The KubeVirt object with the configuration is not included: the control plane creates one if it is missing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     coracle manifests --registry registry.example/coracle | kubectl apply -f -\n  \
     kubectl wait -n kubevirt kubevirt/kubevirt --for condition=Available")]
 pub(crate) struct Args {
-    /// Where the images are: a registry, and a path in it
+    /// Registry of the images, with an optional path
     #[arg(long, value_name = "REGISTRY")]
     registry: String,
 
-    /// The namespace of the control plane
+    /// Namespace of the control plane
     #[arg(short, long, default_value = "kubevirt", value_name = "NAME")]
     namespace: String,
 
-    /// The tag of the images
+    /// Tag of the images
     #[arg(long, default_value = env!("CARGO_PKG_VERSION"), value_name = "TAG")]
     version: String,
 
-    /// When images are pulled: Always, IfNotPresent or Never
+    /// Image pull policy: Always, IfNotPresent or Never
     #[arg(long, value_name = "POLICY", value_parser = ["Always", "IfNotPresent", "Never"])]
     image_pull_policy: Option<String>,
 
-    /// A secret in the namespace, with which images are pulled
+    /// Image pull Secret in the namespace of the control plane
     #[arg(long, value_name = "NAME")]
     image_pull_secret: Option<String>,
 }
@@ -48,8 +48,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let plain = !args.namespace.starts_with('-') && !args.namespace.ends_with('-');
     if args.namespace.is_empty() || args.namespace.len() > 63 || !plain || !args.namespace.chars().all(label)
     {
-        let what =
-            format!("--namespace {} is no name: lower-case letters, digits and dashes", args.namespace);
+        let what = format!(
+            "--namespace {} is not a valid name: use lower-case letters, digits and dashes",
+            args.namespace
+        );
         return Err(Error::new(Kind::Usage, what));
     }
     let wishes = Wishes {

@@ -7,63 +7,63 @@ use api::launcher::{Life, Request};
 use cdi::Result;
 use std::time::Duration;
 
-/// Ask machines to end; after the grace period they are cut off
+/// Shut VMs down; power them off after the grace period
 #[derive(Debug, clap::Args)]
 pub(crate) struct StopArgs {
     #[command(flatten)]
     machines: MachinesArgs,
 
-    /// The grace period in seconds [default: the machine's own]
+    /// Grace period in seconds [default: that of the VM]
     #[arg(short, long, value_name = "SECONDS")]
     timeout: Option<u64>,
 
-    /// Do not wait until they have ended
+    /// Return without waiting until the VMs have stopped
     #[arg(long)]
     no_wait: bool,
 }
 
-/// Cut machines off, as pulling the plug does
+/// Power VMs off immediately, without a shutdown of the guest
 #[derive(Debug, clap::Args)]
 pub(crate) struct KillArgs {
     #[command(flatten)]
     machines: MachinesArgs,
 }
 
-/// Stop machines, and start them again
+/// Stop VMs and start them again
 ///
-/// What a machine writes to an image's disk is gone with that; what it
-/// writes to its own disks stays. One that has ended is started.
+/// Writes of a VM to the disk of an image are lost; writes to its own disks
+/// are kept. A stopped VM is started.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RestartArgs {
     #[command(flatten)]
     machines: MachinesArgs,
 
-    /// The grace period in seconds [default: the machine's own]
+    /// Grace period in seconds [default: that of the VM]
     #[arg(short, long, value_name = "SECONDS")]
     timeout: Option<u64>,
 }
 
-/// Stop the processors of machines
+/// Pause the vCPUs of VMs
 #[derive(Debug, clap::Args)]
 pub(crate) struct PauseArgs {
     #[command(flatten)]
     machines: MachinesArgs,
 }
 
-/// Let the processors of machines run on
+/// Resume the vCPUs of paused VMs
 #[derive(Debug, clap::Args)]
 pub(crate) struct UnpauseArgs {
     #[command(flatten)]
     machines: MachinesArgs,
 }
 
-/// Remove machines that have ended; disks of claims stay
+/// Remove stopped VMs; the disks of PersistentVolumeClaims are kept
 #[derive(Debug, clap::Args)]
 pub(crate) struct RmArgs {
     #[command(flatten)]
     machines: MachinesArgs,
 
-    /// Those that run too: they are cut off
+    /// Remove running VMs, too, after powering them off
     #[arg(short, long)]
     force: bool,
 }

@@ -10,18 +10,18 @@ use cdi::Result;
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// List the machines that run
+/// List running VMs
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Those that have ended, too
+    /// List stopped VMs, too
     #[arg(short, long)]
     all: bool,
 
-    /// Print only names
+    /// Print names only
     #[arg(short, long, conflicts_with = "output")]
     quiet: bool,
 
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
 
@@ -29,13 +29,13 @@ pub(crate) struct Args {
     home: HomeArgs,
 }
 
-/// Show how it is with a machine
+/// Show the status of a VM
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     machine: MachineArgs,
 
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
 }

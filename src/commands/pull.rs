@@ -6,10 +6,10 @@ use cdi::source::image::architecture;
 use container_disk::Name;
 use container_disk::reference::Local;
 
-/// Bring an image into the store
+/// Pull an image into the store
 ///
-/// After an interruption the same command goes on where it stopped; when a
-/// registry fails, its mirrors carry on. An image that holds no disk, or
+/// The same command continues an interrupted pull; when a registry fails, its
+/// mirrors are tried. An image that holds no disk, or
 /// something harmful, gets no name. To get the disk itself, convert the image:
 /// it is pulled and unpacked in one pass.
 #[derive(Debug, clap::Args)]
@@ -18,19 +18,19 @@ use container_disk::reference::Local;
     coracle pull docker://registry.example/os:12 mine:1\n  \
     coracle convert docker://registry.example/os:12 disk.img")]
 pub(crate) struct Args {
-    /// The image: docker://HOST/REPO:TAG, or any other
+    /// Image to pull: docker://HOST/REPO:TAG, or any other
     #[arg(value_name = "IMAGE")]
     image: String,
 
-    /// Its name in the store [default: its repository and tag]
+    /// Name of the image in the store [default: its repository and tag]
     #[arg(value_name = "NAME")]
     name: Option<String>,
 
-    /// The image for this architecture [default: this machine's]
+    /// Architecture of the image [default: that of this computer]
     #[arg(long, value_name = "ARCH", conflicts_with = "all")]
     arch: Option<String>,
 
-    /// The images for all architectures
+    /// Pull the images for all architectures
     #[arg(long)]
     all: bool,
 

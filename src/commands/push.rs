@@ -7,21 +7,21 @@ use container_disk::Name;
 /// Send an image to a registry
 ///
 /// IMAGE is a name in the store, or any other image. Blobs that the registry
-/// has are not sent again; after an interruption the same command goes on.
+/// has are not sent again; the same command continues an interrupted push.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     coracle push os:12 docker://registry.example/os:12\n  \
     coracle push oci:layout docker://registry.example/os:12")]
 pub(crate) struct Args {
-    /// The image
+    /// Image to push
     #[arg(value_name = "IMAGE")]
     image: String,
 
-    /// Where it goes: docker://HOST/REPO:TAG
+    /// Target: docker://HOST/REPO:TAG
     #[arg(value_name = "DST")]
     target: String,
 
-    /// Only the image for this architecture [default: all there are]
+    /// Architecture of the image to push [default: all]
     #[arg(long, value_name = "ARCH")]
     arch: Option<String>,
 

@@ -23,10 +23,10 @@ use std::sync::Arc;
 /// Run a virtual machine: from a manifest, an image, a disk or an ISO
 ///
 /// SRC is a manifest (a file or a folder; -f - reads standard input) with a
-/// VirtualMachine or a VirtualMachineInstance and what belongs to it, an image
+/// VirtualMachine or a VirtualMachineInstance and related objects, an image
 /// with a disk or a kernel in it, a disk, an ISO, or a disk's http:// address.
-/// The terminal becomes the machine's serial console; Ctrl-] leaves it, and
-/// the machine goes on.
+/// The terminal becomes the VM's serial console; Ctrl-] leaves the console,
+/// and the VM keeps running.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     coracle run vm.yaml\n  \
@@ -35,11 +35,11 @@ use std::sync::Arc;
     coracle run installer.iso --disk new.img:20G\n  \
     coracle run disk.qcow2 --dry-run -o yaml > vm.yaml")]
 pub(crate) struct Args {
-    /// What to run
+    /// Source of the VM: a manifest, image, disk, ISO or http:// address
     #[arg(value_name = "SRC", required_unless_present = "files")]
     source: Option<String>,
 
-    /// A manifest: a file, a folder, or - for standard input
+    /// Manifest: a file, a folder, or - for standard input
     #[arg(short = 'f', long = "file", value_name = "FILE", conflicts_with = "source")]
     files: Vec<String>,
 
@@ -49,31 +49,31 @@ pub(crate) struct Args {
     #[command(flatten)]
     bare: BareArgs,
 
-    /// Do not stay: print the name and leave
+    /// Detach: print the name of the VM and exit once it has started
     #[arg(short, long)]
     detach: bool,
 
-    /// Remove the machine when it has ended
+    /// Remove the VM when it has stopped
     #[arg(long)]
     rm: bool,
 
-    /// Start all machines of a manifest (with -d)
+    /// Start every VM of a manifest (requires -d)
     #[arg(long, conflicts_with = "name", requires = "detach")]
     all: bool,
 
-    /// Start nothing; show the objects
+    /// Print the objects without starting the VM
     #[arg(long)]
     dry_run: bool,
 
-    /// How --dry-run shows them
+    /// Output format of --dry-run
     #[arg(short, long, value_enum, default_value = "yaml", value_name = "FORMAT")]
     output: Written,
 }
 
-/// What a machine is started with, the same for `run` and `test`.
+/// Options of starting a VM, the same for `run` and `test`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct MachineArgs {
-    /// Its name [default: as the manifest says, or after SRC]
+    /// Name of the VM [default: from the manifest, or derived from SRC]
     #[arg(long, value_name = "NAME")]
     pub(super) name: Option<String>,
 
@@ -81,19 +81,19 @@ pub(crate) struct MachineArgs {
     #[arg(short, long = "publish", value_name = "PORTS", value_parser = network::forward)]
     publish: Vec<Forward>,
 
-    /// Forward the ports that the manifest names, too
+    /// Forward the ports of the interfaces in the manifest, too
     #[arg(short = 'P', long)]
     publish_all: bool,
 
-    /// What runs the guest's instructions
+    /// Accelerator of the VM
     #[arg(long, value_enum, default_value = "auto", value_name = "HOW")]
     accel: Wish,
 
-    /// When images are asked for [default: as the manifest says]
+    /// Image pull policy [default: from the manifest]
     #[arg(long, value_enum, value_name = "WHEN")]
     pull: Option<Pull>,
 
-    /// Show no progress
+    /// Hide the progress bar
     #[arg(short, long)]
     quiet: bool,
 
@@ -107,48 +107,49 @@ pub(crate) struct MachineArgs {
     places: PlaceArgs,
 }
 
-/// What a machine is like that is made from a disk or an image.
+/// Virtual hardware of a VM that is made from a disk or an image.
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "For disks and images")]
 pub(crate) struct BareArgs {
-    /// Processors [default: 2, or as many as this computer has]
+    /// Number of vCPUs [default: 2, at most the number of CPUs of this
+    /// computer]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     cpus: Option<u32>,
 
-    /// Memory [default: 1GiB]
+    /// Size of the guest memory [default: 1GiB]
     #[arg(long, value_name = "SIZE", value_parser = cdi::size::parse)]
     memory: Option<u64>,
 
-    /// A further disk: FILE, FILE:SIZE (made where it is not there), SIZE
-    /// (empty, gone with the machine), or an image
+    /// Additional disk: FILE, FILE:SIZE (created if missing), SIZE (empty,
+    /// deleted with the VM), or an image
     #[arg(long = "disk", value_name = "DISK")]
     disks: Vec<String>,
 
-    /// A further disc
+    /// Additional CD-ROM: an ISO file
     #[arg(long = "cdrom", value_name = "ISO")]
     cdroms: Vec<PathBuf>,
 
-    /// What cloud-init is told: a file with user-data
+    /// File with user data for cloud-init
     #[arg(long, value_name = "FILE", conflicts_with_all = ["user", "password", "ssh_keys"])]
     cloud_init: Option<PathBuf>,
 
-    /// Make this user, by cloud-init
+    /// Create this user by cloud-init
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
 
-    /// The user's password, by cloud-init; - reads CORACLE_GUEST_PASSWORD
+    /// Password of the user, set by cloud-init; - reads CORACLE_GUEST_PASSWORD
     #[arg(long, value_name = "PASSWORD")]
     password: Option<String>,
 
-    /// The user's public key, by cloud-init: a file, or the key itself
+    /// SSH public key of the user, set by cloud-init: a file, or the key itself
     #[arg(long = "ssh-key", value_name = "KEY")]
     ssh_keys: Vec<String>,
 
-    /// Start with EFI and not with BIOS
+    /// Boot with EFI instead of BIOS
     #[arg(long)]
     efi: bool,
 
-    /// No network
+    /// Start the VM without a network
     #[arg(long)]
     no_network: bool,
 }
@@ -316,7 +317,7 @@ impl Prepared {
     pub(super) fn start_as(&self, args: &MachineArgs, which: &Which, name: &str) -> Result<Vm> {
         let launcher = self.launcher(args)?;
         let chosen = self.objects.choose(&self.what, which)?;
-        let first = chosen.first().ok_or_else(|| Error::refused(format!("{} has no machine", self.what)))?;
+        let first = chosen.first().ok_or_else(|| Error::refused(format!("{} has no VM", self.what)))?;
         Ok(self.starter(args, &launcher, true).start(first, name)?.0)
     }
 

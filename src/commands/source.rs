@@ -40,24 +40,24 @@ pub(crate) struct SourceArgs {
     #[arg(long)]
     insecure: bool,
 
-    /// Give up when no byte arrives for this many seconds
+    /// Seconds without a received byte before giving up
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     idle_timeout: u64,
 
-    /// Try this often again, without a byte of progress in between
+    /// Number of consecutive retries without progress
     #[arg(long, value_name = "N", default_value_t = 5)]
     retries: u32,
 
-    /// Requests in flight to one server, at most
+    /// Maximum number of concurrent requests per server
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
     connections: u16,
 
-    /// Architecture of the image that is read, where there are several, or
-    /// that is built: amd64, arm64 [default: this machine's]
+    /// Architecture of the image to read from a multi-platform image, or to
+    /// build: amd64, arm64 [default: that of this computer]
     #[arg(long, value_name = "ARCH")]
     arch: Option<String>,
 
-    /// The disk's file in an image, where it is not the one in /disk
+    /// Path of the disk in an image [default: the only file in /disk]
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
 

@@ -11,49 +11,49 @@ use container_disk::store::{self, Facts, Listed, Store};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// Give an image of the store another name
+/// Add a name to an image in the store
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  coracle tag os:12 os:latest")]
 pub(crate) struct TagArgs {
-    /// The image
+    /// Image to name
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// The other name; an image that has it loses it
+    /// Additional name; an image with this name loses it
     #[arg(value_name = "NEW")]
     new: String,
 }
 
-/// List the images of the store
+/// List the images in the store
 ///
 /// The store is $CORACLE_STORE, or coracle/store in the user's data folder.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ImagesArgs {
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 
-    /// Print only names
+    /// Print names only
     #[arg(short, long, conflicts_with = "json")]
     quiet: bool,
 }
 
-/// Remove names from the store; 'coracle prune' frees the room
+/// Remove names from the store; 'coracle prune' frees the space
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  coracle rmi os:12 os:latest")]
 pub(crate) struct RmiArgs {
-    /// The names
+    /// Names to remove
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
 }
 
-/// Remove from the store what no name needs, and the unpacked disks that no machine does
+/// Remove unnamed images from the store, and unpacked disks that no VM uses
 #[derive(Debug, clap::Args)]
 pub(crate) struct PruneArgs {
     #[command(flatten)]
     home: HomeArgs,
 
-    /// Print what was removed as JSON
+    /// Print the removed objects as JSON
     #[arg(long)]
     json: bool,
 }

@@ -20,35 +20,35 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Boot something once, and say whether it came up
+/// Boot a VM once and report whether it came up
 ///
-/// SRC is what 'coracle run' takes. The serial console is watched; without
-/// --expect and --script it passes when the guest's agent answers or somebody
-/// could log in. The machine is always removed; when it did not pass, its
-/// console and its screen are kept.
+/// SRC is any source of 'coracle run'. The serial console is watched; without
+/// --expect and --script the test passes when the guest agent answers or a
+/// login prompt appears. The VM is always removed; when the test fails, the
+/// VM's console output and screen are kept.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     coracle test os:12\n  \
     coracle test os:12 --expect 'login:' --timeout 60\n  \
     coracle test vm.yaml --script steps.toml --junit report.xml")]
 pub(crate) struct Args {
-    /// What to boot
+    /// Source of the VM: a manifest, image, disk, ISO or http:// address
     #[arg(value_name = "SRC", required_unless_present = "files")]
     source: Option<String>,
 
-    /// A manifest: a file, a folder, or - for standard input
+    /// Manifest: a file, a folder, or - for standard input
     #[arg(short = 'f', long = "file", value_name = "FILE", conflicts_with = "source")]
     files: Vec<String>,
 
-    /// Pass when the console says this; given again: in this order
+    /// Text on the console that passes the test; repeated: in this order
     #[arg(short, long, value_name = "TEXT", conflicts_with = "script")]
     expect: Vec<String>,
 
-    /// Do what this file says, step by step (docs/how-to/run.md)
+    /// File with the steps of the test (docs/how-to/run.md)
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
 
-    /// Give up after so many seconds
+    /// Seconds to wait before the test fails
     #[arg(short, long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
 
@@ -56,12 +56,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
 
-    /// Where the console and the screen are kept when it did not pass
+    /// Folder for the console output and the screen of a failed test
     /// [default: NAME-failed]
     #[arg(long, value_name = "DIR")]
     artifacts: Option<PathBuf>,
 
-    /// Show the console
+    /// Show the console output during the test
     #[arg(long)]
     console: bool,
 
@@ -164,7 +164,7 @@ fn clean() {
     let Some((home, name)) = guarded.take() else { return };
     match machine::remove(&home, &name, true) {
         Err(e) if e.kind() != Kind::NotFound => {
-            ui::say(&format!("coracle: the machine {name} stays behind: {e}"));
+            ui::say(&format!("coracle: the VM {name} was not removed: {e}"));
         }
         _ => {}
     }
@@ -325,7 +325,7 @@ impl Session {
         let ended = self.vm.wait_for_end(&self.client, Some(Duration::from_secs(2)));
         let why =
             ended.ok().and_then(|state| state.message).unwrap_or_else(|| "its console broke off".into());
-        Error::failed(format!("no {what} before the machine ended: {why}"))
+        Error::failed(format!("no {what} before the VM ended: {why}"))
     }
 
     /// Keeps what tells why it failed.

@@ -16,15 +16,15 @@ use std::sync::Arc;
 /// How a transfer is shown, and where images are.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TransferArgs {
-    /// Blobs on their way at once
+    /// Maximum number of concurrent blob transfers
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=16))]
     parallel: u16,
 
-    /// Print what was done as JSON
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 
-    /// Show no progress
+    /// Hide the progress bar
     #[arg(short, long)]
     quiet: bool,
 

@@ -15,20 +15,20 @@ use container_disk::watched::{Progress, Watched};
 use serde::Serialize;
 use std::sync::Arc;
 
-/// Prove that an image, or a disk, is what it says
+/// Verify every claim of an image, or every byte of a disk
 ///
-/// Of an image every claim is made again from its bytes: digests, sizes,
-/// types, one disk in its place with the right owner, a format that machines
-/// start from, nothing outside that it needs. All architectures are verified,
-/// or the one of --arch. A disk is read to its last byte. Exit code 3 where a
-/// claim is wrong.
+/// The claims of an image are recomputed from its bytes: digests, sizes,
+/// types, one disk in its place with the right owner, a bootable format,
+/// no reference to files outside the image. All architectures are verified,
+/// or the one of --arch. A disk is read to its last byte. Exit code 3 means
+/// a wrong claim.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     coracle verify os:12\n  \
     coracle verify docker://registry.example/os:12\n  \
     coracle verify disk.qcow2")]
 pub(crate) struct Args {
-    /// The image or the disk
+    /// Image or disk to verify
     #[arg(value_name = "NAME")]
     name: String,
 

@@ -16,25 +16,26 @@ const VIEWERS: [(&str, &str); 4] = [
     ("vinagre", "127.0.0.1::"),
 ];
 
-/// Show a machine's screen
+/// Show the screen of a VM
 ///
 /// Prints an address on this computer, and opens a viewer if one is
-/// installed. The address is there until the viewer is closed, or until
-/// Ctrl-C; only your own programs are let in.
+/// installed. The address is valid until the viewer is closed, or until
+/// Ctrl-C; only programs of the same user can connect.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     machine: MachineArgs,
 
-    /// Write the screen to this file (PNG), and leave; - is standard output
+    /// File to write the screen to (PNG) instead of opening a viewer; - is
+    /// standard output
     #[arg(long, value_name = "FILE")]
     screenshot: Option<PathBuf>,
 
-    /// Listen on this port [default: any]
+    /// Port to listen on [default: a free port]
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     port: u16,
 
-    /// Open no viewer
+    /// Print the address without opening a viewer
     #[arg(long)]
     no_viewer: bool,
 }

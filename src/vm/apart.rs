@@ -151,7 +151,7 @@ pub(crate) fn within(folder: &Path, path: PathBuf) -> Result<PathBuf> {
     if is_file && real.starts_with(&folder) {
         return Ok(path);
     }
-    let what = format!("{} is no file of {}, which a disk must be", path.display(), folder.display());
+    let what = format!("{} is not a file in {}, where a disk must be", path.display(), folder.display());
     Err(Error::refused(what))
 }
 

@@ -45,7 +45,7 @@ impl LauncherArgs {
                     .map_err(|e| Error::io(format!("cannot find {}", named.display()), e)),
                 false => Err(Error::new(
                     Kind::NotFound,
-                    format!("{} is no program; name virt-launcher by --launcher", named.display()),
+                    format!("{} is not a program; name virt-launcher by --launcher", named.display()),
                 )),
             };
         }

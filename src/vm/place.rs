@@ -82,7 +82,7 @@ impl Home {
         let below = |xdg: &str, otherwise: &str| {
             let base = path(xdg).or_else(|| home.as_ref().map(|home| home.join(otherwise)));
             base.map(|base| base.join("coracle")).ok_or_else(|| {
-                let what = "there is no HOME to keep machines in; name a folder by CORACLE_HOME";
+                let what = "there is no HOME to keep VMs in; name a folder by CORACLE_HOME";
                 Error::new(Kind::Usage, what)
             })
         };
@@ -212,7 +212,7 @@ impl Home {
     }
 
     fn lock_within(&self, name: &str, patience: Duration) -> Result<Lock> {
-        let (folder, what) = (self.machine(name), format!("the machine {name}"));
+        let (folder, what) = (self.machine(name), format!("the VM {name}"));
         let path = folder.join("lock");
         let since = Instant::now();
         self.make(&self.machines())?;
@@ -282,7 +282,8 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     if fits {
         return Ok(());
     }
-    let what = format!("{name:?} is no name: use lower-case letters, digits, '-' and '.', at most 253");
+    let what =
+        format!("{name:?} is not a valid name: use lower-case letters, digits, '-' and '.', at most 253");
     Err(Error::new(Kind::Usage, what))
 }
 
@@ -432,7 +433,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let home = home(folder.path().to_str(), &[]).unwrap();
         let first = home.lock_machine("a").unwrap();
-        assert!(home.lock_machine("a").unwrap_err().to_string().contains("the machine a"));
+        assert!(home.lock_machine("a").unwrap_err().to_string().contains("the VM a"));
         drop(first);
         home.lock_machine("a").unwrap();
         assert_eq!(home.names().unwrap(), ["a"]);

@@ -57,7 +57,7 @@ impl Record {
     /// Keeps it. It appears whole or not at all.
     pub(crate) fn save(&self, home: &Home) -> Result<()> {
         let text = serde_json::to_vec_pretty(self)
-            .map_err(|e| Error::failed("cannot write the record of a machine").because(e))?;
+            .map_err(|e| Error::failed("cannot write the record of a VM").because(e))?;
         write_whole(&file(home, &self.name), &text)
     }
 }
@@ -147,7 +147,7 @@ impl Vm {
         match Vm::find(home, name)? {
             Some(vm) => Ok(vm),
             None => {
-                let what = format!("there is no machine {name:?}; 'coracle ps -a' lists those that are");
+                let what = format!("there is no VM {name:?}; 'coracle ps -a' lists all VMs");
                 Err(Error::new(Kind::NotFound, what))
             }
         }
@@ -224,7 +224,7 @@ impl Vm {
         if !state.life.is_final() && !state.qemu_pid.is_some_and(is_qemu) {
             state.life = Life::Failed;
             state.reason = Some("Lost".to_owned());
-            state.message = Some("the machine ended while no launcher watched it".to_owned());
+            state.message = Some("the VM ended while no launcher watched it".to_owned());
         }
         Some(state)
     }

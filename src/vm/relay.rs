@@ -44,7 +44,7 @@ impl Relay {
 
 fn join(viewer: &TcpStream, client: &Client) -> Result<()> {
     if !is_ours(viewer) {
-        return Err(Error::failed("somebody else's program called, and was sent away"));
+        return Err(Error::failed("the connection was refused: the client belongs to another user"));
     }
     let cannot = |e| Error::io("the stream of the screen broke off", e);
     let stream = client.upgrade("/v1/vnc")?;

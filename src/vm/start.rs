@@ -164,7 +164,7 @@ pub(crate) fn tell(vm: &Vm, client: &Client) -> Result<State> {
         !matches!(state.life, Life::Empty | Life::Preparing) && !is_old(state)
     })?;
     if state.life == Life::Failed && state.qemu_pid.is_none() {
-        let why = state.message.clone().or(state.reason.clone()).unwrap_or_else(|| "nobody knows why".into());
+        let why = state.message.clone().or(state.reason.clone()).unwrap_or_else(|| "unknown reason".into());
         let kind = match state.reason.as_deref() {
             Some(REFUSED) => Kind::Refused,
             _ => Kind::Failed,
@@ -203,7 +203,7 @@ pub(crate) fn free_name(home: &Home, wanted: &str) -> Result<String> {
             Err(e) => last = Some(e),
         }
     }
-    let what = format!("no free name like {wanted} was found; give this machine a --name");
+    let what = format!("no free name like {wanted} was found; give this VM a --name");
     let error = Error::new(Kind::Usage, what);
     Err(match last {
         Some(e) => error.because(e),

@@ -81,7 +81,7 @@ pub(crate) enum Action {
 /// Reads a script.
 pub(crate) fn parse(text: &str) -> Result<Vec<Step>> {
     let script: Script =
-        toml::from_str(text).map_err(|e| Error::refused(format!("this is no script of steps: {e}")))?;
+        toml::from_str(text).map_err(|e| Error::refused(format!("this is not a script of steps: {e}")))?;
     if script.step.is_empty() {
         return Err(Error::refused("a script has at least one [[step]]"));
     }

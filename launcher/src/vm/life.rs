@@ -76,7 +76,7 @@ pub fn ended(end: End, before: &Before) -> Standing {
         End::Failed => standing(Life::Failed, START_FAILED, &with_last_words("the machine could not begin")),
         End::Left => standing(Life::Succeeded, "Left", "the machine was saved or moved away"),
         End::Unknown => {
-            standing(Life::Failed, "Lost", &with_last_words("the machine ended while no launcher watched it"))
+            standing(Life::Failed, "Lost", &with_last_words("the VM ended while no launcher watched it"))
         }
     }
 }

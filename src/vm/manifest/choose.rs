@@ -28,7 +28,7 @@ impl Objects {
             }
             Which::All => Ok(self.machines.iter().collect()),
             Which::Only if self.machines.len() > 1 => usage(format!(
-                "{what} has {} machines: {}; choose one with --name, or take --all",
+                "{what} has {} VMs: {}; choose one with --name, or start all with --all",
                 names.len(),
                 names.join(", ")
             )),
@@ -38,7 +38,7 @@ impl Objects {
             Which::Named(wanted) => {
                 match self.machines.iter().find(|machine| name(machine).as_ref() == Some(wanted)) {
                     Some(machine) => Ok(vec![machine]),
-                    None => usage(format!("{what} has no machine {wanted:?}, but {}", names.join(", "))),
+                    None => usage(format!("{what} has no VM {wanted:?}, but {}", names.join(", "))),
                 }
             }
         }

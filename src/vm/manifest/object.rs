@@ -179,7 +179,8 @@ impl Objects {
             }
         }
         let Some(template) = spec.template else {
-            self.faults.push(origin.finding("spec.template", "a machine must say what its instance is like"));
+            self.faults
+                .push(origin.finding("spec.template", "a VirtualMachine must have a template of its VMI"));
             return;
         };
         let of_template = template.metadata.unwrap_or_default();
@@ -198,7 +199,7 @@ impl Objects {
     fn add_machine(&mut self, machine: Written<VirtualMachineInstance>) {
         let name = &machine.object.metadata.name;
         if self.machines.iter().any(|known| known.object.metadata.name == *name) {
-            let what = format!("another machine is called {:?} too", name.as_deref().unwrap_or_default());
+            let what = format!("another VM has the name {:?}, too", name.as_deref().unwrap_or_default());
             self.faults.push(machine.origin.finding("metadata.name", what));
         }
         for (path, whose) in left(&machine.object.spec, &Path::of("spec")) {

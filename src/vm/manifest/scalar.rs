@@ -15,7 +15,7 @@ pub(super) fn plain(word: &str) -> Result<Value, String> {
             return Ok(Value::Bool(false));
         }
         ".nan" | ".NaN" | ".NAN" | ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" | "-.inf"
-        | "-.Inf" | "-.INF" => return Err(format!("{word} is no number that JSON has; write quotes")),
+        | "-.Inf" | "-.INF" => return Err(format!("{word} is not a number in JSON; put it in quotes")),
         _ => {}
     }
     let begins_a_number = word.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));

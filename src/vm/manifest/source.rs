@@ -68,7 +68,7 @@ fn text(name: String, from: impl Read) -> Result<Text> {
         return Err(Error::refused(format!("{name} is larger than {most}, which no manifest is")));
     }
     let text = String::from_utf8(bytes)
-        .map_err(|_| Error::refused(format!("{name} is no text in UTF-8, so it is no manifest")))?;
+        .map_err(|_| Error::refused(format!("{name} is not a manifest: its text is not UTF-8")))?;
     Ok(Text { name, text })
 }
 

@@ -79,7 +79,7 @@ fn every_fault_is_told_with_its_line_and_what_is_not_known_is_only_a_warning() {
     assert_eq!(faults.len(), 4, "{faults:#?}");
     assert!(faults[0].starts_with("12: spec.template.spec.domain.memory.guest: must be"), "{faults:#?}");
     assert!(faults[1].starts_with("25: spec.source.s3: not supported yet"), "{faults:#?}");
-    assert!(faults[2].starts_with("29: metadata.name: \"Keys\" is no name"), "{faults:#?}");
+    assert!(faults[2].starts_with("29: metadata.name: \"Keys\" is not a valid name"), "{faults:#?}");
     assert!(faults[3].starts_with("35: apiVersion: "), "{faults:#?}");
     let unknown = "16: spec.template.spec.domain.devices.disks[0].disk.colour: this field is not known, and has no effect";
     let kind = "32: kind: Service of v1 is not used here, and was left out";
@@ -119,7 +119,7 @@ fn one_of_several_machines_is_chosen_by_its_name() {
     let objects = read_text(&(instance("a") + &instance("b")));
     assert_eq!(told(&objects.faults), Vec::<String>::new());
     let e = objects.choose("vm.yaml", &Which::Only).unwrap_err();
-    assert!(e.to_string().contains("2 machines: a, b; choose one with --name"), "{e}");
+    assert!(e.to_string().contains("2 VMs: a, b; choose one with --name"), "{e}");
     assert_eq!(objects.choose("vm.yaml", &Which::Named("b".into())).unwrap().len(), 1);
     assert_eq!(objects.choose("vm.yaml", &Which::All).unwrap().len(), 2);
     assert!(objects.choose("vm.yaml", &Which::Named("c".into())).is_err());

@@ -39,7 +39,11 @@ pub(super) fn judge(volume: &DataVolume) -> Vec<Fault> {
     let is_blank = spec.source.as_ref().is_some_and(|source| source.blank.is_some());
     match size(volume) {
         Some(size) if size.bytes().is_none_or(|bytes| bytes == 0) => {
-            faults.push(Fault::new(at, Reason::Invalid, format!("{} is no size of a disk", size.as_str())));
+            faults.push(Fault::new(
+                at,
+                Reason::Invalid,
+                format!("{} is not the size of a disk", size.as_str()),
+            ));
         }
         None if is_blank => {
             faults.push(Fault::new(at, Reason::Required, "an empty disk must say its size"));

@@ -58,7 +58,7 @@ impl Lines {
     }
 }
 
-/// Why a text is no YAML, and where.
+/// Fault of a text that is not valid YAML, with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wrong {
     /// The line, from 1.
@@ -146,7 +146,11 @@ impl<'t> Reader<'t> {
             Some(Ok(next)) => Ok(next),
             Some(Err(e)) => {
                 let line = e.marker().line().max(1);
-                Err(Wrong { line, field: String::new(), what: format!("this is no YAML: {}", e.info()) })
+                Err(Wrong {
+                    line,
+                    field: String::new(),
+                    what: format!("this is not valid YAML: {}", e.info()),
+                })
             }
             None => Err(Wrong { line: 1, field: String::new(), what: "the text ends too early".into() }),
         }
@@ -328,7 +332,7 @@ fn scalar_of(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value,
         "bool" => value.is_boolean(),
         _ => value.is_null(),
     };
-    if fits { Ok(value) } else { Err(format!("{text:?} is no {}", tag.suffix)) }
+    if fits { Ok(value) } else { Err(format!("{text:?} is not a value of type {}", tag.suffix)) }
 }
 
 fn wrong(span: Span, what: impl Into<String>) -> Wrong {

@@ -78,8 +78,8 @@ fn faults_are_all_told_with_their_lines() {
     assert_eq!(faults.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [2, 3, 4], "{faults:?}");
     assert!(faults[1].1.contains("first is on line 1"), "{faults:?}");
     for (text, line, what) in [
-        ("a: [1\nb: 2", 2, "no YAML"),
-        ("a:\n\tb: 1", 2, "no YAML"),
+        ("a: [1\nb: 2", 2, "not valid YAML"),
+        ("a:\n\tb: 1", 2, "not valid YAML"),
         ("a: *nothing", 1, ""),
         ("a: &x [*x]", 1, "itself"),
         ("a: !!int many", 1, "no int"),

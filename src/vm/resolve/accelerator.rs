@@ -17,14 +17,14 @@ use std::process::{Command, Stdio};
 /// Where the processor is asked.
 const DEVICE: &str = "/dev/kvm";
 
-/// What somebody wishes.
+/// Accelerator that the user asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Wish {
-    /// The processor, where it runs kernels.
+    /// KVM if it boots kernels, else emulation.
     Auto,
-    /// The processor, whatever the probe says.
+    /// KVM, without a probe.
     Kvm,
-    /// QEMU.
+    /// Emulation by QEMU (TCG).
     Emulation,
 }
 

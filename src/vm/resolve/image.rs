@@ -235,7 +235,7 @@ pub(crate) fn usable(path: &Path) -> Result<Format> {
         disk_format::Format::Qcow2 => Ok(Format::Qcow2),
         other => {
             let what = format!(
-                "{} is a {} image; a machine can have raw and qcow2 disks: coracle convert makes one of it",
+                "{} is a {} image, but the disks of a VM are raw or qcow2: convert it with coracle convert",
                 path.display(),
                 other.name()
             );

@@ -166,7 +166,7 @@ impl Resolver<'_> {
             None if optional => Ok(None),
             None => Err(Error::new(
                 cdi::Kind::NotFound,
-                format!("the manifest has no {kind} {name:?}, which the machine needs; add it"),
+                format!("the manifest has no {kind} {name:?}, but the VM refers to it; add the object"),
             )),
         }
     }

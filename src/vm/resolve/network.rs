@@ -17,7 +17,7 @@ const HERE: &str = "127.0.0.1";
 pub(crate) fn forward(text: &str) -> Result<Forward> {
     let wrong = || {
         let what = format!(
-            "{text:?} is no forward; write HOST:GUEST, as in 2222:22, 0.0.0.0:80:8080 or 5353:53/udp"
+            "{text:?} is not a port forwarding; write HOST:GUEST, as in 2222:22, 0.0.0.0:80:8080 or 5353:53/udp"
         );
         Error::new(Kind::Usage, what)
     };

@@ -194,8 +194,9 @@ impl Pool<'_> {
         import.insecure_tls = http.insecure_skip_verify == Some(true);
         for name in &http.secret_extra_headers {
             for (_, value) in self.secret(name)? {
-                let line = String::from_utf8(value)
-                    .map_err(|_| Error::refused(format!("a header of the secret {name} is no text")))?;
+                let line = String::from_utf8(value).map_err(|_| {
+                    Error::refused(format!("a header in the Secret {name} is not text in UTF-8"))
+                })?;
                 import.headers.push(header(&line)?);
             }
         }
@@ -207,8 +208,9 @@ impl Pool<'_> {
                         "the secret {name} has no key {key}, which logins to web servers need"
                     ))
                 })?;
-                String::from_utf8(bytes)
-                    .map_err(|_| Error::refused(format!("{key} of the secret {name} is no text")))
+                String::from_utf8(bytes).map_err(|_| {
+                    Error::refused(format!("the key {key} of the Secret {name} is not text in UTF-8"))
+                })
             };
             import.user = Some(text("accessKeyId")?);
             import.password = Some(text("secretKey")?);

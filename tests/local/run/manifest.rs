@@ -58,7 +58,7 @@ fn every_fault_is_told_with_file_line_and_field() {
 #[test]
 fn what_is_no_yaml_is_told_with_its_line() {
     let laptop = Laptop::new();
-    dry(&laptop, "kind: X\n a: [\n").refused(3, "vm.yaml:2: this is no YAML");
+    dry(&laptop, "kind: X\n a: [\n").refused(3, "vm.yaml:2: this is not valid YAML");
     dry(&laptop, &"[".repeat(3000)).refused(3, "vm.yaml:1");
     dry(&laptop, "").refused(3, "no VirtualMachine");
 }
@@ -114,11 +114,11 @@ fn what_is_nothing_says_what_it_could_be() {
     laptop.run(&["run", "nothing.img"]).refused(4, "nothing.img");
     laptop.run(&["run", "vm.yaml"]).refused(4, "vm.yaml");
     laptop.run(&["run"]).refused(2, "SRC");
-    laptop.run(&["stop", "nobody"]).refused(4, "there is no machine \"nobody\"");
-    laptop.run(&["rm", "../x"]).refused(2, "is no name");
+    laptop.run(&["stop", "nobody"]).refused(4, "there is no VM \"nobody\"");
+    laptop.run(&["rm", "../x"]).refused(2, "is not a valid name");
     std::fs::write(laptop.place.path("vm.yaml"), MACHINE).unwrap();
     laptop.run(&["run", "vm.yaml", "--memory", "1G"]).refused(2, "--memory is for disks and images");
-    laptop.run(&["run", "-d", "vm.yaml", "--launcher", "/nowhere"]).refused(4, "/nowhere is no program");
+    laptop.run(&["run", "-d", "vm.yaml", "--launcher", "/nowhere"]).refused(4, "/nowhere is not a program");
 }
 
 #[test]

@@ -49,5 +49,5 @@ fn a_guest_that_does_not_pass_leaves_its_console_and_nothing_else() {
 fn a_script_that_is_wrong_is_refused_before_anything_is_booted() {
     let laptop = Laptop::new();
     std::fs::write(laptop.place.path("steps.toml"), "[[step]]\nexpects = \"x\"\n").unwrap();
-    laptop.run(&["test", "tiny:1", "--script", "steps.toml"]).refused(3, "steps.toml: this is no script");
+    laptop.run(&["test", "tiny:1", "--script", "steps.toml"]).refused(3, "steps.toml: this is not a script");
 }
