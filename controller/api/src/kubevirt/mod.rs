@@ -42,7 +42,7 @@ object! {
         pub metadata: ObjectMeta = "metadata",
         /// Desired state of the installation: images, placement and configuration.
         pub spec: Spec = "spec",
-        /// Observed state of the installation, written by virt-operator.
+        /// Observed state of the installation, written by the control plane.
         pub status: Option<Status> = "status",
     }
 }

@@ -8,9 +8,9 @@ use crate::{object, words};
 object! {
     /// Desired state of the installation: images, placement and configuration.
     pub struct Spec {
-        /// Tag of the images of the components. Unset: the version of virt-operator.
+        /// Tag of the images of the components. Unset: that of the installed version.
         pub image_tag: Option<String> = "imageTag",
-        /// Registry of the images of the components. Unset: the registry of virt-operator's image.
+        /// Registry of the images of the components. Unset: that of the installed version.
         pub image_registry: Option<String> = "imageRegistry",
         /// Image pull policy of the components: `Always`, `IfNotPresent` or `Never`. Unset: the default of
         /// Kubernetes.

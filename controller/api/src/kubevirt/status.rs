@@ -14,7 +14,7 @@ object! {
         pub phase: Option<Phase> = "phase",
         /// Conditions of the installation, one per type.
         pub conditions: Vec<Condition> = "conditions",
-        /// Version of virt-operator that installs.
+        /// Version of the component that manages the installation.
         pub operator_version: Option<String> = "operatorVersion",
         /// Target registry of the installation's images.
         pub target_kube_virt_registry: Option<String> = "targetKubeVirtRegistry",
