@@ -54,3 +54,63 @@ pub(crate) enum Command {
     Manifests(commands::manifests::Args),
     Completions(commands::completions::Args),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// First words of questions and of references to an earlier sentence; CONTRIBUTING.md has the rules.
+    const NEVER_FIRST: [&str; 13] = [
+        "how", "it", "its", "of", "that", "this", "what", "when", "where", "whether", "which", "who", "whose",
+    ];
+
+    #[test]
+    fn every_help_text_defines_its_argument_in_the_words_of_the_glossary() {
+        let (mut looked_at, mut faults) = (0, Vec::new());
+        look(&Cli::command(), &mut looked_at, &mut faults);
+        assert!(looked_at > 150, "only {looked_at} texts: the commands are not walked");
+        assert!(faults.is_empty(), "{} of {looked_at}:\n{}", faults.len(), faults.join("\n"));
+    }
+
+    fn look(command: &clap::Command, looked_at: &mut usize, faults: &mut Vec<String>) {
+        let name = command.get_name();
+        let about = command.get_long_about().or(command.get_about()).map(ToString::to_string);
+        let mut texts = vec![(name.to_owned(), about)];
+        for argument in command.get_arguments() {
+            let help = argument.get_long_help().or(argument.get_help()).map(ToString::to_string);
+            texts.push((format!("{name} {}", argument.get_id()), help));
+        }
+        for (at, text) in texts {
+            *looked_at += 1;
+            if let Some(fault) = fault(text.as_deref().unwrap_or_default()) {
+                faults.push(format!("{at}: {fault}: {text:?}"));
+            }
+        }
+        for inner in command.get_subcommands() {
+            look(inner, looked_at, faults);
+        }
+    }
+
+    fn fault(text: &str) -> Option<String> {
+        let lower = text.to_lowercase().replace("virtual machine", "").replace("machine type", "");
+        let words: Vec<&str> =
+            lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+        match words.first() {
+            _ if text.trim().is_empty() => Some("no text".to_owned()),
+            Some(first) if NEVER_FIRST.contains(first) => Some(format!("begins with {first}")),
+            _ if words.iter().any(|word| ["machine", "machines"].contains(word)) => {
+                Some("says machine, where VM or computer is meant".to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_riddle_is_found() {
+        for text in ["", "What to run", "Its name", "Stop machines", "How it is with a VM"] {
+            assert!(fault(text).is_some(), "{text}");
+        }
+        assert_eq!(fault("Virtual machine disks as images, and the VMs that boot from them"), None);
+    }
+}
