@@ -99,8 +99,10 @@ impl Config {
                 Some("masquerade") => Binding::Masquerade,
                 _ => Binding::Bridge,
             },
+            // One that cannot be kept is not filled in, or every instance would be refused; it is told on the object.
             eviction_strategy: text(&said["evictionStrategy"])
-                .map(|text| EvictionStrategy::from(text.as_str())),
+                .map(|text| EvictionStrategy::from(text.as_str()))
+                .filter(EvictionStrategy::is_kept),
             node_selectors: (developer["nodeSelectors"].as_object().into_iter().flatten())
                 .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
                 .collect(),
@@ -134,6 +136,18 @@ impl Config {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn an_eviction_strategy_that_cannot_be_kept_is_not_filled_in() {
+        let filled = |word: &str| {
+            let object = json!({"spec": {"configuration": {"evictionStrategy": word}}});
+            Config::of(Some(&Plain { object, ..Plain::default() })).eviction_strategy
+        };
+        assert_eq!(filled("LiveMigrate"), None);
+        assert_eq!(filled("External"), None);
+        assert_eq!(filled("LiveMigrateIfPossible"), Some(EvictionStrategy::LiveMigrateIfPossible));
+        assert_eq!(filled("None"), Some(EvictionStrategy::None));
+    }
 
     #[test]
     fn what_is_said_holds_and_what_is_nonsense_does_not() {

@@ -70,11 +70,10 @@ impl Given {
         };
         let mut keys = Vec::new();
         for credential in credentials {
-            let Credential::SshKeys { secret, way } = credential else { continue };
+            let Credential::SshKeys { secret, way } = credential;
             let ours = match way {
                 KeyWay::NoCloud => kind == Kind::NoCloud,
                 KeyWay::ConfigDrive => kind == Kind::ConfigDrive,
-                KeyWay::Agent(_) => false,
             };
             if ours {
                 keys.extend(ssh_keys(secret, resolved)?);

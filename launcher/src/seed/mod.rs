@@ -77,6 +77,7 @@ pub fn of(
         | Volume::DataVolume { .. }
         | Volume::Ephemeral { .. }
         | Volume::Empty { .. }
+        | Volume::NoDisc
         | Volume::Host { .. } => Ok(None),
     }
 }

@@ -63,12 +63,7 @@ fn nocloud_with_texts_of_both_kinds_and_keys() {
         folder(&[("anna", "ssh-ed25519 A anna\n\n# old\n ssh-rsa B anna \n"), ("bert", "ssh-rsa C bert")]);
     let others = folder(&[("eve", "ssh-rsa E")]);
     let resolved = secrets(&[("user", &user), ("people", &people), ("others", &others)]);
-    let credentials = [
-        keys("people", KeyWay::NoCloud),
-        keys("others", KeyWay::ConfigDrive),
-        keys("others", KeyWay::Agent(vec!["root".to_owned()])),
-        Credential::Passwords { secret: "others".to_owned() },
-    ];
+    let credentials = [keys("people", KeyWay::NoCloud), keys("others", KeyWay::ConfigDrive)];
     let volume = Volume::NoCloud(CloudInit {
         user_data: Some(Text::Secret("user".to_owned())),
         network_data: Some(Text::Inline(b"version: 2\n".to_vec())),

@@ -91,6 +91,7 @@ impl Preparing<'_> {
                 self.over(disk, source.ok_or_else(nobody)?)
             }
             Volume::Claim { .. } | Volume::DataVolume { .. } => self.itself(disk, source.ok_or_else(nobody)?),
+            Volume::NoDisc => Ok(Place::Nothing),
             Volume::Empty { capacity } => {
                 let path = self.root.disk(&disk.name);
                 if self.how == How::Fresh {

@@ -15,6 +15,7 @@ use api::configmap::ConfigMap;
 use api::datavolume::DataVolume;
 use api::fault::{Fault, Reason};
 use api::machine::left::{Whose, left};
+use api::machine::notes::notes;
 use api::meta::ObjectMeta;
 use api::secret::Secret;
 use api::vm::VirtualMachine;
@@ -203,10 +204,13 @@ impl Objects {
             self.faults.push(machine.origin.finding("metadata.name", what));
         }
         for (path, whose) in left(&machine.object.spec, &Path::of("spec")) {
-            if whose != Whose::Defaults {
+            if !matches!(whose, Whose::Defaults | Whose::Device) {
                 let what = format!("this belongs to {whose}, which is not here, and has no effect");
                 self.warnings.push(machine.origin.finding(path.as_str(), what));
             }
+        }
+        for (path, note) in notes(&machine.object.spec, &Path::of("spec")) {
+            self.warnings.push(machine.origin.finding(path.as_str(), note));
         }
         self.machines.push(machine);
     }

@@ -68,7 +68,7 @@ impl Resolver<'_> {
             }
         }
         for credential in &machine.credentials {
-            let (Credential::SshKeys { secret, .. } | Credential::Passwords { secret }) = credential;
+            let Credential::SshKeys { secret, .. } = credential;
             let folder = self.folder(&secrets, &Named::Secret(secret.clone()), false)?;
             resolved.secrets.extend(folder.map(|folder| (secret.clone(), folder)));
         }
@@ -99,7 +99,9 @@ impl Resolver<'_> {
                 self.disc(secrets, &Named::Secret(name.clone()), *optional)?
             }
             Volume::Sysprep { source } => self.disc(secrets, source, false)?,
-            Volume::Empty { .. } | Volume::NoCloud(_) | Volume::ConfigDrive(_) => return Ok(None),
+            Volume::Empty { .. } | Volume::NoDisc | Volume::NoCloud(_) | Volume::ConfigDrive(_) => {
+                return Ok(None);
+            }
         }))
     }
 

@@ -34,8 +34,6 @@ pub struct Disk {
     pub shareable: bool,
     /// Where it stands on the PCI bus (virtio only).
     pub pci_address: Option<PciAddress>,
-    /// A note to the guest.
-    pub tag: Option<String>,
 }
 
 /// What the guest takes a disk for.

@@ -17,6 +17,8 @@ pub enum Whose {
     Cluster,
     /// It says what is filled in.
     Defaults,
+    /// It says what the device is in any case.
+    Device,
 }
 
 impl Whose {
@@ -27,6 +29,7 @@ impl Whose {
             Whose::Pod => "the pod",
             Whose::Cluster => "the cluster",
             Whose::Defaults => "the defaults",
+            Whose::Device => "the device",
         }
     }
 }
@@ -55,6 +58,7 @@ pub const LEFT: &[(&str, Whose)] = &[
     ("domain.memory.reservedOverhead.addedOverhead", Whose::Pod),
     ("domain.devices.autoattachPodInterface", Whose::Defaults),
     ("domain.devices.autoattachInputDevice", Whose::Defaults),
+    ("domain.devices.disks[].cdrom.readonly", Whose::Device),
     ("volumes[].persistentVolumeClaim.hotpluggable", Whose::Cluster),
     ("volumes[].dataVolume.hotpluggable", Whose::Cluster),
     ("volumes[].ephemeral.persistentVolumeClaim.hotpluggable", Whose::Cluster),

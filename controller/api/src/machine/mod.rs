@@ -16,9 +16,10 @@ pub mod disk;
 pub mod firmware;
 pub mod left;
 pub mod network;
+pub mod notes;
 pub mod volume;
 
-pub use check::{Gates, Settings, guest_memory, topology};
+pub use check::{Gates, OPEN_BY_DEFAULT, Settings, Site, guest_memory, topology};
 pub use cpu::{Clock, Cpu, Features, Memory, Timer};
 pub use devices::{Input, Panic, Video, Watchdog};
 pub use disk::{BlockSize, Bus, Cache, Disk, ErrorPolicy, Io, Target};
@@ -91,7 +92,7 @@ pub struct Machine {
     pub reboot: Reboot,
     /// How long a shutdown may take before the machine is cut off, in seconds.
     pub grace_period: u64,
-    /// SSH keys and passwords that are handed to the guest.
+    /// SSH keys that are handed to the guest.
     pub credentials: Vec<Credential>,
 }
 
@@ -150,11 +151,6 @@ pub enum Credential {
         /// How they reach the guest.
         way: KeyWay,
     },
-    /// Passwords of a secret, by user; the guest agent sets them.
-    Passwords {
-        /// The secret.
-        secret: String,
-    },
 }
 
 /// How SSH keys reach the guest.
@@ -164,8 +160,6 @@ pub enum KeyWay {
     NoCloud,
     /// In the config drive.
     ConfigDrive,
-    /// Through the guest agent, for these users.
-    Agent(Vec<String>),
 }
 
 impl Machine {

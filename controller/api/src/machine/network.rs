@@ -23,8 +23,6 @@ pub struct Interface {
     pub ports: Vec<Port>,
     /// The cable is plugged in.
     pub up: bool,
-    /// A note to the guest.
-    pub tag: Option<String>,
     /// What DHCP tells the guest beyond the usual.
     pub dhcp: Option<Dhcp>,
 }

@@ -65,6 +65,8 @@ pub enum Volume {
         /// The label of the disc.
         label: Option<String>,
     },
+    /// Nothing: a CD-ROM drive without a disc.
+    NoDisc,
     /// Answers for the setup of Windows.
     Sysprep {
         /// A config map or a secret.

@@ -105,6 +105,13 @@ words! {
     }
 }
 
+impl EvictionStrategy {
+    /// Whether an eviction goes as the strategy says where no instance can be migrated: the guest ends in order.
+    pub fn is_kept(&self) -> bool {
+        matches!(self, EvictionStrategy::None | EvictionStrategy::LiveMigrateIfPossible)
+    }
+}
+
 words! {
     /// Start mode of the guest.
     #[allow(missing_docs)]

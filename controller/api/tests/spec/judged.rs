@@ -5,8 +5,8 @@
 use crate::base::{base, check, set};
 use crate::inventory::{Inventory, Kind};
 use api::fault::Reason;
-use api::machine::Settings;
 use api::machine::left::LEFT;
+use api::machine::{Settings, Site};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -36,7 +36,7 @@ impl Tables {
             if let Some(title) = line.strip_prefix("## ") {
                 section = title.split(':').next().unwrap();
             } else if !line.is_empty() && !line.starts_with('#') {
-                let separator = if section == "fixed" { " = " } else { " |" };
+                let separator = if ["fixed", "values"].contains(&section) { " = " } else { " |" };
                 let (field, rest) = line.split_once(separator).unwrap_or_else(|| panic!("{line}"));
                 tables.0.entry(section).or_default().push((field, rest.trim()));
             }
@@ -71,10 +71,20 @@ fn every_field_is_supported_or_refused_or_somebody_elses() {
     let mut problems = Vec::new();
     let mut used = BTreeSet::new();
     for (leaf, sample) in leaves() {
-        match judge(&leaf, &sample, &tables) {
-            Ok(Verdict::Left(_)) => used.extend(tables.of("left", &leaf).map(|(field, _)| field)),
-            Ok(_) => {}
-            Err(problem) => problems.push(format!("{leaf}: {problem}")),
+        for site in [Site::Laptop, Site::Cluster] {
+            match judge(&leaf, &sample, &tables, site) {
+                Ok(Verdict::Left(_)) => used.extend(tables.of("left", &leaf).map(|(field, _)| field)),
+                Ok(_) => {}
+                Err(problem) => problems.push(format!("{leaf}: {problem}")),
+            }
+        }
+    }
+    for (field, value) in &tables.0["values"] {
+        let mut object = base();
+        set(&mut object, &format!("spec.{field}"), serde_json::from_str(value).unwrap());
+        let refused = |site| check(&object, &settings(site)).is_err();
+        if refused(Site::Laptop) || !refused(Site::Cluster) {
+            problems.push(format!("{field}: a cluster alone should refuse {value}"));
         }
     }
     let stale = tables.0["left"].iter().filter(|(field, _)| !used.contains(field));
@@ -96,8 +106,15 @@ fn the_document_says_what_is() {
     );
 }
 
-fn judge(leaf: &str, sample: &Value, tables: &Tables) -> Result<Verdict, String> {
-    let settings = Settings::of_laptop();
+/// What a site permits where every gate is open.
+fn settings(site: Site) -> Settings {
+    let mut settings = Settings::of_laptop();
+    settings.site = site;
+    settings
+}
+
+fn judge(leaf: &str, sample: &Value, tables: &Tables, site: Site) -> Result<Verdict, String> {
+    let settings = settings(site);
     let mut object = base();
     for (path, value) in tables.changes("before", leaf).unwrap_or_default() {
         set(&mut object, path, value);
@@ -181,42 +198,74 @@ fn walk(inventory: &Inventory, name: &str, at: &str, leaves: &mut Vec<(String, V
 /// The fields by the struct that they stand in, in the order of the inventory.
 fn document() -> String {
     let tables = Tables::read();
-    let mut rows: Vec<(String, [Vec<String>; 3])> = Vec::new();
+    let mut rows = Rows::default();
     let mut refusals = BTreeSet::new();
     for (leaf, sample) in leaves() {
-        let (column, field, note) = match judge(&leaf, &sample, &tables) {
-            Ok(Verdict::Supported) => (0, leaf, String::new()),
-            Ok(Verdict::Fixed(value)) => (0, leaf, format!(" (`{value}`)")),
-            Ok(Verdict::Refused(field)) if !refusals.insert(field.clone()) => continue,
-            Ok(Verdict::Refused(field)) => (1, field, String::new()),
-            Ok(Verdict::Left(whose)) => (2, leaf, format!(" ({whose})")),
-            Err(problem) => panic!("{leaf}: {problem}"),
-        };
-        let (parent, name) = field
-            .rsplit_once('.')
-            .map_or(("spec".to_owned(), field.as_str()), |(parent, name)| (format!("spec.{parent}"), name));
-        if rows.iter().all(|(row, _)| *row != parent) {
-            rows.push((parent.clone(), Default::default()));
+        let judged =
+            |site| judge(&leaf, &sample, &tables, site).unwrap_or_else(|problem| panic!("{leaf}: {problem}"));
+        let (laptop, cluster) = (judged(Site::Laptop), judged(Site::Cluster));
+        match laptop {
+            Verdict::Supported => rows.put(0, &leaf, ""),
+            Verdict::Fixed(value) => rows.put(0, &leaf, &format!(" (`{value}`)")),
+            Verdict::Left(whose) => rows.put(3, &leaf, &format!(" ({whose})")),
+            Verdict::Refused(field) => {
+                assert_eq!(cluster, Verdict::Refused(field.clone()), "{leaf}: refused on a laptop alone");
+                if refusals.insert(field.clone()) {
+                    rows.put(1, &field, "");
+                }
+                continue;
+            }
         }
-        let row = rows.iter_mut().find(|(row, _)| *row == parent).unwrap();
-        row.1[column].push(format!("`{name}`{note}"));
+        if let Verdict::Refused(field) = cluster
+            && refusals.insert(field.clone())
+        {
+            rows.put(2, &field, "");
+        }
+        let values = tables.0["values"].iter().filter(|(field, _)| *field == leaf);
+        let values: Vec<&str> = values.map(|(_, value)| value.trim_matches('"')).collect();
+        if !values.is_empty() {
+            rows.put(2, &leaf, &format!(" (`{}`)", values.join("`, `")));
+        }
     }
     let mut text = String::from(HEAD);
-    for (parent, columns) in rows {
-        let [supported, refused, left] = columns.map(|names| names.join(", "));
-        writeln!(text, "| `{parent}` | {supported} | {refused} | {left} |").unwrap();
+    for (parent, columns) in rows.0 {
+        let [supported, refused, not_in_a_cluster, left] = columns.map(|names| names.join(", "));
+        writeln!(text, "| `{parent}` | {supported} | {refused} | {not_in_a_cluster} | {left} |").unwrap();
     }
     text
+}
+
+/// By struct, what stands in each column.
+#[derive(Default)]
+struct Rows(Vec<(String, [Vec<String>; 4])>);
+
+impl Rows {
+    fn put(&mut self, column: usize, field: &str, note: &str) {
+        let (parent, name) = field
+            .rsplit_once('.')
+            .map_or(("spec".to_owned(), field), |(parent, name)| (format!("spec.{parent}"), name));
+        if self.0.iter().all(|(row, _)| *row != parent) {
+            self.0.push((parent.clone(), Default::default()));
+        }
+        let row = self.0.iter_mut().find(|(row, _)| *row == parent).unwrap();
+        row.1[column].push(format!("`{name}`{note}"));
+    }
 }
 
 const HEAD: &str = "# What becomes of each field of a VirtualMachineInstance
 
 Every field of `spec` is one of three: it shapes the machine; it is refused by its name, because it is not supported yet
-or never will be; or it belongs to somebody else (the pod, the scheduler, the cluster, the defaults) and does not reach
-the machine. Nothing is silently ignored, and a field that is not in this table is refused as unknown.
+or never will be; or it belongs to somebody else (the pod, the scheduler, the cluster, the defaults, the device) and does
+not reach the machine. What a cluster does not do yet and `coracle run` does, or tells in a warning that it belongs to a
+cluster, a cluster refuses by its name. Nothing is silently ignored, and a field that is not in this table is told as unknown.
+
+`coracle run` warns of each field that is left to somebody who is not there. `cdrom.readonly: false` is accepted with a
+warning, since a CD-ROM drive only reads, and so is a guest with more memory than `resources.limits.memory`, unless
+`vmRolloutStrategy` of the KubeVirt object is `Stage`: then it is refused. The annotations
+`hooks.kubevirt.io/hookSidecars` and `kubevirt.io/ignitiondata` are refused.
 
 A test writes this table from what the check does with each field, and fails when the two differ.
 
-| in | shapes the machine | refused | left to others |
-|---|---|---|---|
+| in | shapes the machine | refused | refused in a cluster | left to others |
+|---|---|---|---|---|
 ";

@@ -38,7 +38,7 @@ fn every_fault_has_its_field_and_its_sentence() {
     assert!(cases.len() > 80);
     for Case { changes, field, message } in cases {
         assert_eq!(
-            faults(&changes, &Settings::of_laptop()),
+            faults(&changes, &Settings::of_judged()),
             [(field.to_string(), message.to_string())],
             "{changes:?}"
         );
@@ -47,7 +47,7 @@ fn every_fault_has_its_field_and_its_sentence() {
 
 #[test]
 fn a_virtual_machine_has_its_own_paths() {
-    let settings = Settings::of_laptop().standing_at(wire::Path::of("spec.template.spec"));
+    let settings = Settings::of_judged().standing_at(wire::Path::of("spec.template.spec"));
     let cases = cases();
     assert!(cases.len() > 80);
     for Case { changes, field, message } in cases {
@@ -58,7 +58,7 @@ fn a_virtual_machine_has_its_own_paths() {
         let expected = [(inside(field), inside(message))];
         assert_eq!(faults(&changes, &settings), expected, "{changes:?}");
 
-        let bare = faults_of(&changes, &Settings::of_laptop());
+        let bare = faults_of(&changes, &Settings::of_judged());
         let prefixed = api::fault::prefixed(bare, "spec.template.");
         let found: Vec<_> = prefixed.into_iter().map(|fault| (fault.field, fault.message)).collect();
         assert_eq!(found, expected, "{changes:?}");
@@ -113,6 +113,20 @@ fn a_closed_gate_is_said() {
             "RebootPolicy is specified but the RebootPolicy feature gate is not enabled",
         ),
         (
+            "metadata.annotations",
+            r#"{"hooks.kubevirt.io/hookSidecars": "[]"}"#,
+            "metadata.annotations.hooks.kubevirt.io/hookSidecars",
+            "sidecar feature gate is not enabled in kubevirt-config, invalid entry \
+             metadata.annotations.hooks.kubevirt.io/hookSidecars",
+        ),
+        (
+            "metadata.annotations",
+            r#"{"kubevirt.io/ignitiondata": "{}"}"#,
+            "metadata.annotations.kubevirt.io/ignitiondata",
+            "ExperimentalIgnitionSupport feature gate is not enabled in kubevirt-config, invalid entry \
+             metadata.annotations.kubevirt.io/ignitiondata",
+        ),
+        (
             "spec.domain.devices.interfaces[0]",
             r#"{"name": "net", "bridge": {}}"#,
             "spec.domain.devices.interfaces[0].name",
@@ -122,6 +136,100 @@ fn a_closed_gate_is_said() {
     for (path, value, field, message) in cases {
         assert_eq!(faults(&[(path, value)], &settings), [(field.to_owned(), message.to_owned())]);
     }
+}
+
+/// What only a person's own computer does yet, or what belongs to a cluster and is not done there.
+const NOT_IN_A_CLUSTER: [(&str, &str, &str); 9] = [
+    ("spec.networks[0]", r#"{"name": "net", "multus": {"networkName": "far"}}"#, "spec.networks[0].multus"),
+    ("spec.evictionStrategy", r#""LiveMigrate""#, "spec.evictionStrategy"),
+    ("spec.evictionStrategy", r#""External""#, "spec.evictionStrategy"),
+    (
+        "spec.domain.memory",
+        r#"{"guest": "256Mi", "hugepages": {"pageSize": "2Mi"}}"#,
+        "spec.domain.memory.hugepages",
+    ),
+    (
+        "spec.domain.firmware.bootloader.efi",
+        r#"{"secureBoot": false, "persistent": true}"#,
+        "spec.domain.firmware.bootloader.efi.persistent",
+    ),
+    (
+        "spec.volumes[2].persistentVolumeClaim.hotpluggable",
+        "true",
+        "spec.volumes[2].persistentVolumeClaim.hotpluggable",
+    ),
+    (
+        "spec.volumes[0]",
+        r#"{"name": "root", "dataVolume": {"name": "a", "hotpluggable": true}}"#,
+        "spec.volumes[0].dataVolume.hotpluggable",
+    ),
+    (
+        "spec.volumes[0]",
+        r#"{"name": "root", "ephemeral": {"persistentVolumeClaim": {"claimName": "a", "hotpluggable": true}}}"#,
+        "spec.volumes[0].ephemeral.persistentVolumeClaim.hotpluggable",
+    ),
+    (
+        "metadata.annotations",
+        r#"{"kubevirt.io/ignitiondata": "{}"}"#,
+        "metadata.annotations.kubevirt.io/ignitiondata",
+    ),
+];
+
+#[test]
+fn a_cluster_refuses_what_it_does_not_do_yet() {
+    let gates = json!(["ExperimentalIgnitionSupport", "Sidecar"]);
+    let object = json!({"spec": {"configuration": {"developerConfiguration": {"featureGates": gates}}}});
+    for (path, value, field) in NOT_IN_A_CLUSTER {
+        let bridge = ("spec.domain.devices.interfaces[0]", r#"{"name": "net", "bridge": {}}"#);
+        let found = faults(&[bridge, (path, value)], &Settings::of_cluster(&object));
+        assert_eq!(found, [(field.to_owned(), "not supported yet".to_owned())], "{path} = {value}");
+    }
+}
+
+#[test]
+fn what_upstream_accepts_is_accepted() {
+    let cluster = Settings::of_cluster(&json!({}));
+    for (path, value) in [
+        ("spec.domain.devices.disks[1].cdrom.readonly", "false"),
+        ("spec.domain.devices.disks[3]", r#"{"name": "drive", "cdrom": {}}"#),
+        ("spec.domain.resources.limits.memory", r#""128Mi""#),
+        ("spec.domain.rebootPolicy", r#""Terminate""#),
+        ("spec.evictionStrategy", r#""None""#),
+        ("spec.evictionStrategy", r#""LiveMigrateIfPossible""#),
+        ("spec.volumes[2].persistentVolumeClaim.hotpluggable", "false"),
+        ("spec.domain.firmware.bootloader.efi", r#"{"secureBoot": false, "persistent": false}"#),
+        ("metadata.annotations", r#"{"kubevirt.io/ignitiondata": "", "hooks.kubevirt.io/hookSidecars": ""}"#),
+    ] {
+        let mut object = base();
+        set(&mut object, path, serde_json::from_str::<Value>(value).unwrap());
+        assert_eq!(check(&object, &cluster).err(), None, "{path} = {value}");
+    }
+}
+
+#[test]
+fn a_drive_without_a_disc_is_a_disk_of_the_machine() {
+    let mut object = base();
+    set(&mut object, "spec.domain.devices.disks[3]", json!({"name": "drive", "cdrom": {"bus": "scsi"}}));
+    let machine = check(&object, &Settings::of_cluster(&json!({}))).unwrap();
+    let drive = machine.disks.last().unwrap();
+    assert_eq!((drive.name.as_str(), &drive.volume), ("drive", &api::machine::Volume::NoDisc));
+}
+
+#[test]
+fn memory_above_its_limit_is_refused_where_changes_wait_for_a_start() {
+    let limited = |rollout: &str| {
+        let object = json!({"spec": {"configuration": {"vmRolloutStrategy": rollout}}});
+        let mut machine = base();
+        set(&mut machine, "spec.domain.resources.limits.memory", json!("128Mi"));
+        check(&machine, &Settings::of_cluster(&object)).err()
+    };
+    let faults = limited("Stage").expect("it is refused");
+    assert_eq!(
+        faults.iter().map(|fault| fault.message.as_str()).collect::<Vec<_>>(),
+        ["spec.domain.memory.guest '256Mi' must be equal to or less than the memory limit \
+             spec.domain.resources.limits.memory '128Mi'"]
+    );
+    assert_eq!(limited("LiveUpdate"), None);
 }
 
 #[test]

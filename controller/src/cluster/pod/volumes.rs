@@ -162,11 +162,11 @@ pub(super) fn volumes(vmi: &VirtualMachineInstance, machine: &Machine, around: &
             }
             Volume::Sysprep { source } => all.files(name, source, false, &below("sysprep")),
             Volume::NoCloud(seed) | Volume::ConfigDrive(seed) => secrets.extend(texts(seed)),
-            Volume::Empty { .. } => {}
+            Volume::Empty { .. } | Volume::NoDisc => {}
         }
     }
     for credential in &machine.credentials {
-        let (Credential::SshKeys { secret, .. } | Credential::Passwords { secret }) = credential;
+        let Credential::SshKeys { secret, .. } = credential;
         secrets.insert(secret.clone());
     }
     for secret in secrets {

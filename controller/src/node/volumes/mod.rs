@@ -126,7 +126,9 @@ impl Parts<'_> {
                 self.folder(name, *optional)?
             }
             Volume::Sysprep { source: Named::ConfigMap(_) | Named::Secret(_) } => self.folder(name, false)?,
-            Volume::Empty { .. } | Volume::NoCloud(_) | Volume::ConfigDrive(_) => return Ok(None),
+            Volume::Empty { .. } | Volume::NoDisc | Volume::NoCloud(_) | Volume::ConfigDrive(_) => {
+                return Ok(None);
+            }
         }))
     }
 
@@ -221,7 +223,7 @@ impl Parts<'_> {
             Text::Inline(_) => None,
         });
         let credentials = self.machine.credentials.iter().map(|credential| match credential {
-            Credential::SshKeys { secret, .. } | Credential::Passwords { secret } => secret.as_str(),
+            Credential::SshKeys { secret, .. } => secret.as_str(),
         });
         texts.chain(credentials)
     }

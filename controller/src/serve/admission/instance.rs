@@ -61,6 +61,7 @@ pub(super) fn create(request: &Request, around: &Around) -> Answer {
     let Some(mut vmi) = vmi.filter(|_| faults.is_empty()) else { return Answer::no(faults) };
     let mut warnings = unknown::warnings(&vmi);
     warnings.extend(passed::warnings(&vmi.metadata, "metadata"));
+    warnings.extend(passed::of_spec(&vmi.spec, "spec"));
     if around.accounts.program(&request.who).is_none()
         && let Some(keys) = reserved(&vmi.metadata.labels)
     {

@@ -70,7 +70,7 @@ fn of_machine(vm: &VirtualMachine, around: &Around) -> Vec<Fault> {
     let Some(template) = template else {
         return vec![Fault::new("spec.template", Reason::Required, "missing virtual machine template.")];
     };
-    strategy(*running, run_strategy.as_ref(), &mut faults);
+    strategy(*running, run_strategy.as_ref(), around, &mut faults);
     for (there, field) in [(instancetype.is_some(), "instancetype"), (preference.is_some(), "preference")] {
         if there {
             faults.push(Fault::not_yet(format!("spec.{field}")));
@@ -91,7 +91,7 @@ fn of_machine(vm: &VirtualMachine, around: &Around) -> Vec<Fault> {
     faults
 }
 
-fn strategy(running: Option<bool>, strategy: Option<&RunStrategy>, faults: &mut Vec<Fault>) {
+fn strategy(running: Option<bool>, strategy: Option<&RunStrategy>, around: &Around, faults: &mut Vec<Fault>) {
     let fault = match (running, strategy) {
         (Some(_), Some(_)) => Fault::new(
             "spec.running",
@@ -100,6 +100,11 @@ fn strategy(running: Option<bool>, strategy: Option<&RunStrategy>, faults: &mut 
              instead",
         ),
         (None, None) => Fault::new("spec.running", Reason::Required, "RunStrategy must be specified"),
+        (_, Some(RunStrategy::WaitAsReceiver)) if around.permitted.gate("DecentralizedLiveMigration") => {
+            let message =
+                "Invalid RunStrategy (WaitAsReceiver), migration between clusters is not supported yet";
+            Fault::new("spec.runStrategy", Reason::NotSupported, message)
+        }
         (_, Some(RunStrategy::WaitAsReceiver)) => Fault::new(
             "spec.runStrategy",
             Reason::NotSupported,

@@ -2,12 +2,20 @@
 //! The same for a template of a DataVolume, and the DataVolume that is made from it.
 
 use crate::cluster::pod::{LeftOut, left_out, left_out_of_disk};
+use api::machine::notes::notes;
 use api::meta::ObjectMeta;
 use api::vm::DataVolumeTemplate;
+use api::vmi::Spec;
+use api::wire::Path;
 
 /// One warning for each kind of it. `at` is where the metadata stands.
 pub(super) fn warnings(metadata: &ObjectMeta, at: &str) -> Vec<String> {
     told(left_out(metadata), at, "the pod of the instance").collect()
+}
+
+/// What is accepted and may surprise, of a spec that stands at `at`.
+pub(super) fn of_spec(spec: &Spec, at: &str) -> Vec<String> {
+    notes(spec, &Path::of(at)).into_iter().map(|(field, note)| format!("{field}: {note}")).collect()
 }
 
 /// One warning for each kind of it and each template of a machine's disks.

@@ -42,8 +42,12 @@ pub(super) fn faults(
 
 /// What whoever writes a template should know.
 pub(super) fn warnings(template: Option<&Template>) -> Vec<String> {
-    let metadata = template.and_then(|template| template.metadata.as_ref());
-    metadata.map(|metadata| passed::warnings(metadata, &format!("{AT}.metadata"))).unwrap_or_default()
+    let Some(template) = template else { return Vec::new() };
+    let metadata = template.metadata.as_ref();
+    let mut warnings =
+        metadata.map(|metadata| passed::warnings(metadata, &format!("{AT}.metadata"))).unwrap_or_default();
+    warnings.extend(passed::of_spec(&template.spec, &format!("{AT}.spec")));
+    warnings
 }
 
 /// Labels and annotations of an instance are written in its template.

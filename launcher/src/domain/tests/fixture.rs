@@ -177,7 +177,6 @@ pub(super) fn disk(name: &str, bus: Bus) -> Disk {
         block_size: None,
         shareable: false,
         pci_address: None,
-        tag: None,
     }
 }
 
@@ -228,7 +227,6 @@ pub(super) fn nic(name: &str, model: Nic) -> Interface {
         acpi_index: None,
         ports: Vec::new(),
         up: true,
-        tag: None,
         dhcp: None,
     }
 }

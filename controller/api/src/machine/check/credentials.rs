@@ -1,4 +1,4 @@
-//! Keys and passwords that are handed to the guest.
+//! Keys that are handed to the guest.
 
 use super::super::{Credential, KeyWay, Volume};
 use super::Check;
@@ -20,7 +20,10 @@ pub(super) fn credentials(
         let at = at.child("accessCredentials").index(i);
         match (ssh_public_key, user_password) {
             (Some(keys), None) => result.extend(ssh(keys, volumes, &at.child("sshPublicKey"), check)),
-            (None, Some(passwords)) => result.extend(password(passwords, &at.child("userPassword"), check)),
+            // Only the guest agent could set a password, and nobody asks it to yet.
+            (None, Some(_)) => {
+                check.not_yet_or(at.child("userPassword"), "set the password with cloud-init");
+            }
             _ => {
                 check.invalid(&at, format!("{at} must have exactly one of sshPublicKey and userPassword set"))
             }
@@ -60,20 +63,10 @@ fn ssh(
             }
             KeyWay::NoCloud
         }
-        (None, None, Some(vmi::AgentUsers { users, other: _ })) => {
-            let at = way_at.child("qemuGuestAgent").child("users");
-            if users.is_empty() {
-                check.required(
-                    &at,
-                    format!("{at} requires at least one user to be present in the users list"),
-                );
-            }
-            for (i, user) in users.iter().enumerate() {
-                if user.is_empty() || super::text::not_plain(user).is_some() {
-                    check.invalid(at.index(i), format!("{at} {user:?} is not the name of a user"));
-                }
-            }
-            KeyWay::Agent(users.clone())
+        (None, None, Some(vmi::AgentUsers { users: _, other: _ })) => {
+            // Nobody asks the guest agent for it yet.
+            check.not_yet_or(way_at.child("qemuGuestAgent"), "write noCloud: {} or configDrive: {}");
+            return None;
         }
         _ => {
             check.invalid(&way_at, format!("{at} must have exactly one propagationMethod set"));
@@ -81,16 +74,6 @@ fn ssh(
         }
     };
     Some(Credential::SshKeys { secret, way })
-}
-
-fn password(passwords: &vmi::UserPassword, at: &Path, check: &mut Check<'_>) -> Option<Credential> {
-    let vmi::UserPassword { source, propagation_method, other: _ } = passwords;
-    let vmi::PasswordPropagation { qemu_guest_agent, other: _ } = propagation_method;
-    if qemu_guest_agent.is_none() {
-        let way_at = at.child("propagationMethod");
-        check.required(way_at, format!("{at} must have exactly one propagationMethod set"));
-    }
-    Some(Credential::Passwords { secret: secret_of(source, at, check)? })
 }
 
 fn secret_of(source: &vmi::SecretChoice, at: &Path, check: &mut Check<'_>) -> Option<String> {

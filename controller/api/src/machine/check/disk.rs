@@ -98,10 +98,7 @@ fn disk_of(
     check.not_yet_on(*changed_block_tracking, at.child("changedBlockTracking"));
     let volume = match volumes.get(name.as_str()) {
         Some(volume) => volume.clone(),
-        None => {
-            no_volume(name, cdrom.is_some(), at, check);
-            None
-        }
+        None => no_volume(name, cdrom.is_some(), at, check),
     };
     if [hard_disk.is_some(), lun.is_some(), cdrom.is_some()].iter().filter(|&&there| there).count() > 1 {
         check.invalid(at, format!("{at} can only have a single target type defined"));
@@ -119,9 +116,7 @@ fn disk_of(
         check.invalid(at, format!("IOThreads are not supported for disks on a {bus} bus"));
     }
     let cache = cache_of(cache.as_ref(), at, check);
-    if let Some(why) = text::said(tag).and_then(text::not_plain) {
-        check.invalid(at.child("tag"), format!("{at}.tag {why}"));
-    }
+    check.not_yet_some(&text::said(tag), at.child("tag"));
     let result = Disk {
         name: name.clone(),
         // A disk without a volume has a fault, and is not handed out.
@@ -140,25 +135,24 @@ fn disk_of(
             .and_then(|size| blocks(size, seen.bus, &at.child("blockSize"), check)),
         shareable: shareable.unwrap_or(false),
         pci_address: seen.pci_address,
-        tag: text::said(tag).map(str::to_owned),
     };
     Some(result)
 }
 
-fn no_volume(name: &str, cdrom: bool, at: &Path, check: &mut Check<'_>) {
+/// What a disk without a volume has in it: a CD-ROM drive may be empty, if its name is one that a disc could have.
+fn no_volume(name: &str, cdrom: bool, at: &Path, check: &mut Check<'_>) -> Option<Volume> {
     let name_at = at.child("name");
     if !cdrom {
         check.not_found(name_at, format!("{at}.Name '{name}' not found."));
-    } else if check.settings.gate("DeclarativeHotplugVolumes") {
-        check.not_supported(
-            name_at,
-            format!("{at}.Name '{name}' not found; a drive without a disc is not supported yet"),
-        );
-    } else {
+    } else if !check.settings.gate("DeclarativeHotplugVolumes") {
         let message =
             "DeclarativeHotplugVolumes feature gate not enabled, cannot define an empty CD-ROM disk";
         check.not_supported(name_at, message);
+    } else if let Some(why) = text::not_a_label(name) {
+        let message = format!("{name_at} does not conform to the kubernetes DNS_LABEL rules : {why}");
+        check.invalid(name_at, message);
     }
+    cdrom.then_some(Volume::NoDisc)
 }
 
 /// How the guest sees a disk.
@@ -212,13 +206,11 @@ fn as_lun(target: &vmi::LunTarget, volume: Option<&Volume>, at: &Path, check: &m
 
 fn as_cdrom(target: &vmi::CdRomTarget, at: &Path, check: &mut Check<'_>) -> Seen {
     let at = at.child("cdrom");
-    let vmi::CdRomTarget { bus, readonly, tray, other: _ } = target;
+    // A drive only reads, whatever `readonly` says.
+    let vmi::CdRomTarget { bus, readonly: _, tray, other: _ } = target;
     let bus = bus_of(bus.as_ref(), &at, check);
     if bus == Bus::Virtio {
         check.invalid(at.child("bus"), "Bus type virtio is invalid for CD-ROM device");
-    }
-    if *readonly == Some(false) {
-        check.invalid(at.child("readonly"), format!("{at}.readonly must be true: a disc is only read"));
     }
     let open = match tray {
         None | Some(vmi::Tray::Closed) => false,

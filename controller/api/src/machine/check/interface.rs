@@ -114,9 +114,7 @@ fn interface_of(
         );
     }
     check.not_yet_each(port_ranges, &at.child("portRanges"));
-    if let Some(why) = text::said(tag).and_then(text::not_plain) {
-        check.invalid(at.child("tag"), format!("{at}.tag {why}"));
-    }
+    check.not_yet_some(&text::said(tag), at.child("tag"));
     let acpi_index = acpi_index.filter(|&index| index != 0).and_then(|index| {
         let right = u32::try_from(index).ok().filter(|index| *index <= 16_383);
         if right.is_none() {
@@ -137,7 +135,6 @@ fn interface_of(
         acpi_index,
         ports: ports_of(ports, &at.child("ports"), check),
         up: is_up(state.as_ref(), at, check),
-        tag: text::said(tag).map(str::to_owned),
         dhcp: dhcp_options.as_ref().map(|options| dhcp(options, &at.child("dhcpOptions"), check)),
     })
 }

@@ -1,7 +1,7 @@
 //! Memory: what the guest has, and of which pages.
 
 use super::super::Memory;
-use super::{Check, text};
+use super::{Check, Site, text};
 use crate::quantity::Quantity;
 use crate::vmi;
 use crate::wire::Path;
@@ -36,6 +36,10 @@ pub(super) fn memory(domain: &vmi::Domain, at: &Path, check: &mut Check<'_>) -> 
     let mut page = None;
     if let Some(vmi::Memory { hugepages, guest, max_guest, reserved_overhead, other: _ }) = &domain.memory {
         page = hugepages.as_ref().and_then(|hugepages| page_size(hugepages, &memory_at, check));
+        if hugepages.is_some() {
+            let hint = "leave it out: a pod has no mount of huge pages yet";
+            check.not_yet_at(&[Site::Cluster], memory_at.child("hugepages"), hint);
+        }
         if let Some(most) = max_guest
             && guest.as_ref().is_none_or(|guest| guest.nanos() != most.nanos())
         {
@@ -75,6 +79,7 @@ pub(super) fn memory(domain: &vmi::Domain, at: &Path, check: &mut Check<'_>) -> 
     let resources = domain.resources.as_ref();
     if let Some(limit) = resources.and_then(|resources| resources.limits.get("memory"))
         && field == "memory.guest"
+        && !check.settings.memory_above_limit
         && size.nanos() > limit.nanos()
     {
         check.invalid(

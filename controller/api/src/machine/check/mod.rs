@@ -28,7 +28,7 @@ mod volume;
 
 pub use cpu::topology;
 pub use memory::guest_memory;
-pub use settings::{Gates, Settings};
+pub use settings::{Gates, OPEN_BY_DEFAULT, Settings, Site};
 
 use super::{Arch, Chipset, Machine};
 use crate::fault::{Fault, Reason};
@@ -48,7 +48,7 @@ impl Machine {
     /// a launcher, which is handed what its agent has judged, and for whoever tells of a machine that runs already.
     /// Whoever makes something of an instance calls [`Machine::check`].
     pub fn handed(vmi: &VirtualMachineInstance) -> Result<Machine, Vec<Fault>> {
-        Machine::check(vmi, &Settings::of_laptop())
+        Machine::check(vmi, &Settings::of_judged())
     }
 }
 
@@ -87,6 +87,18 @@ impl Check<'_> {
     fn not_yet_some<T>(&mut self, value: &Option<T>, at: impl Display) {
         if value.is_some() {
             self.not_yet(at);
+        }
+    }
+
+    /// Refuses what is not supported yet, and says what to do.
+    fn not_yet_or(&mut self, at: impl Display, hint: &str) {
+        self.faults.push(Fault::not_yet(at).hint(hint));
+    }
+
+    /// Refuses what this site does not have yet, and says what to do.
+    fn not_yet_at(&mut self, lacking: &[Site], at: impl Display, hint: &str) {
+        if lacking.contains(&self.settings.site) {
+            self.not_yet_or(at, hint);
         }
     }
 

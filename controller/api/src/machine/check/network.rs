@@ -1,7 +1,7 @@
 //! Networks: each has one kind, and an interface.
 
 use super::super::network::Network;
-use super::{Check, text};
+use super::{Check, Site, text};
 use crate::vmi;
 use crate::wire::Path;
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,6 +75,8 @@ fn network_of(network: &vmi::Network, at: &Path, check: &mut Check<'_>) -> Optio
         });
     }
     let vmi::MultusNetwork { network_name, default, other: _ } = multus.as_ref()?;
+    let hint = "use the network of the pod: write pod: {}";
+    check.not_yet_at(&[Site::Cluster, Site::Laptop], at.child("multus"), hint);
     if network_name.is_empty() {
         check.required(at, "CNI delegating plugin must have a networkName");
     } else if network_name.split('/').any(|part| text::not_a_subdomain(part).is_some())

@@ -1,6 +1,6 @@
 //! Names, and what the pod and the scheduler do: it is looked at here and left to them.
 
-use super::{Check, text};
+use super::{Check, Site, text};
 use crate::meta::{Empty, ObjectMeta};
 use crate::vmi;
 use crate::wire::Path;
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 /// How long a shutdown may take when nobody says, in seconds.
 const GRACE: u64 = 30;
-/// Annotations that change the machine in ways that are not there.
-const ANNOTATIONS: [(&str, &str); 2] = [
-    ("hooks.kubevirt.io/hookSidecars", "sidecar feature gate"),
-    ("kubevirt.io/ignitiondata", "ExperimentalIgnitionSupport feature gate"),
+/// Annotations that change the machine in ways that are not there: the gate of each, and how its message calls the gate.
+const ANNOTATIONS: [(&str, &str, &str); 2] = [
+    ("hooks.kubevirt.io/hookSidecars", "Sidecar", "sidecar"),
+    ("kubevirt.io/ignitiondata", "ExperimentalIgnitionSupport", "ExperimentalIgnitionSupport"),
 ];
 
 pub(super) fn name(metadata: &ObjectMeta, check: &mut Check<'_>) -> String {
@@ -36,10 +36,16 @@ pub(super) fn namespace(metadata: &ObjectMeta, check: &mut Check<'_>) -> String 
 }
 
 pub(super) fn annotations(metadata: &ObjectMeta, check: &mut Check<'_>) {
-    for (key, gate) in ANNOTATIONS {
-        if metadata.annotations.contains_key(key) {
-            let at = Path::of("metadata.annotations").child(key);
-            let message = format!("{gate} is not enabled in kubevirt-config, invalid entry {at}");
+    for (key, gate, called) in ANNOTATIONS {
+        if metadata.annotations.get(key).is_none_or(String::is_empty) {
+            continue;
+        }
+        let at = Path::of("metadata.annotations").child(key);
+        if check.settings.gate(gate) {
+            check.not_yet(&at);
+        } else {
+            let message =
+                format!("{called} feature gate is not enabled in kubevirt-config, invalid entry {at}");
             check.not_supported(&at, message);
         }
     }
@@ -80,9 +86,18 @@ pub(super) fn service_account(name: Option<&str>, at: &Path, check: &mut Check<'
 }
 
 pub(super) fn eviction(strategy: Option<&vmi::EvictionStrategy>, at: &Path, check: &mut Check<'_>) {
-    if let Some(vmi::EvictionStrategy::Other(word)) = strategy {
-        let at = at.child("evictionStrategy");
-        check.invalid(&at, format!("{at} is set with an unrecognized option: {word}"));
+    let at = at.child("evictionStrategy");
+    match strategy {
+        None => {}
+        Some(strategy) if strategy.is_kept() => {}
+        Some(vmi::EvictionStrategy::Other(word)) => {
+            check.invalid(&at, format!("{at} is set with an unrecognized option: {word}"));
+        }
+        Some(_) => {
+            let hint = "instances are not migrated yet, and an eviction ends the guest in order: write None or \
+                        LiveMigrateIfPossible";
+            check.not_yet_at(&[Site::Cluster], &at, hint);
+        }
     }
 }
 

@@ -3,10 +3,11 @@
 //! ```text
 //!  the KubeVirt object ─► Settings::of_cluster ─┐
 //!  a person's own computer ─► Settings::of_laptop ─┴─► Machine::check
+//!  judged before ─► Settings::of_judged ─► Machine::handed
 //! ```
 //!
-//! There is no third way to one, and no default: whoever judges says where. In a cluster without a KubeVirt object nobody
-//! has settings, and nothing is made.
+//! There is no other way to one, and no default: whoever judges says where. In a cluster without a KubeVirt object nobody
+//! has settings, and nothing is made. A feature that a place does not have yet is refused there by its name ([`Site`]).
 
 use crate::wire::Path;
 use serde_json::Value;
@@ -14,10 +15,25 @@ use std::collections::BTreeSet;
 
 /// Machine types that a cluster has unless it says otherwise.
 const OF_CLUSTERS: [&str; 2] = ["q35*", "pc-q35*"];
+/// Feature gates that are open unless the cluster disables them, as upstream has them (beta). Only gates that are asked
+/// for somewhere stand here; any other is open when it is listed.
+pub const OPEN_BY_DEFAULT: [&str; 4] =
+    ["DeclarativeHotplugVolumes", "DecentralizedLiveMigration", "ImageVolume", "RebootPolicy"];
 /// Machine types that can be had.
 const ALL: [&str; 4] = ["q35*", "pc-q35*", "pc", "pc-i440fx*"];
 
-/// What is permitted where the machine is to run. It is made by one of the two functions below alone.
+/// Where a machine is to run. Each site lacks other features.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Site {
+    /// A pod of a cluster.
+    Cluster,
+    /// A person's own computer.
+    Laptop,
+    /// It has been judged before, for either of the two.
+    Judged,
+}
+
+/// What is permitted where the machine is to run. It is made by one of the functions below alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settings {
@@ -29,6 +45,10 @@ pub struct Settings {
     pub machine_types: Vec<String>,
     /// The bridge binding may be used on the pod's network.
     pub bridge_on_pod_network: bool,
+    /// The guest's memory may be more than the limit of its pod (`vmRolloutStrategy` is not `Stage`).
+    pub memory_above_limit: bool,
+    /// Where the machine is to run.
+    pub site: Site,
 }
 
 /// Feature gates that are open.
@@ -40,6 +60,31 @@ pub enum Gates {
     Some(BTreeSet<String>),
 }
 
+impl Gates {
+    /// Of a cluster: those that its KubeVirt object opens, and those that are open unless it disables them. Without an
+    /// object every gate is shut.
+    pub fn of_cluster(object: &Value) -> Gates {
+        if object.is_null() {
+            return Gates::Some(BTreeSet::new());
+        }
+        let developer = &object["spec"]["configuration"]["developerConfiguration"];
+        let mut open: BTreeSet<String> = texts(&developer["featureGates"]).into_iter().collect();
+        open.extend(OPEN_BY_DEFAULT.map(str::to_owned));
+        for shut in texts(&developer["disabledFeatureGates"]) {
+            open.remove(&shut);
+        }
+        Gates::Some(open)
+    }
+
+    /// Whether a gate is open.
+    pub fn open(&self, name: &str) -> bool {
+        match self {
+            Gates::All => true,
+            Gates::Some(open) => open.contains(name),
+        }
+    }
+}
+
 impl Settings {
     /// Of a single machine on a person's own computer: everything that can be done. For `coracle run`, and for tests.
     pub fn of_laptop() -> Settings {
@@ -48,20 +93,19 @@ impl Settings {
             gates: Gates::All,
             machine_types: ALL.map(str::to_owned).to_vec(),
             bridge_on_pod_network: true,
+            memory_above_limit: true,
+            site: Site::Laptop,
         }
     }
 
-    /// Of a cluster: what its KubeVirt object permits. Gates that it does not open are shut.
+    /// Of a machine that has been judged before: only what cannot be drawn is a fault.
+    pub fn of_judged() -> Settings {
+        Settings { site: Site::Judged, ..Settings::of_laptop() }
+    }
+
+    /// Of a cluster: what its KubeVirt object permits.
     pub fn of_cluster(object: &Value) -> Settings {
         let said = &object["spec"]["configuration"];
-        let developer = &said["developerConfiguration"];
-        let texts = |list: &Value| -> Vec<String> {
-            list.as_array().into_iter().flatten().filter_map(|text| Some(text.as_str()?.to_owned())).collect()
-        };
-        let mut open: BTreeSet<String> = texts(&developer["featureGates"]).into_iter().collect();
-        for shut in texts(&developer["disabledFeatureGates"]) {
-            open.remove(&shut);
-        }
         let machine_types =
             [&said["architectureConfiguration"]["amd64"]["emulatedMachines"], &said["emulatedMachines"]]
                 .into_iter()
@@ -71,9 +115,11 @@ impl Settings {
         let bridge = &said["network"]["permitBridgeInterfaceOnPodNetwork"];
         Settings {
             at: Path::of("spec"),
-            gates: Gates::Some(open),
+            gates: Gates::of_cluster(object),
             machine_types,
             bridge_on_pod_network: bridge.as_bool().unwrap_or(true),
+            memory_above_limit: said["vmRolloutStrategy"] != "Stage",
+            site: Site::Cluster,
         }
     }
 
@@ -86,16 +132,17 @@ impl Settings {
 
     /// Whether a feature gate is open.
     pub fn gate(&self, name: &str) -> bool {
-        match &self.gates {
-            Gates::All => true,
-            Gates::Some(open) => open.contains(name),
-        }
+        self.gates.open(name)
     }
 
     /// Whether a machine type is permitted.
     pub fn permits_type(&self, name: &str) -> bool {
         self.machine_types.iter().any(|pattern| matches(pattern, name))
     }
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(|text| Some(text.as_str()?.to_owned())).collect()
 }
 
 /// Whether `name` is of the form `pattern`, in which `*` stands for anything.
@@ -134,6 +181,20 @@ mod tests {
         let nothing = Settings::of_cluster(&Value::Null);
         assert!(nothing.permits_type("q35") && !nothing.permits_type("pc") && !nothing.gate("HostDisk"));
         assert!(nothing.bridge_on_pod_network);
+    }
+
+    #[test]
+    fn gates_that_upstream_opens_are_open_until_they_are_disabled() {
+        assert!(!Settings::of_cluster(&Value::Null).gate("RebootPolicy"), "nobody has opened it");
+        for gate in OPEN_BY_DEFAULT {
+            let with = |disabled: Value| {
+                let developer = json!({"disabledFeatureGates": disabled});
+                Settings::of_cluster(
+                    &json!({"spec": {"configuration": {"developerConfiguration": developer}}}),
+                )
+            };
+            assert!(with(json!([])).gate(gate) && !with(json!([gate])).gate(gate), "{gate}");
+        }
     }
 
     #[test]

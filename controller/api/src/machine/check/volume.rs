@@ -4,7 +4,7 @@ use super::super::Volume;
 use super::super::volume::Named;
 use super::cloudinit::{self, Seed};
 use super::firmware::image_of;
-use super::{Check, text};
+use super::{Check, Site, text};
 use crate::meta::LocalReference;
 use crate::vmi;
 use crate::wire::Path;
@@ -105,7 +105,8 @@ fn volume_of(volume: &vmi::Volume, at: &Path, check: &mut Check<'_>) -> Option<V
     found.extend(container_disk.as_ref().map(|source| container(source, &at.child("containerDisk"), check)));
     found.extend(ephemeral.as_ref().map(|source| on_top(source, &at.child("ephemeral"), check)));
     found.extend(empty_disk.as_ref().map(|source| empty(source, &at.child("emptyDisk"), check)));
-    found.extend(data_volume.as_ref().map(|vmi::DataVolumeSource { name, hotpluggable: _, other: _ }| {
+    found.extend(data_volume.as_ref().map(|vmi::DataVolumeSource { name, hotpluggable, other: _ }| {
+        stays(*hotpluggable, &at.child("dataVolume"), check);
         if name.is_empty() {
             check.required(at, "DataVolume 'name' must be set");
         } else {
@@ -183,7 +184,8 @@ fn host(source: &vmi::HostDisk, at: &Path, check: &mut Check<'_>) -> Option<Volu
 
 /// A claim's name, and whether it is only read. One that came later is like any other when the machine starts.
 fn claim(source: &vmi::ClaimSource, at: &Path, check: &mut Check<'_>) -> (String, bool) {
-    let vmi::ClaimSource { claim_name, read_only, hotpluggable: _, other: _ } = source;
+    let vmi::ClaimSource { claim_name, read_only, hotpluggable, other: _ } = source;
+    stays(*hotpluggable, at, check);
     let at = at.child("claimName");
     if claim_name.is_empty() {
         check.required(&at, format!("{at} is a required field"));
@@ -191,6 +193,14 @@ fn claim(source: &vmi::ClaimSource, at: &Path, check: &mut Check<'_>) -> (String
         object_name(claim_name, &at, check);
     }
     (claim_name.clone(), read_only.unwrap_or(false))
+}
+
+/// A volume cannot be taken from a machine that runs.
+fn stays(hotpluggable: Option<bool>, at: &Path, check: &mut Check<'_>) {
+    if hotpluggable == Some(true) {
+        let hint = "leave it out: a volume stays until the machine stops";
+        check.not_yet_at(&[Site::Cluster], at.child("hotpluggable"), hint);
+    }
 }
 
 fn on_top(source: &vmi::Ephemeral, at: &Path, check: &mut Check<'_>) -> Option<Volume> {

@@ -21,7 +21,21 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
         "/spec/runStrategy",
         r#""WaitAsReceiver""#,
         "spec.runStrategy",
-        "Invalid RunStrategy (WaitAsReceiver), DecentralizedLiveMigration feature gate is not enabled in kubevirt resource",
+        "Invalid RunStrategy (WaitAsReceiver), migration between clusters is not supported yet",
+    ),
+    (
+        "/spec/template/spec/evictionStrategy",
+        r#""LiveMigrate""#,
+        "spec.template.spec.evictionStrategy",
+        "spec.template.spec.evictionStrategy is not supported yet (instances are not migrated yet, and an eviction ends \
+         the guest in order: write None or LiveMigrateIfPossible)",
+    ),
+    (
+        "/spec/template/spec/volumes/0",
+        r#"{"name": "root", "dataVolume": {"name": "a", "hotpluggable": true}}"#,
+        "spec.template.spec.volumes[0].dataVolume.hotpluggable",
+        "spec.template.spec.volumes[0].dataVolume.hotpluggable is not supported yet (leave it out: a volume stays until \
+         the machine stops)",
     ),
     ("/spec/preference", r#"{"name": "a"}"#, "spec.preference", "spec.preference is not supported yet"),
     ("/spec/instancetype", r#"{"name": "a"}"#, "spec.instancetype", "spec.instancetype is not supported yet"),
