@@ -14,6 +14,7 @@ mod hardware;
 mod migration;
 mod network;
 mod place;
+pub mod served;
 mod spec;
 mod status;
 

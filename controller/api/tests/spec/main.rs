@@ -12,4 +12,5 @@ mod inventory;
 mod judged;
 mod known;
 mod messages;
+mod settings;
 mod yaml;

@@ -10,6 +10,7 @@
 //! **Flow.** Where there is no object, `kubevirt` is made in our namespace ([`missing`]): what is installed holds none.
 //! **Guarantees.** Nothing of the installation that a machine needs goes before the last machine. An object that was taken
 //! away is not made again: that would undo what somebody wanted, and hold up the end of its definition.
+//! A field that is set and has no effect is named by the condition `SettingsServed`.
 //! **Caveats.** What was applied beside the object (programs, rights, definitions) is taken away by whoever applied it.
 
 mod components;
@@ -20,8 +21,12 @@ mod tests;
 use super::conditions::stamp;
 use crate::objects::{KUBEVIRT, Kept as _, Key, Kind, REMOVED, World, key};
 use crate::plan::{Plan, Step};
+use api::kubevirt::served::{CONDITION, unserved};
 use jiff::Timestamp;
 use serde_json::{Value, json};
+
+/// The most fields without an effect that a condition names.
+const NAMED: usize = 20;
 
 /// Makes the object where there is none, and was none.
 pub fn missing(world: &World) -> Plan {
@@ -71,7 +76,10 @@ pub fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Pla
     for name in ["operatorVersion", "observedKubeVirtVersion", "targetKubeVirtVersion"] {
         status[name] = json!(version);
     }
-    say(&mut next, &conditions(missing.as_deref()), now);
+    let (value, reason, message) = served(&settings.object);
+    let mut says = conditions(missing.as_deref());
+    says.push((CONDITION, value, reason, &message));
+    say(&mut next, &says, now);
     plan.update(Kind::KubeVirt, settings.meta(), &settings.object, &next, true);
     plan
 }
@@ -91,6 +99,19 @@ fn conditions(missing: Option<&str>) -> Vec<Said<'_>> {
     };
     let state = [("Available", available), ("Progressing", progressing), ("Degraded", degraded)];
     all.into_iter().chain(state.map(|(kind, value)| (kind, value, reason, message))).collect()
+}
+
+/// Whether every field that is set has an effect, as a condition. Its message names the fields that have none.
+fn served(object: &Value) -> (&'static str, &'static str, String) {
+    let found = unserved(object);
+    if found.is_empty() {
+        return ("True", "AllFieldsServed", "Every field that is set has an effect.".to_owned());
+    }
+    let mut named: Vec<String> = found.iter().take(NAMED).map(ToString::to_string).collect();
+    if let Some(more) = found.len().checked_sub(NAMED).filter(|&more| more > 0) {
+        named.push(format!("and {more} more"));
+    }
+    ("False", "FieldsWithoutEffect", format!("{}.", named.join("; ")))
 }
 
 /// Says conditions. The time of each is that of its last change; those of others stay.

@@ -77,6 +77,32 @@ fn an_installation_is_available_when_all_of_it_is_ready() {
 }
 
 #[test]
+fn a_setting_without_effect_is_named_until_it_is_gone() {
+    let (mut sim, key) = begin();
+    assert_eq!(sim.condition(&key, "SettingsServed").unwrap().0, "True");
+    sim.change(
+        &key,
+        json!({"spec": {"infra": {"replicas": 3}, "configuration": {"evictionStrategy": "LiveMigrate", "cpuModel": "host-model"}}}),
+    );
+    sim.settle();
+    let (status, reason, said) = sim.condition(&key, "SettingsServed").unwrap();
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "FieldsWithoutEffect"));
+    assert_eq!(
+        said,
+        "spec.configuration.evictionStrategy: no effect, \"LiveMigrate\" is not known; known are None, \
+         LiveMigrateIfPossible; spec.infra: no effect, the manifests say where components run and how many."
+    );
+    assert_eq!(sim.condition(&key, "Available").unwrap().0, "True", "it works all the same");
+    let writes = sim.writes;
+    sim.later(3600);
+    sim.settle();
+    assert_eq!(sim.writes, writes, "it is said once");
+    sim.change(&key, json!({"spec": {"infra": null, "configuration": {"evictionStrategy": "None"}}}));
+    sim.settle();
+    assert_eq!(sim.condition(&key, "SettingsServed").unwrap().0, "True");
+}
+
+#[test]
 fn it_takes_machines_and_webhooks_along_and_is_not_made_again() {
     let (mut sim, key) = begin();
     webhooks(&mut sim, true);

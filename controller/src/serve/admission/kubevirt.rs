@@ -2,6 +2,7 @@
 
 use super::{Answer, Around, Operation, Request, unknown};
 use api::fault::{Fault, Reason};
+use api::kubevirt::served::unserved;
 use api::kubevirt::{CertConfig, Configuration, KubeVirt, UninstallStrategy};
 use api::vmi::EvictionStrategy;
 use api::wire;
@@ -34,7 +35,9 @@ pub(super) fn judge(request: &Request, around: &Around) -> Answer {
     if let Some(said) = &object.spec.configuration {
         configuration(said, &mut faults);
     }
-    Answer { faults, warnings: unknown::warnings(&object), ..Answer::yes() }
+    let mut warnings: Vec<String> = unserved(&request.object).iter().map(ToString::to_string).collect();
+    warnings.extend(unknown::warnings(&object));
+    Answer { faults, warnings, ..Answer::yes() }
 }
 
 /// Whether the installation may be deleted.

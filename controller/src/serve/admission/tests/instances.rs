@@ -10,15 +10,41 @@ const UPDATE: &str = "/virtualmachineinstances-validate-update";
 
 #[test]
 fn an_instance_is_completed_by_the_one_function() {
-    let after = changed(MUTATE, &create(instance()), &with(&json!({"evictionStrategy": "LiveMigrate"})));
+    let after =
+        changed(MUTATE, &create(instance()), &with(&json!({"evictionStrategy": "LiveMigrateIfPossible"})));
     let mut expected: VirtualMachineInstance = api::wire::read(instance()).unwrap();
     let mut given = api::defaults::Given::new("11111111-1111-4111-8111-111111111111");
-    given.eviction_strategy = Some(api::vmi::EvictionStrategy::LiveMigrate);
+    given.eviction_strategy = Some(api::vmi::EvictionStrategy::LiveMigrateIfPossible);
     api::defaults::apply(&mut expected, &given);
     assert_eq!(api::wire::read::<VirtualMachineInstance>(after.clone()).unwrap(), expected);
     assert_eq!(after["status"]["phase"], "Pending");
     assert_eq!(after["metadata"]["finalizers"], json!(["kubevirt.io/foregroundDeleteVirtualMachine"]));
     assert_eq!(ask(MUTATE, &create(after), &around()).patch.len(), 0, "twice is the same as once");
+}
+
+#[test]
+fn a_default_that_cannot_be_kept_refuses_no_instance() {
+    let around = with(&json!({"evictionStrategy": "LiveMigrate"}));
+    let after = changed(MUTATE, &create(instance()), &around);
+    assert_eq!(after["spec"].get("evictionStrategy"), None);
+    assert_eq!(ask(CREATE, &create(after), &around).faults, []);
+}
+
+#[test]
+fn what_may_surprise_is_warned_of() {
+    let mut object = instance();
+    set(&mut object, "/spec/domain/resources", json!({"limits": {"memory": "64Mi"}}));
+    set(&mut object, "/spec/domain/devices/disks/0", json!({"name": "root", "cdrom": {"readonly": false}}));
+    let answer = ask(CREATE, &create(object), &around());
+    assert_eq!(answer.faults, []);
+    assert_eq!(
+        answer.warnings,
+        [
+            "spec.domain.devices.disks[0].cdrom.readonly: false has no effect: a CD-ROM drive only reads",
+            "spec.domain.memory.guest: the guest has 128Mi, more than spec.domain.resources.limits.memory 64Mi: a pod \
+             that uses more than its limit is killed",
+        ]
+    );
 }
 
 #[test]

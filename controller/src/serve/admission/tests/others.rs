@@ -98,6 +98,32 @@ fn settings_say_something() {
 }
 
 #[test]
+fn a_setting_without_effect_is_warned_of() {
+    let object =
+        |spec: Value| json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": spec});
+    let set = json!({"configuration": {
+        "evictionStrategy": "LiveMigrate", "cpuModel": "host-model",
+        "migrations": {"parallelMigrationsPerCluster": 5},
+    }});
+    for (path, request) in
+        [(MADE, create(object(set.clone()))), (CHANGED, update(object(json!({})), object(set.clone())))]
+    {
+        let answer = ask(path, &request, &around());
+        assert_eq!(answer.faults, []);
+        assert_eq!(
+            answer.warnings,
+            [
+                "spec.configuration.migrations: no effect, instances are not migrated yet",
+                "spec.configuration.evictionStrategy: no effect, \"LiveMigrate\" is not known; known are None, \
+                 LiveMigrateIfPossible",
+            ]
+        );
+    }
+    let served = object(json!({"configuration": {"evictionStrategy": "None", "cpuModel": "host-model"}}));
+    assert_eq!(ask(MADE, &create(served), &around()).warnings, [""; 0]);
+}
+
+#[test]
 fn there_is_one_installation() {
     let object = json!({"metadata": {"namespace": "kubevirt", "name": "second"}, "spec": {}});
     let one = Around { installations: vec![("kubevirt".into(), "kubevirt".into())], ..around() };

@@ -1,0 +1,210 @@
+//! The one list of what becomes of each field of the KubeVirt object.
+//!
+//! ```text
+//! FIELDS ─┬─ unserved(object) ─┬─► virt-api: a warning for each field that is set and has no effect
+//!         │                    └─► virt-controller: the condition `SettingsServed` on the object
+//!         └─ docs/reference/kubevirt.md, written by a test
+//! ```
+//!
+//! A KubeVirt object of upstream must be accepted here, so no field is refused because of what it is; it is named where it
+//! has no effect. A test walks the schema and fails on a field that is not in the list.
+
+use serde_json::Value;
+use std::fmt;
+
+/// The condition on the KubeVirt object: every field that is set has an effect.
+pub const CONDITION: &str = "SettingsServed";
+
+/// What becomes of a field, and of all fields below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Served {
+    /// A program reads it.
+    Yes,
+    /// A program reads it; only these values (or entries, of a list) have an effect.
+    Values(&'static [&'static str]),
+    /// No program reads it: why, as a sentence.
+    No(&'static str),
+}
+
+use Served::{No, Values, Yes};
+
+const NO_MIGRATION: &str = "instances are not migrated yet";
+const NO_UPDATE: &str = "running instances are not updated yet";
+const NO_PLACEMENT: &str = "the manifests say where components run and how many";
+const NO_IMAGES: &str = "the manifests name the images";
+const NO_MONITORING: &str = "no ServiceMonitor is made yet";
+const NO_LABELS: &str = "what is installed does not get these labels yet";
+const NO_PATCHES: &str = "patch the manifests before they are applied";
+const NO_LIMITS: &str = "the rate of requests cannot be set yet";
+const NO_DEVICES: &str = "devices of nodes are not passed to machines yet";
+const NO_LIVE_UPDATE: &str = "a change reaches a machine with its next start";
+const NO_LOGS: &str = "the verbosity of this program cannot be set yet";
+const ONLY_AMD64: &str = "only amd64 machines run yet";
+const NO_TYPES: &str = "there are no instance types yet";
+const DEPRECATED: &str = "deprecated, and without effect in KubeVirt too";
+const GATES: &[&str] = &["DeclarativeHotplugVolumes", "HostDisk", "ImageVolume", "RebootPolicy"];
+
+/// The fields below `spec`, in the order of the schema. An entry is about all fields below it; no entry is below another.
+pub const FIELDS: &[(&str, Served)] = &[
+    ("imageTag", No(NO_IMAGES)),
+    ("imageRegistry", No(NO_IMAGES)),
+    ("imagePullPolicy", Yes),
+    ("imagePullSecrets", Yes),
+    ("monitorNamespace", No(NO_MONITORING)),
+    ("serviceMonitorNamespace", No(NO_MONITORING)),
+    ("monitorAccount", No(NO_MONITORING)),
+    ("workloadUpdateStrategy", No(NO_UPDATE)),
+    ("uninstallStrategy", Yes),
+    ("certificateRotateStrategy", Yes),
+    ("productVersion", No(NO_LABELS)),
+    ("productName", No(NO_LABELS)),
+    ("productComponent", No(NO_LABELS)),
+    ("synchronizationPort", No(NO_MIGRATION)),
+    ("configuration.cpuModel", Yes),
+    ("configuration.cpuRequest", Yes),
+    ("configuration.developerConfiguration.featureGates", Values(GATES)),
+    ("configuration.developerConfiguration.disabledFeatureGates", Values(GATES)),
+    (
+        "configuration.developerConfiguration.pvcTolerateLessSpaceUpToPercent",
+        No("a disk may be a tenth smaller than asked for"),
+    ),
+    (
+        "configuration.developerConfiguration.minimumReservePVCBytes",
+        No("how much a disk leaves free of a volume is fixed"),
+    ),
+    ("configuration.developerConfiguration.memoryOvercommit", Yes),
+    ("configuration.developerConfiguration.nodeSelectors", Yes),
+    ("configuration.developerConfiguration.useEmulation", Yes),
+    ("configuration.developerConfiguration.cpuAllocationRatio", Yes),
+    ("configuration.developerConfiguration.minimumClusterTSCFrequency", No(NO_MIGRATION)),
+    ("configuration.developerConfiguration.diskVerification", No("the limits of a check are fixed")),
+    ("configuration.developerConfiguration.logVerbosity.virtAPI", No(NO_LOGS)),
+    ("configuration.developerConfiguration.logVerbosity.virtController", No(NO_LOGS)),
+    ("configuration.developerConfiguration.logVerbosity.virtHandler", No(NO_LOGS)),
+    ("configuration.developerConfiguration.logVerbosity.virtLauncher", Yes),
+    ("configuration.developerConfiguration.logVerbosity.virtOperator", No("there is no such program")),
+    (
+        "configuration.developerConfiguration.logVerbosity.virtSynchronizationController",
+        No("there is no such program"),
+    ),
+    ("configuration.developerConfiguration.logVerbosity.nodeVerbosity", No(NO_LOGS)),
+    ("configuration.developerConfiguration.clusterProfiler", No("there is no profiler yet")),
+    ("configuration.emulatedMachines", Yes),
+    ("configuration.imagePullPolicy", Yes),
+    ("configuration.migrations", No(NO_MIGRATION)),
+    ("configuration.machineType", Yes),
+    ("configuration.network.defaultNetworkInterface", Yes),
+    ("configuration.network.permitSlirpInterface", No(DEPRECATED)),
+    ("configuration.network.permitBridgeInterfaceOnPodNetwork", Yes),
+    ("configuration.network.binding", No("there are no network binding plugins yet")),
+    ("configuration.ovmfPath", No("the launcher finds the firmware of its image")),
+    ("configuration.selinuxLauncherType", Yes),
+    ("configuration.defaultRuntimeClass", Yes),
+    ("configuration.smbios", No("machines have the SMBIOS of QEMU, and what their own spec says")),
+    ("configuration.architectureConfiguration.amd64.emulatedMachines", Yes),
+    ("configuration.architectureConfiguration.amd64.machineType", Yes),
+    (
+        "configuration.architectureConfiguration.amd64.ovmfPath",
+        No("the launcher finds the firmware of its image"),
+    ),
+    ("configuration.architectureConfiguration.arm64", No(ONLY_AMD64)),
+    ("configuration.architectureConfiguration.ppc64le", No(ONLY_AMD64)),
+    ("configuration.architectureConfiguration.s390x", No(ONLY_AMD64)),
+    ("configuration.architectureConfiguration.defaultArchitecture", Values(&["amd64"])),
+    ("configuration.evictionStrategy", Values(&["None", "LiveMigrateIfPossible"])),
+    ("configuration.additionalGuestMemoryOverheadRatio", Yes),
+    ("configuration.supportContainerResources", Yes),
+    ("configuration.supportedGuestAgentVersions", No(DEPRECATED)),
+    ("configuration.memBalloonStatsPeriod", No("the period is 10 s")),
+    ("configuration.permittedHostDevices", No(NO_DEVICES)),
+    ("configuration.mediatedDevicesConfiguration", No(NO_DEVICES)),
+    ("configuration.minCPUModel", No(DEPRECATED)),
+    ("configuration.obsoleteCPUModels", No("a node offers every model that it has")),
+    ("configuration.virtualMachineInstancesPerNode", No("the number of machines of a node is fixed")),
+    ("configuration.apiConfiguration", No(NO_LIMITS)),
+    ("configuration.webhookConfiguration", No(NO_LIMITS)),
+    ("configuration.controllerConfiguration", No(NO_LIMITS)),
+    ("configuration.handlerConfiguration", No(NO_LIMITS)),
+    ("configuration.tlsConfiguration", No("every server speaks TLS 1.2 and 1.3, with the ciphers of rustls")),
+    ("configuration.seccompConfiguration", Yes),
+    ("configuration.vmStateStorageClass", No("nothing of a machine is kept beside its disks yet")),
+    ("configuration.virtualMachineOptions.disableFreePageReporting", No("free pages are always reported")),
+    ("configuration.virtualMachineOptions.disableSerialConsoleLog", Yes),
+    ("configuration.ksmConfiguration", No("the KSM of nodes stays as it is")),
+    ("configuration.autoCPULimitNamespaceLabelSelector", No("no limit is set by itself")),
+    ("configuration.liveUpdateConfiguration", No(NO_LIVE_UPDATE)),
+    ("configuration.vmRolloutStrategy", Values(&["Stage"])),
+    ("configuration.commonInstancetypesDeployment", No(NO_TYPES)),
+    ("configuration.virtTemplateDeployment", No("there are no templates of machines yet")),
+    ("configuration.instancetype", No(NO_TYPES)),
+    ("configuration.hypervisors", No("the hypervisor is kvm, or emulation")),
+    ("configuration.changedBlockTrackingLabelSelectors", No("changes of disks are not tracked yet")),
+    ("configuration.persistentReservationConfiguration", No("persistent reservations are not passed on yet")),
+    ("configuration.confidentialCompute", No("there are no confidential machines yet")),
+    ("configuration.roleAggregationStrategy", No("the manifests say who has which rights")),
+    ("infra", No(NO_PLACEMENT)),
+    ("workloads", No(NO_PLACEMENT)),
+    ("customizeComponents", No(NO_PATCHES)),
+];
+
+/// A field that is set, and has no effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unserved {
+    /// The field: `spec.configuration.migrations`.
+    pub field: String,
+    /// Why, and what holds instead.
+    pub why: String,
+}
+
+impl fmt::Display for Unserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: no effect, {}", self.field, self.why)
+    }
+}
+
+/// The entry of the list that is about the field at `path` below `spec`.
+pub fn entry(path: &str) -> Option<&'static (&'static str, Served)> {
+    FIELDS.iter().find(|(field, _)| {
+        path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    })
+}
+
+/// The fields of a KubeVirt object that are set and have no effect, in the order of the list.
+pub fn unserved(object: &Value) -> Vec<Unserved> {
+    let mut found = Vec::new();
+    for (field, served) in FIELDS {
+        let Some(value) = field.split('.').try_fold(&object["spec"], |value, step| value.get(step)) else {
+            continue;
+        };
+        let note = |why: &str| Unserved { field: format!("spec.{field}"), why: why.to_owned() };
+        match served {
+            Yes => {}
+            No(why) if says(value) => found.push(note(why)),
+            No(_) => {}
+            Values(known) => found.extend(
+                others(value, known)
+                    .map(|other| note(&format!("{other:?} is not known; known are {}", known.join(", ")))),
+            ),
+        }
+    }
+    found
+}
+
+/// The texts that a value is, or has in its list, and that are not known. What a person wrote is not said again at length.
+fn others<'a>(value: &'a Value, known: &'a [&str]) -> impl Iterator<Item = String> + 'a {
+    let list = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+    let texts =
+        list.iter().filter_map(Value::as_str).filter(|text| !text.is_empty() && !known.contains(text));
+    texts.map(|text| text.chars().take(64).collect())
+}
+
+/// Whether a value says something: `null`, `false`, an empty text and an empty list are what holds without it.
+fn says(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::Bool(true) | Value::Number(_) => true,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(fields) => fields.is_empty() || fields.values().any(says),
+    }
+}

@@ -1,0 +1,151 @@
+//! The KubeVirt object: every field of its schema stands in the list of what becomes of each, once, and
+//! `docs/reference/kubevirt.md` is made from the list; `UPDATE_GOLDEN=1` writes it anew.
+
+use crate::base::set;
+use crate::inventory::{Inventory, Kind};
+use api::kubevirt::served::{FIELDS, Served, entry, unserved};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// Every field that holds no other, with a sample of what it holds.
+fn leaves(name: &str, at: &str, leaves: &mut Vec<(String, Value)>) {
+    let inventory = Inventory::read();
+    for field in inventory.fields(name) {
+        let here = format!("{at}{}", field.name);
+        match &field.kind {
+            Kind::Struct(inner) if !inventory.fields(inner).is_empty() => {
+                self::leaves(inner, &format!("{here}."), leaves);
+            }
+            kind => leaves.push((here, inventory.value(kind))),
+        }
+    }
+}
+
+fn all() -> Vec<(String, Value)> {
+    let mut all = Vec::new();
+    leaves("KubeVirtSpec", "", &mut all);
+    assert!(all.len() > 120, "{}", all.len());
+    all
+}
+
+#[test]
+fn every_field_of_the_settings_is_in_the_list_once() {
+    let mut used = BTreeSet::new();
+    let mut problems = Vec::new();
+    for (leaf, _) in all() {
+        match entry(&leaf) {
+            Some((field, _)) => drop(used.insert(*field)),
+            None => problems.push(format!("{leaf}: nothing is said of it")),
+        }
+    }
+    for (field, _) in FIELDS {
+        if !used.contains(field) {
+            problems.push(format!("{field} is in the list for nothing"));
+        }
+        let others =
+            FIELDS.iter().filter(|(other, _)| other == field || other.starts_with(&format!("{field}.")));
+        if others.count() != 1 {
+            problems.push(format!("{field} is spoken of twice"));
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn a_field_that_is_set_is_named_where_it_has_no_effect() {
+    for (leaf, sample) in all() {
+        let (field, served) = entry(&leaf).unwrap();
+        let mut object = json!({});
+        set(&mut object, &format!("spec.{leaf}"), sample);
+        let named: Vec<String> = unserved(&object).into_iter().map(|found| found.field).collect();
+        match served {
+            Served::Yes => assert_eq!(named, [""; 0], "{leaf}"),
+            Served::No(_) => assert_eq!(named, [format!("spec.{field}")], "{leaf}"),
+            Served::Values(known) => {
+                for (value, count) in [(known[0], 0), ("Other", 1)] {
+                    let list = leaf.ends_with("Gates");
+                    let value = if list { json!([value]) } else { json!(value) };
+                    set(&mut object, &format!("spec.{leaf}"), value);
+                    assert_eq!(unserved(&object).len(), count, "{object}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_holds_anyway_is_not_named() {
+    let object = json!({"spec": {
+        "infra": {"replicas": null}, "imageTag": "", "productName": null,
+        "configuration": {
+            "migrations": {"allowPostCopy": false}, "supportedGuestAgentVersions": [],
+            "commonInstancetypesDeployment": {"enabled": false},
+        },
+    }});
+    assert_eq!(unserved(&object), []);
+    assert_eq!(unserved(&Value::Null), []);
+    assert_eq!(unserved(&json!({"spec": {"configuration": "a"}})), []);
+    let told: Vec<String> = unserved(&json!({"spec": {"configuration": {
+        "developerConfiguration": {"featureGates": ["HostDisk", "x".repeat(5000), ""]},
+        "evictionStrategy": "LiveMigrate",
+        "virtualMachineOptions": {"disableFreePageReporting": {}},
+    }}}))
+    .iter()
+    .map(ToString::to_string)
+    .collect();
+    assert_eq!(
+        told,
+        [
+            format!(
+                "spec.configuration.developerConfiguration.featureGates: no effect, {:?} is not known; known are \
+                 DeclarativeHotplugVolumes, HostDisk, ImageVolume, RebootPolicy",
+                "x".repeat(64)
+            ),
+            "spec.configuration.evictionStrategy: no effect, \"LiveMigrate\" is not known; known are None, \
+             LiveMigrateIfPossible"
+                .to_owned(),
+            "spec.configuration.virtualMachineOptions.disableFreePageReporting: no effect, free pages are always reported"
+                .to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn the_document_of_the_settings_is_the_list() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/kubevirt.md");
+    let expected = document();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(path, &expected).unwrap();
+    }
+    let found = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(found == expected, "docs/reference/kubevirt.md is not the list: UPDATE_GOLDEN=1 writes it anew");
+}
+
+fn document() -> String {
+    let mut text = String::from(HEAD);
+    for (field, served) in FIELDS {
+        let says = match served {
+            Served::Yes => "served".to_owned(),
+            Served::Values(known) => format!("served: `{}`; a warning for others", known.join("`, `")),
+            Served::No(why) => format!("a warning: {why}"),
+        };
+        writeln!(text, "| `{field}` | {says} |").unwrap();
+    }
+    text
+}
+
+const HEAD: &str = "# What becomes of each field of the KubeVirt object
+
+A KubeVirt object that was written for upstream is accepted. A field of `spec` that is set and has no effect is never
+passed over in silence: virt-api answers with a warning that names it, and virt-controller keeps the condition
+`SettingsServed` on the object `False`, with these fields and the reasons in its message, until none is left. A value that
+holds anyway (`false`, an empty text, an empty list) is not named; nor is a field that the schema does not know, of which
+virt-api warns as unknown.
+
+The list is code (`controller/api/src/kubevirt/served.rs`); a test walks the schema and fails on a field that is not in it,
+and writes this table. An entry is about all fields below it.
+
+| field of `spec` | what becomes of it |
+|---|---|
+";
