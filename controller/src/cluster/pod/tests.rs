@@ -43,6 +43,32 @@ fn a_small_machine() {
 }
 
 #[test]
+fn memory_above_its_limit_is_a_pod_that_kubernetes_takes() {
+    let limits = |guest: &str| {
+        let resources = json!({"limits": {"memory": "64Mi"}});
+        let change = json!({"spec": {"domain": {"memory": {"guest": guest}, "resources": resources}}});
+        let pod = render(change, json!({}), true);
+        let compute = &pod["spec"]["containers"][0]["resources"];
+        let bytes = |list: &str| compute[list]["memory"].as_str().unwrap().parse::<u64>().unwrap();
+        (bytes("requests"), bytes("limits"))
+    };
+    let (request, limit) = limits("512Mi");
+    assert_eq!(request, limit, "no request is above its limit");
+    let (_, smaller) = limits("64Mi");
+    // What runs beside a larger guest is more; the guest itself is held to what the spec says.
+    assert!(smaller < limit && limit < 512 << 20, "{smaller} {limit}");
+}
+
+#[test]
+fn a_drive_without_a_disc_needs_no_volume() {
+    let disks = json!([{"name": "drive", "cdrom": {"bus": "sata"}}]);
+    let pod =
+        render(json!({"spec": {"domain": {"devices": {"disks": disks}}, "volumes": []}}), json!({}), true);
+    let volumes = pod["spec"]["volumes"].as_array().unwrap();
+    assert!(volumes.iter().all(|volume| volume["name"] != "drive"), "{volumes:?}");
+}
+
+#[test]
 fn nobody_leads_a_machine_to_a_node_without_an_agent() {
     let asked = json!({"kubevirt.io/schedulable": "false", "kubernetes.io/arch": "other", "disk": "fast"});
     let pod = render(json!({"spec": {"nodeSelector": asked}}), json!({}), true);
