@@ -71,7 +71,7 @@ fn a_drive_begins_without_a_disc_and_gets_one() {
     let mut machine = vmi("drive");
     machine["spec"]["domain"]["devices"]["disks"] =
         json!([{"name": "data", "disk": {"bus": "virtio"}}, {"name": "cd", "cdrom": {"bus": "sata"}}]);
-    let mut vm = Vm::running(&machine);
+    let vm = Vm::running(&machine);
     let path = vm.place.path().join("disc");
     fs::write(&path, format!("a disc{}", " ".repeat(4090))).unwrap();
     let mut console = vm.console();

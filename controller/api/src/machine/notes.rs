@@ -33,21 +33,20 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn told(domain: Value) -> Vec<String> {
+    fn told(domain: &Value) -> Vec<String> {
         let spec: Spec = crate::wire::read(json!({"domain": domain})).unwrap();
         notes(&spec, &Path::of("spec")).into_iter().map(|(at, note)| format!("{at}: {note}")).collect()
     }
 
     #[test]
     fn a_drive_that_is_to_write_is_noted() {
-        let disks =
-            |readonly: Value| json!({"devices": {"disks": [{"name": "a", "cdrom": {"readonly": readonly}}]}});
+        let disks = |readonly: &Value| json!({"devices": {"disks": [{"name": "a", "cdrom": {"readonly": readonly}}]}});
         assert_eq!(
-            told(disks(json!(false))),
+            told(&disks(&json!(false))),
             ["spec.domain.devices.disks[0].cdrom.readonly: false has no effect: a CD-ROM drive only reads"]
         );
-        assert_eq!(told(disks(json!(true))), [""; 0]);
-        assert_eq!(told(disks(Value::Null)), [""; 0]);
+        assert_eq!(told(&disks(&json!(true))), [""; 0]);
+        assert_eq!(told(&disks(&Value::Null)), [""; 0]);
     }
 
     #[test]
@@ -55,12 +54,12 @@ mod tests {
         let domain =
             |guest: &str| json!({"memory": {"guest": guest}, "resources": {"limits": {"memory": "1Gi"}}});
         assert_eq!(
-            told(domain("2Gi")),
+            told(&domain("2Gi")),
             [
                 "spec.domain.memory.guest: the guest has 2Gi, more than spec.domain.resources.limits.memory 1Gi: a pod \
               that uses more than its limit is killed"
             ]
         );
-        assert_eq!(told(domain("1024Mi")), [""; 0]);
+        assert_eq!(told(&domain("1024Mi")), [""; 0]);
     }
 }
