@@ -32,7 +32,7 @@ const SWEPT_WITHIN: Duration = Duration::from_secs(2);
 /// The arguments that every verb on machines has.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct HomeArgs {
-    /// Keep machines, their disks and their sockets below this folder
+    /// Keep VMs, their disks and their sockets below this folder
     /// [default: the user's state, data and runtime folders]
     #[arg(long, value_name = "DIR", env = "CORACLE_HOME", hide_env_values = true)]
     root: Option<PathBuf>,

@@ -245,7 +245,7 @@ mod tests {
             ("[[step]]\nexpect = \"a\"\nexit = 1\n", "belong to run and exec"),
             ("[[step]]\nsends = \"a\"\n", "unknown field"),
             ("[[step]]\nend = false\n", "left out"),
-            ("not toml", "no script"),
+            ("not toml", "not a script"),
         ] {
             let e = parse(text).unwrap_err();
             assert!(e.kind() == Kind::Refused && e.to_string().contains(why), "{text}: {e}");

@@ -82,7 +82,7 @@ fn faults_are_all_told_with_their_lines() {
         ("a:\n\tb: 1", 2, "not valid YAML"),
         ("a: *nothing", 1, ""),
         ("a: &x [*x]", 1, "itself"),
-        ("a: !!int many", 1, "no int"),
+        ("a: !!int many", 1, "not a value of type int"),
         ("? [1]\n: 2", 1, "word"),
         ("a:\n  <<: 3", 2, "merged"),
     ] {
