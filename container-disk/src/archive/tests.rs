@@ -12,7 +12,7 @@ use crate::tar::tests::Tarball;
 use crate::{Error, Kind, Result};
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const DISK: &[u8] = b"the bytes of a disk";
@@ -108,18 +108,12 @@ fn nothing_is_left_of_an_archive_that_is_not_closed_and_an_old_one_stays() {
 
 #[test]
 fn a_planted_partial_does_not_become_the_archive() {
-    use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
     let (folder, path) = room();
-    let partial = path.with_file_name(format!("{}.partial", path.file_name().unwrap().to_str().unwrap()));
+    let partial = folder.path().join("x.tar.partial");
     fs::write(&partial, "planted").unwrap();
     fs::set_permissions(&partial, fs::Permissions::from_mode(0o666)).unwrap();
-    let theirs = fs::File::options().write(true).open(&partial).unwrap();
-    let sink = OciArchiveSink::create(&path).unwrap();
-    build(&sink, Compression::None, "1");
-    sink.close().unwrap();
-    let whole = fs::read(&path).unwrap();
-    theirs.write_all_at(b"theirs", 0).unwrap();
-    assert!(fs::read(&path).unwrap() == whole);
+    is_made_beside(&partial, &path);
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o022, 0);
     assert_eq!(names(&folder).len(), 1);
 }
@@ -165,18 +159,23 @@ fn a_file_that_another_program_made_meanwhile_is_not_replaced() {
 
 #[test]
 fn an_archive_is_written_into_a_new_file() {
-    use std::os::unix::fs::FileExt;
     let (folder, path) = room();
     // By its owner and its mode it is ours; on SMB every file is.
     let partial = folder.path().join("x.tar.partial");
     fs::write(&partial, "found").unwrap();
-    let theirs = fs::File::options().write(true).open(&partial).unwrap();
-    let sink = OciArchiveSink::create(&path).unwrap();
+    is_made_beside(&partial, &path);
+}
+
+/// Whoever had the half file open does not write into the archive that is made meanwhile.
+fn is_made_beside(partial: &Path, path: &Path) {
+    use std::os::unix::fs::FileExt;
+    let theirs = fs::File::options().write(true).open(partial).unwrap();
+    let sink = OciArchiveSink::create(path).unwrap();
     build(&sink, Compression::None, "1");
     sink.close().unwrap();
-    let whole = fs::read(&path).unwrap();
+    let whole = fs::read(path).unwrap();
     theirs.write_all_at(b"theirs", 0).unwrap();
-    assert!(fs::read(&path).unwrap() == whole);
+    assert!(fs::read(path).unwrap() == whole);
 }
 
 #[test]
