@@ -46,17 +46,21 @@ pub(super) fn deletion(request: &Request, around: &Around) -> Answer {
     if !blocks(request) {
         return Answer::yes();
     }
-    let message = format!(
-        "Rejecting the uninstall request, since there are still {kind} present. Either delete all KubeVirt related \
-         workloads or change the uninstall strategy before uninstalling KubeVirt."
-    );
-    Answer::no(vec![Fault::new("spec.uninstallStrategy", Reason::Invalid, message)])
+    stays(&format!(
+        ", since there are still {kind} present. Either delete all KubeVirt related workloads or change the uninstall \
+         strategy before uninstalling KubeVirt."
+    ))
 }
 
 /// It is not known whether the installation may be deleted. This webhook is not asked twice where it gives no answer: the
 /// deletion would be done.
 pub fn not_looked_into(why: &str) -> Answer {
-    let message = format!("Rejecting the uninstall request: {why}");
+    stays(&format!(": {why}"))
+}
+
+/// The refusal of a deletion, with the end of its sentence.
+fn stays(why: &str) -> Answer {
+    let message = format!("Rejecting the uninstall request{why}");
     Answer::no(vec![Fault::new("spec.uninstallStrategy", Reason::Invalid, message)])
 }
 
