@@ -2,7 +2,7 @@
 
 use crate::objects::{Plain, World};
 use api::defaults::{Binding, Given};
-use api::machine::Settings;
+use api::machine::{Gates, Settings};
 use api::vmi::EvictionStrategy;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -70,9 +70,6 @@ impl Config {
         let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         let number =
             |value: &Value, default: u64| value.as_u64().filter(|&number| number > 0).unwrap_or(default);
-        let listed = |list: &Value, name: &str| {
-            list.as_array().is_some_and(|list| list.iter().any(|entry| entry.as_str() == Some(name)))
-        };
         let profile = &said["seccompConfiguration"]["virtualMachineInstanceProfile"]["customProfile"];
         let seccomp = match (text(&profile["localhostProfile"]), profile["runtimeDefaultProfile"].as_bool()) {
             (Some(name), _) => Some(serde_json::json!({"type": "Localhost", "localhostProfile": name})),
@@ -106,7 +103,7 @@ impl Config {
             node_selectors: (developer["nodeSelectors"].as_object().into_iter().flatten())
                 .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
                 .collect(),
-            image_volumes: !listed(&developer["disabledFeatureGates"], "ImageVolume"),
+            image_volumes: object.is_none_or(|object| Gates::of_cluster(&object.object).open("ImageVolume")),
             launcher_verbosity: developer["logVerbosity"]["virtLauncher"].as_i64(),
             runtime_class: text(&said["defaultRuntimeClass"]),
             selinux_type: text(&said["selinuxLauncherType"]),
