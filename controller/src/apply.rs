@@ -14,7 +14,7 @@
 
 use crate::cluster::certificates::{Issue, make};
 use crate::error::{Error, Kind as Wrong, Result};
-use crate::objects::{FOUND_BY, Key, Kind};
+use crate::objects::{FOUND_BY, Key, Kind, owner};
 use crate::plan::{Note, Plan, Step};
 use api::meta::ObjectMeta;
 use http::Request;
@@ -176,7 +176,8 @@ impl<S: Server> Work<'_, S> {
 /// nobody who watches launcher pods would hear of its end. It is never taken for the one that was to be made.
 fn strange(key: &Key, wanted: &Value, there: &Value) -> Result<()> {
     let owner = |object: &Value| {
-        let owner = meta(object).owner_references.into_iter().find(|owner| owner.controller == Some(true));
+        let meta = meta(object);
+        let owner = owner::controller(&meta).cloned();
         owner.map(|owner| (owner.api_version, owner.kind, owner.uid))
     };
     let found_by = |object: &Value| FOUND_BY.map(|label| object["metadata"]["labels"][label].clone());

@@ -12,8 +12,7 @@
 //! A pod that was left behind (`--cascade=orphan`) has no owner any more; it runs its machine all the same, and is known
 //! by its uid alone.
 
-use super::names;
-use super::{FOUND_BY, Key, Kind, LAUNCHER};
+use super::{FOUND_BY, Key, Kind, LAUNCHER, names, owner};
 use api::meta::ObjectMeta;
 use api::vmi::VirtualMachineInstance;
 use serde_json::Value;
@@ -86,8 +85,7 @@ impl LauncherPod {
             && labelled(LAUNCHER.0, LAUNCHER.1)
             && labelled(OF, &self.owner);
         let is_active = self.active.contains_key(uid);
-        let owner = pod.owner_references.iter().find(|owner| owner.controller == Some(true));
-        let is_owned = match owner {
+        let is_owned = match owner::controller(pod) {
             Some(owner) => {
                 owner.api_version == Kind::Instance.api_version()
                     && owner.kind == Kind::Instance.name()

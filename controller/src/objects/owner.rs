@@ -2,7 +2,7 @@
 
 use super::rights::Right;
 use super::{Kind, Mark};
-use api::meta::ObjectMeta;
+use api::meta::{ObjectMeta, OwnerReference};
 use serde_json::{Value, json};
 
 /// What an object says that one of this kind looks after. In the foreground, the owner goes after the object.
@@ -17,16 +17,14 @@ pub fn reference(kind: Kind, owner: &ObjectMeta) -> Value {
     })
 }
 
-/// The mark of an object that has a controlling owner.
-pub fn mark(meta: &ObjectMeta) -> Option<Mark> {
-    let owner = meta.owner_references.iter().find(|owner| owner.controller == Some(true))?;
-    Some(Mark::Owner(owner.uid.clone()))
+/// The controlling owner of an object. The API server permits one.
+pub fn controller(meta: &ObjectMeta) -> Option<&OwnerReference> {
+    meta.owner_references.iter().find(|owner| owner.controller == Some(true))
 }
 
-/// Kind and name of who looks after an object.
-pub fn controller(meta: &ObjectMeta) -> Option<(&str, &str)> {
-    let owner = meta.owner_references.iter().find(|owner| owner.controller == Some(true))?;
-    Some((owner.kind.as_str(), owner.name.as_str()))
+/// The mark of an object that has a controlling owner.
+pub fn mark(meta: &ObjectMeta) -> Option<Mark> {
+    controller(meta).map(|owner| Mark::Owner(owner.uid.clone()))
 }
 
 /// What it takes to write this of an object, beside the right to write it: many clusters ask whoever says that an owner

@@ -59,8 +59,7 @@ pub fn run_strategy(vm: &VirtualMachine) -> RunStrategy {
 
 /// A machine still has to look at an instance before it may go.
 pub fn holds(world: &World, vmi: &VirtualMachineInstance) -> bool {
-    let owner = vmi.metadata.owner_references.iter().find(|owner| owner.controller == Some(true));
-    owner.filter(|owner| owner.kind == "VirtualMachine").is_some_and(|owner| {
+    owner::controller(&vmi.metadata).filter(|owner| owner.kind == "VirtualMachine").is_some_and(|owner| {
         let machine = world.machines.get(vmi.metadata.namespace.as_deref().unwrap_or_default(), &owner.name);
         machine.is_some_and(|vm| vm.metadata.uid.as_deref() == Some(owner.uid.as_str()))
     })
@@ -132,10 +131,8 @@ pub fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Pla
 
 /// An instance is a run of a machine.
 fn is_of(vm: &VirtualMachine, vmi: &VirtualMachineInstance) -> bool {
-    vmi.metadata
-        .owner_references
-        .iter()
-        .any(|owner| owner.controller == Some(true) && Some(owner.uid.as_str()) == vm.metadata.uid.as_deref())
+    owner::controller(&vmi.metadata)
+        .is_some_and(|owner| Some(owner.uid.as_str()) == vm.metadata.uid.as_deref())
 }
 
 /// What a machine has that nobody wrote.

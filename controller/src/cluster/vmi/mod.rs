@@ -28,7 +28,7 @@ mod volumes;
 use super::conditions::{self, say, stamp};
 use super::config::Config;
 use super::pod::{self, Surroundings};
-use crate::objects::{Key, Kind, LauncherPod, Pod, World, key};
+use crate::objects::{Key, Kind, LauncherPod, Pod, World, key, owner};
 use crate::plan::{Plan, Step};
 use api::machine::Machine;
 use api::vmi::{Condition, ConditionType, Phase, PhaseTransition, Status, VirtualMachineInstance};
@@ -496,7 +496,7 @@ impl Round<'_> {
         let any = LauncherPod::of(self.vmi).map(LauncherPod::any);
         let pod = any.as_ref().and_then(|any| self.world.launcher_pod(any));
         if let Some(pod) = pod
-            && (!pod.has_ended() || pod.owner.is_none() && self.is_deleted())
+            && (!pod.has_ended() || owner::controller(&pod.meta).is_none() && self.is_deleted())
         {
             if !pod.is_going() {
                 self.after.delete(key(Kind::Pod, &pod.meta), &pod.meta);

@@ -37,8 +37,8 @@ pub(crate) const ABOUT: About = About {
 pub(super) fn touched(world: &World, key: &Key) -> Vec<Key> {
     let Key { namespace, name, .. } = key;
     match world.pods.get(namespace, name).and_then(|pod| owner::controller(&pod.meta)) {
-        Some((kind, owner)) if kind == Kind::Instance.name() => {
-            vec![Key::new(Kind::Instance, namespace, owner)]
+        Some(owner) if owner.kind == Kind::Instance.name() => {
+            vec![Key::new(Kind::Instance, namespace, &owner.name)]
         }
         Some(_) => Vec::new(),
         None => world.marked(&Mark::LauncherPod(namespace.clone(), name.clone())).cloned().collect(),
@@ -50,8 +50,6 @@ pub(super) fn touched(world: &World, key: &Key) -> Vec<Key> {
 #[allow(missing_docs)]
 pub struct Pod {
     pub meta: ObjectMeta,
-    /// The uid of the controlling owner.
-    pub owner: Option<String>,
     pub node: Option<String>,
     pub phase: PodPhase,
     /// A word for why it ended (`Evicted`, …).
@@ -134,9 +132,7 @@ impl Kept for Pod {
     fn take(object: Value) -> Option<Self> {
         let meta = meta(&object)?;
         let text = |pointer: &str| object.pointer(pointer)?.as_str().map(str::to_owned);
-        let owner = meta.owner_references.iter().find(|owner| owner.controller == Some(true));
         Some(Pod {
-            owner: owner.map(|owner| owner.uid.clone()),
             meta,
             node: text("/spec/nodeName").filter(|name| !name.is_empty()),
             phase: match text("/status/phase").as_deref() {

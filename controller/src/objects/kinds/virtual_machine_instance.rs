@@ -84,8 +84,8 @@ fn touched(world: &World, found: &Key) -> Vec<Key> {
     let mut keys = vec![found.clone(), Key::new(Kind::Machine, namespace, name)];
     keys.extend(removed_with(world));
     match world.instances.get(namespace, name).and_then(|vmi| owner::controller(&vmi.metadata)) {
-        Some(("VirtualMachineInstanceReplicaSet", owner)) => {
-            keys.push(Key::new(Kind::ReplicaSet, namespace, owner));
+        Some(owner) if owner.kind == Kind::ReplicaSet.name() => {
+            keys.push(Key::new(Kind::ReplicaSet, namespace, &owner.name));
         }
         Some(_) => {}
         // It is gone, or has no owner: one of the replica sets may miss it.
