@@ -14,8 +14,8 @@ pub struct About {
     pub name: &'static str,
     /// The plural in paths and roles.
     pub plural: &'static str,
-    /// The namespaces that objects of the kind are in.
-    pub scope: Scope,
+    /// Only objects in the namespace of the installation are read or written.
+    pub is_of_installation: bool,
     /// What virt-controller does with objects of the kind.
     pub controller: Use,
     /// What virt-api does with them.
@@ -34,17 +34,6 @@ pub struct About {
     pub touches: fn(&World, &Key) -> Vec<Key>,
     /// Keys to decide on once all objects of the kind are known, even where there are none.
     pub listed: fn(&World) -> Vec<Key>,
-}
-
-/// The namespaces of a kind's objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// Objects have no namespace.
-    Cluster,
-    /// Objects of all namespaces count.
-    Namespaced,
-    /// Only objects in the namespace of the installation are read or written.
-    Installation,
 }
 
 /// Programs that have an account at the API server.
@@ -132,7 +121,7 @@ impl About {
             api_version,
             name,
             plural,
-            scope: Scope::Namespaced,
+            is_of_installation: false,
             controller: Use::NONE,
             api: Use::NONE,
             handler: Use::NONE,
@@ -142,6 +131,16 @@ impl About {
             removed: |_, _| {},
             touches: |_, _| Vec::new(),
             listed: |_| Vec::new(),
+        }
+    }
+
+    /// A kind whose objects are questions of all programs; the API server keeps none.
+    pub const fn question(api_version: &'static str, name: &'static str, plural: &'static str) -> About {
+        About {
+            controller: Use::ASKS,
+            api: Use::ASKS,
+            handler: Use::ASKS,
+            ..About::named(api_version, name, plural)
         }
     }
 

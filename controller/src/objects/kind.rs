@@ -1,7 +1,7 @@
 //! The kinds of objects: one table, each line of which names the file of a kind. And keys, by which objects are found.
 
 use super::kinds;
-use super::{About, Home, Program, Scope, Which};
+use super::{About, Home, Program, Which};
 use api::meta::ObjectMeta;
 use std::fmt;
 
@@ -81,13 +81,8 @@ impl Kind {
     }
 
     /// Only objects in the namespace of the installation are read or written.
-    pub fn is_of_installation(self) -> bool {
-        self.about().scope == Scope::Installation
-    }
-
-    /// Objects have no namespace.
-    pub fn is_of_cluster(self) -> bool {
-        self.about().scope == Scope::Cluster
+    pub const fn is_of_installation(self) -> bool {
+        self.about().is_of_installation
     }
 
     /// The path of the objects of one namespace, or of all where it is empty.

@@ -26,7 +26,7 @@ mod store;
 mod which;
 mod world;
 
-pub use about::{About, Home, Program, Scope, Selector, Use};
+pub use about::{About, Home, Program, Selector, Use};
 pub use certificate::Certificate;
 pub use kind::{Key, Kind, followed_by, key};
 pub use kinds::*;

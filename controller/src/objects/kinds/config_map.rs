@@ -2,13 +2,13 @@
 
 use super::secret::{AUTHORITY, certificates};
 use crate::objects::about::kept;
-use crate::objects::{About, Scope, Selector, Use};
+use crate::objects::{About, Selector, Use};
 
 /// The ConfigMap that says that the installation was removed.
 pub const REMOVED: &str = "kubevirt-removed";
 
 pub(crate) const ABOUT: About = About {
-    scope: Scope::Installation,
+    is_of_installation: true,
     kept: kept!(config_maps),
     controller: Use {
         follows: &[Selector::ALL],

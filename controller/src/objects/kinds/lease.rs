@@ -1,12 +1,12 @@
 //! Lease: says which replica of virt-controller acts.
 
-use crate::objects::{About, Scope, Use};
+use crate::objects::{About, Use};
 
 /// The Lease of virt-controller.
 pub const NAME: &str = "virt-controller";
 
 pub(crate) const ABOUT: About = About {
-    scope: Scope::Installation,
+    is_of_installation: true,
     controller: Use { verbs: &[(None, &["create", "get", "patch"])], names: &[NAME], ..Use::NONE },
     ..About::named("coordination.k8s.io/v1", "Lease", "leases")
 };

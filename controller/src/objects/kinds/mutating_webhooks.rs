@@ -2,13 +2,12 @@
 
 use super::config_map;
 use crate::objects::about::kept;
-use crate::objects::{About, Scope, Selector, Use};
+use crate::objects::{About, Selector, Use};
 
 /// The configuration of our webhooks.
 pub const NAME: &str = "virt-api-mutator";
 
 pub(crate) const ABOUT: About = About {
-    scope: Scope::Cluster,
     kept: kept!(mutating_webhooks),
     controller: used(&[NAME]),
     touches: config_map::ABOUT.touches,

@@ -2,7 +2,7 @@
 
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, meta};
-use crate::objects::{About, Key, Kind, Mark, Scope, Selector, Use, World};
+use crate::objects::{About, Key, Kind, Mark, Selector, Use, World};
 use api::meta::ObjectMeta;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -11,7 +11,6 @@ use serde_json::Value;
 pub const SCHEDULABLE: &str = "kubevirt.io/schedulable";
 
 pub(crate) const ABOUT: About = About {
-    scope: Scope::Cluster,
     kept: kept!(nodes),
     controller: Use { follows: &[Selector::ALL], verbs: &[(None, &["patch"])], ..Use::NONE },
     handler: Use { verbs: &[(None, &["get", "patch"])], ..Use::NONE },

@@ -2,7 +2,7 @@
 
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, meta};
-use crate::objects::{About, Certificate, Key, Kind, Scope, Selector, Use, World};
+use crate::objects::{About, Certificate, Key, Kind, Selector, Use, World};
 use api::meta::ObjectMeta;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,7 +18,7 @@ pub const CONTROLLER_CERTIFICATE: &str = "kubevirt-controller-certs";
 pub const HANDLER_CERTIFICATE: &str = "kubevirt-virt-handler-server-certs";
 
 pub(crate) const ABOUT: About = About {
-    scope: Scope::Installation,
+    is_of_installation: true,
     kept: kept!(secrets),
     controller: Use {
         follows: &[Selector::ALL],

@@ -1,13 +1,13 @@
 //! A program of the installation: a Deployment or a DaemonSet.
 
 use crate::objects::store::{Kept, meta};
-use crate::objects::{About, Scope, Selector, Use};
+use crate::objects::{About, Selector, Use};
 use api::meta::ObjectMeta;
 use serde_json::Value;
 
 /// What is declared of both kinds.
 pub(super) const FOLLOWED: About = About {
-    scope: Scope::Installation,
+    is_of_installation: true,
     controller: Use { follows: &[Selector::ALL], ..Use::NONE },
     touches: |world, _| super::kubevirt::all(world),
     ..About::named("apps/v1", "", "")
