@@ -69,22 +69,28 @@ fn discs_are_changed_and_the_guest_begins_anew() {
 #[test]
 fn a_drive_begins_without_a_disc_and_gets_one() {
     let mut machine = vmi("drive");
-    machine["spec"]["domain"]["devices"]["disks"] =
-        json!([{"name": "data", "disk": {"bus": "virtio"}}, {"name": "cd", "cdrom": {"bus": "sata"}}]);
+    machine["spec"]["domain"]["devices"]["disks"] = json!([
+        {"name": "data", "disk": {"bus": "virtio"}},
+        {"name": "cd", "cdrom": {"bus": "sata"}},
+        {"name": "direct", "cdrom": {"bus": "sata"}, "io": "native"}
+    ]);
     let vm = Vm::running(&machine);
     let path = vm.place.path().join("disc");
     fs::write(&path, format!("a disc{}", " ".repeat(4090))).unwrap();
     let mut console = vm.console();
     console.log_in();
-    let read = "echo \"<$(head -c 6 /dev/sr0 2>&1)>\"";
-    console.types(read);
-    console.says("No medium found>");
-    vm.request(&json!({"request": "insert", "disk": "cd", "path": path, "format": "raw"}));
-    vm.until("the disc", |state| state["doing"].is_null());
-    // A drive whose disc was changed says so by failing the first read.
-    console.types("until head -c 6 /dev/sr0 >/dev/null 2>&1; do sleep 0.1; done");
-    console.types(read);
-    console.says("<a disc>");
+    for (disk, device) in [("cd", "sr0"), ("direct", "sr1")] {
+        let read = format!("echo \"<$(head -c 6 /dev/{device} 2>&1)>\"");
+        console.types(&read);
+        console.says("No medium found>");
+        vm.request(&json!({"request": "insert", "disk": disk, "path": path, "format": "raw"}));
+        let state = vm.until("the disc", |state| state["doing"].is_null());
+        assert!(state["message"].is_null(), "{state}");
+        // A drive whose disc was changed says so by failing the first read.
+        console.types(&format!("until head -c 6 /dev/{device} >/dev/null 2>&1; do sleep 0.1; done"));
+        console.types(&read);
+        console.says("<a disc>");
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! | io       | as the spec says; else `native` with cache `none` on a device or a file all of whose blocks are there  |
 //! | discard  | passed on, except to a file that was allocated on purpose, and to discs                               |
 //!
+//! Of a CD-ROM drive `cache` and `io` are only what the spec says: libvirt changes neither with a disc, so no disc may decide.
 //! What QEMU would refuse at its start is refused here, by the field.
 
 use super::{Drawing, field};
@@ -20,27 +21,38 @@ impl Drawing<'_> {
             Place::File { direct, .. } | Place::Block { direct, .. } => *direct,
             Place::Nothing => false,
         };
-        if disk.cache == Some(Cache::None) && !direct && *place != Place::Nothing {
-            let why = "`none` needs a file system that can pass by the host's cache (O_DIRECT) and a raw disk of whole 4 KiB blocks";
-            return Err(DrawError::refused(field(disk, position, "cache"), why));
-        }
-        let cache = disk.cache.unwrap_or(if direct { Cache::None } else { Cache::WriteThrough });
-        if disk.io == Some(Io::Native) && cache != Cache::None && *place != Place::Nothing {
+        let cache = match disk.cache {
+            Some(cache) => Some(cache),
+            None if disc => (disk.io == Some(Io::Native)).then_some(Cache::None),
+            None if direct => Some(Cache::None),
+            None => Some(Cache::WriteThrough),
+        };
+        if disk.io == Some(Io::Native) && cache != Some(Cache::None) {
             return Err(DrawError::refused(field(disk, position, "io"), "`native` needs cache `none`"));
+        }
+        if cache == Some(Cache::None) && !direct && *place != Place::Nothing {
+            let why = "`none` needs a file system that can pass by the host's cache (O_DIRECT) and a raw disk of whole 4 KiB blocks";
+            return Err(match disk.cache {
+                Some(_) => DrawError::refused(field(disk, position, "cache"), why),
+                None => DrawError::refused(
+                    field(disk, position, "io"),
+                    format!("`native` needs cache `none`, and {why}"),
+                ),
+            });
         }
         let (whole, preallocated) = match place {
             Place::Block { .. } => (true, false),
             Place::File { preallocated, .. } => (*preallocated, *preallocated),
             Place::Nothing => (false, false),
         };
-        let io = disk.io.or((whole && cache == Cache::None).then_some(Io::Native));
+        let io = disk.io.or((!disc && whole && cache == Some(Cache::None)).then_some(Io::Native));
         let multi_queue = self.machine.block_multi_queue && disk.bus == Bus::Virtio;
         Ok(Element::new("driver")
             .at("name", "qemu")
             .maybe_at("type", format(place))
-            .maybe_at("cache", (*place != Place::Nothing).then_some(word_of_cache(cache)))
+            .maybe_at("cache", cache.map(word_of_cache))
             .at("error_policy", word_of_policy(disk.error_policy))
-            .maybe_at("io", io.filter(|_| *place != Place::Nothing).map(word_of_io))
+            .maybe_at("io", io.map(word_of_io))
             .maybe_at("discard", (!disc && !preallocated).then_some("unmap"))
             .maybe_at("iothread", self.threads.of_disk(position))
             .maybe_at("queues", multi_queue.then(|| self.queues())))

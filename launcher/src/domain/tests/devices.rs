@@ -194,6 +194,9 @@ fn disks_and_what_they_are_taken_for() {
         Disk { target: Target::CdRom { open: true }, ..cdrom("iso", Bus::Scsi) },
         Place::Nothing,
     );
+    one_disk("cdrom-direct", cdrom("iso", Bus::Sata), file(true, true));
+    one_disk("cdrom-native", Disk { io: Some(Io::Native), ..cdrom("iso", Bus::Sata) }, file(true, false));
+    one_disk("cdrom-native-empty", Disk { io: Some(Io::Native), ..cdrom("iso", Bus::Sata) }, Place::Nothing);
     one_disk("disk-shareable", Disk { shareable: true, ..disk("root", Bus::Virtio) }, raw("root"));
 }
 

@@ -76,6 +76,10 @@ fn what_the_file_of_a_disk_cannot_do() {
     assert!(cache.starts_with(&format!("{field}.cache: `none` needs")), "{cache}");
     let io = refusal(Disk { io: Some(Io::Native), ..disk("root", Bus::Virtio) });
     assert_eq!(io, format!("{field}.io: `native` needs cache `none`"));
+    let io = refusal(Disk { io: Some(Io::Native), ..cdrom("root", Bus::Sata) });
+    assert!(io.starts_with(&format!("{field}.io: `native` needs cache `none`, and `none` needs")), "{io}");
+    let io = Disk { io: Some(Io::Native), cache: Some(Cache::WriteBack), ..cdrom("root", Bus::Sata) };
+    assert_eq!(refusal(io), format!("{field}.io: `native` needs cache `none`"));
     let lun = refusal(Disk { target: Target::Lun, ..disk("root", Bus::Scsi) });
     assert!(lun.starts_with(&format!("{field}.lun: ")), "{lun}");
     let readonly = refusal(Disk { readonly: true, ..disk("root", Bus::Sata) });
