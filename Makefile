@@ -30,8 +30,13 @@ setup: ## install what is missing: Debian packages, cargo-deny (run it as often 
 
 # In two calls: in one, the library launcher in coracle would get the features of the program, and with them libvirt.
 build: setup ## the programs, optimised: target/release/coracle, target/release/virt-launcher
+ifeq ($(PROFILE),dev)
+	@# With the features that `make test` builds with, libvirt in coracle among them: what it has built is not built again.
+	cargo build --locked --workspace --bins --test e2e
+else
 	cargo build --profile $(PROFILE) --locked -p coracle
 	cargo build --profile $(PROFILE) --locked -p launcher --bin virt-launcher
+endif
 
 check: setup ## format, lints, licences and bans, documentation, the arrows between the crates
 	cargo fmt --all --check
