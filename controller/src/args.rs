@@ -1,6 +1,6 @@
 //! The command lines, and what they put together.
 
-use crate::apply::Writer;
+use crate::api_server::Writer;
 use crate::cluster::certificates;
 use crate::error::{Error, Result, chain};
 use crate::health::Health;

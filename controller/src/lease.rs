@@ -8,7 +8,7 @@
 //! The times of two computers are never compared: a holder is silent if *we* have seen no change for so long. And a
 //! leader that wakes up late does no harm: whatever it writes is guarded by versions, uids and names.
 
-use crate::apply::{Server as _, Writer};
+use crate::api_server::{Server as _, Writer};
 use crate::error::{Error, Kind as Wrong, Result};
 use crate::objects::{Key, Kind};
 use jiff::Timestamp;

@@ -1,7 +1,7 @@
 //! Everything that talks to Kubernetes.
 //!
 //! ```text
-//!             watch                 decide (pure)              apply (the only writer)
+//!             watch                 decide (pure)              carry out (the only writer)
 //!  API server ─────► World ─────────────────────────► Plan ─────────────────────────► API server
 //!                    one snapshot    cluster/*          steps, each a whole request
 //!                    of what we      node/*
@@ -15,13 +15,13 @@
 //! ```
 //!
 //! Whoever decides gets everything in its arguments and returns what is to be done: no clock, no client. Nothing but
-//! `apply` writes to the API server. Objects are JSON on their way; what is looked into is a type of `api`, which keeps
+//! `api_server` speaks with the API server. Objects are JSON on their way; what is looked into is a type of `api`, which keeps
 //! what it does not know.
 
 // Tests wait for nobody but themselves.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
-pub mod apply;
+pub mod api_server;
 pub mod args;
 pub mod bucket;
 pub mod cluster;
@@ -37,4 +37,3 @@ pub mod run;
 pub mod serve;
 #[cfg(test)]
 mod tests;
-pub mod watch;

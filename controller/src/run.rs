@@ -9,14 +9,14 @@
 //! One task owns the World. Nothing is decided before every kind has been listed once, and nothing for an object while
 //! a plan of it is being carried out. A plan that fails is decided anew after a pause that grows.
 
-use crate::apply::{Done, Writer};
+use crate::api_server::watch::{self, Seen};
+use crate::api_server::{Done, Writer};
 use crate::cluster;
 use crate::cluster::measures::{self, Times, Work};
 use crate::error::{Kind as Wrong, chain};
 use crate::health::Health;
 use crate::objects::{Facts, Failure, Home, Key, Kind, Program, World, followed_by};
 use crate::plan::{Plan, Step};
-use crate::watch::{self, Seen};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tokio::sync::mpsc;

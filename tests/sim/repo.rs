@@ -154,6 +154,29 @@ fn every_dependency_comes_from_the_registry_everyone_has() {
 
 /// A release stays as careful as a test with what others wrote. Code that is generic or inlined is checked as the crate says
 /// that uses it, so the users of `disk-format` among the readers are named too.
+/// What a program asks of the API server goes by one module: it has the time-out, the measure and the guard against lost
+/// updates.
+#[test]
+fn requests_to_the_api_server_are_sent_by_one_module() {
+    let asks = ["request::<", "request_events", "request_text", "/apis/", "-patch+json"];
+    let mut wrong = Vec::new();
+    for file in files().into_iter().filter(|file| short(file).starts_with("controller/src/") && is_rust(file))
+    {
+        let name = short(&file);
+        if ["/api_server/", "/objects/", "/tests/"].iter().any(|own| name.contains(own)) {
+            continue;
+        }
+        let text = fs::read_to_string(&file).unwrap();
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        for (number, line) in code.lines().enumerate() {
+            if asks.iter().any(|ask| line.contains(ask)) && !line.trim_start().starts_with("//") {
+                wrong.push(format!("{name}:{}: {}", number + 1, line.trim()));
+            }
+        }
+    }
+    assert_none(&wrong);
+}
+
 #[test]
 fn a_release_checks_the_sums_of_what_reads_images() {
     let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("the root manifest");

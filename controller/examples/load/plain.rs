@@ -1,10 +1,10 @@
 //! Without virt-controller: so many writes of each kind, as quickly as they are taken.
 
-use crate::speaker::{JSON, MERGE, STEPS, STRATEGIC, Speaker, core, instances};
+use crate::speaker::{JSON, MERGE, STRATEGIC, Speaker, core, instances};
 use crate::{AT_ONCE, Fault, Result};
+use controller::api_server::watch::{Seen, follow};
 use controller::objects::names;
 use controller::objects::{Kind, Which};
-use controller::watch::{Seen, follow};
 use futures_util::{TryStreamExt as _, stream};
 use http::Method;
 use serde_json::{Value, json};
@@ -117,13 +117,13 @@ impl Scene {
             made = self.controller.send(Method::PATCH, &path, MERGE, &change).await?;
         }
         for step in 0..self.share(number, THEIR_CHANGES) {
-            let steps = json!([
-                {"op": "test", "path": "/metadata/resourceVersion", "value": made["metadata"]["resourceVersion"]},
-                {"op": "replace", "path": "/status/phase", "value": "Running"},
-                {"op": "add", "path": "/status/reason", "value": format!("step {step}")},
-                {"op": "replace", "path": "/status/conditions", "value": status["conditions"]},
-            ]);
-            made = self.agent.send(Method::PATCH, &path, STEPS, &steps).await?;
+            let change = json!({
+                "metadata": {"resourceVersion": made["metadata"]["resourceVersion"]},
+                "status": {
+                    "phase": "Running", "reason": format!("step {step}"), "conditions": status["conditions"],
+                },
+            });
+            made = self.agent.send(Method::PATCH, &path, MERGE, &change).await?;
         }
         for step in 0..self.share(number, POD_STATUSES) {
             let condition = json!({"type": "kubevirt.io/virtual-machine-unpaused", "status": "True", "message": format!("step {step}")});

@@ -5,13 +5,14 @@ use crate::speaker::{Speaker, core, instances};
 use crate::{AT_ONCE, Fault, Result};
 use api::launcher::{Life, State};
 use api::vmi::InterfaceStatus;
-use controller::node::vmi::apply::{ApiServer, Cluster as _, read};
+use controller::api_server::Writer;
+use controller::api_server::watch::{Seen, follow};
+use controller::node::vmi::apply::{Cluster as _, read};
 use controller::node::vmi::decide::{Event, Launcher, Seen as Known, decide};
 use controller::node::vmi::patch::patch;
 use controller::node::vmi::watch::now;
 use controller::objects::names;
 use controller::objects::{Kind, Which};
-use controller::watch::{Seen, follow};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -112,19 +113,19 @@ fn instance(number: usize) -> Value {
 }
 
 /// The agent of each node of kwok.
-async fn agents(administrator: &Speaker) -> Result<BTreeMap<String, Arc<ApiServer>>> {
+async fn agents(administrator: &Speaker) -> Result<BTreeMap<String, Arc<Writer>>> {
     let nodes = administrator.get("/api/v1/nodes?labelSelector=type%3Dkwok").await?;
     let names =
         nodes["items"].as_array().into_iter().flatten().filter_map(|node| node["metadata"]["name"].as_str());
     let speakers = stream::iter(names).then(|name| async move {
         let speaker = Speaker::agent(name).await?;
-        Ok::<_, Fault>((name.to_owned(), Arc::new(ApiServer::new(speaker.0, name))))
+        Ok::<_, Fault>((name.to_owned(), Arc::new(Writer::on_node(speaker.0, "virt-handler", name))))
     });
     speakers.try_collect().await
 }
 
 /// What a node's agent says of a machine that its launcher has and runs.
-async fn run_machine(agent: Arc<ApiServer>, administrator: Speaker, mut object: Value) -> Result<()> {
+async fn run_machine(agent: Arc<Writer>, administrator: Speaker, mut object: Value) -> Result<()> {
     let launcher = Launcher::Speaks(Box::new(State {
         number: 3,
         generation: 1,
@@ -155,8 +156,8 @@ async fn run_machine(agent: Arc<ApiServer>, administrator: Speaker, mut object: 
         let known = Known { interfaces, told: true, emulated: true, ..Known::new(&vmi, &launcher) };
         let plan = decide(&known, &now());
         let Some(status) = plan.status else { return Ok(()) };
-        let steps = patch(vmi.status.as_ref(), &status, vmi.metadata.resource_version.as_deref());
-        if agent.change(&vmi.metadata, &steps).await.map_err(|e| e.chain())?.is_some() {
+        let change = patch(vmi.status.as_ref(), &status).unwrap_or_default();
+        if agent.change(&vmi.metadata, &change).await.map_err(|e| e.chain())?.is_some() {
             for event in &plan.events {
                 agent.tell(&vmi.metadata, event).await;
             }

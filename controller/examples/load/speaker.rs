@@ -17,7 +17,6 @@ pub(crate) fn core(space: &str, plural: &str) -> String {
 /// What kind of body is sent.
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const MERGE: &str = "application/merge-patch+json";
-pub(crate) const STEPS: &str = "application/json-patch+json";
 pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 /// Somebody who speaks to the API server.

@@ -24,10 +24,10 @@ pub(crate) mod history;
 pub(crate) mod others;
 pub(crate) mod shape;
 
+use crate::api_server::watch::Seen;
 use crate::objects::rights::Right;
 use crate::objects::{Facts, Key, Kind, World};
 use crate::plan::{Plan, merge};
-use crate::watch::Seen;
 use api::vmi::Phase;
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -6,9 +6,9 @@ use super::error::{Error, Result};
 use super::labels::Labeller;
 use super::measures::{self, Launchers};
 use super::pod::Pods;
-use super::vmi::apply::ApiServer;
 use super::vmi::keeper::Node;
 use super::vmi::watch;
+use crate::api_server::Writer;
 use crate::cluster::certificates;
 use crate::health::Health;
 use crate::objects::Home;
@@ -53,9 +53,9 @@ pub struct Args {
 /// Runs until a signal ends it. Machines run on without it.
 pub async fn run(args: Args) -> Result<()> {
     let client = client(&args).await?;
-    let cluster = ApiServer::new(client.clone(), &args.node_name);
+    let cluster = Writer::on_node(client.clone(), "virt-handler", &args.node_name);
     let labeller = Labeller {
-        client: client.clone(),
+        writer: cluster.clone(),
         node: args.node_name.clone(),
         findings: args.findings.clone(),
         blocking: Blocking::new("the node", 1),

@@ -20,9 +20,9 @@ use super::error::{Error, Kind, Result};
 use super::pod::Folder;
 use super::vmi::decide::Now;
 use super::vmi::watch::now;
-use crate::objects::SCHEDULABLE;
+use crate::api_server::{Server as _, Writer};
+use crate::objects::{Key, Kind as Of, SCHEDULABLE};
 use api::node::Node;
-use http::{Method, Request, header};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -56,7 +56,7 @@ pub const OURS: [&str; 6] = [
 #[derive(Clone)]
 pub struct Labeller {
     /// The API server.
-    pub client: kube::Client,
+    pub writer: Writer,
     /// The node's name.
     pub node: String,
     /// Where `virt-launcher node-info` left what it found out.
@@ -89,19 +89,12 @@ impl Labeller {
             tracing::warn!("{}", e.chain());
             None
         });
-        let path = format!("/api/v1/nodes/{}", self.node);
-        let cannot = |what: &str| format!("cannot {what} the node {}", self.node);
-        let failed = |what: &str, e: kube::Error| Error::failed(cannot(what)).because(e);
-        let ask = |method, body: Vec<u8>| {
-            let request = Request::builder().method(method).uri(&path);
-            request.header(header::CONTENT_TYPE, "application/merge-patch+json").body(body)
-        };
-        let get = ask(Method::GET, Vec::new()).map_err(|e| Error::failed(cannot("read")).because(e))?;
-        let object: Value = self.client.request(get).await.map_err(|e| failed("read", e))?;
+        let key = Key::new(Of::Node, "", self.node.as_str());
+        let failed = |error| Error::failed("the labels of this node are not written").because(error);
+        let object = self.writer.get(&key).await.map_err(failed)?;
         let patch = patch(&object["metadata"], found.as_ref(), schedulable, &now());
-        let body = serde_json::to_vec(&patch).map_err(|e| Error::failed(cannot("label")).because(e))?;
-        let write = ask(Method::PATCH, body).map_err(|e| Error::failed(cannot("label")).because(e))?;
-        self.client.request::<Value>(write).await.map(drop).map_err(|e| failed("label", e))
+        // What is written is nobody else's: the version does not matter.
+        self.writer.patch(&key, &patch, None).await.map(drop).map_err(failed)
     }
 }
 

@@ -15,16 +15,17 @@ pub const STATUS: [&str; 9] = [
 
 #[cfg(test)]
 mod tests {
+    use crate::api_server::Writer;
+    use crate::api_server::watch::follow;
     use crate::node::blocking::Blocking;
     use crate::node::labels::Labeller;
-    use crate::node::vmi::apply::{ApiServer, Cluster as _};
+    use crate::node::vmi::apply::Cluster as _;
     use crate::node::vmi::decide::Event;
     use crate::node::vmi::watch::which;
     use crate::objects::rights::each;
     use crate::objects::{HANDLER_CERTIFICATE, Home, Program};
     use crate::serve::certificate;
     use crate::tests::asked::Asked;
-    use crate::watch::follow;
     use api::meta::ObjectMeta;
     use serde_json::json;
 
@@ -36,13 +37,13 @@ mod tests {
         let path = "/apis/kubevirt.io/v1/namespaces/n/virtualmachineinstances/web";
         server.has(path, json!({"metadata": {"name": "web"}}));
         let findings = tempfile::tempdir().unwrap();
-        let (client, node) = (server.client.clone(), "node1".to_owned());
+        let writer = Writer::on_node(server.client.clone(), "virt-handler", "node1");
+        let node = "node1".to_owned();
         let (findings, blocking) = (findings.path().to_owned(), Blocking::new("the node", 1));
-        Labeller { client, node, findings, blocking }.write(true).await.unwrap();
-        let writer = ApiServer::new(server.client.clone(), "node1");
+        Labeller { writer: writer.clone(), node, findings, blocking }.write(true).await.unwrap();
         let meta =
             ObjectMeta { name: Some("web".into()), namespace: Some("n".into()), ..ObjectMeta::default() };
-        writer.change(&meta, &[json!({"op": "remove", "path": "/status/reason"})]).await.unwrap();
+        writer.change(&meta, &json!({"status": {"reason": null}})).await.unwrap();
         writer.tell(&meta, &Event::normal("Started", "VirtualMachineInstance started.")).await;
         let (to, mut seen) = tokio::sync::mpsc::channel(3);
         let tasks: Vec<_> = which(&Home { node: "node1".into(), namespace: "kubevirt".into() })

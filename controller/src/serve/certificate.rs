@@ -2,9 +2,9 @@
 //! so that a new one takes no restart.
 
 use super::transport::tls::Shown;
+use crate::api_server::watch::{self, Seen};
 use crate::error::chain;
 use crate::objects::{Kind, Which};
-use crate::watch::{self, Seen};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 

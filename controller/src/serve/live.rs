@@ -3,9 +3,9 @@
 use super::admission::Around;
 use super::certificate;
 use super::transport::tls::Shown;
+use crate::api_server::watch::{Seen, follow};
 use crate::cluster::certificates::API;
 use crate::objects::{Kind, Plain, Store, Which};
-use crate::watch::{Seen, follow};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::mpsc;

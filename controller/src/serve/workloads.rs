@@ -4,12 +4,13 @@
 //! API server nor fills the memory with reviews that wait, the lists are made for one review at a time, [`PAUSE`] apart, and
 //! a review that finds [`WAITING`] others before it is refused at once: the object stays.
 
+use crate::api_server::has_any;
 use crate::error::{Error, Kind as Wrong, Result};
-use crate::objects::{Key, Kind};
+use crate::objects::Kind;
 use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, Semaphore};
 
-/// How long one review waits for its turn, and for each answer of the API server.
+/// How long one review waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// From one review to the next.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -57,18 +58,7 @@ impl Workloads {
 
     async fn list(&self) -> Result<Option<&'static str>> {
         for (kind, name) in WORKLOADS {
-            let request = http::Request::get(format!("{}?limit=1", kind.collection(""))).body(Vec::new());
-            let request = request.map_err(|e| Error::setup("a list makes no address", e))?;
-            let key = Key::new(kind, "", "(all)");
-            let began = Instant::now();
-            let answer =
-                tokio::time::timeout(PATIENCE, self.client.request::<serde_json::Value>(request)).await;
-            crate::metrics::request("GET", began, answer.as_ref().ok().map(|answer| answer.as_ref()));
-            let answer = answer.map_err(|_| {
-                Error::new(Wrong::Unreachable, format!("cannot list {}: no answer within 5 s", kind.name()))
-            })?;
-            let list = answer.map_err(|error| Error::of_client("list", &key, error))?;
-            if list["items"].as_array().is_some_and(|items| !items.is_empty()) {
+            if has_any(&self.client, kind).await? {
                 return Ok(Some(name));
             }
         }

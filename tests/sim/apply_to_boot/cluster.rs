@@ -1,6 +1,6 @@
 //! An API server that is a map, with the real webhooks before it; and virt-controller on its World.
 
-use controller::apply::{self, Server};
+use controller::api_server::{self, Server, Source};
 use controller::cluster::decide;
 use controller::error::{Error, Kind as Wrong, Result};
 use controller::objects::{Facts, Plain, World};
@@ -67,7 +67,7 @@ impl Cluster {
             let mut writes = 0;
             for key in self.all().into_iter().filter(looked_at) {
                 let plan = decide(&self.inner().world, &key, jiff::Timestamp::now());
-                let done = apply::carry_out(self, "virt-controller", plan).await;
+                let done = api_server::carry_out(self, Source::of("virt-controller"), plan).await;
                 assert!(done.failed.is_none(), "{:?}", done.failed);
                 writes += done.writes;
             }
@@ -78,10 +78,11 @@ impl Cluster {
         panic!("it never settles");
     }
 
-    /// The node agent changes the status of an instance: JSON patch, judged as a word from its node.
-    pub(crate) fn tell(&self, key: &Key, steps: &[Value]) {
+    /// The node agent changes the status of an instance: a merge patch of what it has seen, judged as a word from its node.
+    pub(crate) fn tell(&self, key: &Key, change: &Value) {
         let old = self.object(key);
-        let Some(object) = patched(old.clone(), steps) else { return };
+        let mut object = old.clone();
+        merge(&mut object, change);
         let node = json!({"authentication.kubernetes.io/node-name": [super::node::NAME]});
         let object = self.admit(key, object, &old, &json!({"username": HANDLER, "extra": node})).unwrap();
         self.put(key, object);

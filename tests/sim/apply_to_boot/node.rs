@@ -135,8 +135,7 @@ impl Launcher {
         let known = Known { emulated: !self.place.layout().kvm, ..Known::new(&vmi, &launcher) };
         let plan = decide(&known, &now());
         if let Some(status) = &plan.status {
-            let steps = patch(vmi.status.as_ref(), status, vmi.metadata.resource_version.as_deref());
-            cluster.tell(key, &steps);
+            cluster.tell(key, &patch(vmi.status.as_ref(), status).unwrap_or_default());
         }
         plan
     }

@@ -2,7 +2,8 @@
 //! writer asks for each step.
 
 use super::*;
-use crate::apply::Writer;
+use crate::api_server::Writer;
+use crate::api_server::watch;
 use crate::cluster::certificates::{self, Issue, Signer};
 use crate::cluster::decide;
 use crate::cluster::sim::{Sim, instance, machine};
@@ -11,7 +12,6 @@ use crate::objects::rights::{follow, names};
 use crate::objects::{API_CERTIFICATE, Home, LEASE, followed_by};
 use crate::plan::{Note, Plan};
 use crate::tests::asked::Asked;
-use crate::watch;
 use api::meta::ObjectMeta;
 use jiff::Timestamp;
 use serde_json::json;

@@ -1,11 +1,11 @@
 //! One virt-controller: the loop's own Desk, what it has not heard yet, and what is on its way to the server and back.
 
 use super::{News, Sim, door};
-use crate::apply::Done;
+use crate::api_server::Done;
+use crate::api_server::watch::Seen;
 use crate::objects::{Key, Kind};
 use crate::plan::Plan;
 use crate::run::Desk;
-use crate::watch::Seen;
 use serde_json::json;
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! What the API server answers to one client, and what goes wrong between the two.
 
 use super::{Sim, pod_condition};
-use crate::apply::{self, Done, Server};
+use crate::api_server::{self, Done, Server, Source};
 use crate::cluster::rights;
 use crate::cluster::vmi::FINALIZER;
 use crate::error::{Error, Kind as Wrong, Result};
@@ -29,7 +29,7 @@ pub(crate) fn carry_out(sim: &mut Sim, plan: Plan) -> Done {
         sim.used.extend(rights::needs(step));
     }
     let door = Door(Mutex::new(sim));
-    let done = apply::carry_out(&door, "virt-controller", plan).now_or_never();
+    let done = api_server::carry_out(&door, Source::of("virt-controller"), plan).now_or_never();
     let done = done.expect("nothing is waited for here");
     sim.writes += done.writes;
     done
@@ -143,19 +143,11 @@ fn holds(object: &Value) -> Vec<Value> {
     object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default()
 }
 
-/// What a JSON patch of the node agent makes of an object; nothing, where one of its tests fails.
-pub(crate) fn patched(mut object: Value, steps: &[Value]) -> Option<Value> {
-    for step in steps {
-        let path = step["path"].as_str().unwrap();
-        let (parent, name) = path.rsplit_once('/').unwrap();
-        let is = object.pointer(path).cloned();
-        let fields = object.pointer_mut(parent)?.as_object_mut()?;
-        match step["op"].as_str().unwrap() {
-            "test" if is.as_ref() == Some(&step["value"]) => {}
-            "test" => return None,
-            "remove" => drop(fields.remove(name)),
-            _ => drop(fields.insert(name.to_owned(), step["value"].clone())),
-        }
+/// What a merge patch that is guarded by a version makes of an object; nothing, where the object has another by now.
+pub(crate) fn patched(mut object: Value, change: &Value, version: Option<&str>) -> Option<Value> {
+    if version.is_some_and(|version| object["metadata"]["resourceVersion"] != version) {
+        return None;
     }
+    merge(&mut object, change);
     Some(object)
 }

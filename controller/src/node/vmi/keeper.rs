@@ -420,9 +420,8 @@ impl<C: Cluster> Keeper<C> {
             }
         }
         if let Some(status) = &plan.status {
-            let version = self.vmi.metadata.resource_version.as_deref();
-            let patch = patch(self.vmi.status.as_ref(), status, version);
-            match self.node.cluster.change(&self.vmi.metadata, &patch).await {
+            let change = patch(self.vmi.status.as_ref(), status).unwrap_or_default();
+            match self.node.cluster.change(&self.vmi.metadata, &change).await {
                 Ok(Some(object)) => match apply::read(object.clone()) {
                     Ok(vmi) => {
                         (self.object, self.vmi) = (Arc::new(object), vmi);

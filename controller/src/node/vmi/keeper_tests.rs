@@ -122,8 +122,9 @@ impl Server {
 }
 
 impl Cluster for Server {
-    async fn change(&self, _: &api::meta::ObjectMeta, patch: &[Value]) -> Result<Option<Value>> {
-        let Some(mut object) = patched(self.object.borrow().clone(), patch) else { return Ok(None) };
+    async fn change(&self, vmi: &api::meta::ObjectMeta, change: &Value) -> Result<Option<Value>> {
+        let (object, version) = (self.object.borrow().clone(), vmi.resource_version.as_deref());
+        let Some(mut object) = patched(object, change, version) else { return Ok(None) };
         let version: u64 = object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
         object["metadata"]["resourceVersion"] = json!((version + 1).to_string());
         *self.writes.lock().unwrap() += 1;

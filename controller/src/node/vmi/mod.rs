@@ -4,7 +4,7 @@
 //!   watch: instances, pods of this node; the settings of the cluster
 //!        │ one Wanted per instance
 //!        ▼
-//!   keeper ── Seen ──► decide (pure) ──► Plan ──► apply: status (JSON patch with test), events
+//!   keeper ── Seen ──► decide (pure) ──► Plan ──► apply: status (guarded merge patch), events
 //!     ▲ │                                  └────► launcher: volumes ready ─► sync; shutdown
 //!     │ └─ launcher_client ──watch──┐
 //!     └──────── State ◄─────────────┘

@@ -1,63 +1,18 @@
-//! From one status to another as a JSON patch. Pure.
+//! From one status of a VMI to another as a merge patch. Pure.
 //!
-//! ```text
-//!  a field that changes   test (what we saw), replace or remove
-//!  a field that is new    test (the object as we saw it), add
-//! ```
-//!
-//! The status is written by two programs. A patch whose tests fail changes nothing: whoever made it looks again.
+//! The status is written by two programs. The patch names what differs alone, and whoever sends it guards it with the
+//! version that was looked at ([`crate::api_server`]): if anything has changed since, nothing is written.
 
+use crate::plan::difference;
 use api::vmi::Status;
 use api::wire::Wire as _;
 use serde_json::{Value, json};
 
-/// The patch that makes `old` `new`, of an object with this version; empty when they are the same.
-pub fn patch(old: Option<&Status>, new: &Status, version: Option<&str>) -> Vec<Value> {
-    let written = new.write();
-    let Some(old) = old.map(|old| old.write()) else {
-        let mut steps = seen(version);
-        steps.push(json!({"op": "add", "path": "/status", "value": written}));
-        return steps;
-    };
-    let (Value::Object(old), Value::Object(new)) = (old, written) else { return Vec::new() };
-    let mut steps = Vec::new();
-    let mut adds = false;
-    for (field, value) in &new {
-        let path = format!("/status/{field}");
-        match old.get(field) {
-            Some(before) if before == value => {}
-            Some(before) => {
-                steps.push(json!({"op": "test", "path": path, "value": before}));
-                steps.push(json!({"op": "replace", "path": path, "value": value}));
-            }
-            None => {
-                adds = true;
-                steps.push(json!({"op": "add", "path": path, "value": value}));
-            }
-        }
-    }
-    for (field, before) in old.iter().filter(|(field, _)| !new.contains_key(*field)) {
-        let path = format!("/status/{field}");
-        steps.push(json!({"op": "test", "path": path, "value": before}));
-        steps.push(json!({"op": "remove", "path": path}));
-    }
-    if adds {
-        // That a field is not there cannot be tested: that nothing has changed can.
-        steps.splice(0..0, seen(version));
-    }
-    // What the phase was is the ground of all we do.
-    if let (false, Some(phase)) = (steps.is_empty(), old.get("phase")) {
-        let guard = json!({"op": "test", "path": "/status/phase", "value": phase});
-        if !steps.contains(&guard) {
-            steps.insert(0, guard);
-        }
-    }
-    steps
-}
-
-fn seen(version: Option<&str>) -> Vec<Value> {
-    let test = |version: &str| json!({"op": "test", "path": "/metadata/resourceVersion", "value": version});
-    version.map(test).into_iter().collect()
+/// The patch that makes `old` `new`; nothing when they are the same.
+pub fn patch(old: Option<&Status>, new: &Status) -> Option<Value> {
+    let of = |status: Value| json!({"status": status});
+    let old = old.map_or_else(|| json!({}), |old| of(old.write()));
+    difference(&old, &of(new.write()))
 }
 
 #[cfg(test)]
@@ -70,35 +25,18 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_written_and_what_is_replaced_is_tested() {
+    fn only_what_differs_is_written() {
         let old = status(json!({"phase": "Scheduled", "nodeName": "a", "reason": "x", "ours": 1}));
         let mut new = old.clone();
-        assert_eq!(patch(Some(&old), &new, Some("7")), Vec::<Value>::new());
+        assert_eq!(patch(Some(&old), &new), None);
         new.phase = Some(Phase::Running);
         new.reason = None;
-        assert_eq!(
-            patch(Some(&old), &new, Some("7")),
-            [
-                json!({"op": "test", "path": "/status/phase", "value": "Scheduled"}),
-                json!({"op": "replace", "path": "/status/phase", "value": "Running"}),
-                json!({"op": "test", "path": "/status/reason", "value": "x"}),
-                json!({"op": "remove", "path": "/status/reason"}),
-            ]
-        );
+        assert_eq!(patch(Some(&old), &new), Some(json!({"status": {"phase": "Running", "reason": null}})));
     }
 
     #[test]
-    fn what_is_new_is_added_only_to_the_object_that_was_seen() {
-        let old = status(json!({"phase": "Running"}));
-        let mut new = old.clone();
-        new.node_name = Some("a".into());
-        assert_eq!(
-            patch(Some(&old), &new, Some("7")),
-            [
-                json!({"op": "test", "path": "/status/phase", "value": "Running"}),
-                json!({"op": "test", "path": "/metadata/resourceVersion", "value": "7"}),
-                json!({"op": "add", "path": "/status/nodeName", "value": "a"}),
-            ]
-        );
+    fn an_instance_without_a_status_gets_all_of_it() {
+        let new = status(json!({"phase": "Running"}));
+        assert_eq!(patch(None, &new), Some(json!({"status": new.write()})));
     }
 }

@@ -13,13 +13,14 @@
 
 mod cache;
 
+use crate::api_server::review;
 use crate::error::{Error, Kind as Wrong, Result, chain};
-use crate::objects::{Key, Kind};
+use crate::objects::Kind;
 use crate::serve::transport::{Answer, Peer, busy, plain};
 use cache::Cache;
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode, header};
-use serde_json::{Value, json};
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -99,7 +100,7 @@ impl Gate {
         let _turn = waits.map_err(|_| {
             Error::new(Wrong::Unreachable, format!("{AT_ONCE} other reviews have not ended within 5 s"))
         })?;
-        let is = self.review(Kind::TokenReview, &json!({"token": token})).await?;
+        let is = review(&self.client, Kind::TokenReview, &json!({"token": token})).await?;
         if is["authenticated"] != true {
             return Ok(Verdict::Unknown);
         }
@@ -111,31 +112,11 @@ impl Gate {
             "extra": user["extra"],
             "nonResourceAttributes": {"path": path, "verb": "get"},
         });
-        let may = self.review(Kind::AccessReview, &asked).await?;
+        let may = review(&self.client, Kind::AccessReview, &asked).await?;
         Ok(match may["allowed"] == true {
             true => Verdict::Allowed,
             false => Verdict::Denied(user["username"].as_str().unwrap_or_default().to_owned()),
         })
-    }
-
-    /// The status of a review.
-    async fn review(&self, kind: Kind, spec: &Value) -> Result<Value> {
-        let body = json!({
-            "apiVersion": kind.api_version(), "kind": kind.name(), "metadata": {}, "spec": spec,
-        });
-        let request = http::Request::post(kind.collection(""))
-            .header(header::CONTENT_TYPE, "application/json")
-            .body(body.to_string().into_bytes())
-            .map_err(|e| Error::setup("a review makes no request", e))?;
-        let began = Instant::now();
-        let answer = tokio::time::timeout(PATIENCE, self.client.request::<Value>(request)).await;
-        crate::metrics::request("POST", began, answer.as_ref().ok().map(|answer| answer.as_ref()));
-        let name = kind.name();
-        let answer = answer
-            .map_err(|_| Error::new(Wrong::Unreachable, format!("no answer to a {name} within 5 s")))?;
-        let mut answer =
-            answer.map_err(|error| Error::of_client("create", &Key::new(kind, "", "(new)"), error))?;
-        Ok(answer["status"].take())
     }
 
     fn known(&self) -> MutexGuard<'_, Cache> {

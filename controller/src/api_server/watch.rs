@@ -9,7 +9,8 @@
 //!
 //! After every `Listed` the receiver has the whole truth again, whatever was lost in between.
 
-use crate::error::{Error, Result, chain};
+use super::request::send;
+use crate::error::{Error, Kind as Wrong, Result, chain};
 use crate::objects::{Key, Kind, Which, escaped};
 use futures_util::TryStreamExt as _;
 use http::Request;
@@ -20,6 +21,8 @@ use tokio::sync::mpsc::Sender;
 
 /// Objects of one page of a list.
 const PAGE: u32 = 500;
+/// How long the server may take for a page of a list.
+const LISTING: Duration = Duration::from_secs(60);
 /// How long the server keeps a watch open; nothing is lost when it ends.
 const OPEN: u64 = 290;
 /// How long a watch may be silent: it should have ended.
@@ -67,7 +70,7 @@ pub async fn follow(client: kube::Client, which: Which, to: Sender<Seen>) {
             }
             Ok(None) => return,
             Err(error) => {
-                if error.kind() == crate::error::Kind::Gone {
+                if error.kind() == Wrong::Gone {
                     tracing::debug!("{}", chain(&error));
                 } else {
                     tracing::warn!("{}", chain(&error));
@@ -88,24 +91,16 @@ async fn list(client: &kube::Client, which: &Which, to: &Sender<Seen>) -> Result
     let mut next = String::new();
     let version = loop {
         let path = which.path(&format!("limit={PAGE}&continue={}", escaped(&next)));
-        let request = client.request::<Value>(get(&path)?);
-        let began = Instant::now();
-        let answer = tokio::time::timeout(Duration::from_secs(60), request).await;
-        crate::metrics::request("GET", began, answer.as_ref().ok().map(|answer| answer.as_ref()));
-        let answer = answer.map_err(|_| silent("list", which))?;
-        let mut answer = match answer {
-            Ok(answer) => answer,
+        let all = Key::new(which.kind, which.namespace.clone(), "(all)");
+        let mut answer = match send(client, "list", &all, Request::get(&path), None, LISTING).await {
             // The kind is not known to the server (yet): there are none. It may be installed any time.
-            Err(kube::Error::Api(status)) if status.code == 404 && objects.is_empty() => {
+            Err(error) if error.kind() == Wrong::Gone && objects.is_empty() => {
                 if to.send(listed(which, Vec::new())).await.is_err() {
                     return Ok(None);
                 }
-                return Err(Error::new(
-                    crate::error::Kind::Gone,
-                    format!("the server has no {}", which.kind.name()),
-                ));
+                return Err(error);
             }
-            Err(error) => return Err(wrong("list", which, error)),
+            answer => answer?,
         };
         if let Value::Array(items) = answer["items"].take() {
             objects.extend(items);
@@ -182,7 +177,7 @@ fn wrong(doing: &str, which: &Which, error: kube::Error) -> Error {
 
 fn silent(doing: &str, which: &Which) -> Error {
     let what = format!("cannot {doing} {}: the API server was silent for too long", which.kind.name());
-    Error::new(crate::error::Kind::Unreachable, what)
+    Error::new(Wrong::Unreachable, what)
 }
 
 #[cfg(test)]
