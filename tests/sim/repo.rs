@@ -18,10 +18,35 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("guard", &[]),
     ("container-disk", &["disk-format", "guard"]),
     ("cdi", &["api", "disk-format", "guard", "container-disk"]),
-    ("launcher", &["api", "disk-format", "guard", "container-disk"]),
-    ("controller", &["api", "container-disk"]),
-    ("coracle", &["api", "disk-format", "guard", "container-disk", "cdi", "launcher", "controller"]),
-    ("tests", &["api", "disk-format", "guard", "container-disk", "cdi", "launcher", "controller"]),
+    ("launcher-client", &["api"]),
+    ("launcher", &["api", "disk-format", "guard", "container-disk", "launcher-client"]),
+    ("controller", &["api", "container-disk", "launcher-client"]),
+    (
+        "coracle",
+        &[
+            "api",
+            "disk-format",
+            "guard",
+            "container-disk",
+            "cdi",
+            "launcher-client",
+            "launcher",
+            "controller",
+        ],
+    ),
+    (
+        "tests",
+        &[
+            "api",
+            "disk-format",
+            "guard",
+            "container-disk",
+            "cdi",
+            "launcher-client",
+            "launcher",
+            "controller",
+        ],
+    ),
 ];
 
 /// Crates of others that a package of ours must not use itself, and why.
@@ -31,6 +56,7 @@ const ABSENT: &[(&str, &[&str], &str)] = &[
     ("guard", &["kube", "tokio", "reqwest", "hyper"], "it gives rights up: no network, no runtime"),
     ("container-disk", &["kube", "kube-client", "k8s-openapi"], "it knows OCI, not Kubernetes"),
     ("cdi", &["kube", "kube-client"], "only the controller holds a Kubernetes client"),
+    ("launcher-client", &["kube", "kube-client", "virt", "virt-sys"], "virt-handler and coracle link it"),
     ("launcher", &["kube", "kube-client"], "only the controller holds a Kubernetes client"),
     ("coracle", &["virt", "virt-sys"], "only virt-launcher links libvirt"),
 ];

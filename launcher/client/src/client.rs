@@ -1,0 +1,350 @@
+//! The questions, and what each may take: its time, and the size of its answer.
+
+use crate::connect::{AtPath, Cause, Door, Open};
+use crate::connection::Connection;
+use crate::error::{Error, Kind, Result};
+use crate::states::States;
+use crate::stream::Stream;
+use crate::words;
+use api::launcher::{
+    Answer, Exec, Executed, GuestInfo, Info, Refusal, Request, STREAM, State, Stats, Sync as Machine,
+};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, UPGRADE};
+use hyper::{Method, Response, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::io::ErrorKind::{ConnectionRefused, NotFound};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// The largest answer, where nothing else is said.
+pub const LARGEST: usize = 1 << 20;
+/// The largest answer about a program in the guest. The launcher keeps 1 MiB of each of its two outputs, and JSON writes six
+/// bytes for one.
+const OUTPUT: usize = 16 << 20;
+/// The largest picture of a screen.
+const PICTURE: usize = 64 << 20;
+
+/// How long a launcher may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For an ordinary answer, the connection included.
+    pub answer: Duration,
+    /// For the answer to a new machine.
+    pub sync: Duration,
+    /// For a state, from its first byte to its last.
+    pub state: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        let seconds = Duration::from_secs;
+        Patience { answer: seconds(20), sync: seconds(60), state: seconds(20) }
+    }
+}
+
+/// How a console is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Console {
+    /// Nothing can be typed.
+    Read,
+    /// What is sent is typed, unless somebody types there already.
+    Write,
+    /// The same; whoever types there already does not any more.
+    Take,
+}
+
+/// One launcher. `P` is what its door tells of who listens.
+pub struct Client<P = ()> {
+    who: Arc<str>,
+    door: Arc<dyn Door<P>>,
+    patience: Patience,
+}
+
+impl<P> Clone for Client<P> {
+    fn clone(&self) -> Client<P> {
+        Client { who: self.who.clone(), door: self.door.clone(), patience: self.patience }
+    }
+}
+
+impl<P> fmt::Debug for Client<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.who)
+    }
+}
+
+/// A question before it is asked.
+struct Question<'a> {
+    method: Method,
+    path: &'a str,
+    body: Option<Bytes>,
+    within: Duration,
+    most: usize,
+}
+
+impl Client {
+    /// The launcher that listens at a path; see [`AtPath`].
+    pub fn at(who: impl Into<Arc<str>>, path: impl Into<PathBuf>) -> Client {
+        Client::new(who, Arc::new(AtPath(path.into())))
+    }
+}
+
+impl<P> Client<P> {
+    /// The launcher behind this door. `who` begins the sentences of errors: "the launcher of web".
+    pub fn new(who: impl Into<Arc<str>>, door: Arc<dyn Door<P>>) -> Client<P> {
+        Client { who: who.into(), door, patience: Patience::default() }
+    }
+
+    /// The same with other times.
+    #[must_use]
+    pub fn with(mut self, patience: Patience) -> Client<P> {
+        self.patience = patience;
+        self
+    }
+
+    /// Who it is.
+    pub async fn info(&self) -> Result<Info> {
+        self.ask(self.get("/v1/info")).await
+    }
+
+    /// How it is with the machine.
+    pub async fn state(&self) -> Result<State> {
+        self.ask(self.get("/v1/state")).await
+    }
+
+    /// Tells it what should run. It refuses a generation that is older than one it has.
+    pub async fn sync(&self, machine: &Machine) -> Result<Answer> {
+        let question = self.with_body(Method::PUT, "/v1/vm", machine, self.patience.sync)?;
+        self.ask(question).await.map(words::answer)
+    }
+
+    /// Asks for something.
+    pub async fn request(&self, request: &Request) -> Result<Answer> {
+        let question = self.with_body(Method::POST, "/v1/requests", request, self.patience.answer)?;
+        self.ask(question).await.map(words::answer)
+    }
+
+    /// What the machine has used.
+    pub async fn stats(&self) -> Result<Stats> {
+        self.ask(self.get("/v1/stats")).await
+    }
+
+    /// The screen, as a PNG.
+    pub async fn screenshot(&self) -> Result<Vec<u8>> {
+        self.bytes(Question { most: PICTURE, ..self.get("/v1/screenshot") }).await
+    }
+
+    /// What the guest's agent says.
+    pub async fn guest_info(&self) -> Result<GuestInfo> {
+        self.ask(self.get("/v1/guest/info")).await
+    }
+
+    /// Asks whether the guest's agent answers, within a time.
+    pub async fn ping(&self, within: Duration) -> Result<()> {
+        let question = self.with_body(Method::POST, "/v1/guest/ping", &serde_json::json!({}), within)?;
+        self.bytes(question).await.map(drop)
+    }
+
+    /// Runs a program in the guest, within a time that is longer than the program's own.
+    pub async fn exec(&self, exec: &Exec, within: Duration) -> Result<Executed> {
+        let question = self.with_body(Method::POST, "/v1/guest/exec", exec, within)?;
+        self.ask(Question { most: OUTPUT, ..question }).await
+    }
+
+    /// The states of the machine: the one that it has, and each that comes. And who listens, by the door's word.
+    pub async fn watch(&self) -> Result<(States, P)> {
+        let question = self.get("/v1/state?watch");
+        let (path, within) = (question.path, question.within);
+        let reached = AtomicBool::new(false);
+        let watched = async {
+            let (answer, mut connection, peer) = self.exchange(question, false, &reached).await?;
+            if answer.status() != StatusCode::OK {
+                return Err(self.refused(path, answer, &mut connection).await);
+            }
+            let states = States::new(self.who.clone(), answer.into_body(), connection, self.patience.state);
+            Ok((states, peer))
+        };
+        self.within(path, within, &reached, watched).await
+    }
+
+    /// The machine's serial console: its last screen, and what comes.
+    pub async fn console(&self, how: Console) -> Result<Stream> {
+        self.stream(match how {
+            Console::Read => "/v1/console",
+            Console::Write => "/v1/console?write",
+            Console::Take => "/v1/console?take",
+        })
+        .await
+    }
+
+    /// The machine's screen: RFB.
+    pub async fn vnc(&self) -> Result<Stream> {
+        self.stream("/v1/vnc").await
+    }
+
+    // ---- How a question is asked ----
+
+    fn get<'a>(&self, path: &'a str) -> Question<'a> {
+        Question { method: Method::GET, path, body: None, within: self.patience.answer, most: LARGEST }
+    }
+
+    fn with_body<'a>(
+        &self,
+        method: Method,
+        path: &'a str,
+        body: &impl Serialize,
+        within: Duration,
+    ) -> Result<Question<'a>> {
+        let text = serde_json::to_vec(body).map_err(|e| Error::failed("cannot write JSON").because(e))?;
+        Ok(Question { method, body: Some(text.into()), within, ..self.get(path) })
+    }
+
+    async fn ask<T: DeserializeOwned>(&self, question: Question<'_>) -> Result<T> {
+        let path = question.path;
+        let bytes = self.bytes(question).await?;
+        serde_json::from_slice(&bytes).map_err(|e| {
+            let what = format!(
+                "{self:?} answers {path} in words that are not known here; it may be of another version"
+            );
+            Error::failed(what).because(unread(&e))
+        })
+    }
+
+    async fn bytes(&self, question: Question<'_>) -> Result<Vec<u8>> {
+        let (path, within, most) = (question.path, question.within, question.most);
+        let reached = AtomicBool::new(false);
+        let answered = async {
+            let (answer, mut connection, _) = self.exchange(question, false, &reached).await?;
+            if !answer.status().is_success() {
+                return Err(self.refused(path, answer, &mut connection).await);
+            }
+            let (bytes, broken) = whole(answer.into_body(), &mut connection, most).await;
+            match broken {
+                None => Ok(bytes),
+                Some(Cut::Broken(e)) => Err(self.broken(path, e)),
+                Some(Cut::Endless) => {
+                    let what = format!("{self:?} answers {path} with more than {most} bytes");
+                    Err(Error::new(Kind::Endless, what))
+                }
+            }
+        };
+        self.within(path, within, &reached, answered).await
+    }
+
+    async fn stream(&self, path: &str) -> Result<Stream> {
+        let question = self.get(path);
+        let (within, reached) = (question.within, AtomicBool::new(false));
+        let left = async {
+            let (answer, mut connection, _) = self.exchange(question, true, &reached).await?;
+            if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+                return Err(self.refused(path, answer, &mut connection).await);
+            }
+            let left = connection.leave(answer).await;
+            left.map(|(first, socket)| Stream::new(first, socket)).map_err(|e| self.broken(path, e))
+        };
+        self.within(path, within, &reached, left).await
+    }
+
+    /// Connects, asks, and waits for the head of the answer.
+    async fn exchange(
+        &self,
+        question: Question<'_>,
+        leaves: bool,
+        reached: &AtomicBool,
+    ) -> Result<(Response<Incoming>, Connection, P)> {
+        let Question { method, path, body, .. } = question;
+        let Open { stream, peer } = self.door.open().await.map_err(|e| self.unreachable(e))?;
+        reached.store(true, Ordering::Relaxed);
+        let mut request = hyper::Request::builder().method(method).uri(path).header(HOST, "launcher");
+        if body.is_some() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        if leaves {
+            request = request.header(CONNECTION, "Upgrade").header(UPGRADE, STREAM);
+        }
+        let request = request.body(Full::new(body.unwrap_or_default()));
+        let request = request.map_err(|e| Error::failed(format!("cannot ask for {path}")).because(e))?;
+        let (answer, connection) = Connection::ask(stream, request).await.map_err(|e| {
+            let what = format!("{self:?} broke off before it answered {path}, or is no launcher");
+            Error::failed(what).because(e)
+        })?;
+        Ok((answer, connection, peer))
+    }
+
+    async fn within<T>(
+        &self,
+        path: &str,
+        within: Duration,
+        reached: &AtomicBool,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        timeout(within, work).await.map_err(|_| {
+            let seconds = within.as_secs();
+            let what = match reached.load(Ordering::Relaxed) {
+                true => format!("{self:?} did not answer {path} within {seconds} s"),
+                false => format!("{self:?} took no connection within {seconds} s, to be asked for {path}"),
+            };
+            Error::new(Kind::Late, what)
+        })?
+    }
+
+    // ---- What goes wrong ----
+
+    fn unreachable(&self, cause: Cause) -> Error {
+        let is_absent = |e: &std::io::Error| [NotFound, ConnectionRefused].contains(&e.kind());
+        match cause.downcast_ref() {
+            Some(e) if is_absent(e) => Error::new(Kind::Absent, format!("{self:?} does not run")),
+            _ => Error::new(Kind::Closed, format!("cannot reach {self:?}")),
+        }
+        .because(cause)
+    }
+
+    fn broken(&self, path: &str, cause: impl Into<Cause>) -> Error {
+        Error::failed(format!("{self:?} broke off while it answered {path}")).because(cause)
+    }
+
+    async fn refused(&self, path: &str, answer: Response<Incoming>, connection: &mut Connection) -> Error {
+        let status = answer.status();
+        let kind = match status {
+            StatusCode::NOT_FOUND => Kind::NotFound,
+            StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => Kind::Refused,
+            _ => Kind::Failed,
+        };
+        // What cannot be read of a refusal does not matter, if the rest is one.
+        let (said, _) = whole(answer.into_body(), connection, LARGEST).await;
+        match serde_json::from_slice::<Refusal>(&said) {
+            Ok(refusal) => Error::refused(kind, refusal),
+            Err(_) => Error::new(kind, format!("{self:?} answers {path} with {status}")),
+        }
+    }
+}
+
+/// Why a body is not whole.
+enum Cut {
+    Broken(hyper::Error),
+    Endless,
+}
+
+/// What comes of a body, at most so many bytes.
+async fn whole(mut body: Incoming, connection: &mut Connection, most: usize) -> (Vec<u8>, Option<Cut>) {
+    let mut bytes = Vec::new();
+    while let Some(piece) = connection.piece(&mut body).await {
+        match piece {
+            Err(e) => return (bytes, Some(Cut::Broken(e))),
+            Ok(data) if data.len() > most.saturating_sub(bytes.len()) => return (bytes, Some(Cut::Endless)),
+            Ok(data) => bytes.extend_from_slice(&data),
+        }
+    }
+    (bytes, None)
+}
+
+/// Why a launcher's words could not be read; it repeats some of them.
+pub(crate) fn unread(e: &serde_json::Error) -> String {
+    words::line(&e.to_string())
+}

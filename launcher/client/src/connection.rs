@@ -1,0 +1,142 @@
+//! One question on one connection, without a task of its own: whoever waits for what comes of it drives it.
+//!
+//! ```text
+//!  poll ─► the wait: is it there? ─► the connection: read, write ─► the wait again
+//! ```
+
+use crate::connect::Cause;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1::{Builder, SendRequest};
+use hyper::{Error, Request, Response};
+use hyper_util::rt::TokioIo;
+use std::future::poll_fn;
+use std::io;
+use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::UnixStream;
+
+/// The longest head of an answer, and the largest piece of a body.
+const HEAD: usize = 32 << 10;
+
+/// A connection that has been asked something. It ends with this value.
+pub(crate) struct Connection {
+    /// Reads and writes until HTTP is over. How it ends is told by the answer, or by its body.
+    driver: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// HTTP is not over before this one is gone.
+    _sender: SendRequest<Full<Bytes>>,
+}
+
+impl Connection {
+    /// Asks, and waits for the head of the answer.
+    pub(crate) async fn ask(
+        stream: UnixStream,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(Response<Incoming>, Connection), Error> {
+        let socket = TokioIo::new(Socket { stream, has_asked: false, reader: None });
+        let (mut sender, http) = Builder::new().max_buf_size(HEAD).handshake(socket).await?;
+        let http = http.with_upgrades();
+        let answer = sender.send_request(request);
+        let mut connection =
+            Connection { driver: Some(Box::pin(async move { drop(http.await) })), _sender: sender };
+        let answer = connection.driving(answer).await?;
+        Ok((answer, connection))
+    }
+
+    /// The next piece of a body; may be dropped, nothing is lost.
+    pub(crate) async fn piece(&mut self, body: &mut Incoming) -> Option<Result<Bytes, Error>> {
+        loop {
+            match self.driving(body.frame()).await? {
+                Ok(frame) => match frame.into_data() {
+                    Ok(data) => return Some(Ok(data)),
+                    // Trailers say nothing to us.
+                    Err(_) => continue,
+                },
+                Err(e) => return Some(Err(e)),
+            }
+        }
+    }
+
+    /// Leaves HTTP: the socket, and what came of it already.
+    pub(crate) async fn leave(
+        mut self,
+        mut answer: Response<Incoming>,
+    ) -> Result<(Bytes, UnixStream), Cause> {
+        let upgraded = self.driving(hyper::upgrade::on(&mut answer)).await?;
+        let parts = upgraded.downcast::<TokioIo<Socket>>().map_err(|_| "its socket is not found again")?;
+        Ok((parts.read_buf, parts.io.into_inner().stream))
+    }
+
+    async fn driving<T>(&mut self, wait: impl Future<Output = T>) -> T {
+        let mut wait = pin!(wait);
+        poll_fn(|context| {
+            // It says what it wants of the connection.
+            if let Poll::Ready(done) = wait.as_mut().poll(context) {
+                return Poll::Ready(done);
+            }
+            if let Some(driver) = &mut self.driver
+                && driver.as_mut().poll(context).is_ready()
+            {
+                self.driver = None;
+            }
+            wait.as_mut().poll(context)
+        })
+        .await
+    }
+}
+
+/// A socket whose answer counts, and not whether all of the question was taken.
+///
+/// A launcher that refuses may not wait for all of a question: what cannot be sent any more is thrown away, and what the
+/// launcher said is read all the same. It may even answer before the question, which must be read behind it. One that ends
+/// while something of the question is still on its way resets the connection; that is an end like another.
+struct Socket {
+    stream: UnixStream,
+    has_asked: bool,
+    reader: Option<Waker>,
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if !self.has_asked {
+            self.reader = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.stream).poll_read(context, buffer).map(|read| match read {
+            Err(e) if e.kind() == ConnectionReset => Ok(()),
+            read => read,
+        })
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes).map(|written| match written {
+            Err(e) if [BrokenPipe, ConnectionReset].contains(&e.kind()) => Ok(bytes.len()),
+            written => written,
+        });
+        if written.is_ready() && !self.has_asked {
+            self.has_asked = true;
+            self.reader.take().into_iter().for_each(Waker::wake);
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,92 @@
+//! The states of a machine, a line each.
+
+use crate::client::unread;
+use crate::connection::Connection;
+use crate::error::{Error, Kind, Result};
+use api::launcher::State;
+use hyper::body::Incoming;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// The longest line of a state: what a launcher says of 512 disks, and all else, is shorter. States come many times a second,
+/// and each is read whole.
+pub const LONGEST: usize = 64 << 10;
+
+/// The states of a machine, as they come.
+pub struct States {
+    who: Arc<str>,
+    body: Incoming,
+    connection: Connection,
+    /// How long a state may take from its first byte to its last.
+    patience: Duration,
+    /// What was read behind the last line.
+    rest: Vec<u8>,
+    /// How much of it has no end of a line: what comes byte by byte is not looked through again with each.
+    looked: usize,
+    /// When its first byte came.
+    since: Option<Instant>,
+}
+
+impl fmt::Debug for States {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the states of {}", self.who)
+    }
+}
+
+impl States {
+    pub(crate) fn new(who: Arc<str>, body: Incoming, connection: Connection, patience: Duration) -> States {
+        States { who, body, connection, patience, rest: Vec::new(), looked: 0, since: None }
+    }
+
+    /// The next one; `None` when the launcher says no more. May be dropped between, nothing is lost.
+    pub async fn next(&mut self) -> Result<Option<State>> {
+        loop {
+            let new = self.rest.get(self.looked..).unwrap_or_default();
+            if let Some(end) = new.iter().position(|byte| *byte == b'\n') {
+                if self.looked + end > LONGEST {
+                    return Err(self.endless());
+                }
+                let line: Vec<u8> = self.rest.drain(..=self.looked + end).collect();
+                (self.looked, self.since) = (0, (!self.rest.is_empty()).then(Instant::now));
+                return (serde_json::from_slice(&line).map(Some)).map_err(|e| {
+                    Error::failed(format!("{} tells a state that is none", self.who)).because(unread(&e))
+                });
+            }
+            self.looked = self.rest.len();
+            if self.rest.len() > LONGEST {
+                return Err(self.endless());
+            }
+            let piece = self.connection.piece(&mut self.body);
+            // A launcher may say nothing for days; a state that has begun must come to its end.
+            let piece = match self.since {
+                None => piece.await,
+                Some(since) => timeout_at(since + self.patience, piece).await.map_err(|_| {
+                    let seconds = self.patience.as_secs();
+                    let what = format!("{} told no whole state within {seconds} s", self.who);
+                    Error::new(Kind::Late, what)
+                })?,
+            };
+            match piece {
+                Some(Ok(data)) => {
+                    self.since = self.since.or_else(|| Some(Instant::now()));
+                    self.rest.extend_from_slice(&data);
+                }
+                // A launcher that was killed breaks off; that is an end like another.
+                Some(Err(_)) | None => return Ok(None),
+            }
+        }
+    }
+
+    /// The same within a time.
+    pub async fn next_within(&mut self, within: Duration) -> Result<Option<State>> {
+        let (who, seconds) = (self.who.clone(), within.as_secs());
+        let late = |_| Error::new(Kind::Late, format!("{who} told no state within {seconds} s"));
+        timeout(within, self.next()).await.map_err(late)?
+    }
+
+    fn endless(&self) -> Error {
+        Error::new(Kind::Endless, format!("{} tells a state of more than {LONGEST} bytes", self.who))
+    }
+}

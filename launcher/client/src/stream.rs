@@ -1,0 +1,66 @@
+//! Bytes both ways, once HTTP was left: a console, a screen.
+//!
+//! Nothing is kept here but what came together with the answer: a reader that is slow holds the launcher back, as the socket
+//! does, and a launcher that does not read holds its writer back. To shut this down ends what is sent, and what comes goes on.
+
+use hyper::body::Bytes;
+use std::io;
+use std::os::unix::net::UnixStream as Blocking;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::UnixStream;
+
+/// Bytes both ways.
+#[derive(Debug)]
+pub struct Stream {
+    /// What came before anybody read the socket.
+    first: Bytes,
+    socket: UnixStream,
+}
+
+impl Stream {
+    pub(crate) fn new(first: Bytes, socket: UnixStream) -> Stream {
+        Stream { first, socket }
+    }
+
+    /// For a thread of its own: what came already, and a socket that blocks.
+    pub fn into_blocking(self) -> io::Result<(Vec<u8>, Blocking)> {
+        let socket = self.socket.into_std()?;
+        socket.set_nonblocking(false)?;
+        Ok((self.first.into(), socket))
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.first.is_empty() {
+            return Pin::new(&mut self.socket).poll_read(context, buffer);
+        }
+        let size = self.first.len().min(buffer.remaining());
+        buffer.put_slice(&self.first.split_to(size));
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,333 @@
+//! The client against launchers that say what they should, and what they should not. The agent's own tests of it, against
+//! a hostile launcher, are in `controller/src/node/launcher_client_tests.rs`.
+
+use super::*;
+use api::launcher::{Answer, Exec, Request};
+use serde_json::json;
+use std::io::{Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+const SHORT: Duration = Duration::from_millis(300);
+const LONG: Duration = Duration::from_secs(120);
+
+/// A launcher that is somebody's own program, and whatever it gives back.
+struct Fake<T> {
+    client: Client,
+    _place: tempfile::TempDir,
+    program: JoinHandle<T>,
+}
+
+/// A launcher that does this with its first connection.
+fn fake<T: Send + 'static>(does: impl FnOnce(UnixStream) -> T + Send + 'static) -> Fake<T> {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("s");
+    let listener = UnixListener::bind(&path).unwrap();
+    let program = std::thread::spawn(move || does(listener.accept().unwrap().0));
+    let patience = Patience { answer: LONG, sync: LONG, state: LONG };
+    Fake { client: Client::at("the launcher of a", path).with(patience), _place: place, program }
+}
+
+/// The head of a question, and no more of it.
+fn head(stream: &mut UnixStream) -> String {
+    let mut text = Vec::new();
+    while !text.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        text.push(byte[0]);
+    }
+    String::from_utf8(text).unwrap()
+}
+
+/// A launcher that reads the head of a question, answers so, and ends.
+fn says(answer: impl Into<Vec<u8>>) -> Fake<String> {
+    let answer = answer.into();
+    fake(move |mut stream| {
+        let asked = head(&mut stream);
+        // Whoever has read enough hangs up.
+        drop(stream.write_all(&answer));
+        asked
+    })
+}
+
+fn http(status: &str, body: &str) -> String {
+    format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+fn exec(argument: String) -> Exec {
+    Exec { command: "echo".into(), args: vec![argument], input: None, timeout: None }
+}
+
+#[test]
+fn a_refusal_is_heard_from_one_that_does_not_wait_for_the_question() {
+    // More than fits on its way, so that it cannot all be sent.
+    let long = || exec("x".repeat(1 << 20));
+    let refusal = http("409 Conflict", r#"{"error":"not yet"}"#);
+    let after_the_head = says(refusal.clone());
+    assert_eq!(wait(after_the_head.client.exec(&long(), LONG)).unwrap_err().to_string(), "not yet");
+    let before_the_question = fake(move |mut stream| stream.write_all(refusal.as_bytes()).unwrap());
+    let asked = async {
+        // It has spoken, and gone, before it is asked.
+        while !before_the_question.program.is_finished() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        Ok(())
+    };
+    let path = before_the_question._place.path().join("s");
+    let connected = AtPath(path);
+    let open = wait(async { connected.open().await.map_err(|e| Error::failed("open").because(e)) }).unwrap();
+    wait(asked).unwrap();
+    let door = std::sync::Arc::new(Ready(std::sync::Mutex::new(Some(open))));
+    let client = Client::new("the launcher of a", door);
+    assert_eq!(wait(client.exec(&long(), LONG)).unwrap_err().to_string(), "not yet");
+}
+
+/// A door that is open already.
+struct Ready(std::sync::Mutex<Option<Open>>);
+
+impl Door for Ready {
+    fn open(&self) -> futures_util::future::BoxFuture<'_, Result<Open, Cause>> {
+        let open = self.0.lock().unwrap().take();
+        Box::pin(async { open.ok_or_else(|| "it is closed".into()) })
+    }
+}
+
+#[test]
+fn one_that_ends_without_a_word_is_an_error_whatever_was_sent() {
+    let gone = fake(drop);
+    let said = wait(gone.client.exec(&exec("x".repeat(1 << 20)), LONG)).unwrap_err();
+    assert_eq!(said.kind(), Kind::Failed);
+    assert!(
+        said.to_string().contains("the launcher of a broke off before it answered /v1/guest/exec"),
+        "{said}"
+    );
+    let half = says("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{}");
+    let said = wait(half.client.info()).unwrap_err();
+    assert!(said.to_string().contains("broke off while it answered /v1/info"), "{said}");
+}
+
+#[test]
+fn all_that_a_program_in_the_guest_may_say_is_read() {
+    // A mebibyte of each, in bytes for which JSON needs six.
+    let output = "\u{1}".repeat(1 << 20);
+    let body = json!({"exitCode": 3, "stdout": output, "stderr": output}).to_string();
+    assert!(body.len() > 12 << 20);
+    let launcher = says(http("200 OK", &body));
+    let done = wait(launcher.client.exec(&exec("x".into()), LONG)).unwrap();
+    assert_eq!((done.exit_code, done.stdout.len(), done.stderr.len()), (3, 1 << 20, 1 << 20));
+    let endless = says(format!("HTTP/1.1 200 OK\r\n\r\n{}", " ".repeat(17 << 20)));
+    assert_eq!(wait(endless.client.exec(&exec("x".into()), LONG)).unwrap_err().kind(), Kind::Endless);
+}
+
+#[test]
+fn a_head_has_an_end() {
+    let endless = says(format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(64 << 10)));
+    let said = wait(endless.client.info()).unwrap_err();
+    assert!(said.to_string().contains("or is no launcher"), "{said}");
+}
+
+#[test]
+fn whoever_is_slow_is_given_up_by_the_name_of_what_was_waited_for() {
+    let patience = Patience { answer: SHORT, sync: SHORT, state: SHORT };
+    let silent = || fake(|mut stream| while stream.read(&mut [0; 512]).is_ok_and(|size| size > 0) {});
+    let late = |launcher: &Fake<()>| launcher.client.clone().with(patience);
+    let launcher = silent();
+    let said = wait(late(&launcher).console(Console::Write)).unwrap_err();
+    assert_eq!(said.kind(), Kind::Late);
+    assert_eq!(said.to_string(), "the launcher of a did not answer /v1/console?write within 0 s");
+    launcher.program.join().unwrap();
+    let launcher = silent();
+    let said = wait(late(&launcher).watch()).map(drop).unwrap_err().to_string();
+    assert_eq!(said, "the launcher of a did not answer /v1/state?watch within 0 s");
+    launcher.program.join().unwrap();
+
+    // One that takes no connection, and whose queue is full.
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("s");
+    let listener = UnixListener::bind(&path).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let mut waiting = Vec::new();
+    while let Some(stream) = try_connect(&path).unwrap() {
+        waiting.push(stream);
+        assert!(waiting.len() < 100, "the queue is never full");
+    }
+    assert!(is_listening(&path));
+    let client = Client::at("the launcher of a", &path).with(patience);
+    let said = wait(client.info()).unwrap_err();
+    assert_eq!(said.kind(), Kind::Late);
+    assert!(said.to_string().contains("took no connection within 0 s, to be asked for /v1/info"), "{said}");
+    drop((listener, waiting));
+    assert!(!is_listening(&path));
+    assert_eq!(wait(client.info()).unwrap_err().kind(), Kind::Absent);
+}
+
+#[test]
+fn a_connection_is_made_as_soon_as_there_is_room_for_it() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("s");
+    let listener = UnixListener::bind(&path).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let first = try_connect(&path).unwrap().unwrap();
+    let client = Client::at("the launcher of a", &path);
+    std::thread::spawn(move || {
+        drop(first);
+        for _ in 0..2 {
+            let (mut stream, _) = listener.accept().unwrap();
+            if stream.read(&mut [0; 4096]).unwrap() > 0 {
+                stream.write_all(http("200 OK", r#"{"answer":"queued"}"#).as_bytes()).unwrap();
+            }
+        }
+    });
+    assert_eq!(wait(client.request(&Request::Pause)).unwrap(), Answer::Queued);
+}
+
+#[test]
+fn words_of_a_launcher_do_nothing_on_a_terminal() {
+    let bad = "a\u{1b}[2J\nb\u{202e}";
+    let ignored = says(http("200 OK", &json!({"answer": "ignored", "reason": bad}).to_string()));
+    let answer = wait(ignored.client.request(&Request::Pause)).unwrap();
+    assert_eq!(answer, Answer::Ignored { reason: "a [2J b ".into() });
+    let fault = json!({"reason": "FieldValueInvalid", "message": bad, "field": bad, "hint": bad});
+    let body = json!({"error": bad, "hint": bad, "faults": [fault]}).to_string();
+    let refused = says(http("422 x", &body));
+    let said = wait(refused.client.info()).unwrap_err();
+    assert_eq!((said.kind(), said.to_string().as_str()), (Kind::Refused, "a [2J b  (a [2J b )"));
+    let refusal = said.refusal().unwrap();
+    assert_eq!((refusal.error.as_str(), refusal.hint.as_deref()), ("a [2J b ", Some("a [2J b ")));
+    assert_eq!(refusal.faults[0].to_string(), "a [2J b : a [2J b ");
+    assert_eq!(refusal.faults[0].hint.as_deref(), Some("a [2J b "));
+    let long = says(http("500 x", &json!({"error": "x".repeat(5000)}).to_string()));
+    let said = wait(long.client.info()).unwrap_err().to_string();
+    assert_eq!(said.chars().count(), words::SENTENCE);
+}
+
+fn state(number: u64) -> String {
+    json!({"number": number, "generation": 1, "life": "Running", "since": "x", "agent": false}).to_string()
+}
+
+#[test]
+fn a_launcher_that_ends_within_a_state_has_ended() {
+    let (one, two) = (state(1), state(2));
+    let launcher = says(format!("HTTP/1.1 200 OK\r\n\r\n{one}\n{}", &two[..20]));
+    let (mut states, ()) = wait(launcher.client.watch()).unwrap();
+    assert_eq!(wait(states.next_within(LONG)).unwrap().unwrap().number, 1);
+    assert_eq!(wait(states.next()).unwrap(), None);
+}
+
+#[test]
+fn a_state_is_waited_for_a_time_and_comes_after_it() {
+    let (tell, told) = std::sync::mpsc::channel::<()>();
+    let launcher = fake(move |mut stream| {
+        head(&mut stream);
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+        told.recv().unwrap();
+        stream.write_all((state(7) + "\n").as_bytes()).unwrap();
+    });
+    let (mut states, ()) = wait(launcher.client.watch()).unwrap();
+    let said = wait(states.next_within(SHORT)).unwrap_err();
+    assert_eq!(
+        (said.kind(), said.to_string().as_str()),
+        (Kind::Late, "the launcher of a told no state within 0 s")
+    );
+    tell.send(()).unwrap();
+    assert_eq!(wait(states.next_within(LONG)).unwrap().unwrap().number, 7);
+}
+
+const SWITCHING: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: coracle-stream\r\n\r\nlogin: ";
+
+#[test]
+fn a_stream_that_is_refused_says_why_in_a_sentence() {
+    let body = json!({"error": "3 clients read the console already", "hint": "end one"}).to_string();
+    let launcher = says(http("409 Conflict", &body));
+    let said = wait(launcher.client.console(Console::Take)).unwrap_err();
+    assert_eq!(said.to_string(), "3 clients read the console already (end one)");
+    assert!(said.refusal().is_some());
+    let asked = launcher.program.join().unwrap().to_ascii_lowercase();
+    assert!(asked.starts_with("get /v1/console?take http/1.1\r\n"), "{asked}");
+    assert!(
+        asked.contains("upgrade: coracle-stream\r\n") && asked.contains("connection: upgrade\r\n"),
+        "{asked}"
+    );
+}
+
+#[tokio::test]
+async fn a_stream_ends_one_way_and_goes_on_the_other() {
+    let launcher = fake(|mut stream| {
+        head(&mut stream);
+        stream.write_all(SWITCHING).unwrap();
+        let mut typed = String::new();
+        stream.read_to_string(&mut typed).unwrap();
+        stream.write_all(format!("{typed} was typed").as_bytes()).unwrap();
+    });
+    let mut stream = launcher.client.vnc().await.unwrap();
+    stream.write_all(b"root").await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).await.unwrap();
+    assert_eq!(said, "login: root was typed");
+}
+
+#[tokio::test]
+async fn a_stream_that_nobody_reads_holds_its_writer_back() {
+    let launcher = fake(|mut stream| {
+        head(&mut stream);
+        stream.write_all(SWITCHING).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let mut sent = 0;
+        while let Ok(size) = stream.write(&[b'x'; 4096]) {
+            sent += size;
+            assert!(sent < 64 << 20, "somebody keeps what nobody reads");
+        }
+        stream.set_nonblocking(false).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        // What comes is not read, until the writer waits.
+        std::io::copy(&mut stream, &mut std::io::sink()).map(|taken| (sent, taken)).unwrap()
+    });
+    let mut stream = launcher.client.console(Console::Read).await.unwrap();
+    let mut said = Vec::new();
+    stream.read_to_end(&mut said).await.unwrap();
+    let typed = vec![b'y'; 8 << 20];
+    stream.write_all(&typed).await.unwrap();
+    drop(stream);
+    let (sent, taken) = launcher.program.join().unwrap();
+    assert_eq!((said.len(), taken), ("login: ".len() + sent, typed.len() as u64));
+}
+
+#[test]
+fn a_stream_for_a_thread_of_its_own_has_all_that_came() {
+    let launcher = fake(|mut stream| {
+        head(&mut stream);
+        stream.write_all(SWITCHING).unwrap();
+        let mut key = [0];
+        stream.read_exact(&mut key).unwrap();
+        stream.write_all(&key).unwrap();
+    });
+    let (first, mut socket) = wait(launcher.client.console(Console::Write)).unwrap().into_blocking().unwrap();
+    socket.write_all(b"k").unwrap();
+    let mut rest = Vec::new();
+    socket.read_to_end(&mut rest).unwrap();
+    assert_eq!([first, rest].concat(), b"login: k");
+}
+
+#[test]
+fn threads_wait_beside_each_other() {
+    // One waits for a state that comes last, others ask meanwhile.
+    let (tell, told) = std::sync::mpsc::channel::<()>();
+    let watched = fake(move |mut stream| {
+        head(&mut stream);
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+        told.recv().unwrap();
+        stream.write_all((state(7) + "\n").as_bytes()).unwrap();
+    });
+    let (mut states, ()) = wait(watched.client.watch()).unwrap();
+    let watcher = std::thread::spawn(move || wait(states.next()).unwrap().unwrap().number);
+    for _ in 0..3 {
+        let asked = says(http("200 OK", r#"{"answer":"queued"}"#));
+        assert_eq!(wait(asked.client.request(&Request::Pause)).unwrap(), Answer::Queued);
+    }
+    tell.send(()).unwrap();
+    assert_eq!(watcher.join().unwrap(), 7);
+}
