@@ -1,18 +1,23 @@
 use super::*;
+use ::launcher_client::{LARGEST, LONGEST, Patience};
+use futures_util::future::BoxFuture;
 use serde_json::json;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixListener;
 use std::sync::mpsc;
+use std::time::Duration;
+use tokio::net::UnixStream;
+use tokio::time::timeout;
 
 /// A launcher that answers each connection with the next of these bytes, and closes.
 struct Fake(tempfile::TempDir);
 
-impl Door for Fake {
-    fn open(&self) -> BoxFuture<'_, Result<Open>> {
+impl Door<Option<Process>> for Fake {
+    fn open(&self) -> BoxFuture<'_, Result<Open, Cause>> {
         Box::pin(async {
             let stream = UnixStream::connect(self.0.path().join("s")).await;
-            let process = Some(Process::of(std::process::id())?);
-            Ok(Open { stream: stream.map_err(|e| Error::io("cannot connect", e))?, process })
+            let peer = Some(Process::of(std::process::id())?);
+            Ok(Open { stream: stream.map_err(|e| Error::io("cannot connect", e))?, peer })
         })
     }
 }
@@ -140,8 +145,8 @@ async fn a_state_is_shorter_than_an_answer() {
     assert_eq!(states.next().await.unwrap_err().kind(), Kind::Refused);
 }
 
-/// A launcher that begins an answer, and then says a piece of it whenever it is told to. It is given little time.
-fn slow() -> (Client, mpsc::Sender<Vec<u8>>) {
+/// A launcher that begins an answer, and then says a piece of it whenever it is told to. It is given so much time.
+fn slow(patience: Patience) -> (Client, mpsc::Sender<Vec<u8>>) {
     let place = tempfile::tempdir().unwrap();
     let listener = UnixListener::bind(place.path().join("s")).unwrap();
     let (tell, told) = mpsc::channel::<Vec<u8>>();
@@ -151,14 +156,14 @@ fn slow() -> (Client, mpsc::Sender<Vec<u8>>) {
         // Whoever has had enough hangs up.
         while told.recv().is_ok_and(|piece| stream.write_all(&piece).is_ok()) {}
     });
-    let mut client = Client::new("test/a", Arc::new(Fake(place)));
-    client.patience = Duration::from_millis(500);
-    (client, tell)
+    let Client(client) = Client::new("test/a", Arc::new(Fake(place)));
+    (Client(client.with(patience)), tell)
 }
 
 #[tokio::test]
 async fn an_answer_that_comes_byte_by_byte_has_a_time_for_all_of_it() {
-    let (client, tell) = slow();
+    let answer = Duration::from_millis(500);
+    let (client, tell) = slow(Patience { answer, ..Patience::default() });
     let trickle = async {
         // The one at the other end of the channel goes when it is hung up on.
         while tell.send(b" ".to_vec()).is_ok() {
@@ -177,12 +182,11 @@ async fn an_answer_that_comes_byte_by_byte_has_a_time_for_all_of_it() {
 
 #[tokio::test]
 async fn a_state_that_has_begun_comes_to_its_end_or_is_given_up_however_often_it_is_asked_for() {
-    let (mut client, tell) = slow();
     // To begin an answer is one thing, and may take its time on a busy machine; a state is another.
-    client.patience = PATIENCE;
+    let state = Duration::from_millis(200);
+    let (client, tell) = slow(Patience { state, ..Patience::default() });
     let (mut states, _) = client.watch().await.unwrap();
-    states.patience = Duration::from_millis(200);
-    let silent = timeout(states.patience * 3, states.next()).await;
+    let silent = timeout(state * 3, states.next()).await;
     assert!(silent.is_err(), "to say nothing is no fault");
     // The keeper asks anew whenever anything else happens.
     let said = loop {

@@ -256,15 +256,16 @@ const NETWORK: [Network; 8] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::error::{Error, Result};
-    use crate::node::launcher_client::{Door, Open};
+    use crate::node::error::Error;
+    use crate::node::launcher_client::{Cause, Door, Open};
+    use crate::node::pod::Process;
     use futures_util::future::BoxFuture;
 
     struct Nobody;
 
-    impl Door for Nobody {
-        fn open(&self) -> BoxFuture<'_, Result<Open>> {
-            Box::pin(async { Err(Error::failed("nobody is there")) })
+    impl Door<Option<Process>> for Nobody {
+        fn open(&self) -> BoxFuture<'_, Result<Open, Cause>> {
+            Box::pin(async { Err(Error::failed("nobody is there").into()) })
         }
     }
 

@@ -13,6 +13,7 @@
 //!   launcher_client ──unix socket──► virt-launcher in its pod (PID 1 there)          measures     what machines use
 //! ```
 //!
+//! launcher_client is the one client of launchers (`launcher/client`), with a door into the pod's folder.
 //! blocking: what a tenant could make last for ever is done on threads apart, a few for each VM, and given up in time.
 //!
 //! **Owns** everything that is done on a node as root. **May be called** by `bin/virt-handler` alone. It holds no state

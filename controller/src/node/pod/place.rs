@@ -6,9 +6,10 @@ use super::process::Process;
 use super::socket::{Tried, try_connect};
 use crate::node::blocking::Blocking;
 use crate::node::error::{Error, Kind, Result};
-use crate::node::launcher_client::{Door, Open};
+use crate::node::launcher_client::{Cause, Door, Open};
 use api::launcher::State;
 use futures_util::future::BoxFuture;
+use launcher_client::Pauses;
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,8 +25,6 @@ const LARGEST: u64 = 1 << 20;
 const AT_ONCE: usize = 3;
 /// How long one look into a pod's folder may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How soon a socket whose queue is full is tried again: at first, and at most.
-const AGAIN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
 
 /// Where the kubelet keeps pods, and how it is known that a process is of one.
 #[derive(Clone, Debug)]
@@ -132,9 +131,9 @@ impl Place {
 pub const NOT_SEEN: &str =
     "the launcher's process is not seen from here: virt-handler must run with hostPID: true";
 
-impl Door for Place {
+impl Door<Option<Process>> for Place {
     /// For as long as the socket's queue is full it is tried again; whoever asked gives up in time.
-    fn open(&self) -> BoxFuture<'_, Result<Open>> {
+    fn open(&self) -> BoxFuture<'_, Result<Open, Cause>> {
         const DOING: &str = "connecting to the launcher";
         Box::pin(async move {
             let place = self.clone();
@@ -143,17 +142,16 @@ impl Door for Place {
                 try_connect(folder.held(&name)?)
             };
             let mut tried = self.blocking.run(DOING, PATIENCE, first).await?;
-            let mut pause = AGAIN.0;
+            let mut pauses = Pauses::default();
             loop {
                 match tried {
                     Tried::Connected(stream, process) => {
                         let stream = tokio::net::UnixStream::from_std(stream);
                         let stream = stream.map_err(|e| Error::io("cannot use the launcher's socket", e))?;
-                        return Ok(Open { stream, process });
+                        return Ok(Open { stream, peer: process });
                     }
                     Tried::Full(socket) => {
-                        tokio::time::sleep(pause).await;
-                        pause = (pause * 2).min(AGAIN.1);
+                        pauses.next().await;
                         tried = self.blocking.run(DOING, PATIENCE, move || try_connect(socket)).await?;
                     }
                 }

@@ -15,6 +15,8 @@ use api::launcher::{GuestInfo, GuestInterface, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+pub use launcher_client::words::{SENTENCE, text};
+
 /// Interfaces that the guest alone knows.
 pub const INTERFACES: usize = 32;
 /// Addresses of an interface.
@@ -23,38 +25,15 @@ pub const ADDRESSES: usize = 16;
 pub const NAME: usize = 64;
 /// Characters of what the guest says of its system.
 pub const SYSTEM: usize = 128;
-/// Characters of a sentence.
-pub const SENTENCE: usize = 1024;
 /// Characters of a word.
 pub const WORD: usize = 64;
 /// Characters of a disk's name in the guest.
 pub const TARGET: usize = 32;
 /// Disks.
 const DISKS: usize = 512;
-/// How a text ends that was longer.
-const CUT: &str = "… (truncated)";
 /// What is told of a guest's system, in the agent's fields.
 const OF_SYSTEM: [&str; 8] =
     ["name", "kernel-release", "version", "pretty-name", "version-id", "kernel-version", "machine", "id"];
-
-/// A text of at most so many characters, none of which does anything on a terminal.
-pub fn text(text: &str, most: usize) -> String {
-    let plain = |c: char| if is_plain(c) { c } else { ' ' };
-    let mut short: String = text.chars().take(most).map(plain).collect();
-    if text.chars().nth(most).is_some() {
-        let kept = most.saturating_sub(CUT.chars().count());
-        short = short.chars().take(kept).chain(CUT.chars()).collect();
-    }
-    short
-}
-
-/// It is seen, and does nothing to what stands beside it: neither ends the line nor turns the text around.
-fn is_plain(c: char) -> bool {
-    let does_something = matches!(c,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
-    !c.is_control() && !does_something
-}
 
 /// A name that a device may have, on the host or in a guest.
 pub fn is_device(name: &str) -> bool {
