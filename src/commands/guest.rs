@@ -4,7 +4,7 @@ use super::machine::{MachineArgs, complete};
 use crate::ui;
 use crate::vm::place::HomeArgs;
 use crate::vm::record::Vm;
-use api::launcher::{Exec, Executed, Link};
+use api::launcher::{Exec, Link};
 use cdi::{Error, Kind, Result};
 use clap_complete::engine::ArgValueCompleter;
 use std::ffi::OsString;
@@ -129,7 +129,7 @@ pub(crate) fn exec(args: &ExecArgs) -> Result<()> {
     let exec =
         Exec { command: program.clone(), args: rest.to_vec(), input: None, timeout: Some(args.timeout) };
     let patience = Duration::from_secs(args.timeout.saturating_add(10).min(86_400));
-    let done: Executed = client.send("POST", "/v1/guest/exec", &exec, patience)?;
+    let done = client.exec(&exec, patience)?;
     ui::out(&done.stdout)?;
     ui::err(&done.stderr);
     match done.exit_code {

@@ -104,7 +104,7 @@ pub(crate) fn status(args: &StatusArgs) -> Result<()> {
     let (mut shown, _) = Shown::of(&vm, &vm.standing()?);
     if shown.agent && shown.state == "Running" {
         // An agent that falls silent in this moment takes nothing away from the rest.
-        shown.guest = vm.client()?.get("/v1/guest/info").ok();
+        shown.guest = vm.client()?.guest_info().ok();
     }
     if args.output == Some(Format::Json) {
         return ui::json(&shown);

@@ -11,8 +11,9 @@ use crate::vm::record::{Vm, write_whole};
 use crate::vm::start::free_name;
 use crate::vm::steps::{Action, Outcome, Step, again, junit, late, parse, typed};
 use crate::vm::transcript::{Told, Transcript};
-use api::launcher::{Exec, Executed, Life};
+use api::launcher::{Exec, Life};
 use cdi::{Error, Kind, Result};
+use launcher_client::Console;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -186,7 +187,7 @@ struct Session {
 impl Session {
     fn open(vm: Vm, deadline: Instant, whole: Duration, show: bool) -> Result<Session> {
         let client = vm.client()?;
-        let stream = client.upgrade("/v1/console?write")?;
+        let stream = client.console(Console::Write)?;
         close_at_end(&vm, &client, &stream)?;
         let cannot = |e| Error::io("cannot use the console", e);
         let keys = stream.socket.try_clone().map_err(cannot)?;
@@ -252,11 +253,10 @@ impl Session {
                     command.split_first().ok_or_else(|| Error::new(Kind::Usage, "no program"))?;
                 let timeout = Some(patience.as_secs().max(1));
                 let exec = Exec { command: program.clone(), args: rest.to_vec(), input: None, timeout };
-                let done: Executed =
-                    self.client.send("POST", "/v1/guest/exec", &exec, patience + Duration::from_secs(5))?;
+                let done = self.client.exec(&exec, patience + Duration::from_secs(5))?;
                 judge(done.exit_code, *exit, &(done.stdout + &done.stderr), contains.as_deref())
             }
-            Action::Screenshot(path) => write_whole(path, &self.client.bytes("/v1/screenshot")?),
+            Action::Screenshot(path) => write_whole(path, &self.client.screenshot()?),
             Action::End => {
                 let state = self.vm.wait_for_end(&self.client, Some(patience))?;
                 self.drain();
@@ -334,7 +334,7 @@ impl Session {
         std::fs::create_dir_all(folder)
             .map_err(|e| Error::io(format!("cannot make {}", folder.display()), e))?;
         write_whole(&folder.join("console.log"), &self.console)?;
-        match self.client.bytes("/v1/screenshot") {
+        match self.client.screenshot() {
             Ok(png) => write_whole(&folder.join("screen.png"), &png),
             Err(e) => {
                 tracing::info!("there is no picture of the screen: {e}");

@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let vm = args.machine.open()?;
     let client = vm.up()?;
     if let Some(path) = &args.screenshot {
-        let png = client.bytes("/v1/screenshot")?;
+        let png = client.screenshot()?;
         return if path.as_os_str() == "-" { ui::raw(&png) } else { write_whole(path, &png) };
     }
     let relay = Relay::listen(client, args.port)?;

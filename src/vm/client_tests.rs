@@ -2,6 +2,7 @@
 
 use super::*;
 use api::launcher::Life;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixListener;
 use std::thread::JoinHandle;
 
@@ -17,7 +18,7 @@ fn launcher(answer: &'static [u8]) -> (tempfile::TempDir, Client, JoinHandle<Str
         loop {
             let mut line = String::new();
             reader.read_line(&mut line).unwrap();
-            if let Some(value) = line.strip_prefix("Content-Length: ") {
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length: ") {
                 length = value.trim().parse().unwrap();
             }
             text += &line;
@@ -66,7 +67,7 @@ fn states_come_in_chunks_that_are_cut_anywhere() {
 fn a_stream_begins_with_what_came_with_the_head() {
     let (_folder, client, _asked) =
         launcher(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: coracle-stream\r\n\r\nlogin: ");
-    let mut stream = client.upgrade("/v1/console").unwrap();
+    let mut stream = client.console(Console::Read).unwrap();
     let mut rest = Vec::new();
     stream.socket.read_to_end(&mut rest).unwrap();
     assert_eq!([stream.first, rest].concat(), b"login: ");

@@ -295,7 +295,7 @@ impl Vm {
                     let what = format!("the launcher of {} is gone{}", self.name(), launch::tail(&log));
                     return Err(Error::failed(what));
                 }
-                Err(_) if left.is_some_and(|left| since.elapsed() >= left) => return Err(late()),
+                Err(_) if patience.is_some_and(|patience| since.elapsed() >= patience) => return Err(late()),
                 Err(e) => return Err(e),
             }
         }

@@ -47,7 +47,7 @@ fn join(viewer: &TcpStream, client: &Client) -> Result<()> {
         return Err(Error::failed("the connection was refused: the client belongs to another user"));
     }
     let cannot = |e| Error::io("the stream of the screen broke off", e);
-    let stream = client.upgrade("/v1/vnc")?;
+    let stream = client.vnc()?;
     let _ = viewer.set_nodelay(true);
     (&*viewer).write_all(&stream.first).map_err(cannot)?;
     let (mut from_viewer, mut to_machine) =

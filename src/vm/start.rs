@@ -25,8 +25,8 @@ use cdi::{Error, Kind, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long the launcher may take for an answer to a new machine.
-const ANSWER: Duration = Duration::from_secs(120);
+/// How long the launcher may take until a new machine runs.
+const START: Duration = Duration::from_secs(120);
 
 /// What is the same for all machines of one command.
 pub(crate) struct Start<'a> {
@@ -152,7 +152,7 @@ impl Start<'_> {
 /// Tells a launcher what should run, and waits until it does, or has ended at once.
 pub(crate) fn tell(vm: &Vm, client: &Client) -> Result<State> {
     let before = client.state()?;
-    match client.send::<Answer>("PUT", "/v1/vm", &vm.record.sync, ANSWER)? {
+    match client.sync(&vm.record.sync)? {
         Answer::Queued => {}
         // It knows a machine that has ended, and does not start that by itself.
         Answer::Ignored { .. } => drop(vm.ask(client, &Request::Start)?),
@@ -160,7 +160,7 @@ pub(crate) fn tell(vm: &Vm, client: &Client) -> Result<State> {
     }
     // What an earlier run of it came to may be told first.
     let is_old = |state: &State| state.life.is_final() && state.since == before.since;
-    let state = vm.wait_for(client, "start", Some(ANSWER), |state| {
+    let state = vm.wait_for(client, "start", Some(START), |state| {
         !matches!(state.life, Life::Empty | Life::Preparing) && !is_old(state)
     })?;
     if state.life == Life::Failed && state.qemu_pid.is_none() {
