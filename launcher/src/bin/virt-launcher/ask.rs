@@ -9,17 +9,13 @@
 //! What it says becomes an event: no times in it, so that the same trouble is the same event.
 
 use crate::args;
-use api::launcher::{Exec, Executed, Refusal};
-use serde::Serialize;
-use std::io::{Read as _, Write as _, stderr, stdout};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
+use api::launcher::{Exec, Executed};
+use launcher_client::{Client, Error, wait};
+use std::io::{Write as _, stderr, stdout};
 use std::time::Duration;
 
 /// What the launcher has beyond the guest's time, for an answer that the guest was late.
 const BEYOND: Duration = Duration::from_millis(800);
-/// The longest answer.
-const LONGEST: u64 = 4 << 20;
 /// So much of what a program says is passed on; the kubelet keeps no more.
 const SAID: usize = 10 << 10;
 
@@ -38,57 +34,18 @@ pub(crate) fn run(args: &args::Probe) -> u8 {
 }
 
 fn ask(args: &args::Probe) -> Result<Executed, String> {
-    let patience = Duration::from_secs(args.timeout);
-    let Some((command, words)) = args.command.split_first() else {
-        let nothing = serde_json::json!({});
-        send(&args.socket, "/v1/guest/ping", &nothing, patience)?;
-        return Ok(Executed { exit_code: 0, stdout: String::new(), stderr: String::new() });
-    };
-    let exec =
-        Exec { command: command.clone(), args: words.to_vec(), input: None, timeout: Some(args.timeout) };
-    let answer = send(&args.socket, "/v1/guest/exec", &exec, patience)?;
-    serde_json::from_slice(&answer).map_err(|e| format!("what the launcher answers is not understood: {e}"))
-}
-
-/// Sends a question and gives back the answer's body.
-fn send(socket: &Path, path: &str, what: &impl Serialize, patience: Duration) -> Result<Vec<u8>, String> {
-    let shown = socket.display();
-    let broken = |e: std::io::Error| match e.kind() {
-        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
-            format!("the launcher did not answer {path} within {} s", patience.as_secs())
-        }
-        _ => format!("the launcher on {shown} broke off: {e}"),
-    };
-    let body = serde_json::to_string(what).map_err(|e| format!("cannot ask: {e}"))?;
-    let mut stream =
-        UnixStream::connect(socket).map_err(|e| format!("cannot reach the launcher on {shown}: {e}"))?;
-    let patience = patience.saturating_add(BEYOND);
-    let timed =
-        stream.set_read_timeout(Some(patience)).and_then(|()| stream.set_write_timeout(Some(patience)));
-    timed.map_err(broken)?;
-    let head = format!(
-        "POST {path} HTTP/1.1\r\nHost: launcher\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    // One that refuses may not wait for all of it: what it says is read all the same.
-    let sent = stream.write_all(&[head.as_bytes(), body.as_bytes()].concat());
-    let mut answer = Vec::new();
-    let read = stream.take(LONGEST).read_to_end(&mut answer).map(drop);
-    let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
-    let status = answer.strip_prefix(b"HTTP/1.1 ").and_then(|rest| rest.get(..3));
-    let (Some(end), Some(status)) = (end, status) else {
-        sent.and(read).map_err(broken)?;
-        return Err(format!("what listens on {shown} is no launcher"));
-    };
-    // It said something, and stopped in the middle; a line that is cut behind an answer is none of our business.
-    read.or_else(|e| if e.kind() == std::io::ErrorKind::ConnectionReset { Ok(()) } else { Err(broken(e)) })?;
-    let is_good = status == b"200";
-    let body = answer.split_off(end + 4);
-    match serde_json::from_slice::<Refusal>(&body) {
-        _ if is_good => Ok(body),
-        Ok(refusal) => Err(refusal.error),
-        Err(_) => Err(format!("the launcher refuses {path}")),
-    }
+    let client = Client::at(format!("the launcher on {}", args.socket.display()), &args.socket);
+    let within = Duration::from_secs(args.timeout).saturating_add(BEYOND);
+    let done = wait(async {
+        let Some((command, words)) = args.command.split_first() else {
+            client.ping(within).await?;
+            return Ok(Executed { exit_code: 0, stdout: String::new(), stderr: String::new() });
+        };
+        let exec =
+            Exec { command: command.clone(), args: words.to_vec(), input: None, timeout: Some(args.timeout) };
+        client.exec(&exec, within).await
+    });
+    done.map_err(|e: Error| launcher::error::chain(&e))
 }
 
 fn start(text: &str) -> &[u8] {
@@ -98,6 +55,7 @@ fn start(text: &str) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read as _;
     use std::os::unix::net::UnixListener;
     use std::path::PathBuf;
 
@@ -126,7 +84,7 @@ mod tests {
     #[test]
     fn a_program_in_the_guest_is_asked_for_with_its_own_words() {
         let answer =
-            "HTTP/1.1 200 OK\r\nContent-Length: 43\r\n\r\n{\"exitCode\":3,\"stdout\":\"a\",\"stderr\":\"b\"}";
+            "HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n{\"exitCode\":3,\"stdout\":\"a\",\"stderr\":\"b\"}";
         let (question, done) = asked(answer, &["cat", "--ping", "/tmp/x"]);
         assert!(question.starts_with("POST /v1/guest/exec HTTP/1.1\r\n"), "{question}");
         let exec: Exec = serde_json::from_str(question.split_once("\r\n\r\n").unwrap().1).unwrap();

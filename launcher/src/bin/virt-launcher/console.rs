@@ -8,8 +8,8 @@
 //! Its twin for a person's own computer is `src/vm/console.rs` of `coracle`, which uses nothing of a pod.
 
 use crate::args;
-use api::launcher::STREAM;
 use launcher::error::{Error, Kind, Result};
+use launcher_client::{Client, Console as Way, wait};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcsetattr};
@@ -18,11 +18,9 @@ use std::os::unix::net::UnixStream;
 
 /// Ctrl-]
 const LEAVE: u8 = 0x1d;
-/// The longest head of an answer.
-const HEAD: usize = 8 << 10;
 
 pub(crate) fn run(args: &args::Console) -> Result<()> {
-    let (mut stream, first) = open(args)?;
+    let (first, mut stream) = open(args)?;
     let terminal = Terminal::raw()?;
     let mut out = stdout();
     show(&mut out, &first)?;
@@ -31,44 +29,27 @@ pub(crate) fn run(args: &args::Console) -> Result<()> {
     done
 }
 
-/// The stream, and what came of it already.
-fn open(args: &args::Console) -> Result<(UnixStream, Vec<u8>)> {
+/// What came of the stream already, and the stream.
+fn open(args: &args::Console) -> Result<(Vec<u8>, UnixStream)> {
     let shown = args.socket.display();
-    let broken = |e| Error::io(format!("the launcher on {shown} broke off"), e);
-    let mut stream = UnixStream::connect(&args.socket)
-        .map_err(|e| Error::io(format!("cannot reach the launcher on {shown}; --socket names another"), e))?;
-    let way = match () {
-        () if args.take => "?take",
-        () if args.read => "",
-        () => "?write",
+    let client = Client::at(format!("the launcher on {shown}"), &args.socket);
+    let how = match () {
+        () if args.take => Way::Take,
+        () if args.read => Way::Read,
+        () => Way::Write,
     };
-    let ask = format!(
-        "GET /v1/console{way} HTTP/1.1\r\nHost: launcher\r\nConnection: Upgrade\r\nUpgrade: {STREAM}\r\n\r\n"
-    );
-    stream.write_all(ask.as_bytes()).map_err(broken)?;
-    let mut bytes = Vec::new();
-    let end = loop {
-        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
-            break end + 4;
+    let stream = wait(client.console(how)).map_err(|e| match e.kind() {
+        launcher_client::Kind::Absent | launcher_client::Kind::Closed => Error::new(
+            Kind::NotFound,
+            format!("cannot reach the launcher on {shown}; --socket names another"),
+        )
+        .because(e),
+        _ if e.refusal().is_some() => {
+            Error::new(Kind::Failed, format!("there is no console (--read and --take are other ways): {e}"))
         }
-        let mut more = [0; 1024];
-        match stream.read(&mut more).map_err(broken)? {
-            0 => return Err(Error::new(Kind::Failed, format!("the launcher on {shown} broke off"))),
-            _ if bytes.len() > HEAD => {
-                return Err(Error::refused(format!("what listens on {shown} is no launcher")));
-            }
-            count => bytes.extend_from_slice(&more[..count]),
-        }
-    };
-    let first = bytes.split_off(end);
-    if !bytes.starts_with(b"HTTP/1.1 101 ") {
-        let why = String::from_utf8_lossy(&first).trim().to_owned();
-        return Err(Error::new(
-            Kind::Failed,
-            format!("there is no console (--read and --take are other ways): {why}"),
-        ));
-    }
-    Ok((stream, first))
+        _ => Error::new(Kind::Failed, "there is no console").because(e),
+    })?;
+    stream.into_blocking().map_err(|e| Error::io("cannot use the console", e))
 }
 
 fn join(stream: &mut UnixStream, terminal: &Terminal, out: &mut Stdout) -> Result<()> {
