@@ -6,6 +6,8 @@
 //!                     └─► stream.rs  Upgrade: the console and the screen leave HTTP (console, screen)
 //! ```
 //!
+//! The other end is the one client of ours, the package `launcher-client` in `launcher/client`.
+//!
 //! The socket appears under its name when everything behind it is ready. Bodies are bounded, connections too.
 
 mod answer;
@@ -143,3 +145,6 @@ impl Drop for Listener {
         drop(fs::remove_file(&self.path));
     }
 }
+
+#[cfg(test)]
+mod client_tests;
