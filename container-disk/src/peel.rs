@@ -16,7 +16,7 @@ use crate::manifest::{
 };
 use crate::pack::Compression;
 use crate::place::Blob;
-use crate::tar::{BLOCK, looks_like_tar};
+use crate::tar::{BLOCK, begins_as_tar};
 use crate::{Error, Result};
 use std::io::{self, Cursor, Read};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -58,7 +58,7 @@ pub(crate) fn seen(name: &str, head: &[u8]) -> Result<Compression> {
         [0x1f, 0x8b, ..] => Ok(Compression::Gzip),
         // A frame, or one that is to be skipped.
         [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Ok(Compression::Zstd),
-        head if looks_like_tar(head) => Ok(Compression::None),
+        head if begins_as_tar(head) => Ok(Compression::None),
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Err(unsupported(name, "xz")),
         [b'B', b'Z', b'h', ..] => Err(unsupported(name, "bzip2")),
         _ => Err(Error::refused(format!("{name} is no tar, neither plain nor compressed with gzip or zstd"))),

@@ -7,6 +7,8 @@
 mod documents;
 #[path = "../fuzz/src/image.rs"]
 mod image;
+#[path = "../fuzz/src/tar.rs"]
+mod tar;
 
 use container_disk::image::{Recipe, manifest};
 use std::fs;
@@ -26,6 +28,11 @@ fn images_hold() {
 #[test]
 fn documents_hold() {
     all_hold(&folder("documents"), 4, documents::documents);
+}
+
+#[test]
+fn archives_hold() {
+    all_hold(&folder("tar"), 12, tar::tar);
 }
 
 /// Makes the seeds anew: `cargo test -p container-disk --test fuzz_seeds -- --ignored`.
@@ -51,6 +58,26 @@ fn make_seeds() {
         let mut input = vec![options, 0, cut];
         input.extend(shell(at, &line));
         fs::write(folder("image").join(name), input).unwrap();
+    }
+    shell(at, "cp disk.img holes; truncate -s 200k holes; printf end >>holes");
+    let tar = "tar -b1 --owner=107 --group=107 --mtime=@0 -cf -";
+    let holes = "--sparse --format=posix --sparse-version";
+    for (name, line) in [
+        ("ustar", format!("{tar} --format=ustar disk disk.img")),
+        ("v7", format!("{tar} --format=v7 disk.img")),
+        ("gnu-long", format!("{tar} --format=gnu --label=x --transform=s,^,{}/, disk", "long".repeat(30))),
+        ("pax-long", format!("{tar} --format=posix --label=x --transform=s,^,{}/, disk", "long".repeat(30))),
+        ("incremental", format!("{tar} --format=gnu -G disk")),
+        ("sparse-old", format!("{tar} --sparse --format=gnu holes")),
+        ("sparse-0.0", format!("{tar} {holes}=0.0 holes")),
+        ("sparse-0.1", format!("{tar} {holes}=0.1 holes")),
+        ("sparse-1.0", format!("{tar} {holes}=1.0 holes")),
+        ("no-end-mark", format!("{tar} disk.img | head -c 1536")),
+        ("half-an-end-mark", format!("{tar} disk.img | head -c 2048")),
+        ("two-archives", format!("{tar} disk.img; {tar} disk")),
+    ] {
+        let input = [vec![0, 4, 0], shell(at, &line)].concat();
+        fs::write(folder("tar").join(name), input).unwrap();
     }
     let (config, document) = manifest(&Recipe::new("amd64", vec![])).unwrap();
     let index = container_disk::image::index(&document, "arm64", Some("v8")).unwrap();

@@ -1,8 +1,9 @@
 //! What a tar file holds, by name.
 
 use crate::manifest::read_bounded;
+use crate::members::Members;
 use crate::section::{Cursor, Section};
-use crate::tar::{Members, Seekable, What, quoted};
+use crate::tar::{Seekable, What, quoted};
 use crate::{Error, Kind, Result};
 use disk_format::ReadAt;
 use disk_format::read_at::FileAt;
@@ -57,6 +58,9 @@ impl Contents {
                 },
                 What::HardLink(_) => return Err(strange(&name, &member.name, "a hard link")),
                 What::Special(kind) => return Err(strange(&name, &member.name, &format!("a {kind}"))),
+                What::Note(kind) => {
+                    return Err(strange(&name, &member.name, &format!("a note of the type {kind:?}")));
+                }
             };
             if members.len() == MOST {
                 return Err(Error::refused(format!("{name} holds more than {MOST} files: it is no image")));

@@ -10,7 +10,7 @@ use crate::manifest::{self, Content, Descriptor, Document, Manifest};
 use crate::pack::Compression;
 use crate::place::{BlobWriter, Sink};
 use crate::promise::Promise;
-use crate::tar::{BLOCK, looks_like_tar};
+use crate::tar::{BLOCK, begins_as_tar};
 use crate::{Digest, Error, Result, peel};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -165,7 +165,7 @@ enum Body<'a> {
 impl<'a> Blob<'a> {
     fn decide(&mut self) -> Result<()> {
         let head = std::mem::take(&mut self.head);
-        let is_tar = looks_like_tar(&head);
+        let is_tar = begins_as_tar(&head);
         let compression = if is_tar { None } else { peel::seen("the blob", &head).ok() };
         let layer = || -> Result<Layer<'a>> {
             Ok(Layer { growth: self.sink.file.begin()?, hash: Aside::new(Hasher::new()) })

@@ -2,7 +2,8 @@
 
 use super::is_disk_path;
 use super::tree::{Entry, Kind};
-use crate::tar::{Member, Members, What, quoted};
+use crate::members::Members;
+use crate::tar::{Member, What, quoted};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 
@@ -108,6 +109,7 @@ impl Changes {
             What::HardLink(to) => Kind::Other(format!("a hard link to {}", quoted(to))),
             What::Symlink(to) => Kind::Other(format!("a link to {}", quoted(to))),
             What::Special(kind) => Kind::Other(format!("a {kind}")),
+            What::Note(kind) => Kind::Other(format!("a note of the type {kind:?}")),
         };
         let &Member { size, at, uid, gid, mode, .. } = member;
         let both_folders = |old: &Entry| old.kind == Kind::Folder && kind == Kind::Folder;

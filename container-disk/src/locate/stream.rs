@@ -3,7 +3,7 @@
 use super::Image;
 use super::scan::{self, Changes};
 use super::tree::Entry;
-use crate::tar::Members;
+use crate::members::Members;
 use crate::{Error, Result};
 use std::io::{self, Read};
 use std::sync::Arc;

@@ -226,7 +226,7 @@ fn what_is_not_one_disk_is_refused_with_the_reason() {
         ("sparse", vec![a().raw(b'S', b"disk/b", b"", 0, b"").end()], None),
         ("sparse", vec![t().pax(b"22 GNU.sparse.major=1\n").with("disk/b", b"2").end()], None),
         ("ends too early", vec![a().raw(b'0', b"disk/b", b"", 1 << 40, b"2").end()], None),
-        ("after its end", vec![a().bytes(&[0; 1024]).with("disk/b", b"2").end()], None),
+        ("after the archive's end", vec![a().bytes(&[0; 1024]).with("disk/b", b"2").end()], None),
         ("is a folder", vec![t().with("disk/a/", b"").end()], Some("disk/a")),
         (
             "a link to \"b\"",

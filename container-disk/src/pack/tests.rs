@@ -138,8 +138,10 @@ fn a_kernel_and_its_initrd_share_a_layer() {
         assert_eq!(layer.boot_file(name, 1).unwrap_err().kind(), Kind::Usage, "{name}");
     }
     let layer = layer.finish().unwrap();
-    let mut members =
-        crate::tar::Members::new("x", crate::tar::Streamed::new(std::io::Cursor::new(bytes(&sink, &layer))));
+    let mut members = crate::members::Members::new(
+        "x",
+        crate::tar::Streamed::new(std::io::Cursor::new(bytes(&sink, &layer))),
+    );
     let mut names = vec![];
     while let Some(member) = members.next().unwrap() {
         names.push((member.name, member.size));

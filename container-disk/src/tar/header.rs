@@ -1,94 +1,167 @@
-//! One header block: fields, checksum, numbers.
+//! One header block: 512 bytes, its checksum, its fields. Reasons of refusals are for a message.
 
+use super::quoted;
 use super::write::BLOCK;
 
-/// A header block whose checksum is right.
-pub(super) struct Header<'a>(&'a [u8; BLOCK]);
+/// Offset and length of pieces of a file, as archives write them.
+pub(super) type Segments = Vec<(u64, u64)>;
+
+/// A header whose checksum is right and whose flavour is known.
+pub(super) struct Header<'a> {
+    block: &'a [u8; BLOCK],
+    flavour: Flavour,
+}
+
+/// How the fields beyond v7 are laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flavour {
+    V7,
+    Ustar,
+    Gnu,
+}
+
+/// Whether these first bytes are meant as an archive's, sound or not: by the magic, or (v7 has none) by a right checksum over a header with a
+/// sane name and size.
+pub fn looks_like_tar(head: &[u8]) -> bool {
+    let Some(block) = head.first_chunk::<BLOCK>() else { return false };
+    let printable = |name: &[u8]| {
+        let name = std::str::from_utf8(name).unwrap_or_default();
+        !name.is_empty() && !name.chars().any(char::is_control)
+    };
+    block[257..].starts_with(b"ustar")
+        || (checksum_is_right(block)
+            && printable(until_zero(&block[..100]))
+            && number(block, "size", 124, 12).is_ok())
+}
+
+/// Whether bytes begin with a sound header, or with an empty block, as an empty archive does.
+pub(crate) fn begins_as_tar(head: &[u8]) -> bool {
+    head.first_chunk::<BLOCK>().is_some_and(|block| *block == [0; BLOCK] || Header::parse(block).is_ok())
+}
 
 impl<'a> Header<'a> {
-    /// The reason is for a message.
-    pub(super) fn parse(block: &'a [u8; BLOCK]) -> Result<Self, &'static str> {
-        let header = Header(block);
-        let told = header.number(148, 8)?;
-        // Some old writers summed signed bytes.
-        let plain = |at: usize| if (148..156).contains(&at) { b' ' } else { block[at] };
-        let unsigned: u64 = (0..BLOCK).map(|at| u64::from(plain(at))).sum();
-        let signed: i64 = (0..BLOCK).map(|at| i64::from(plain(at).cast_signed())).sum();
-        if told == unsigned || i64::try_from(told) == Ok(signed) {
-            Ok(header)
-        } else {
-            Err("a header whose checksum is wrong")
+    /// `block` is not all zeros.
+    pub(super) fn parse(block: &'a [u8; BLOCK]) -> Result<Self, String> {
+        if !checksum_is_right(block) {
+            return Err(broken("its checksum is wrong"));
         }
+        let flavour = match &block[257..265] {
+            b"ustar  \0" => Flavour::Gnu,
+            [b'u', b's', b't', b'a', b'r', 0, ..] => Flavour::Ustar,
+            // Programs differ in whether such a header has the front of a long name.
+            [b'u', b's', b't', b'a', b'r', ..] => return Err(broken("its magic is of no known kind")),
+            _ => Flavour::V7,
+        };
+        Ok(Header { block, flavour })
     }
 
     /// The type flag.
     pub(super) fn kind(&self) -> u8 {
-        self.0[156]
+        self.block[156]
     }
 
-    /// The name, with the prefix of ustar.
+    pub(super) fn flavour(&self) -> Flavour {
+        self.flavour
+    }
+
+    /// The name, with the prefix of ustar; GNU keeps times there.
     pub(super) fn name(&self) -> Vec<u8> {
-        let name = self.text(0, 100);
-        let prefix = if &self.0[257..263] == b"ustar\0" { self.text(345, 155) } else { &[] };
-        if prefix.is_empty() { name.to_vec() } else { [prefix, b"/", name].concat() }
+        let name = until_zero(&self.block[..100]);
+        match until_zero(&self.block[345..500]) {
+            prefix if self.flavour == Flavour::Ustar && !prefix.is_empty() => [prefix, b"/", name].concat(),
+            _ => name.to_vec(),
+        }
     }
 
     pub(super) fn link(&self) -> Vec<u8> {
-        self.text(157, 100).to_vec()
+        until_zero(&self.block[157..257]).to_vec()
     }
 
-    pub(super) fn mode(&self) -> Result<u64, &'static str> {
-        self.number(100, 8)
+    pub(super) fn mode(&self) -> Result<u64, String> {
+        number(self.block, "mode", 100, 8)
     }
 
-    pub(super) fn uid(&self) -> Result<u64, &'static str> {
-        self.number(108, 8)
+    pub(super) fn uid(&self) -> Result<u64, String> {
+        number(self.block, "uid", 108, 8)
     }
 
-    pub(super) fn gid(&self) -> Result<u64, &'static str> {
-        self.number(116, 8)
+    pub(super) fn gid(&self) -> Result<u64, String> {
+        number(self.block, "gid", 116, 8)
     }
 
-    pub(super) fn size(&self) -> Result<u64, &'static str> {
-        self.number(124, 12)
+    pub(super) fn size(&self) -> Result<u64, String> {
+        number(self.block, "size", 124, 12)
     }
 
-    fn text(&self, at: usize, len: usize) -> &'a [u8] {
-        let field = &self.0[at..at + len];
-        &field[..field.iter().position(|&b| b == 0).unwrap_or(len)]
-    }
-
-    /// Octal digits with blanks around them, or base 256.
-    fn number(&self, at: usize, len: usize) -> Result<u64, &'static str> {
-        const BAD: &str = "a header with a field that is not a number";
-        let field = &self.0[at..at + len];
-        if field[0] & 0x80 != 0 {
-            if field[0] != 0x80 {
-                return Err("a header with a negative or enormous number");
-            }
-            let (high, low) = field[1..].split_at((len - 1).saturating_sub(8));
-            if high.iter().any(|&b| b != 0) {
-                return Err("a header with an enormous number");
-            }
-            return Ok(low.iter().fold(0, |n, &b| n << 8 | u64::from(b)));
-        }
-        let text = std::str::from_utf8(field).map_err(|_| BAD)?;
-        let text = text.trim_matches(|c| c == ' ' || c == '\0');
-        if text.is_empty() {
-            return Ok(0);
-        }
-        if !text.bytes().all(|b| (b'0'..=b'7').contains(&b)) {
-            return Err(BAD);
-        }
-        u64::from_str_radix(text, 8).map_err(|_| BAD)
+    /// The old GNU sparse fields: up to four segments, whether more follow, and the real size.
+    pub(super) fn sparse(&self) -> Result<(Segments, bool, u64), String> {
+        let segments = segments(self.block, 386, 4)?;
+        Ok((segments, self.block[482] != 0, number(self.block, "real size", 483, 12)?))
     }
 }
 
-/// Whether bytes begin like a tar.
-pub(crate) fn looks_like_tar(head: &[u8]) -> bool {
-    match head.first_chunk::<BLOCK>() {
-        Some(block) if block.iter().all(|&b| b == 0) => true,
-        Some(block) => Header::parse(block).is_ok(),
-        None => false,
+/// The 21 segments of a block that continues those of a header, and whether more follow; it has no checksum of its own.
+pub(super) fn more_sparse(block: &[u8; BLOCK]) -> Result<(Segments, bool), String> {
+    Ok((segments(block, 0, 21)?, block[504] != 0))
+}
+
+fn segments(block: &[u8; BLOCK], from: usize, count: usize) -> Result<Segments, String> {
+    let mut segments = Vec::new();
+    for field in (from..).step_by(24).take(count) {
+        // An empty entry ends the list.
+        if block[field] == 0 && block[field + 12] == 0 {
+            break;
+        }
+        segments.push((
+            number(block, "sparse offset", field, 12)?,
+            number(block, "sparse length", field + 12, 12)?,
+        ));
     }
+    Ok(segments)
+}
+
+/// An octal number, or (where the first byte is 0x80) a binary one.
+fn number(block: &[u8; BLOCK], what: &str, from: usize, len: usize) -> Result<u64, String> {
+    let field = &block[from..from + len];
+    let value = match field {
+        [0x80, binary @ ..] => {
+            binary.iter().try_fold(0u64, |value, &byte| value.checked_mul(256)?.checked_add(u64::from(byte)))
+        }
+        _ => octal(field),
+    };
+    // Everything that is counted in an archive fits 63 bits.
+    value.filter(|&value| i64::try_from(value).is_ok()).ok_or_else(|| {
+        broken(&format!("its {what} field {} is not a number", quoted(&String::from_utf8_lossy(field))))
+    })
+}
+
+/// The sum of all bytes with the checksum's own as spaces; some old programs summed signed bytes.
+fn checksum_is_right(block: &[u8; BLOCK]) -> bool {
+    let plain = |at: usize| if (148..156).contains(&at) { b' ' } else { block[at] };
+    let unsigned: i64 = (0..BLOCK).map(|at| i64::from(plain(at))).sum();
+    let signed: i64 = (0..BLOCK).map(|at| i64::from(plain(at).cast_signed())).sum();
+    octal(&block[148..156])
+        .and_then(|told| i64::try_from(told).ok())
+        .is_some_and(|told| told == unsigned || told == signed)
+}
+
+/// Blanks, octal digits, then only blanks and NULs. An empty field is 0.
+fn octal(field: &[u8]) -> Option<u64> {
+    let start = field.iter().position(|&b| b != b' ').unwrap_or(field.len());
+    let field = &field[start..];
+    let end = field.iter().position(|b| !(b'0'..=b'7').contains(b)).unwrap_or(field.len());
+    let (digits, rest) = field.split_at(end);
+    if !rest.iter().all(|&b| b == 0 || b == b' ') {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |value, &digit| value.checked_mul(8)?.checked_add(u64::from(digit - b'0')))
+}
+
+/// Up to the first NUL.
+pub(super) fn until_zero(field: &[u8]) -> &[u8] {
+    &field[..field.iter().position(|&b| b == 0).unwrap_or(field.len())]
+}
+
+fn broken(what: &str) -> String {
+    format!("the header here is broken: {what}")
 }

@@ -1,71 +1,155 @@
-//! The records of a PAX header: `LENGTH key=value\n`.
+//! The records of a PAX extended header: `LENGTH KEY=VALUE\n`. Those that say what a member is, where its data is or whose
+//! it is are read, and a record of that kind that is not known is refused; the others do not matter. Reasons of refusals
+//! are for a message.
 
-/// What such a header says about the next member.
-#[derive(Default)]
+use super::header::Segments;
+
+/// What the extended header before a member says.
+#[derive(Debug, Default)]
 pub(super) struct Pax {
     pub(super) path: Option<Vec<u8>>,
     pub(super) link: Option<Vec<u8>>,
     pub(super) size: Option<u64>,
     pub(super) uid: Option<u64>,
     pub(super) gid: Option<u64>,
+    pub(super) sparse: Sparse,
+}
+
+/// GNU.sparse.*, in all versions.
+#[derive(Debug, Default)]
+pub(super) struct Sparse {
+    pub(super) seen: bool,
+    pub(super) major: Option<u64>,
+    pub(super) minor: Option<u64>,
+    pub(super) name: Option<Vec<u8>>,
+    pub(super) real_size: Option<u64>,
+    pub(super) blocks: Option<u64>,
+    /// Versions 0.0 and 0.1 keep the map here.
+    pub(super) map: Option<Segments>,
+    /// An offset (0.0) whose length has not come yet.
+    half: Option<u64>,
 }
 
 impl Pax {
-    /// The reason of a refusal is for a message.
-    pub(super) fn parse(mut bytes: &[u8]) -> Result<Pax, String> {
+    /// The records before one member.
+    pub(super) fn parse(records: &[u8]) -> Result<Pax, String> {
         let mut pax = Pax::default();
-        while !bytes.is_empty() {
-            let (key, value, rest) = record(bytes).ok_or("a PAX header that is broken")?;
-            bytes = rest;
-            match key {
-                b"path" => once(&mut pax.path, text(value)?, key)?,
-                b"linkpath" => once(&mut pax.link, text(value)?, key)?,
-                b"size" => once(&mut pax.size, number(value)?, key)?,
-                b"uid" => once(&mut pax.uid, number(value)?, key)?,
-                b"gid" => once(&mut pax.gid, number(value)?, key)?,
-                key if key.starts_with(b"GNU.sparse.") => {
-                    return Err("a sparse member, which container runtimes refuse".into());
-                }
-                _ => {}
-            }
+        each(records, |key, value| pax.record(key, value))?;
+        match pax.sparse.half {
+            Some(_) => Err(broken("a sparse offset has no length")),
+            None => Ok(pax),
         }
-        Ok(pax)
     }
 
-    /// Whether it says anything that we go by.
-    pub(super) fn says_nothing(&self) -> bool {
-        matches!(self, Pax { path: None, link: None, size: None, uid: None, gid: None })
+    fn record(&mut self, key: &[u8], value: &[u8]) -> Result<(), String> {
+        let not_understood = || broken(&format!("the value of {} is not understood", shown(key)));
+        let number = || number(value).ok_or_else(not_understood);
+        let text = || text(value).ok_or_else(not_understood);
+        let sparse = &mut self.sparse;
+        match key {
+            b"path" => once(&mut self.path, text()?, key)?,
+            b"linkpath" => once(&mut self.link, text()?, key)?,
+            b"size" => once(&mut self.size, number()?, key)?,
+            b"uid" => once(&mut self.uid, number()?, key)?,
+            b"gid" => once(&mut self.gid, number()?, key)?,
+            b"GNU.sparse.major" => once(&mut sparse.major, number()?, key)?,
+            b"GNU.sparse.minor" => once(&mut sparse.minor, number()?, key)?,
+            b"GNU.sparse.name" => once(&mut sparse.name, text()?, key)?,
+            b"GNU.sparse.size" | b"GNU.sparse.realsize" => once(&mut sparse.real_size, number()?, key)?,
+            b"GNU.sparse.numblocks" => once(&mut sparse.blocks, number()?, key)?,
+            b"GNU.sparse.offset" if sparse.half.is_none() => sparse.half = Some(number()?),
+            b"GNU.sparse.numbytes" => {
+                let offset = sparse.half.take().ok_or_else(not_understood)?;
+                sparse.map.get_or_insert_default().push((offset, number()?));
+            }
+            b"GNU.sparse.map" => once(&mut sparse.map, map(value).ok_or_else(not_understood)?, key)?,
+            _ if matters(key) => return Err(not_understood()),
+            _ => return Ok(()),
+        }
+        sparse.seen |= key.starts_with(b"GNU.sparse.");
+        Ok(())
+    }
+}
+
+/// Checks the records for all members that follow: none of them may matter.
+pub(super) fn check_global(records: &[u8]) -> Result<(), String> {
+    each(records, |key, _| match matters(key) {
+        true => Err(broken(&format!("it sets {} for all files, which is not supported", shown(key)))),
+        false => Ok(()),
+    })
+}
+
+fn each(mut records: &[u8], mut f: impl FnMut(&[u8], &[u8]) -> Result<(), String>) -> Result<(), String> {
+    while !records.is_empty() {
+        let space = records.iter().take(20).position(|&b| b == b' ');
+        let length = space.and_then(|space| number(&records[..space])).and_then(|n| usize::try_from(n).ok());
+        let (Some(space), Some(length)) = (space, length) else {
+            return Err(broken("a record does not begin with its length"));
+        };
+        let record = match records.get(space + 1..length) {
+            Some([record @ .., b'\n']) => record,
+            _ => return Err(broken("a record is not as long as it says")),
+        };
+        records = &records[length..];
+        let Some(equals) = record.iter().position(|&b| b == b'=') else {
+            return Err(broken("a record has no '='"));
+        };
+        f(&record[..equals], &record[equals + 1..])?;
+    }
+    Ok(())
+}
+
+/// Whether a record changes what a member is, where its data is, or whose it is.
+fn matters(key: &[u8]) -> bool {
+    match key {
+        b"path" | b"linkpath" | b"size" | b"uid" | b"gid" => true,
+        // How star and Solaris say that a member is sparse.
+        b"SCHILY.realsize" | b"SUN.holesdata" => true,
+        // The label and the number of a volume are notes; the rest says that a member goes on from another one.
+        b"GNU.volume.label" | b"GNU.volume.minor" => false,
+        key => key.starts_with(b"GNU.sparse.") || key.starts_with(b"GNU.volume."),
     }
 }
 
 fn once<T>(field: &mut Option<T>, value: T, key: &[u8]) -> Result<(), String> {
     match field.replace(value) {
         None => Ok(()),
-        Some(_) => Err(format!("a PAX header that tells its {} twice", String::from_utf8_lossy(key))),
+        Some(_) => Err(broken(&format!("it tells {} twice", shown(key)))),
     }
 }
 
-fn text(value: &[u8]) -> Result<Vec<u8>, &'static str> {
-    if value.is_empty() || value.contains(&0) {
-        Err("a PAX header with a bad name")
-    } else {
-        Ok(value.to_vec())
+fn text(value: &[u8]) -> Option<Vec<u8>> {
+    (!value.is_empty() && !value.contains(&0)).then(|| value.to_vec())
+}
+
+/// `OFFSET,LENGTH,OFFSET,LENGTH…`
+fn map(value: &[u8]) -> Option<Segments> {
+    if value.is_empty() {
+        return Some(Vec::new());
     }
+    let mut numbers = value.split(|&b| b == b',').map(number);
+    let mut map = Vec::new();
+    while let Some(offset) = numbers.next() {
+        map.push((offset?, numbers.next()??));
+    }
+    Some(map)
 }
 
-fn number(value: &[u8]) -> Result<u64, &'static str> {
-    let text = std::str::from_utf8(value).ok().filter(|t| t.bytes().all(|b| b.is_ascii_digit()));
-    text.and_then(|t| t.parse().ok()).ok_or("a PAX header with a bad number")
+/// Decimal digits and nothing else, at most 63 bits.
+pub(super) fn number(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let value: i64 = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    u64::try_from(value).ok()
 }
 
-/// Key, value and the bytes after the record.
-fn record(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
-    let blank = bytes.iter().take(12).position(|&b| b == b' ')?;
-    let digits =
-        std::str::from_utf8(&bytes[..blank]).ok().filter(|t| t.bytes().all(|b| b.is_ascii_digit()))?;
-    let len: usize = digits.parse().ok()?;
-    let (record, rest) = bytes.split_at_checked(len)?;
-    let record = record.get(blank + 1..)?.strip_suffix(b"\n")?;
-    let equals = record.iter().position(|&b| b == b'=')?;
-    Some((&record[..equals], &record[equals + 1..], rest))
+/// A key as text without what could steer a terminal.
+fn shown(key: &[u8]) -> String {
+    let key: String = String::from_utf8_lossy(key).chars().take(100).collect();
+    key.escape_debug().to_string()
+}
+
+fn broken(what: &str) -> String {
+    format!("a PAX header here is broken: {what}")
 }

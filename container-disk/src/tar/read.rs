@@ -1,260 +1,307 @@
-//! Members, one after the other.
+//! Members, one after the other: headers, extended headers, data, padding, the end mark.
 
-use super::header::Header;
-use super::pax::Pax;
+use super::fault::Fault;
+use super::header::{Flavour, Header, until_zero};
+use super::member::{Member, What, clean, what};
+use super::pax::{Pax, check_global};
 use super::quoted;
 use super::source::Source;
+use super::sparse::Map;
 use super::write::{BLOCK, rest};
-use crate::{Error, Result};
-use std::io::{self, Read};
+use std::io;
 
-/// One member.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Member {
-    /// Parts joined by single slashes, none of them `.` or `..`; empty for the root.
-    pub(crate) name: String,
-    pub(crate) what: What,
-    /// Bytes of a file.
-    pub(crate) size: u64,
-    /// Where these begin in the tar.
-    pub(crate) at: u64,
-    pub(crate) uid: u64,
-    pub(crate) gid: u64,
-    pub(crate) mode: u64,
+/// Bytes of a PAX header, at most.
+const PAX: u64 = 1 << 20;
+/// Bytes of a GNU long name, at most.
+const LONG_NAME: u64 = 64 << 10;
+
+/// What a caller expects of an archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// How it ends.
+    pub end: End,
+    /// Headers, at most: each costs time.
+    pub headers: u64,
 }
 
-/// What a member is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum What {
-    File,
-    Folder,
-    /// To another member, by its name as written.
-    HardLink(String),
-    Symlink(String),
-    /// A device or a pipe.
-    Special(&'static str),
+/// How an archive ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// By its end mark. Without it the archive may have been cut short.
+    Mark,
+    /// By its end mark or with its bytes, whose number is known otherwise (from a digest, or the file itself).
+    Bytes,
 }
 
-/// The members of a tar. Reads as the bytes of the member that [`Members::next`] told last.
-pub(crate) struct Members {
+/// An archive, from its beginning.
+pub struct Archive {
     source: Box<dyn Source>,
-    /// For messages: "layer 2 of docker://h/r".
-    name: String,
+    rules: Rules,
     at: u64,
-    /// Of the current member.
+    headers: u64,
+    /// Of the current member: data that has not been read, and the padding behind it.
     left: u64,
-    padding: usize,
+    padding: u64,
     ended: bool,
-}
-
-/// No extended header is longer.
-const EXTENDED: u64 = 1 << 20;
-
-impl Members {
-    pub(crate) fn new(name: impl Into<String>, source: impl Source + 'static) -> Self {
-        Members { source: Box::new(source), name: name.into(), at: 0, left: 0, padding: 0, ended: false }
-    }
-
-    /// The next member; what is left of the last one is passed over.
-    pub(crate) fn next(&mut self) -> Result<Option<Member>> {
-        let over =
-            self.left.checked_add(self.padding as u64).ok_or_else(|| self.refused("an enormous member"))?;
-        self.skip(over)?;
-        (self.left, self.padding) = (0, 0);
-        let mut said = Said::default();
-        while let Some(block) = self.block()? {
-            let header = Header::parse(&block).map_err(|why| self.refused(why))?;
-            match header.kind() {
-                b'x' | b'X' | b'g' | b'L' | b'K' => self.extended(&header, &mut said)?,
-                b'S' => return Err(self.refused("a sparse member, which container runtimes refuse")),
-                _ => return self.member(&header, said).map(Some),
-            }
-        }
-        if said.is_empty() {
-            Ok(None)
-        } else {
-            Err(self.refused("an extended header and no member after it"))
-        }
-    }
-
-    /// After the last member: reads what is left, which must be zeros, so that checks at the end of the bytes are made.
-    pub(crate) fn drain(&mut self) -> Result<()> {
-        let mut piece = vec![0; 64 << 10];
-        loop {
-            let n = self.source.read(&mut piece).map_err(|e| self.cannot(e))?;
-            if n == 0 {
-                return Ok(());
-            }
-            if piece[..n].iter().any(|&b| b != 0) {
-                return Err(self.refused("more bytes after its end"));
-            }
-            self.at = self.at.saturating_add(n as u64);
-        }
-    }
-
-    /// A header block; `None` at the end.
-    fn block(&mut self) -> Result<Option<[u8; BLOCK]>> {
-        if self.ended {
-            return Ok(None);
-        }
-        let Some(block) = self.block_of_bytes()? else {
-            self.ended = true;
-            return Ok(None);
-        };
-        if block.iter().any(|&b| b != 0) {
-            return Ok(Some(block));
-        }
-        self.ended = true;
-        match self.block_of_bytes()? {
-            Some(second) if second.iter().any(|&b| b != 0) => {
-                Err(self.refused("one empty block in its middle"))
-            }
-            _ => Ok(None),
-        }
-    }
-
-    fn block_of_bytes(&mut self) -> Result<Option<[u8; BLOCK]>> {
-        let mut block = [0; BLOCK];
-        let mut have = 0;
-        while have < BLOCK {
-            match self.source.read(&mut block[have..]).map_err(|e| self.cannot(e))? {
-                0 if have == 0 => return Ok(None),
-                0 => return Err(self.truncated()),
-                n => have += n,
-            }
-        }
-        self.at += BLOCK as u64;
-        Ok(Some(block))
-    }
-
-    fn extended(&mut self, header: &Header<'_>, said: &mut Said) -> Result<()> {
-        let size = header.size().map_err(|why| self.refused(why))?;
-        if size > EXTENDED {
-            return Err(self.refused("an extended header of more than 1 MiB"));
-        }
-        let mut bytes = vec![0; size as usize];
-        self.source.read_exact(&mut bytes).map_err(|e| self.cannot(e))?;
-        self.at = self.at.saturating_add(size);
-        self.skip(rest(size) as u64)?;
-        let taken = match header.kind() {
-            b'L' => said.name.replace(until_zero(bytes)).is_some(),
-            b'K' => said.link.replace(until_zero(bytes)).is_some(),
-            b'g' => {
-                let pax = Pax::parse(&bytes).map_err(|why| self.refused(&why))?;
-                !pax.says_nothing()
-            }
-            _ => said.pax.replace(Pax::parse(&bytes).map_err(|why| self.refused(&why))?).is_some(),
-        };
-        if taken { Err(self.refused("extended headers that contradict one another")) } else { Ok(()) }
-    }
-
-    fn member(&mut self, header: &Header<'_>, said: Said) -> Result<Member> {
-        let Said { name, link, pax } = said;
-        let pax = pax.unwrap_or_default();
-        if (name.is_some() && pax.path.is_some()) || (link.is_some() && pax.link.is_some()) {
-            return Err(self.refused("extended headers that contradict one another"));
-        }
-        let field = |value: std::result::Result<u64, &'static str>| value.map_err(|why| self.refused(why));
-        let size = pax.size.map_or_else(|| field(header.size()), Ok)?;
-        let uid = pax.uid.map_or_else(|| field(header.uid()), Ok)?;
-        let gid = pax.gid.map_or_else(|| field(header.gid()), Ok)?;
-        let mode = field(header.mode())?;
-        let written = name.or(pax.path).unwrap_or_else(|| header.name());
-        let link = link.or(pax.link).unwrap_or_else(|| header.link());
-        let link = String::from_utf8_lossy(&link).into_owned();
-        let what = match header.kind() {
-            b'0' | 0 | b'7' if written.ends_with(b"/") => What::Folder,
-            b'0' | 0 | b'7' => What::File,
-            b'1' => What::HardLink(link),
-            b'2' => What::Symlink(link),
-            b'3' => What::Special("character device"),
-            b'4' => What::Special("block device"),
-            b'5' => What::Folder,
-            b'6' => What::Special("pipe"),
-            other => {
-                let what = format!("a member of the unknown type {:?}", char::from(other));
-                return Err(self.refused(&what));
-            }
-        };
-        let name = self.clean(&written)?;
-        if what != What::File && size != 0 {
-            return Err(self.refused(&format!("{}, no file, with {size} bytes", quoted(&name))));
-        }
-        (self.left, self.padding) = (size, rest(size));
-        Ok(Member { name, what, size, at: self.at, uid, gid, mode })
-    }
-
-    /// A name as parts below the root.
-    fn clean(&self, written: &[u8]) -> Result<String> {
-        let Ok(text) = std::str::from_utf8(written) else {
-            let what = format!("the name {}, which is not UTF-8", quoted(&String::from_utf8_lossy(written)));
-            return Err(self.refused(&what));
-        };
-        if text.starts_with('/') {
-            return Err(self.refused(&format!("the absolute name {}", quoted(text))));
-        }
-        let parts: Vec<&str> = text.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
-        if parts.contains(&"..") {
-            return Err(self.refused(&format!("the name {}, which leads out of it", quoted(text))));
-        }
-        Ok(parts.join("/"))
-    }
-
-    fn skip(&mut self, bytes: u64) -> Result<()> {
-        self.source.skip(bytes).map_err(|e| self.cannot(e))?;
-        self.at = self.at.checked_add(bytes).ok_or_else(|| self.refused("an enormous member"))?;
-        Ok(())
-    }
-
-    fn refused(&self, holds: &str) -> Error {
-        Error::refused(format!("the tar of {} holds {holds} (before offset {})", self.name, self.at))
-    }
-
-    fn truncated(&self) -> Error {
-        Error::refused(format!("the tar of {} ends too early (after offset {})", self.name, self.at))
-    }
-
-    fn cannot(&self, e: io::Error) -> Error {
-        if e.kind() == io::ErrorKind::UnexpectedEof {
-            return self.truncated();
-        }
-        Error::io(format!("cannot read the tar of {}", self.name), e)
-    }
-}
-
-impl Read for Members {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(out.len());
-        if most == 0 {
-            return Ok(0);
-        }
-        let n = self.source.read(&mut out[..most])?;
-        if n == 0 {
-            return Err(self.truncated().into());
-        }
-        self.left -= n as u64;
-        self.at += n as u64;
-        Ok(n)
-    }
 }
 
 /// What extended headers told about the member to come.
 #[derive(Default)]
-struct Said {
+struct Told {
     name: Option<Vec<u8>>,
     link: Option<Vec<u8>>,
     pax: Option<Pax>,
 }
 
-impl Said {
+impl Archive {
+    /// `source` stands at the beginning.
+    pub fn new(source: impl Source + 'static, rules: Rules) -> Self {
+        Archive { source: Box::new(source), rules, at: 0, headers: 0, left: 0, padding: 0, ended: false }
+    }
+
+    /// Bytes that have been read or passed over.
+    pub fn offset(&self) -> u64 {
+        self.at
+    }
+
+    /// The next member; what is left of the last one is passed over. `None` at the end.
+    pub fn next(&mut self) -> Result<Option<Member>, Fault> {
+        self.skip()?;
+        let mut told = Told::default();
+        loop {
+            let at = self.at;
+            let Some(block) = self.header()? else {
+                return match told.is_empty() {
+                    true => Ok(None),
+                    false => Err(Fault::refused(at, "an extended header is followed by no file")),
+                };
+            };
+            let refused = |what| Fault::Refused { at, what };
+            let header = Header::parse(&block).map_err(refused)?;
+            let size = header.size().map_err(refused)?;
+            let again = match header.kind() {
+                b'L' => told.name.replace(self.name(size, "a long name")?).is_some(),
+                b'K' => told.link.replace(self.name(size, "a long link name")?).is_some(),
+                b'x' | b'X' => {
+                    let records = self.text(size, PAX, "a PAX header")?;
+                    told.pax.replace(Pax::parse(&records).map_err(refused)?).is_some()
+                }
+                b'g' => {
+                    let records = self.text(size, PAX, "a global PAX header")?;
+                    check_global(&records).map_err(refused)?;
+                    false
+                }
+                _ => return self.member(&header, size, told, at).map(Some),
+            };
+            if again {
+                return Err(Fault::refused(at, CONTRADICTION));
+            }
+        }
+    }
+
+    /// Reads data of the current member: 0 bytes only at its end (or into nothing).
+    pub fn data(&mut self, out: &mut [u8]) -> Result<usize, Fault> {
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(out.len());
+        if most == 0 {
+            return Ok(0);
+        }
+        let n = self.some(&mut out[..most])?;
+        if n == 0 {
+            return Err(self.truncated("a file"));
+        }
+        self.left -= n as u64;
+        Ok(n)
+    }
+
+    /// The first bytes of the current member's data, as many as there are.
+    pub fn look(&mut self, want: usize) -> Result<Vec<u8>, Fault> {
+        let mut looked = vec![0; want];
+        let mut have = 0;
+        while have < want {
+            match self.data(&mut looked[have..])? {
+                0 => break,
+                n => have += n,
+            }
+        }
+        looked.truncate(have);
+        Ok(looked)
+    }
+
+    /// After the last member: only zeros may follow, since a second archive glued on would be ignored otherwise. Reads
+    /// to the end of the bytes, where checks may be made on them.
+    pub fn drain(&mut self) -> Result<(), Fault> {
+        let mut piece = vec![0; 64 << 10];
+        loop {
+            let n = self.some(&mut piece)?;
+            if n == 0 {
+                return Ok(());
+            }
+            if let Some(other) = piece[..n].iter().position(|&b| b != 0) {
+                let at = self.at.saturating_sub(n as u64).saturating_add(other as u64);
+                return Err(Fault::refused(at, "there are further bytes after the archive's end mark"));
+            }
+        }
+    }
+
+    fn member(&mut self, header: &Header<'_>, size: u64, told: Told, at: u64) -> Result<Member, Fault> {
+        let refused = |what| Fault::Refused { at, what };
+        let Told { name: long_name, link: long_link, pax } = told;
+        let Pax { path, link, size: pax_size, uid, gid, sparse } = pax.unwrap_or_default();
+        let names_twice = long_name.is_some() && (path.is_some() || sparse.name.is_some());
+        if names_twice || (long_link.is_some() && link.is_some()) {
+            return Err(Fault::refused(at, CONTRADICTION));
+        }
+        let name = sparse.name.clone().or(path).or(long_name).unwrap_or_else(|| header.name());
+        let (name, is_folders) = clean(&name).map_err(refused)?;
+        let link = link.or(long_link).unwrap_or_else(|| header.link());
+        let what = what(header, &name, is_folders, &link).map_err(refused)?;
+        let size = pax_size.unwrap_or(size);
+        let is_list = what == What::Note('D');
+        if what != What::File && !is_list && size != 0 {
+            // Programs disagree on whether data follows such a member.
+            let what = format!("{} is no file but states a size of {size}", quoted(&name));
+            return Err(refused(what));
+        }
+        let map = match (header.kind() == b'S', sparse.seen) {
+            (false, false) => None,
+            (true, false) if header.flavour() == Flavour::Gnu => Some(self.old_sparse(header, size, at)?),
+            (false, true) if what == What::File => Some(self.pax_sparse(sparse, size, &name, at)?),
+            _ => {
+                let what = format!("{} is sparse in a way that is not known (star?)", quoted(&name));
+                return Err(refused(what));
+            }
+        };
+        if map.is_none() {
+            self.begin(size)?;
+        }
+        let uid = uid.map_or_else(|| header.uid(), Ok).map_err(refused)?;
+        let gid = gid.map_or_else(|| header.gid(), Ok).map_err(refused)?;
+        let mode = header.mode().map_err(refused)?;
+        let size = map.as_ref().map_or(if is_list { 0 } else { size }, Map::size);
+        Ok(Member { name, what, size, at: self.at, uid, gid, mode, map })
+    }
+
+    /// A header block; `None` at the end.
+    fn header(&mut self) -> Result<Option<[u8; BLOCK]>, Fault> {
+        if self.ended {
+            return Ok(None);
+        }
+        let at = self.at;
+        let end_of_bytes = |archive: &Archive, inside| match archive.rules.end {
+            End::Mark => Err(archive.truncated(inside)),
+            End::Bytes => Ok(None),
+        };
+        let Some(block) = self.block()? else {
+            self.ended = true;
+            return end_of_bytes(self, "the archive (its end mark is missing)");
+        };
+        if block != [0; BLOCK] {
+            self.headers += 1;
+            return match self.headers > self.rules.headers {
+                true => {
+                    let what = format!("the archive has more than {} entries", self.rules.headers);
+                    Err(Fault::refused(at, what))
+                }
+                false => Ok(Some(block)),
+            };
+        }
+        self.ended = true;
+        match self.block()? {
+            Some(second) if second != [0; BLOCK] => {
+                Err(Fault::refused(at, "a single empty block stands between the files"))
+            }
+            Some(_) => Ok(None),
+            None => end_of_bytes(self, "the archive's end mark"),
+        }
+    }
+
+    fn name(&mut self, size: u64, what: &str) -> Result<Vec<u8>, Fault> {
+        Ok(until_zero(&self.text(size, LONG_NAME, what)?).to_vec())
+    }
+
+    /// The data of an extended header.
+    fn text(&mut self, size: u64, most: u64, what: &str) -> Result<Vec<u8>, Fault> {
+        if size > most {
+            let what = format!("{what} here is {size} bytes long, at most {most} are read");
+            return Err(Fault::refused(self.at, what));
+        }
+        self.begin(size)?;
+        let text = self.look(usize::try_from(size).unwrap_or(usize::MAX))?;
+        self.skip()?;
+        Ok(text)
+    }
+
+    /// So much data follows.
+    pub(super) fn begin(&mut self, size: u64) -> Result<(), Fault> {
+        let padding = rest(size) as u64;
+        let end = self.at.checked_add(size).and_then(|end| end.checked_add(padding));
+        if end.is_none() {
+            return Err(Fault::refused(
+                self.at,
+                format!("the file here states a size of {size}, past any end"),
+            ));
+        }
+        (self.left, self.padding) = (size, padding);
+        Ok(())
+    }
+
+    /// Passes over what is left of the current member, and its padding, which may hold anything.
+    fn skip(&mut self) -> Result<(), Fault> {
+        // `begin` has checked that this ends below 2⁶⁴.
+        let bytes = self.left + self.padding;
+        self.source.skip(bytes).map_err(|e| match e.kind() {
+            io::ErrorKind::UnexpectedEof => self.truncated("a file"),
+            _ => Fault::Io(e),
+        })?;
+        self.at += bytes;
+        (self.left, self.padding) = (0, 0);
+        Ok(())
+    }
+
+    /// Data of the current member that has not been read.
+    pub(super) fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// A whole block; `None` if the bytes end before it.
+    pub(super) fn block(&mut self) -> Result<Option<[u8; BLOCK]>, Fault> {
+        let mut block = [0; BLOCK];
+        let mut have = 0;
+        while have < BLOCK {
+            match self.some(&mut block[have..])? {
+                0 if have == 0 => return Ok(None),
+                0 => return Err(self.truncated("a header")),
+                n => have += n,
+            }
+        }
+        Ok(Some(block))
+    }
+
+    /// Some bytes; none only at the end of all.
+    fn some(&mut self, out: &mut [u8]) -> Result<usize, Fault> {
+        loop {
+            match self.source.read(out) {
+                Ok(n) => {
+                    self.at = self.at.saturating_add(n as u64);
+                    return Ok(n);
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Err(self.truncated("its bytes")),
+                Err(e) => return Err(Fault::Io(e)),
+            }
+        }
+    }
+
+    pub(super) fn truncated(&self, inside: &'static str) -> Fault {
+        Fault::Truncated { at: self.at, inside }
+    }
+}
+
+impl Told {
     fn is_empty(&self) -> bool {
         self.name.is_none() && self.link.is_none() && self.pax.is_none()
     }
 }
 
-fn until_zero(mut bytes: Vec<u8>) -> Vec<u8> {
-    if let Some(end) = bytes.iter().position(|&b| b == 0) {
-        bytes.truncate(end);
-    }
-    bytes
-}
+const CONTRADICTION: &str =
+    "extended headers contradict one another: one of them tells again what another has told";

@@ -5,19 +5,20 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 /// Bytes of a tar.
-pub(crate) trait Source: Read + Send {
+pub trait Source: Read + Send {
     /// Passes over bytes; an early end is `UnexpectedEof`.
     fn skip(&mut self, bytes: u64) -> io::Result<()>;
 }
 
 /// In order.
-pub(crate) struct Streamed<R> {
+pub struct Streamed<R> {
     inner: R,
     scratch: Vec<u8>,
 }
 
 impl<R: Read + Send> Streamed<R> {
-    pub(crate) fn new(inner: R) -> Self {
+    /// Bytes that stand at the beginning of the tar.
+    pub fn new(inner: R) -> Self {
         Streamed { inner, scratch: Vec::new() }
     }
 }
@@ -30,21 +31,24 @@ impl<R: Read> Read for Streamed<R> {
 
 impl<R: Read + Send> Source for Streamed<R> {
     fn skip(&mut self, mut bytes: u64) -> io::Result<()> {
-        self.scratch.resize(128 << 10, 0);
+        if bytes > 0 {
+            self.scratch.resize(128 << 10, 0);
+        }
         while bytes > 0 {
             let most = usize::try_from(bytes).unwrap_or(usize::MAX).min(self.scratch.len());
-            let n = self.inner.read(&mut self.scratch[..most])?;
-            if n == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
+            match self.inner.read(&mut self.scratch[..most]) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => bytes -= n as u64,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
             }
-            bytes -= n as u64;
         }
         Ok(())
     }
 }
 
 /// At any offset. Small reads come out of a window, so that many headers cost one request where bytes are far away.
-pub(crate) struct Seekable {
+pub struct Seekable {
     bytes: Arc<dyn ReadAt>,
     at: u64,
     window: Vec<u8>,
@@ -54,7 +58,8 @@ pub(crate) struct Seekable {
 const WINDOW: u64 = 64 << 10;
 
 impl Seekable {
-    pub(crate) fn new(bytes: Arc<dyn ReadAt>) -> Self {
+    /// All bytes of the tar.
+    pub fn new(bytes: Arc<dyn ReadAt>) -> Self {
         Seekable { bytes, at: 0, window: Vec::new(), window_at: 0 }
     }
 

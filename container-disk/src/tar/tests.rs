@@ -1,13 +1,16 @@
 //! Tars as others write them, as we write them, and as an attacker would.
 
+mod strict;
+
 use super::*;
 use crate::Kind;
+use crate::members::Members;
 use std::io::{self, Cursor, Read as _};
 use std::process::Command;
 use std::sync::Arc;
 
 /// A tar in the making.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Tarball(Vec<u8>);
 
 impl Tarball {
@@ -46,6 +49,11 @@ impl Tarball {
 
     pub(crate) fn end(self) -> Vec<u8> {
         self.bytes(&END).0
+    }
+
+    /// What there is, without an end.
+    fn cut(self) -> Vec<u8> {
+        self.0
     }
 
     fn data(mut self, bytes: &[u8]) -> Self {
@@ -184,26 +192,27 @@ fn what_could_be_read_in_two_ways_is_refused() {
         ("not UTF-8", t().raw(b'0', b"a\xff", b"", 0, b"").end()),
         ("sparse", t().raw(b'S', b"a", b"", 0, b"").end()),
         ("sparse", file(t().pax(sparse.as_bytes()))),
-        ("unknown type 'D'", t().raw(b'D', b"a", b"", 0, b"").end()),
-        ("no file, with 4 bytes", t().raw(b'1', b"a", b"b", 4, b"data").end()),
-        ("no file, with 4 bytes", t().raw(b'5', b"a", b"", 4, b"data").end()),
+        ("note of GNU tar", t().raw(b'D', b"a", b"", 0, b"").end()),
+        ("states a size of 4", t().raw(b'1', b"a", b"b", 4, b"data").end()),
+        ("states a size of 4", t().raw(b'5', b"a", b"", 4, b"data").end()),
         ("checksum", bad_sum),
-        ("ends too early", huge),
+        ("size field", huge),
         ("ends too early", t().raw(b'0', b"a", b"", 5000, b"1234").end()),
+        ("ends too early", t().raw(b'0', b"a", b"", 1 << 62, b"").end()),
         ("ends too early", t().with("a", b"1").0[..700].to_vec()),
         ("ends too early", t().with("a", b"1").bytes(&[1; 100]).0),
-        ("one empty block", t().bytes(&[0; BLOCK]).with("a", b"1").end()),
-        ("after its end", t().bytes(&END).with("a", b"1").end()),
+        ("single empty block", t().bytes(&[0; BLOCK]).with("a", b"1").end()),
+        ("after the archive's end mark", t().bytes(&END).with("a", b"1").end()),
         ("contradict", file(t().pax(b"9 path=b\n").pax(b"9 path=c\n"))),
         ("contradict", file(t().raw(b'L', b"", b"", 2, b"b\0").pax(b"9 path=c\n"))),
-        ("contradict", file(t().raw(b'g', b"", b"", 9, b"9 path=c\n"))),
+        ("for all files", file(t().raw(b'g', b"", b"", 9, b"9 path=c\n"))),
         ("twice", file(t().pax(b"9 path=b\n9 path=c\n"))),
-        ("PAX header that is broken", file(t().pax(b"99 path=b\n"))),
-        ("PAX header that is broken", file(t().pax(b"9 path=bb"))),
-        ("bad number", file(t().pax(b"9 size=x\n"))),
-        ("bad name", file(t().pax(b"8 path=\n"))),
-        ("no member after", t().pax(b"9 path=b\n").end()),
-        ("more than 1 MiB", t().raw(b'L', b"", b"", 1 << 30, b"").end()),
+        ("PAX header here is broken", file(t().pax(b"99 path=b\n"))),
+        ("PAX header here is broken", file(t().pax(b"9 path=bb"))),
+        ("value of size is not understood", file(t().pax(b"9 size=x\n"))),
+        ("value of path is not understood", file(t().pax(b"8 path=\n"))),
+        ("followed by no file", t().pax(b"9 path=b\n").end()),
+        ("at most 65536 are read", t().raw(b'L', b"", b"", 1 << 30, b"").end()),
     ] {
         let e = read(&tar).map(|all| all.len()).unwrap_err();
         assert_eq!(e.kind(), Kind::Refused, "{why}: {e}");

@@ -2,7 +2,7 @@
 //! told in a PAX header before it. No sparse members: container runtimes refuse them.
 
 /// Everything in a tar comes in blocks of this.
-pub(crate) const BLOCK: usize = 512;
+pub const BLOCK: usize = 512;
 /// What ends a tar.
 pub(crate) const END: [u8; 2 * BLOCK] = [0; 2 * BLOCK];
 

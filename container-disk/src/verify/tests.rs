@@ -245,7 +245,11 @@ fn a_bad_image_fails_the_check_that_is_about_it() {
         ("layer 1: tar", "absolute name", tar(t().with("/disk/a", b"1"))),
         ("layer 1: tar", "sparse", tar(sparse)),
         ("layer 1: tar", "twice", tar(t().with("disk/a", b"1").with("disk/a", b"2"))),
-        ("layer 1: tar", "after its end", tar(t().with("disk/a", b"1").bytes(&[0; 1024]).with("b", b"2"))),
+        (
+            "layer 1: tar",
+            "after the archive's end",
+            tar(t().with("disk/a", b"1").bytes(&[0; 1024]).with("b", b"2")),
+        ),
         (
             "layer 1: diff-id",
             "the config says",

@@ -99,12 +99,3 @@ pub(super) fn by_bytes(head: &[u8]) -> bool {
     let boots = head.get(510..512) == Some(&[0x55, 0xaa]);
     boots || Format::probe(head) != Format::Raw || detect(head).is_some() || refused_layer(head).is_some()
 }
-
-/// A name from an archive, fit for a message.
-pub(super) fn quoted(name: &str) -> String {
-    let mut short: String = name.chars().take(100).collect();
-    if short.len() < name.len() {
-        short.push('…');
-    }
-    format!("{short:?}")
-}

@@ -1,8 +1,8 @@
 //! The one disk in an archive: GNU, PAX, ustar and v7. Size: what the entry says. Zeros: holes of sparse entries are
 //! expanded to zeros (old GNU, and PAX in its versions 0.0, 0.1 and 1.0).
 //!
-//! An own reader, because it must be strict where unpackers are lenient: an archive that two programs could read as
-//! two different disks is refused. Names are never used to open anything.
+//! [`container_disk::tar`] reads the archive, and refuses what two programs could read as two different disks. Here it is
+//! decided which of its files is the disk. The archive must have its end mark: nothing else tells that it is whole.
 //!
 //! ```text
 //!  Search ──first candidate──► Disk ──its last byte──► Rest ──end mark, zeros──► Ended
@@ -12,22 +12,19 @@
 //! holds a second candidate: whoever keeps a disk only after a clean end never keeps a wrong one. What counts as a
 //! candidate is told in `candidate.rs`.
 
-mod archive;
 mod candidate;
-mod header;
-mod pax;
-mod sparse;
 #[cfg(test)]
 mod tests;
 
-pub(super) use header::looks_like_tar;
+pub(super) use container_disk::tar::looks_like_tar;
 
-use super::{Layer, refused};
-use archive::{Archive, Entry, What};
-use candidate::{Worth, quoted};
-use sparse::Map;
+use super::{Layer, refused, truncated};
+use candidate::Worth;
+use container_disk::tar::{Archive, End, Fault, Map, Member, Rules, Streamed, What, quoted};
 use std::io::{self, Read};
 
+/// Only a hostile archive has more headers around a disk.
+const RULES: Rules = Rules { end: End::Mark, headers: 100_000 };
 /// Further candidates that a refusal names.
 const NAMED: usize = 5;
 
@@ -64,7 +61,7 @@ struct Disk {
 impl Tar {
     pub(super) fn new(input: Box<dyn Read + Send>) -> Self {
         Tar {
-            archive: Archive::new(input),
+            archive: Archive::new(Streamed::new(input), RULES),
             candidates: Vec::new(),
             more: 0,
             special: None,
@@ -82,7 +79,6 @@ impl Tar {
                     if n > 0 {
                         return Ok(n);
                     }
-                    self.archive.finish_entry()?;
                     self.state = State::Rest;
                 }
                 State::Ended => return Ok(0),
@@ -92,46 +88,50 @@ impl Tar {
     }
 
     fn entry(&mut self) -> io::Result<()> {
-        let Some(entry) = self.archive.next()? else {
-            self.archive.drain()?;
+        let Some(entry) = self.archive.next().map_err(error)? else {
+            self.archive.drain().map_err(error)?;
             return self.end();
         };
         let mut looked = Vec::new();
-        match entry.what {
-            What::Folder => {}
-            What::Special(kind) => {
-                self.special.get_or_insert(format!("{} is a {kind}", quoted(&entry.name)));
-            }
-            What::File if self.is_candidate(&entry, &mut looked)? => return self.candidate(entry, looked),
+        let special = match entry.what {
+            What::Folder | What::Note(_) => return Ok(()),
             What::File => {
-                self.other.get_or_insert(entry.name);
+                if self.is_candidate(&entry, &mut looked)? {
+                    self.candidate(entry, looked);
+                } else {
+                    self.other.get_or_insert(entry.name);
+                }
+                return Ok(());
             }
-        }
-        self.archive.skip_entry()
+            What::HardLink(_) => "hard link",
+            What::Symlink(_) => "symbolic link",
+            What::Special(kind) => kind,
+        };
+        self.special.get_or_insert(format!("{} is a {special}", quoted(&entry.name)));
+        Ok(())
     }
 
-    fn is_candidate(&mut self, entry: &Entry, looked: &mut Vec<u8>) -> io::Result<bool> {
-        Ok(match candidate::by_name(&entry.name, entry.map.size()) {
+    fn is_candidate(&mut self, entry: &Member, looked: &mut Vec<u8>) -> io::Result<bool> {
+        Ok(match candidate::by_name(&entry.name, entry.size) {
             Worth::Disk => true,
             Worth::Never => false,
             Worth::IfItsBytesSay => {
-                *looked = self.archive.look(candidate::LOOK)?;
+                *looked = self.archive.look(candidate::LOOK).map_err(error)?;
                 candidate::by_bytes(looked)
             }
         })
     }
 
-    fn candidate(&mut self, entry: Entry, looked: Vec<u8>) -> io::Result<()> {
+    fn candidate(&mut self, entry: Member, looked: Vec<u8>) {
         if self.candidates.len() < NAMED {
             self.candidates.push(entry.name);
         } else {
             self.more += 1;
         }
         if matches!(self.state, State::Search) {
-            self.state = State::Disk(Disk { map: entry.map, segment: 0, pos: 0, looked, given: 0 });
-            return Ok(());
+            let map = entry.map.unwrap_or_else(|| Map::whole(entry.size));
+            self.state = State::Disk(Disk { map, segment: 0, pos: 0, looked, given: 0 });
         }
-        self.archive.skip_entry()
     }
 
     fn end(&mut self) -> io::Result<()> {
@@ -199,9 +199,17 @@ impl Disk {
                 self.given += n;
                 n
             }
-            true => archive.data(out)?,
+            true => archive.data(out).map_err(error)?,
         };
         self.pos += n as u64;
         Ok(n)
+    }
+}
+
+fn error(fault: Fault) -> io::Error {
+    match fault {
+        Fault::Io(e) => e,
+        Fault::Truncated { at, inside } => truncated(Layer::Tar, at, inside),
+        Fault::Refused { at, what } => refused(Layer::Tar, at, what),
     }
 }

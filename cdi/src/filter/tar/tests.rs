@@ -122,7 +122,7 @@ fn no_disk_at_all_says_what_there_is() {
     refused_with(read(&[file("x.img", b"small")]), "\"x.img\" does not look like one");
     refused_with(read(&[ustar("disk.img", b'2', 0)]), "\"disk.img\" is a symbolic link");
     refused_with(read(&[ustar("disk.img", b'1', 0)]), "\"disk.img\" is a hard link");
-    refused_with(read(&[ustar("disk.img", b'4', 0)]), "\"disk.img\" is a device");
+    refused_with(read(&[ustar("disk.img", b'4', 0)]), "\"disk.img\" is a block device");
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn headers_without_end_are_refused() {
     big.resize(3 << 20, b'0');
     refused_with(read(&[big]), "at most 1048576 are read");
     let twice = pax(&[("comment", &"x".repeat(600_000))]).repeat(2);
-    refused_with(read(&[twice, file("disk.img", &disk())]), "are read");
+    refused_with(read(&[twice, file("disk.img", &disk())]), "contradict");
     let mut long = ustar("x", b'L', 70_000);
     long.resize(80_000, b'x');
     refused_with(read(&[long]), "at most 65536 are read");
