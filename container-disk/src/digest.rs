@@ -36,7 +36,7 @@ impl Digest {
             Digest::Sha256(bytes) => bytes,
             Digest::Sha512(bytes) => bytes,
         };
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(bytes)
     }
 }
 
@@ -63,13 +63,10 @@ impl fmt::Display for Digest {
     }
 }
 
-fn bytes<const N: usize>(hex: &str) -> Option<[u8; N]> {
+fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut out = [0; N];
-    for (byte, pair) in out.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
-        let digit = |d: u8| if d.is_ascii_uppercase() { None } else { char::from(d).to_digit(16) };
-        *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
-    }
-    Some(out)
+    let is_lower = !text.bytes().any(|digit| digit.is_ascii_uppercase());
+    (is_lower && hex::decode_to_slice(text, &mut out).is_ok()).then_some(out)
 }
 
 /// A hash under way, of the algorithm that a digest wants.

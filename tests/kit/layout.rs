@@ -72,8 +72,7 @@ impl Tar {
 
 /// `sha256:…` of bytes.
 pub fn digest(bytes: &[u8]) -> String {
-    let hash = Sha256::digest(bytes);
-    format!("sha256:{}", hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+    format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
 }
 
 /// Bytes in gzip.

@@ -224,7 +224,7 @@ fn unpacked(told: &str, mark: &str) -> Option<String> {
     let told = without_kernel(told);
     let (_, frame) = told.split_once(mark)?;
     let (sum, packed) = frame.split_once('>')?.0.split_once(' ')?;
-    let found: String = Sha256::digest(packed).iter().map(|byte| format!("{byte:02x}")).collect();
+    let found = hex::encode(Sha256::digest(packed));
     let bytes = STANDARD.decode(packed).ok().filter(|_| found == sum)?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -276,7 +276,7 @@ mod tests {
 
     fn frame(number: usize, output: &str) -> (String, String) {
         let packed = STANDARD.encode(output);
-        let sum: String = Sha256::digest(&packed).iter().map(|byte| format!("{byte:02x}")).collect();
+        let sum = hex::encode(Sha256::digest(&packed));
         (format!("<{number}<{sum} {packed}>\r\n"), format!("<{number}>\r\n"))
     }
 

@@ -6,6 +6,7 @@
 use crate::http::{Authority, Request};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use percent_encoding::percent_decode_str;
 use rcgen::{Certificate, KeyPair, SigningKey};
 use serde_json::{Value, json};
 use std::fs;
@@ -188,17 +189,6 @@ fn fields(text: &str) -> Vec<(String, String)> {
 }
 
 fn unescape(text: &str) -> String {
-    let mut out = vec![];
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        out.push(match byte {
-            b'+' => b' ',
-            b'%' => {
-                let hex: String = bytes.by_ref().take(2).map(char::from).collect();
-                u8::from_str_radix(&hex, 16).unwrap_or(b'?')
-            }
-            byte => byte,
-        });
-    }
-    String::from_utf8_lossy(&out).into_owned()
+    let text = text.replace('+', " ");
+    percent_decode_str(&text).decode_utf8_lossy().into_owned()
 }

@@ -35,7 +35,7 @@ impl Digest {
             Digest::Sha256(bytes) => bytes,
             Digest::Sha512(bytes) => bytes,
         };
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(bytes)
     }
 }
 
@@ -67,14 +67,9 @@ impl fmt::Display for Digest {
     }
 }
 
-fn bytes<const N: usize>(hex: &str) -> Option<[u8; N]> {
+fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut out = [0; N];
-    let digits = hex.as_bytes();
-    for (byte, pair) in out.iter_mut().zip(digits.chunks_exact(2)) {
-        let digit = |d: u8| char::from(d).to_digit(16);
-        *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
-    }
-    Some(out)
+    hex::decode_to_slice(text, &mut out).ok().map(|()| out)
 }
 
 /// A reader that ends with an error if its bytes were not the expected ones.

@@ -22,6 +22,6 @@ pub(super) fn of(head: &[u8], mut rest: Box<dyn Read + Send>, name: &str) -> Res
             Err(e) => return Err(Error::io(format!("cannot read {name} to its end"), e)),
         }
     }
-    let value = hash.finalize().iter().map(|b| format!("{b:02x}")).collect();
+    let value = hex::encode(hash.finalize());
     Ok((Digest { algorithm: "sha256", of: "file", value }, read))
 }

@@ -1,68 +1,29 @@
 //! Dates as the documents write them: RFC 3339, in UTC.
 
+use jiff::SignedDuration;
+use jiff::civil::{DateTime, date};
+
 /// `1970-01-01T00:00:00Z` for 0. Dates after the year 9999 are shown as its last second.
 pub fn rfc3339(seconds: u64) -> String {
-    const LAST: u64 = 253_402_300_799;
-    let seconds = seconds.min(LAST);
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = date(days);
-    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    let since = i64::try_from(seconds).map_or(SignedDuration::MAX, SignedDuration::from_secs);
+    let last = date(9999, 12, 31).at(23, 59, 59, 0);
+    let moment = beginning().checked_add(since).unwrap_or(last);
+    format!("{moment}Z")
 }
 
 /// The seconds since 1970 of such a date; `None` where it is none, lies before 1970, or has another zone than `Z`.
 /// Fractions of a second are passed over.
 pub fn seconds(text: &str) -> Option<u64> {
-    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
-    let time = time.split_once('.').map_or(time, |(whole, _)| whole);
-    let [year, month, day] = numbers(date, '-')?;
-    let [hour, minute, second] = numbers(time, ':')?;
-    let valid = (1970..=9999).contains(&year)
-        && (1..=12).contains(&month)
-        && day >= 1
-        && day <= month_length(year, month)
-        && hour < 24
-        && minute < 60
-        && second < 60;
-    let days: u64 = (1970..year).map(|y| if is_leap(y) { 366 } else { 365 }).sum();
-    let days = days + (1..month).map(|m| month_length(year, m)).sum::<u64>() + day.saturating_sub(1);
-    valid.then_some(((days * 24 + hour) * 60 + minute) * 60 + second)
+    let text = text.strip_suffix('Z')?;
+    let whole = text.split_once('.').map_or(text, |(whole, _)| whole);
+    let moment: DateTime = whole.parse().ok()?;
+    let seconds = u64::try_from(moment.duration_since(beginning()).as_secs()).ok()?;
+    // The parser takes other forms of ISO 8601 too.
+    (rfc3339(seconds).strip_suffix('Z') == Some(whole)).then_some(seconds)
 }
 
-fn date(mut days: u64) -> (u64, u64, u64) {
-    let mut year = 1970;
-    while days >= if is_leap(year) { 366 } else { 365 } {
-        days -= if is_leap(year) { 366 } else { 365 };
-        year += 1;
-    }
-    let mut month = 1;
-    while days >= month_length(year, month) {
-        days -= month_length(year, month);
-        month += 1;
-    }
-    (year, month, days + 1)
-}
-
-fn is_leap(year: u64) -> bool {
-    year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400)
-}
-
-fn month_length(year: u64, month: u64) -> u64 {
-    match month {
-        2 if is_leap(year) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
-fn numbers(text: &str, between: char) -> Option<[u64; 3]> {
-    let mut parts = text.split(between).map(|part| {
-        let digits = part.len() <= 4 && part.bytes().all(|b| b.is_ascii_digit());
-        digits.then(|| part.parse().ok()).flatten()
-    });
-    let numbers = [parts.next()??, parts.next()??, parts.next()??];
-    parts.next().is_none().then_some(numbers)
+fn beginning() -> DateTime {
+    date(1970, 1, 1).at(0, 0, 0, 0)
 }
 
 #[cfg(test)]
@@ -83,6 +44,9 @@ mod tests {
             assert_eq!(seconds(text), Some(number), "{text}");
         }
         assert_eq!(seconds("2000-02-29T00:00:00.123456789Z"), Some(951_782_400));
+        for late in [253_402_300_800, i64::MAX as u64, u64::MAX] {
+            assert_eq!(rfc3339(late), "9999-12-31T23:59:59Z");
+        }
     }
 
     #[test]
@@ -97,6 +61,12 @@ mod tests {
             "2000-01-01T00:00:00",
             "2000-0x-01T00:00:00Z",
             "99999-01-01T00:00:00Z",
+            "1969-12-31T23:59:59Z",
+            "20000101T000000Z",
+            "2000-01-01T00:00Z",
+            "2000-01-01t00:00:00Z",
+            "2000-01-01T00:00:60Z",
+            "2000-1-01T00:00:00Z",
         ] {
             assert_eq!(seconds(text), None, "{text}");
         }

@@ -10,6 +10,7 @@
 //! cache costs time, never truth.
 
 use crate::root::Root;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -32,18 +33,13 @@ const KEY: &[&str] = &[
     "/dev/kvm",
 ];
 
+/// What is escaped in a URI: all but its unreserved letters, and the slash.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
 /// The URI of a driver in this process. The folder's name is the user's: what means something in a URI is escaped.
 pub fn uri(root: &Root) -> String {
-    let mut uri = "qemu:///embed?root=".to_owned();
-    for &byte in root.short().as_os_str().as_bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
-                uri.push(byte.into())
-            }
-            _ => uri.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    uri
+    let root = percent_encode(root.short().as_os_str().as_bytes(), PLAIN);
+    format!("qemu:///embed?root={root}")
 }
 
 /// Variables this process must have: libvirt and QEMU look for their user's folders there.

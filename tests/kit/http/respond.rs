@@ -1,6 +1,8 @@
 //! One answer: what a good server would say, then spoiled as the behaviour tells.
 
 use super::{Behaviour, Request, Shared, Stream, lock};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::borrow::Cow;
@@ -35,7 +37,9 @@ pub(super) fn respond(shared: &Shared, stream: &mut dyn Stream, request: &Reques
 fn refusal(shared: &Shared, behaviour: &Behaviour, request: &Request) -> Option<(u16, String)> {
     if let Some((user, password)) = &behaviour.basic {
         let given = request.header("authorization").and_then(|v| v.strip_prefix("Basic "));
-        if given.and_then(base64_decode).as_deref() != Some(format!("{user}:{password}").as_bytes()) {
+        if given.and_then(|given| STANDARD.decode(given).ok()).as_deref()
+            != Some(format!("{user}:{password}").as_bytes())
+        {
             return Some((401, "WWW-Authenticate: Basic realm=\"disks\"\r\n".into()));
         }
     }
@@ -214,19 +218,4 @@ impl Drop for InFlight<'_> {
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(vec![], Compression::fast());
     encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("memory takes everything")
-}
-
-fn base64_decode(text: &str) -> Option<Vec<u8>> {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let (mut out, mut bits, mut held) = (vec![], 0u32, 0);
-    for byte in text.trim_end_matches('=').bytes() {
-        let value = LETTERS.iter().position(|letter| *letter == byte)? as u32;
-        bits = bits << 6 | value;
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            out.push((bits >> held) as u8);
-        }
-    }
-    Some(out)
 }
