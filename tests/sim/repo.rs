@@ -1,6 +1,7 @@
 //! The rules of this repository that a compiler does not see: which crate may use which, where lints come from, that
-//! no test is forgotten, that files stay small, that links lead somewhere and promises to tests.
+//! no dependency is idle, no test is forgotten, that files stay small, that links lead somewhere and promises to tests.
 
+mod dependencies;
 mod security;
 
 use std::collections::BTreeMap;
@@ -297,22 +298,33 @@ fn files() -> Vec<PathBuf> {
     found
 }
 
-/// The files that `file` declares with `mod name;`, wherever Rust lets them lie.
+/// The files that `file` declares with `mod name;`, wherever Rust lets them lie, or a `#[path]` puts them.
 fn modules_of(file: &Path) -> Vec<PathBuf> {
     let content = fs::read_to_string(file).unwrap_or_default();
     let folder = file.parent().expect("a file has a folder");
     let own = folder.join(file.file_stem().expect("a file has a name"));
-    let declared = content.lines().filter_map(|line| {
-        let line = line.trim_start().trim_start_matches("pub ").trim_start_matches("pub(crate) ");
-        line.strip_prefix("mod ")?.strip_suffix(';')
-    });
-    declared
-        .flat_map(|name| {
-            [folder, &own].map(|base| [base.join(format!("{name}.rs")), base.join(name).join("mod.rs")])
-        })
-        .flatten()
-        .filter(|path| path.is_file())
-        .collect()
+    let mut found = vec![];
+    let mut put = None;
+    for line in content.lines().map(str::trim) {
+        let item = match line.strip_prefix("pub") {
+            Some(rest) if rest.starts_with('(') => rest.split_once(") ").map_or(rest, |(_, item)| item),
+            Some(rest) => rest.trim_start(),
+            None => line,
+        };
+        if let Some(name) = item.strip_prefix("mod ").and_then(|name| name.strip_suffix(';')) {
+            match put.take() {
+                Some(path) => found.push(folder.join(path)),
+                None => found.extend(
+                    [folder, &own]
+                        .into_iter()
+                        .flat_map(|base| [base.join(format!("{name}.rs")), base.join(name).join("mod.rs")]),
+                ),
+            }
+        }
+        put = line.strip_prefix("#[path = \"").and_then(|rest| rest.strip_suffix("\"]"));
+    }
+    found.retain(|path| path.is_file());
+    found
 }
 
 fn text(value: &Value) -> String {
