@@ -2,10 +2,15 @@
 
 use super::Laptop;
 
-const FLAGS: [&str; 5] = ["--memory", "256M", "--accel", "emulation", "-q"];
+const FLAGS: [&str; 7] = ["--memory", "256M", "--accel", "emulation", "--timeout", "540", "-q"];
 
 fn test(laptop: &Laptop, args: &[&str]) -> tests::coracle::Ran {
-    laptop.run(&[&["test", "tiny:1"], &FLAGS[..], args].concat())
+    let ran = laptop.run(&[&["test", "tiny:1"], &FLAGS[..], args].concat());
+    // Shown only where the test fails: a guest's own words say why it did not come up.
+    if let Ok(console) = std::fs::read(laptop.place.path("tiny-failed/console.log")) {
+        println!("the guest's console:\n{}", String::from_utf8_lossy(&console));
+    }
+    ran
 }
 
 #[test]
