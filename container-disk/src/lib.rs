@@ -27,7 +27,6 @@ mod aside;
 pub mod behind;
 pub mod describe;
 pub mod digest;
-pub mod error;
 pub mod image;
 pub mod layout;
 pub mod locate;
@@ -53,6 +52,7 @@ pub mod watched;
 
 pub use apart::apart;
 pub use digest::Digest;
-pub use error::{Error, Kind, Result};
+pub use fetch::error;
+pub use fetch::{Error, Kind, Result};
 pub use nameless::{Nameless, nameless, reserve};
 pub use reference::Name;

@@ -16,9 +16,10 @@ use serde_json::Value;
 const ARROWS: &[(&str, &[&str])] = &[
     ("api", &[]),
     ("disk-format", &[]),
+    ("fetch", &[]),
     ("guard", &[]),
-    ("container-disk", &["disk-format", "guard"]),
-    ("cdi", &["api", "disk-format", "guard", "container-disk"]),
+    ("container-disk", &["disk-format", "fetch", "guard"]),
+    ("cdi", &["api", "disk-format", "fetch", "guard", "container-disk"]),
     ("launcher-client", &["api"]),
     ("launcher", &["api", "disk-format", "guard", "container-disk", "launcher-client"]),
     ("controller", &["api", "container-disk", "launcher-client"]),
@@ -27,6 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "api",
             "disk-format",
+            "fetch",
             "guard",
             "container-disk",
             "cdi",
@@ -40,6 +42,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "api",
             "disk-format",
+            "fetch",
             "guard",
             "container-disk",
             "cdi",
@@ -55,6 +58,11 @@ const ABSENT: &[(&str, &[&str], &str)] = &[
     ("api", &["kube", "kube-client", "tokio", "reqwest", "hyper"], "it holds types: no client, no I/O"),
     ("disk-format", &["kube", "tokio", "reqwest", "hyper"], "it holds formats: no network, no runtime"),
     ("disk-format", &["qcow2-rs"], "it faults on bad images; only tests may ask it"),
+    (
+        "fetch",
+        &["kube", "kube-client", "k8s-openapi", "oci-client"],
+        "it knows HTTP, neither Kubernetes nor images",
+    ),
     ("guard", &["kube", "tokio", "reqwest", "hyper"], "it gives rights up: no network, no runtime"),
     ("container-disk", &["kube", "kube-client", "k8s-openapi"], "it knows OCI, not Kubernetes"),
     ("cdi", &["kube", "kube-client"], "only the controller holds a Kubernetes client"),
@@ -207,7 +215,7 @@ fn requests_to_the_api_server_are_sent_by_one_module() {
 #[test]
 fn a_release_checks_the_sums_of_what_reads_images() {
     let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("the root manifest");
-    for package in ["disk-format", "cdi", "container-disk"] {
+    for package in ["disk-format", "fetch", "cdi", "container-disk"] {
         let head = format!("[profile.release.package.{package}]");
         let (_, section) = manifest.split_once(&head).unwrap_or_else(|| panic!("no {head} in Cargo.toml"));
         let section = section.split("\n[").next().unwrap_or_default();

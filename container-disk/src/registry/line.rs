@@ -3,7 +3,6 @@
 //! Nothing is repeated here but what a challenge asks for, and that only where it can be sent again; whether and where a
 //! request is made again is decided by `mirror.rs`.
 
-use super::client::Clients;
 use super::config::{Access, Scheme, is_loopback};
 use super::fault::{Fault, Why};
 use super::location::Location;
@@ -12,6 +11,7 @@ use super::retry::{self, seconds, within};
 use super::token::{Auth, Scopes, To};
 use crate::{Error, Kind};
 use bytes::Bytes;
+use fetch::{Connect, Connector, Unchecked};
 use reqwest::header::{ACCEPT_ENCODING, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Body, Method, Response, StatusCode};
 use std::sync::{Mutex, PoisonError};
@@ -19,6 +19,9 @@ use std::time::Duration;
 
 /// More than anyone needs, few enough to end a loop soon.
 const MOST_REDIRECTS: usize = 10;
+
+/// How long one attempt to connect may take: somebody else may be asked.
+const CONNECT: Duration = Duration::from_secs(10);
 
 /// What a server says about an error is not longer than this.
 const LONGEST_DETAIL: usize = 16 << 10;
@@ -28,7 +31,7 @@ pub(super) struct Line {
     pub(super) address: String,
     access: Access,
     base: tokio::sync::OnceCell<Location>,
-    clients: Clients,
+    connector: Connector,
     auth: Auth,
     state: Mutex<State>,
 }
@@ -112,7 +115,7 @@ impl Line {
             address: address.to_owned(),
             access: access.clone(),
             base: tokio::sync::OnceCell::new(),
-            clients: Clients::new(access),
+            connector: Connector::new(connect(access)),
             auth: Auth::new(address, access),
             state: Mutex::default(),
         }
@@ -131,7 +134,7 @@ impl Line {
     /// Sends a request and gives its answer, if it is one of those that are fine.
     pub(super) async fn request(&self, mut ask: Ask<'_>) -> Result<Answer, Fault> {
         let base = self.base(ask.idle).await?;
-        let to = To { base, clients: &self.clients, idle: ask.idle };
+        let to = To { base, connector: &self.connector, idle: ask.idle };
         let mut place = match ask.to {
             Where::Path(path) => base.at(path),
             Where::Known(location) => location.clone(),
@@ -181,7 +184,7 @@ impl Line {
             Scheme::Usual if !is_loopback(&self.address) => return Ok(tls),
             Scheme::Usual | Scheme::Either => {}
         }
-        let client = self.clients.get(true, true).map_err(|e| Fault::new(Why::Tls, e))?;
+        let client = self.connector.get(true, true).map_err(|e| Fault::new(Why::Tls, e))?;
         match within(wait, client.get(tls.at("/v2/").url().clone()).send()).await {
             Some(Ok(_)) => Ok(tls),
             Some(Err(e)) if speaks_no_tls(&e) => Ok(plain),
@@ -197,7 +200,7 @@ impl Line {
         authorization: Option<&HeaderValue>,
         ask: &mut Ask<'_>,
     ) -> Result<Response, Fault> {
-        let client = self.clients.get(place.is_tls(), own).map_err(|e| Fault::new(Why::Tls, e))?;
+        let client = self.connector.get(place.is_tls(), own).map_err(|e| Fault::new(Why::Tls, e))?;
         let mut request =
             client.request(ask.method.clone(), place.url().clone()).headers(ask.headers.clone());
         // Sizes and offsets are of the bytes themselves, not of a compressed form of them.
@@ -290,6 +293,17 @@ impl Line {
         fault.retry_after =
             retry::after(response.headers()).filter(|_| matches!(fault.why, Why::Busy | Why::Broken));
         fault
+    }
+}
+
+fn connect(access: &Access) -> Connect {
+    Connect {
+        ca: access.ca.clone(),
+        identity: access.client.clone(),
+        unchecked: if access.insecure { Unchecked::Origin } else { Unchecked::Nobody },
+        timeout: CONNECT,
+        kept: usize::MAX,
+        hint: "install the system's CA certificates, or name the registry's in registries.toml (ca = …)",
     }
 }
 

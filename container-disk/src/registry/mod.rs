@@ -13,7 +13,7 @@
 //!                          Line: one request to one server                    line.rs, retry.rs, fault.rs
 //!                             ├── who we are                                  token.rs, challenge.rs, credentials/
 //!                             ├── where it may send us                        location.rs
-//!                             └── TLS, the one runtime                        client.rs
+//!                             └── TLS, the one runtime                        package fetch
 //!   copy(Place, Sink): whole images, from anywhere to anywhere                copy.rs
 //! ```
 //!
@@ -29,7 +29,6 @@
 
 mod blob;
 mod challenge;
-mod client;
 pub mod config;
 pub mod copy;
 mod counters;
@@ -60,8 +59,8 @@ use crate::Result;
 use crate::manifest::{Descriptor, Document};
 use crate::place::{Blob, BlobWriter, Place, Sink, Which};
 use crate::reference::Remote;
-use client::runtime;
 use config::{Access, Manner};
+use fetch::runtime;
 use line::Line;
 use repository::{Mirror, Repository};
 use std::collections::HashMap;

@@ -13,7 +13,6 @@
 //! as a registry that is itself spoken to in plain.
 
 use super::challenge::{self, Bearer, Challenge};
-use super::client::Clients;
 use super::config::{Access, Source};
 use super::credentials::{self, Credential};
 use super::fault::{Fault, Why};
@@ -22,6 +21,7 @@ use super::retry::{self, within};
 use super::secret::Secret;
 use crate::{Error, Kind};
 use base64::Engine;
+use fetch::Connector;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{RequestBuilder, StatusCode};
 use serde::Deserialize;
@@ -253,7 +253,7 @@ impl Auth {
         credential: Option<&Credential>,
     ) -> Result<RequestBuilder, Fault> {
         let own = to.base.is_tls() == realm.is_tls() && to.base.host() == realm.host();
-        let client = to.clients.get(realm.is_tls(), own).map_err(|e| Fault::new(Why::Odd, e))?;
+        let client = to.connector.get(realm.is_tls(), own).map_err(|e| Fault::new(Why::Odd, e))?;
         let service = bearer.service.iter().map(|service| ("service", service.clone()));
         if let Some(Credential::Identity(token)) = credential {
             let fields = [
@@ -299,7 +299,7 @@ impl Auth {
 /// The server that a token is for, and the ways to it.
 pub(super) struct To<'a> {
     pub(super) base: &'a Location,
-    pub(super) clients: &'a Clients,
+    pub(super) connector: &'a Connector,
     pub(super) idle: Duration,
 }
 

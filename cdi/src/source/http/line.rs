@@ -1,6 +1,5 @@
 //! The line to one server: sends a request, follows redirects, sorts answers into usable, worth another try, and final.
 
-use super::client::Clients;
 use super::gate::Gate;
 use super::location::{Location, UserInfo};
 use super::retry::{Attempts, Silence, TooQuiet};
@@ -8,6 +7,7 @@ use crate::source::options::Options;
 use crate::{Error, Kind, Result};
 use bytes::Bytes;
 use container_disk::registry::{RedirectTerms, retry_after};
+use fetch::{Connect, Connector, Unchecked};
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{RequestBuilder, Response, StatusCode};
 use std::ops::Range;
@@ -51,7 +51,7 @@ impl From<Error> for Fault {
 
 /// A way to one file on one server.
 pub(super) struct Line {
-    clients: Clients,
+    connector: Connector,
     origin: Location,
     /// Where redirects led; asked first, until it refuses (links to object stores expire).
     resolved: RwLock<Option<Location>>,
@@ -66,7 +66,7 @@ impl Line {
         let (origin, user_info) = Location::parse(url)?;
         let private = private_headers(options, user_info.as_ref())?;
         Ok(Line {
-            clients: Clients::new(options),
+            connector: Connector::new(connect(options)),
             origin,
             resolved: RwLock::new(None),
             private,
@@ -178,10 +178,12 @@ impl Line {
         if_range: Option<&HeaderValue>,
         silence: &mut Silence,
     ) -> Result<Response, Fault> {
-        let mut request: RequestBuilder = self.clients.get(place.is_tls())?.get(place.url().clone());
+        let own = self.origin.same_origin(place);
+        let client = self.connector.get(place.is_tls(), own).map_err(Error::from)?;
+        let mut request: RequestBuilder = client.get(place.url().clone());
         // Offsets are offsets of the file itself, not of a compressed form of it.
         request = request.header(header::ACCEPT_ENCODING, "identity");
-        if self.origin.same_origin(place) {
+        if own {
             request = request.headers(self.private.clone());
         }
         if let Some(range) = range {
@@ -310,6 +312,17 @@ fn tls_error<'a>(e: &'a (dyn std::error::Error + 'static)) -> Option<&'a rustls:
         };
     }
     None
+}
+
+fn connect(options: &Options) -> Connect {
+    Connect {
+        ca: options.ca_files.clone(),
+        identity: None,
+        unchecked: if options.insecure_tls { Unchecked::Everybody } else { Unchecked::Nobody },
+        timeout: options.connect_timeout,
+        kept: options.max_connections,
+        hint: "install the system's CA certificates, or name a file with the server's CA",
+    }
 }
 
 fn private_headers(options: &Options, from_url: Option<&UserInfo>) -> Result<HeaderMap> {

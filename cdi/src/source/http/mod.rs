@@ -17,7 +17,7 @@
 //!
 //! Below all of it: `line.rs` (a request, its redirects, which answers are worth another try), `retry.rs` (pauses, idle
 //! time, giving up), `gate.rs` (how many requests at once), `validators.rs` (is it still the same file),
-//! `location.rs` (names without secrets), `client.rs` (TLS, the runtime).
+//! `location.rs` (names without secrets), the package `fetch` (TLS, the runtime).
 //!
 //! What never happens: bytes of two versions in one result; credentials or the user's headers at another origin; a
 //! secret in a name, an error or a log line; more than about 24 MiB held.
@@ -25,7 +25,6 @@
 //! Everything here is for plain threads: calls block, and panic inside an async task.
 
 mod cache;
-mod client;
 mod encoding;
 mod gate;
 mod line;
@@ -76,7 +75,7 @@ impl Http {
     pub fn open(url: &str, options: &Options) -> Result<Http> {
         let line = Line::new(url, options)?;
         let (name, name_digest) = (line.name().to_owned(), line.name_digest());
-        let found = client::runtime()?.block_on(probe::probe(line))?;
+        let found = fetch::runtime()?.block_on(probe::probe(line))?;
         let (bytes, size, ranges) = match found.body {
             Body::Ranged(remote) => {
                 let size = Some(remote.size);

@@ -8,11 +8,11 @@
 //! With one request at a time a segment is long, so that it is as good as one response; with several it is short,
 //! so that all of them fit the memory bound.
 
-use super::client;
 use super::queue::{Filler, Next, Queue};
 use super::remote::Remote;
 use crate::{Error, Result};
 use bytes::Bytes;
+use fetch::runtime;
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -82,7 +82,7 @@ impl Ordered {
         let held = (end - from).min(MOST_HELD);
         let queue = Queue::new(usize::try_from(held).unwrap_or(usize::MAX));
         let (remote, mut filler) = (Arc::clone(&self.remote), Filler(Arc::clone(&queue)));
-        let task = client::runtime()?.spawn(async move {
+        let task = runtime()?.spawn(async move {
             let end = remote.transfer(from..end, &mut filler).await;
             filler.0.close(end);
         });

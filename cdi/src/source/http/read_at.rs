@@ -1,12 +1,12 @@
 //! Reads at any offset, from any number of threads.
 
 use super::cache::SMALL;
-use super::client;
 use super::gate::Pass;
 use super::remote::{Remote, Sink};
 use crate::Result;
 use bytes::Bytes;
 use disk_format::ReadAt;
+use fetch::runtime;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ fn fetch(remote: &Remote, buf: &mut [u8], offset: u64) -> Result<()> {
 
 /// Runs a transfer on the calling thread.
 pub(super) fn on_this_thread(remote: &Remote, range: Range<u64>, sink: &mut impl Sink) -> Result<()> {
-    client::runtime()?.block_on(remote.transfer(range, sink))
+    runtime()?.block_on(remote.transfer(range, sink))
 }
 
 /// The caller's buffer.

@@ -2,7 +2,6 @@
 //! When it breaks, the rest is asked for all the same; a server that then sends it is believed if it can be shown to
 //! be the rest of the same file.
 
-use super::client;
 use super::gate::Pass;
 use super::line::{Fault, Line, again};
 use super::ordered::{ended_by_error, hand_out};
@@ -12,6 +11,7 @@ use super::retry::Attempts;
 use super::validators::{ContentRange, Validators};
 use crate::{Error, Result};
 use bytes::Bytes;
+use fetch::runtime;
 use reqwest::{Response, StatusCode};
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
@@ -52,7 +52,7 @@ impl Whole {
         let begun = self.pending.lock().ok().and_then(|mut pending| pending.take());
         let queue = Queue::new(MOST_HELD);
         let (file, mut filler) = (Arc::clone(&self.file), Filler(Arc::clone(&queue)));
-        let task = client::runtime()?.spawn(async move {
+        let task = runtime()?.spawn(async move {
             let end = file.pump(begun, &mut filler).await;
             filler.0.close(end);
         });

@@ -21,13 +21,13 @@ mod read_at;
 mod source;
 mod transfer;
 
-use super::client::runtime;
 use super::repository::Repository;
 use crate::digest::Checked;
 use crate::manifest::{self, Descriptor};
 use crate::place::Blob;
 use crate::{Digest, Kind, Result};
 use disk_format::ReadAt;
+use fetch::runtime;
 use ordered::Ordered;
 use source::Source;
 use std::io::{self, Cursor, Read};

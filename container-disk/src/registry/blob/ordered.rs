@@ -8,9 +8,9 @@
 use super::pipe::{Outlet, pipe};
 use super::source::Source;
 use super::transfer::{Expect, bring};
-use crate::registry::client::runtime;
 use crate::{Error, Result};
 use bytes::{Buf, Bytes};
+use fetch::runtime;
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::sync::Arc;

@@ -6,9 +6,9 @@
 use super::source::Source;
 use super::transfer::{Expect, Sink, bring};
 use crate::Result;
-use crate::registry::client::runtime;
 use bytes::Bytes;
 use disk_format::ReadAt;
+use fetch::runtime;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;

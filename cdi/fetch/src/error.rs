@@ -1,4 +1,6 @@
 //! What went wrong: a small kind that callers branch on, one sentence with its context, the cause.
+//!
+//! The error of this package and of `container-disk` above it.
 
 use std::fmt;
 use std::io;
@@ -13,11 +15,11 @@ pub enum Kind {
     Failed,
     /// What was asked for makes no sense.
     Usage,
-    /// The image is hostile, broken or not supported; trying again will not help.
+    /// What came is hostile, broken or not supported; trying again will not help.
     Refused,
-    /// There is no such image, tag or blob.
+    /// There is no such file, image, tag or blob.
     NotFound,
-    /// The registry wants other credentials.
+    /// The server wants other credentials.
     Auth,
 }
 

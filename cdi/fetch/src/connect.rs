@@ -1,0 +1,180 @@
+//! Connections to one server and to where it redirects: TLS, client certificate, proxies, time-outs.
+
+use crate::{Error, Kind, Result};
+use reqwest::{Certificate, Client, Identity, redirect};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// How a server is connected to.
+#[derive(Debug, Clone)]
+pub struct Connect {
+    /// Files with certificates (PEM) to trust beside the system's.
+    pub ca: Vec<PathBuf>,
+    /// Files of the client's certificate and of its key (PEM). Only the server itself is shown them.
+    pub identity: Option<(PathBuf, PathBuf)>,
+    /// Whose certificates are not checked.
+    pub unchecked: Unchecked,
+    /// How long one attempt to connect may take, name lookup and TLS included.
+    pub timeout: Duration,
+    /// Idle connections that are kept to one server.
+    pub kept: usize,
+    /// What to do where TLS cannot be set up, after "cannot set up TLS; ".
+    pub hint: &'static str,
+}
+
+/// Whose TLS certificates are not checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unchecked {
+    /// All certificates are checked.
+    Nobody,
+    /// The server's own. A server that it redirects to is checked.
+    Origin,
+    /// The server's own, and those of all servers that it redirects to.
+    Everybody,
+}
+
+/// The HTTP clients of one server. Each is made when it is needed: reading the trust store takes milliseconds, and a
+/// machine without one can still speak plain HTTP.
+pub struct Connector {
+    connect: Connect,
+    plain: OnceLock<Client>,
+    own: OnceLock<Client>,
+    elsewhere: OnceLock<Client>,
+}
+
+impl Connector {
+    /// Nothing is read and nobody is connected to yet.
+    pub fn new(connect: Connect) -> Connector {
+        let (plain, own, elsewhere) = <(OnceLock<Client>, OnceLock<Client>, OnceLock<Client>)>::default();
+        Connector { connect, plain, own, elsewhere }
+    }
+
+    /// The client for the server itself (`own`) or for where it redirects. Only the server itself is shown our
+    /// certificate.
+    pub fn get(&self, tls: bool, own: bool) -> Result<&Client> {
+        let tls = tls || proxy_speaks_tls();
+        let slot = match (tls, own || self.is_same_elsewhere()) {
+            (false, _) => &self.plain,
+            (true, true) => &self.own,
+            (true, false) => &self.elsewhere,
+        };
+        if let Some(client) = slot.get() {
+            return Ok(client);
+        }
+        let client = self.build(tls, own)?;
+        Ok(slot.get_or_init(|| client))
+    }
+
+    fn is_same_elsewhere(&self) -> bool {
+        self.connect.identity.is_none() && self.connect.unchecked != Unchecked::Origin
+    }
+
+    fn build(&self, tls: bool, own: bool) -> Result<Client> {
+        // Another part of the process may have chosen a provider already; either will do.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = Client::builder()
+            .user_agent(concat!("coracle/", env!("CARGO_PKG_VERSION")))
+            // Each range in flight gets a connection of its own: that is what helps where one is slow.
+            .http1_only()
+            // Redirects are followed by hand, where credentials can be kept from other origins.
+            .redirect(redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .connect_timeout(self.connect.timeout)
+            .pool_idle_timeout(Duration::from_secs(60))
+            .pool_max_idle_per_host(self.connect.kept.max(1))
+            .referer(false);
+        let unchecked = match self.connect.unchecked {
+            Unchecked::Nobody => false,
+            Unchecked::Origin => own,
+            Unchecked::Everybody => true,
+        };
+        builder = match (tls, unchecked) {
+            (true, true) => builder.tls_danger_accept_invalid_certs(true),
+            (true, false) => builder.tls_certs_merge(self.roots()?),
+            (false, _) => builder.tls_certs_only([]),
+        };
+        if let (true, true, Some((certificate, key))) = (tls, own, &self.connect.identity) {
+            builder = builder.identity(identity(certificate, key)?);
+        }
+        builder
+            .build()
+            .map_err(|e| Error::failed(format!("cannot set up TLS; {}", self.connect.hint)).because(e))
+    }
+
+    fn roots(&self) -> Result<Vec<Certificate>> {
+        let mut roots = vec![];
+        for path in &self.connect.ca {
+            let shown = path.display();
+            let pem = read(path, "CA file")?;
+            let found = Certificate::from_pem_bundle(&pem);
+            let found = found
+                .map_err(|e| Error::usage(format!("{shown} is not a PEM file of certificates")).because(e))?;
+            if found.is_empty() {
+                let what = format!("{shown} holds no certificate; a PEM file is expected");
+                return Err(Error::new(Kind::Usage, what));
+            }
+            roots.extend(found);
+        }
+        Ok(roots)
+    }
+}
+
+fn identity(certificate: &Path, key: &Path) -> Result<Identity> {
+    let pem = [read(certificate, "client certificate")?, b"\n".to_vec(), read(key, "key of the client")?];
+    // The parser's own message stays out: it is about a file that holds a key.
+    Identity::from_pem(&pem.concat()).map_err(|_| {
+        let (certificate, key) = (certificate.display(), key.display());
+        Error::usage(format!("{certificate} and {key} are not a certificate and its key in PEM"))
+    })
+}
+
+fn read(path: &Path, what: &str) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|e| Error::io(format!("cannot read the {what} {}", path.display()), e))
+}
+
+/// A proxy that is itself reached by TLS needs the trust store for plain URLs too.
+fn proxy_speaks_tls() -> bool {
+    ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"]
+        .iter()
+        .any(|name| std::env::var(name).is_ok_and(|proxy| proxy.starts_with("https:")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(unchecked: Unchecked, ca: &Path) -> Connector {
+        let timeout = Duration::from_secs(1);
+        let ca = vec![ca.to_owned()];
+        Connector::new(Connect { ca, identity: None, unchecked, timeout, kept: 1, hint: "look" })
+    }
+
+    /// A CA file that cannot be read is only looked for by a client that checks certificates.
+    #[test]
+    fn a_server_that_goes_unchecked_does_not_take_others_with_it() {
+        let missing = Path::new("/does/not/exist.pem");
+        for (unchecked, own, elsewhere) in [
+            (Unchecked::Nobody, false, false),
+            (Unchecked::Origin, true, false),
+            (Unchecked::Everybody, true, true),
+        ] {
+            let connector = with(unchecked, missing);
+            assert_eq!(connector.get(true, true).is_ok(), own, "{unchecked:?}");
+            assert_eq!(connector.get(true, false).is_ok(), elsewhere, "{unchecked:?}");
+            assert!(connector.get(false, true).is_ok(), "plain HTTP needs no certificate");
+        }
+    }
+
+    #[test]
+    fn a_file_without_a_certificate_is_refused_by_name() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "no certificate\n").unwrap();
+        let error = with(Unchecked::Nobody, file.path()).get(true, true).unwrap_err();
+        assert_eq!(error.kind(), Kind::Usage);
+        assert!(error.to_string().contains("holds no certificate"), "{error}");
+        let error = with(Unchecked::Nobody, Path::new("/none.pem")).get(true, true).unwrap_err();
+        assert_eq!(error.to_string(), "cannot read the CA file /none.pem");
+        assert_eq!(error.kind(), Kind::NotFound);
+    }
+}
