@@ -148,14 +148,15 @@ impl From<container_disk::Error> for Error {
     fn from(e: container_disk::Error) -> Error {
         use container_disk::Kind as Theirs;
         let kind = match e.kind() {
-            Theirs::Failed => Kind::Failed,
+            Theirs::Failed | Theirs::Changed => Kind::Failed,
             Theirs::Usage => Kind::Usage,
             Theirs::Refused => Kind::Refused,
             Theirs::NotFound => Kind::NotFound,
             Theirs::Auth => Kind::Auth,
         };
+        let spoils = e.kind() == Theirs::Changed;
         let (what, cause) = e.into_parts();
-        let error = Error::new(kind, what);
+        let error = Error { spoils, ..Error::new(kind, what) };
         match cause {
             Some(cause) => error.because(cause),
             None => error,
@@ -171,6 +172,11 @@ impl From<disk_format::Error> for Error {
             Some(Err(cause)) => Some(cause),
             None => None,
         };
+        let cause = match cause.map(io::Error::downcast::<container_disk::Error>) {
+            Some(Ok(theirs)) => return theirs.into(),
+            Some(Err(cause)) => Some(cause),
+            None => None,
+        };
         let kind = if e.kind() == disk_format::Kind::Io { Kind::Failed } else { Kind::Refused };
         let error = Error::new(kind, e.to_string());
         let error = match e.kind() {
@@ -181,5 +187,22 @@ impl From<disk_format::Error> for Error {
             Some(cause) => error.because(cause),
             None => error,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A parser that could not read its source says why it could not, whoever the source was.
+    #[test]
+    fn the_reason_of_a_source_comes_through_a_parser() {
+        let through = |e: io::Error| Error::from(disk_format::Error::io(disk_format::Format::Qcow2, "cannot read the header", 0, e));
+        let denied = through(container_disk::Error::new(container_disk::Kind::Auth, "log in").into());
+        assert_eq!((denied.kind(), denied.to_string().as_str()), (Kind::Auth, "log in"));
+        let changed = container_disk::Error::new(container_disk::Kind::Changed, "it changed");
+        let changed = through(changed.into());
+        assert_eq!((changed.kind(), changed.may_go_on()), (Kind::Failed, false));
+        assert!(through(Error::failed("broken").into()).may_go_on());
     }
 }

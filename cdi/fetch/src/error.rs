@@ -21,6 +21,8 @@ pub enum Kind {
     NotFound,
     /// The server wants other credentials.
     Auth,
+    /// The file is another one than when its reading began: nothing that was read of it may be gone on with.
+    Changed,
 }
 
 /// An error. `Display` is one sentence a person can act on, without its cause; the cause is in `source()`.

@@ -5,6 +5,8 @@
 //!        │                                             │
 //!        └──────────────────────┬──────────────────────┘
 //!                               ▼
+//!                            one server: Attempts, Silence; what a Fault means           attempts.rs retry.rs fault.rs
+//!                               ▼
 //!                            Connector: TLS, proxies, time-outs                          connect.rs
 //!                               ▼
 //!                            the one runtime of the process                              runtime.rs
@@ -15,10 +17,15 @@
 //!
 //! Everything is for plain threads: calls block, and panic inside an async task.
 
+mod attempts;
 mod connect;
 pub mod error;
+mod fault;
+pub mod retry;
 mod runtime;
 
+pub use attempts::{Attempts, Retry, Silence, TooQuiet};
 pub use connect::{Connect, Connector, Unchecked};
 pub use error::{Error, Kind, Result};
+pub use fault::{Fault, Why, chain};
 pub use runtime::runtime;

@@ -1,11 +1,9 @@
 //! Manifests and indexes: fetched whole, checked, and only then believed. A wrong one is the next mirror's turn.
 
 use super::config::Asks;
-use super::fault::{Fault, Why};
 use super::journey::Journey;
 use super::line::{Ask, Where};
 use super::repository::{Mirror, Repository};
-use super::retry;
 use super::token::Scopes;
 use crate::manifest::{
     DOCUMENT_MAX, Document, IMAGE_MANIFEST_LIST_MEDIA_TYPE, IMAGE_MANIFEST_MEDIA_TYPE,
@@ -13,6 +11,8 @@ use crate::manifest::{
 };
 use crate::place::Which;
 use crate::{Digest, Error, Result};
+use fetch::retry;
+use fetch::{Fault, Why};
 use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName};
 use std::sync::{Arc, PoisonError};

@@ -1,11 +1,11 @@
 //! One transfer on its way: does what `mirror.rs` decides. It waits, counts, and writes the one line of a switch.
 
 use super::counters::count;
-use super::fault::{Fault, chain};
 use super::mirror::{Step, Walk};
 use super::repository::Repository;
-use super::retry::jitter;
 use crate::{Digest, Result};
+use fetch::retry::jitter;
+use fetch::{Fault, chain};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

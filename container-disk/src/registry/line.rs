@@ -4,14 +4,14 @@
 //! request is made again is decided by `mirror.rs`.
 
 use super::config::{Access, Scheme, is_loopback};
-use super::fault::{Fault, Why};
 use super::location::Location;
 use super::mirror::State;
-use super::retry::{self, seconds, within};
 use super::token::{Auth, Scopes, To};
 use crate::{Error, Kind};
 use bytes::Bytes;
+use fetch::retry::{self, seconds, within};
 use fetch::{Connect, Connector, Unchecked};
+use fetch::{Fault, Why};
 use reqwest::header::{ACCEPT_ENCODING, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Body, Method, Response, StatusCode};
 use std::sync::{Mutex, PoisonError};
@@ -271,23 +271,24 @@ impl Line {
         };
         let says = format!("{}: the server answered {status}{detail}", place.shown());
         let address = &self.address;
+        let why = Why::of(status);
         let mut fault = match status {
+            StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+                Fault::because(why, format!("{says}; check the proxy's user and password"))
+            }
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if !own => {
-                Fault::because(Why::Denied, format!("{says}; {address} sent us there, without credentials"))
+                Fault::because(why, format!("{says}; {address} sent us there, without credentials"))
             }
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 let hint = if said { "the credentials are wrong, or not enough; log in" } else { "log in" };
-                Fault::because(Why::Denied, format!("{says}; {hint}, as with: docker login {address}"))
+                Fault::because(why, format!("{says}; {hint}, as with: docker login {address}"))
             }
-            StatusCode::NOT_FOUND | StatusCode::GONE => Fault::because(Why::Missing, says),
             StatusCode::TOO_MANY_REQUESTS => {
                 let after = retry::after(response.headers());
                 let wish = after.map(|after| format!("; it asks for a pause of {} s", seconds(after)));
-                Fault::because(Why::Busy, format!("{says}{}", wish.unwrap_or_default()))
+                Fault::because(why, format!("{says}{}", wish.unwrap_or_default()))
             }
-            StatusCode::REQUEST_TIMEOUT => Fault::because(Why::Broken, says),
-            _ if status.is_server_error() => Fault::because(Why::Broken, says),
-            _ => Fault::new(Why::Odd, Error::new(Kind::Failed, says)),
+            _ => Fault::because(why, says),
         };
         fault.status = Some(status.as_u16());
         fault.retry_after =

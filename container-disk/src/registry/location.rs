@@ -1,9 +1,9 @@
 //! Where a request goes, how that is shown (no user, no query: it may hold a signature), and where a server may send us.
 
 use super::config::{host_of, is_loopback};
-use super::fault::{Fault, Why};
 use super::redirect::{Terms, redirect};
 use crate::Error;
+use fetch::{Fault, Why};
 use reqwest::Url;
 
 /// An address without a user, and how it is shown: without its query, which may hold a signature or a token. The

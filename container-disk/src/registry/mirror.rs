@@ -14,8 +14,9 @@
 //!
 //! One that is down is still asked when nobody else is left: a late answer is better than none.
 
-use super::fault::{Fault, Why, chain};
 use crate::{Error, Kind};
+use fetch::retry::Backoff;
+use fetch::{Fault, Why, chain};
 use std::time::{Duration, Instant};
 
 /// How often those that may recover are asked, without a new byte between.
@@ -193,7 +194,7 @@ impl Walk {
         let strength = |kind: Kind| match kind {
             Kind::Auth => 4,
             Kind::NotFound => 3,
-            Kind::Refused => 2,
+            Kind::Refused | Kind::Changed => 2,
             Kind::Usage => 1,
             Kind::Failed => 0,
         };
@@ -217,14 +218,12 @@ impl Walk {
         for rung in &mut self.rungs {
             rung.asked = false;
         }
-        self.choose(well, back_off(self.round))
+        self.choose(well, ROUND.pause(self.round))
     }
 }
 
-/// Doubles with each round. Whoever waits takes a random part of it.
-fn back_off(round: u32) -> Duration {
-    Duration::from_millis(500).saturating_mul(1 << round.saturating_sub(1).min(6))
-}
+/// Between rounds. Whoever waits takes a random part more.
+const ROUND: Backoff = Backoff { first: Duration::from_millis(500), longest: Duration::from_secs(32) };
 
 #[cfg(test)]
 mod tests;

@@ -10,10 +10,10 @@
 //!                                                               ▼
 //!                          Journey: asks one mirror, then what Walk decides   journey.rs, mirror.rs (pure)
 //!                                                               ▼
-//!                          Line: one request to one server                    line.rs, retry.rs, fault.rs
+//!                          Line: one request to one server                    line.rs
 //!                             ├── who we are                                  token.rs, challenge.rs, credentials/
 //!                             ├── where it may send us                        location.rs
-//!                             └── TLS, the one runtime                        package fetch
+//!                             └── TLS, the one runtime                        package fetch (and what faults are)
 //!   copy(Place, Sink): whole images, from anywhere to anywhere                copy.rs
 //! ```
 //!
@@ -35,7 +35,6 @@ mod counters;
 mod credentials;
 mod document;
 mod doubt;
-mod fault;
 mod journey;
 mod line;
 mod location;
@@ -44,7 +43,6 @@ mod push;
 mod rate;
 mod redirect;
 mod repository;
-mod retry;
 mod secret;
 mod token;
 
@@ -53,7 +51,6 @@ pub use counters::{Counted, Counters};
 pub use location::anonymous;
 pub use push::UPLOAD_MEMORY;
 pub use redirect::{Terms as RedirectTerms, redirect};
-pub use retry::retry_after;
 
 use crate::Result;
 use crate::manifest::{Descriptor, Document};

@@ -15,13 +15,13 @@
 use super::challenge::{self, Bearer, Challenge};
 use super::config::{Access, Source};
 use super::credentials::{self, Credential};
-use super::fault::{Fault, Why};
 use super::location::Location;
-use super::retry::{self, within};
 use super::secret::Secret;
 use crate::{Error, Kind};
 use base64::Engine;
 use fetch::Connector;
+use fetch::retry::{self, within};
+use fetch::{Fault, Why};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{RequestBuilder, StatusCode};
 use serde::Deserialize;
@@ -280,9 +280,8 @@ impl Auth {
 
     fn no_token(&self, realm: &str, status: StatusCode, after: Option<Duration>, known: bool) -> Fault {
         let what = format!("{realm} answered {status} when asked for a token for {}", self.address);
-        let mut fault = match status {
-            StatusCode::TOO_MANY_REQUESTS => Fault::because(Why::Busy, what),
-            _ if status.is_server_error() => Fault::because(Why::Broken, what),
+        let mut fault = match Why::of(status) {
+            why @ (Why::Busy | Why::Broken) => Fault::because(why, what),
             _ if known => Fault::because(Why::Denied, format!("{what}; log in to {} again", self.address)),
             _ => Fault::because(Why::Denied, format!("{what}; log in to {}", self.address)),
         };

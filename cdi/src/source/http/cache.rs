@@ -4,8 +4,8 @@
 use super::gate::Pass;
 use super::read_at::on_this_thread;
 use super::remote::{Remote, Sink};
-use crate::Result;
 use bytes::Bytes;
+use fetch::Result;
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 

@@ -2,17 +2,16 @@
 
 use super::gate::Gate;
 use super::location::{Location, UserInfo};
-use super::retry::{Attempts, Silence, TooQuiet};
 use crate::source::options::Options;
-use crate::{Error, Kind, Result};
 use bytes::Bytes;
-use container_disk::registry::{RedirectTerms, retry_after};
-use fetch::{Connect, Connector, Unchecked};
+use container_disk::registry::RedirectTerms;
+use fetch::{
+    Attempts, Connect, Connector, Error, Fault, Kind, Result, Retry, Silence, TooQuiet, Unchecked, Why, retry,
+};
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{RequestBuilder, Response, StatusCode};
 use std::ops::Range;
 use std::sync::RwLock;
-use std::time::{Duration, SystemTime};
 
 /// More than anyone needs, few enough to end a loop soon.
 const MOST_REDIRECTS: usize = 10;
@@ -28,26 +27,6 @@ const OURS: [&str; 8] = [
     "upgrade",
     "te",
 ];
-
-/// Why a request gave no usable answer.
-#[derive(Debug)]
-pub(super) enum Fault {
-    /// Another try may help.
-    Again {
-        /// What went wrong this time.
-        error: Error,
-        /// The pause the server asked for.
-        retry_after: Option<Duration>,
-    },
-    /// It will not.
-    Final(Error),
-}
-
-impl From<Error> for Fault {
-    fn from(error: Error) -> Fault {
-        Fault::Final(error)
-    }
-}
 
 /// A way to one file on one server.
 pub(super) struct Line {
@@ -86,7 +65,8 @@ impl Line {
     }
 
     pub(super) fn attempts(&self, at: u64) -> Attempts {
-        Attempts::new(self.name(), &self.options, at)
+        let Options { retries, first_pause, idle_timeout: idle, .. } = self.options;
+        Attempts::new(self.name(), Retry { retries, first_pause, idle }, at)
     }
 
     /// One GET, redirects followed. Gives 200, 206 and 416; anything else is a fault.
@@ -160,7 +140,7 @@ impl Line {
             Ok(Ok(None)) => Ok(None),
             Ok(Err(e)) => {
                 let what = format!("{}: the connection broke while reading {}", self.name(), wanted());
-                Err(again(Error::failed(what).because(e.without_url())))
+                Err(Fault::new(Why::Cut, Error::failed(what).because(e.without_url())))
             }
             Err(quiet) => Err(self.too_quiet(quiet, &wanted())),
         }
@@ -179,7 +159,7 @@ impl Line {
         silence: &mut Silence,
     ) -> Result<Response, Fault> {
         let own = self.origin.same_origin(place);
-        let client = self.connector.get(place.is_tls(), own).map_err(Error::from)?;
+        let client = self.connector.get(place.is_tls(), own)?;
         let mut request: RequestBuilder = client.get(place.url().clone());
         // Offsets are offsets of the file itself, not of a compressed form of it.
         request = request.header(header::ACCEPT_ENCODING, "identity");
@@ -225,39 +205,28 @@ impl Line {
         let elsewhere = !self.origin.same_origin(place);
         let at = if elsewhere { format!(" (redirected to {})", place.shown()) } else { String::new() };
         let says = format!("{}{at}: the server answered {status}", self.name());
-        match status {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                let hint = match (self.private.is_empty(), elsewhere) {
-                    (false, true) => {
-                        "credentials are not sent on to another server; use its address directly"
-                    }
-                    (false, false) => "check the user, password, token or headers that were given",
-                    (true, _) => "give a user and password, or a token",
-                };
-                Error::new(Kind::Auth, format!("{says}; {hint}")).into()
+        let why = Why::of(status);
+        let hint = match (why, status) {
+            (Why::Denied, StatusCode::PROXY_AUTHENTICATION_REQUIRED) => "check the proxy's user and password",
+            (Why::Denied, _) => match (self.private.is_empty(), elsewhere) {
+                (false, true) => "credentials are not sent on to another server; use its address directly",
+                (false, false) => "check the user, password, token or headers that were given",
+                (true, _) => "give a user and password, or a token",
+            },
+            (Why::Missing, _) => "check the link",
+            (Why::Busy | Why::Broken, _) => {
+                self.gate.overloaded();
+                let fault = Fault::because(why, says);
+                return Fault { retry_after: retry::after(response.headers()), ..fault };
             }
-            StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
-                Error::new(Kind::Auth, format!("{says}; check the proxy's user and password")).into()
-            }
-            StatusCode::NOT_FOUND | StatusCode::GONE => {
-                Error::new(Kind::NotFound, format!("{says}; check the link")).into()
-            }
-            StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => self.busy(says, response),
-            _ if status.is_server_error() => self.busy(says, response),
-            _ => Error::failed(format!("{says}; a disk was expected")).into(),
-        }
-    }
-
-    fn busy(&self, says: String, response: &Response) -> Fault {
-        self.gate.overloaded();
-        let asked = response.headers().get(header::RETRY_AFTER).and_then(|v| v.to_str().ok());
-        let retry_after = asked.and_then(|v| retry_after(v, SystemTime::now()));
-        Fault::Again { error: Error::failed(says), retry_after }
+            _ => "a disk was expected",
+        };
+        Fault::because(why, format!("{says}; {hint}"))
     }
 
     fn unreachable(&self, place: &Location, e: reqwest::Error) -> Fault {
         let e = e.without_url();
-        if let Some(tls) = tls_error(&e) {
+        if let Some(tls) = retry::find::<rustls::Error>(&e) {
             let what = format!("{}: TLS with {} failed", self.name(), host(place));
             let hint = match tls {
                 rustls::Error::InvalidCertificate(_) => {
@@ -266,52 +235,34 @@ impl Line {
                 }
                 _ => "",
             };
-            return Error::failed(format!("{what}{hint}")).because(e).into();
+            return Fault::new(Why::Tls, Error::failed(format!("{what}{hint}")).because(e));
         }
         let verb = if e.is_connect() { "connect to" } else { "get an answer from" };
-        again(Error::failed(format!("{}: cannot {verb} {}", self.name(), host(place))).because(e))
+        let error = Error::failed(format!("{}: cannot {verb} {}", self.name(), host(place)));
+        Fault::new(Why::Unreachable, error.because(e))
     }
 
     fn too_quiet(&self, quiet: TooQuiet, wanted: &str) -> Fault {
         match quiet {
             TooQuiet::TryAnother(after) => {
                 let after = after.as_secs_f64();
-                again(self.failed(format!("no byte for {after} s while waiting for {wanted}")))
+                let what = format!("no byte for {after} s while waiting for {wanted}");
+                Fault::new(Why::Cut, self.failed(what))
             }
             TooQuiet::Timeout(idle) => {
                 let idle = idle.as_secs_f64();
-                self.failed(format!(
+                let what = format!(
                     "no byte came for {idle} s while waiting for {wanted}; the server or the network stalled \
                      (this is the idle timeout)"
-                ))
-                .into()
+                );
+                Fault::new(Why::Silent, self.failed(what))
             }
         }
     }
-}
-
-pub(super) fn again(error: Error) -> Fault {
-    Fault::Again { error, retry_after: None }
 }
 
 fn host(place: &Location) -> &str {
     place.url().host_str().unwrap_or("the server")
-}
-
-/// The TLS error inside, if that is what it was. `io::Error` hides what it wraps from `source()`.
-fn tls_error<'a>(e: &'a (dyn std::error::Error + 'static)) -> Option<&'a rustls::Error> {
-    let mut next = Some(e);
-    while let Some(e) = next {
-        if let Some(tls) = e.downcast_ref::<rustls::Error>() {
-            return Some(tls);
-        }
-        let wrapped = e.downcast_ref::<std::io::Error>().and_then(|io| io.get_ref());
-        next = match wrapped {
-            Some(inner) => Some(inner),
-            None => e.source(),
-        };
-    }
-    None
 }
 
 fn connect(options: &Options) -> Connect {

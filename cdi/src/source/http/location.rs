@@ -1,8 +1,8 @@
 //! Where a request goes, and how that is shown: no user, no password, no query (it may hold a signature or a token).
 
-use crate::{Error, Kind, Result};
 use container_disk::Digest;
 use container_disk::registry::{RedirectTerms, anonymous, redirect};
+use fetch::{Error, Kind, Result};
 use reqwest::Url;
 
 /// An address with nothing secret in its shown form.

@@ -15,8 +15,7 @@
 //!      ReadAt                        Read
 //! ```
 //!
-//! Below all of it: `line.rs` (a request, its redirects, which answers are worth another try), `retry.rs` (pauses, idle
-//! time, giving up), `gate.rs` (how many requests at once), `validators.rs` (is it still the same file),
+//! Below all of it: `line.rs` (a request, its redirects, which answers are worth another try), `gate.rs` (how many requests at once), `validators.rs` (is it still the same file),
 //! `location.rs` (names without secrets), the package `fetch` (TLS, the runtime).
 //!
 //! What never happens: bytes of two versions in one result; credentials or the user's headers at another origin; a
@@ -34,7 +33,6 @@ mod probe;
 mod queue;
 mod read_at;
 mod remote;
-mod retry;
 mod validators;
 mod whole;
 

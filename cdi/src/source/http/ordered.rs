@@ -10,9 +10,8 @@
 
 use super::queue::{Filler, Next, Queue};
 use super::remote::Remote;
-use crate::{Error, Result};
 use bytes::Bytes;
-use fetch::runtime;
+use fetch::{Error, Result, runtime};
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::sync::Arc;

@@ -2,13 +2,12 @@
 
 use super::encoding::{self, Encoding};
 use super::gate::Pass;
-use super::line::{Fault, Line, again};
+use super::line::Line;
 use super::remote::{Remote, Sink};
-use super::retry::Attempts;
 use super::validators::{ContentRange, Validators};
 use super::whole::{Begun, Whole};
-use crate::{Error, Result};
 use bytes::{Bytes, BytesMut};
+use fetch::{Attempts, Error, Fault, Result, Why};
 use reqwest::header::{self, HeaderMap};
 use reqwest::{Response, StatusCode};
 use std::sync::Arc;
@@ -153,7 +152,8 @@ async fn peek(line: &Line, response: &mut Response, attempts: &mut Attempts) -> 
         }
     }
     if response.status() != StatusCode::OK {
-        return Err(again(line.failed(format!("the server answered {}", response.status()))));
+        let what = format!("the server answered {}", response.status());
+        return Err(Fault::new(Why::Broken, line.failed(what)));
     }
     Ok(head.freeze())
 }

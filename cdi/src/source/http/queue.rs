@@ -2,8 +2,8 @@
 
 use super::gate::Pass;
 use super::remote::Sink;
-use crate::{Error, Result};
 use bytes::{Bytes, BytesMut};
+use fetch::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -3,10 +3,9 @@
 use super::cache::SMALL;
 use super::gate::Pass;
 use super::remote::{Remote, Sink};
-use crate::Result;
 use bytes::Bytes;
 use disk_format::ReadAt;
-use fetch::runtime;
+use fetch::{Result, runtime};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;

@@ -3,11 +3,10 @@
 
 use super::cache::Cache;
 use super::gate::Pass;
-use super::line::{Fault, Line, again};
-use super::retry::Attempts;
+use super::line::Line;
 use super::validators::{ContentRange, Validators};
-use crate::{Error, Result};
 use bytes::Bytes;
+use fetch::{Attempts, Fault, Result, Why};
 use reqwest::header::HeaderValue;
 use reqwest::{Response, StatusCode};
 use std::ops::Range;
@@ -99,7 +98,7 @@ impl Remote {
                 let (promised, sent) = (end - start, here - start);
                 let what =
                     format!("the server promised {promised} bytes from byte {start} and sent only {sent}");
-                return Err(again(self.line.failed(what)));
+                return Err(Fault::new(Why::Cut, self.line.failed(what)));
             };
             self.line.gate.received(bytes.len());
             bytes.truncate(usize::try_from(end - here).unwrap_or(usize::MAX));
@@ -129,12 +128,12 @@ impl Remote {
             Validators::new(headers, size)
         };
         if let Some(difference) = self.validators.difference(&now) {
-            return Err(self.changed(&difference).into());
+            return Err(self.changed(&difference));
         }
         // A server that was told by If-Range which version is meant vouches for it; a weak ETag cannot be sent there.
         let vouched = self.if_range.is_some() || !self.validators.names_a_version();
         if partial && !vouched && !self.validators.agrees(&now) {
-            return Err(self.changed("the answer names no version any more").into());
+            return Err(self.changed("the answer names no version any more"));
         }
         match range {
             Some(range) if partial && range.start == first => Ok(range.end),
@@ -152,15 +151,16 @@ impl Remote {
                 let status = response.status();
                 let what = format!("asked for bytes {first}-{last}, but the server answered {status}");
                 // Some caches do this for a moment; the version is the one we know, so asking again is safe.
-                Err(again(self.line.failed(what)))
+                Err(Fault::new(Why::Broken, self.line.failed(what)))
             }
         }
     }
 
-    fn changed(&self, difference: &str) -> Error {
+    fn changed(&self, difference: &str) -> Fault {
         let what = format!(
-            "the file changed while it was read ({difference}); nothing of the two versions was mixed; start again"
+            "{}: the file changed while it was read ({difference}); nothing of the two versions was mixed; start again",
+            self.line.name()
         );
-        self.line.failed(what).of_another_version()
+        Fault::because(Why::Changed, what)
     }
 }

@@ -3,15 +3,13 @@
 //! be the rest of the same file.
 
 use super::gate::Pass;
-use super::line::{Fault, Line, again};
+use super::line::Line;
 use super::ordered::{ended_by_error, hand_out};
 use super::queue::{Filler, Next, Queue};
 use super::remote::Sink;
-use super::retry::Attempts;
 use super::validators::{ContentRange, Validators};
-use crate::{Error, Result};
 use bytes::Bytes;
-use fetch::runtime;
+use fetch::{Attempts, Fault, Result, Why, runtime};
 use reqwest::{Response, StatusCode};
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
@@ -77,12 +75,12 @@ impl File {
             };
             match done {
                 Ok(()) => return Ok(()),
-                Err(Fault::Again { error, retry_after }) => {
-                    broke = Some(error.to_string());
-                    attempts.pause(at, Fault::Again { error, retry_after }).await?;
+                Err(fault) if !Attempts::is_final(&fault) => {
+                    broke = Some(fault.error.to_string());
+                    attempts.pause(at, fault).await?;
                 }
                 // Why it had to be asked again is the cause.
-                Err(Fault::Final(error)) => {
+                Err(Fault { error, .. }) => {
                     return Err(match broke {
                         Some(broke) if std::error::Error::source(&error).is_none() => error.because(broke),
                         _ => error,
@@ -116,7 +114,8 @@ impl File {
         }
         match self.size {
             Some(size) if *at < size => {
-                Err(again(self.line.failed(format!("the server promised {size} bytes and sent only {at}"))))
+                let what = format!("the server promised {size} bytes and sent only {at}");
+                Err(Fault::new(Why::Cut, self.line.failed(what)))
             }
             _ => Ok(()),
         }
@@ -133,8 +132,9 @@ impl File {
         let size = if partial { range.and_then(|range| range.total) } else { response.content_length() };
         let now = Validators::new(response.headers(), size);
         if let Some(difference) = self.validators.difference(&now) {
-            let what = format!("the file changed while it was read ({difference}); start again");
-            return Err(self.line.failed(what).of_another_version().into());
+            let name = self.line.name();
+            let what = format!("{name}: the file changed while it was read ({difference}); start again");
+            return Err(Fault::because(Why::Changed, what));
         }
         let right = if partial { range.is_some_and(|range| range.start == at) } else { at == 0 };
         let of = self.size.map(|size| format!(" of {size}")).unwrap_or_default();
@@ -186,7 +186,7 @@ impl Read for InOrder {
                     }
                 },
                 State::Done => return Ok(0),
-                State::Failed => return Err(Error::into(ended_by_error(&self.name))),
+                State::Failed => return Err(ended_by_error(&self.name).into()),
             }
         }
         Ok(hand_out(&mut self.current, buf))

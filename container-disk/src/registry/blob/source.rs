@@ -2,13 +2,13 @@
 
 use super::transfer::Expect;
 use crate::registry::counters::count;
-use crate::registry::fault::{Fault, Why};
 use crate::registry::journey::Journey;
 use crate::registry::line::{Answer, Ask, Where};
 use crate::registry::location::Location;
 use crate::registry::repository::{Mirror, Repository};
 use crate::registry::token::Scopes;
 use crate::{Digest, Error};
+use fetch::{Fault, Why};
 use reqwest::header::{CONTENT_RANGE, RANGE};
 use reqwest::{Method, StatusCode};
 use std::collections::BTreeMap;

@@ -3,13 +3,13 @@
 use super::source::Source;
 use crate::digest::Hasher;
 use crate::registry::counters::add;
-use crate::registry::fault::{Fault, Why};
 use crate::registry::journey::Journey;
 use crate::registry::line::Answer;
 use crate::registry::rate::Rate;
-use crate::registry::retry::{self, seconds, within};
 use crate::{Error, Result};
 use bytes::{Buf, Bytes};
+use fetch::retry::{self, seconds, within};
+use fetch::{Fault, Why};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 

@@ -22,7 +22,6 @@ mod upload;
 
 use super::counters::count;
 use super::document::{self, DIGEST};
-use super::fault::{Fault, Why};
 use super::journey::Journey;
 use super::line::{Answer, Ask, Payload, Where};
 use super::repository::{Mirror, Repository};
@@ -31,6 +30,7 @@ use crate::manifest::{self, Descriptor, Document};
 use crate::place::Which;
 use crate::{Digest, Error, Result};
 use bytes::Bytes;
+use fetch::{Fault, Why};
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
 use reqwest::{Method, StatusCode};
 use session::Session;

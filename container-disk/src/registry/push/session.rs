@@ -2,12 +2,12 @@
 
 use super::{header, same_digest};
 use crate::Digest;
-use crate::registry::fault::{Fault, Why};
 use crate::registry::line::{Answer, Ask, Line, Payload, Where};
 use crate::registry::location::Location;
 use crate::registry::repository::{Mirror, Repository};
 use crate::registry::token::Scopes;
 use bytes::Bytes;
+use fetch::{Fault, Why};
 use reqwest::header::{CONTENT_RANGE, CONTENT_TYPE, HeaderName, LOCATION, RANGE};
 use reqwest::{Body, Method};
 use std::sync::Arc;

@@ -1,9 +1,8 @@
-//! When a request is repeated, after which pause, and when we give up.
+//! When a request to the only server is repeated, after which pause, and when we give up. (With several servers that is
+//! their caller's to decide.)
 
-use super::line::Fault;
-use crate::source::options::Options;
-use crate::{Error, Result};
-use std::hash::{BuildHasher, Hasher, RandomState};
+use crate::retry::{Backoff, jitter};
+use crate::{Error, Fault, Result, Why};
 use std::time::{Duration, Instant};
 
 /// The longest pause of our own, and the longest a server may ask for.
@@ -13,37 +12,52 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// A connection that broke after this much is simply opened again, without a pause.
 const GOOD_PROGRESS: u64 = 64 << 10;
 
+/// How often and for how long one server is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Retry {
+    /// How many times in a row a request is repeated without one new byte before we give up.
+    pub retries: u32,
+    /// The pause before the first repetition; it doubles with each further one.
+    pub first_pause: Duration,
+    /// No byte for this long while we want one is an error.
+    pub idle: Duration,
+}
+
 /// One transfer and its failures. Only failures without a new byte between them count.
-pub(super) struct Attempts {
+pub struct Attempts {
     name: String,
-    retries: u32,
-    first_pause: Duration,
+    retry: Retry,
     failures: u32,
     at: u64,
-    pub(super) silence: Silence,
+    /// How long nothing has come.
+    pub silence: Silence,
 }
 
 impl Attempts {
     /// `at` is the offset of the first byte that is wanted.
-    pub(super) fn new(name: &str, options: &Options, at: u64) -> Attempts {
-        let (retries, first_pause) = (options.retries, options.first_pause);
-        let silence =
-            Silence { idle: options.idle_timeout, spent: Duration::ZERO, may_try_another: retries > 0 };
-        Attempts { name: name.to_owned(), retries, first_pause, failures: 0, at, silence }
+    pub fn new(name: &str, retry: Retry, at: u64) -> Attempts {
+        let silence = Silence::new(retry.idle, retry.retries > 0);
+        Attempts { name: name.to_owned(), retry, failures: 0, at, silence }
+    }
+
+    /// Whether another try cannot help. Silence has been waited for long enough when it becomes a fault.
+    pub fn is_final(fault: &Fault) -> bool {
+        !fault.why.passes() || fault.why == Why::Silent
     }
 
     /// Waits before the next attempt, which starts at `at`; or gives the final error.
-    pub(super) async fn pause(&mut self, at: u64, fault: Fault) -> Result<()> {
-        let (error, retry_after) = match fault {
-            Fault::Final(error) => return Err(error),
-            Fault::Again { error, retry_after } => (error, retry_after),
-        };
+    pub async fn pause(&mut self, at: u64, fault: Fault) -> Result<()> {
+        let is_final = Attempts::is_final(&fault);
+        let Fault { error, retry_after, .. } = fault;
+        if is_final {
+            return Err(error);
+        }
         let progress = at.saturating_sub(self.at);
         if progress > 0 {
             (self.at, self.failures) = (at, 0);
         }
         self.failures += 1;
-        if self.failures > self.retries {
+        if self.failures > self.retry.retries {
             let times = if self.failures == 1 {
                 "a failure"
             } else {
@@ -53,25 +67,21 @@ impl Attempts {
             return Err(Error::new(error.kind(), what).because(error));
         }
         let pause = match retry_after {
-            Some(asked) => asked.min(LONGEST_RETRY_AFTER),
+            Some(asked) => jitter(asked.min(LONGEST_RETRY_AFTER)),
             None if progress >= GOOD_PROGRESS => Duration::ZERO,
-            None => self.back_off(),
+            None => {
+                let backoff = Backoff { first: self.retry.first_pause, longest: LONGEST_PAUSE };
+                jitter(backoff.pause(self.failures))
+            }
         };
         tracing::debug!(name = self.name, at, failures = self.failures, ?pause, %error, "a request is repeated");
         tokio::time::sleep(pause).await;
         Ok(())
     }
-
-    /// Doubles with each failure; a random half keeps many clients from coming back at the same moment.
-    fn back_off(&self) -> Duration {
-        let doubled = self.first_pause.saturating_mul(1 << (self.failures - 1).min(16));
-        let random = RandomState::new().build_hasher().finish() % 1024;
-        doubled.min(LONGEST_PAUSE).mul_f64(0.5 + random as f64 / 2048.0)
-    }
 }
 
 /// How long nothing has come while we waited for it, over all attempts since the last byte.
-pub(super) struct Silence {
+pub struct Silence {
     idle: Duration,
     spent: Duration,
     may_try_another: bool,
@@ -79,7 +89,7 @@ pub(super) struct Silence {
 
 /// What silence asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TooQuiet {
+pub enum TooQuiet {
     /// The connection may be dead though the server is not: try another.
     TryAnother(Duration),
     /// The idle timeout has passed.
@@ -87,21 +97,26 @@ pub(super) enum TooQuiet {
 }
 
 impl Silence {
+    /// So long may nothing come. `may_try_another` is whether a fresh connection is tried after half of it.
+    pub fn new(idle: Duration, may_try_another: bool) -> Silence {
+        Silence { idle, spent: Duration::ZERO, may_try_another }
+    }
+
     /// Waits for the head of an answer. A slow server gets the whole time for it.
-    pub(super) async fn head<T>(&mut self, work: impl Future<Output = T>) -> Result<T, TooQuiet> {
+    pub async fn head<T>(&mut self, work: impl Future<Output = T>) -> Result<T, TooQuiet> {
         let allowed = self.idle.saturating_sub(self.spent);
         self.wait(allowed, work).await
     }
 
     /// Waits for bytes of a body. After half the time a fresh connection is tried, once.
-    pub(super) async fn body<T>(&mut self, work: impl Future<Output = T>) -> Result<T, TooQuiet> {
+    pub async fn body<T>(&mut self, work: impl Future<Output = T>) -> Result<T, TooQuiet> {
         let half = self.idle / 2;
         let until = if self.may_try_another && self.spent < half { half } else { self.idle };
         self.wait(until.saturating_sub(self.spent), work).await
     }
 
     /// A byte has come.
-    pub(super) fn broken(&mut self) {
+    pub fn broken(&mut self) {
         self.spent = Duration::ZERO;
     }
 
@@ -126,13 +141,13 @@ mod tests {
     use super::*;
 
     fn attempts(retries: u32) -> Attempts {
-        let idle_timeout = Duration::from_millis(40);
+        let idle = Duration::from_millis(40);
         let first_pause = Duration::from_millis(100);
-        Attempts::new("http://h/d", &Options { retries, idle_timeout, first_pause, ..Options::default() }, 0)
+        Attempts::new("http://h/d", Retry { retries, idle, first_pause }, 0)
     }
 
     fn fault() -> Fault {
-        Fault::Again { error: Error::failed("broken"), retry_after: Some(Duration::ZERO) }
+        Fault { retry_after: Some(Duration::ZERO), ..Fault::because(Why::Broken, "broken") }
     }
 
     #[tokio::test]
@@ -144,18 +159,9 @@ mod tests {
         tries.pause(1000, fault()).await.unwrap();
         let error = tries.pause(1000, fault()).await.unwrap_err();
         assert_eq!(error.to_string(), "http://h/d: gave up at byte 1000 after 3 failures in a row");
-        let last = attempts(0).pause(0, Fault::Final(Error::failed("final"))).await.unwrap_err();
-        assert_eq!(last.to_string(), "final");
-    }
-
-    #[test]
-    fn pauses_double_up_to_a_bound() {
-        let mut attempts = attempts(100);
-        for (failures, most) in [(1, 100), (2, 200), (5, 1600), (8, 10_000), (100, 10_000)] {
-            attempts.failures = failures;
-            let pause = attempts.back_off();
-            let most = Duration::from_millis(most);
-            assert!(most / 2 <= pause && pause <= most, "{pause:?} after {failures}");
+        for why in [Why::Odd, Why::Silent, Why::Changed] {
+            let last = attempts(9).pause(0, Fault::because(why, "final")).await.unwrap_err();
+            assert_eq!(last.to_string(), "final");
         }
     }
 

@@ -1,19 +1,18 @@
-//! Waiting for answers: how long, what it means when nothing comes, and what a server says about trying again.
+//! Waiting: for an answer, for the rest of one, and before the next try.
 
-use super::fault::{Fault, Why};
-use crate::Error;
+use crate::{Error, Fault, Why};
 use reqwest::Response;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 /// Waits for work; `None` when time is up.
-pub(super) async fn within<T>(time: Duration, work: impl Future<Output = T>) -> Option<T> {
+pub async fn within<T>(time: Duration, work: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout(time, work).await.ok()
 }
 
 /// Nothing came.
-pub(super) fn silent(name: &str, wanted: &str, idle: Duration) -> Fault {
+pub fn silent(name: &str, wanted: &str, idle: Duration) -> Fault {
     Fault::because(
         Why::Silent,
         format!("{name}: nothing came for {} s while waiting for {wanted}", seconds(idle)),
@@ -21,7 +20,7 @@ pub(super) fn silent(name: &str, wanted: &str, idle: Duration) -> Fault {
 }
 
 /// No answer, for a reason that the client tells.
-pub(super) fn unreachable(what: String, e: reqwest::Error) -> Fault {
+pub fn unreachable(what: String, e: reqwest::Error) -> Fault {
     let e = e.without_url();
     let why = match find::<rustls::Error>(&e) {
         Some(_) => Why::Tls,
@@ -31,7 +30,7 @@ pub(super) fn unreachable(what: String, e: reqwest::Error) -> Fault {
 }
 
 /// A body that must be short.
-pub(super) async fn body(
+pub async fn body(
     response: &mut Response,
     most: usize,
     idle: Duration,
@@ -60,21 +59,35 @@ pub(super) async fn body(
 }
 
 /// `Retry-After`: seconds, or a date.
-pub(super) fn after(headers: &HeaderMap) -> Option<Duration> {
+pub fn after(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?;
     retry_after(value, SystemTime::now())
 }
 
 /// A pause and up to half of it more: many clients do not come back at the same moment, and none too soon.
-pub(super) fn jitter(pause: Duration) -> Duration {
+pub fn jitter(pause: Duration) -> Duration {
     let random = RandomState::new().build_hasher().finish() % 1024;
     pause.mul_f64(1.0 + random as f64 / 2048.0)
 }
 
+/// Pauses of our own: each twice as long as the one before, up to a bound. Who waits takes them with [`jitter`].
+#[derive(Debug, Clone, Copy)]
+pub struct Backoff {
+    /// The first pause.
+    pub first: Duration,
+    /// No pause is longer.
+    pub longest: Duration,
+}
+
+impl Backoff {
+    /// The pause after so many failures in a row.
+    pub fn pause(&self, failures: u32) -> Duration {
+        self.first.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(self.longest)
+    }
+}
+
 /// The cause of this type, also inside of `io::Error`.
-pub(super) fn find<'a, T: std::error::Error + 'static>(
-    e: &'a (dyn std::error::Error + 'static),
-) -> Option<&'a T> {
+pub fn find<'a, T: std::error::Error + 'static>(e: &'a (dyn std::error::Error + 'static)) -> Option<&'a T> {
     let mut next = Some(e);
     while let Some(e) = next {
         if let Some(found) = e.downcast_ref::<T>() {
@@ -90,47 +103,33 @@ pub(super) fn find<'a, T: std::error::Error + 'static>(
 }
 
 /// A time for people: whole seconds where it is some.
-pub(super) fn seconds(time: Duration) -> String {
+pub fn seconds(time: Duration) -> String {
     if time.subsec_millis() == 0 { time.as_secs().to_string() } else { format!("{:.1}", time.as_secs_f64()) }
 }
 
 /// `Retry-After`: seconds, or a date.
-pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
+fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse::<u32>() {
         return Some(Duration::from_secs(seconds.into()));
     }
-    let then = UNIX_EPOCH.checked_add(Duration::from_secs(http_date(value)?))?;
+    let then = httpdate::parse_http_date(value).ok()?;
     Some(then.duration_since(now).unwrap_or_default())
-}
-
-/// "Sun, 06 Nov 1994 08:49:37 GMT" as seconds since 1970; older forms of a date are not sent by anyone.
-fn http_date(text: &str) -> Option<u64> {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let rest = text.split_once(", ")?.1.strip_suffix(" GMT")?;
-    let mut words = rest.split(' ');
-    let day = below(words.next()?, 32).filter(|day| *day > 0)?;
-    let name = words.next()?;
-    let month = MONTHS.iter().position(|m| *m == name)? as u64 + 1;
-    let year = below(words.next()?, 10_000).filter(|year| *year >= 1970)?;
-    let mut clock = words.next()?.split(':');
-    let hour = below(clock.next()?, 24)?;
-    let minute = below(clock.next()?, 60)?;
-    let second = below(clock.next()?, 61)?;
-    // Days since 1970 in the calendar that begins its year in March (so the leap day comes last).
-    let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1;
-    Some((days - 719_468) * 86_400 + hour * 3_600 + minute * 60 + second)
-}
-
-fn below(text: &str, end: u64) -> Option<u64> {
-    text.parse().ok().filter(|n| *n < end)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::UNIX_EPOCH;
+
+    #[test]
+    fn pauses_double_up_to_a_bound() {
+        let ms = Duration::from_millis;
+        let backoff = Backoff { first: ms(100), longest: ms(10_000) };
+        for (failures, pause) in [(0, 100), (1, 100), (2, 200), (5, 1600), (8, 10_000), (100, 10_000)] {
+            assert_eq!(backoff.pause(failures), ms(pause), "after {failures}");
+        }
+    }
 
     #[test]
     fn retry_after_is_seconds_or_a_date() {
@@ -138,7 +137,8 @@ mod tests {
         assert_eq!(retry_after("120", now), Some(Duration::from_secs(120)));
         assert_eq!(retry_after("Sun, 06 Nov 1994 08:49:37 GMT", now), Some(Duration::from_secs(7)));
         assert_eq!(retry_after("Sat, 05 Nov 1994 08:49:37 GMT", now), Some(Duration::ZERO));
-        assert_eq!(http_date("Thu, 29 Feb 2024 12:00:00 GMT"), Some(1_709_208_000));
+        let leap = UNIX_EPOCH + Duration::from_secs(1_709_208_000 - 1);
+        assert_eq!(retry_after("Thu, 29 Feb 2024 12:00:00 GMT", leap), Some(Duration::from_secs(1)));
         for bad in ["-1", "soon", "Sun, 00 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 0001 08:49:37 GMT", ""] {
             assert_eq!(retry_after(bad, now), None, "{bad}");
         }
