@@ -197,7 +197,9 @@ mod tests {
     /// A parser that could not read its source says why it could not, whoever the source was.
     #[test]
     fn the_reason_of_a_source_comes_through_a_parser() {
-        let through = |e: io::Error| Error::from(disk_format::Error::io(disk_format::Format::Qcow2, "cannot read the header", 0, e));
+        let through = |e: io::Error| {
+            Error::from(disk_format::Error::io(disk_format::Format::Qcow2, "cannot read the header", 0, e))
+        };
         let denied = through(container_disk::Error::new(container_disk::Kind::Auth, "log in").into());
         assert_eq!((denied.kind(), denied.to_string().as_str()), (Kind::Auth, "log in"));
         let changed = container_disk::Error::new(container_disk::Kind::Changed, "it changed");

@@ -6,6 +6,7 @@
 //!        └──────────────────────┬──────────────────────┘
 //!                               ▼
 //!                            one server: Attempts, Silence; what a Fault means           attempts.rs retry.rs fault.rs
+//!                            where a request goes, and where a redirect may lead          location.rs redirect.rs host.rs
 //!                               ▼
 //!                            Connector: TLS, proxies, time-outs                          connect.rs
 //!                               ▼
@@ -21,6 +22,9 @@ mod attempts;
 mod connect;
 pub mod error;
 mod fault;
+mod host;
+mod location;
+pub mod redirect;
 pub mod retry;
 mod runtime;
 
@@ -28,4 +32,6 @@ pub use attempts::{Attempts, Retry, Silence, TooQuiet};
 pub use connect::{Connect, Connector, Unchecked};
 pub use error::{Error, Kind, Result};
 pub use fault::{Fault, Why, chain};
+pub use host::{host_of, is_loopback};
+pub use location::{Location, UserInfo};
 pub use runtime::runtime;

@@ -3,22 +3,23 @@
 //! Nothing is repeated here but what a challenge asks for, and that only where it can be sent again; whether and where a
 //! request is made again is decided by `mirror.rs`.
 
-use super::config::{Access, Scheme, is_loopback};
-use super::location::Location;
+use super::config::{Access, Scheme};
 use super::mirror::State;
 use super::token::{Auth, Scopes, To};
 use crate::{Error, Kind};
 use bytes::Bytes;
+use fetch::Location;
 use fetch::retry::{self, seconds, within};
-use fetch::{Connect, Connector, Unchecked};
+use fetch::{Connect, Connector, Unchecked, is_loopback, redirect};
 use fetch::{Fault, Why};
 use reqwest::header::{ACCEPT_ENCODING, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Body, Method, Response, StatusCode};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// More than anyone needs, few enough to end a loop soon.
-const MOST_REDIRECTS: usize = 10;
+/// Where a registry may send us: no further than the rule says.
+pub(super) const REDIRECTS: redirect::Policy =
+    redirect::Policy { may_leave_tls: false, may_name_users: false };
 
 /// How long one attempt to connect may take: somebody else may be asked.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -161,7 +162,7 @@ impl Line {
                     return Err(Fault::new(Why::Cut, error));
                 }
                 (authorization, challenged) = (Some(header), true);
-            } else if leads_on(status) && matches!(ask.method, Method::GET | Method::HEAD) {
+            } else if redirect::leads_on(status) && matches!(ask.method, Method::GET | Method::HEAD) {
                 hops += 1;
                 place = self.next(&place, &response, said.is_some(), hops)?;
             } else {
@@ -233,10 +234,11 @@ impl Line {
         let target = target.ok_or_else(|| {
             odd(format!("{shown}: the server answered {} without saying where to go", response.status()))
         })?;
-        let next = place.follow(target, said)?;
-        if hops > MOST_REDIRECTS {
+        let next = REDIRECTS.follow(place, target, said).map_err(|refused| not_followed(&refused))?;
+        if hops > redirect::MOST {
             return Err(odd(format!(
-                "{shown}: more than {MOST_REDIRECTS} redirects, the last one to {}",
+                "{shown}: more than {} redirects, the last one to {}",
+                redirect::MOST,
                 next.shown()
             )));
         }
@@ -308,9 +310,9 @@ fn connect(access: &Access) -> Connect {
     }
 }
 
-/// 300 to 303, 307, 308; 304 is no answer to anything we ask.
-fn leads_on(status: StatusCode) -> bool {
-    status.is_redirection() && status != StatusCode::NOT_MODIFIED
+/// A redirect that is not followed: there is no other place to ask for this.
+pub(super) fn not_followed(refused: &redirect::Refused) -> Fault {
+    Fault::new(Why::Odd, Error::refused(refused.to_string()))
 }
 
 /// The other side does not know TLS at all. A certificate that is not believed is something else.

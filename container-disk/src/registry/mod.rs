@@ -12,7 +12,6 @@
 //!                                                               ▼
 //!                          Line: one request to one server                    line.rs
 //!                             ├── who we are                                  token.rs, challenge.rs, credentials/
-//!                             ├── where it may send us                        location.rs
 //!                             └── TLS, the one runtime                        package fetch (and what faults are)
 //!   copy(Place, Sink): whole images, from anywhere to anywhere                copy.rs
 //! ```
@@ -37,20 +36,16 @@ mod document;
 mod doubt;
 mod journey;
 mod line;
-mod location;
 mod mirror;
 mod push;
 mod rate;
-mod redirect;
 mod repository;
 mod secret;
 mod token;
 
 pub use config::Config;
 pub use counters::{Counted, Counters};
-pub use location::anonymous;
 pub use push::UPLOAD_MEMORY;
-pub use redirect::{Terms as RedirectTerms, redirect};
 
 use crate::Result;
 use crate::manifest::{Descriptor, Document};

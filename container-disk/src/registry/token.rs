@@ -15,11 +15,11 @@
 use super::challenge::{self, Bearer, Challenge};
 use super::config::{Access, Source};
 use super::credentials::{self, Credential};
-use super::location::Location;
 use super::secret::Secret;
 use crate::{Error, Kind};
 use base64::Engine;
 use fetch::Connector;
+use fetch::Location;
 use fetch::retry::{self, within};
 use fetch::{Fault, Why};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};

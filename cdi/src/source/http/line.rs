@@ -1,20 +1,17 @@
 //! The line to one server: sends a request, follows redirects, sorts answers into usable, worth another try, and final.
 
 use super::gate::Gate;
-use super::location::{Location, UserInfo};
 use crate::source::options::Options;
 use bytes::Bytes;
-use container_disk::registry::RedirectTerms;
+use container_disk::Digest;
 use fetch::{
-    Attempts, Connect, Connector, Error, Fault, Kind, Result, Retry, Silence, TooQuiet, Unchecked, Why, retry,
+    Attempts, Connect, Connector, Error, Fault, Kind, Location, Result, Retry, Silence, TooQuiet, Unchecked,
+    UserInfo, Why, redirect, retry,
 };
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{RequestBuilder, Response, StatusCode};
 use std::ops::Range;
 use std::sync::RwLock;
-
-/// More than anyone needs, few enough to end a loop soon.
-const MOST_REDIRECTS: usize = 10;
 
 /// Headers that say how the bytes travel; they are ours to set.
 const OURS: [&str; 8] = [
@@ -59,9 +56,10 @@ impl Line {
         self.origin.shown()
     }
 
-    /// A digest of the name that was typed, query included.
+    /// A digest of the name that was typed, query included, that can be kept on disk. A user and a password are no part
+    /// of it: from a digest a weak password could be guessed.
     pub(super) fn name_digest(&self) -> String {
-        self.origin.digest()
+        Digest::of(self.origin.url().as_str().as_bytes()).to_string()
     }
 
     pub(super) fn attempts(&self, at: u64) -> Attempts {
@@ -97,11 +95,12 @@ impl Line {
         loop {
             let response = self.send(&place, range.as_ref(), if_range, silence).await?;
             let status = response.status();
-            if status.is_redirection() {
+            if redirect::leads_on(status) {
                 let next = self.next_place(&place, &response)?;
                 hops += 1;
-                if hops > MOST_REDIRECTS {
-                    let what = format!("{}: more than {MOST_REDIRECTS} redirects, the last one", self.name());
+                if hops > redirect::MOST {
+                    let most = redirect::MOST;
+                    let what = format!("{}: more than {most} redirects, the last one", self.name());
                     return Err(Error::failed(format!("{what} to {}; check the link", next.shown())).into());
                 }
                 tracing::debug!(from = place.shown(), to = next.shown(), "redirected");
@@ -186,11 +185,10 @@ impl Line {
         let target = target.ok_or_else(|| {
             self.failed(format!("the server answered {} without saying where to go", response.status()))
         })?;
-        let terms = RedirectTerms {
-            authorized: self.origin.same_origin(place) && !self.private.is_empty(),
-            may_leave_tls: self.options.insecure_tls,
-        };
-        Ok(place.follow(target, terms)?)
+        // A user in the address is not used: who we are is the user's word, not the server's.
+        let policy = redirect::Policy { may_leave_tls: self.options.insecure_tls, may_name_users: true };
+        let authorized = self.origin.same_origin(place) && !self.private.is_empty();
+        policy.follow(place, target, authorized).map_err(|refused| not_followed(&refused))
     }
 
     fn remember(&self, place: Option<Location>) {
@@ -259,6 +257,14 @@ impl Line {
             }
         }
     }
+}
+
+fn not_followed(refused: &redirect::Refused) -> Fault {
+    let hint = match refused.leaves_tls {
+        true => "; use an address that keeps to https, or allow it with --insecure",
+        false => "",
+    };
+    Fault::because(Why::Odd, format!("{refused}{hint}"))
 }
 
 fn host(place: &Location) -> &str {
@@ -341,6 +347,34 @@ mod tests {
         {
             assert_eq!(base64(plain.as_bytes()), coded);
         }
+    }
+
+    #[test]
+    fn a_digest_tells_queries_apart_and_holds_no_password() {
+        let digest = |url: &str| Line::new(url, &Options::default()).unwrap().name_digest();
+        let plain = digest("https://host/a?sig=1");
+        assert_ne!(plain, digest("https://host/a?sig=2"));
+        assert_ne!(plain, digest("https://host/a"));
+        assert_eq!(plain, digest("https://me:pw@host/a?sig=1#frag"));
+    }
+
+    #[test]
+    fn a_redirect_out_of_tls_says_what_allows_it() {
+        let parse = |url: &str| Location::parse(url).unwrap().0;
+        let strict = redirect::Policy { may_name_users: true, ..redirect::Policy::default() };
+        let refused = |to: &str| {
+            let refused = strict.follow(&parse("https://h/x"), to, false).unwrap_err();
+            not_followed(&refused).error
+        };
+        let e = refused("http://h/y?sig=s3cret");
+        assert_eq!(e.kind(), Kind::Failed);
+        assert!(
+            e.to_string().starts_with("https://h/x: the server redirects to http://h/y?…, from TLS"),
+            "{e}"
+        );
+        assert!(e.to_string().ends_with("--insecure"), "{e}");
+        let e = refused("ftp://h/y");
+        assert!(e.kind() == Kind::Failed && !e.to_string().contains("--insecure"), "{e}");
     }
 
     #[test]

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Below all of it: `line.rs` (a request, its redirects, which answers are worth another try), `gate.rs` (how many requests at once), `validators.rs` (is it still the same file),
-//! `location.rs` (names without secrets), the package `fetch` (TLS, the runtime).
+//! the package `fetch` (names without secrets, redirects, time-outs and pauses, TLS, the runtime).
 //!
 //! What never happens: bytes of two versions in one result; credentials or the user's headers at another origin; a
 //! secret in a name, an error or a log line; more than about 24 MiB held.
@@ -27,7 +27,6 @@ mod cache;
 mod encoding;
 mod gate;
 mod line;
-mod location;
 mod ordered;
 mod probe;
 mod queue;
@@ -52,7 +51,7 @@ use whole::Whole;
 
 /// An address without what is secret in it.
 pub(super) fn shown(url: &str) -> String {
-    location::Location::parse(url)
+    fetch::Location::parse(url)
         .map_or_else(|_| "an address".to_owned(), |(place, _)| place.shown().to_owned())
 }
 

@@ -26,7 +26,6 @@ pub(crate) use places::read as read_file;
 
 use crate::{Error, Result};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -256,20 +255,6 @@ impl Endpoint {
                 self.repository.insert_str(0, "library/");
             }
         }
-    }
-}
-
-/// Whether bytes for this address stay on this machine.
-pub(crate) fn is_loopback(address: &str) -> bool {
-    let name = host_of(address);
-    name == "localhost" || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
-}
-
-/// The host of `host:port`, without the brackets of an IPv6 address.
-pub(crate) fn host_of(address: &str) -> &str {
-    match address.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((v6, _)) => v6,
-        None => address.split_once(':').map_or(address, |(host, _)| host),
     }
 }
 

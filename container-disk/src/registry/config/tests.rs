@@ -188,7 +188,7 @@ fn loopback_is_told_from_elsewhere() {
         ("127.0.0.1.example:80", false),
         ("[fe80::1]", false),
     ] {
-        assert_eq!(is_loopback(address), is, "{address}");
+        assert_eq!(fetch::is_loopback(address), is, "{address}");
     }
 }
 

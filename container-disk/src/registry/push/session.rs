@@ -2,11 +2,11 @@
 
 use super::{header, same_digest};
 use crate::Digest;
-use crate::registry::line::{Answer, Ask, Line, Payload, Where};
-use crate::registry::location::Location;
+use crate::registry::line::{Answer, Ask, Line, Payload, REDIRECTS, Where, not_followed};
 use crate::registry::repository::{Mirror, Repository};
 use crate::registry::token::Scopes;
 use bytes::Bytes;
+use fetch::Location;
 use fetch::{Fault, Why};
 use reqwest::header::{CONTENT_RANGE, CONTENT_TYPE, HeaderName, LOCATION, RANGE};
 use reqwest::{Body, Method};
@@ -150,7 +150,9 @@ impl Session {
     /// Each answer may say where the next request goes.
     fn moved(&mut self, answer: &Answer) -> Result<(), Fault> {
         if let Some(target) = header(answer, &LOCATION) {
-            self.location = answer.location.upload(target)?;
+            self.location = REDIRECTS
+                .follow_upload(&answer.location, target)
+                .map_err(|refused| not_followed(&refused))?;
         }
         Ok(())
     }

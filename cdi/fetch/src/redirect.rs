@@ -1,0 +1,181 @@
+//! The one rule for where a redirect may lead; disks on web servers and registries keep it.
+//!
+//! | from → to | |
+//! |---|---|
+//! | a scheme other than `http` and `https` | never |
+//! | TLS → plain HTTP | never, unless the user gave up on certificates: whoever is on the way could answer |
+//! | outside → an address inside, for a request with credentials | never: a server outside does not choose whom ours ask inside |
+//! | an address with a user in it | the policy says: refused, or followed without that user |
+//!
+//! Who asks (credentials, the user's own headers) is told to the first origin alone; that is kept where requests are sent.
+
+use crate::Location;
+use crate::host::is_inside;
+use reqwest::StatusCode;
+use std::fmt;
+
+/// More than anyone needs, few enough to end a loop soon.
+pub const MOST: usize = 10;
+
+/// What is allowed beyond the rule.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Policy {
+    /// A redirect from TLS to plain HTTP is followed.
+    pub may_leave_tls: bool,
+    /// A user in the address is left out of it, and the rest is followed.
+    pub may_name_users: bool,
+}
+
+/// A redirect that is not followed. `Display` is a sentence with both ends of it, and without secrets.
+#[derive(Debug)]
+pub struct Refused {
+    from: String,
+    to: String,
+    /// It would go on in plain.
+    pub leaves_tls: bool,
+}
+
+/// Whether an answer leads elsewhere: 300 to 303, 307, 308; 304 is no answer to anything we ask.
+pub fn leads_on(status: StatusCode) -> bool {
+    status.is_redirection() && status != StatusCode::NOT_MODIFIED
+}
+
+impl Policy {
+    /// Where `target`, the `Location` of an answer from `from`, leads. `authorized` is whether the request said who asks.
+    pub fn follow(&self, from: &Location, target: &str, authorized: bool) -> Result<Location, Refused> {
+        let refused = |to: String| Refused { from: from.shown().to_owned(), to, leaves_tls: false };
+        let url = from.url().join(target).map_err(|_| refused("something that is no URL".to_owned()))?;
+        let user = !url.username().is_empty() || url.password().is_some();
+        let next = Location::new(url).map_err(|scheme| refused(format!("the scheme {scheme:?}")))?;
+        let shown = next.shown();
+        if from.is_tls() && !next.is_tls() && !self.may_leave_tls {
+            return Err(Refused { leaves_tls: true, ..refused(format!("{shown}, from TLS to plain HTTP")) });
+        }
+        if authorized && from.host() != next.host() && is_inside(next.host()) && !is_inside(from.host()) {
+            return Err(refused(format!("{shown}, a private address, for a request with credentials")));
+        }
+        if user && !self.may_name_users {
+            return Err(refused(format!("{shown} with a user of its own")));
+        }
+        Ok(next)
+    }
+
+    /// Where an upload goes on. A registry behind a TLS proxy may believe that it is spoken to in plain; it is still
+    /// the one we speak TLS to.
+    pub fn follow_upload(&self, from: &Location, target: &str) -> Result<Location, Refused> {
+        let joined = from.url().join(target).ok();
+        let misled =
+            joined.filter(|url| from.is_tls() && url.scheme() == "http" && url.host() == from.url().host());
+        match misled {
+            Some(url) => {
+                self.follow(from, &format!("{}?{}", url.path(), url.query().unwrap_or_default()), true)
+            }
+            None => self.follow(from, target, true),
+        }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: the server redirects to {}; that is not followed", self.from, self.to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STRICT: Policy = Policy { may_leave_tls: false, may_name_users: false };
+    const LOOSE: Policy = Policy { may_leave_tls: true, may_name_users: true };
+
+    fn location(text: &str) -> Location {
+        Location::parse(text).unwrap().0
+    }
+
+    #[test]
+    fn redirects_follow_the_rules() {
+        let inside = "a private address, for a request with credentials";
+        for (from, to, authorized, refused) in [
+            ("https://h/a", "https://s3.example/b?sig", true, None),
+            ("https://h/a", "/b", true, None),
+            ("http://h/a", "https://h/a", true, None),
+            ("https://h/a", "http://h/a", false, Some("from TLS to plain HTTP")),
+            ("https://h/a", "http://s3.example/a", true, Some("from TLS to plain HTTP")),
+            ("https://h/a", "ftp://h/a", false, Some("the scheme \"ftp\"")),
+            ("http://h/a", "file:///etc/passwd", false, Some("the scheme \"file\"")),
+            ("https://h/a", "https://u:p@h/a", false, Some("with a user of its own")),
+            ("https://h/a", "https://[", false, Some("no URL")),
+            ("https://h/a", "https://10.0.0.1/a", true, Some(inside)),
+            ("https://h/a", "https://10.0.0.1/a", false, None),
+            ("https://h/a", "https://169.254.169.254/latest", true, Some(inside)),
+            ("http://h/a", "http://127.0.0.1:9/a", true, Some(inside)),
+            ("http://h/a", "http://localhost:9/a", true, Some(inside)),
+            ("http://h/a", "http://[::ffff:192.168.0.1]/a", true, Some(inside)),
+            ("http://h/a", "http://[fd00::1]/a", true, Some(inside)),
+            ("http://h/a", "http://2130706433/a", true, Some(inside)),
+            ("http://10.0.0.1/a", "http://10.0.0.2/a", true, None),
+            ("http://127.0.0.1:5000/a", "http://127.0.0.1:6000/a", true, None),
+        ] {
+            match (STRICT.follow(&location(from), to, authorized), refused) {
+                (Ok(_), None) => {}
+                (Err(found), Some(why)) => {
+                    assert!(found.to_string().contains(why), "{to}: {found}");
+                    assert_eq!(found.leaves_tls, why.ends_with("plain HTTP"), "{to}");
+                }
+                (found, _) => panic!("{from} to {to}: {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_policy_allows_goes_no_further() {
+        let follow = |from: &str, to: &str, authorized| LOOSE.follow(&location(from), to, authorized);
+        let url = |from: &str, to: &str, authorized| {
+            follow(from, to, authorized).unwrap().url().as_str().to_owned()
+        };
+        assert_eq!(url("http://h/x?a", "/y?b", false), "http://h/y?b");
+        assert_eq!(url("https://h/x", "http://h/y", false), "http://h/y");
+        assert_eq!(url("http://h/x", "https://u:p@i/y", true), "https://i/y");
+        for (from, to, authorized, why) in [
+            ("http://h/x", "file:///etc/passwd", false, "the scheme \"file\""),
+            ("http://h/x", "ftp://h/x", false, "the scheme \"ftp\""),
+            ("http://h/x", "http://[bad", false, "no URL"),
+            ("http://h/x", "http://169.254.169.254/latest", true, "a private address"),
+        ] {
+            let refused = follow(from, to, authorized).unwrap_err().to_string();
+            assert!(refused.contains(why), "{from} to {to}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_holds_no_secret() {
+        let refused =
+            STRICT.follow(&location("https://h/x?a=s3cret"), "http://u:s3cret@h/y?sig=s3cret", false);
+        assert_eq!(
+            refused.unwrap_err().to_string(),
+            "https://h/x?…: the server redirects to http://h/y?…, from TLS to plain HTTP; that is not followed"
+        );
+    }
+
+    #[test]
+    fn an_upload_stays_with_tls() {
+        let here = location("https://h:5000/v2/a/blobs/uploads/");
+        for (target, goes) in [
+            ("/v2/x?_state=1", "https://h:5000/v2/x?_state=1"),
+            ("http://h/v2/x?_state=1", "https://h:5000/v2/x?_state=1"),
+            ("https://other/x", "https://other/x"),
+        ] {
+            assert_eq!(STRICT.follow_upload(&here, target).unwrap().url().as_str(), goes);
+        }
+        assert!(STRICT.follow_upload(&here, "http://other/x").is_err());
+    }
+
+    #[test]
+    fn not_modified_leads_nowhere() {
+        for (status, leads) in
+            [(301, true), (302, true), (308, true), (304, false), (200, false), (404, false)]
+        {
+            assert_eq!(leads_on(StatusCode::from_u16(status).unwrap()), leads, "{status}");
+        }
+    }
+}
