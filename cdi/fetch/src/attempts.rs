@@ -102,6 +102,11 @@ impl Silence {
         Silence { idle, spent: Duration::ZERO, may_try_another }
     }
 
+    /// How long nothing may come.
+    pub fn idle(&self) -> Duration {
+        self.idle
+    }
+
     /// Waits for the head of an answer. A slow server gets the whole time for it.
     pub async fn head<T>(&mut self, work: impl Future<Output = T>) -> Result<T, TooQuiet> {
         let allowed = self.idle.saturating_sub(self.spent);

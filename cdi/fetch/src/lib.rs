@@ -5,7 +5,12 @@
 //!        │                                             │
 //!        └──────────────────────┬──────────────────────┘
 //!                               ▼
-//!                            one server: Attempts, Silence; what a Fault means           attempts.rs retry.rs fault.rs
+//!      Ordered: in order, several ranges at once; ReadAt: at any offset                    ordered.rs queue.rs read_at.rs cache.rs
+//!      over a Ranged file: which bytes, of which version                                  ranged.rs range.rs validators.rs
+//!      Concurrency: how many requests at once                                             concurrency.rs
+//!                               ▼
+//!                            Client: one request, redirects, who asks                     client.rs authorize/
+//!                            Attempts, Silence; what a Fault means                        attempts.rs retry.rs fault.rs
 //!                            where a request goes, and where a redirect may lead          location.rs redirect.rs host.rs
 //!                               ▼
 //!                            Connector: TLS, proxies, time-outs                          connect.rs
@@ -19,19 +24,37 @@
 //! Everything is for plain threads: calls block, and panic inside an async task.
 
 mod attempts;
+pub mod authorize;
+mod cache;
+mod client;
+mod concurrency;
 mod connect;
 pub mod error;
 mod fault;
 mod host;
 mod location;
+pub mod ordered;
+pub mod queue;
+mod range;
+mod ranged;
+mod read_at;
 pub mod redirect;
 pub mod retry;
 mod runtime;
+mod secret;
+mod validators;
 
 pub use attempts::{Attempts, Retry, Silence, TooQuiet};
+pub use client::{Answer, Client, Lost, Messages, Payload, Rejected, Request};
+pub use concurrency::{Concurrency, Permit};
 pub use connect::{Connect, Connector, Unchecked};
 pub use error::{Error, Kind, Result};
 pub use fault::{Fault, Why, chain};
 pub use host::{host_of, is_loopback};
 pub use location::{Location, UserInfo};
+pub use range::ContentRange;
+pub use ranged::{Expect, Part, Ranged, Sink};
+pub use read_at::ReadAt;
 pub use runtime::runtime;
+pub use secret::Secret;
+pub use validators::Validators;

@@ -19,14 +19,12 @@ pub fn silent(name: &str, wanted: &str, idle: Duration) -> Fault {
     )
 }
 
-/// No answer, for a reason that the client tells.
-pub fn unreachable(what: String, e: reqwest::Error) -> Fault {
-    let e = e.without_url();
-    let why = match find::<rustls::Error>(&e) {
+/// What it means that no answer came, for a reason that the client tells.
+pub(crate) fn why_unanswered(e: &reqwest::Error) -> Why {
+    match find::<rustls::Error>(e) {
         Some(_) => Why::Tls,
         None => Why::Unreachable,
-    };
-    Fault::new(why, Error::failed(what).because(e))
+    }
 }
 
 /// A body that must be short.

@@ -4,13 +4,13 @@ use super::config::Asks;
 use super::journey::Journey;
 use super::line::{Ask, Where};
 use super::repository::{Mirror, Repository};
-use super::token::Scopes;
 use crate::manifest::{
     DOCUMENT_MAX, Document, IMAGE_MANIFEST_LIST_MEDIA_TYPE, IMAGE_MANIFEST_MEDIA_TYPE,
     OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE,
 };
 use crate::place::Which;
 use crate::{Digest, Error, Result};
+use fetch::authorize::Scopes;
 use fetch::retry;
 use fetch::{Fault, Why};
 use reqwest::Method;

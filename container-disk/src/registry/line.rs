@@ -1,20 +1,20 @@
-//! The line to one server: one request, with who we are, redirects followed, and the answer sorted.
+//! The line to one server: how it is spoken to, and what is said about it when it does not answer.
 //!
-//! Nothing is repeated here but what a challenge asks for, and that only where it can be sent again; whether and where a
-//! request is made again is decided by `mirror.rs`.
+//! A request is made once; whether and where it is made again is decided by `mirror.rs`.
 
 use super::config::{Access, Scheme};
+use super::credentials::Known;
 use super::mirror::State;
-use super::token::{Auth, Scopes, To};
-use crate::{Error, Kind};
-use bytes::Bytes;
-use fetch::Location;
-use fetch::retry::{self, seconds, within};
-use fetch::{Connect, Connector, Unchecked, is_loopback, redirect};
-use fetch::{Fault, Why};
-use reqwest::header::{ACCEPT_ENCODING, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, LOCATION};
-use reqwest::{Body, Method, Response, StatusCode};
-use std::sync::{Mutex, PoisonError};
+use crate::Error;
+use fetch::authorize::{RegistryToken, Scopes};
+use fetch::retry::{self, seconds};
+use fetch::{
+    Answer, Client, Connect, Fault, Location, Lost, Messages, Payload, Rejected, Request, Silence, Unchecked,
+    Why, is_loopback, redirect,
+};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, StatusCode};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Where a registry may send us: no further than the rule says.
@@ -32,8 +32,7 @@ pub(super) struct Line {
     pub(super) address: String,
     access: Access,
     base: tokio::sync::OnceCell<Location>,
-    connector: Connector,
-    auth: Auth,
+    client: Client<RegistryToken>,
     state: Mutex<State>,
 }
 
@@ -58,23 +57,6 @@ pub(super) enum Where<'a> {
     Path(&'a str),
     /// What the server told us.
     Known(&'a Location),
-}
-
-/// What goes with it.
-pub(super) enum Payload {
-    Nothing,
-    /// It can be sent again.
-    Bytes(Bytes),
-    /// It cannot.
-    Once(Option<Body>),
-}
-
-/// An answer, and who gave it.
-pub(super) struct Answer {
-    pub(super) response: Response,
-    pub(super) location: Location,
-    /// It did not come from the server itself, but from where that sent us.
-    pub(super) redirected: bool,
 }
 
 impl<'a> Ask<'a> {
@@ -116,15 +98,19 @@ impl Line {
             address: address.to_owned(),
             access: access.clone(),
             base: tokio::sync::OnceCell::new(),
-            connector: Connector::new(connect(access)),
-            auth: Auth::new(address, access),
+            client: Client::new(
+                connect(access),
+                REDIRECTS,
+                RegistryToken::new(address, Arc::new(Known::new(&access.credentials, address))),
+                Words { address: address.to_owned() },
+            ),
             state: Mutex::default(),
         }
     }
 
     /// Looks up who we are to it for a repository, so that nothing need be read or started later.
     pub(super) fn ready(&self, repository: &str) {
-        self.auth.ready(repository);
+        self.client.authorizer().ready(repository);
     }
 
     /// What everybody knows of this server.
@@ -133,42 +119,15 @@ impl Line {
     }
 
     /// Sends a request and gives its answer, if it is one of those that are fine.
-    pub(super) async fn request(&self, mut ask: Ask<'_>) -> Result<Answer, Fault> {
+    pub(super) async fn request(&self, ask: Ask<'_>) -> Result<Answer, Fault> {
         let base = self.base(ask.idle).await?;
-        let to = To { base, connector: &self.connector, idle: ask.idle };
-        let mut place = match ask.to {
+        let to = match ask.to {
             Where::Path(path) => base.at(path),
             Where::Known(location) => location.clone(),
         };
-        let mut authorization = match base.same_origin(&place) {
-            true => self.auth.header(&to, ask.scopes).await?,
-            false => None,
-        };
-        let (mut hops, mut challenged) = (0, false);
-        loop {
-            let own = base.same_origin(&place);
-            let said = authorization.as_ref().filter(|_| own);
-            let mut response = self.send(&place, own, said, &mut ask).await?;
-            let status = response.status();
-            if ask.fine.contains(&status.as_u16()) {
-                return Ok(Answer { response, location: place, redirected: hops > 0 });
-            }
-            if status == StatusCode::UNAUTHORIZED && own && !challenged {
-                let header = self.auth.challenged(&to, response.headers(), said, ask.scopes).await?;
-                if matches!(ask.payload, Payload::Once(_)) {
-                    // Like a connection that broke: the upload goes on, with the new one.
-                    let what = "the server takes the token no longer, in the middle of an upload";
-                    let error = Error::new(Kind::Auth, format!("{}: {what}", place.shown()));
-                    return Err(Fault::new(Why::Cut, error));
-                }
-                (authorization, challenged) = (Some(header), true);
-            } else if redirect::leads_on(status) && matches!(ask.method, Method::GET | Method::HEAD) {
-                hops += 1;
-                place = self.next(&place, &response, said.is_some(), hops)?;
-            } else {
-                return Err(self.sort(&place, own, said.is_some(), &ask, &mut response).await);
-            }
-        }
+        let Ask { method, headers, payload, scopes: scope, fine, idle, wait, .. } = ask;
+        let request = Request { method, to, headers, payload, scope, fine, idle, excerpt: LONGEST_DETAIL };
+        self.client.send(base, request, &mut Silence::new(wait, false)).await
     }
 
     /// How the server is spoken to. Where that is not said, it is found out once.
@@ -185,117 +144,61 @@ impl Line {
             Scheme::Usual if !is_loopback(&self.address) => return Ok(tls),
             Scheme::Usual | Scheme::Either => {}
         }
-        let client = self.connector.get(true, true).map_err(|e| Fault::new(Why::Tls, e))?;
-        match within(wait, client.get(tls.at("/v2/").url().clone()).send()).await {
-            Some(Ok(_)) => Ok(tls),
-            Some(Err(e)) if speaks_no_tls(&e) => Ok(plain),
-            Some(Err(e)) => Err(self.unreachable(&tls, e)),
-            None => Err(retry::silent(&self.address, "an answer", wait)),
+        let speaks_tls = self.client.speaks_tls(&tls.at("/v2/"), wait).await?;
+        Ok(if speaks_tls { tls } else { plain })
+    }
+}
+
+/// What is said about a registry.
+struct Words {
+    address: String,
+}
+
+impl Messages for Words {
+    fn unreachable(&self, place: &Location, why: Why, e: reqwest::Error) -> Error {
+        let error = Error::failed(format!("{} cannot be reached", self.address)).because(e);
+        if why != Why::Tls {
+            return error;
         }
+        let hint =
+            "name its CA in registries.toml (ca = …), or say insecure or plain-http where that is meant";
+        Error::failed(format!("{}: no safe connection could be made; {hint}", place.shown())).because(error)
     }
 
-    async fn send(
-        &self,
-        place: &Location,
-        own: bool,
-        authorization: Option<&HeaderValue>,
-        ask: &mut Ask<'_>,
-    ) -> Result<Response, Fault> {
-        let client = self.connector.get(place.is_tls(), own).map_err(|e| Fault::new(Why::Tls, e))?;
-        let mut request =
-            client.request(ask.method.clone(), place.url().clone()).headers(ask.headers.clone());
-        // Sizes and offsets are of the bytes themselves, not of a compressed form of them.
-        request = request.header(ACCEPT_ENCODING, "identity");
-        if let Some(value) = authorization {
-            request = request.header(AUTHORIZATION, value.clone());
-        }
-        request = match &mut ask.payload {
-            Payload::Nothing => request,
-            Payload::Bytes(bytes) => request.body(bytes.clone()),
-            Payload::Once(body) => request.body(body.take().unwrap_or_default()),
-        };
-        match within(ask.wait, request.send()).await {
-            Some(Ok(response)) => Ok(response),
-            Some(Err(e)) => Err(self.unreachable(place, e)),
-            None => Err(retry::silent(place.shown(), "an answer", ask.wait)),
-        }
+    fn silent(&self, place: &Location, idle: Duration) -> String {
+        retry::silent(place.shown(), "an answer", idle).error.to_string()
     }
 
-    fn next(
-        &self,
-        place: &Location,
-        response: &Response,
-        said: bool,
-        hops: usize,
-    ) -> Result<Location, Fault> {
-        let target = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
-        let shown = place.shown();
-        let odd = |what: String| Fault::because(Why::Odd, what);
-        let target = target.ok_or_else(|| {
-            odd(format!("{shown}: the server answered {} without saying where to go", response.status()))
-        })?;
-        let next = REDIRECTS.follow(place, target, said).map_err(|refused| not_followed(&refused))?;
-        if hops > redirect::MOST {
-            return Err(odd(format!(
-                "{shown}: more than {} redirects, the last one to {}",
-                redirect::MOST,
-                next.shown()
-            )));
-        }
-        tracing::debug!(from = shown, to = next.shown(), "redirected");
-        Ok(next)
-    }
-
-    fn unreachable(&self, place: &Location, e: reqwest::Error) -> Fault {
-        let mut fault = retry::unreachable(format!("{} cannot be reached", self.address), e);
-        if fault.why == Why::Tls {
-            let hint =
-                "name its CA in registries.toml (ca = …), or say insecure or plain-http where that is meant";
-            let what = format!("{}: no safe connection could be made; {hint}", place.shown());
-            fault.error = Error::failed(what).because(fault.error);
-        }
-        fault
-    }
-
-    /// An answer that is none.
-    async fn sort(
-        &self,
-        place: &Location,
-        own: bool,
-        said: bool,
-        ask: &Ask<'_>,
-        response: &mut Response,
-    ) -> Fault {
-        let status = response.status();
-        let detail = match ask.method {
-            Method::HEAD => String::new(),
-            _ => detail(response, ask.idle.min(Duration::from_secs(5))).await,
-        };
-        let says = format!("{}: the server answered {status}{detail}", place.shown());
+    fn rejected(&self, rejected: &Rejected<'_>) -> String {
+        let Rejected { place, status, .. } = rejected;
+        let says = format!("{}: the server answered {status}{}", place.shown(), detail(rejected.excerpt));
         let address = &self.address;
-        let why = Why::of(status);
-        let mut fault = match status {
+        match *status {
             StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
-                Fault::because(why, format!("{says}; check the proxy's user and password"))
+                format!("{says}; check the proxy's user and password")
             }
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if !own => {
-                Fault::because(why, format!("{says}; {address} sent us there, without credentials"))
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if !rejected.own => {
+                format!("{says}; {address} sent us there, without credentials")
             }
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                let hint = if said { "the credentials are wrong, or not enough; log in" } else { "log in" };
-                Fault::because(why, format!("{says}; {hint}, as with: docker login {address}"))
+                let wrong = "the credentials are wrong, or not enough; log in";
+                let hint = if rejected.authorized { wrong } else { "log in" };
+                format!("{says}; {hint}, as with: docker login {address}")
             }
             StatusCode::TOO_MANY_REQUESTS => {
-                let after = retry::after(response.headers());
+                let after = rejected.retry_after;
                 let wish = after.map(|after| format!("; it asks for a pause of {} s", seconds(after)));
-                Fault::because(why, format!("{says}{}", wish.unwrap_or_default()))
+                format!("{says}{}", wish.unwrap_or_default())
             }
-            _ => Fault::because(why, says),
-        };
-        fault.status = Some(status.as_u16());
-        fault.retry_after =
-            retry::after(response.headers()).filter(|_| matches!(fault.why, Why::Busy | Why::Broken));
-        fault
+            _ => says,
+        }
+    }
+
+    fn lost(&self, place: &Location, lost: Lost<'_>) -> Error {
+        match lost {
+            Lost::Refused(refused) => not_followed(&refused).error,
+            lost => Error::failed(lost.sentence(place.shown())),
+        }
     }
 }
 
@@ -315,18 +218,8 @@ pub(super) fn not_followed(refused: &redirect::Refused) -> Fault {
     Fault::new(Why::Odd, Error::refused(refused.to_string()))
 }
 
-/// The other side does not know TLS at all. A certificate that is not believed is something else.
-fn speaks_no_tls(e: &reqwest::Error) -> bool {
-    match retry::find::<rustls::Error>(e) {
-        Some(rustls::Error::InvalidMessage(_)) => true,
-        Some(_) => false,
-        // It closed the connection on our greeting, or nobody listens there for TLS.
-        None => e.is_connect() && !e.is_timeout(),
-    }
-}
-
 /// What the registry says about it, in its own words, made harmless: `; DENIED: no access`.
-async fn detail(response: &mut Response, wait: Duration) -> String {
+fn detail(body: &[u8]) -> String {
     #[derive(serde::Deserialize)]
     struct Errors {
         errors: Vec<One>,
@@ -337,8 +230,7 @@ async fn detail(response: &mut Response, wait: Duration) -> String {
         #[serde(default)]
         message: String,
     }
-    let body = within(wait, retry::body(response, LONGEST_DETAIL, wait, "")).await;
-    let errors = body.and_then(Result::ok).and_then(|body| serde_json::from_slice::<Errors>(&body).ok());
+    let errors = serde_json::from_slice::<Errors>(body).ok();
     let Some(first) = errors.and_then(|errors| errors.errors.into_iter().next()) else {
         return String::new();
     };

@@ -11,8 +11,8 @@
 //!                          Journey: asks one mirror, then what Walk decides   journey.rs, mirror.rs (pure)
 //!                                                               ▼
 //!                          Line: one request to one server                    line.rs
-//!                             ├── who we are                                  token.rs, challenge.rs, credentials/
-//!                             └── TLS, the one runtime                        package fetch (and what faults are)
+//!                             ├── who we are                                  credentials/
+//!                             └── a Client: redirects, tokens, faults, TLS    package fetch
 //!   copy(Place, Sink): whole images, from anywhere to anywhere                copy.rs
 //! ```
 //!
@@ -27,7 +27,6 @@
 //! Everything is for plain threads: calls block, and panic inside an async task.
 
 mod blob;
-mod challenge;
 pub mod config;
 pub mod copy;
 mod counters;
@@ -40,8 +39,6 @@ mod mirror;
 mod push;
 mod rate;
 mod repository;
-mod secret;
-mod token;
 
 pub use config::Config;
 pub use counters::{Counted, Counters};

@@ -208,3 +208,23 @@ fn credentials_do_not_follow_a_redirect() {
     assert_eq!(with_header(elsewhere.requests()), 0, "the other server is not");
     assert!(registry.count("GET", "/blobs/") < elsewhere.requests().len() + 2, "the way is remembered");
 }
+
+#[test]
+fn a_proxy_that_wants_a_password_is_told_from_a_registry_that_does() {
+    let proxy = Proxy::start("127.0.0.1:1", vec![Fault::always(What::Answer(407, String::new(), vec![]))]);
+    let all = registries(&format!("[host.\"{}\"]\nplain-http = true", proxy.address()));
+    let e = all.open(&remote(&proxy.address(), "os")).unwrap().document(&tag("1")).unwrap_err();
+    assert_eq!(e.kind(), Kind::Auth);
+    assert!(e.to_string().contains("check the proxy's user and password"), "{e}");
+    assert_eq!(proxy.count("GET", "/manifests/"), 1, "asking again does not help");
+}
+
+#[test]
+fn a_user_with_a_colon_is_not_sent_as_another_user() {
+    let server = Registry::serve(&Serve { basic: Some(("me", "x:secret")), ..Serve::default() });
+    let address = server.address();
+    let (all, _kept) = with(&address, &json!({ "username": "me:x", "password": "secret" }), "");
+    let e = all.open(&remote(&address, "os")).unwrap().document(&tag("1")).unwrap_err();
+    assert_eq!(e.kind(), Kind::Auth);
+    assert!(e.to_string().contains("cannot hold a colon"), "{e}");
+}

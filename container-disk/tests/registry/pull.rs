@@ -50,6 +50,33 @@ fn a_blob_is_read_at_any_offset() {
 }
 
 #[test]
+fn small_reads_of_many_threads_fetch_each_block_once() {
+    let server = Registry::start();
+    let image = Image::new(LARGE, 9);
+    image.push(&open(&server.address(), "r"), "1").unwrap();
+    let proxy = Proxy::start(&server.address(), vec![]);
+    let from = mirrored(&[proxy.address()], "");
+    let at = example(&from).blob(&image.layer_part()).unwrap().read_at().unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4usize {
+            let (at, layer) = (&at, &image.layer);
+            scope.spawn(move || {
+                // Neighbouring pieces, as a table walk reads them, shared out among the threads.
+                for i in (thread..1000).step_by(4) {
+                    let offset = 300_000 + i * 1_500;
+                    let mut buf = vec![0; 1_500];
+                    at.read_exact_at(&mut buf, offset as u64).unwrap();
+                    same(&buf, &layer[offset..offset + 1_500]);
+                }
+            });
+        }
+    });
+    let (requests, received) = (proxy.count("GET", "/blobs/"), from.counters().now().received);
+    assert!(requests <= 12, "{requests} requests");
+    assert!(received <= 1_500_000 + (2 << 20), "{received} bytes for a million and a half");
+}
+
+#[test]
 fn a_large_blob_is_fetched_in_pieces_and_where_that_cannot_be_in_one() {
     let server = Registry::start();
     let image = Image::new(LARGE, 3);

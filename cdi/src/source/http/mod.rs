@@ -8,44 +8,38 @@
 //!              │ transfer: exactly these bytes,           │
 //!              │ checked, resumed where they broke        │
 //!        ┌─────┴──────────┐                               │
-//!     RemoteAt         Ordered                          InOrder                      read_at.rs ordered.rs
-//!     + small cache    segments in flight                 │                          cache.rs queue.rs
+//!     fetch::ReadAt    fetch::Ordered                   InOrder
+//!     + small cache    segments in flight                 │
 //!        │                └───────────┬───────────────────┘
 //!        ▼                            ▼ (gzip undone)                                encoding.rs
 //!      ReadAt                        Read
 //! ```
 //!
-//! Below all of it: `line.rs` (a request, its redirects, which answers are worth another try), `gate.rs` (how many requests at once), `validators.rs` (is it still the same file),
-//! the package `fetch` (names without secrets, redirects, time-outs and pauses, TLS, the runtime).
+//! Below all of it: `line.rs` (the requests, and what is said about the server), and the package `fetch`: redirects,
+//! time-outs and pauses, how many requests at once, whether it is still the same file, TLS, the one runtime.
 //!
 //! What never happens: bytes of two versions in one result; credentials or the user's headers at another origin; a
 //! secret in a name, an error or a log line; more than about 24 MiB held.
 //!
 //! Everything here is for plain threads: calls block, and panic inside an async task.
 
-mod cache;
 mod encoding;
-mod gate;
 mod line;
-mod ordered;
 mod probe;
-mod queue;
-mod read_at;
 mod remote;
-mod validators;
 mod whole;
 
 use crate::source::options::Options;
-use crate::source::{Facts, Source};
+use crate::source::{Facts, Identity, Says, Source};
 use crate::{Error, Kind, Result};
 use disk_format::ReadAt;
 use encoding::{Decoded, Encoding};
+use fetch::Validators;
+use fetch::ordered::Ordered;
 use line::Line;
-use ordered::Ordered;
 use probe::Body;
-use read_at::RemoteAt;
-use remote::Remote;
-use std::io::Read;
+use remote::{Ahead, Remote};
+use std::io::{self, Read};
 use std::sync::Arc;
 use whole::Whole;
 
@@ -63,7 +57,7 @@ pub struct Http {
 }
 
 enum Bytes {
-    Ranged(Arc<Remote>),
+    Ranged(Arc<fetch::ReadAt<Remote>>),
     Whole(Whole),
 }
 
@@ -76,7 +70,7 @@ impl Http {
         let (bytes, size, ranges) = match found.body {
             Body::Ranged(remote) => {
                 let size = Some(remote.size);
-                (Bytes::Ranged(remote), size, true)
+                (Bytes::Ranged(Arc::new(fetch::ReadAt::new(remote))), size, true)
             }
             Body::Whole(whole, size) => (Bytes::Whole(whole), size, false),
         };
@@ -87,13 +81,33 @@ impl Http {
             seekable: ranges && plain,
             remote: true,
             plain: false,
-            identity: found.validators.identity(name_digest),
+            identity: identity(&found.validators, name_digest),
         };
         Ok(Http { facts, bytes, encoding: found.encoding })
     }
 
     fn cannot_start(&self, from: u64, why: &str) -> Error {
         Error::new(Kind::Usage, format!("{}: cannot start at byte {from}: {why}", self.facts.name))
+    }
+}
+
+/// The evidence that is kept in a journal, about the file of this name (a digest of it). Without a size nothing is proved.
+fn identity(validators: &Validators, name: String) -> Option<Identity> {
+    let (value, proves) = validators.evidence()?;
+    let says = if proves { Says::Version } else { Says::Likely };
+    Some(Identity { value, size: validators.size(), name, says })
+}
+
+/// The file at any offset.
+struct RemoteAt(Arc<fetch::ReadAt<Remote>>);
+
+impl ReadAt for RemoteAt {
+    fn size(&self) -> u64 {
+        self.0.file().size
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.0.read_exact_at(buf, offset)
     }
 }
 
@@ -104,7 +118,7 @@ impl Source for Http {
 
     fn read_at(&self) -> Option<Arc<dyn ReadAt>> {
         match &self.bytes {
-            Bytes::Ranged(remote) if self.facts.seekable => Some(Arc::new(RemoteAt(Arc::clone(remote)))),
+            Bytes::Ranged(bytes) if self.facts.seekable => Some(Arc::new(RemoteAt(Arc::clone(bytes)))),
             _ => None,
         }
     }
@@ -114,10 +128,14 @@ impl Source for Http {
             return Err(self.cannot_start(from, "the server sends it compressed (Content-Encoding: gzip)"));
         }
         let raw: Box<dyn Read + Send> = match &self.bytes {
-            Bytes::Ranged(remote) if from > remote.size => {
-                return Err(self.cannot_start(from, &format!("the file has {} bytes", remote.size)));
+            Bytes::Ranged(bytes) if from > bytes.file().size => {
+                let size = bytes.file().size;
+                return Err(self.cannot_start(from, &format!("the file has {size} bytes")));
             }
-            Bytes::Ranged(remote) => Box::new(Ordered::new(Arc::clone(remote), from)),
+            Bytes::Ranged(bytes) => {
+                let remote = bytes.file();
+                Box::new(Ordered::new(Arc::clone(remote), from, Ahead(Arc::clone(remote))))
+            }
             Bytes::Whole(_) if from > 0 => {
                 return Err(self.cannot_start(from, "the server does not support ranges"));
             }
@@ -127,5 +145,28 @@ impl Source for Http {
             Encoding::Identity => raw,
             Encoding::Gzip => Box::new(Decoded::new(&self.facts.name, raw)),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reqwest::header::{ETAG, HeaderMap, HeaderValue, LAST_MODIFIED};
+
+    #[test]
+    fn a_strong_etag_proves_and_anything_else_does_not() {
+        let made = |etag: &'static str, modified: &'static str, size| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ETAG, HeaderValue::from_static(etag));
+            headers.insert(LAST_MODIFIED, HeaderValue::from_static(modified));
+            identity(&Validators::new(&headers, size), "name".into())
+        };
+        let expected =
+            |value: &str, size, says| Some(Identity { value: value.into(), size, name: "name".into(), says });
+        assert_eq!(made("\"a\"", "Mon", Some(7)), expected("etag:\"a\"", Some(7), Says::Version));
+        assert_eq!(made("W/\"a\"", "Mon", Some(7)), expected("etag:W/\"a\"", Some(7), Says::Likely));
+        assert_eq!(made("", "Mon", Some(7)), expected("mtime:Mon", Some(7), Says::Likely));
+        assert_eq!(made("", "", Some(7)), None);
+        assert_eq!(made("\"a\"", "Mon", None), expected("etag:\"a\"", None, Says::Likely));
     }
 }

@@ -1,13 +1,11 @@
 //! The first request: one GET that tells the size, whether ranges work, and the version, and brings the first bytes.
 
 use super::encoding::{self, Encoding};
-use super::gate::Pass;
 use super::line::Line;
-use super::remote::{Remote, Sink};
-use super::validators::{ContentRange, Validators};
+use super::remote::Remote;
 use super::whole::{Begun, Whole};
 use bytes::{Bytes, BytesMut};
-use fetch::{Attempts, Error, Fault, Result, Why};
+use fetch::{Attempts, ContentRange, Error, Fault, Permit, Result, Sink, Validators, Why};
 use reqwest::header::{self, HeaderMap};
 use reqwest::{Response, StatusCode};
 use std::sync::Arc;
@@ -173,7 +171,7 @@ struct Gather(BytesMut);
 impl Sink for Gather {
     const SOMEONE_WAITS: bool = true;
 
-    async fn take(&mut self, bytes: Bytes, _: &mut Option<Pass<'_>>) {
+    async fn take(&mut self, bytes: Bytes, _: &mut Option<Permit<'_>>) {
         self.0.extend_from_slice(&bytes);
     }
 }

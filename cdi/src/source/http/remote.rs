@@ -1,16 +1,23 @@
 //! A remote file that can be read in ranges: every range is checked to be the bytes that were asked for, of the
 //! version that was opened; a broken one continues at the byte where it broke.
 
-use super::cache::Cache;
-use super::gate::Pass;
 use super::line::Line;
-use super::validators::{ContentRange, Validators};
 use bytes::Bytes;
-use fetch::{Attempts, Fault, Result, Why};
+use fetch::{
+    Attempts, ContentRange, Fault, Part, Permit, Ranged, Result, Sink, Validators, Why, ordered::MOST_HELD,
+    ordered::Window,
+};
 use reqwest::header::HeaderValue;
 use reqwest::{Response, StatusCode};
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+/// The memory of all queues of a reader together.
+const BUDGET: u64 = 16 * MIB;
+/// A segment when it is alone.
+const LONG: u64 = 16 * MIB;
 
 /// One version of one file.
 pub(super) struct Remote {
@@ -18,35 +25,17 @@ pub(super) struct Remote {
     pub(super) size: u64,
     /// The first bytes, which came with the first answer.
     pub(super) head: Bytes,
-    pub(super) cache: Cache,
     validators: Validators,
     if_range: Option<HeaderValue>,
-}
-
-/// Where the bytes of a transfer go.
-pub(super) trait Sink: Send {
-    /// Whether somebody waits from the first moment; a transfer ahead of its reader waits at the gate for nothing.
-    const SOMEONE_WAITS: bool;
-
-    /// Takes the next bytes. It may wait for room, and then gives the pass up: a transfer that nobody reads must not
-    /// keep others from the network.
-    fn take(&mut self, bytes: Bytes, pass: &mut Option<Pass<'_>>) -> impl Future<Output = ()> + Send;
 }
 
 impl Remote {
     pub(super) fn new(line: Line, validators: Validators, size: u64, head: Bytes) -> Remote {
         let if_range = validators.if_range();
-        Remote { line, size, head, cache: Cache::default(), validators, if_range }
+        Remote { line, size, head, validators, if_range }
     }
 
-    /// Sends exactly the bytes of `range` (not empty, inside the file) to `sink`, in order.
-    pub(super) async fn transfer(&self, range: Range<u64>, sink: &mut impl Sink) -> Result<()> {
-        let mut at = range.start;
-        let attempts = self.line.attempts(at);
-        self.resume(&mut at, range.end, sink, attempts).await
-    }
-
-    /// The same, for a transfer that may have had failures already.
+    /// Sends exactly the bytes up to `end` to `sink`; the transfer may have had failures already.
     pub(super) async fn resume<S: Sink>(
         &self,
         at: &mut u64,
@@ -54,13 +43,13 @@ impl Remote {
         sink: &mut S,
         mut attempts: Attempts,
     ) -> Result<()> {
-        let (pass, waited) = self.line.gate.enter().await;
+        let (permit, waited) = self.line.concurrency.enter().await;
         if S::SOMEONE_WAITS {
-            self.line.gate.hungry(waited);
+            self.line.concurrency.hungry(waited);
         }
-        let mut pass = Some(pass);
+        let mut permit = Some(permit);
         while *at < end {
-            if let Err(fault) = self.attempt(at, end, sink, &mut attempts, &mut pass).await {
+            if let Err(fault) = self.attempt(at, end, sink, &mut attempts, &mut permit).await {
                 attempts.pause(*at, fault).await?;
             }
         }
@@ -73,11 +62,11 @@ impl Remote {
         end: u64,
         sink: &mut impl Sink,
         attempts: &mut Attempts,
-        pass: &mut Option<Pass<'_>>,
+        permit: &mut Option<Permit<'_>>,
     ) -> Result<(), Fault> {
         let response = self.line.get(Some(*at..end), self.if_range.as_ref(), &mut attempts.silence).await?;
         let promised = self.check(&response, *at..end)?;
-        self.body(response, at, promised.min(end), sink, attempts, pass).await
+        self.body(response, at, promised.min(end), sink, attempts, permit).await
     }
 
     /// Pumps a checked body into the sink up to `end`.
@@ -88,7 +77,7 @@ impl Remote {
         end: u64,
         sink: &mut impl Sink,
         attempts: &mut Attempts,
-        pass: &mut Option<Pass<'_>>,
+        permit: &mut Option<Permit<'_>>,
     ) -> Result<(), Fault> {
         let start = *at;
         while *at < end {
@@ -100,10 +89,10 @@ impl Remote {
                     format!("the server promised {promised} bytes from byte {start} and sent only {sent}");
                 return Err(Fault::new(Why::Cut, self.line.failed(what)));
             };
-            self.line.gate.received(bytes.len());
+            self.line.concurrency.received(bytes.len());
             bytes.truncate(usize::try_from(end - here).unwrap_or(usize::MAX));
             *at += bytes.len() as u64;
-            sink.take(bytes, pass).await;
+            sink.take(bytes, permit).await;
         }
         // The end of a chunked body is a piece of its own; with it read, the connection can be used again.
         let _ = tokio::time::timeout(Duration::from_millis(20), response.chunk()).await;
@@ -162,5 +151,45 @@ impl Remote {
             self.line.name()
         );
         Fault::because(Why::Changed, what)
+    }
+}
+
+impl Ranged for Remote {
+    fn name(&self) -> &str {
+        self.line.name()
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn head(&self) -> Bytes {
+        self.head.clone()
+    }
+
+    async fn transfer<S: Sink>(&self, part: Part, sink: &mut S) -> Result<()> {
+        let mut at = part.range.start;
+        let attempts = self.line.attempts(at);
+        self.resume(&mut at, part.range.end, sink, attempts).await
+    }
+}
+
+/// As many segments as requests may be in flight, and one more that waits its turn. With one request at a time a segment
+/// is long, so that it is as good as one response; with several it is short, so that all of them fit the memory bound.
+pub(super) struct Ahead(pub(super) Arc<Remote>);
+
+impl Window for Ahead {
+    fn next(&mut self, under_way: usize, held: u64) -> Option<u64> {
+        let limit = self.width();
+        let several = (BUDGET / (limit as u64 + 1)).clamp(MIB, MOST_HELD);
+        (under_way <= limit && held < BUDGET).then_some(if limit == 1 { LONG } else { several })
+    }
+
+    fn width(&self) -> usize {
+        self.0.line.concurrency.limit()
+    }
+
+    fn waited(&mut self, time: Duration, _: bool) {
+        self.0.line.concurrency.hungry(time);
     }
 }

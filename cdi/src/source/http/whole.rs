@@ -2,14 +2,11 @@
 //! When it breaks, the rest is asked for all the same; a server that then sends it is believed if it can be shown to
 //! be the rest of the same file.
 
-use super::gate::Pass;
 use super::line::Line;
-use super::ordered::{ended_by_error, hand_out};
-use super::queue::{Filler, Next, Queue};
-use super::remote::Sink;
-use super::validators::{ContentRange, Validators};
 use bytes::Bytes;
-use fetch::{Attempts, Fault, Result, Why, runtime};
+use fetch::ordered::{ended_by_error, hand_out};
+use fetch::queue::{Filler, Next, Queue};
+use fetch::{Attempts, ContentRange, Fault, Permit, Result, Sink, Validators, Why, runtime};
 use reqwest::{Response, StatusCode};
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
@@ -97,7 +94,7 @@ impl File {
         sink: &mut Filler,
         attempts: &mut Attempts,
     ) -> Result<(), Fault> {
-        let mut pass: Option<Pass<'_>> = None;
+        let mut permit: Option<Permit<'_>> = None;
         let Begun { head, mut response } = begun;
         let mut next = Some(head);
         while let Some(mut bytes) = next.take() {
@@ -106,7 +103,7 @@ impl File {
             }
             *at += bytes.len() as u64;
             if !bytes.is_empty() {
-                sink.take(bytes, &mut pass).await;
+                sink.take(bytes, &mut permit).await;
             }
             let here = *at;
             let wanted = || format!("bytes from {here} on");

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Blob ── up to 4 MiB ──► whole, digest checked, then handed out                       small()
-//!     ├── stream(from) ──► Ordered: pieces of 2 MiB, several under way, in order         ordered.rs, pipe.rs
+//!     ├── stream(from) ──► Ordered: pieces of 2 MiB, several under way, in order         ordered.rs
 //!     │                      └─ from 0: size and digest are checked at the end
 //!     └── read_at() ─────► RemoteAt: ranges, and a small cache                           read_at.rs
 //!                               │
@@ -16,7 +16,6 @@
 //! is asked last, or not at all (`doubt.rs`).
 
 mod ordered;
-mod pipe;
 mod read_at;
 mod source;
 mod transfer;
@@ -27,8 +26,9 @@ use crate::manifest::{self, Descriptor};
 use crate::place::Blob;
 use crate::{Digest, Kind, Result};
 use disk_format::ReadAt;
+use fetch::ordered::Ordered;
 use fetch::runtime;
-use ordered::Ordered;
+use ordered::Pieces;
 use source::Source;
 use std::io::{self, Cursor, Read};
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl Blob for RemoteBlob {
         if from == 0 && self.is_elsewhere() {
             source.begins_elsewhere();
         }
-        let ordered = Ordered::new(Arc::clone(&source), from)?;
+        let ordered = Ordered::new(Arc::clone(&source), from, Pieces::new()).begin()?;
         if from > 0 {
             return Ok(Box::new(ordered));
         }
@@ -94,7 +94,7 @@ impl Blob for RemoteBlob {
 
 /// All bytes of a blob. If they are not the right ones, whoever gave them is remembered.
 struct Whole {
-    checked: Checked<Ordered>,
+    checked: Checked<Ordered<Source, Pieces>>,
     source: Arc<Source>,
     read: u64,
 }

@@ -1,22 +1,12 @@
-//! The bytes of a large blob in order.
+//! How far ahead of its reader a large blob is fetched.
 //!
 //! It is fetched in pieces, small ones at first, since many a reader only wants to know what the blob begins with. Two
 //! are under way at first; once they have their full size, one more whenever the reader has to wait for the front one, up
-//! to four. All readers of the process share those beyond two, so that many at once need little memory. A server that
-//! does not know ranges sends everything in one answer instead.
+//! to four. All readers of the process share those beyond two, so that many at once need little memory.
 
-use super::pipe::{Outlet, pipe};
-use super::source::Source;
-use super::transfer::{Expect, bring};
-use crate::{Error, Result};
-use bytes::{Buf, Bytes};
-use fetch::runtime;
-use std::collections::VecDeque;
-use std::io::{self, Read};
-use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use fetch::ordered::Window;
+use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::task::AbortHandle;
 
 const PIECE: u64 = 2 << 20;
 const FIRST_PIECE: u64 = 128 << 10;
@@ -25,137 +15,75 @@ const FEW_PIECES: usize = 2;
 /// The pieces that some readers have beyond their two.
 static MORE_PIECES: Semaphore = Semaphore::const_new(2);
 
-/// How much of a single answer waits to be read.
-const AHEAD: usize = 4 << 20;
-
-/// A reader of a blob.
-pub(super) struct Ordered {
-    source: Arc<Source>,
-    /// The next byte that is handed out.
-    at: u64,
-    /// The next byte that is asked for.
-    next: u64,
+/// What one reader has under way.
+pub(super) struct Pieces {
     /// Bytes of the next piece; doubles up to [`PIECE`].
     piece: u64,
-    pieces: VecDeque<Piece>,
+    /// The first piece has given something.
+    knows_ranges: bool,
     /// Leave for pieces beyond two.
     more: Vec<SemaphorePermit<'static>>,
-    current: Bytes,
-    /// All in one answer.
-    whole: bool,
+    /// The rest comes in one answer.
+    closed: bool,
 }
 
-struct Piece {
-    outlet: Outlet,
-    end: u64,
-    task: AbortHandle,
-    hungry: bool,
+impl Pieces {
+    pub(super) fn new() -> Pieces {
+        Pieces { piece: FIRST_PIECE, knows_ranges: false, more: vec![], closed: false }
+    }
 }
 
-impl Ordered {
-    pub(super) fn new(source: Arc<Source>, from: u64) -> Result<Ordered> {
-        let (pieces, more, current) = Default::default();
-        let piece = FIRST_PIECE;
-        let mut ordered =
-            Ordered { source, at: from, next: from, piece, pieces, more, current, whole: false };
+impl Window for Pieces {
+    fn next(&mut self, under_way: usize, _: u64) -> Option<u64> {
         // The first piece shows whether the server knows ranges; only then is the second asked for.
-        ordered.begin(Expect::Probe)?;
-        Ok(ordered)
-    }
-
-    /// Asks for one more piece, if there is one.
-    fn begin(&mut self, expect: Expect) -> Result<()> {
-        if self.next >= self.source.size {
-            return Ok(());
+        let most = if self.knows_ranges { self.width() } else { 1 };
+        if under_way >= most {
+            return None;
         }
-        let end = match expect {
-            Expect::Anything => self.source.size,
-            _ => self.next.saturating_add(self.piece).min(self.source.size),
-        };
-        let capacity = if expect == Expect::Anything { AHEAD } else { PIECE as usize };
-        let (mut inlet, outlet) = pipe(capacity);
-        let (source, range, share) = (Arc::clone(&self.source), self.next..end, self.window() as u64);
-        let share = if expect == Expect::Anything { 1 } else { share };
-        let task = runtime()?.spawn(async move {
-            if let Err(e) = bring(&source, range, expect, share, &mut inlet).await {
-                inlet.fail(e);
-            }
-        });
-        self.pieces.push_back(Piece { outlet, end, task: task.abort_handle(), hungry: false });
-        self.next = end;
-        self.piece = (2 * self.piece).min(PIECE);
-        Ok(())
+        let piece = self.piece;
+        self.piece = (2 * piece).min(PIECE);
+        Some(piece)
     }
 
-    /// More bytes in `current`; false at the end.
-    fn advance(&mut self) -> Result<bool> {
-        while self.current.is_empty() {
-            let Some(front) = self.pieces.front_mut() else { return Ok(false) };
-            let item = match front.outlet.ready() {
-                Some(item) => item,
-                None => {
-                    let waits = !std::mem::replace(&mut front.hungry, true);
-                    if waits && !self.whole && self.piece == PIECE {
-                        self.more.extend(MORE_PIECES.try_acquire());
-                    }
-                    front.outlet.next()
-                }
-            };
-            match item {
-                Some(Ok(bytes)) => {
-                    self.at += bytes.len() as u64;
-                    self.current = bytes;
-                    self.fill()?;
-                }
-                None if self.at == front.end => {
-                    self.pieces.pop_front();
-                    self.fill()?;
-                }
-                None => {
-                    return Err(Error::failed(format!(
-                        "{}: the work on it ended too soon",
-                        self.source.name
-                    )));
-                }
-                Some(Err(_)) if !self.whole && self.source.no_ranges.load(Relaxed) => {
-                    // Somebody does not know ranges, and nobody else could help: all in one answer, from here.
-                    (self.whole, self.next) = (true, self.at);
-                    self.pieces.clear();
-                    self.more.clear();
-                    self.begin(Expect::Anything)?;
-                }
-                Some(Err(e)) => return Err(e),
-            }
-        }
-        Ok(true)
-    }
-
-    /// How many pieces are under way.
-    fn window(&self) -> usize {
+    fn width(&self) -> usize {
         FEW_PIECES + self.more.len()
     }
 
-    fn fill(&mut self) -> Result<()> {
-        while !self.whole && self.pieces.len() < self.window() && self.next < self.source.size {
-            self.begin(Expect::Piece)?;
+    fn waited(&mut self, _: Duration, first: bool) {
+        self.knows_ranges = true;
+        if first && !self.closed && self.piece == PIECE {
+            self.more.extend(MORE_PIECES.try_acquire());
         }
-        Ok(())
+    }
+
+    fn close(&mut self) {
+        self.more.clear();
+        self.closed = true;
     }
 }
 
-impl Read for Ordered {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if out.is_empty() || !self.advance()? {
-            return Ok(0);
-        }
-        let n = out.len().min(self.current.len());
-        self.current.copy_to_slice(&mut out[..n]);
-        Ok(n)
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Drop for Piece {
-    fn drop(&mut self) {
-        self.task.abort();
+    #[test]
+    fn pieces_grow_and_the_second_waits_for_what_the_first_shows() {
+        let mut pieces = Pieces::new();
+        let wait = Duration::from_millis(1);
+        assert_eq!(pieces.next(0, 0), Some(FIRST_PIECE));
+        assert_eq!(pieces.next(1, 0), None, "nobody knows yet whether ranges are served");
+        pieces.waited(wait, true);
+        let grown = [256 << 10, 512 << 10, 1 << 20, PIECE, PIECE];
+        assert_eq!(grown.map(|_| pieces.next(1, 0)), grown.map(Some));
+        assert_eq!(pieces.next(FEW_PIECES, 0), None);
+        // Other tests may hold what is beyond two.
+        pieces.waited(wait, false);
+        assert_eq!(pieces.width(), FEW_PIECES, "a piece is waited for once");
+        pieces.waited(wait, true);
+        assert!(pieces.width() <= FEW_PIECES + 1);
+        pieces.close();
+        assert_eq!(pieces.width(), FEW_PIECES);
+        pieces.waited(wait, true);
+        assert_eq!(pieces.width(), FEW_PIECES, "one answer needs no leave that another reader may want");
     }
 }

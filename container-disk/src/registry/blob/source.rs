@@ -1,15 +1,17 @@
 //! One reading of a blob: what was learned of the mirrors on the way, and the requests to them.
 
-use super::transfer::Expect;
+use super::transfer::bring;
 use crate::registry::counters::count;
 use crate::registry::journey::Journey;
-use crate::registry::line::{Answer, Ask, Where};
+use crate::registry::line::{Ask, Where};
 use crate::registry::repository::{Mirror, Repository};
-use crate::registry::token::Scopes;
-use crate::{Digest, Error};
+use crate::{Digest, Error, Result};
+use fetch::Answer;
 use fetch::Location;
+use fetch::authorize::Scopes;
+use fetch::{ContentRange, Expect, Part, Ranged, Sink};
 use fetch::{Fault, Why};
-use reqwest::header::{CONTENT_RANGE, RANGE};
+use reqwest::header::RANGE;
 use reqwest::{Method, StatusCode};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -154,9 +156,7 @@ impl Source {
             return Err(wrong(&format!("has no byte {}", range.start)));
         }
         if response.status() == StatusCode::PARTIAL_CONTENT {
-            let header = response.headers().get(CONTENT_RANGE).and_then(|value| value.to_str().ok());
-            let (start, total) = header
-                .and_then(content_range)
+            let ContentRange { start, total, .. } = ContentRange::of(response.headers())
                 .ok_or_else(|| odd("the answer does not say which range it is"))?;
             return match total {
                 _ if start != range.start => Err(odd(&format!("not byte {} came, but {start}", range.start))),
@@ -176,31 +176,20 @@ impl Source {
     }
 }
 
-/// `bytes 0-99/1000`: the first, and the total where it is told.
-fn content_range(text: &str) -> Option<(u64, Option<u64>)> {
-    let (range, total) = text.trim().strip_prefix("bytes ")?.split_once('/')?;
-    let (first, last) = range.split_once('-')?;
-    let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
-    let total = if total == "*" { None } else { Some(total.parse().ok()?) };
-    (first <= last).then_some((first, total))
-}
+impl Ranged for Source {
+    fn name(&self) -> &str {
+        &self.name
+    }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    fn size(&self) -> u64 {
+        self.size
+    }
 
-    #[test]
-    fn content_ranges_are_read_and_odd_ones_are_not() {
-        for (text, found) in [
-            ("bytes 0-99/1000", Some((0, Some(1000)))),
-            ("bytes 5-5/*", Some((5, None))),
-            ("bytes 9-5/10", None),
-            ("bytes */10", None),
-            ("items 0-1/2", None),
-            ("bytes 0-99999999999999999999/1", None),
-            ("", None),
-        ] {
-            assert_eq!(content_range(text), found, "{text}");
-        }
+    async fn transfer<S: Sink>(&self, part: Part, sink: &mut S) -> Result<()> {
+        bring(self, part, sink).await
+    }
+
+    fn comes_whole(&self) -> bool {
+        self.no_ranges.load(Relaxed)
     }
 }

@@ -4,40 +4,19 @@ use super::source::Source;
 use crate::digest::Hasher;
 use crate::registry::counters::add;
 use crate::registry::journey::Journey;
-use crate::registry::line::Answer;
 use crate::registry::rate::Rate;
 use crate::{Error, Result};
 use bytes::{Buf, Bytes};
+use fetch::Answer;
 use fetch::retry::{self, seconds, within};
+use fetch::{Expect, Part, Permit, Sink};
 use fetch::{Fault, Why};
-use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// What is expected of a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Expect {
-    /// Just this range, or an end at once if it sends everything.
-    Probe,
-    /// Just this range. Who sends everything instead is not the one.
-    Piece,
-    /// If it sends everything, what comes before is passed over.
-    Anything,
-}
-
-/// Takes bytes as they come.
-pub(super) trait Sink: Send {
-    /// Takes some; false when nobody wants more.
-    fn take(&mut self, bytes: Bytes) -> impl Future<Output = bool> + Send;
-}
-
-/// Brings `range`. `share` is how many such are under way at once, and share the rate.
-pub(super) async fn bring(
-    source: &Source,
-    range: Range<u64>,
-    expect: Expect,
-    share: u64,
-    sink: &mut impl Sink,
-) -> Result<()> {
+/// Brings a part, from one mirror after another.
+pub(super) async fn bring(source: &Source, part: Part, sink: &mut impl Sink) -> Result<()> {
+    let Part { range, expect, share } = part;
+    let share = share as u64;
     let journey = source.journey();
     let mut transfer = Transfer { source, journey, at: range.start, end: range.end, expect, share, sink };
     let mut mirror = transfer.journey.start().await?;
@@ -134,9 +113,7 @@ impl<S: Sink> Transfer<'_, S> {
                 }
                 add(&self.source.repository.counters.received, bytes.len() as u64);
                 self.at = after;
-                if !self.sink.take(bytes).await {
-                    return Ok(());
-                }
+                self.sink.take(bytes, &mut None).await;
             }
             if let Some(rate) = slow.filter(|_| self.at < self.end && self.journey.may_leave()) {
                 let (least, patience) = (terms.min_rate, seconds(terms.patience));
@@ -179,8 +156,9 @@ impl<S: Sink> Transfer<'_, S> {
 struct Collect(Vec<u8>);
 
 impl Sink for Collect {
-    async fn take(&mut self, bytes: Bytes) -> bool {
+    const SOMEONE_WAITS: bool = true;
+
+    async fn take(&mut self, bytes: Bytes, _: &mut Option<Permit<'_>>) {
         self.0.extend_from_slice(&bytes);
-        true
     }
 }

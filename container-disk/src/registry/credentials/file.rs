@@ -1,9 +1,9 @@
 //! `config.json` of docker and `auth.json` of podman: the same form, but that podman's keys may go on into a group.
 
 use super::{Credential, helper, server_name};
-use crate::registry::secret::Secret;
 use crate::{Error, Result};
 use base64::Engine;
+use fetch::Secret;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! `docker-credential-NAME get`: the server's name goes in, JSON comes out.
 
 use super::Credential;
-use crate::registry::secret::Secret;
 use crate::{Error, Result};
+use fetch::Secret;
 use serde::Deserialize;
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};

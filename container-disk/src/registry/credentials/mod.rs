@@ -15,32 +15,31 @@ mod file;
 mod helper;
 
 use super::config::Source;
-use super::secret::Secret;
 use crate::{Error, Result};
+use fetch::authorize::{Credential, Credentials};
 use std::ffi::OsString;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Who we are.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) enum Credential {
-    /// A user and a password.
-    Basic(String, Secret),
-    /// A token that stands for the user, of an OAuth login.
-    Identity(Secret),
+/// What is known about logging in to one server.
+pub(crate) struct Known {
+    source: Source,
+    address: String,
 }
 
-impl fmt::Debug for Credential {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Credential::Basic(..) => "user and password …",
-            Credential::Identity(_) => "identity token …",
-        })
+impl Known {
+    pub(crate) fn new(source: &Source, address: &str) -> Known {
+        Known { source: source.clone(), address: address.to_owned() }
+    }
+}
+
+impl Credentials for Known {
+    fn find(&self, repository: &str) -> Result<Option<Credential>> {
+        find(&self.source, &self.address, repository)
     }
 }
 
 /// The credential for a repository of a server. It may start a program: call it where one may block.
-pub(crate) fn find(source: &Source, address: &str, repository: &str) -> Result<Option<Credential>> {
+fn find(source: &Source, address: &str, repository: &str) -> Result<Option<Credential>> {
     match source {
         Source::Nothing => Ok(None),
         Source::Helper(name) => helper::ask(name, server_name(address)),
@@ -87,6 +86,7 @@ fn server_name(address: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fetch::Secret;
 
     #[test]
     fn files_that_the_user_names_come_first() {

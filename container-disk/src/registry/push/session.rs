@@ -2,11 +2,12 @@
 
 use super::{header, same_digest};
 use crate::Digest;
-use crate::registry::line::{Answer, Ask, Line, Payload, REDIRECTS, Where, not_followed};
+use crate::registry::line::{Ask, Line, REDIRECTS, Where, not_followed};
 use crate::registry::repository::{Mirror, Repository};
-use crate::registry::token::Scopes;
 use bytes::Bytes;
 use fetch::Location;
+use fetch::authorize::Scopes;
+use fetch::{Answer, Payload};
 use fetch::{Fault, Why};
 use reqwest::header::{CONTENT_RANGE, CONTENT_TYPE, HeaderName, LOCATION, RANGE};
 use reqwest::{Body, Method};

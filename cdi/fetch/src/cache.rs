@@ -1,16 +1,14 @@
 //! Small reads (tables of an image, headers, signatures) come out of a few cached blocks: one fetch serves all threads
 //! that want the same block, and reads that go forward fetch further ahead each time. Large reads pass by.
 
-use super::gate::Pass;
-use super::read_at::on_this_thread;
-use super::remote::{Remote, Sink};
+use crate::read_at::on_this_thread;
+use crate::{Permit, Ranged, Result, Sink};
 use bytes::Bytes;
-use fetch::Result;
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Reads up to this size are cached.
-pub(super) const SMALL: usize = 64 << 10;
+pub(crate) const SMALL: usize = 64 << 10;
 
 const BLOCK: u64 = 64 << 10;
 /// 2 MiB in all.
@@ -20,7 +18,7 @@ const MOST_AHEAD: u64 = 16;
 
 /// See the head of this file.
 #[derive(Default)]
-pub(super) struct Cache {
+pub(crate) struct Cache {
     state: Mutex<State>,
     ready: Condvar,
 }
@@ -43,7 +41,7 @@ struct Block {
 
 impl Cache {
     /// Fills `buf` from `offset`; the range lies inside the file.
-    pub(super) fn read(&self, remote: &Remote, mut buf: &mut [u8], mut offset: u64) -> Result<()> {
+    pub(crate) fn read(&self, file: &impl Ranged, mut buf: &mut [u8], mut offset: u64) -> Result<()> {
         while !buf.is_empty() {
             let index = offset / BLOCK;
             let end = offset + buf.len() as u64;
@@ -56,9 +54,9 @@ impl Cache {
                 // Another thread is fetching it. If that fails the mark goes, and we try ourselves.
                 drop(self.ready.wait(state));
             } else {
-                let run = state.reserve(index, end.div_ceil(BLOCK), remote.size.div_ceil(BLOCK));
+                let run = state.reserve(index, end.div_ceil(BLOCK), file.size().div_ceil(BLOCK));
                 drop(state);
-                let copied = self.fill(remote, index, run, buf, offset)?;
+                let copied = self.fill(file, index, run, buf, offset)?;
                 buf = &mut buf[copied..];
                 offset += copied as u64;
             }
@@ -67,7 +65,7 @@ impl Cache {
     }
 
     /// Copies what is there of the beginning of `buf`, without waiting.
-    pub(super) fn prefix(&self, buf: &mut [u8], offset: u64) -> usize {
+    pub(crate) fn prefix(&self, buf: &mut [u8], offset: u64) -> usize {
         let mut done = 0;
         let mut state = self.lock();
         while done < buf.len() {
@@ -80,13 +78,13 @@ impl Cache {
     }
 
     /// Fetches blocks, and copies what `buf` wants of them before anyone can throw them out again.
-    fn fill(&self, remote: &Remote, index: u64, run: u64, buf: &mut [u8], offset: u64) -> Result<usize> {
+    fn fill(&self, file: &impl Ranged, index: u64, run: u64, buf: &mut [u8], offset: u64) -> Result<usize> {
         // Whatever happens, nobody may wait for ever for blocks that will not come.
         let unmark = Unmark { cache: self, index, run };
         let start = index * BLOCK;
-        let end = start.saturating_add(run * BLOCK).min(remote.size);
+        let end = start.saturating_add(run * BLOCK).min(file.size());
         let mut filled = Blocks { full: vec![], spare: std::mem::take(&mut self.lock().spare) };
-        on_this_thread(remote, start..end, &mut filled)?;
+        on_this_thread(file, start..end, &mut filled)?;
         let mut state = self.lock();
         state.spare.append(&mut filled.spare);
         for (i, data) in (index..).zip(filled.full) {
@@ -158,7 +156,7 @@ struct Blocks {
 impl Sink for Blocks {
     const SOMEONE_WAITS: bool = true;
 
-    async fn take(&mut self, mut bytes: Bytes, _: &mut Option<Pass<'_>>) {
+    async fn take(&mut self, mut bytes: Bytes, _: &mut Option<Permit<'_>>) {
         while !bytes.is_empty() {
             let room = self.full.last().map_or(0, |last| BLOCK as usize - last.len());
             if room == 0 {

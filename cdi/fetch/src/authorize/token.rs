@@ -13,19 +13,15 @@
 //! as a registry that is itself spoken to in plain.
 
 use super::challenge::{self, Bearer, Challenge};
-use super::config::{Access, Source};
-use super::credentials::{self, Credential};
-use super::secret::Secret;
-use crate::{Error, Kind};
-use base64::Engine;
-use fetch::Connector;
-use fetch::Location;
-use fetch::retry::{self, within};
-use fetch::{Fault, Why};
+use super::{Authorizer, Server, basic, secret};
+use crate::retry::{self, within};
+use crate::{Error, Fault, Kind, Location, Result, Secret, Why};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{RequestBuilder, StatusCode};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A token is not longer than this.
@@ -37,23 +33,25 @@ const LONGEST_LIFE: Duration = Duration::from_secs(86_400);
 
 /// What a request needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Scopes {
+pub struct Scopes {
     /// Whose credentials are used.
-    pub(super) repository: String,
+    repository: String,
     list: Vec<String>,
 }
 
 impl Scopes {
-    pub(super) fn pull(repository: &str) -> Scopes {
+    /// To read.
+    pub fn pull(repository: &str) -> Scopes {
         Scopes { repository: repository.into(), list: vec![format!("repository:{repository}:pull")] }
     }
 
-    pub(super) fn push(repository: &str) -> Scopes {
+    /// To read and write.
+    pub fn push(repository: &str) -> Scopes {
         Scopes { repository: repository.into(), list: vec![format!("repository:{repository}:pull,push")] }
     }
 
     /// And to read `from`, which a blob is mounted from.
-    pub(super) fn mount(repository: &str, from: &str) -> Scopes {
+    pub fn mount(repository: &str, from: &str) -> Scopes {
         let mut scopes = Scopes::push(repository);
         scopes.list.push(format!("repository:{from}:pull"));
         scopes
@@ -73,10 +71,34 @@ impl Scopes {
     }
 }
 
+/// Who we are.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Credential {
+    /// A user and a password.
+    Basic(String, Secret),
+    /// A token that stands for the user, of an OAuth login.
+    Identity(Secret),
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Credential::Basic(..) => "user and password …",
+            Credential::Identity(_) => "identity token …",
+        })
+    }
+}
+
+/// Knows who we are to one server.
+pub trait Credentials: Send + Sync {
+    /// The credential for a repository. It may start a program: it is called where one may block.
+    fn find(&self, repository: &str) -> Result<Option<Credential>>;
+}
+
 /// Who we are to one server.
-pub(super) struct Auth {
+pub struct RegistryToken {
     address: String,
-    source: Source,
+    credentials: Arc<dyn Credentials>,
     state: tokio::sync::Mutex<State>,
 }
 
@@ -103,18 +125,19 @@ struct Answer {
     expires_in: Option<u64>,
 }
 
-impl Auth {
-    pub(super) fn new(address: &str, access: &Access) -> Auth {
-        Auth { address: address.into(), source: access.credentials.clone(), state: Default::default() }
+impl RegistryToken {
+    /// `address` is what the server is called; nobody is asked yet.
+    pub fn new(address: &str, credentials: Arc<dyn Credentials>) -> RegistryToken {
+        RegistryToken { address: address.into(), credentials, state: Default::default() }
     }
 
     /// Looks the credentials up now. What goes wrong is told when they are wanted: many servers want none.
-    pub(super) fn ready(&self, repository: &str) {
+    pub fn ready(&self, repository: &str) {
         let mut state = self.state.blocking_lock();
         if state.credentials.contains_key(repository) {
             return;
         }
-        match credentials::find(&self.source, &self.address, repository) {
+        match self.credentials.find(repository) {
             Ok(found) => drop(state.credentials.insert(repository.to_owned(), found)),
             Err(e) => {
                 let cause =
@@ -124,19 +147,9 @@ impl Auth {
         }
     }
 
-    /// What goes with a request, as far as the server's manner is known. A token near its end is replaced.
-    pub(super) async fn header(&self, to: &To<'_>, scopes: &Scopes) -> Result<Option<HeaderValue>, Fault> {
-        let mut state = self.state.lock().await;
-        match state.challenge.clone() {
-            None => Ok(None),
-            Some(challenge) => self.answer(&mut state, challenge, to, scopes).await.map(Some),
-        }
-    }
-
-    /// The server answered 401 to `used`: what is to go with the next try.
-    pub(super) async fn challenged(
+    async fn answer_to(
         &self,
-        to: &To<'_>,
+        to: &Server<'_>,
         headers: &HeaderMap,
         used: Option<&HeaderValue>,
         scopes: &Scopes,
@@ -160,7 +173,7 @@ impl Auth {
         &self,
         state: &mut State,
         challenge: Challenge,
-        to: &To<'_>,
+        to: &Server<'_>,
         scopes: &Scopes,
     ) -> Result<HeaderValue, Fault> {
         let bearer = match challenge {
@@ -168,7 +181,7 @@ impl Auth {
             Challenge::Basic => {
                 let credential = self.credential(state, &scopes.repository).await?;
                 return match credential {
-                    Some(Credential::Basic(user, password)) => basic(&user, &password),
+                    Some(Credential::Basic(user, password)) => basic(&user, &password).map_err(unfit),
                     Some(Credential::Identity(_)) => {
                         Err(self.denied("wants a user and a password, and an identity token is known"))
                     }
@@ -195,8 +208,8 @@ impl Auth {
         if let Some((kind, what)) = state.unknown.get(repository) {
             return Err(Fault::new(Why::Denied, Error::new(*kind, what.clone())));
         }
-        let (source, address, name) = (self.source.clone(), self.address.clone(), repository.to_owned());
-        let found = tokio::task::spawn_blocking(move || credentials::find(&source, &address, &name)).await;
+        let (credentials, name) = (Arc::clone(&self.credentials), repository.to_owned());
+        let found = tokio::task::spawn_blocking(move || credentials.find(&name)).await;
         let found = found
             .unwrap_or_else(|e| Err(Error::failed("the search for credentials did not end well").because(e)))
             .map_err(|e| Fault::new(Why::Denied, e))?;
@@ -206,12 +219,12 @@ impl Auth {
 
     async fn fetch(
         &self,
-        to: &To<'_>,
+        to: &Server<'_>,
         bearer: &Bearer,
         scopes: &[String],
         credential: Option<&Credential>,
     ) -> Result<Token, Fault> {
-        let realm = realm(&bearer.realm, to.base).ok_or_else(|| {
+        let realm = realm(&bearer.realm, to.origin).ok_or_else(|| {
             let what = "names a token server that is not asked: it must speak TLS, as the registry does";
             Fault::new(Why::Denied, Error::refused(format!("{} {what}", self.address)))
         })?;
@@ -223,7 +236,8 @@ impl Auth {
             Some(Ok(response)) => response,
             Some(Err(e)) => {
                 let what = format!("{}: its token server {name} cannot be reached", self.address);
-                return Err(retry::unreachable(what, e));
+                let why = retry::why_unanswered(&e);
+                return Err(Fault::new(why, Error::failed(what).because(e.without_url())));
             }
             None => return Err(retry::silent(name, "a token", to.idle)),
         };
@@ -241,18 +255,21 @@ impl Auth {
         let life = answer.expires_in.map_or(USUAL_LIFE, Duration::from_secs).min(LONGEST_LIFE);
         // A request that begins shortly before the end would arrive after it.
         let until = asked + life.mul_f64(0.8);
-        Ok(Token { header: secret(&format!("Bearer {}", token.reveal()), "the token")?, until })
+        Ok(Token {
+            header: secret(&format!("Bearer {}", token.reveal()), "the token").map_err(unfit)?,
+            until,
+        })
     }
 
     fn request(
         &self,
-        to: &To<'_>,
+        to: &Server<'_>,
         realm: &Location,
         bearer: &Bearer,
         scopes: &[String],
         credential: Option<&Credential>,
     ) -> Result<RequestBuilder, Fault> {
-        let own = to.base.is_tls() == realm.is_tls() && to.base.host() == realm.host();
+        let own = to.origin.is_tls() == realm.is_tls() && to.origin.host() == realm.host();
         let client = to.connector.get(realm.is_tls(), own).map_err(|e| Fault::new(Why::Odd, e))?;
         let service = bearer.service.iter().map(|service| ("service", service.clone()));
         if let Some(Credential::Identity(token)) = credential {
@@ -273,7 +290,9 @@ impl Auth {
         }
         let request = client.get(url).header(ACCEPT, "application/json");
         Ok(match credential {
-            Some(Credential::Basic(user, password)) => request.header(AUTHORIZATION, basic(user, password)?),
+            Some(Credential::Basic(user, password)) => {
+                request.header(AUTHORIZATION, basic(user, password).map_err(unfit)?)
+            }
             _ => request,
         })
     }
@@ -295,11 +314,36 @@ impl Auth {
     }
 }
 
-/// The server that a token is for, and the ways to it.
-pub(super) struct To<'a> {
-    pub(super) base: &'a Location,
-    pub(super) connector: &'a Connector,
-    pub(super) idle: Duration,
+impl Authorizer for RegistryToken {
+    type Scope = Scopes;
+
+    /// What goes with a request, as far as the server's manner is known. A token near its end is replaced.
+    async fn headers(&self, to: &Server<'_>, scopes: &Scopes) -> Result<HeaderMap, Fault> {
+        let mut state = self.state.lock().await;
+        match state.challenge.clone() {
+            None => Ok(HeaderMap::new()),
+            Some(challenge) => self.answer(&mut state, challenge, to, scopes).await.map(carried),
+        }
+    }
+
+    async fn challenged(
+        &self,
+        to: &Server<'_>,
+        answer: &HeaderMap,
+        used: &HeaderMap,
+        scopes: &Scopes,
+    ) -> Result<Option<HeaderMap>, Fault> {
+        self.answer_to(to, answer, used.get(AUTHORIZATION), scopes).await.map(|value| Some(carried(value)))
+    }
+}
+
+/// Who we are cannot be said.
+fn unfit(e: Error) -> Fault {
+    Fault::because(Why::Denied, e.to_string())
+}
+
+fn carried(value: HeaderValue) -> HeaderMap {
+    HeaderMap::from_iter([(AUTHORIZATION, value)])
 }
 
 /// The token server, if it may be told who we are.
@@ -316,19 +360,6 @@ fn realm(text: &str, registry: &Location) -> Option<Location> {
 
 fn with_port(host: &str, url: &reqwest::Url) -> String {
     url.port().map_or(host.to_owned(), |port| format!("{host}:{port}"))
-}
-
-fn basic(user: &str, password: &Secret) -> Result<HeaderValue, Fault> {
-    let plain = format!("{user}:{}", password.reveal());
-    let coded = base64::engine::general_purpose::STANDARD.encode(plain);
-    secret(&format!("Basic {coded}"), "the user and password")
-}
-
-fn secret(value: &str, what: &str) -> Result<HeaderValue, Fault> {
-    let bad = |_| Fault::because(Why::Denied, format!("{what} holds a character that no header may carry"));
-    let mut value = HeaderValue::try_from(value).map_err(bad)?;
-    value.set_sensitive(true);
-    Ok(value)
 }
 
 /// `a=1&b=2`, escaped.

@@ -1,9 +1,7 @@
 //! Bytes on their way from a task to a reader: bounded, and the reader is an ordinary thread.
 
-use super::gate::Pass;
-use super::remote::Sink;
+use crate::{Error, Permit, Result, Sink};
 use bytes::{Bytes, BytesMut};
-use fetch::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,7 +12,7 @@ const TINY: usize = 4 << 10;
 const GATHER: usize = 64 << 10;
 
 /// The shared queue.
-pub(super) struct Queue {
+pub struct Queue {
     most: usize,
     state: Mutex<State>,
     filled: Condvar,
@@ -30,7 +28,8 @@ struct State {
 }
 
 /// What the reader finds.
-pub(super) enum Next {
+pub enum Next {
+    /// The next bytes.
     Bytes(Bytes),
     /// The end, or the error that stands there. It is told once; nothing may be asked for afterwards.
     End(Result<()>),
@@ -38,12 +37,12 @@ pub(super) enum Next {
 
 impl Queue {
     /// Holds up to `most` bytes and one piece more.
-    pub(super) fn new(most: usize) -> Arc<Queue> {
+    pub fn new(most: usize) -> Arc<Queue> {
         Arc::new(Queue { most, state: Mutex::default(), filled: Condvar::new(), room: Notify::new() })
     }
 
     /// Waits for the next piece; also tells how long that took.
-    pub(super) fn next(&self) -> (Next, Duration) {
+    pub fn next(&self) -> (Next, Duration) {
         let mut since = None;
         let mut state = self.lock();
         let next = loop {
@@ -63,7 +62,7 @@ impl Queue {
     }
 
     /// No more will come.
-    pub(super) fn close(&self, end: Result<()>) {
+    pub fn close(&self, end: Result<()>) {
         self.lock().end.get_or_insert(end);
         self.filled.notify_one();
     }
@@ -97,12 +96,15 @@ impl State {
 
 /// The task's end. Dropped without a word (the task panicked or was stopped), it leaves an error, so that no reader
 /// waits for ever.
-pub(super) struct Filler(pub(super) Arc<Queue>);
+pub struct Filler(
+    /// What it fills.
+    pub Arc<Queue>,
+);
 
 impl Sink for Filler {
     const SOMEONE_WAITS: bool = false;
 
-    async fn take(&mut self, bytes: Bytes, pass: &mut Option<Pass<'_>>) {
+    async fn take(&mut self, bytes: Bytes, permit: &mut Option<Permit<'_>>) {
         loop {
             {
                 let mut state = self.0.lock();
@@ -111,7 +113,7 @@ impl Sink for Filler {
                     break;
                 }
             }
-            pass.take();
+            permit.take();
             self.0.room.notified().await;
         }
         self.0.filled.notify_one();

@@ -1,11 +1,10 @@
-//! What tells one version of a remote file from another, and the `Content-Range` that tells which bytes came.
+//! What tells one version of a remote file from another.
 
-use crate::source::{Identity, Says};
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 /// The version of a file, as its server names it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Validators {
+pub struct Validators {
     etag: Option<String>,
     modified: Option<String>,
     size: Option<u64>,
@@ -15,7 +14,7 @@ pub(super) struct Validators {
 
 impl Validators {
     /// `size` is that of the whole file.
-    pub(super) fn new(headers: &HeaderMap, size: Option<u64>) -> Validators {
+    pub fn new(headers: &HeaderMap, size: Option<u64>) -> Validators {
         let encoding = text(headers, &header::CONTENT_ENCODING).map(|name| name.to_ascii_lowercase());
         Validators {
             etag: text(headers, &header::ETAG),
@@ -26,12 +25,12 @@ impl Validators {
     }
 
     /// The size alone, from an answer that does not describe the file otherwise.
-    pub(super) fn of_size(size: Option<u64>) -> Validators {
+    pub fn of_size(size: Option<u64>) -> Validators {
         Validators { size, ..Validators::default() }
     }
 
     /// What `If-Range` may carry. A weak ETag may not (the server would never match it).
-    pub(super) fn if_range(&self) -> Option<HeaderValue> {
+    pub fn if_range(&self) -> Option<HeaderValue> {
         let value = match self.strong_etag() {
             Some(etag) => Some(etag),
             None if self.etag.is_some() => None,
@@ -40,22 +39,24 @@ impl Validators {
         value.and_then(|v| HeaderValue::from_str(v).ok())
     }
 
-    /// The evidence that is kept in a journal, about the file of this name (a digest of it). Without a size nothing
-    /// is proved.
-    pub(super) fn identity(&self, name: String) -> Option<Identity> {
+    /// What names the version, and whether it proves it: a strong ETag does, with a size, and anything else makes it likely.
+    pub fn evidence(&self) -> Option<(String, bool)> {
         let value = match (&self.etag, &self.modified) {
             (Some(etag), _) => format!("etag:{etag}"),
             (None, Some(modified)) => format!("mtime:{modified}"),
             (None, None) => return None,
         };
-        let proves = self.strong_etag().is_some() && self.size.is_some();
-        let says = if proves { Says::Version } else { Says::Likely };
-        Some(Identity { value, size: self.size, name, says })
+        Some((value, self.strong_etag().is_some() && self.size.is_some()))
+    }
+
+    /// The size of the whole file.
+    pub fn size(&self) -> Option<u64> {
+        self.size
     }
 
     /// How `now` differs from what was seen first, in words; `None` when nothing contradicts. A header that is
     /// missing now contradicts nothing: proxies drop them from a 206.
-    pub(super) fn difference(&self, now: &Validators) -> Option<String> {
+    pub fn difference(&self, now: &Validators) -> Option<String> {
         if let (Some(a), Some(b)) = (&self.etag, &now.etag) {
             if a != b {
                 return Some(format!("ETag {} became {}", clip(a), clip(b)));
@@ -80,57 +81,19 @@ impl Validators {
 
     /// Whether both name a version, and the same one: without it, no difference means nothing. An equal size is no
     /// evidence: disks have round sizes.
-    pub(super) fn agrees(&self, now: &Validators) -> bool {
+    pub fn agrees(&self, now: &Validators) -> bool {
         let equal = |a: &Option<String>, b: &Option<String>| a.is_some() && a == b;
         equal(&self.etag, &now.etag) || equal(&self.modified, &now.modified)
     }
 
     /// Whether the server tells versions apart at all.
-    pub(super) fn names_a_version(&self) -> bool {
+    pub fn names_a_version(&self) -> bool {
         self.etag.is_some() || self.modified.is_some()
     }
 
     fn strong_etag(&self) -> Option<&str> {
         self.etag.as_deref().filter(|e| e.len() >= 2 && e.starts_with('"') && e.ends_with('"'))
     }
-}
-
-/// `Content-Range: bytes FIRST-LAST/TOTAL`, with `end` one past LAST.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ContentRange {
-    pub(super) start: u64,
-    pub(super) end: u64,
-    pub(super) total: Option<u64>,
-}
-
-impl ContentRange {
-    /// `None` when the header is missing or makes no sense in itself.
-    pub(super) fn of(headers: &HeaderMap) -> Option<ContentRange> {
-        let (range, total) = split(headers)?;
-        let (first, last) = range.split_once('-')?;
-        let (start, last) = (number(first)?, number(last)?);
-        let total = if total == "*" { None } else { Some(number(total)?) };
-        let end = last.checked_add(1)?;
-        let sane = start < end && total.is_none_or(|total| end <= total);
-        sane.then_some(ContentRange { start, end, total })
-    }
-
-    /// The total of `bytes */TOTAL`, which comes with a 416.
-    pub(super) fn unsatisfied(headers: &HeaderMap) -> Option<u64> {
-        split(headers).filter(|(range, _)| *range == "*").and_then(|(_, total)| number(total))
-    }
-}
-
-fn split(headers: &HeaderMap) -> Option<(&str, &str)> {
-    let value = headers.get(header::CONTENT_RANGE)?.to_str().ok()?.trim();
-    let (unit, rest) = value.split_once(' ')?;
-    let (range, total) = rest.trim().split_once('/')?;
-    unit.eq_ignore_ascii_case("bytes").then_some((range.trim(), total.trim()))
-}
-
-/// Digits alone: `parse` would take a sign too.
-fn number(text: &str) -> Option<u64> {
-    text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
 fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
@@ -158,20 +121,18 @@ mod tests {
     #[test]
     fn a_strong_etag_proves_and_anything_else_does_not() {
         let strong = validators("\"a\"", "Mon", 7);
-        let identity = |of: &Validators| of.identity("name".into());
-        let made =
-            |value: &str, size, says| Some(Identity { value: value.into(), size, name: "name".into(), says });
-        assert_eq!(identity(&strong), made("etag:\"a\"", Some(7), Says::Version));
+        let evidence = |value: &str, proves| Some((value.to_owned(), proves));
+        assert_eq!(strong.evidence(), evidence("etag:\"a\"", true));
         assert_eq!(strong.if_range().unwrap(), "\"a\"");
         let weak = validators("W/\"a\"", "Mon", 7);
-        assert_eq!(identity(&weak), made("etag:W/\"a\"", Some(7), Says::Likely));
+        assert_eq!(weak.evidence(), evidence("etag:W/\"a\"", false));
         assert_eq!(weak.if_range(), None);
         let dated = validators("", "Mon", 7);
-        assert_eq!(identity(&dated), made("mtime:Mon", Some(7), Says::Likely));
+        assert_eq!(dated.evidence(), evidence("mtime:Mon", false));
         assert_eq!(dated.if_range().unwrap(), "Mon");
-        assert_eq!(identity(&validators("", "", 7)), None);
+        assert_eq!(validators("", "", 7).evidence(), None);
         let unmeasured = Validators { size: None, ..strong };
-        assert_eq!(identity(&unmeasured), made("etag:\"a\"", None, Says::Likely));
+        assert_eq!((unmeasured.evidence(), unmeasured.size()), (evidence("etag:\"a\"", false), None));
     }
 
     #[test]
@@ -188,28 +149,5 @@ mod tests {
         assert!(first.agrees(&validators("\"a\"", "", 7)) && first.agrees(&validators("", "Mon", 7)));
         assert!(!first.agrees(&validators("", "", 7)), "a size is no evidence");
         assert!(first.names_a_version() && !validators("", "", 7).names_a_version());
-    }
-
-    #[test]
-    fn content_range_is_read_strictly() {
-        let of = |v: &str| ContentRange::of(&headers(&[("content-range", v)]));
-        let range = |start, end, total| Some(ContentRange { start, end, total });
-        assert_eq!(of("bytes 0-9/10"), range(0, 10, Some(10)));
-        assert_eq!(of("Bytes 5-9/*"), range(5, 10, None));
-        for bad in [
-            "bytes 0-10/10",
-            "bytes 5-4/10",
-            "bytes +0-9/10",
-            "bytes -9/10",
-            "bytes 0-18446744073709551615/*",
-            "bytes 0-99999999999999999999/*",
-            "items 0-9/10",
-            "bytes */10",
-            "",
-        ] {
-            assert_eq!(of(bad), None, "{bad}");
-        }
-        assert_eq!(ContentRange::unsatisfied(&headers(&[("content-range", "bytes */0")])), Some(0));
-        assert_eq!(ContentRange::unsatisfied(&headers(&[("content-range", "bytes 0-9/10")])), None);
     }
 }

@@ -1,7 +1,7 @@
-//! How many requests are in flight at once: a gate that widens while that brings more bytes, and narrows when not.
+//! How many requests are in flight at once: more while that brings more bytes, and fewer when not.
 //!
 //! Every quarter of a second the rate is compared with the one before the last change. What counts as "wanting more"
-//! is time that somebody spent waiting: at the gate, or for the next byte of a stream.
+//! is time that somebody spent waiting: for a permit, or for the next byte of a stream.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -12,7 +12,7 @@ const WINDOW: Duration = Duration::from_millis(250);
 const START: usize = 2;
 
 /// See the head of this file.
-pub(super) struct Gate {
+pub struct Concurrency {
     slots: Semaphore,
     limit: AtomicUsize,
     bytes: AtomicU64,
@@ -31,11 +31,12 @@ struct State {
     owed: usize,
 }
 
-impl Gate {
-    pub(super) fn new(most: usize) -> Gate {
+impl Concurrency {
+    /// At most so many.
+    pub fn new(most: usize) -> Concurrency {
         let climb = Climb::new(most.clamp(1, 64));
         let (limit, began) = (climb.limit, Instant::now());
-        Gate {
+        Concurrency {
             slots: Semaphore::new(limit),
             limit: AtomicUsize::new(limit),
             bytes: AtomicU64::new(0),
@@ -47,23 +48,23 @@ impl Gate {
     }
 
     /// How many may pass at once just now.
-    pub(super) fn limit(&self) -> usize {
+    pub fn limit(&self) -> usize {
         self.limit.load(Relaxed)
     }
 
     /// Waits for a slot; also tells how long that took.
-    pub(super) async fn enter(&self) -> (Pass<'_>, Duration) {
+    pub async fn enter(&self) -> (Permit<'_>, Duration) {
         if let Ok(slot) = self.slots.try_acquire() {
-            return (Pass { gate: self, slot: Some(slot) }, Duration::ZERO);
+            return (Permit { of: self, slot: Some(slot) }, Duration::ZERO);
         }
         let since = Instant::now();
         // The semaphore is never closed.
         let slot = self.slots.acquire().await.ok();
-        (Pass { gate: self, slot }, since.elapsed())
+        (Permit { of: self, slot }, since.elapsed())
     }
 
     /// Bytes have come.
-    pub(super) fn received(&self, bytes: usize) {
+    pub fn received(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Relaxed);
         let now = self.began.elapsed().as_nanos() as u64;
         if now >= self.window_end.load(Relaxed) {
@@ -72,12 +73,12 @@ impl Gate {
     }
 
     /// Somebody waited for the network.
-    pub(super) fn hungry(&self, waited: Duration) {
+    pub fn hungry(&self, waited: Duration) {
         self.hunger.fetch_add(waited.as_nanos() as u64, Relaxed);
     }
 
     /// The server said that it has too much to do.
-    pub(super) fn overloaded(&self) {
+    pub fn overloaded(&self) {
         let Ok(mut state) = self.state.lock() else { return };
         state.climb.overloaded();
         self.apply(&mut state);
@@ -125,15 +126,15 @@ impl Gate {
 }
 
 /// The right to have a request in flight; given back on drop.
-pub(super) struct Pass<'a> {
-    gate: &'a Gate,
+pub struct Permit<'a> {
+    of: &'a Concurrency,
     slot: Option<SemaphorePermit<'a>>,
 }
 
-impl Drop for Pass<'_> {
+impl Drop for Permit<'_> {
     fn drop(&mut self) {
         if let Some(slot) = self.slot.take()
-            && self.gate.repay()
+            && self.of.repay()
         {
             slot.forget();
         }
@@ -305,13 +306,13 @@ mod tests {
 
     #[tokio::test]
     async fn slots_follow_the_limit() {
-        let gate = Gate::new(8);
-        let ((a, _), (b, _)) = (gate.enter().await, gate.enter().await);
-        assert_eq!(gate.slots.available_permits(), 0);
-        gate.overloaded();
+        let all = Concurrency::new(8);
+        let ((a, _), (b, _)) = (all.enter().await, all.enter().await);
+        assert_eq!(all.slots.available_permits(), 0);
+        all.overloaded();
         drop(a);
-        assert_eq!(gate.slots.available_permits(), 0, "the slot is taken away when its holder is done");
+        assert_eq!(all.slots.available_permits(), 0, "the slot is taken away when its holder is done");
         drop(b);
-        assert_eq!((gate.slots.available_permits(), gate.limit()), (1, 1));
+        assert_eq!((all.slots.available_permits(), all.limit()), (1, 1));
     }
 }

@@ -4,15 +4,16 @@ use std::fmt;
 
 /// A password or a token. It has no `Display`, and its `Debug` shows nothing of it.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Secret(String);
+pub struct Secret(String);
 
 impl Secret {
-    pub(crate) fn new(text: impl Into<String>) -> Secret {
+    /// A secret of this text.
+    pub fn new(text: impl Into<String>) -> Secret {
         Secret(text.into())
     }
 
     /// For the one place that puts it into a request.
-    pub(crate) fn reveal(&self) -> &str {
+    pub fn reveal(&self) -> &str {
         &self.0
     }
 }

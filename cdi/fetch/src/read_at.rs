@@ -1,0 +1,80 @@
+//! Reads at any offset, from any number of threads: long ones are one request each, short ones come out of a small cache.
+
+use crate::cache::{Cache, SMALL};
+use crate::{Expect, Part, Permit, Ranged, Result, Sink, runtime};
+use bytes::Bytes;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A file that is read at any offset.
+pub struct ReadAt<R> {
+    file: Arc<R>,
+    cache: Cache,
+}
+
+impl<R: Ranged> ReadAt<R> {
+    /// With an empty cache.
+    pub fn new(file: Arc<R>) -> ReadAt<R> {
+        ReadAt { file, cache: Cache::default() }
+    }
+
+    /// The file.
+    pub fn file(&self) -> &Arc<R> {
+        &self.file
+    }
+
+    /// Fills `buf` from `offset`.
+    pub fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let file = &*self.file;
+        let end = offset.checked_add(buf.len() as u64).filter(|end| *end <= file.size());
+        if end.is_none() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let head = file.head();
+        let known = usize::try_from(offset).ok().and_then(|from| head.get(from..)).unwrap_or_default();
+        let known = &known[..known.len().min(buf.len())];
+        let (front, rest) = buf.split_at_mut(known.len());
+        front.copy_from_slice(known);
+        let offset = offset + known.len() as u64;
+        if rest.is_empty() {
+            return Ok(());
+        }
+        if rest.len() <= SMALL {
+            return Ok(self.cache.read(file, rest, offset)?);
+        }
+        let cached = self.cache.prefix(rest, offset);
+        Ok(fetch(file, &mut rest[cached..], offset + cached as u64)?)
+    }
+}
+
+/// Fills `buf` with one request.
+fn fetch(file: &impl Ranged, buf: &mut [u8], offset: u64) -> Result<()> {
+    if buf.is_empty() {
+        return Ok(());
+    }
+    let range = offset..offset + buf.len() as u64;
+    on_this_thread(file, range, &mut Fill { buf, filled: 0 })
+}
+
+/// Runs a transfer on the calling thread.
+pub(crate) fn on_this_thread(file: &impl Ranged, range: Range<u64>, sink: &mut impl Sink) -> Result<()> {
+    let part = Part { range, expect: Expect::Piece, share: 1 };
+    runtime()?.block_on(file.transfer(part, sink))
+}
+
+/// The caller's buffer.
+struct Fill<'a> {
+    buf: &'a mut [u8],
+    filled: usize,
+}
+
+impl Sink for Fill<'_> {
+    const SOMEONE_WAITS: bool = true;
+
+    async fn take(&mut self, bytes: Bytes, _: &mut Option<Permit<'_>>) {
+        // A transfer never gives more than its range, which is as long as the buffer.
+        self.buf[self.filled..self.filled + bytes.len()].copy_from_slice(&bytes);
+        self.filled += bytes.len();
+    }
+}
