@@ -1,0 +1,86 @@
+//! What a request that came to nothing means, as a server shows it.
+
+use super::*;
+use fetch::authorize::Headers;
+use fetch::{Attempts, Kind, Retry};
+use tests::http::{Authority, Fail, Server, pattern};
+
+#[test]
+fn each_answer_has_its_class_and_a_pause_counts_where_another_try_helps() {
+    let (client, _) = client(Headers::default());
+    let pause = Some(Duration::from_secs(7));
+    for (status, why, again, retry_after) in [
+        (400, Why::Odd, false, None),
+        (401, Why::Denied, false, None),
+        (403, Why::Denied, false, None),
+        (404, Why::Missing, false, None),
+        (407, Why::Denied, false, None),
+        (408, Why::Broken, true, pause),
+        (410, Why::Missing, false, None),
+        (429, Why::Busy, true, pause),
+        (500, Why::Broken, true, pause),
+        (503, Why::Broken, true, pause),
+    ] {
+        let fail = Fail { status, times: 1, skip: 0, retry_after: Some("7".into()) };
+        let server = Server::start(pattern(10), Behaviour { fail: Some(fail), ..Behaviour::default() });
+        let found = fault(get(&client, &server.url("/a"), &()));
+        assert_eq!((found.why, found.status), (why, Some(status)));
+        assert_eq!((!Attempts::is_final(&found), found.retry_after), (again, retry_after), "{status}");
+        assert_eq!(
+            server.requests().len(),
+            1,
+            "{status}: a request is made once; its caller decides the rest"
+        );
+    }
+}
+
+#[test]
+fn no_answer_is_told_from_an_answer() {
+    let (client, _) = client(Headers::default());
+    let gone = Server::start(vec![], Behaviour::default());
+    let url = gone.url("/a");
+    drop(gone);
+    let refused = fault(get(&client, &url, &()));
+    assert_eq!((refused.why, refused.status, Attempts::is_final(&refused)), (Why::Unreachable, None, false));
+
+    let server = Server::start_tls(pattern(10), Behaviour::default(), &Authority::new());
+    let untrusted = fault(get(&client, &server.url("/a"), &()));
+    assert_eq!((untrusted.why, Attempts::is_final(&untrusted)), (Why::Tls, true));
+    assert_eq!(server.requests().len(), 0);
+
+    let mute = Server::start(pattern(10), Behaviour { mute: 1, ..Behaviour::default() });
+    let ask = request(Method::GET, &mute.url("/a"), Payload::Nothing, &());
+    let silent = fault(send(&client, ask, Duration::from_millis(50)));
+    assert_eq!((silent.why, Attempts::is_final(&silent)), (Why::Silent, true), "it was waited for already");
+}
+
+#[test]
+fn whether_a_server_speaks_tls_is_found_out_and_a_false_certificate_is_no_reason_for_plain() {
+    let (client, _) = client(Headers::default());
+    let speaks = |server: &Server| {
+        let tls = location(&server.url("/v2/").replacen("http://", "https://", 1));
+        runtime().unwrap().block_on(client.speaks_tls(&tls, IDLE))
+    };
+    let plain = Server::start(vec![], Behaviour::default());
+    assert!(!speaks(&plain).unwrap());
+    let tls = Server::start_tls(vec![], Behaviour::default(), &Authority::new());
+    assert_eq!(speaks(&tls).unwrap_err().why, Why::Tls);
+}
+
+#[test]
+fn only_what_passes_is_tried_again_and_only_so_often() {
+    let retry = Retry { retries: 2, first_pause: Duration::ZERO, idle: IDLE };
+    let (client, _) = client(Headers::default());
+    for (status, requests, kind) in [(503, 3, Kind::Failed), (404, 1, Kind::NotFound), (403, 1, Kind::Auth)] {
+        let fail = Fail { status, times: u32::MAX, skip: 0, retry_after: Some("0".into()) };
+        let server = Server::start(pattern(10), Behaviour { fail: Some(fail), ..Behaviour::default() });
+        let mut attempts = Attempts::new("it", retry, 0);
+        let error = loop {
+            let found = fault(get(&client, &server.url("/a"), &()));
+            if let Err(e) = runtime().unwrap().block_on(attempts.pause(0, found)) {
+                break e;
+            }
+        };
+        assert_eq!((server.requests().len(), error.kind()), (requests, kind), "{status}");
+    }
+}

@@ -1,0 +1,99 @@
+//! The rules of the package, held against servers that misbehave: where a redirect may lead, who is told who asks, what a
+//! failed request means, and that a file read in ranges is whole or an error.
+
+mod faults;
+mod login;
+mod ranged;
+mod redirects;
+
+use fetch::authorize::Authorizer;
+use fetch::{
+    Answer, Client, Connect, Error, Fault, Location, Lost, Messages, Payload, Rejected, Request, Silence,
+    Unchecked, Why, redirect, runtime,
+};
+use reqwest::Method;
+use reqwest::header::{HeaderMap, HeaderValue, RANGE};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+use tests::http::Behaviour;
+
+/// Long enough that no test waits for it but the one that means to.
+const IDLE: Duration = Duration::from_secs(20);
+
+const STRICT: redirect::Policy = redirect::Policy { may_leave_tls: false, may_name_users: false };
+
+/// Says as little as possible, and keeps whether the last rejected request was told who asks.
+#[derive(Clone, Default)]
+struct Words {
+    authorized: Arc<AtomicBool>,
+    own: Arc<AtomicBool>,
+}
+
+impl Messages for Words {
+    fn unreachable(&self, place: &Location, _: Why, e: reqwest::Error) -> Error {
+        Error::failed(format!("{}: unreachable", place.shown())).because(e)
+    }
+
+    fn silent(&self, place: &Location, _: Duration) -> String {
+        format!("{}: silent", place.shown())
+    }
+
+    fn rejected(&self, rejected: &Rejected<'_>) -> String {
+        self.authorized.store(rejected.authorized, Relaxed);
+        self.own.store(rejected.own, Relaxed);
+        format!("{}: {}", rejected.place.shown(), rejected.status)
+    }
+
+    fn lost(&self, place: &Location, lost: Lost<'_>) -> Error {
+        Error::refused(lost.sentence(place.shown()))
+    }
+}
+
+fn connect(ca: Vec<PathBuf>) -> Connect {
+    Connect { ca, identity: None, unchecked: Unchecked::Nobody, timeout: IDLE, kept: 1, hint: "look" }
+}
+
+fn client<A: Authorizer>(authorizer: A) -> (Client<A>, Words) {
+    let words = Words::default();
+    (Client::new(connect(vec![]), STRICT, authorizer, words.clone()), words)
+}
+
+fn location(url: &str) -> Location {
+    Location::parse(url).unwrap().0
+}
+
+fn redirecting(redirects: &[(&str, u16, &str)]) -> Behaviour {
+    let redirects = redirects.iter().map(|(path, status, to)| ((*path).into(), *status, (*to).into()));
+    Behaviour { redirects: redirects.collect(), ..Behaviour::default() }
+}
+
+fn request<'a, S: ?Sized>(method: Method, url: &str, payload: Payload, scope: &'a S) -> Request<'a, S> {
+    let headers = HeaderMap::from_iter([(RANGE, HeaderValue::from_static("bytes=0-3"))]);
+    let to = location(url);
+    Request { method, to, headers, payload, scope, fine: &[200, 206], idle: IDLE, excerpt: 1024 }
+}
+
+/// A GET of the first four bytes from the server that the address names.
+fn get<A: Authorizer>(client: &Client<A>, url: &str, scope: &A::Scope) -> Result<Answer, Fault> {
+    send(client, request(Method::GET, url, Payload::Nothing, scope), IDLE)
+}
+
+fn send<A: Authorizer>(
+    client: &Client<A>,
+    request: Request<'_, A::Scope>,
+    wait: Duration,
+) -> Result<Answer, Fault> {
+    let origin = request.to.clone();
+    let mut silence = Silence::new(wait, false);
+    runtime().unwrap().block_on(client.send(&origin, request, &mut silence))
+}
+
+/// The fault, where an answer is none.
+fn fault(answer: Result<Answer, Fault>) -> Fault {
+    match answer {
+        Ok(answer) => panic!("an answer: {}", answer.response.status()),
+        Err(fault) => fault,
+    }
+}
