@@ -71,6 +71,24 @@ const ABSENT: &[(&str, &[&str], &str)] = &[
     ("coracle", &["virt", "virt-sys"], "only virt-launcher links libvirt"),
 ];
 
+/// What makes a client of HTTP, or a runtime for one, in the packages about bytes: `fetch` alone holds them, so that TLS,
+/// redirects and who is told a login are decided once.
+const MAKES_CLIENTS: &[&str] = &[
+    "reqwest::Client",
+    "reqwest::blocking",
+    "reqwest::get(",
+    "Client::builder(",
+    "ClientBuilder",
+    "redirect::Policy::none",
+    "hyper::client",
+    "hyper_util::client",
+    "new_multi_thread(",
+    "new_current_thread(",
+    "Runtime::new(",
+];
+const FETCH: &str = "cdi/fetch/src/";
+const FETCHES: &[&str] = &["cdi/", "container-disk/", "src/"];
+
 /// Rust files that may be longer than [`LONGEST`] lines, each with its defence.
 const LONG: &[(&str, &str)] = &[];
 const LONGEST: usize = 600;
@@ -101,6 +119,23 @@ fn arrows_between_our_packages_are_those_of_the_table() {
             }
         }
     }
+    assert_none(&wrong);
+}
+
+#[test]
+fn clients_of_http_are_made_by_fetch_alone() {
+    let (mut wrong, mut seen) = (Vec::new(), 0);
+    for file in files().iter().filter(|file| is_rust(file)) {
+        let name = short(file);
+        let content = fs::read_to_string(file).unwrap();
+        let made = MAKES_CLIENTS.iter().filter(|text| content.contains(**text));
+        if name.starts_with(FETCH) {
+            seen += made.count();
+        } else if FETCHES.iter().any(|folder| name.starts_with(folder)) {
+            wrong.extend(made.map(|text| format!("{name}: '{text}' belongs in {FETCH}")));
+        }
+    }
+    assert!(seen >= 3, "fetch has a client and a runtime; are they called otherwise now?");
     assert_none(&wrong);
 }
 
