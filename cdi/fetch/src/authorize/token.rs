@@ -181,7 +181,7 @@ impl RegistryToken {
             Challenge::Basic => {
                 let credential = self.credential(state, &scopes.repository).await?;
                 return match credential {
-                    Some(Credential::Basic(user, password)) => basic(&user, &password).map_err(unfit),
+                    Some(Credential::Basic(user, password)) => basic(&user, &password).map_err(|e| unfit(&e)),
                     Some(Credential::Identity(_)) => {
                         Err(self.denied("wants a user and a password, and an identity token is known"))
                     }
@@ -256,7 +256,7 @@ impl RegistryToken {
         // A request that begins shortly before the end would arrive after it.
         let until = asked + life.mul_f64(0.8);
         Ok(Token {
-            header: secret(&format!("Bearer {}", token.reveal()), "the token").map_err(unfit)?,
+            header: secret(&format!("Bearer {}", token.reveal()), "the token").map_err(|e| unfit(&e))?,
             until,
         })
     }
@@ -291,7 +291,7 @@ impl RegistryToken {
         let request = client.get(url).header(ACCEPT, "application/json");
         Ok(match credential {
             Some(Credential::Basic(user, password)) => {
-                request.header(AUTHORIZATION, basic(user, password).map_err(unfit)?)
+                request.header(AUTHORIZATION, basic(user, password).map_err(|e| unfit(&e))?)
             }
             _ => request,
         })
@@ -338,7 +338,7 @@ impl Authorizer for RegistryToken {
 }
 
 /// Who we are cannot be said.
-fn unfit(e: Error) -> Fault {
+fn unfit(e: &Error) -> Fault {
     Fault::because(Why::Denied, e.to_string())
 }
 
