@@ -41,23 +41,28 @@ endif
 check: setup ## format, lints, licences and bans, documentation, the arrows between the crates
 	cargo fmt --all --check
 	cd tests/cluster && shellcheck $$(grep -lIm1 '^#!/usr/bin/env bash' * sh/* 2>/dev/null) sh/*.sh
+	shellcheck tests/suites images/rustc-static
 	cargo test --workspace --locked --quiet --test repo
 	"$$(.ci/setup path cargo-deny)" --locked --workspace check -D warnings bans licenses sources
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --locked
 
 test: setup ## everything that proves the product, on this machine alone
-	cargo test --workspace --locked --no-fail-fast
+	tests/suites
 	PROFILE=dev tests/e2e/run
 
-# Static, so that they run in an image with nothing else in it. With a target named, what runs while they are built is not.
-STATIC := $(TARGET)/x86_64-unknown-linux-gnu/$(notdir $(BUILT))
+# Static, so that they run in an image with nothing else in it.
+IMAGED := virt-controller virt-api virt-handler container-disk
+STATIC := $(BUILT)/static
 
 # Prints the paths; what is packed already is not packed again.
 PACK = images/build "$(STATIC)" virt-controller virt-api virt-handler && CONTAINER_DISK="$(STATIC)/container-disk" images/build "$(BUILT)" virt-launcher
 
 images: build ## the images of the control plane, as archives: their paths are printed
-	RUSTFLAGS='-C target-feature=+crt-static' cargo build --profile $(PROFILE) --locked --target x86_64-unknown-linux-gnu -p controller -p container-disk
+	RUSTC_WORKSPACE_WRAPPER="$(CURDIR)/images/rustc-static" cargo build --profile $(PROFILE) --locked \
+		$(if $(filter dev,$(PROFILE)),--workspace,-p controller -p container-disk) $(addprefix --bin ,$(IMAGED))
+	@# Where cargo puts them, the next build puts its own.
+	install -D -t "$(STATIC)" $(addprefix "$(BUILT)"/,$(IMAGED))
 	$(PACK)
 
 demo: build ## the product, seen: a Debian disk over HTTP becomes an image, then a machine to log in to; an ISO boots
