@@ -1,6 +1,9 @@
 //! The rules of the package, held against servers that misbehave: where a redirect may lead, who is told who asks, what a
 //! failed request means, and that a file read in ranges is whole or an error.
 
+// Helpers of tests are not seen as tests by the lint.
+#![allow(clippy::unwrap_used)]
+
 mod faults;
 mod login;
 mod ranged;
