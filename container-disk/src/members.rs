@@ -23,7 +23,7 @@ impl Members {
 
     /// The next member; what is left of the last one is passed over.
     pub(crate) fn next(&mut self) -> Result<Option<Member>> {
-        let member = self.archive.next().map_err(|fault| self.error(fault))?;
+        let member = self.archive.next_member().map_err(|fault| self.error(fault))?;
         let Some(member) = member else { return Ok(None) };
         let refused = match (&member.map, &member.what) {
             (Some(_), _) => "a sparse member, which container runtimes refuse".to_owned(),

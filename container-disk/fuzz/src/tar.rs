@@ -43,7 +43,7 @@ fn read(bytes: &[u8], end: End) -> Result<Vec<(Member, Vec<u8>)>, String> {
 fn members(source: impl Source + 'static, end: End, most: usize) -> Result<Vec<(Member, Vec<u8>)>, String> {
     let mut archive = Archive::new(source, Rules { end, headers: HEADERS });
     let mut all = vec![];
-    while let Some(member) = archive.next().map_err(told)? {
+    while let Some(member) = archive.next_member().map_err(told)? {
         let data = archive.look(most).map_err(told)?;
         let parts = member.name.split('/');
         assert!(member.name.is_empty() || parts.clone().all(|part| !matches!(part, "" | "." | "..")));

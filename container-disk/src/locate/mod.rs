@@ -90,9 +90,13 @@ pub struct Located {
     paused: Option<Box<Stream>>,
 }
 
+/// Layers of one image; what runs containers takes no more.
+const LAYERS: usize = 128;
+
 /// Finds the disk of an image.
 pub fn disk(place: &dyn Place, manifest: &Manifest, options: &Options) -> Result<Located> {
     let interest = Interest::new(options.path.as_deref())?;
+    few_layers(place, manifest)?;
     let sources = manifest.layers.iter().enumerate();
     let sources =
         sources.map(|(at, d)| Source::open(place, at, d, options.limit)).collect::<Result<Vec<_>>>()?;
@@ -135,6 +139,7 @@ pub fn judge(place: &dyn Place, manifest: &Manifest) -> Result<()> {
     for path in boot.iter().flat_map(|boot| [Some(&boot.kernel), boot.initrd.as_ref()]).flatten() {
         interest = interest.and(scan::clean(path));
     }
+    few_layers(place, manifest)?;
     let mut image = Image { name: place.name().to_owned(), interest, layers: vec![] };
     for (at, descriptor) in manifest.layers.iter().enumerate() {
         let source = Source::open(place, at, descriptor, Options::default().limit)?;
@@ -144,6 +149,17 @@ pub fn judge(place: &dyn Place, manifest: &Manifest) -> Result<()> {
     match boot {
         Some(_) => image.tree().map(drop),
         None => image.judge().map(drop),
+    }
+}
+
+/// Each layer costs a reading, though it may be the same blob again and again.
+fn few_layers(place: &dyn Place, manifest: &Manifest) -> Result<()> {
+    match manifest.layers.len() {
+        0..=LAYERS => Ok(()),
+        more => {
+            let what = format!("{} has {more} layers; more than {LAYERS} are refused", place.name());
+            Err(Error::refused(what))
+        }
     }
 }
 

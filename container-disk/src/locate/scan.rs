@@ -12,7 +12,9 @@ const WHITEOUT: &str = ".wh.";
 /// What it says then: nothing below is to be seen through this folder.
 const OPAQUE: &str = ".wh..wh..opq";
 /// Names that are kept of one layer. A disk needs two.
-const KEPT: usize = 1 << 16;
+const KEPT: usize = 1 << 12;
+/// Bytes of these names.
+const KEPT_BYTES: usize = 1 << 18;
 /// Members of one layer; the largest operating systems have a few hundred thousand.
 const MEMBERS: u64 = 4 << 20;
 /// Bytes of a layer beside the largest file that could be the disk.
@@ -77,6 +79,8 @@ pub(crate) struct Changes {
     /// Folders through which layers below are not seen.
     pub(crate) opaque: Vec<String>,
     members: u64,
+    /// Bytes of the names that are kept.
+    kept: usize,
     /// Bytes of all files, and of the largest that could be the disk.
     bytes: u64,
     largest: u64,
@@ -89,11 +93,13 @@ impl Changes {
         let (folder, name) = member.name.rsplit_once('/').unwrap_or(("", &member.name));
         if name == OPAQUE {
             if folder.is_empty() || interest.keeps(folder) {
+                self.kept += folder.len();
                 self.opaque.push(folder.to_owned());
             }
         } else if let Some(name) = name.strip_prefix(WHITEOUT) {
             let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
             if interest.keeps(&path) {
+                self.kept += path.len();
                 self.deleted.push(path);
             }
         } else if !member.name.is_empty() && interest.keeps(&member.name) {
@@ -117,6 +123,7 @@ impl Changes {
             let what = format!("layer {} holds {} twice", layer + 1, quoted(&member.name));
             return Err(Error::refused(what));
         }
+        self.kept += member.name.len();
         self.entries.insert(member.name.clone(), Entry { kind, layer, at, size, uid, gid, mode });
         Ok(())
     }
@@ -132,7 +139,8 @@ impl Changes {
         let beside = self.bytes - self.largest.min(self.bytes);
         let many = self.members > MEMBERS
             || beside > BESIDE
-            || self.entries.len() + self.deleted.len() + self.opaque.len() > KEPT;
+            || self.entries.len() + self.deleted.len() + self.opaque.len() > KEPT
+            || self.kept > KEPT_BYTES;
         if many {
             let what =
                 format!("layer {} holds far more than a disk: {} files so far", layer + 1, self.members);

@@ -20,6 +20,9 @@ pub(super) struct Stream {
     image: Option<Arc<Image>>,
 }
 
+/// Files of a layer that are tried as the disk before the layer's end; each try looks at all that is known of the image.
+const CANDIDATES: u32 = 16;
+
 /// Where a search ends.
 pub(super) enum Rest {
     /// At the first byte of what is the disk, if nothing that follows speaks against it.
@@ -32,11 +35,13 @@ impl Stream {
     /// Reads a layer up to the disk.
     pub(super) fn search(mut members: Members, layer: usize, image: &Image) -> Result<Rest> {
         let mut changes = Changes::default();
+        let mut candidates = 0;
         while let Some(member) = members.next()? {
             changes.take(&image.interest, layer, &member)?;
-            if !image.interest.could_be_the_disk(&member.name) {
+            if !image.interest.could_be_the_disk(&member.name) || candidates == CANDIDATES {
                 continue;
             }
+            candidates += 1;
             // Were this all: would it be the disk? An upper layer may hide it, or have another.
             let Ok((path, entry)) = image.judge_with(Some((layer, &changes))) else { continue };
             if entry.layer == layer && path == member.name {

@@ -357,3 +357,29 @@ fn kernels_are_found_by_labels() {
         Boot { kernel: "/boot/k".into(), initrd: Some("/boot/i".into()), cmdline: "console=ttyS0".into() };
     assert_eq!(some, want);
 }
+
+#[test]
+fn an_image_costs_no_more_than_a_disk_is_worth() {
+    let disk = t().with("disk/", b"").with("disk/a", b"1").end();
+    let (_folder, layout, mut manifest) = image(&[(IMAGE_LAYER_MEDIA_TYPE, disk)]);
+    let layer = manifest.layers[0].clone();
+    manifest.layers = vec![layer; 129];
+    let e = find_one(&layout, &manifest, false, None).unwrap_err();
+    assert!(e.kind() == Kind::Refused && e.to_string().contains("has 129 layers"), "{e}");
+    // The names of a layer, by their number and by their length.
+    for (count, len) in [(4098, 5), (75, 3900)] {
+        let name = |at: usize| {
+            let mut parts = vec!["x".repeat(250); len / 250];
+            parts.push(format!("{at:05}"));
+            parts.join("/")
+        };
+        let tar = (0..count).fold(t(), |tar, at| {
+            let path = format!("disk/{}", name(at));
+            let record = format!(" path={path}\n");
+            let digits = (record.len() + 4).to_string().len();
+            tar.pax(format!("{}{record}", record.len() + digits).as_bytes()).with("a", b"")
+        });
+        let e = find(&[tar.end()], None).unwrap_err();
+        assert!(e.kind() == Kind::Refused && e.to_string().contains("far more than a disk"), "{e}");
+    }
+}

@@ -46,8 +46,22 @@ impl<'a> Header<'a> {
             return Err(broken("its checksum is wrong"));
         }
         let flavour = match &block[257..265] {
-            b"ustar  \0" => Flavour::Gnu,
-            [b'u', b's', b't', b'a', b'r', 0, ..] => Flavour::Ustar,
+            b"ustar  \0" => {
+                // Go takes what is no time here for the front of a long name.
+                for (what, from) in [("access time", 345), ("change time", 357)] {
+                    if block[from] != 0 {
+                        number(block, what, from, 12)?;
+                    }
+                }
+                Flavour::Gnu
+            }
+            [b'u', b's', b't', b'a', b'r', 0, ..] => {
+                // star keeps times where others have the end of the front of a long name.
+                if block.ends_with(b"tar\0") && !block[345..476].contains(&0) {
+                    return Err(broken("programs differ in where the front of its name ends (star)"));
+                }
+                Flavour::Ustar
+            }
             // Programs differ in whether such a header has the front of a long name.
             [b'u', b's', b't', b'a', b'r', ..] => return Err(broken("its magic is of no known kind")),
             _ => Flavour::V7,

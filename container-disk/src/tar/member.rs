@@ -42,8 +42,18 @@ pub enum What {
     Note(char),
 }
 
+/// Bytes of a name or of a link's target (PATH_MAX), and of one part of a name (NAME_MAX): what is kept of a member is small.
+const LONGEST: usize = 4096;
+const LONGEST_PART: usize = 255;
+
 /// What a header says its member is.
 pub(super) fn what(header: &Header<'_>, name: &str, is_folders: bool, link: &[u8]) -> Result<What, String> {
+    if link.len() > LONGEST {
+        return Err(format!(
+            "{} is a link to a name that is longer than any file system takes",
+            quoted(name)
+        ));
+    }
     let link = || String::from_utf8_lossy(link).into_owned();
     let what = match header.kind() {
         // Before ustar a folder was a file whose name ends so.
@@ -84,6 +94,9 @@ pub(super) fn clean(written: &[u8]) -> Result<(String, bool), String> {
     let parts: Vec<&str> = text.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     if parts.contains(&"..") {
         return Err(format!("the name {} leads outside of the archive", quoted(text)));
+    }
+    if text.len() > LONGEST || parts.iter().any(|part| part.len() > LONGEST_PART) {
+        return Err(format!("the name {} is longer than any file system takes", quoted(text)));
     }
     let is_folders = text.ends_with('/') || text.ends_with("/.") || text == ".";
     Ok((parts.join("/"), is_folders))

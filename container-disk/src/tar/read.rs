@@ -65,7 +65,7 @@ impl Archive {
     }
 
     /// The next member; what is left of the last one is passed over. `None` at the end.
-    pub fn next(&mut self) -> Result<Option<Member>, Fault> {
+    pub fn next_member(&mut self) -> Result<Option<Member>, Fault> {
         self.skip()?;
         let mut told = Told::default();
         loop {
@@ -87,6 +87,13 @@ impl Archive {
                     told.pax.replace(Pax::parse(&records).map_err(refused)?).is_some()
                 }
                 b'g' => {
+                    if !told.is_empty() {
+                        // Go forgets what was told of the member to come, and others do not.
+                        return Err(Fault::refused(
+                            at,
+                            "a global header stands between a member and what is told of it",
+                        ));
+                    }
                     let records = self.text(size, PAX, "a global PAX header")?;
                     check_global(&records).map_err(refused)?;
                     false

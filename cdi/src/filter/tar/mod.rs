@@ -88,7 +88,7 @@ impl Tar {
     }
 
     fn entry(&mut self) -> io::Result<()> {
-        let Some(entry) = self.archive.next().map_err(error)? else {
+        let Some(entry) = self.archive.next_member().map_err(error)? else {
             self.archive.drain().map_err(error)?;
             return self.end();
         };

@@ -25,7 +25,7 @@ fn read_by(tar: &[u8], rules: Rules) -> Result<Vec<(Member, Vec<u8>)>, String> {
 
 fn drain(mut archive: Archive) -> Result<Vec<(Member, Vec<u8>)>, String> {
     let mut all = vec![];
-    while let Some(member) = archive.next().map_err(told)? {
+    while let Some(member) = archive.next_member().map_err(told)? {
         let data = archive.look(1 << 20).map_err(told)?;
         all.push((member, data));
     }
@@ -61,11 +61,66 @@ fn the_front_of_a_long_name_is_read_where_all_programs_read_it() {
     let name =
         |m: &[u8; 8]| read(&magic(Tarball::default(), m, b"front").end()).map(|all| all[0].0.name.clone());
     assert_eq!(name(b"ustar\x0000").unwrap(), "front/name");
-    assert_eq!(name(b"ustar  \0").unwrap(), "name");
+    // Go reads a prefix where GNU's times are none.
+    assert!(name(b"ustar  \0").unwrap_err().contains("access time"));
+    assert_eq!(read(&magic(Tarball::default(), b"ustar  \0", b"").end()).unwrap()[0].0.name, "name");
+    let times = b"00000000001\x0000000000001\x00";
+    assert_eq!(read(&magic(Tarball::default(), b"ustar  \0", times).end()).unwrap()[0].0.name, "name");
     // One of our readers took the prefix here, and the other did not.
     for odd in [b"ustar 00", b"ustarr00", b"ustar   "] {
         assert!(name(odd).unwrap_err().contains("magic"), "{odd:?}");
     }
+}
+
+#[test]
+fn a_prefix_that_star_ends_elsewhere_is_refused() {
+    let star = |prefix: &[u8]| {
+        let mut block = [0; BLOCK];
+        block[..4].copy_from_slice(b"name");
+        block[156] = b'0';
+        block[257..265].copy_from_slice(b"ustar\x0000");
+        block[345..345 + prefix.len()].copy_from_slice(prefix);
+        block[508..].copy_from_slice(b"tar\0");
+        read(&Tarball::default().bytes(&summed(block)).end()).map(|all| all[0].0.name.clone())
+    };
+    assert_eq!(star(b"front").unwrap(), "front/name");
+    assert!(star(&[b'x'; 140]).unwrap_err().contains("star"));
+}
+
+#[test]
+fn what_is_told_of_a_member_stands_before_it_and_nothing_between() {
+    let global = |tar: Tarball| tar.raw(b'g', b"pax", b"", 15, b"15 comment=abc\n");
+    refused(
+        &global(Tarball::default().pax(b"9 path=b\n")).with("a", b"x").end(),
+        "a global header stands between",
+    );
+    assert_eq!(
+        read(&global(Tarball::default()).pax(b"9 path=b\n").with("a", b"x").end()).unwrap()[0].0.name,
+        "b"
+    );
+}
+
+#[test]
+fn names_are_no_longer_than_file_systems_take() {
+    let named = |name: &str| {
+        let told = record("path", name);
+        read(&Tarball::default().pax(told.as_bytes()).with("a", b"x").end()).map(|all| all[0].0.name.len())
+    };
+    let parts = |count: usize| vec!["x".repeat(255); count].join("/");
+    assert_eq!(named(&parts(16)), Ok(4095));
+    for long in ["x".repeat(256), parts(17), "a/".repeat(100_000)] {
+        assert!(named(&long).unwrap_err().contains("longer than any file system takes"));
+    }
+}
+
+/// A PAX record, which begins with its own length.
+fn record(key: &str, value: &str) -> String {
+    let rest = format!(" {key}={value}\n");
+    let mut len = rest.len();
+    while len != rest.len() + len.to_string().len() {
+        len = rest.len() + len.to_string().len();
+    }
+    format!("{len}{rest}")
 }
 
 #[test]
@@ -177,7 +232,7 @@ fn a_sparse_file_tells_its_holes() {
     let (member, data) = &all[0];
     assert_eq!((member.size, data.as_slice()), (90, &b"12345"[..]));
     let map = member.map.as_ref().map(Map::segments);
-    assert_eq!(map, Some(&[10..15][..]));
+    assert_eq!(map, Some(std::slice::from_ref(&(10..15))));
     let on_a_link = Tarball::default().pax(records).raw(b'2', b"a", b"b", 0, b"").end();
     refused(&on_a_link, "sparse in a way that is not known");
 }
@@ -210,9 +265,9 @@ impl Read for Interrupted {
 fn a_signal_does_not_end_an_archive() {
     let tar = Tarball::default().pax(b"9 path=b\n").with("a", &[7; 700]).with("c", b"passed over").end();
     let mut archive = Archive::new(Streamed::new(Interrupted(io::Cursor::new(tar), false)), MARKED);
-    let member = archive.next().unwrap().unwrap();
+    let member = archive.next_member().unwrap().unwrap();
     assert_eq!((member.name.as_str(), archive.look(700).unwrap()), ("b", vec![7; 700]));
-    assert_eq!(archive.next().unwrap().unwrap().name, "c");
-    assert!(archive.next().unwrap().is_none());
+    assert_eq!(archive.next_member().unwrap().unwrap().name, "c");
+    assert!(archive.next_member().unwrap().is_none());
     archive.drain().unwrap();
 }
