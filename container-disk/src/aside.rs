@@ -57,17 +57,20 @@ impl Aside {
         running.full.send(full).map_err(|_| ended())
     }
 
+    /// What all of them hash to so far; waits for the other thread.
+    pub(crate) fn digest(&mut self) -> Result<Digest> {
+        if let Some(Running { full, empty, thread, .. }) = self.running.take() {
+            drop((full, empty));
+            self.hash = thread.join().map_err(|_| ended())?;
+        }
+        self.hash.update(&self.piece);
+        self.piece.clear();
+        Ok(self.hash.clone().finish())
+    }
+
     /// What all of them hash to.
-    pub(crate) fn finish(self) -> Result<Digest> {
-        let mut hash = match self.running {
-            None => self.hash,
-            Some(Running { full, empty, thread, .. }) => {
-                drop((full, empty));
-                thread.join().map_err(|_| ended())?
-            }
-        };
-        hash.update(&self.piece);
-        Ok(hash.finish())
+    pub(crate) fn finish(mut self) -> Result<Digest> {
+        self.digest()
     }
 }
 
@@ -105,7 +108,10 @@ mod tests {
             for piece in bytes[..len].chunks(step) {
                 aside.update(piece).unwrap();
             }
-            assert_eq!(aside.finish().unwrap(), Digest::of(&bytes[..len]), "{len} by {step}");
+            assert_eq!(aside.digest().unwrap(), Digest::of(&bytes[..len]), "{len} by {step}");
+            aside.update(b"more").unwrap();
+            let more = [&bytes[..len], b"more"].concat();
+            assert_eq!(aside.finish().unwrap(), Digest::of(&more), "{len} by {step}, and more");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Digests of blobs: `sha256:HEX` and `sha512:HEX`, and readers and writers that compute them as bytes pass.
 
+use crate::place::Reading;
 use crate::{Error, Result};
 use sha2::Digest as _;
 use sha2::{Sha256, Sha512};
@@ -117,7 +118,7 @@ impl Default for Hasher {
 
 /// A reader that ends with a refusal unless its bytes have exactly the promised size and digest. It never passes on
 /// more bytes than were promised.
-pub struct Checked<R> {
+pub(crate) struct Checked<R> {
     inner: R,
     name: String,
     expected: Digest,
@@ -126,9 +127,9 @@ pub struct Checked<R> {
     hash: Option<Hasher>,
 }
 
-impl<R: Read> Checked<R> {
+impl<R: Reading> Checked<R> {
     /// `name` is for the message: "layer 1 of docker://h/r:t".
-    pub fn new(inner: R, name: impl Into<String>, expected: Digest, size: u64) -> Self {
+    pub(crate) fn new(inner: R, name: impl Into<String>, expected: Digest, size: u64) -> Self {
         let hash = Some(Hasher::like(&expected));
         Checked { inner, name: name.into(), expected, left: size, size, hash }
     }
@@ -142,14 +143,13 @@ impl<R: Read> Checked<R> {
         }
         let actual = hash.finish();
         if actual != self.expected {
-            let what = format!("{} has the digest {actual}, not {}", self.name, self.expected);
-            return Err(Error::refused(what).into());
+            return Err(self.inner.wrong(&actual).into());
         }
         Ok(0)
     }
 }
 
-impl<R: Read> Read for Checked<R> {
+impl<R: Reading> Read for Checked<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if out.is_empty() {
             return Ok(0);
@@ -185,6 +185,11 @@ impl<W: Write> Counted<W> {
         Counted { inner, hash: Hasher::new(), size: 0 }
     }
 
+    /// What has passed hashes to.
+    pub fn digest(&self) -> Digest {
+        self.hash.clone().finish()
+    }
+
     /// The writer below, and the digest and size of what passed.
     pub fn finish(self) -> (W, Digest, u64) {
         (self.inner, self.hash.finish(), self.size)
@@ -208,12 +213,15 @@ impl<W: Write> Write for Counted<W> {
 mod tests {
     use super::*;
     use crate::Kind;
+    use crate::place::Named;
 
     const ABC: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
     fn check(bytes: &[u8], digest: &str, size: u64) -> Result<Vec<u8>> {
         let mut out = Vec::new();
-        let mut checked = Checked::new(bytes, "the blob", digest.parse()?, size);
+        let expected = digest.parse()?;
+        let named = Named { inner: bytes, name: "the blob".into(), expected };
+        let mut checked = Checked::new(named, "the blob", expected, size);
         checked.read_to_end(&mut out).map_err(|e| Error::io("reading", e))?;
         Ok(out)
     }

@@ -1,9 +1,9 @@
 //! A place that keeps images: the two small traits that stores, archives and registries share.
 
 use crate::manifest::{Descriptor, Document};
-use crate::{Digest, Result};
+use crate::{Digest, Error, Result};
 use disk_format::ReadAt;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 /// Which document of a repository.
@@ -36,12 +36,64 @@ pub trait Blob: Send + Sync {
     /// their end where they differ. What breaks inside is gone on with at the byte, from another mirror if need be.
     fn stream(&self, from: u64) -> Result<Box<dyn Read + Send>>;
 
+    /// The same without a check of the digest, for a caller who computes the digest anyway.
+    fn reading(&self, from: u64) -> Result<Box<dyn Reading>> {
+        Ok(Box::new(Plain(self.stream(from)?)))
+    }
+
     /// Its bytes at any offset, where the place can do that. No digest is checked.
     fn read_at(&self) -> Option<Arc<dyn ReadAt>>;
 
     /// Whether a reading of it came to its end and was refused, and another one would bring its bytes from elsewhere.
     fn is_elsewhere(&self) -> bool {
         false
+    }
+}
+
+/// One reading of a blob whose digest the caller computes.
+pub trait Reading: Read + Send {
+    /// All bytes were read from the first one on, and this is what they hash to, which is not what was promised: the
+    /// refusal. A place that knows who gave the bytes says so in it, and asks others first from now on.
+    fn wrong(&mut self, actual: &Digest) -> Error;
+}
+
+impl<R: Reading + ?Sized> Reading for Box<R> {
+    fn wrong(&mut self, actual: &Digest) -> Error {
+        (**self).wrong(actual)
+    }
+}
+
+/// Bytes of a place that knows nothing else of them.
+struct Plain(Box<dyn Read + Send>);
+
+impl Read for Plain {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        self.0.read(out)
+    }
+}
+
+impl Reading for Plain {
+    fn wrong(&mut self, actual: &Digest) -> Error {
+        Error::refused(format!("a blob has the digest {actual}, which is not the promised one"))
+    }
+}
+
+/// A reading of bytes that have a name.
+pub struct Named<R> {
+    pub(crate) inner: R,
+    pub(crate) name: String,
+    pub(crate) expected: Digest,
+}
+
+impl<R: Read> Read for Named<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        self.inner.read(out)
+    }
+}
+
+impl<R: Read + Send> Reading for Named<R> {
+    fn wrong(&mut self, actual: &Digest) -> Error {
+        Error::refused(format!("{} has the digest {actual}, not {}", self.name, self.expected))
     }
 }
 
@@ -81,6 +133,9 @@ pub trait BlobWriter: Write + Send {
     fn arrive(&mut self) -> Result<()> {
         Ok(())
     }
+
+    /// All bytes are written: what they hash to, by the algorithm of what was promised.
+    fn digest(&mut self) -> Result<Digest>;
 
     /// After an error, the byte from which it may be gone on with, if whoever writes can give the bytes again from
     /// there; `None` when it is over. What is written next begins at that byte.

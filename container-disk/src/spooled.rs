@@ -67,6 +67,10 @@ impl Write for Writer<'_> {
 }
 
 impl BlobWriter for Writer<'_> {
+    fn digest(&mut self) -> Result<Digest> {
+        Ok(self.spool.digest())
+    }
+
     fn finish(self: Box<Self>) -> Result<(Digest, u64)> {
         let (file, digest, size) = self.spool.finish();
         let mut file = &*file;

@@ -124,6 +124,15 @@ impl BlobWriter for Writers<'_> {
         self.0.iter_mut().filter_map(|(_, writer)| writer.as_mut()).for_each(|writer| writer.spoil());
     }
 
+    fn digest(&mut self) -> Result<Digest> {
+        let mut digest = None;
+        self.each(|writer| {
+            digest = Some(writer.digest()?);
+            Ok(())
+        })?;
+        digest.ok_or_else(|| Error::failed("a blob was written nowhere"))
+    }
+
     fn finish(self: Box<Self>) -> Result<(Digest, u64)> {
         let mut made = None;
         for (member, writer) in self.0 {

@@ -1,8 +1,8 @@
 //! A place whose blobs are counted as they are read, for those who wait.
 
-use crate::Result;
 use crate::manifest::{Descriptor, Document};
-use crate::place::{Blob, Place, Which};
+use crate::place::{Blob, Place, Reading, Which};
+use crate::{Digest, Error, Result};
 use disk_format::ReadAt;
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -51,9 +51,9 @@ struct Counted {
     progress: Arc<Progress>,
 }
 
-struct Reader {
-    inner: Box<dyn Read + Send>,
+struct Reader<R: ?Sized> {
     progress: Arc<Progress>,
+    inner: Box<R>,
 }
 
 impl Blob for Counted {
@@ -65,6 +65,10 @@ impl Blob for Counted {
         Ok(Box::new(Reader { inner: self.blob.stream(from)?, progress: self.progress.clone() }))
     }
 
+    fn reading(&self, from: u64) -> Result<Box<dyn Reading>> {
+        Ok(Box::new(Reader { inner: self.blob.reading(from)?, progress: self.progress.clone() }))
+    }
+
     fn read_at(&self) -> Option<Arc<dyn ReadAt>> {
         self.blob.read_at()
     }
@@ -74,10 +78,16 @@ impl Blob for Counted {
     }
 }
 
-impl Read for Reader {
+impl<R: Read + ?Sized> Read for Reader<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let n = self.inner.read(out)?;
         self.progress.done.fetch_add(n as u64, Relaxed);
         Ok(n)
+    }
+}
+
+impl<R: Reading + ?Sized> Reading for Reader<R> {
+    fn wrong(&mut self, actual: &Digest) -> Error {
+        self.inner.wrong(actual)
     }
 }

@@ -224,6 +224,10 @@ impl Write for Blob<'_> {
 }
 
 impl BlobWriter for Blob<'_> {
+    fn digest(&mut self) -> Result<Digest> {
+        self.hash.digest()
+    }
+
     fn finish(mut self: Box<Self>) -> Result<(Digest, u64)> {
         if let Body::Undecided = self.body {
             self.decide()?;

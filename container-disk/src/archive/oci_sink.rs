@@ -109,6 +109,10 @@ impl Write for Blob<'_> {
 }
 
 impl BlobWriter for Blob<'_> {
+    fn digest(&mut self) -> Result<Digest> {
+        self.hash.digest()
+    }
+
     fn finish(self: Box<Self>) -> Result<(Digest, u64)> {
         let Blob { sink, growth, hash, promised } = *self;
         let (digest, size) = (hash.finish()?, growth.size());

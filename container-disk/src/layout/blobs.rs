@@ -6,7 +6,7 @@ use crate::aside::Aside;
 use crate::behind::WriteBehind;
 use crate::digest::Checked;
 use crate::manifest::{self, Descriptor};
-use crate::place::{Blob, BlobWriter};
+use crate::place::{Blob, BlobWriter, Named, Reading};
 use crate::promise::Promise;
 use crate::section::Cursor;
 use crate::{Digest, Error, Kind, Result};
@@ -52,17 +52,28 @@ pub(crate) struct Held {
     pub(crate) bytes: Arc<dyn ReadAt>,
 }
 
+impl Held {
+    fn named(&self, from: u64) -> Named<Cursor> {
+        let inner = Cursor::new(Arc::clone(&self.bytes), from);
+        Named { inner, name: self.name.clone(), expected: self.digest }
+    }
+}
+
 impl Blob for Held {
     fn size(&self) -> u64 {
         self.bytes.size()
     }
 
     fn stream(&self, from: u64) -> Result<Box<dyn Read + Send>> {
-        let bytes = Cursor::new(Arc::clone(&self.bytes), from);
+        let reading = self.named(from);
         Ok(match from {
-            0 => Box::new(Checked::new(bytes, self.name.clone(), self.digest, self.size())),
-            _ => Box::new(bytes),
+            0 => Box::new(Checked::new(reading, self.name.clone(), self.digest, self.size())),
+            _ => Box::new(reading),
         })
+    }
+
+    fn reading(&self, from: u64) -> Result<Box<dyn Reading>> {
+        Ok(Box::new(self.named(from)))
     }
 
     fn read_at(&self) -> Option<Arc<dyn ReadAt>> {
@@ -142,6 +153,10 @@ impl Write for Writer<'_> {
 impl BlobWriter for Writer<'_> {
     fn spoil(&mut self) {
         self.temp.spoil();
+    }
+
+    fn digest(&mut self) -> Result<Digest> {
+        self.hash.digest()
     }
 
     fn finish(self: Box<Self>) -> Result<(Digest, u64)> {

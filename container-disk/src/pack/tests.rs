@@ -161,6 +161,9 @@ fn a_sink_that_fails_is_the_error_that_is_told() {
         }
     }
     impl crate::place::BlobWriter for Full {
+        fn digest(&mut self) -> crate::Result<Digest> {
+            unreachable!("nothing was written")
+        }
         fn finish(self: Box<Self>) -> crate::Result<(Digest, u64)> {
             unreachable!("nothing was written")
         }

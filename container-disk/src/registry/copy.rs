@@ -234,7 +234,7 @@ impl Work<'_> {
         }
         self.progress.done.fetch_add(have, Relaxed);
         *done = have;
-        let came = self.rest(blob, &mut *writer, have, done, stop);
+        let came = self.rest(blob, descriptor, &mut *writer, have, done, stop);
         if let Err(Broken::Reading(e)) = &came
             && (*done == 0 || e.kind() == Kind::Refused)
         {
@@ -251,12 +251,14 @@ impl Work<'_> {
     fn rest(
         &self,
         blob: &dyn Blob,
+        descriptor: &Descriptor,
         writer: &mut dyn BlobWriter,
         have: u64,
         done: &mut u64,
         stop: &AtomicBool,
     ) -> Result<(), Broken> {
-        let mut reader = blob.stream(have).map_err(Broken::Reading)?;
+        let mut reader = blob.reading(have).map_err(Broken::Reading)?;
+        let mut is_whole = have == 0;
         let mut buf = vec![0; 256 << 10];
         let mut at = have;
         loop {
@@ -264,6 +266,13 @@ impl Work<'_> {
                 return Err(Broken::Writing(Error::failed("stopped, because another blob failed")));
             }
             let n = reader.read(&mut buf).map_err(|e| Broken::Reading(Error::io("cannot read a blob", e)))?;
+            if n == 0 && is_whole && at == blob.size() {
+                // One digest, the writer's, is what is stored and what the reading is judged by.
+                let actual = writer.digest().map_err(Broken::Writing)?;
+                if actual.to_string() != descriptor.digest {
+                    return Err(Broken::Reading(reader.wrong(&actual)));
+                }
+            }
             let written = match n {
                 0 => writer.arrive(),
                 n => write(writer, &buf[..n]),
@@ -273,7 +282,8 @@ impl Work<'_> {
                 Ok(()) => {}
                 Err(e) => {
                     at = again(writer, e)?;
-                    reader = blob.stream(at).map_err(Broken::Reading)?;
+                    reader = blob.reading(at).map_err(Broken::Reading)?;
+                    is_whole = at == 0;
                     continue;
                 }
             }

@@ -23,8 +23,8 @@ mod transfer;
 use super::repository::Repository;
 use crate::digest::Checked;
 use crate::manifest::{self, Descriptor};
-use crate::place::Blob;
-use crate::{Digest, Kind, Result};
+use crate::place::{Blob, Named, Reading};
+use crate::{Digest, Error, Result};
 use disk_format::ReadAt;
 use fetch::ordered::Ordered;
 use fetch::runtime;
@@ -53,15 +53,25 @@ impl Blob for RemoteBlob {
     }
 
     fn stream(&self, from: u64) -> Result<Box<dyn Read + Send>> {
+        let Source { name, digest, size, .. } = &*self.0;
+        let reading = self.reading(from)?;
+        // What is small is handed out when it is known to be right.
+        Ok(match from {
+            0 if *size > SMALL => Box::new(Checked::new(reading, name.clone(), *digest, *size)),
+            _ => Box::new(reading),
+        })
+    }
+
+    fn reading(&self, from: u64) -> Result<Box<dyn Reading>> {
         let source = &self.0;
         if from > source.size {
             let what = format!("{} has {} bytes; there is no byte {from}", source.name, source.size);
-            return Err(crate::Error::usage(what));
+            return Err(Error::usage(what));
         }
         if source.size <= SMALL {
-            let mut bytes = Cursor::new(runtime()?.block_on(transfer::small(source))?);
-            bytes.set_position(from);
-            return Ok(Box::new(bytes));
+            let mut inner = Cursor::new(runtime()?.block_on(transfer::small(source))?);
+            inner.set_position(from);
+            return Ok(Box::new(Named { inner, name: source.name.clone(), expected: source.digest }));
         }
         // Each reading has its own list of who gave what.
         let source = Arc::new(Source::new(&source.repository, source.digest, source.size));
@@ -69,11 +79,7 @@ impl Blob for RemoteBlob {
             source.begins_elsewhere();
         }
         let ordered = Ordered::new(Arc::clone(&source), from, Pieces::new()).begin()?;
-        if from > 0 {
-            return Ok(Box::new(ordered));
-        }
-        let checked = Checked::new(ordered, source.name.clone(), source.digest, source.size);
-        Ok(Box::new(Whole { checked, source, read: 0 }))
+        Ok(Box::new(Large { ordered, source }))
     }
 
     fn read_at(&self) -> Option<Arc<dyn ReadAt>> {
@@ -92,25 +98,21 @@ impl Blob for RemoteBlob {
     }
 }
 
-/// All bytes of a blob. If they are not the right ones, whoever gave them is remembered.
-struct Whole {
-    checked: Checked<Ordered<Source, Pieces>>,
+/// A reading of a large blob, which knows who gave what.
+struct Large {
+    ordered: Ordered<Source, Pieces>,
     source: Arc<Source>,
-    read: u64,
 }
 
-impl Read for Whole {
+impl Read for Large {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let e = match self.checked.read(out) {
-            Ok(n) => {
-                self.read += n as u64;
-                return Ok(n);
-            }
-            Err(e) => crate::Error::io(format!("cannot read {}", self.source.name), e),
-        };
-        if self.read < self.source.size || e.kind() != Kind::Refused {
-            return Err(e.into());
-        }
-        Err(self.source.blame(&e.to_string()).into())
+        self.ordered.read(out).map_err(|e| Error::io(format!("cannot read {}", self.source.name), e).into())
+    }
+}
+
+impl Reading for Large {
+    fn wrong(&mut self, actual: &Digest) -> Error {
+        let Source { name, digest, .. } = &*self.source;
+        self.source.blame(&format!("{name} has the digest {actual}, not {digest}"))
     }
 }

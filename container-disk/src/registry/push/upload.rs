@@ -396,6 +396,10 @@ impl Write for Upload {
 }
 
 impl BlobWriter for Upload {
+    fn digest(&mut self) -> Result<Digest> {
+        Ok(self.hash.clone().finish())
+    }
+
     fn arrive(&mut self) -> Result<()> {
         self.flush_block();
         self.check()?;
