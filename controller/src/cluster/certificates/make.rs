@@ -1,5 +1,5 @@
 //! Makes a certificate with a new key. This is where chance comes in: it belongs to what is carried out, not to what is
-//! decided. Called by [`crate::apply`] alone.
+//! decided. Called by [`crate::api_server`] alone.
 
 use super::{Issue, LABEL};
 use crate::error::{Error, Kind as Wrong, Result};
