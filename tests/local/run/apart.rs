@@ -1,6 +1,8 @@
 //! Who reads an image for a machine: a process that has given up everything else.
 
 use super::{Laptop, until};
+use rustix::fs::OFlags;
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -9,10 +11,21 @@ use std::process::Stdio;
 const RUN: [&str; 9] =
     ["run", "-d", "-q", "oci-archive:os.tar", "--name", "m", "--accel", "emulation", "--launcher=/bin/false"];
 
+/// Whether this descriptor of a process is the file, open to be read. The rules of Landlock name files by descriptors that
+/// only stand for a path (`O_PATH`), before anything is in force.
+fn reads(process: &Path, fd: &OsStr, file: &Path) -> bool {
+    let flags = || -> Option<u32> {
+        let info = fs::read_to_string(process.join("fdinfo").join(fd)).ok()?;
+        u32::from_str_radix(info.lines().find_map(|line| line.strip_prefix("flags:"))?.trim(), 8).ok()
+    };
+    fs::read_link(process.join("fd").join(fd)).is_ok_and(|open| open == file)
+        && flags().is_some_and(|flags| flags & OFlags::PATH.bits() == 0)
+}
+
 /// The folder of a process, with all its threads' states, if it has the file open.
 fn holds(process: &Path, file: &Path) -> Option<Vec<String>> {
-    let open = fs::read_dir(process.join("fd")).ok()?.flatten();
-    open.filter_map(|fd| fs::read_link(fd.path()).ok()).find(|open| open == file)?;
+    let mut open = fs::read_dir(process.join("fd")).ok()?.flatten();
+    open.find(|fd| reads(process, &fd.file_name(), file))?;
     let threads = fs::read_dir(process.join("task")).ok()?.flatten();
     let states = threads.filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok());
     let states: Vec<_> = states.filter(|state| state.contains("\nSeccomp:\t")).collect();
