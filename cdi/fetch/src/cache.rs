@@ -1,7 +1,7 @@
 //! Small reads (tables of an image, headers, signatures) come out of a few cached blocks: one fetch serves all threads
 //! that want the same block, and reads that go forward fetch further ahead each time. Large reads pass by.
 
-use crate::read_at::on_this_thread;
+use crate::ranged::on_this_thread;
 use crate::{Permit, Ranged, Result, Sink};
 use bytes::Bytes;
 use std::collections::HashMap;

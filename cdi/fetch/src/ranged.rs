@@ -1,6 +1,6 @@
 //! A file whose bytes can be asked for from any offset, and what takes them.
 
-use crate::{Permit, Result};
+use crate::{Permit, Result, runtime};
 use bytes::Bytes;
 use std::ops::Range;
 
@@ -57,4 +57,10 @@ pub trait Sink: Send + Sync {
     /// Takes the next bytes. It may wait for room, and then gives the permit up: a transfer that nobody reads must not
     /// keep others from the network.
     fn take(&mut self, bytes: Bytes, permit: &mut Option<Permit<'_>>) -> impl Future<Output = ()> + Send;
+}
+
+/// Runs a transfer on the calling thread.
+pub(crate) fn on_this_thread(file: &impl Ranged, range: Range<u64>, sink: &mut impl Sink) -> Result<()> {
+    let part = Part { range, expect: Expect::Piece, share: 1 };
+    runtime()?.block_on(file.transfer(part, sink))
 }

@@ -1,10 +1,10 @@
 //! Reads at any offset, from any number of threads: long ones are one request each, short ones come out of a small cache.
 
 use crate::cache::{Cache, SMALL};
-use crate::{Expect, Part, Permit, Ranged, Result, Sink, runtime};
+use crate::ranged::on_this_thread;
+use crate::{Permit, Ranged, Result, Sink};
 use bytes::Bytes;
 use std::io;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// A file that is read at any offset.
@@ -55,12 +55,6 @@ fn fetch(file: &impl Ranged, buf: &mut [u8], offset: u64) -> Result<()> {
     }
     let range = offset..offset + buf.len() as u64;
     on_this_thread(file, range, &mut Fill { buf, filled: 0 })
-}
-
-/// Runs a transfer on the calling thread.
-pub(crate) fn on_this_thread(file: &impl Ranged, range: Range<u64>, sink: &mut impl Sink) -> Result<()> {
-    let part = Part { range, expect: Expect::Piece, share: 1 };
-    runtime()?.block_on(file.transfer(part, sink))
 }
 
 /// The caller's buffer.
