@@ -55,6 +55,44 @@ pub(crate) enum Command {
     Completions(commands::completions::Args),
 }
 
+impl Command {
+    /// Does what was asked.
+    pub(crate) fn run(self) -> cdi::Result<()> {
+        match self {
+            Command::Apart(args) => commands::apart::run(&args),
+            Command::Build(args) => commands::build::run(&args),
+            Command::Convert(args) => commands::convert::run(&args),
+            Command::Inspect(args) => commands::inspect::run(&args),
+            Command::Push(args) => commands::push::run(&args),
+            Command::Pull(args) => commands::pull::run(&args),
+            Command::Copy(args) => commands::copy::run(&args),
+            Command::Verify(args) => commands::verify::run(&args),
+            Command::Tag(args) => commands::store::tag(&args),
+            Command::Images(args) => commands::store::images(&args),
+            Command::Rmi(args) => commands::store::rmi(&args),
+            Command::Prune(args) => commands::store::prune(&args),
+            Command::Run(args) => commands::run::run(&args),
+            Command::Test(args) => commands::test::run(&args),
+            Command::Ps(args) => commands::ps::run(&args),
+            Command::Console(args) => commands::console::run(&args),
+            Command::Logs(args) => commands::logs::run(&args),
+            Command::Vnc(args) => commands::vnc::run(&args),
+            Command::Ssh(args) => commands::guest::ssh(&args),
+            Command::Exec(args) => commands::guest::exec(&args),
+            Command::Stop(args) => commands::power::stop(&args),
+            Command::Kill(args) => commands::power::kill(&args),
+            Command::Restart(args) => commands::power::restart(&args),
+            Command::Pause(args) => commands::power::pause(&args),
+            Command::Unpause(args) => commands::power::unpause(&args),
+            Command::Rm(args) => commands::power::rm(&args),
+            Command::Status(args) => commands::ps::status(&args),
+            Command::Host(args) => commands::host::run(&args),
+            Command::Manifests(args) => commands::manifests::run(&args),
+            Command::Completions(args) => commands::completions::run(&args),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     ui::log(cli.verbose);
     let result = guard::confine::check_switch()
         .map_err(|e| cdi::Error::new(cdi::Kind::Usage, e.to_string()))
-        .and_then(|()| commands::run(cli.command));
+        .and_then(|()| cli.command.run());
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {

@@ -1,7 +1,6 @@
 //! Metadata of every object, and small types that several kinds share.
 
 use crate::object;
-use crate::pod::Requirement;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -74,6 +73,19 @@ object! {
         pub match_labels: BTreeMap<String, String> = "matchLabels",
         /// Label requirements: key, operator and values, in the form of a Kubernetes label selector.
         pub match_expressions: Vec<Value> = "matchExpressions" as Vec<Requirement>,
+    }
+}
+
+object! {
+    /// Requirement for one label or field.
+    pub struct Requirement {
+        /// Name of the label or field.
+        pub key: String = "key",
+        /// Operator of the requirement: `In`, `NotIn`, `Exists`, `DoesNotExist`; for nodes also `Gt` and
+        /// `Lt`.
+        pub operator: String = "operator",
+        /// Values for the operator; empty with `Exists` and `DoesNotExist`.
+        pub values: Vec<String> = "values",
     }
 }
 

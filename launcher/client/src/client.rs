@@ -2,7 +2,7 @@
 
 use crate::connect::{AtPath, Cause, Door, Open};
 use crate::connection::Connection;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, unread};
 use crate::states::States;
 use crate::stream::Stream;
 use crate::words;
@@ -342,9 +342,4 @@ async fn whole(mut body: Incoming, connection: &mut Connection, most: usize) -> 
         }
     }
     (bytes, None)
-}
-
-/// Why a launcher's words could not be read; it repeats some of them.
-pub(crate) fn unread(e: &serde_json::Error) -> String {
-    words::line(&e.to_string())
 }

@@ -90,3 +90,8 @@ impl std::error::Error for Error {
         self.cause.as_deref().map(|cause| cause as _)
     }
 }
+
+/// Why a launcher's words could not be read; it repeats some of them.
+pub(crate) fn unread(e: &serde_json::Error) -> String {
+    words::line(&e.to_string())
+}

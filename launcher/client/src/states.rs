@@ -1,7 +1,7 @@
 //! The states of a machine, a line each.
 
-use crate::client::unread;
 use crate::connection::Connection;
+use crate::error::unread;
 use crate::error::{Error, Kind, Result};
 use api::launcher::State;
 use hyper::body::Incoming;

@@ -1,6 +1,6 @@
 //! Affinity of pods for nodes and other pods.
 
-use crate::meta::LabelSelector;
+use crate::meta::{LabelSelector, Requirement};
 use crate::object;
 
 object! {
@@ -50,19 +50,6 @@ object! {
         pub weight: i64 = "weight",
         /// Term that the preferred nodes match.
         pub preference: NodeTerm = "preference",
-    }
-}
-
-object! {
-    /// Requirement for one label or field.
-    pub struct Requirement {
-        /// Name of the label or field.
-        pub key: String = "key",
-        /// Operator of the requirement: `In`, `NotIn`, `Exists`, `DoesNotExist`; for nodes also `Gt` and
-        /// `Lt`.
-        pub operator: String = "operator",
-        /// Values for the operator; empty with `Exists` and `DoesNotExist`.
-        pub values: Vec<String> = "values",
     }
 }
 
