@@ -4,7 +4,7 @@ use crate::ui;
 use crate::vm::manifest;
 use cdi::{Error, Kind, Result};
 use container_disk::Name;
-use controller::install::{Wishes, objects};
+use install::{Wishes, objects};
 
 /// Print the manifests of the control plane, for kubectl apply -f -
 ///

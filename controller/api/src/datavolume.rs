@@ -51,6 +51,10 @@ object! {
     }
 }
 
+/// Why nothing of another namespace is cloned, and what to write instead.
+pub const UNASKED: &str = "whether you may clone it (create datavolumes/source there) is not asked yet; name a claim or a \
+    snapshot of the machine's own namespace, by source.pvc or source.snapshot";
+
 impl Spec {
     /// Where it would be filled from beyond its own namespace, or from where its words alone do not tell: the field, and
     /// why. Whoever makes a DataVolume for somebody else lends them their own rights there, and must not.

@@ -29,7 +29,7 @@ const ANNOUNCED: usize = 8 << 20;
 
 fn main() -> Result<()> {
     rustls::crypto::ring::default_provider().install_default().map_err(|_| "TLS has a provider already")?;
-    controller::serve::transport::raise()?;
+    ::serve::transport::raise()?;
     // As many threads as the product has.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let args: Vec<String> = std::env::args().skip(1).collect();

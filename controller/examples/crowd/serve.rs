@@ -5,13 +5,13 @@
 )]
 
 use super::Result;
+use ::admission::live::Live;
+use ::admission::routes::Routes;
+use ::serve::health::Health;
+use ::serve::transport::tls::{self, Shown};
+use ::serve::transport::{Limits, Transport, listen};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use controller::health::Health;
-use controller::serve::live::Live;
-use controller::serve::routes::Routes;
-use controller::serve::transport::tls::{self, Shown};
-use controller::serve::transport::{Limits, Transport, listen};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};

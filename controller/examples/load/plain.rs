@@ -2,11 +2,11 @@
 
 use crate::speaker::{JSON, MERGE, STRATEGIC, Speaker, core, instances};
 use crate::{AT_ONCE, Fault, Result};
-use controller::api_server::watch::{Seen, follow};
-use controller::objects::names;
-use controller::objects::{Kind, Which};
+use api_server::watch::{Seen, follow};
 use futures_util::{TryStreamExt as _, stream};
 use http::Method;
+use kubernetes::objects::names;
+use kubernetes::objects::{Kind, Which};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

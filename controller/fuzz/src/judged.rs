@@ -1,10 +1,10 @@
 //! What must hold for the answer to any review, whoever wrote the object in it.
 
+use admission::rules::{Around, Request, judge, review};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use controller::objects::Plain;
-use controller::serve::admission::hooks::Hook;
-use controller::serve::admission::{Around, Request, review};
+use kubernetes::objects::Plain;
+use kubernetes::webhooks::Webhook;
 use serde_json::{Value, json};
 
 /// An answer without its patch is read by people, and carried by every hop between us and them.
@@ -19,7 +19,7 @@ pub(crate) fn around(kubevirt: Value) -> Around {
 
 /// The body is refused, or answered: few causes, short, with a patch that can be applied and has nothing to add to its
 /// own result.
-pub(crate) fn judged(body: &[u8], hook: &Hook, around: &Around) {
+pub(crate) fn judged(body: &[u8], hook: &Webhook, around: &Around) {
     let Ok(mut request) = Request::read(body) else { return };
     let written = answer(&request, hook, around);
     let Some(patch) = written["response"]["patch"].as_str() else { return };
@@ -39,8 +39,8 @@ pub(crate) fn judged(body: &[u8], hook: &Hook, around: &Around) {
     );
 }
 
-fn answer(request: &Request, hook: &Hook, around: &Around) -> Value {
-    let answer = hook.judge(request, around);
+fn answer(request: &Request, hook: &Webhook, around: &Around) -> Value {
+    let answer = judge(hook, request, around);
     let mut written = review::write(request, &answer);
     let response = &mut written["response"];
     assert_eq!(response["allowed"], answer.faults.is_empty());

@@ -6,7 +6,7 @@
 
 use crate::generate::{Chance, change, made};
 use crate::judged::{around, judged, reviewed};
-use controller::serve::admission::hooks::HOOKS;
+use kubernetes::webhooks::WEBHOOKS;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -22,7 +22,7 @@ const USERS: [&str; 4] = [
 /// Four bytes: the webhook, who asks for what, what the object begins as, how often it is changed. Then the changes.
 pub(crate) fn admission(input: &[u8]) {
     let Some((&[hook, who, begin, changes], rest)) = input.split_first_chunk::<4>() else { return };
-    let hook = &HOOKS[usize::from(hook) % HOOKS.len()];
+    let hook = &WEBHOOKS[usize::from(hook) % WEBHOOKS.len()];
     let chance = &mut Chance::new(rest);
     let (kind, base) = begun(hook.path);
     let schema = &schemas()[kind];

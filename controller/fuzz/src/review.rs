@@ -1,11 +1,11 @@
 //! What must hold for any body that is sent to a webhook.
 
 use crate::judged::{around, judged};
-use controller::serve::admission::hooks::HOOKS;
+use kubernetes::webhooks::WEBHOOKS;
 use serde_json::json;
 
 /// A byte that chooses the webhook, then the body.
 pub(crate) fn review(input: &[u8]) {
     let Some((&which, body)) = input.split_first() else { return };
-    judged(body, &HOOKS[usize::from(which) % HOOKS.len()], &around(json!({})));
+    judged(body, &WEBHOOKS[usize::from(which) % WEBHOOKS.len()], &around(json!({})));
 }

@@ -1,10 +1,10 @@
 //! `virt-handler`: the agent of a node.
 
 use clap::Parser as _;
-use controller::node::args::{Args, run};
+use node::args::{Args, run};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    controller::args::main(async { run(args).await.map_err(|e| e.chain()) })
+    serve::program::main(async { run(args).await.map_err(|e| e.chain()) })
 }

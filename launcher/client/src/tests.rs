@@ -1,5 +1,5 @@
 //! The client against launchers that say what they should, and what they should not. The agent's own tests of it, against
-//! a hostile launcher, are in `controller/src/node/launcher_client_tests.rs`.
+//! a hostile launcher, are in `controller/node/src/launcher_client_tests.rs`.
 
 use super::*;
 use api::launcher::{Answer, Exec, Request};

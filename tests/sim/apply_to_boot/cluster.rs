@@ -1,13 +1,13 @@
 //! An API server that is a map, with the real webhooks before it; and virt-controller on its World.
 
-use controller::api_server::{self, Server, Source};
-use controller::cluster::decide;
-use controller::error::{Error, Kind as Wrong, Result};
-use controller::objects::{Facts, Plain, World};
-use controller::objects::{Key, Kind};
-use controller::plan::merge;
-use controller::serve::admission::hooks::{HOOKS, Hook};
-use controller::serve::admission::{Around, Request, review};
+use ::admission::rules::{Around, Request, judge, review};
+use ::api_server::error::{Error, Kind as Wrong, Result};
+use ::api_server::{self, Server, Source};
+use ::cluster::decide;
+use kubernetes::objects::{Facts, Plain, World};
+use kubernetes::objects::{Key, Kind};
+use kubernetes::plan::merge;
+use kubernetes::webhooks::{WEBHOOKS, Webhook};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -154,7 +154,7 @@ impl Cluster {
         who: &Value,
     ) -> std::result::Result<Value, String> {
         let is_new = old.is_null();
-        let asked = |hook: &&Hook| match (key.kind, is_new) {
+        let asked = |hook: &&Webhook| match (key.kind, is_new) {
             (Kind::Machine, _) => hook.path.starts_with("/virtualmachines-"),
             (Kind::Instance, true) => {
                 ["/virtualmachineinstances-mutate", "/virtualmachineinstances-validate-create"]
@@ -170,7 +170,7 @@ impl Cluster {
             ..Around::new("kubevirt", Some(&Plain { object: settings, ..Plain::default() }))
         };
         let mut object = object;
-        for hook in HOOKS.iter().filter(asked) {
+        for hook in WEBHOOKS.iter().filter(asked) {
             let asked = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
                 "uid": "1",
                 "operation": if is_new { "CREATE" } else { "UPDATE" },
@@ -178,7 +178,7 @@ impl Cluster {
                 "object": object, "oldObject": old, "userInfo": who,
             }});
             let request = Request::read(asked.to_string().as_bytes())?;
-            let answer = review::write(&request, &hook.judge(&request, &around))["response"].clone();
+            let answer = review::write(&request, &judge(hook, &request, &around))["response"].clone();
             if answer["allowed"] != true {
                 return Err(answer["status"]["message"].to_string());
             }

@@ -2,17 +2,17 @@
 //! launcher on a hypervisor that runs nothing.
 
 use super::cluster::Cluster;
+use ::node::blocking::Blocking;
+use ::node::launcher_client::{Client, States};
+use ::node::now::now;
+use ::node::pod::{Folder, Layout, Place, Pod, Pods, Process};
+use ::node::vmi::patch::patch;
+use ::node::vmi::{Launcher as Seen, Plan, Seen as Known, decide};
+use ::node::volumes::{self, Parts};
 use api::launcher::{Answer, Format, Info, Life, Resolved, Source, Sync};
 use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
-use controller::node::blocking::Blocking;
-use controller::node::launcher_client::{Client, States};
-use controller::node::pod::{Folder, Layout, Place, Pod, Pods, Process};
-use controller::node::vmi::patch::patch;
-use controller::node::vmi::watch::now;
-use controller::node::vmi::{Launcher as Seen, Plan, Seen as Known, decide};
-use controller::node::volumes::{self, Parts};
-use controller::objects::Key;
+use kubernetes::objects::Key;
 use launcher::hypervisor::fake::Fake;
 use launcher::root::Root;
 use launcher::server::{Listener, Service};
@@ -70,8 +70,7 @@ impl Node {
                 fs::create_dir_all(mount).unwrap();
             }
         }
-        let inside =
-            |place: &controller::node::pod::layout::Inside| empty.join(&place.volume).join(&place.path);
+        let inside = |place: &::node::pod::layout::Inside| empty.join(&place.volume).join(&place.path);
         let fake = Arc::new(Fake::default());
         let folder = inside(&layout.root);
         let serving = serve(fake.clone(), &folder, &inside(&layout.socket), self.place.path()).await;

@@ -1,0 +1,71 @@
+//! The command line of `virt-api`, and what it puts together.
+
+use super::live::Live;
+use super::measures;
+use super::routes::Routes;
+use api_server::error::{Error, Result};
+use clap::Parser;
+use kubernetes::servers::{self, PORT};
+use serve::health::Health;
+use serve::program::client;
+use serve::transport::tls::{self, Shown};
+use serve::transport::{Limits, Transport, everywhere, listen};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+/// How often is looked whether it has become ready.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What may be written of machines, and what is filled in first.
+#[derive(Debug, Parser)]
+#[command(name = "virt-api", version)]
+pub struct Api {
+    /// The namespace it runs in
+    #[arg(long, env = "POD_NAMESPACE", default_value = "kubevirt")]
+    namespace: String,
+    /// Where the API server asks, and where /healthz, /readyz and /metrics answer, by HTTPS
+    #[arg(long, default_value_t = everywhere(PORT))]
+    listen: SocketAddr,
+}
+
+impl Api {
+    /// Runs until it is asked to end.
+    pub async fn run(self) -> Result<()> {
+        let client = client().await?;
+        let health = Health::default();
+        let ends = |kind| signal(kind).map_err(|e| Error::setup("cannot wait for signals", e));
+        let (mut term, mut interrupt) = (ends(SignalKind::terminate())?, ends(SignalKind::interrupt())?);
+        let listener = listen(self.listen).await?;
+        let live = Arc::new(Live::new(&self.namespace, Arc::new(Shown::own(servers::API.program)?)));
+        let transport = Arc::new(Transport::new(Limits::of_server()));
+        tokio::spawn(measures::tell(Arc::clone(&live), Arc::clone(&transport), health.measures()));
+        tokio::spawn(Arc::clone(&live).keep(client.clone()));
+        tokio::spawn(tell(Arc::clone(&live), health.clone()));
+        let (end, ended) = watch::channel(false);
+        let routes = Routes::new(Arc::clone(&live), health.clone(), client);
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            health.is_not_ready();
+            let _ = end.send(true);
+        });
+        let config = tls::config(Arc::clone(&live.shown))?;
+        tracing::info!("answering on {}", self.listen);
+        transport.serve(listener, config, Arc::new(routes), ended).await;
+        Ok(())
+    }
+}
+
+/// Says when it is ready.
+async fn tell(live: Arc<Live>, health: Health) {
+    while !live.is_ready() {
+        tokio::time::sleep(LOOK).await;
+    }
+    tracing::info!("ready");
+    health.is_ready();
+}

@@ -1,0 +1,87 @@
+//! What is followed while the server runs: the KubeVirt object, and the secret with our certificate.
+
+use super::rules::Around;
+use api_server::watch::{Seen, follow};
+use kubernetes::objects::{Kind, Plain, Store, Which};
+use kubernetes::servers::API;
+use serve::certificate;
+use serve::transport::tls::Shown;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use tokio::sync::mpsc;
+
+/// What is seen and not yet looked at.
+const WAITING: usize = 64;
+
+/// What is known now.
+pub struct Live {
+    namespace: String,
+    around: RwLock<Arc<Around>>,
+    listed: AtomicBool,
+    /// The certificate.
+    pub shown: Arc<Shown>,
+}
+
+impl Live {
+    /// Nothing is known yet; what is shown will be what the secret holds.
+    pub fn new(namespace: &str, shown: Arc<Shown>) -> Live {
+        Live {
+            namespace: namespace.to_owned(),
+            around: RwLock::new(Arc::new(Around::new(namespace, None))),
+            listed: AtomicBool::new(false),
+            shown,
+        }
+    }
+
+    /// The settings are known, and there is a certificate.
+    pub fn is_ready(&self) -> bool {
+        self.listed.load(Ordering::Relaxed) && self.shown.is_signed()
+    }
+
+    /// What surrounds a request that comes now.
+    pub fn around(&self) -> Arc<Around> {
+        Arc::clone(&self.around.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Follows both, for ever.
+    pub async fn keep(self: Arc<Self>, client: kube::Client) {
+        let (to, seen) = mpsc::channel(WAITING);
+        tokio::join!(
+            follow(client.clone(), Which::all(Kind::KubeVirt, None), to),
+            certificate::follow(client, &self.namespace, API.secret, Arc::clone(&self.shown)),
+            self.settings(seen),
+        );
+    }
+
+    async fn settings(&self, mut seen: mpsc::Receiver<Seen>) {
+        let mut objects = Store::<Plain>::default();
+        while let Some(event) = seen.recv().await {
+            match event {
+                Seen::Listed(_, list) => {
+                    objects = Store::default();
+                    for object in list {
+                        objects.put(object);
+                    }
+                    self.know(&objects);
+                    self.listed.store(true, Ordering::Relaxed);
+                }
+                Seen::Changed(_, object) => {
+                    objects.put(object);
+                    self.know(&objects);
+                }
+                Seen::Gone(key, _) => {
+                    objects.remove(&key.namespace, &key.name);
+                    self.know(&objects);
+                }
+                // No single object is followed here by its name.
+                Seen::Only(..) => {}
+            }
+        }
+    }
+
+    fn know(&self, objects: &Store<Plain>) {
+        let mut around = Around::new(&self.namespace, objects.within(&self.namespace).next());
+        around.installations = objects.names();
+        *self.around.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(around);
+    }
+}

@@ -1,0 +1,161 @@
+//! What is answered where.
+//!
+//! ```text
+//!  /healthz, /readyz, /metrics   whether we live and are ready, and what we measure ([`serve::health`])
+//!  /…-mutate, /…-validate…   the webhooks, by their table
+//! ```
+//!
+//! A body is read where somebody wants it, after its head was looked at. A large one is read as JSON, and judged, on a thread
+//! of its own: the others wait for nobody's megabytes.
+
+use super::live::Live;
+use super::measures;
+use super::rules::{Answer as Verdict, Request, asks_what_is_left, judge, not_looked_into, review};
+use super::workloads::Workloads;
+use api_server::error::{Error, Kind as Wrong, Result, chain};
+use http::request::Parts;
+use http::{HeaderValue, Method, Response, StatusCode, header};
+use hyper::body::Bytes;
+use kubernetes::webhooks::Webhook;
+use rustls::crypto::SecureRandom;
+use serve::authentication::Gate;
+use serve::health::Health;
+use serve::transport::{Answer, Answers, Asked, Body, plain};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The largest review: an object may have 3 MiB, and a change comes with the object as it was.
+const REVIEW: usize = 8 << 20;
+
+/// What is answered where.
+pub struct Routes {
+    live: Arc<Live>,
+    health: Health,
+    gate: Gate,
+    workloads: Workloads,
+    random: &'static dyn SecureRandom,
+}
+
+impl Answers for Routes {
+    async fn answer(&self, asked: Asked) -> Answer {
+        let Asked { head, body, peer } = asked;
+        if let Some(answer) = self.health.answer(&head, peer, &self.gate).await {
+            return answer;
+        }
+        match Webhook::at(head.uri.path()) {
+            Some(hook) => self.review(hook, &head, body).await,
+            None => plain(StatusCode::NOT_FOUND, "there is nothing here"),
+        }
+    }
+}
+
+impl Routes {
+    /// Answers by what is known.
+    pub fn new(live: Arc<Live>, health: Health, client: kube::Client) -> Routes {
+        let random = rustls::crypto::ring::default_provider().secure_random;
+        Routes { live, health, gate: Gate::new(client.clone()), workloads: Workloads::new(client), random }
+    }
+
+    async fn review(&self, hook: &'static Webhook, head: &Parts, body: Body) -> Answer {
+        if head.method != Method::POST {
+            return plain(StatusCode::METHOD_NOT_ALLOWED, "an admission review is POSTed");
+        }
+        let kind =
+            head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if kind.split(';').next().map(str::trim) != Some("application/json") {
+            return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "an admission review is application/json");
+        }
+        let body = match body.whole(REVIEW).await {
+            Ok(body) => body,
+            Err(answer) => return answer,
+        };
+        let is_large = body.is_large();
+        self.answer_to(hook, body, is_large).await
+    }
+
+    /// The answer to a review.
+    pub(super) async fn answer_to(
+        &self,
+        hook: &'static Webhook,
+        body: impl AsRef<[u8]> + Send + 'static,
+        is_large: bool,
+    ) -> Answer {
+        let (request, body) = match aside(is_large, move || (Request::read(body.as_ref()), body)).await {
+            Ok((Ok(request), body)) => (Arc::new(request), body),
+            Ok((Err(why), _)) => return plain(StatusCode::BAD_REQUEST, &why),
+            Err(error) => return failed(hook, &error),
+        };
+        let began = Instant::now();
+        let judged = self.judge(hook, &request, body, is_large).await;
+        measures::judged(hook, &request, judged.as_ref().ok(), began);
+        let verdict = match judged {
+            Ok(verdict) => verdict,
+            Err(error) => return failed(hook, &error),
+        };
+        if !verdict.faults.is_empty() {
+            let faults = verdict.faults.len();
+            tracing::debug!(
+                "{} says no to {} of {}: {faults} faults",
+                hook.name,
+                request.name,
+                request.who.name
+            );
+        }
+        let mut response = Response::new(Bytes::from(review::write(&request, &verdict).to_string()));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response
+    }
+
+    /// What is thought of a request. Its body goes with it: as long as that is there, no other large one is worked on.
+    async fn judge(
+        &self,
+        hook: &'static Webhook,
+        request: &Arc<Request>,
+        body: impl Send + 'static,
+        is_large: bool,
+    ) -> Result<Verdict> {
+        let mut around = (*self.live.around()).clone();
+        around.random = (self.uuid()?, self.uuid()?);
+        if asks_what_is_left(hook, request) {
+            around.left = match self.workloads.left().await {
+                Err(error) if error.kind() == Wrong::Unreachable => {
+                    return Ok(not_looked_into(&chain(&error)));
+                }
+                left => left?,
+            };
+        }
+        let request = Arc::clone(request);
+        aside(is_large, move || {
+            let verdict = judge(hook, &request, &around);
+            drop(body);
+            verdict
+        })
+        .await
+    }
+
+    /// A uuid of version 4.
+    fn uuid(&self) -> Result<String> {
+        let mut bytes = [0; 16];
+        self.random
+            .fill(&mut bytes)
+            .map_err(|_| Error::new(Wrong::Setup, "there is no randomness to be had"))?;
+        Ok(api::uuid::of_chance(bytes))
+    }
+}
+
+/// Does something here, or on a thread of its own where it takes long.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it computes and waits for nothing, and a large body has the only place that there is for them"
+)]
+async fn aside<T: Send + 'static>(is_large: bool, does: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    if !is_large {
+        return Ok(does());
+    }
+    tokio::task::spawn_blocking(does).await.map_err(|e| Error::setup("a large review broke off", e))
+}
+
+fn failed(hook: &Webhook, error: &Error) -> Answer {
+    tracing::warn!("{}: {}", hook.name, chain(error));
+    plain(StatusCode::INTERNAL_SERVER_ERROR, &chain(error))
+}

@@ -1,0 +1,51 @@
+//! What surrounds a request: the settings of the cluster, and what a pure function cannot have of itself.
+
+use api::defaults::Given;
+use api::machine::Settings;
+use api::wire::Path;
+use kubernetes::accounts::Accounts;
+use kubernetes::config::Config;
+use kubernetes::objects::Plain;
+use serde_json::Value;
+
+/// What surrounds a request.
+#[derive(Clone, Debug)]
+pub struct Around {
+    /// The service accounts of our programs.
+    pub accounts: Accounts,
+    /// The settings of the cluster.
+    pub config: Config,
+    /// What is permitted.
+    pub permitted: Settings,
+    /// Names and namespaces of the KubeVirt objects there are.
+    pub installations: Vec<(String, String)>,
+    /// A new uuid, and a new serial number.
+    pub random: (String, String),
+    /// A kind of which there still are objects, where that was asked for.
+    pub left: Option<&'static str>,
+}
+
+impl Around {
+    /// What the settings say; they are those of `object`.
+    pub fn new(namespace: &str, object: Option<&Plain>) -> Around {
+        Around {
+            accounts: Accounts::of(namespace),
+            config: Config::of(object),
+            // Without an object every gate is shut.
+            permitted: Settings::of_cluster(object.map_or(&Value::Null, |object| &object.object)),
+            installations: Vec::new(),
+            random: Default::default(),
+            left: None,
+        }
+    }
+
+    /// What is filled in.
+    pub(super) fn given(&self) -> Given {
+        self.config.given(self.random.0.clone())
+    }
+
+    /// What is permitted to a spec that stands at `at`.
+    pub(super) fn permitted_at(&self, at: &str) -> Settings {
+        self.permitted.clone().standing_at(Path::of(at))
+    }
+}

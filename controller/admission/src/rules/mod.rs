@@ -1,0 +1,35 @@
+//! Admission: what may be written, and what is filled in first. Pure.
+//!
+//! ```text
+//!  AdmissionReview ─ review ─► Request ─ judge: who judges ──► Answer ─ review ─► AdmissionReview
+//!                                            │
+//!        mutating   defaults of api, the status that is not theirs        ─► patch
+//!        validating Machine::check of api, what must not change, whose it is ─► at most 10 causes, warnings
+//! ```
+//!
+//! The table of the webhooks is [`kubernetes::webhooks`]; [`judge`] says who judges for each. A judge gets the
+//! request and what surrounds it ([`Around`]) and returns an [`Answer`]; `dryRun` changes nothing, since nothing is ever
+//! written. What is being deleted is never refused: whoever holds it must be able to let go.
+
+mod answer;
+mod around;
+mod instance;
+mod judge;
+mod kubevirt;
+mod machine;
+mod passed;
+mod patch;
+mod replicaset;
+pub mod review;
+mod size;
+mod template;
+#[cfg(test)]
+mod tests;
+mod unknown;
+mod volumes;
+
+pub use answer::Answer;
+pub use around::Around;
+pub use judge::{asks_what_is_left, judge};
+pub use kubevirt::not_looked_into;
+pub use review::{Operation, Request};

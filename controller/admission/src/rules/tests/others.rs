@@ -1,0 +1,215 @@
+//! Replica sets, the installation, and what no hostile object does.
+
+use super::base::*;
+use crate::rules::{Answer, Around, Operation, Request, judge};
+use kubernetes::webhooks::WEBHOOKS;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+const SETS: &str = "/virtualmachinereplicaset-validate";
+const MADE: &str = "/kubevirt-validate-create";
+const CHANGED: &str = "/kubevirt-validate-update";
+const DELETED: &str = "/kubevirt-validate-delete";
+
+fn set_of() -> Value {
+    json!({
+        "metadata": {"namespace": "n", "name": "many"},
+        "spec": {
+            "replicas": 2, "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": spec()},
+        },
+    })
+}
+
+fn messages(answer: &Answer) -> Vec<String> {
+    told(answer).into_iter().map(|(_, message)| message).collect()
+}
+
+#[test]
+fn a_replica_set_finds_what_it_makes() {
+    assert_eq!(messages(&ask(SETS, &create(set_of()), &around())), Vec::<String>::new());
+    for (pointer, value, message) in [
+        ("/spec/template", json!(null), "missing virtual machine template."),
+        ("/spec/template/metadata/labels", json!({"app": "db"}), "selector does not match labels."),
+        ("/spec/selector", json!({}), "selector does not match labels."),
+        ("/spec/template/spec/domain/devices/disks/0/disk/bus", json!("ide"), "IDE bus is not supported"),
+    ] {
+        let mut object = set_of();
+        set(&mut object, pointer, value);
+        assert_eq!(messages(&ask(SETS, &create(object), &around())), [message], "{pointer}");
+    }
+    let mut other = set_of();
+    set(&mut other, "/spec/selector/matchLabels/tier", json!("a"));
+    set(&mut other, "/spec/template/metadata/labels/tier", json!("a"));
+    assert_eq!(
+        messages(&ask(SETS, &update(set_of(), other), &around())),
+        ["selector is immutable after creation."]
+    );
+    let mut bad = set_of();
+    set(&mut bad, "/spec/selector", json!({}));
+    let mut scaled = bad.clone();
+    set(&mut scaled, "/spec/replicas", json!(5));
+    assert_eq!(messages(&ask(SETS, &update(bad, scaled), &around())), Vec::<String>::new());
+}
+
+#[test]
+fn settings_say_something() {
+    let object =
+        |spec: Value| json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": spec});
+    for (spec, expected) in [
+        (json!({}), ""),
+        (json!({"configuration": {"network": {"defaultNetworkInterface": "masquerade"}}}), ""),
+        (
+            json!({"configuration": {"network": {"defaultNetworkInterface": "slirp"}}}),
+            "spec.configuration.network.defaultNetworkInterface is set with an unrecognized option: slirp (bridge or masquerade)",
+        ),
+        (
+            json!({"configuration": {"additionalGuestMemoryOverheadRatio": "much"}}),
+            "spec.configuration.additionalGuestMemoryOverheadRatio must be a number from 0 to 100, not \"much\"",
+        ),
+        (
+            json!({"configuration": {"developerConfiguration": {"memoryOvercommit": -1}}}),
+            "spec.configuration.developerConfiguration.memoryOvercommit must be greater than 0, not -1",
+        ),
+        (
+            json!({"certificateRotateStrategy": {"selfSigned": {"ca": {"duration": "48h"}, "server": {"duration": "72h"}}}}),
+            "spec.certificateRotateStrategy.selfSigned.server.duration must be no longer than \
+             spec.certificateRotateStrategy.selfSigned.ca.duration",
+        ),
+        (
+            json!({"certificateRotateStrategy": {"selfSigned": {"ca": {"duration": "48h", "renewBefore": "48h"}}}}),
+            "spec.certificateRotateStrategy.selfSigned.ca.renewBefore must be shorter than \
+             spec.certificateRotateStrategy.selfSigned.ca.duration",
+        ),
+        (
+            json!({"uninstallStrategy": "Never"}),
+            "spec.uninstallStrategy is set with an unrecognized option: Never (RemoveWorkloads or \
+             BlockUninstallIfWorkloadsExist)",
+        ),
+    ] {
+        for request in [
+            (MADE, create(object(spec.clone()))),
+            (CHANGED, update(object(json!({"a": 1})), object(spec.clone()))),
+        ] {
+            let answer = ask(request.0, &request.1, &around());
+            assert_eq!(messages(&answer).join("|"), expected, "{spec}");
+        }
+    }
+}
+
+#[test]
+fn a_setting_without_effect_is_warned_of() {
+    let object =
+        |spec: Value| json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": spec});
+    let set = json!({"configuration": {
+        "evictionStrategy": "LiveMigrate", "cpuModel": "host-model",
+        "migrations": {"parallelMigrationsPerCluster": 5},
+    }});
+    for (path, request) in
+        [(MADE, create(object(set.clone()))), (CHANGED, update(object(json!({})), object(set.clone())))]
+    {
+        let answer = ask(path, &request, &around());
+        assert_eq!(answer.faults, []);
+        assert_eq!(
+            answer.warnings,
+            [
+                "spec.configuration.migrations: no effect, instances are not migrated yet",
+                "spec.configuration.evictionStrategy: no effect, \"LiveMigrate\" is not known; known are None, \
+                 LiveMigrateIfPossible",
+            ]
+        );
+    }
+    let served = object(json!({"configuration": {"evictionStrategy": "None", "cpuModel": "host-model"}}));
+    assert_eq!(ask(MADE, &create(served), &around()).warnings, [""; 0]);
+}
+
+#[test]
+fn there_is_one_installation() {
+    let object = json!({"metadata": {"namespace": "kubevirt", "name": "second"}, "spec": {}});
+    let one = Around { installations: vec![("kubevirt".into(), "kubevirt".into())], ..around() };
+    let told = messages(&ask(MADE, &create(object.clone()), &one));
+    assert_eq!(told, ["KubeVirt is already created: kubevirt/kubevirt; a cluster has one"]);
+    assert_eq!(messages(&ask(MADE, &create(object), &around())), Vec::<String>::new());
+}
+
+#[test]
+fn an_installation_goes_when_it_may() {
+    let request = |strategy: &str| Request {
+        operation: Operation::Delete,
+        old: json!({"spec": {"uninstallStrategy": strategy}}),
+        ..create(Value::Null)
+    };
+    let left = Around { left: Some("Virtual Machines"), ..around() };
+    let told = messages(&ask(DELETED, &request("BlockUninstallIfWorkloadsExist"), &left));
+    assert_eq!(
+        told,
+        [
+            "Rejecting the uninstall request, since there are still Virtual Machines present. Either delete all KubeVirt \
+          related workloads or change the uninstall strategy before uninstalling KubeVirt."
+        ]
+    );
+    assert_eq!(told.len(), 1);
+    assert!(ask(DELETED, &request("RemoveWorkloads"), &left).faults.is_empty());
+    assert!(ask(DELETED, &request("BlockUninstallIfWorkloadsExist"), &around()).faults.is_empty());
+}
+
+/// Something in the place of a part of an object.
+fn odd() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        Just(json!([])),
+        Just(json!({})),
+        Just(json!([null, {}, 7])),
+        Just(json!(-1)),
+        Just(json!(1e300)),
+        Just(json!(u64::MAX)),
+        Just(json!("")),
+        Just(json!("\u{0}é🦀")),
+        Just(json!("9".repeat(5000))),
+        Just(json!({"": {"": {"~/": []}}})),
+    ]
+}
+
+fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
+    found.push(at.to_owned());
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                pointers(value, &format!("{at}/{}", name.replace('/', "~1")), found);
+            }
+        }
+        Value::Array(list) => {
+            for (i, value) in list.iter().enumerate() {
+                pointers(value, &format!("{at}/{i}"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+proptest! {
+    /// Whatever stands in an object, every webhook has an answer, and a change that it makes fits the object.
+    #[test]
+    fn every_object_has_an_answer(
+        hook in 0..WEBHOOKS.len(),
+        which in 0..3_usize,
+        spoilt in prop::collection::vec((any::<prop::sample::Index>(), odd()), 0..4),
+        operation in prop::sample::select(vec![Operation::Create, Operation::Update]),
+    ) {
+        let sound = [machine(), instance(), set_of()][which].clone();
+        let mut object = sound.clone();
+        for (index, value) in spoilt {
+            let mut all = Vec::new();
+            pointers(&object, "", &mut all);
+            *object.pointer_mut(&all[index.index(all.len())]).unwrap() = value;
+        }
+        for (old, new) in [(sound.clone(), object.clone()), (object, sound)] {
+            let request = Request { operation, ..update(old, new) };
+            let answer = judge(&WEBHOOKS[hook], &request, &around());
+            if answer.faults.is_empty() {
+                crate::rules::patch::applied(request.object.clone(), &answer.patch);
+            }
+            answer.write(&request);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Carries out a plan: step by step, up to the first one that fails.
+//!
+//! ```text
+//!  Plan ── step by step ──► request ──► answer ──► the World (we read what we wrote)
+//!            └─ the first that fails ends it: conflict (look again), refused or out of reach (later, and said)
+//! ```
+
+use super::certificate;
+use super::event::{Source, event};
+use super::server::Server;
+use crate::error::{Error, Kind as Wrong, Result};
+use api::meta::ObjectMeta;
+use jiff::Timestamp;
+use kubernetes::issue::Issue;
+use kubernetes::objects::{FOUND_BY, Key, Kind, owner};
+use kubernetes::plan::{Note, Plan, Step};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// What came of a plan.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// Objects as they are now.
+    pub answers: Vec<(Kind, Value)>,
+    /// How many requests changed something.
+    pub writes: usize,
+    /// Why it ended early, and the kind of what could not be made.
+    pub failed: Option<(Option<Kind>, Error)>,
+}
+
+/// Does what a plan says, in its order, up to the first step that fails. `source` is the program that does it, in events.
+pub async fn carry_out(server: &impl Server, source: Source<'_>, plan: Plan) -> Done {
+    let mut work = Work { server, source, versions: BTreeMap::new(), done: Done::default() };
+    for step in plan.steps {
+        let about = if let Step::Create { key, .. } = &step { Some(key.kind) } else { None };
+        if let Err(error) = work.step(step).await {
+            work.done.failed = Some((about, error));
+            break;
+        }
+    }
+    work.done
+}
+
+/// A plan on its way.
+struct Work<'a, S> {
+    server: &'a S,
+    source: Source<'a>,
+    /// A second change of one object goes on from the first one's answer.
+    versions: BTreeMap<Key, String>,
+    done: Done,
+}
+
+impl<S: Server> Work<'_, S> {
+    async fn step(&mut self, step: Step) -> Result<()> {
+        match step {
+            Step::Create { key, object } => {
+                let made = match self.server.create(&key, &object).await {
+                    Err(error) if error.kind() == Wrong::Exists => {
+                        let there = self.server.get(&key).await?;
+                        strange(&key, &object, &there)?;
+                        there
+                    }
+                    other => {
+                        self.done.writes += 1;
+                        other?
+                    }
+                };
+                self.done.answers.push((key.kind, made));
+            }
+            Step::Patch { key, version, mut change, part } => {
+                let version = self.versions.get(&key).cloned().unwrap_or(version);
+                if !version.is_empty() {
+                    change["metadata"]["resourceVersion"] = json!(version);
+                }
+                let answer = self.server.patch(&key, &change, part).await?;
+                self.done.writes += 1;
+                if let Some(version) = answer["metadata"]["resourceVersion"].as_str() {
+                    self.versions.insert(key.clone(), version.to_owned());
+                }
+                self.done.answers.push((key.kind, answer));
+            }
+            Step::Delete { key, uid } => match self.server.delete(&key, &uid).await {
+                Err(error) if error.kind() == Wrong::Gone => {}
+                other => {
+                    self.done.writes += 1;
+                    other?;
+                }
+            },
+            Step::Absent { key, of } => match self.server.get(&key).await {
+                Err(error) if error.kind() == Wrong::Gone => {}
+                Err(error) => return Err(error),
+                Ok(object) if of.is_some_and(|of| !of.is(&meta(&object))) => {}
+                Ok(object) => {
+                    self.done.answers.push((key.kind, object));
+                    return Err(Error::new(Wrong::Conflict, format!("{key} is there; the picture was old")));
+                }
+            },
+            Step::Issue(issue) => {
+                let made = self.issue(&issue).await?;
+                self.done.writes += 1;
+                self.done.answers.push((issue.key.kind, made));
+            }
+            Step::Tell(note) => self.tell(&note).await,
+        }
+        Ok(())
+    }
+
+    /// Makes a certificate and its secret; that there is one by now is as good.
+    async fn issue(&self, issue: &Issue) -> Result<Value> {
+        let authority = match &issue.signer {
+            Some(signer) => Some(self.server.get(&signer.key).await?),
+            None => None,
+        };
+        let mut secret = certificate::secret(issue, authority.as_ref())?;
+        match &issue.version {
+            Some(version) => {
+                secret["metadata"]["resourceVersion"] = json!(version);
+                self.server.patch(&issue.key, &secret, None).await
+            }
+            None => match self.server.create(&issue.key, &secret).await {
+                Err(error) if error.kind() == Wrong::Exists => self.server.get(&issue.key).await,
+                other => other,
+            },
+        }
+    }
+
+    /// Tells people; that nobody could be told is no reason to stop.
+    async fn tell(&self, note: &Note) {
+        let (object, key) = event(note, self.source, Timestamp::now());
+        if let Err(error) = self.server.create(&key, &object).await {
+            tracing::warn!("{}", crate::error::chain(&error));
+        }
+    }
+}
+
+/// A pod of that name which is not of the same owner is a stranger's, and so is one that is not found by the same labels:
+/// nobody who watches launcher pods would hear of its end. It is never taken for the one that was to be made.
+fn strange(key: &Key, wanted: &Value, there: &Value) -> Result<()> {
+    let owner = |object: &Value| {
+        let meta = meta(object);
+        let owner = owner::controller(&meta).cloned();
+        owner.map(|owner| (owner.api_version, owner.kind, owner.uid))
+    };
+    let found_by = |object: &Value| FOUND_BY.map(|label| object["metadata"]["labels"][label].clone());
+    if key.kind != Kind::Pod || owner(wanted) == owner(there) && found_by(wanted) == found_by(there) {
+        return Ok(());
+    }
+    let what = format!(
+        "{key} is there already, and somebody else made it: delete it, or give the instance another name"
+    );
+    Err(Error::new(Wrong::Refused, what))
+}
+
+fn meta(object: &Value) -> ObjectMeta {
+    api::wire::read_in_part(object["metadata"].clone(), &mut Vec::new()).unwrap_or_default()
+}

@@ -1,0 +1,199 @@
+//! The objects of a kind, and what becomes of them: list, then watch, for ever.
+//!
+//! ```text
+//!  list (in pages) ─► Listed(all) ─► watch from there ─► Changed, Gone, …
+//!        ▲                                │ ended in order: watch on from the last version
+//!        └──────── version too old, or ───┘
+//!                  anything else wrong
+//! ```
+//!
+//! After every `Listed` the receiver has the whole truth again, whatever was lost in between.
+
+use super::request::send;
+use crate::error::{Error, Kind as Wrong, Result, chain};
+use futures_util::TryStreamExt as _;
+use http::Request;
+use kube::core::WatchEvent;
+use kubernetes::objects::{Key, Kind, Which, escaped};
+use serde_json::Value;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::Sender;
+
+/// Objects of one page of a list.
+const PAGE: u32 = 500;
+/// How long the server may take for a page of a list.
+const LISTING: Duration = Duration::from_secs(60);
+/// How long the server keeps a watch open; nothing is lost when it ends.
+const OPEN: u64 = 290;
+/// How long a watch may be silent: it should have ended.
+const SILENT: Duration = Duration::from_secs(OPEN + 40);
+/// How long is waited after something went wrong, at first and at most.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(20));
+
+/// What is seen.
+#[derive(Clone, Debug)]
+pub enum Seen {
+    /// All objects of a kind; there are no others.
+    Listed(Kind, Vec<Value>),
+    /// The one object that is followed by its name: as it is, or nothing where there is none.
+    Only(Key, Option<Value>),
+    /// An object is new or another.
+    Changed(Kind, Value),
+    /// An object is gone, and which of that name it was.
+    Gone(Key, String),
+}
+
+/// What a list of these objects tells.
+fn listed(which: &Which, objects: Vec<Value>) -> Seen {
+    match which.name {
+        None => Seen::Listed(which.kind, objects),
+        Some(name) => {
+            let key = Key::new(which.kind, which.namespace.clone(), name);
+            Seen::Only(key, objects.into_iter().find(|object| object["metadata"]["name"] == name))
+        }
+    }
+}
+
+/// Tells what is seen until nobody listens any more.
+pub async fn follow(client: kube::Client, which: Which, to: Sender<Seen>) {
+    let mut pause = PAUSE.0;
+    let mut version: Option<String> = None;
+    loop {
+        let result = match version.take() {
+            None => list(&client, &which, &to).await,
+            Some(from) => watch(&client, &which, from, &to).await,
+        };
+        match result {
+            Ok(Some(next)) => {
+                pause = PAUSE.0;
+                version = Some(next);
+            }
+            Ok(None) => return,
+            Err(error) => {
+                if error.kind() == Wrong::Gone {
+                    tracing::debug!("{}", chain(&error));
+                } else {
+                    tracing::warn!("{}", chain(&error));
+                }
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => {}
+                    () = to.closed() => return,
+                }
+                pause = (pause * 2).min(PAUSE.1);
+            }
+        }
+    }
+}
+
+/// Tells all there are. The version to watch from; nothing, when nobody listens.
+async fn list(client: &kube::Client, which: &Which, to: &Sender<Seen>) -> Result<Option<String>> {
+    let mut objects = Vec::new();
+    let mut next = String::new();
+    let version = loop {
+        let path = which.path(&format!("limit={PAGE}&continue={}", escaped(&next)));
+        let all = Key::new(which.kind, which.namespace.clone(), "(all)");
+        let mut answer = match send(client, "list", &all, Request::get(&path), None, LISTING).await {
+            // The kind is not known to the server (yet): there are none. It may be installed any time.
+            Err(error) if error.kind() == Wrong::Gone && objects.is_empty() => {
+                if to.send(listed(which, Vec::new())).await.is_err() {
+                    return Ok(None);
+                }
+                return Err(error);
+            }
+            answer => answer?,
+        };
+        if let Value::Array(items) = answer["items"].take() {
+            objects.extend(items);
+        }
+        let text = |name: &str| answer["metadata"][name].as_str().unwrap_or_default().to_owned();
+        next = text("continue");
+        if next.is_empty() {
+            break text("resourceVersion");
+        }
+    };
+    let told = to.send(listed(which, objects)).await;
+    Ok(told.is_ok().then_some(version))
+}
+
+/// Tells what becomes of them. The version to go on from when the server ends it; nothing, when nobody listens.
+async fn watch(
+    client: &kube::Client,
+    which: &Which,
+    from: String,
+    to: &Sender<Seen>,
+) -> Result<Option<String>> {
+    let path = which.path(&format!(
+        "watch=true&allowWatchBookmarks=true&timeoutSeconds={OPEN}&resourceVersion={}",
+        escaped(&from)
+    ));
+    let began = Instant::now();
+    let events = client.request_events::<Value>(get(&path)?).await;
+    crate::metrics::request("GET", began, Some(events.as_ref()));
+    let mut events = std::pin::pin!(events.map_err(|error| wrong("watch", which, error))?);
+    let mut version = from;
+    loop {
+        let event = tokio::select! {
+            event = tokio::time::timeout(SILENT, events.try_next()) => event,
+            () = to.closed() => return Ok(None),
+        };
+        let event =
+            event.map_err(|_| silent("watch", which))?.map_err(|error| wrong("watch", which, error))?;
+        let mut at = |object: &Value| {
+            if let Some(next) = object["metadata"]["resourceVersion"].as_str() {
+                next.clone_into(&mut version);
+            }
+        };
+        let seen = match event {
+            None => return Ok(Some(version)),
+            Some(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
+                at(&object);
+                Seen::Changed(which.kind, object)
+            }
+            Some(WatchEvent::Deleted(object)) => {
+                at(&object);
+                let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
+                let key = Key { kind: which.kind, namespace: text("namespace"), name: text("name") };
+                Seen::Gone(key, text("uid"))
+            }
+            Some(WatchEvent::Bookmark(bookmark)) => {
+                version = bookmark.metadata.resource_version;
+                continue;
+            }
+            Some(WatchEvent::Error(status)) => return Err(wrong("watch", which, kube::Error::Api(status))),
+        };
+        if to.send(seen).await.is_err() {
+            return Ok(None);
+        }
+    }
+}
+
+fn get(path: &str) -> Result<Request<Vec<u8>>> {
+    Request::get(path).body(Vec::new()).map_err(|e| Error::setup(format!("{path} makes no address"), e))
+}
+
+fn wrong(doing: &str, which: &Which, error: kube::Error) -> Error {
+    Error::of_client(doing, &Key::new(which.kind, which.namespace.clone(), "(all)"), error)
+}
+
+fn silent(doing: &str, which: &Which) -> Error {
+    let what = format!("cannot {doing} {}: the API server was silent for too long", which.kind.name());
+    Error::new(Wrong::Unreachable, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_object_is_followed_by_its_name_and_another_of_the_answer_is_left_out() {
+        let which = Which::only(Kind::Secret, "n", "a");
+        assert!(which.path("watch=true").ends_with("&fieldSelector=metadata.name%3Da"));
+        let object = |name: &str| serde_json::json!({"metadata": {"name": name}});
+        for (objects, expected) in
+            [(vec![], None), (vec![object("b")], None), (vec![object("b"), object("a")], Some(object("a")))]
+        {
+            let Seen::Only(key, found) = listed(&which, objects) else { panic!("it is one by its name") };
+            assert_eq!((key, found), (Key::new(Kind::Secret, "n", "a"), expected));
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Reads and changes one object at a time.
+
+use super::carry_out::{Done, carry_out};
+use super::event::Source;
+use super::request::{JSON, send};
+use super::server::Server;
+use crate::error::Result;
+use http::Request;
+use http::request::Builder;
+use kubernetes::objects::{Key, Kind};
+use kubernetes::plan::Plan;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How long the server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Writes to the API server.
+#[derive(Clone)]
+pub struct Writer {
+    client: kube::Client,
+    /// The program, in events and field managers.
+    component: &'static str,
+    /// The node that it runs on, where each node has one.
+    host: Option<String>,
+}
+
+impl Writer {
+    /// A writer in the name of one program.
+    pub fn new(client: kube::Client, component: &'static str) -> Writer {
+        Writer { client, component, host: None }
+    }
+
+    /// A writer in the name of a program that runs on each node.
+    pub fn on_node(client: kube::Client, component: &'static str, node: &str) -> Writer {
+        Writer { client, component, host: Some(node.to_owned()) }
+    }
+
+    /// Does what a plan says, in its order, up to the first step that fails.
+    pub async fn carry_out(&self, plan: Plan) -> Done {
+        let source = Source { component: self.component, host: self.host.as_deref() };
+        carry_out(self, source, plan).await
+    }
+
+    /// Lets the server look at an object, which is not made.
+    pub async fn try_out(&self, key: &Key, object: &Value) -> Result<Value> {
+        let path =
+            format!("{}?dryRun=All&fieldManager={}", key.kind.collection(&key.namespace), self.component);
+        self.send("try out", key, Request::post(path), Some((JSON, object))).await
+    }
+
+    async fn send(
+        &self,
+        doing: &str,
+        key: &Key,
+        request: Builder,
+        body: Option<(&str, &Value)>,
+    ) -> Result<Value> {
+        send(&self.client, doing, key, request, body, PATIENCE).await
+    }
+}
+
+impl Server for Writer {
+    async fn get(&self, key: &Key) -> Result<Value> {
+        self.send("read", key, Request::get(key.path()), None).await
+    }
+
+    async fn create(&self, key: &Key, object: &Value) -> Result<Value> {
+        let path = format!("{}?fieldManager={}", key.kind.collection(&key.namespace), self.component);
+        self.send("create", key, Request::post(path), Some((JSON, object))).await
+    }
+
+    async fn patch(&self, key: &Key, change: &Value, part: Option<&str>) -> Result<Value> {
+        let below = part.map_or_else(String::new, |part| format!("/{part}"));
+        let path = format!("{}{below}?fieldManager={}", key.path(), self.component);
+        let kind = match key.kind {
+            Kind::Pod => "application/strategic-merge-patch+json",
+            _ => "application/merge-patch+json",
+        };
+        self.send("change", key, Request::patch(path), Some((kind, change))).await
+    }
+
+    async fn delete(&self, key: &Key, uid: &str) -> Result<Value> {
+        let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
+        if !uid.is_empty() {
+            options["preconditions"] = json!({"uid": uid});
+        }
+        self.send("delete", key, Request::delete(key.path()), Some((JSON, &options))).await
+    }
+}

@@ -1,0 +1,116 @@
+//! The command lines, and what they put together.
+
+use api_server::Writer;
+use api_server::error::{Error, Result, chain};
+use api_server::lease::Lease;
+use clap::Parser;
+use kubernetes::objects::{Facts, Key, Kind, LEASE};
+use kubernetes::servers::{self, PORT};
+use serde_json::json;
+use serve::health::Health;
+use serve::program::client;
+use serve::transport::everywhere;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// The machines of a cluster: from their objects to pods.
+#[derive(Debug, Parser)]
+#[command(name = "virt-controller", version)]
+pub struct Controller {
+    /// The namespace it runs in
+    #[arg(long, env = "POD_NAMESPACE", default_value = "kubevirt")]
+    namespace: String,
+    /// A name for this replica that no other has
+    #[arg(long, env = "POD_NAME")]
+    identity: String,
+    /// The image of virt-launcher
+    #[arg(long, env = "LAUNCHER_IMAGE")]
+    launcher_image: String,
+    /// Where /healthz, /readyz and /metrics answer, by HTTPS
+    #[arg(long, default_value_t = everywhere(PORT))]
+    listen: SocketAddr,
+}
+
+impl Controller {
+    /// Runs until it is asked to end, or has lost the lease.
+    pub async fn run(self) -> Result<()> {
+        let client = client().await?;
+        let writer = Writer::new(client.clone(), "virt-controller");
+        let health = Health::default();
+        health.measures_plainly(|| crate::measures::waiting(env!("CARGO_PKG_VERSION")));
+        let server = servers::CONTROLLER;
+        health.clone().serve(self.listen, client.clone(), &self.namespace, server).await?;
+        let mut ends =
+            signal(SignalKind::terminate()).map_err(|e| Error::setup("cannot wait for SIGTERM", e))?;
+        let mut lease = Lease::new(writer.clone(), &self.namespace, LEASE, self.identity.clone());
+        // A replica in waiting has nothing to do, and is ready for that.
+        health.is_ready();
+        tokio::select! {
+            () = lease.acquire() => {}
+            _ = ends.recv() => return Ok(()),
+        }
+        tracing::info!("{} acts", self.identity);
+        let act = async {
+            let facts = self.facts(&writer).await;
+            crate::run::run(client, writer, facts, health).await;
+        };
+        let lost = tokio::select! {
+            error = lease.keep() => Some(error),
+            () = act => None,
+            _ = ends.recv() => None,
+        };
+        match lost {
+            Some(error) => Err(error),
+            None => {
+                lease.release().await;
+                Ok(())
+            }
+        }
+    }
+
+    async fn facts(&self, writer: &Writer) -> Facts {
+        Facts {
+            namespace: self.namespace.clone(),
+            launcher_image: self.launcher_image.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            image_volumes: loop {
+                match self.keeps_images(writer).await {
+                    Ok(keeps) => break keeps,
+                    Err(error) if error.kind() == api_server::error::Kind::Unreachable => {
+                        tracing::warn!("{}", chain(&error));
+                        tokio::time::sleep(Duration::from_secs(2)).await;
+                    }
+                    Err(error) => {
+                        tracing::warn!("images of disks cannot be mounted: {}", chain(&error));
+                        break false;
+                    }
+                }
+            },
+        }
+    }
+
+    /// Whether the server keeps image volumes of pods: one whose gate is shut drops the field, or refuses it.
+    async fn keeps_images(&self, writer: &Writer) -> Result<bool> {
+        let key = Key::new(Kind::Pod, self.namespace.clone(), "image-volumes");
+        let pod = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": key.name, "namespace": key.namespace},
+            "spec": {
+                "containers": [{
+                    "name": "compute",
+                    "image": self.launcher_image,
+                    "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+                    "volumeMounts": [{"name": "image", "mountPath": "/image"}],
+                }],
+                "volumes": [{"name": "image", "image": {"reference": self.launcher_image}}],
+                "securityContext": {"runAsNonRoot": true, "runAsUser": 107, "seccompProfile": {"type": "RuntimeDefault"}},
+            },
+        });
+        let answer = writer.try_out(&key, &pod).await?;
+        let volumes = answer["spec"]["volumes"].as_array();
+        Ok(volumes
+            .is_some_and(|volumes| volumes.iter().any(|volume| volume["image"]["reference"].is_string())))
+    }
+}

@@ -1,0 +1,198 @@
+//! The life of certificates, with real ones: every step is carried out by a small server in memory.
+
+use super::*;
+use crate::sim::Sim;
+use kubernetes::objects::{Key, Kind};
+use kubernetes::plan::Step;
+use kubernetes::servers::CONTROLLER;
+use serde_json::{Value, json};
+
+/// The secret of virt-api.
+const SERVER: &str = API.secret;
+const HOST: [&str; 1] = ["virt-api.kubevirt.svc"];
+
+/// An installation that says this of its certificates.
+fn installed(said: &Value) -> Sim {
+    let mut sim = Sim::bare();
+    sim.put(
+        Kind::KubeVirt,
+        json!({
+            "metadata": {"namespace": "kubevirt", "name": "kubevirt"},
+            "spec": {"certificateRotateStrategy": {"selfSigned": said}},
+        }),
+    );
+    sim
+}
+
+/// Decides until there is nothing to do. How often that was.
+fn settle(sim: &mut Sim) -> usize {
+    for round in 0..10 {
+        let plan = decide(&sim.world, sim.now);
+        if plan.is_empty() {
+            return round;
+        }
+        sim.apply(plan);
+        check(sim);
+    }
+    panic!("it never settles: {:?}", decide(&sim.world, sim.now));
+}
+
+fn of(sim: &Sim, name: &str) -> Option<Certificate> {
+    sim.world.secrets.get("kubevirt", name)?.certificate.clone()
+}
+
+fn trusted(sim: &Sim) -> Vec<Certificate> {
+    known(&sim.world, sim.now)
+}
+
+/// What must be so at any time: where the API server is led, it is shown a certificate that it trusts.
+fn check(sim: &Sim) {
+    for shelf in [&sim.world.mutating_webhooks, &sim.world.validating_webhooks] {
+        for hooks in shelf.all() {
+            let server = of(sim, SERVER).expect("a certificate before the webhooks");
+            for hook in hooks.object["webhooks"].as_array().unwrap() {
+                use base64::Engine as _;
+                let bundle = hook["clientConfig"]["caBundle"].as_str().unwrap();
+                let bundle = base64::engine::general_purpose::STANDARD.decode(bundle).unwrap();
+                let bundle = certificate::all(std::str::from_utf8(&bundle).unwrap());
+                assert!(bundle.iter().any(|authority| server.is_from(authority, &HOST, sim.now)), "{hook}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_installation_gets_them_in_order_and_then_there_is_silence() {
+    let mut sim = installed(&json!({}));
+    assert_eq!(settle(&mut sim), 3, "the authority; who is told and the server's; the webhooks");
+    assert!(of(&sim, SERVER).unwrap().is_from(&of(&sim, AUTHORITY).unwrap(), &HOST, sim.now));
+    assert_eq!(trusted(&sim), [of(&sim, AUTHORITY).unwrap()]);
+    let hooks = sim.get(&Key::new(Kind::Validating, "", "virt-api-validator"));
+    assert!(hooks["webhooks"].as_array().unwrap().len() >= 6);
+    let writes = sim.writes;
+    sim.later(3600);
+    assert_eq!((settle(&mut sim), sim.writes), (0, writes));
+}
+
+#[test]
+fn for_months_each_is_renewed_in_time_and_trusted_at_any_time() {
+    let mut sim = installed(&json!({}));
+    settle(&mut sim);
+    let (mut authorities, mut servers) = (vec![of(&sim, AUTHORITY)], vec![of(&sim, SERVER)]);
+    let end = after(sim.now, SignedDuration::from_hours(60 * 24));
+    while sim.now < end {
+        let again = decide(&sim.world, sim.now).again.expect("it is looked again");
+        assert!(again > sim.now);
+        sim.now = again;
+        check(&sim);
+        settle(&mut sim);
+        assert!(trusted(&sim).len() <= 2);
+        for (name, all) in [(AUTHORITY, &mut authorities), (SERVER, &mut servers)] {
+            let is = of(&sim, name);
+            if all.last() != Some(&is) {
+                all.push(is);
+            }
+        }
+    }
+    // 60 days of 5.6 days each, of 19.2 hours each; a server's is made anew with its authority.
+    assert!((11..=13).contains(&authorities.len()), "{}", authorities.len());
+    assert!((75..=100).contains(&servers.len()), "{}", servers.len());
+}
+
+#[test]
+fn each_program_has_a_secret_of_its_own_and_is_found_by_its_services() {
+    let mut sim = installed(&json!({}));
+    settle(&mut sim);
+    let authority = of(&sim, AUTHORITY).unwrap();
+    let monitored = "kubevirt-prometheus-metrics.kubevirt.svc";
+    for server in SERVERS {
+        let certificate = of(&sim, server.secret).unwrap_or_else(|| panic!("{} has none", server.program));
+        assert!(certificate.is_from(&authority, &[monitored], sim.now), "{}", server.program);
+        assert_eq!(certificate.is_from(&authority, &HOST, sim.now), server.program == "virt-api");
+    }
+    // What was made when a server had fewer names is made anew.
+    let key = Key::new(Kind::Secret, "kubevirt", API.secret);
+    let old = of(&sim, CONTROLLER.secret).unwrap();
+    let data = sim.get(&Key::new(Kind::Secret, "kubevirt", CONTROLLER.secret))["data"].clone();
+    sim.later(60);
+    sim.change(&key, json!({"data": data}));
+    assert_eq!(of(&sim, API.secret), Some(old));
+    settle(&mut sim);
+    assert!(of(&sim, API.secret).unwrap().is_from(&authority, &HOST, sim.now));
+}
+
+#[test]
+fn what_is_taken_away_or_spoilt_is_made_again() {
+    let mut sim = installed(&json!({}));
+    settle(&mut sim);
+    for key in [
+        Key::new(Kind::Secret, "kubevirt", SERVER),
+        Key::new(Kind::ConfigMap, "kubevirt", AUTHORITY),
+        Key::new(Kind::Mutating, "", "virt-api-mutator"),
+    ] {
+        sim.vanish(&key);
+        settle(&mut sim);
+        assert!(sim.objects.contains_key(&key), "{key}");
+    }
+    // The authority with its key: what was signed by the old one is trusted while the new one spreads.
+    let old = of(&sim, AUTHORITY).unwrap();
+    sim.vanish(&Key::new(Kind::Secret, "kubevirt", AUTHORITY));
+    settle(&mut sim);
+    assert_eq!(trusted(&sim).len(), 2);
+    assert!(of(&sim, SERVER).unwrap().is_from(&old, &HOST, sim.now));
+    sim.later(60);
+    settle(&mut sim);
+    assert!(of(&sim, SERVER).unwrap().is_from(&of(&sim, AUTHORITY).unwrap(), &HOST, sim.now));
+    // Nonsense in the place of a certificate, and one of somebody else.
+    sim.later(60);
+    let key = Key::new(Kind::Secret, "kubevirt", SERVER);
+    sim.change(&key, json!({"data": {"tls.crt": "bm9uZQ=="}}));
+    settle(&mut sim);
+    assert!(of(&sim, SERVER).is_some());
+    let foreign = sim.get(&Key::new(Kind::Secret, "kubevirt", AUTHORITY))["data"].clone();
+    sim.later(60);
+    sim.change(&key, json!({"data": foreign}));
+    settle(&mut sim);
+    assert!(of(&sim, SERVER).unwrap().is_from(&of(&sim, AUTHORITY).unwrap(), &HOST, sim.now));
+}
+
+#[test]
+fn the_webhooks_go_when_the_installation_goes_and_nothing_is_left() {
+    let mut sim = installed(&json!({}));
+    settle(&mut sim);
+    let vm = sim.put(Kind::Machine, crate::sim::machine("web", "Halted"));
+    let settings = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
+    sim.change(&settings, json!({"metadata": {"finalizers": ["ours"]}}));
+    sim.delete(&settings);
+    settle(&mut sim);
+    assert!(!webhooks_gone(&sim.world), "a machine is left");
+    sim.vanish(&vm);
+    let steps = decide(&sim.world, sim.now).steps;
+    assert!(steps.len() == 2 && steps.iter().all(|step| matches!(step, Step::Delete { .. })), "{steps:?}");
+    settle(&mut sim);
+    assert!(webhooks_gone(&sim.world));
+}
+
+#[test]
+fn new_terms_hold_for_what_is_there() {
+    let mut sim = installed(&json!({}));
+    settle(&mut sim);
+    let old = of(&sim, AUTHORITY);
+    sim.later(3600);
+    let settings = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
+    let said = json!({"ca": {"duration": "1h"}, "server": {"duration": "30m"}});
+    sim.change(&settings, json!({"spec": {"certificateRotateStrategy": {"selfSigned": said}}}));
+    settle(&mut sim);
+    assert_ne!(of(&sim, AUTHORITY), old);
+    sim.later(60);
+    settle(&mut sim);
+    let server = of(&sim, SERVER).unwrap();
+    assert_eq!(server.until, after(sim.now, SignedDuration::from_mins(30)));
+    assert!(decide(&sim.world, sim.now).again.is_some_and(|again| again < server.until));
+}
+
+#[test]
+fn without_an_installation_nothing_is_made() {
+    let sim = Sim::bare();
+    assert_eq!(decide(&sim.world, sim.now), Plan::default());
+}

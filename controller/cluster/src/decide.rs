@@ -1,0 +1,20 @@
+//! Which reconciler decides on an object.
+
+use crate::{certificates, kubevirt, node, replicaset, vm, vmi};
+use jiff::Timestamp;
+use kubernetes::objects::{Key, Kind, World};
+use kubernetes::plan::Plan;
+
+/// What is to be done for one object.
+pub fn decide(world: &World, key: &Key, now: Timestamp) -> Plan {
+    let Key { kind, namespace, name } = key;
+    match kind {
+        Kind::Machine => vm::decide(world, namespace, name, now),
+        Kind::Instance => vmi::decide(world, namespace, name, now),
+        Kind::ReplicaSet => replicaset::decide(world, namespace, name, now),
+        Kind::KubeVirt => kubevirt::decide(world, namespace, name, now),
+        Kind::Node => node::decide(world, name, now),
+        Kind::Secret => certificates::decide(world, now),
+        _ => Plan::default(),
+    }
+}

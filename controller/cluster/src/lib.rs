@@ -1,0 +1,46 @@
+//! virt-controller: what is decided once per cluster, and the loop that carries it out.
+//!
+//! ```text
+//!             watch                decide (pure)          carry out (the only writer)
+//!  API server ─────► run: World ─────────────────► Plan ─────────────────────────────► API server
+//!
+//!  KubeVirt ─────► config ─┐
+//!  VirtualMachine ─► vm ───┼─► VirtualMachineInstance ─► vmi ─► pod (one Pod for each instance) ─► the node agent
+//!  replica set ────────────┘                              ▲
+//!        data volumes, claims, nodes: looked at ──────────┘
+//!
+//!  certificates  so that the API server can ask virt-api     kubevirt, node   the installation, what nodes say
+//!  rights        what each step takes                        measures         what is counted
+//! ```
+//!
+//! [`decide`] takes the name of one object and the whole World, and returns what is to be done for that object. Whoever
+//! decides gets everything in its arguments: no clock, no client. Which decisions an object takes part in, the file of its
+//! kind says ([`kubernetes::objects::About::touches`]). args is the command line; one replica acts, which has the lease.
+//!
+//! **May be called** by `bin/virt-controller`, and [`decide`] by whoever plays a cluster. **Absent:** the kinds and the plan
+//! (`kubernetes`), requests (`api-server`), and everything that happens on a node; `node` is used by the histories in the
+//! tests alone.
+
+// Tests wait for nobody but themselves.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
+pub mod args;
+mod certificates;
+mod decide;
+#[cfg(test)]
+mod histories;
+mod kubevirt;
+mod measures;
+mod node;
+mod pod;
+mod replicaset;
+pub mod rights;
+mod run;
+#[cfg(test)]
+pub(crate) mod sim;
+#[cfg(test)]
+mod steady;
+mod vm;
+mod vmi;
+
+pub use decide::decide;

@@ -1,0 +1,210 @@
+//! The pod that holds one machine. Pure: the same machine in the same surroundings gives the same pod, byte for byte.
+//!
+//! ```text
+//!  pod virt-launcher-NAME-xxxxx            one for all the life of an instance; its name follows from the uid
+//!  └─ container compute: virt-launcher run --once, uid 107
+//!       /var/run/kubevirt-private          emptyDir `private`
+//!         root/                            all the launcher keeps: overlays, empty disks, seeds, logs, console
+//!         cache/                           what libvirt found out about this node: the node agent puts it there
+//!         vmi-disks/VOLUME/                a claim with a file system, or the folder of a hostDisk
+//!         config-map/, secret/, sysprep/   VOLUME/: files that become a disc
+//!         named/SECRET/                    secrets that are named without a volume (cloud-init, keys)
+//!       /var/run/kubevirt/sockets          emptyDir `sockets`: launcher-sock, which the node agent speaks to
+//!       /var/run/kubevirt-image-volume/    disk_I: the image of volume I of the spec, only read
+//!       /var/run/kubevirt-kernel-boot      the image of a kernel
+//!       /dev/VOLUME                        a claim that is a device
+//!  └─ container volumeVOLUME, one per image, only where images cannot be mounted: see `beside`
+//!  └─ container guest-console-log, unless nobody wants it: see `log`
+//! ```
+//!
+//! The node agent reads from the pod itself where things are, so only this folder decides. The pod's volumes are
+//! called like the machine's; should one of those be called `private` or `sockets`, ours gets another name.
+//!
+//! containerDisks are image volumes of Kubernetes, which need a kubelet and a runtime that have them. Where a schedulable
+//! node has not, the server drops the field, or the settings switch them off, a container of each image runs beside.
+
+mod beside;
+mod labels;
+mod log;
+mod placement;
+mod probes;
+mod resources;
+#[cfg(test)]
+mod tests;
+mod volumes;
+
+pub(crate) use log::NAME as LOG;
+pub(crate) use resources::overhead;
+
+use api::machine::Machine;
+use api::vmi::VirtualMachineInstance;
+use kubernetes::config::Config;
+use kubernetes::launcher::{CAPABILITIES, USER};
+use kubernetes::objects::{Claim, Facts, Kind, names, owner};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// How long a machine may take to end where its spec says nothing.
+const GRACE: i64 = 30;
+/// What the pod has beyond the machine's time, to end in order.
+const GRACE_BEYOND: i64 = 30;
+/// The launcher's program in its image.
+const PROGRAM: &str = "/usr/bin/virt-launcher";
+
+/// What a pod depends on beside the machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Surroundings<'a> {
+    /// The settings of the cluster.
+    pub(crate) config: &'a Config,
+    /// What is known of the cluster.
+    pub(crate) facts: &'a Facts,
+    /// Image volumes work: the server keeps them, and each node that may get the pod can mount them.
+    pub(crate) image_volumes: bool,
+    /// The claims that the machine names, by their names.
+    pub(crate) claims: &'a BTreeMap<String, Claim>,
+}
+
+/// The pod of an instance. `vmi` is complete (its defaults are filled in), and `machine` is what the check made of it.
+pub(crate) fn pod(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surroundings<'_>) -> Value {
+    let meta = &vmi.metadata;
+    let uid = meta.uid.clone().unwrap_or_default();
+    let volumes = volumes::volumes(vmi, machine, around);
+    let mut spec = placement::placement(vmi, machine, around.config);
+    spec.extend(host(vmi, machine));
+    let mut containers = vec![compute(vmi, machine, around, &volumes)];
+    let log = log::container(vmi, machine, around, &volumes.private);
+    let (before, beside) = volumes.beside.containers(around);
+    containers.extend(beside);
+    containers.extend(log);
+    put(&mut spec, "initContainers", Value::Array(before));
+    put(&mut spec, "containers", Value::Array(containers));
+    put(&mut spec, "volumes", Value::Array(volumes.volumes));
+    put(&mut spec, "securityContext", security(around.config));
+    let mut secrets = around.config.image_pull_secrets.clone();
+    for name in volumes.pull_secrets {
+        let secret = json!({"name": name});
+        if !secrets.contains(&secret) {
+            secrets.push(secret);
+        }
+    }
+    put(&mut spec, "imagePullSecrets", Value::Array(secrets));
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": names::pod(&machine.name, &uid),
+            "namespace": machine.namespace,
+            "labels": labels::labels(meta, machine),
+            "annotations": labels::annotations(vmi, machine, around.config),
+            "ownerReferences": [owner::reference(Kind::Instance, meta)],
+        },
+        "spec": spec,
+    })
+}
+
+/// How long the pod of an instance may take to end, in seconds.
+pub(crate) fn grace(vmi: &VirtualMachineInstance) -> i64 {
+    let own = vmi.spec.termination_grace_period_seconds.unwrap_or(GRACE);
+    own.clamp(0, i64::from(u32::MAX)) + GRACE_BEYOND
+}
+
+/// Who the pod is in the cluster, and how long it may live on.
+fn host(vmi: &VirtualMachineInstance, machine: &Machine) -> Map<String, Value> {
+    let mut spec = Map::new();
+    put(&mut spec, "hostname", json!(machine.hostname));
+    put(&mut spec, "subdomain", json!(machine.subdomain));
+    put(&mut spec, "restartPolicy", json!("Never"));
+    put(&mut spec, "automountServiceAccountToken", json!(false));
+    put(&mut spec, "enableServiceLinks", json!(false));
+    put(&mut spec, "terminationGracePeriodSeconds", json!(grace(vmi)));
+    put(&mut spec, "readinessGates", json!([{"conditionType": UNPAUSED}]));
+    put(&mut spec, "dnsPolicy", json!(vmi.spec.dns_policy));
+    put(&mut spec, "dnsConfig", json!(vmi.spec.dns_config));
+    put(&mut spec, "serviceAccountName", json!(vmi.spec.service_account_name));
+    spec
+}
+
+/// The condition of a pod that its machine is not paused.
+pub(crate) const UNPAUSED: &str = "kubevirt.io/virtual-machine-unpaused";
+
+fn security(config: &Config) -> Value {
+    let mut context = Map::new();
+    put(&mut context, "runAsUser", json!(USER));
+    put(&mut context, "runAsGroup", json!(USER));
+    put(&mut context, "fsGroup", json!(USER));
+    put(&mut context, "runAsNonRoot", json!(true));
+    put(&mut context, "seccompProfile", json!(config.seccomp));
+    if let Some(kind) = &config.selinux_type {
+        put(&mut context, "seLinuxOptions", json!({"type": kind}));
+    }
+    Value::Object(context)
+}
+
+/// What a container of ours may do.
+fn narrow(add: &[&str]) -> Value {
+    let mut capabilities = json!({"drop": ["ALL"]});
+    if !add.is_empty() {
+        capabilities["add"] = json!(add);
+    }
+    json!({
+        "runAsUser": USER,
+        "runAsGroup": USER,
+        "runAsNonRoot": true,
+        "allowPrivilegeEscalation": false,
+        "capabilities": capabilities,
+    })
+}
+
+fn compute(
+    vmi: &VirtualMachineInstance,
+    machine: &Machine,
+    around: &Surroundings<'_>,
+    volumes: &volumes::Volumes,
+) -> Value {
+    let mut container = Map::new();
+    put(&mut container, "name", json!("compute"));
+    put(&mut container, "image", json!(around.facts.launcher_image));
+    put(&mut container, "imagePullPolicy", json!(around.config.image_pull_policy));
+    let (root, cache) = (format!("{}/root", volumes::PRIVATE), format!("{}/cache", volumes::PRIVATE));
+    let socket = format!("{}/launcher-sock", volumes::SOCKETS);
+    put(
+        &mut container,
+        "command",
+        json!([PROGRAM, "run", "--root", root, "--socket", socket, "--cache", cache, "--once"]),
+    );
+    let mut env =
+        vec![json!({"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})];
+    // Verbosity is a number from 0 to 9 in the settings, and a word in the program.
+    if let Some(verbosity) = around.config.launcher_verbosity {
+        let level = if verbosity >= 5 {
+            "trace"
+        } else if verbosity >= 3 {
+            "debug"
+        } else {
+            "info"
+        };
+        env.push(json!({"name": "CORACLE_LOG", "value": level}));
+    }
+    put(&mut container, "env", Value::Array(env));
+    put(&mut container, "resources", resources::resources(vmi, machine, around.config));
+    put(&mut container, "securityContext", narrow(&CAPABILITIES));
+    put(&mut container, "volumeMounts", Value::Array(volumes.mounts.clone()));
+    put(&mut container, "volumeDevices", Value::Array(volumes.devices.clone()));
+    put(&mut container, "livenessProbe", probes::probe(vmi.spec.liveness_probe.as_ref()));
+    put(&mut container, "readinessProbe", probes::probe(vmi.spec.readiness_probe.as_ref()));
+    Value::Object(container)
+}
+
+/// Puts a field in, unless there is nothing to say.
+fn put(fields: &mut Map<String, Value>, name: &str, value: Value) {
+    let nothing = match &value {
+        Value::Null => true,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::String(text) => text.is_empty(),
+        _ => false,
+    };
+    if !nothing {
+        fields.insert(name.to_owned(), value);
+    }
+}

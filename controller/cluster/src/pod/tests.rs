@@ -1,0 +1,290 @@
+//! Pods, each compared with a file that is written by hand or by `UPDATE_GOLDEN=1` and read by people.
+
+// A `json!` reads better where it is handed over than behind a `&`.
+#![allow(clippy::needless_pass_by_value)]
+
+use super::{Surroundings, pod};
+use crate::sim;
+use api::machine::Machine;
+use api::vmi::VirtualMachineInstance;
+use kubernetes::config::Config;
+use kubernetes::launcher::{CAPABILITIES, USER, VOLUMES};
+use kubernetes::objects::{Claim, Facts, Plain};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+fn render(change: Value, settings: Value, image_volumes: bool) -> Value {
+    let mut object = sim::instance("web");
+    object["metadata"]["uid"] = json!("5d307ca9-b3ef-428c-8861-06e72d69f223");
+    kubernetes::plan::merge(&mut object, &change);
+    let mut vmi: VirtualMachineInstance = api::wire::read(object).unwrap();
+    let config = Config::of(Some(&Plain { object: json!({"spec": settings}), ..Plain::default() }));
+    api::defaults::apply(&mut vmi, &config.given(api::uuid::of_machine("web")));
+    let machine = Machine::handed(&vmi).unwrap();
+    let facts = Facts { launcher_image: "registry.example/virt-launcher:1".into(), ..Facts::default() };
+    let mut block = Claim::default();
+    block.spec.volume_mode = Some("Block".into());
+    let claims = BTreeMap::from([("files".to_owned(), Claim::default()), ("device".to_owned(), block)]);
+    pod(&vmi, &machine, &Surroundings { config: &config, facts: &facts, image_volumes, claims: &claims })
+}
+
+fn golden(name: &str, pod: &Value) {
+    let path = format!("{}/src/pod/golden/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let text = format!("{}\n", serde_json::to_string_pretty(pod).unwrap());
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(text, kept, "{path} differs; UPDATE_GOLDEN=1 writes it anew");
+}
+
+#[test]
+fn a_small_machine() {
+    golden("small", &render(json!({}), json!({}), true));
+}
+
+#[test]
+fn memory_above_its_limit_is_a_pod_that_kubernetes_takes() {
+    let limits = |guest: &str| {
+        let resources = json!({"limits": {"memory": "64Mi"}});
+        let change = json!({"spec": {"domain": {"memory": {"guest": guest}, "resources": resources}}});
+        let pod = render(change, json!({}), true);
+        let compute = &pod["spec"]["containers"][0]["resources"];
+        let bytes = |list: &str| compute[list]["memory"].as_str().unwrap().parse::<u64>().unwrap();
+        (bytes("requests"), bytes("limits"))
+    };
+    let (request, limit) = limits("512Mi");
+    assert_eq!(request, limit, "no request is above its limit");
+    let (_, smaller) = limits("64Mi");
+    // What runs beside a larger guest is more; the guest itself is held to what the spec says.
+    assert!(smaller < limit && limit < 512 << 20, "{smaller} {limit}");
+}
+
+#[test]
+fn a_drive_without_a_disc_needs_no_volume() {
+    let disks = json!([{"name": "drive", "cdrom": {"bus": "sata"}}]);
+    let pod =
+        render(json!({"spec": {"domain": {"devices": {"disks": disks}}, "volumes": []}}), json!({}), true);
+    let volumes = pod["spec"]["volumes"].as_array().unwrap();
+    assert!(volumes.iter().all(|volume| volume["name"] != "drive"), "{volumes:?}");
+}
+
+#[test]
+fn nobody_leads_a_machine_to_a_node_without_an_agent() {
+    let asked = json!({"kubevirt.io/schedulable": "false", "kubernetes.io/arch": "other", "disk": "fast"});
+    let pod = render(json!({"spec": {"nodeSelector": asked}}), json!({}), true);
+    let found = &pod["spec"]["nodeSelector"];
+    assert_eq!(found["kubevirt.io/schedulable"], "true");
+    assert_eq!(found["kubernetes.io/arch"], "amd64");
+    assert_eq!(found["disk"], "fast");
+}
+
+#[test]
+fn a_machine_with_everything() {
+    let change = json!({
+        "metadata": {"labels": {"batch.kubernetes.io/job-name": "left out", "kubevirt.io/migrationJobUID": "left out"}, "annotations": {"note": "left out", "prometheus.io/port": "9100", "kubectl.kubernetes.io/last-applied-configuration": "{}"}},
+        "spec": {
+            "hostname": "guest", "subdomain": "lab", "priorityClassName": "high", "schedulerName": "own",
+            "terminationGracePeriodSeconds": 180, "dnsPolicy": "None", "dnsConfig": {"nameservers": ["192.0.2.1"]},
+            "nodeSelector": {"disk": "fast"}, "serviceAccountName": "web",
+            "tolerations": [{"key": "a", "operator": "Exists"}],
+            "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}],
+            "affinity": {"nodeAffinity": {}},
+            "readinessProbe": {"httpGet": {"port": 80}, "periodSeconds": 5},
+            "accessCredentials": [{"sshPublicKey": {"source": {"secret": {"secretName": "keys"}}, "propagationMethod": {"noCloud": {}}}}],
+            "domain": {
+                "cpu": {"cores": 2, "model": "Haswell", "features": [{"name": "avx2", "policy": "require"}]},
+                "memory": {"guest": "2Gi"},
+                "resources": {"limits": {"memory": "3Gi", "cpu": "2"}},
+                "devices": {
+                    "autoattachPodInterface": null,
+                    "interfaces": [{"name": "default", "masquerade": {}}],
+                    "disks": [
+                        {"name": "root", "disk": {"bus": "virtio"}}, {"name": "private", "disk": {"bus": "virtio"}},
+                        {"name": "device", "disk": {"bus": "virtio"}}, {"name": "host", "disk": {"bus": "virtio"}},
+                        {"name": "seed", "disk": {"bus": "sata"}}, {"name": "conf", "disk": {"bus": "sata"}},
+                    ],
+                },
+            },
+            "networks": [{"name": "default", "pod": {}}],
+            "volumes": [
+                {"name": "conf", "configMap": {"name": "conf", "optional": true}},
+                {"name": "root", "containerDisk": {"image": "registry.example/os:1", "imagePullPolicy": "Always", "imagePullSecret": "login"}},
+                {"name": "private", "persistentVolumeClaim": {"claimName": "files"}},
+                {"name": "device", "persistentVolumeClaim": {"claimName": "device"}},
+                {"name": "host", "hostDisk": {"path": "/data/disks/a.img", "type": "DiskOrCreate", "capacity": "1Gi"}},
+                {"name": "seed", "cloudInitNoCloud": {"secretRef": {"name": "user-data"}}},
+            ],
+        },
+    });
+    golden("everything", &render(change, json!({"imagePullSecrets": [{"name": "all"}]}), true));
+}
+
+#[test]
+fn a_machine_of_huge_pages_under_emulation() {
+    let change = json!({"spec": {"domain": {"memory": {"hugepages": {"pageSize": "2Mi"}}}}});
+    let settings = json!({"configuration": {
+        "additionalGuestMemoryOverheadRatio": "1.5",
+        "developerConfiguration": {"useEmulation": true, "cpuAllocationRatio": 1},
+        "seccompConfiguration": {"virtualMachineInstanceProfile": {"customProfile": {"runtimeDefaultProfile": true}}},
+    }});
+    golden("emulated", &render(change, settings, true));
+}
+
+#[test]
+fn the_same_machine_has_the_same_pod() {
+    let pods = [render(json!({}), json!({}), true), render(json!({}), json!({}), true)];
+    assert_eq!(pods[0], pods[1]);
+}
+
+/// Two images and a kernel, whose names are as long as they may be.
+fn images() -> Value {
+    let long = "d".repeat(63);
+    json!({
+        "spec": {
+            "domain": {
+                "devices": {"disks": [{"name": "root", "disk": {"bus": "virtio"}}, {"name": long, "disk": {"bus": "sata"}}]},
+                "firmware": {"kernelBoot": {
+                    "kernelArgs": "quiet",
+                    "container": {"image": "registry.example/kernel:1", "kernelPath": "/boot/vmlinuz", "initrdPath": "/boot/initrd"},
+                }},
+            },
+            "volumes": [
+                {"name": "keys", "emptyDisk": {"capacity": "1Gi"}},
+                {"name": "root", "containerDisk": {"image": "registry.example/os:1", "imagePullPolicy": "Always", "imagePullSecret": "login"}},
+                {"name": long, "containerDisk": {"image": "registry.example/data:1", "path": "/disk/a.img"}},
+            ],
+        },
+    })
+}
+
+#[test]
+fn images_that_are_mounted() {
+    golden("images-mounted", &render(images(), json!({}), true));
+}
+
+#[test]
+fn images_that_containers_hold_out() {
+    let pod = render(images(), json!({"imagePullPolicy": "IfNotPresent"}), false);
+    golden("images-beside", &pod);
+    for container in pod["spec"]["containers"].as_array().unwrap() {
+        assert!(container["name"].as_str().unwrap().len() <= 63);
+    }
+    // The node agent finds them there by the pod alone.
+    let layout = |mut pod: Value| {
+        pod["metadata"]["uid"] = json!("7d307ca9-b3ef-428c-8861-06e72d69f223");
+        ::node::pod::Layout::of(&::node::pod::Pod::read(&pod).unwrap()).unwrap()
+    };
+    let beside = layout(pod.clone()).beside;
+    assert_eq!(beside.keys().collect::<Vec<_>>(), ["disk_1", "disk_2", "kernel-boot"]);
+    assert!(beside.values().all(|beside| beside.socket.volume == "container-disks"));
+    // Whoever gets into the container of an image has no folder in common with the launcher.
+    assert!(!pod["spec"]["containers"][0]["volumeMounts"].to_string().contains("container-disks"));
+    let mounted = layout(render(images(), json!({}), true));
+    assert!(mounted.beside.is_empty() && mounted.kernel.is_some());
+}
+
+#[test]
+fn what_the_guest_says_is_shown_unless_somebody_does_not_want_it() {
+    let shows = |devices: Value, settings: Value| {
+        let pod = render(json!({"spec": {"domain": {"devices": devices}}}), settings, true);
+        let containers = pod["spec"]["containers"].as_array().unwrap();
+        let found = containers.iter().find(|container| container["name"] == "guest-console-log");
+        let compute = &containers[0];
+        found.inspect(|log| {
+            assert_eq!(log["image"], compute["image"]);
+            assert_eq!(log["imagePullPolicy"], compute["imagePullPolicy"]);
+            assert!(log["volumeMounts"].as_array().unwrap().iter().all(|mount| mount["readOnly"] == true));
+        });
+        assert_eq!(compute["name"], "compute", "it comes after who makes the machine");
+        found.is_some()
+    };
+    let off = || json!({"configuration": {"virtualMachineOptions": {"disableSerialConsoleLog": {}}}});
+    let always = || json!({"configuration": {"imagePullPolicy": "Always"}});
+    assert!(shows(json!({}), json!({})) && shows(json!({}), always()));
+    assert!(!shows(json!({}), off()));
+    // The machine's own word holds, whatever the settings say.
+    assert!(shows(json!({"logSerialConsole": true}), off()));
+    assert!(!shows(json!({"logSerialConsole": false}), json!({})));
+    assert!(!shows(json!({"autoattachSerialConsole": false}), json!({})));
+}
+
+#[test]
+fn the_settings_say_what_small_containers_ask_for() {
+    let of = |kind: &str| json!({"type": kind, "resources": {"requests": {"memory": "5M"}, "limits": {"cpu": "1"}}});
+    let settings = json!({"configuration": {"supportContainerResources": [of("guest-console-log"), of("container-disk"), {}]}});
+    let pod = render(json!({}), settings, false);
+    let containers = pod["spec"]["containers"].as_array().unwrap().iter().skip(1);
+    let others: Vec<&Value> = containers.chain(pod["spec"]["initContainers"].as_array().unwrap()).collect();
+    assert_eq!(others.len(), 3);
+    for other in others {
+        let expected = json!({
+            "requests": {"cpu": "1m", "memory": "5M", "ephemeral-storage": "50M"},
+            "limits": {"cpu": "1", "memory": "40M"},
+        });
+        assert_eq!(other["resources"], expected, "{}", other["name"]);
+    }
+}
+
+#[test]
+fn what_asks_the_guest_itself_is_carried_there() {
+    let probes = json!({"spec": {
+        "readinessProbe": {"guestAgentPing": {}, "periodSeconds": 3},
+        "livenessProbe": {"exec": {"command": ["cat", "--ping"]}, "timeoutSeconds": 5},
+    }});
+    let pod = render(probes, json!({}), true);
+    let compute = &pod["spec"]["containers"][0];
+    let words = |probe: &str| {
+        let words = compute[probe]["exec"]["command"].as_array().unwrap();
+        words.iter().map(|word| word.as_str().unwrap()).collect::<Vec<_>>().join(" ")
+    };
+    let ask = "/usr/bin/virt-launcher probe --socket /var/run/kubevirt/sockets/launcher-sock --timeout";
+    assert_eq!(words("readinessProbe"), format!("{ask} 1 --ping"));
+    assert_eq!(words("livenessProbe"), format!("{ask} 5 -- cat --ping"));
+    assert_eq!(compute["readinessProbe"]["timeoutSeconds"], 2);
+    assert_eq!(compute["livenessProbe"]["timeoutSeconds"], 6);
+    let memory = |pod: &Value| -> u64 {
+        pod["spec"]["containers"][0]["resources"]["requests"]["memory"].as_str().unwrap().parse().unwrap()
+    };
+    assert_eq!(memory(&pod) - memory(&render(json!({}), json!({}), true)), 2 * (16 << 20));
+}
+
+/// The API server holds virt-controller to the form of its pods (`install/admission/controller.rs`), by these constants.
+#[test]
+fn every_pod_has_the_form_that_the_policy_asks_for() {
+    let folder = format!("{}/src/pod/golden", env!("CARGO_MANIFEST_DIR"));
+    let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    assert!(files.len() >= 5, "{files:?}");
+    for file in files {
+        let pod: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        let (file, spec) = (file.display(), &pod["spec"]);
+        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let context = &spec["securityContext"];
+        for field in ["runAsUser", "runAsGroup", "fsGroup"] {
+            assert_eq!(context[field], USER, "{file}: {field}");
+        }
+        assert_eq!(context["runAsNonRoot"], true, "{file}");
+        assert!(context["supplementalGroups"].is_null(), "{file}");
+        assert_eq!(spec["automountServiceAccountToken"], false, "{file}");
+        for field in ["hostNetwork", "hostPID", "hostIPC"] {
+            assert!(spec[field].is_null(), "{file}: {field}");
+        }
+        for volume in list(&spec["volumes"]) {
+            let keys = volume.as_object().unwrap().keys().map(String::as_str);
+            let strange: Vec<_> = keys.filter(|key| *key != "name" && !VOLUMES.contains(key)).collect();
+            assert!(strange.is_empty(), "{file}: {strange:?}");
+        }
+        for container in [list(&spec["containers"]), list(&spec["initContainers"])].concat() {
+            let (name, context) = (&container["name"], &container["securityContext"]);
+            assert!(context["privileged"].is_null(), "{file}: {name}");
+            assert_eq!(context["allowPrivilegeEscalation"], false, "{file}: {name}");
+            assert_eq!(context["runAsUser"], USER, "{file}: {name}");
+            assert_eq!(context["runAsGroup"], USER, "{file}: {name}");
+            assert_eq!(context["runAsNonRoot"], true, "{file}: {name}");
+            assert_eq!(context["capabilities"]["drop"], json!(["ALL"]), "{file}: {name}");
+            for added in list(&context["capabilities"]["add"]) {
+                assert!(CAPABILITIES.iter().any(|one| added == **one), "{file}: {name}: {added}");
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The pod's volumes, and where the launcher finds them.
+
+use super::Surroundings;
+use super::beside::{self, Beside};
+use api::machine::firmware::Image;
+use api::machine::volume::{Named, Text};
+use api::machine::{CloudInit, Credential, Machine, Volume};
+use api::vmi::VirtualMachineInstance;
+use kubernetes::launcher::{HELD_KERNEL, KERNEL, held};
+use kubernetes::objects::names;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// The launcher's own folder, and what lies below it.
+pub(super) const PRIVATE: &str = "/var/run/kubevirt-private";
+/// The folder of the launcher's socket.
+pub(super) const SOCKETS: &str = "/var/run/kubevirt/sockets";
+/// Images of disks.
+const IMAGES: &str = "/var/run/kubevirt-image-volume";
+
+/// Both ways to an image.
+struct Way<'a> {
+    /// The pod's volume and its path, where it is mounted.
+    volume: &'a str,
+    path: String,
+    /// The container beside and what it holds the image out as, where it is not.
+    container: String,
+    held: String,
+}
+
+/// The pod's volumes, and how the compute container sees them.
+pub(super) struct Volumes {
+    pub(super) volumes: Vec<Value>,
+    pub(super) mounts: Vec<Value>,
+    pub(super) devices: Vec<Value>,
+    /// The one with the launcher's own folder.
+    pub(super) private: String,
+    pub(super) pull_secrets: BTreeSet<String>,
+    /// Containers that hold images out.
+    pub(super) beside: Beside,
+    taken: BTreeSet<String>,
+}
+
+impl Volumes {
+    /// A name that no volume has, like `wanted`.
+    fn free(&mut self, wanted: &str) -> String {
+        let wanted = names::dns_label(wanted);
+        let mut name = wanted.clone();
+        let mut count = 0;
+        while !self.taken.insert(name.clone()) {
+            count += 1;
+            let start: String = wanted.chars().take(55).collect();
+            name = format!("{start}-{count}");
+        }
+        name
+    }
+
+    fn add(&mut self, name: &str, mut volume: Value) {
+        volume["name"] = json!(name);
+        self.volumes.push(volume);
+    }
+
+    pub(super) fn mount(&mut self, name: &str, path: &str, only_read: bool) {
+        let mut mount = json!({"name": name, "mountPath": path});
+        if only_read {
+            mount["readOnly"] = json!(true);
+        }
+        self.mounts.push(mount);
+    }
+
+    /// An image: mounted, or held out by a container of its own where the cluster cannot mount it.
+    fn image(&mut self, image: &Image, way: &Way<'_>, around: &Surroundings<'_>) {
+        self.pull_secrets.extend(image.pull_secret.clone().filter(|secret| !secret.is_empty()));
+        if !around.image_volumes {
+            return beside::hold(self, &way.container, image, &way.held, around.config);
+        }
+        let mut volume = json!({"image": {"reference": image.name}});
+        if let Some(policy) = image.pull_policy.as_deref().filter(|policy| !policy.is_empty()) {
+            volume["image"]["pullPolicy"] = json!(policy);
+        }
+        self.add(way.volume, volume);
+        self.mount(way.volume, &way.path, true);
+    }
+
+    /// A folder that containers of the pod share.
+    pub(super) fn shared(&mut self, wanted: &str) -> String {
+        let name = self.free(wanted);
+        self.add(&name, json!({"emptyDir": {}}));
+        name
+    }
+
+    fn claim(&mut self, volume: &str, claim: &str, only_read: bool, around: &Surroundings<'_>) {
+        // Whoever only reads a claim may still be the first to use it; the mount is what keeps it from being written.
+        let mut source = json!({"claimName": claim});
+        if only_read {
+            source["readOnly"] = json!(true);
+        }
+        self.add(volume, json!({"persistentVolumeClaim": source}));
+        if around.claims.get(claim).is_some_and(kubernetes::objects::Claim::is_block) {
+            self.devices.push(json!({"name": volume, "devicePath": format!("/dev/{volume}")}));
+        } else {
+            self.mount(volume, &format!("{PRIVATE}/vmi-disks/{volume}"), only_read);
+        }
+    }
+
+    /// The files of a secret or a config map.
+    fn files(&mut self, name: &str, named: &Named, optional: bool, path: &str) {
+        let mut volume = match named {
+            Named::Secret(secret) => json!({"secret": {"secretName": secret}}),
+            Named::ConfigMap(map) => json!({"configMap": {"name": map}}),
+        };
+        if optional {
+            let kind = if matches!(named, Named::Secret(_)) { "secret" } else { "configMap" };
+            volume[kind]["optional"] = json!(true);
+        }
+        self.add(name, volume);
+        self.mount(name, path, true);
+    }
+}
+
+pub(super) fn volumes(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surroundings<'_>) -> Volumes {
+    let mut all = Volumes {
+        volumes: Vec::new(),
+        mounts: Vec::new(),
+        devices: Vec::new(),
+        private: String::new(),
+        pull_secrets: BTreeSet::new(),
+        beside: Beside::default(),
+        taken: vmi.spec.volumes.iter().map(|volume| volume.name.clone()).collect(),
+    };
+    all.private = all.shared("private");
+    all.mount(&all.private.clone(), PRIVATE, false);
+    let sockets = all.shared("sockets");
+    all.mount(&sockets, SOCKETS, false);
+    let mut secrets = BTreeSet::new();
+    for disk in &machine.disks {
+        let name = &disk.name;
+        let below = |folder: &str| format!("{PRIVATE}/{folder}/{name}");
+        match &disk.volume {
+            Volume::ContainerDisk { image, .. } => {
+                let index = vmi.spec.volumes.iter().position(|volume| volume.name == *name).unwrap_or(0);
+                let path = format!("{IMAGES}/{}", held(index));
+                let way = Way { volume: name, path, container: format!("volume{name}"), held: held(index) };
+                all.image(image, &way, around);
+            }
+            Volume::Claim { name: claim, readonly } => all.claim(name, claim, *readonly, around),
+            Volume::DataVolume { name: claim } => all.claim(name, claim, false, around),
+            Volume::Ephemeral { claim } => all.claim(name, claim, true, around),
+            Volume::Host { path, create, .. } => {
+                let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+                let folder = if folder.is_empty() { "/" } else { folder };
+                let kind = if create.is_some() { "DirectoryOrCreate" } else { "Directory" };
+                all.add(name, json!({"hostPath": {"path": folder, "type": kind}}));
+                all.mount(name, &below("vmi-disks"), false);
+            }
+            Volume::ConfigMap { name: map, optional, .. } => {
+                all.files(name, &Named::ConfigMap(map.clone()), *optional, &below("config-map"));
+            }
+            Volume::Secret { name: secret, optional, .. } => {
+                all.files(name, &Named::Secret(secret.clone()), *optional, &below("secret"));
+            }
+            Volume::Sysprep { source } => all.files(name, source, false, &below("sysprep")),
+            Volume::NoCloud(seed) | Volume::ConfigDrive(seed) => secrets.extend(texts(seed)),
+            Volume::Empty { .. } | Volume::NoDisc => {}
+        }
+    }
+    for credential in &machine.credentials {
+        let Credential::SshKeys { secret, .. } = credential;
+        secrets.insert(secret.clone());
+    }
+    for secret in secrets {
+        let name = all.free(&format!("named-{secret}"));
+        all.files(&name, &Named::Secret(secret.clone()), false, &format!("{PRIVATE}/named/{secret}"));
+    }
+    if let Some(image) = machine.firmware.kernel.as_ref().and_then(|kernel| kernel.image.as_ref()) {
+        let name = all.free("kernel-boot");
+        let (container, held) = ("kernel-boot-volume".to_owned(), HELD_KERNEL.to_owned());
+        all.image(image, &Way { volume: &name, path: KERNEL.to_owned(), container, held }, around);
+    }
+    all
+}
+
+/// The secrets that hold texts of a seed.
+fn texts(seed: &CloudInit) -> impl Iterator<Item = String> + '_ {
+    [&seed.user_data, &seed.network_data].into_iter().filter_map(|text| match text {
+        Some(Text::Secret(name)) => Some(name.clone()),
+        _ => None,
+    })
+}

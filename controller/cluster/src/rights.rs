@@ -1,0 +1,53 @@
+//! The rights that each step of virt-controller takes. Every step of every test is compared with the declared ones.
+
+use kubernetes::objects::rights::{Right, each, permits_name};
+use kubernetes::objects::{Key, Kind, Program, owner};
+use kubernetes::plan::Step;
+
+/// A step may be done.
+pub fn permits(step: &Step) -> bool {
+    needs(step).iter().all(|need| each(Program::Controller).any(|right| right == *need))
+        && touched(step).iter().all(|key| permits_name(Program::Controller, key.kind, &key.name))
+}
+
+/// The objects that a step reads or writes.
+fn touched(step: &Step) -> Vec<Key> {
+    match step {
+        Step::Create { key, .. }
+        | Step::Patch { key, .. }
+        | Step::Delete { key, .. }
+        | Step::Absent { key, .. } => {
+            vec![key.clone()]
+        }
+        Step::Issue(issue) => {
+            issue.signer.iter().map(|signer| &signer.key).chain([&issue.key]).cloned().collect()
+        }
+        Step::Tell(_) => Vec::new(),
+    }
+}
+
+/// What it takes to do a step. (One that makes what is there already reads it.)
+pub fn needs(step: &Step) -> Vec<Right> {
+    let all = |kind: Kind, verbs: &[&'static str]| verbs.iter().map(|verb| (kind, None, *verb)).collect();
+    match step {
+        Step::Create { key, object } => [(key.kind, None, "create"), (key.kind, None, "get")]
+            .into_iter()
+            .chain(owner::rights(object))
+            .collect(),
+        Step::Patch { key, part, change, .. } => {
+            std::iter::once((key.kind, *part, "patch")).chain(owner::rights(change)).collect()
+        }
+        Step::Delete { key, .. } => all(key.kind, &["delete"]),
+        Step::Absent { key, .. } => all(key.kind, &["get"]),
+        // Who signs it is read.
+        Step::Issue(issue) => match (&issue.version, &issue.signer) {
+            (None, _) => all(issue.key.kind, &["create", "get"]),
+            (Some(_), None) => all(issue.key.kind, &["patch"]),
+            (Some(_), Some(_)) => all(issue.key.kind, &["get", "patch"]),
+        },
+        Step::Tell(_) => all(Kind::Event, &["create"]),
+    }
+}
+
+#[cfg(test)]
+mod tests;

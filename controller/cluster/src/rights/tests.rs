@@ -1,0 +1,210 @@
+//! Every right of virt-controller is used, and it uses no other: by a history in which all of them come up, and by what its
+//! writer asks for each step.
+
+use super::*;
+use crate::decide;
+use crate::sim::{Sim, instance, machine};
+use api::meta::ObjectMeta;
+use api_server::Writer;
+use api_server::certificate;
+use api_server::lease::Lease;
+use api_server::watch;
+use jiff::Timestamp;
+use kit::Asked;
+use kubernetes::issue::{Issue, Signer};
+use kubernetes::objects::rights::{follow, names};
+use kubernetes::objects::{API_CERTIFICATE, Home, LEASE, followed_by};
+use kubernetes::plan::{Note, Plan};
+use serde_json::json;
+use std::collections::BTreeSet;
+
+/// An installation from its first object to its end, and what it looks after meanwhile.
+fn history() -> Sim {
+    let mut sim = Sim::bare();
+    let installation = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
+    for key in [installation.clone(), kubernetes::objects::certificates(&sim.world)] {
+        let plan = decide(&sim.world, &key, sim.now);
+        sim.apply(plan);
+    }
+    sim.settle();
+    // A machine with a disk of its own, on a node that falls silent later.
+    let beat = json!({"kubevirt.io/heartbeat": "1"});
+    let schedulable = json!({"kubevirt.io/schedulable": "true"});
+    sim.put(Kind::Node, json!({"metadata": {"name": "node1", "labels": schedulable, "annotations": beat}}));
+    let mut web = machine("web", "Always");
+    web["spec"]["dataVolumeTemplates"] =
+        json!([{"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}}}]);
+    web["spec"]["template"]["spec"]["volumes"] = json!([{"name": "root", "dataVolume": {"name": "data"}}]);
+    let web = sim.put(Kind::Machine, web);
+    sim.settle();
+    let claim = json!({"metadata": {"namespace": "n", "name": "data"}, "status": {"phase": "Bound"}});
+    sim.put(Kind::Claim, claim);
+    sim.change(&Key::new(Kind::DataVolume, "n", "data"), json!({"status": {"phase": "Succeeded"}}));
+    let run = Key::new(Kind::Instance, "n", "web");
+    sim.boot(&run);
+    // A set that is scaled to nothing.
+    let template = json!({"metadata": {"labels": {"app": "many"}}, "spec": instance("many")["spec"]});
+    let selector = json!({"matchLabels": {"app": "many"}});
+    let spec = json!({"replicas": 1, "selector": selector, "template": template});
+    let set =
+        sim.put(Kind::ReplicaSet, json!({"metadata": {"namespace": "n", "name": "many"}, "spec": spec}));
+    sim.settle();
+    let one = sim.objects.keys().find(|key| key.kind == Kind::Instance && key.name != "web").unwrap().clone();
+    let pod = sim.pod_of(&one).unwrap();
+    sim.change(&pod, json!({"spec": {"nodeName": "node1"}}));
+    sim.change(&set, json!({"spec": {"replicas": 0}}));
+    sim.settle();
+    sim.pod_ends(&pod, "Succeeded", 0);
+    sim.settle();
+    // The machine is halted: its instance, its pod, its revision go.
+    let pod = sim.pod_of(&run).unwrap();
+    sim.change(&web, json!({"spec": {"runStrategy": "Halted"}}));
+    sim.settle();
+    sim.agent_says(&run, "Succeeded");
+    sim.settle();
+    sim.pod_ends(&pod, "Succeeded", 0);
+    sim.settle();
+    // Days pass: the node is silent, certificates are made anew.
+    sim.later(6 * 24 * 3600);
+    sim.settle();
+    // The installation goes, and is wanted again.
+    sim.delete(&installation);
+    sim.settle();
+    assert!(!sim.objects.contains_key(&installation));
+    sim.put(Kind::KubeVirt, json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": {}}));
+    sim.settle();
+    sim
+}
+
+/// Who acts is settled by a lease.
+async fn lease() -> BTreeSet<Right> {
+    let server = Asked::begin().await;
+    let writer = Writer::new(server.client.clone(), "virt-controller");
+    let mut lease = Lease::new(writer, "kubevirt", LEASE, "one".into());
+    lease.acquire().await;
+    lease.release().await;
+    server.kept_to(Program::Controller);
+    server.rights()
+}
+
+/// Who may read what it measures.
+async fn measures() -> BTreeSet<Right> {
+    let server = Asked::begin().await;
+    assert!(
+        serve::authentication::Gate::new(server.client.clone())
+            .may_read(
+                &kit::monitors_request(),
+                serve::transport::Peer::of(std::net::Ipv4Addr::LOCALHOST.into())
+            )
+            .await
+            .is_ok()
+    );
+    server.rights()
+}
+
+#[tokio::test]
+async fn every_right_is_used_and_no_other() {
+    let mut used = history().used;
+    used.extend(
+        followed_by(Program::Controller, &Home::default()).iter().flat_map(|which| follow(which.kind)),
+    );
+    used.extend(lease().await);
+    used.extend(measures().await);
+    assert_eq!(used, each(Program::Controller).collect());
+}
+
+/// Secrets, webhooks and their like are followed one by one: a list of all would take a right to all.
+#[tokio::test]
+async fn a_kind_is_followed_by_two_rights_and_few_objects_by_their_names() {
+    for which in followed_by(Program::Controller, &Home { namespace: "kubevirt".into(), ..Home::default() }) {
+        let server = Asked::begin().await;
+        let (to, mut seen) = tokio::sync::mpsc::channel(1);
+        let kind = which.kind;
+        let task = tokio::spawn(watch::follow(server.client.clone(), which, to));
+        assert!(
+            matches!(seen.recv().await, Some(watch::Seen::Listed(of, _)) if of == kind)
+                || kind_is_named(kind)
+        );
+        server.until(&follow(kind).into()).await;
+        task.abort();
+        server.kept_to(Program::Controller);
+        assert_eq!(server.rights(), follow(kind).into());
+    }
+}
+
+fn kind_is_named(kind: Kind) -> bool {
+    names(Program::Controller, kind).is_some()
+}
+
+/// A step about another secret is none that may be done.
+#[test]
+fn a_step_may_be_done_only_with_the_names_that_are_declared() {
+    let named = Kind::ALL.iter().filter(|kind| **kind != Kind::Lease);
+    for (kind, ours) in named.filter_map(|kind| Some((kind, names(Program::Controller, *kind)?))) {
+        let step = |name: &str| Step::Patch {
+            key: Key::new(*kind, "", name),
+            version: "1".into(),
+            change: json!({}),
+            part: None,
+        };
+        assert!(ours.iter().all(|name| permits(&step(name))), "{kind:?}");
+        assert!(!permits(&step("another")), "{kind:?}");
+    }
+    let mut stranger = issue("another", Some("1"), None);
+    assert!(!permits(&Step::Issue(stranger.clone())));
+    stranger.key.name = API_CERTIFICATE.into();
+    assert!(permits(&Step::Issue(stranger.clone())));
+    let key = Key::new(Kind::Secret, "kubevirt", "another");
+    stranger.signer = Some(Signer { key, name: "authority".into(), hosts: Vec::new() });
+    assert!(!permits(&Step::Issue(stranger)), "who signs is read");
+}
+
+fn issue(name: &str, version: Option<&str>, signer: Option<Signer>) -> Issue {
+    Issue {
+        key: Key::new(Kind::Secret, "kubevirt", name),
+        version: version.map(str::to_owned),
+        name: name.to_owned(),
+        from: Timestamp::UNIX_EPOCH,
+        until: Timestamp::from_second(1 << 32).unwrap(),
+        signer,
+    }
+}
+
+#[tokio::test]
+async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
+    let (pod, authority) = (Key::new(Kind::Pod, "n", "web"), issue("authority", None, None));
+    let signed = certificate::secret(&authority, None).unwrap();
+    let signer =
+        || Some(Signer { key: authority.key.clone(), name: "authority".into(), hosts: vec!["a".into()] });
+    let patch = |part| Step::Patch { key: pod.clone(), version: "1".into(), change: json!({}), part };
+    let owner = ObjectMeta { name: Some("web".into()), uid: Some("1".into()), ..ObjectMeta::default() };
+    let owned =
+        json!({"metadata": {"name": "web", "ownerReferences": [owner::reference(Kind::Instance, &owner)]}});
+    let message = "A sentence.".to_owned();
+    let note = Note { key: pod.clone(), uid: "1".into(), warning: false, reason: "Word", message };
+    for step in [
+        Step::Create { key: pod.clone(), object: json!({"metadata": {"name": "web"}}) },
+        Step::Create { key: pod.clone(), object: owned.clone() },
+        Step::Patch { key: pod.clone(), version: "1".into(), change: owned, part: None },
+        patch(None),
+        patch(Some("status")),
+        Step::Delete { key: pod.clone(), uid: "1".into() },
+        Step::Absent { key: Key::new(Kind::Pod, "n", "other"), of: None },
+        Step::Issue(issue("authority", None, None)),
+        Step::Issue(issue("authority", Some("1"), None)),
+        Step::Issue(issue("server", None, signer())),
+        Step::Issue(issue("server", Some("1"), signer())),
+        Step::Tell(note),
+    ] {
+        let server = Asked::begin().await;
+        // What is to be made is there already: that is when it is read.
+        let there = json!({"metadata": {"name": "web"}});
+        server.has(&pod.path(), if let Step::Create { object, .. } = &step { object.clone() } else { there });
+        server.has(&authority.key.path(), signed.clone());
+        server.has(&issue("server", None, None).key.path(), json!({"metadata": {"name": "server"}}));
+        let writer = Writer::new(server.client.clone(), "virt-controller");
+        let done = writer.carry_out(Plan { steps: vec![step.clone()], again: None }).await;
+        assert!(done.failed.is_none(), "{step:?}: {:?}", done.failed);
+        assert_eq!(server.rights(), needs(&step).into_iter().collect(), "{step:?}");
+    }
+}

@@ -1,0 +1,342 @@
+//! The loop of virt-controller.
+//!
+//! ```text
+//!  watch (one task a kind) ─► World ─► dirty: whose decision it touches ─► decide ─► apply (a few at once)
+//!                               ▲                        ▲ again, later               │ answers, failures
+//!                               └────────────────────────┴────────────────────────────┘
+//! ```
+//!
+//! One task owns the World. Nothing is decided before every kind has been listed once, and nothing for an object while
+//! a plan of it is being carried out. A plan that fails is decided anew after a pause that grows.
+
+use crate::measures::{self, Times, Work};
+use api_server::error::{Kind as Wrong, chain};
+use api_server::watch::{self, Seen};
+use api_server::{Done, Writer};
+use jiff::{SignedDuration, Timestamp};
+use kubernetes::objects::{Facts, Failure, Home, Key, Kind, Program, World, followed_by};
+use kubernetes::plan::{Plan, Step};
+use serve::health::Health;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// Plans that are carried out at once.
+const AT_ONCE: usize = 16;
+/// What is seen and not yet looked at.
+const WAITING: usize = 1024;
+/// Pauses after failures, in milliseconds: the first and the longest.
+const PAUSE: (i64, i64) = (200, 30_000);
+/// Uids that are kept of objects that went: far more than go while one request is answered.
+const GRAVES: usize = 4096;
+
+/// What the loop knows beside the World. It has no clock and no client: histories drive it as the loop does.
+#[derive(Default)]
+pub(crate) struct Desk {
+    pub(crate) world: World,
+    /// What has been listed: a kind, or the one object of a name.
+    listed: BTreeSet<(Kind, Option<String>)>,
+    dirty: BTreeSet<Key>,
+    busy: BTreeSet<Key>,
+    /// What is decided again, and when.
+    pub(crate) later: BTreeMap<Key, Timestamp>,
+    failed: BTreeMap<Key, u32>,
+    /// The uids of the last objects that went. The answer to a write of ours may come after the news that the object is
+    /// gone, and would bring it back for ever.
+    graves: VecDeque<String>,
+    times: Times,
+    decided: u64,
+    broken: u64,
+}
+
+/// Decides and applies for ever.
+pub(crate) async fn run(client: kube::Client, writer: Writer, facts: Facts, health: Health) {
+    let (to, mut seen) = mpsc::channel(WAITING);
+    let home = Home { namespace: facts.namespace.clone(), ..Home::default() };
+    let watched = followed_by(Program::Controller, &home);
+    for which in &watched {
+        tokio::spawn(watch::follow(client.clone(), which.clone(), to.clone()));
+    }
+    drop(to);
+    let mut asked = health.measures();
+    let mut desk = Desk::new(facts);
+    let mut tasks: JoinSet<(Key, Done)> = JoinSet::new();
+    loop {
+        let next = desk.later.values().min().map(|&time| time.duration_since(Timestamp::now()));
+        let pause = next.map(|next| std::time::Duration::try_from(next).unwrap_or_default());
+        tokio::select! {
+            event = seen.recv() => match event {
+                Some(event) => desk.see(event, Timestamp::now()),
+                None => return,
+            },
+            Some(done) = tasks.join_next(), if !tasks.is_empty() => match done {
+                Ok((key, done)) => desk.done(key, done, Timestamp::now()),
+                Err(error) => tracing::error!("a plan broke off: {error}"),
+            },
+            Some(tell) = asked.recv() => {
+                // Whoever asked may be gone.
+                let _ = tell.send(measures::page(&desk.world, &desk.times, desk.work()));
+            }
+            () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => {}
+        }
+        // What has come meanwhile is looked at before anything is decided on it.
+        while let Ok(event) = seen.try_recv() {
+            desk.see(event, Timestamp::now());
+        }
+        if desk.listed.len() < watched.len() {
+            continue;
+        }
+        health.is_ready();
+        while tasks.len() < AT_ONCE {
+            let Some((key, plan)) = desk.next(Timestamp::now()) else { break };
+            let writer = writer.clone();
+            tasks.spawn(async move { (key, writer.carry_out(plan).await) });
+        }
+    }
+}
+
+impl Desk {
+    pub(crate) fn new(facts: Facts) -> Desk {
+        Desk { world: World::of(facts), ..Desk::default() }
+    }
+
+    pub(crate) fn see(&mut self, event: Seen, now: Timestamp) {
+        match event {
+            Seen::Listed(kind, objects) => {
+                let mut lost: BTreeSet<Key> = self.world.keys(kind).into_iter().collect();
+                for object in objects {
+                    if let Some(key) = key_of(kind, &object) {
+                        lost.remove(&key);
+                        self.take(&key, object, now);
+                    }
+                }
+                for key in lost {
+                    self.lost(&key);
+                }
+                self.has_listed(kind, None);
+            }
+            Seen::Only(key, found) => {
+                match found {
+                    Some(object) => self.take(&key, object, now),
+                    None => self.lost(&key),
+                }
+                self.has_listed(key.kind, Some(key.name));
+            }
+            Seen::Changed(kind, object) => {
+                if let Some(key) = key_of(kind, &object) {
+                    self.take(&key, object, now);
+                }
+            }
+            Seen::Gone(key, uid) => {
+                // Another of that name may be known already: we have made it, and were answered.
+                if self.world.uid(&key).is_none_or(|known| known == uid) {
+                    self.gone(&key);
+                }
+                self.bury(uid);
+            }
+        }
+    }
+
+    /// Takes an object as it is now.
+    fn take(&mut self, key: &Key, object: serde_json::Value, now: Timestamp) {
+        let instance = |world: &World| match key.kind {
+            Kind::Instance => world.instances.get(&key.namespace, &key.name).cloned(),
+            _ => None,
+        };
+        let before = instance(&self.world);
+        if self.world.put(key.kind, object, now) {
+            if let (Some(before), Some(after)) = (before, instance(&self.world)) {
+                self.times.saw(&before, &after);
+            }
+            self.touch(key);
+        }
+    }
+
+    /// A list of a kind has come, or that of one name.
+    fn has_listed(&mut self, kind: Kind, name: Option<String>) {
+        self.listed.insert((kind, name));
+        // There may be none at all, and one is to be made.
+        self.dirty.extend((kind.about().listed)(&self.world));
+    }
+
+    /// An object that a list did not tell of is gone.
+    fn lost(&mut self, key: &Key) {
+        self.world.uid(key).into_iter().for_each(|uid| self.bury(uid));
+        self.gone(key);
+    }
+
+    fn work(&self) -> Work {
+        let waiting = self.dirty.len() + self.busy.len();
+        Work { waiting, decided: self.decided, failed: self.broken }
+    }
+
+    fn bury(&mut self, uid: String) {
+        if self.graves.len() >= GRAVES {
+            self.graves.pop_front();
+        }
+        self.graves.push_back(uid);
+    }
+
+    fn gone(&mut self, key: &Key) {
+        // Whose it was is known only while it is there.
+        self.touch(key);
+        self.world.remove(key);
+        self.touch(key);
+        self.world.failures.remove(key);
+        self.failed.remove(key);
+    }
+
+    fn touch(&mut self, key: &Key) {
+        self.dirty.extend(self.world.touched(key));
+    }
+
+    /// The next plan that is not empty.
+    pub(crate) fn next(&mut self, now: Timestamp) -> Option<(Key, Plan)> {
+        let due: Vec<Key> =
+            self.later.iter().filter(|&(_, &time)| time <= now).map(|(key, _)| key.clone()).collect();
+        for key in due {
+            self.later.remove(&key);
+            self.dirty.insert(key);
+        }
+        loop {
+            let key = self.dirty.iter().find(|key| !self.busy.contains(*key))?.clone();
+            self.dirty.remove(&key);
+            let plan = crate::decide(&self.world, &key, now);
+            self.decided += 1;
+            let failure = self.world.failures.get(&key).map(|failure| (failure.about, failure.retry));
+            let waits = failure.map(|(_, retry)| retry).filter(|retry| *retry > now);
+            if let Some(again) = plan.again.into_iter().chain(waits).min() {
+                self.later.insert(key.clone(), again);
+            }
+            if let Some((about, _)) = failure {
+                let makes = |step: &Step| matches!(step, Step::Create { key, .. } if key.kind == about);
+                match (waits, plan.steps.iter().any(makes)) {
+                    // Whatever a reconciler forgets: what has failed to be made is not tried again before its time.
+                    (Some(_), true) => continue,
+                    // Its time has come, and nothing of it is to be made: it was made all the same (only the answer was
+                    // lost), by somebody else, or is not wanted any more. What was said of it is taken back.
+                    (None, false) => {
+                        self.world.failures.remove(&key);
+                        self.dirty.insert(key);
+                        continue;
+                    }
+                    _ => {}
+                }
+            }
+            if !plan.is_empty() {
+                self.busy.insert(key.clone());
+                return Some((key, plan));
+            }
+        }
+    }
+
+    pub(crate) fn done(&mut self, key: Key, done: Done, now: Timestamp) {
+        self.busy.remove(&key);
+        for (kind, object) in done.answers {
+            let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+            if let Some(key) = key_of(kind, &object)
+                && !self.graves.iter().any(|grave| grave == uid)
+            {
+                self.take(&key, object, now);
+            }
+        }
+        let Some((about, error)) = done.failed else {
+            self.failed.remove(&key);
+            // What could not be made may have been made now.
+            if self.world.failures.get(&key).is_some_and(|failure| failure.retry <= now) {
+                self.dirty.insert(key);
+            }
+            return;
+        };
+        self.broken += 1;
+        let times = self.failed.entry(key.clone()).or_insert(0);
+        *times = times.saturating_add(1);
+        let pause = PAUSE.0.saturating_mul(1 << (*times).min(10)).min(PAUSE.1);
+        let retry = now.checked_add(SignedDuration::from_millis(pause)).unwrap_or(now);
+        match (error.kind(), about) {
+            // Somebody was quicker; the next picture tells how it is.
+            (Wrong::Conflict | Wrong::Gone, _) => tracing::debug!("{}", chain(&error)),
+            (_, Some(about)) => {
+                tracing::warn!("{}", chain(&error));
+                let failure = Failure { about, message: error.to_string(), times: *times, retry };
+                self.world.failures.insert(key.clone(), failure);
+                // It is said at once, and tried again later.
+                self.dirty.insert(key.clone());
+            }
+            _ => tracing::warn!("{}", chain(&error)),
+        }
+        self.later.insert(key, retry);
+    }
+}
+
+fn key_of(kind: Kind, object: &serde_json::Value) -> Option<Key> {
+    let text = |name: &str| object["metadata"][name].as_str().map(str::to_owned);
+    Some(Key { kind, namespace: text("namespace").unwrap_or_default(), name: text("name")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_answer_to_a_write_does_not_bring_back_what_is_gone() {
+        let mut desk = Desk::default();
+        let object = |uid: &str, version: &str| json!({"metadata": {"namespace": "n", "name": "a", "uid": uid, "resourceVersion": version}});
+        let key = Key::new(Kind::Instance, "n", "a");
+        let answer = |object| Done { answers: vec![(Kind::Instance, object)], writes: 1, failed: None };
+        desk.see(Seen::Changed(Kind::Instance, object("1", "5")), Timestamp::UNIX_EPOCH);
+        desk.see(Seen::Gone(key.clone(), "1".to_owned()), Timestamp::UNIX_EPOCH);
+        desk.done(key.clone(), answer(object("1", "6")), Timestamp::UNIX_EPOCH);
+        assert!(desk.world.instances.get("n", "a").is_none());
+        desk.done(key.clone(), answer(object("2", "7")), Timestamp::UNIX_EPOCH);
+        let is_there = |desk: &Desk| desk.world.instances.get("n", "a").is_some();
+        assert!(is_there(&desk), "another of that name");
+        desk.see(Seen::Gone(key.clone(), "1".to_owned()), Timestamp::UNIX_EPOCH);
+        assert!(is_there(&desk), "that news is not about this one");
+        desk.see(Seen::Listed(Kind::Instance, Vec::new()), Timestamp::UNIX_EPOCH);
+        desk.done(key, answer(object("2", "8")), Timestamp::UNIX_EPOCH);
+        assert!(!is_there(&desk), "a list that lacks it is such news too");
+    }
+
+    /// Two objects of a kind are followed, each by its name: the news of one is none of the other.
+    #[test]
+    fn an_object_that_is_followed_by_its_name_goes_alone() {
+        let mut desk = Desk::default();
+        let key = |name: &str| Key::new(Kind::Secret, "n", name);
+        let object = |name: &str| json!({"metadata": {"namespace": "n", "name": name, "uid": name, "resourceVersion": "5"}});
+        let now = Timestamp::UNIX_EPOCH;
+        for name in ["a", "b"] {
+            desk.see(Seen::Only(key(name), Some(object(name))), now);
+        }
+        assert_eq!(desk.listed.len(), 2);
+        desk.see(Seen::Only(key("a"), None), now);
+        let is_there = |name: &str| desk.world.secrets.get("n", name).is_some();
+        assert!(!is_there("a") && is_there("b"));
+    }
+
+    #[test]
+    fn what_could_not_be_made_is_said_at_once_and_tried_again_later() {
+        let mut desk =
+            Desk::new(Facts { image_volumes: true, namespace: "kubevirt".into(), ..Facts::default() });
+        let settings = json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}});
+        let now = Timestamp::UNIX_EPOCH;
+        desk.world.put(Kind::KubeVirt, settings, now);
+        let mut object = crate::sim::instance("web");
+        object["metadata"]["uid"] = json!("1");
+        desk.see(Seen::Changed(Kind::Instance, object), now);
+        let (key, plan) = desk.next(now).expect("a plan");
+        assert!(matches!(plan.steps[0], Step::Create { .. }));
+        let error = api_server::error::Error::new(Wrong::Refused, "exceeded quota");
+        desk.done(key, Done { failed: Some((Some(Kind::Pod), error)), ..Done::default() }, now);
+        let (_, plan) = desk.next(now).expect("a plan that says so");
+        assert!(plan.steps.iter().all(|step| !matches!(step, Step::Create { .. })), "{plan:?}");
+        assert!(plan.steps.iter().any(
+            |step| matches!(step, Step::Patch { change, .. } if change.to_string().contains("exceeded quota"))
+        ));
+        desk.busy.clear();
+        let later = now.checked_add(SignedDuration::from_secs(60)).unwrap();
+        let again = desk.world.instances.get("n", "web").cloned();
+        assert!(again.is_some() && desk.later.values().all(|time| *time <= later));
+    }
+}

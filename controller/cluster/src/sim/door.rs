@@ -1,0 +1,144 @@
+//! What the API server answers to one client, and what goes wrong between the two.
+
+use super::{Sim, pod_condition};
+use crate::rights;
+use api_server::error::{Error, Kind as Wrong, Result};
+use api_server::{self, Done, Server, Source};
+use futures_util::FutureExt as _;
+use kubernetes::objects::FINALIZER;
+use kubernetes::objects::{Key, Kind};
+use kubernetes::plan::{Plan, merge};
+use serde_json::{Value, json};
+use std::sync::Mutex;
+
+/// What goes wrong between a client and the server.
+#[derive(Debug, Default)]
+pub(crate) struct Wire {
+    /// How many requests are answered before one is not; and whether that one was done all the same.
+    pub(crate) breaks: Option<(u8, bool)>,
+    /// No pod is let in.
+    pub(crate) full: bool,
+    /// Somebody is quicker: the next plan is decided on an old picture.
+    pub(crate) meddles: bool,
+}
+
+/// Carries a plan out, as the program does. Every step is one that was declared.
+pub(crate) fn carry_out(sim: &mut Sim, plan: Plan) -> Done {
+    for step in &plan.steps {
+        assert!(rights::permits(step), "not declared: {step:?}");
+        sim.used.extend(rights::needs(step));
+    }
+    let door = Door(Mutex::new(sim));
+    let done = api_server::carry_out(&door, Source::of("virt-controller"), plan).now_or_never();
+    let done = done.expect("nothing is waited for here");
+    sim.writes += done.writes;
+    done
+}
+
+struct Door<'a>(Mutex<&'a mut Sim>);
+
+impl Door<'_> {
+    fn ask(&self, answer: impl FnOnce(&mut Sim) -> Result<Value>) -> Result<Value> {
+        let mut guard = self.0.lock().unwrap();
+        let sim: &mut Sim = &mut guard;
+        match sim.wire.breaks {
+            Some((0, is_done)) => {
+                sim.wire.breaks = None;
+                if is_done {
+                    drop(answer(sim));
+                }
+                Err(Error::new(Wrong::Unreachable, "the API server did not answer"))
+            }
+            counted => {
+                sim.wire.breaks = counted.map(|(left, is_done)| (left - 1, is_done));
+                answer(sim)
+            }
+        }
+    }
+}
+
+/// An instance as the webhook lets it in: nobody takes it away before its pod.
+pub(crate) fn admitted(mut instance: Value) -> Value {
+    let mut held = holds(&instance);
+    if !held.contains(&json!(FINALIZER)) {
+        held.push(json!(FINALIZER));
+        instance["metadata"]["finalizers"] = Value::Array(held);
+    }
+    instance
+}
+
+fn no(kind: Wrong, key: &Key, why: &str) -> Error {
+    Error::new(kind, format!("{key}: {why}"))
+}
+
+impl Server for Door<'_> {
+    async fn get(&self, key: &Key) -> Result<Value> {
+        self.ask(|sim| sim.objects.get(key).cloned().ok_or_else(|| no(Wrong::Gone, key, "not found")))
+    }
+
+    async fn create(&self, key: &Key, object: &Value) -> Result<Value> {
+        self.ask(|sim| {
+            if key.kind == Kind::Event {
+                let text = |name: &str| object[name].as_str().unwrap_or_default().to_owned();
+                sim.told.push((text("reason"), text("message")));
+                return Ok(object.clone());
+            }
+            if sim.objects.contains_key(key) {
+                return Err(no(Wrong::Exists, key, "already exists"));
+            }
+            if key.kind == Kind::Pod && sim.wire.full {
+                return Err(no(Wrong::Refused, key, "exceeded quota"));
+            }
+            let object = if key.kind == Kind::Instance { admitted(object.clone()) } else { object.clone() };
+            sim.put(key.kind, object);
+            Ok(sim.get(key).clone())
+        })
+    }
+
+    async fn patch(&self, key: &Key, change: &Value, part: Option<&str>) -> Result<Value> {
+        self.ask(|sim| {
+            let Some(old) = sim.objects.get(key) else { return Err(no(Wrong::Gone, key, "not found")) };
+            let mut change = change.clone();
+            let seen = change
+                .get_mut("metadata")
+                .and_then(Value::as_object_mut)
+                .and_then(|meta| meta.remove("resourceVersion"));
+            if seen.is_some_and(|seen| seen != old["metadata"]["resourceVersion"]) {
+                return Err(no(Wrong::Conflict, key, "the object has been modified"));
+            }
+            let says = change.get("status").is_some();
+            assert!(says == part.is_some() || key.kind == Kind::Instance, "{key}: a status has its own path");
+            let mut object = old.clone();
+            match change["status"]["conditions"].as_array() {
+                Some(conditions) if key.kind == Kind::Pod => {
+                    conditions.iter().for_each(|new| pod_condition(&mut object, new.clone()));
+                }
+                _ => merge(&mut object, &change),
+            }
+            if super::is_going(old) && holds(&object).iter().any(|name| !holds(old).contains(name)) {
+                return Err(no(Wrong::Refused, key, "no new finalizers can be added while it is deleted"));
+            }
+            sim.put(key.kind, object.clone());
+            // What was let go is gone; it is answered as it was last.
+            object["metadata"]["resourceVersion"] = json!(sim.version.to_string());
+            Ok(sim.objects.get(key).cloned().unwrap_or(object))
+        })
+    }
+
+    async fn delete(&self, key: &Key, uid: &str) -> Result<Value> {
+        self.ask(|sim| match sim.objects.get(key) {
+            None => Err(no(Wrong::Gone, key, "not found")),
+            Some(old) if !uid.is_empty() && old["metadata"]["uid"] != uid => {
+                Err(no(Wrong::Conflict, key, "the uid is another"))
+            }
+            Some(_) => {
+                sim.delete(key);
+                Ok(Value::Null)
+            }
+        })
+    }
+}
+
+fn holds(object: &Value) -> Vec<Value> {
+    object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default()
+}

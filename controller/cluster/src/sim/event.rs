@@ -1,0 +1,274 @@
+//! What people want and what happens, and what goes wrong.
+
+use super::door::admitted;
+use super::others::Others;
+use super::{Sim, instance, is_going, machine, replica_set};
+use api::launcher::Life;
+use kubernetes::objects::{Key, Kind};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// The machines of a history; the second has a disk that is filled first.
+pub(super) const MACHINES: [&str; 2] = ["first", "second"];
+/// An instance without a machine, on a claim.
+const ALONE: &str = "alone";
+/// A replica set.
+const SET: &str = "flock";
+
+/// Something that people want, or that happens. `usize` is whom it happens to.
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    /// A machine is to run so; it is made if it is not there.
+    Machine(usize, &'static str),
+    /// It is asked for: `Start`, `Stop`, or both.
+    Ask(usize, &'static [&'static str]),
+    /// Its template is another.
+    Template(usize, &'static str),
+    /// The disk of the second machine comes so far.
+    Data(&'static str),
+    /// The instance without a machine is made.
+    Alone,
+    /// Its claim is there, or not.
+    Claim(bool),
+    /// The replica set has so many; it is made if it is not there.
+    Scale(u8),
+    Pause(bool),
+    /// A machine, the instance without one, or the replica set is deleted; what it has made may be left.
+    Delete(usize, bool),
+    /// An instance is deleted, whosever it is.
+    End(usize),
+    /// A guest ends by itself, well or not.
+    Guest(usize, bool),
+    /// The next starts fail.
+    Fails(usize, u8),
+    /// A pod is deleted, as by a drain.
+    Evict(usize),
+    /// A pod is taken away by force.
+    Vanish(usize),
+    Images(bool),
+    /// The kubelet and the agent of the node are silent.
+    Silence(bool),
+    /// The settings are others; there are some if there were none.
+    Settings(bool),
+    /// The installation is taken away.
+    Removal,
+}
+
+/// Something that goes wrong, and that nobody should notice in the end. Lengths are in ticks.
+#[derive(Clone, Debug)]
+pub(crate) enum Fault {
+    /// The controller ends, and another begins so much later.
+    Restart(usize),
+    /// Nothing is heard of a kind; at the end it comes, or is lost and all is listed anew.
+    Deaf(Kind, usize, bool),
+    /// So many requests later one is not answered, and was done or not.
+    Break(u8, bool),
+    /// Somebody is quicker than a plan.
+    Meddle,
+    /// Requests and answers take long.
+    Slow(usize),
+    /// Another controller acts too; the old one hears nothing more, and goes on for a while.
+    Twin(usize),
+    /// No pod is let in.
+    Full(usize),
+    /// The node's agent looks at what was.
+    Late(usize),
+}
+
+pub(crate) fn event() -> impl Strategy<Value = Event> {
+    let strategies = prop::sample::select(vec!["Always", "Halted", "Manual", "RerunOnFailure", "Once"]);
+    const ASKED: [&[&str]; 3] = [&["Start"], &["Stop"], &["Stop", "Start"]];
+    let data = vec!["ImportInProgress", "Succeeded", "Succeeded", "Failed"];
+    prop_oneof![
+        6 => (0..2_usize, strategies).prop_map(|(which, strategy)| Event::Machine(which, strategy)),
+        3 => (0..2_usize, prop::sample::select(ASKED.to_vec())).prop_map(|(which, ask)| Event::Ask(which, ask)),
+        1 => (0..2_usize, prop::sample::select(vec!["128Mi", "256Mi"]))
+            .prop_map(|(which, size)| Event::Template(which, size)),
+        3 => prop::sample::select(data).prop_map(Event::Data),
+        1 => Just(Event::Alone),
+        2 => any::<bool>().prop_map(Event::Claim),
+        3 => (0..4_u8).prop_map(Event::Scale),
+        1 => any::<bool>().prop_map(Event::Pause),
+        2 => (0..4_usize, any::<bool>()).prop_map(|(which, leave)| Event::Delete(which, leave)),
+        1 => (0..4_usize).prop_map(Event::End),
+        3 => (0..4_usize, any::<bool>()).prop_map(|(which, well)| Event::Guest(which, well)),
+        2 => (0..4_usize, 1..3_u8).prop_map(|(which, times)| Event::Fails(which, times)),
+        2 => (0..4_usize).prop_map(Event::Evict),
+        1 => (0..4_usize).prop_map(Event::Vanish),
+        1 => any::<bool>().prop_map(Event::Images),
+        1 => any::<bool>().prop_map(Event::Silence),
+        1 => any::<bool>().prop_map(Event::Settings),
+        1 => Just(Event::Removal),
+    ]
+}
+
+/// What goes wrong after an event, and how many ticks after it.
+pub(crate) fn faults() -> impl Strategy<Value = Vec<(usize, Fault)>> {
+    let kinds = vec![
+        Kind::Machine,
+        Kind::Instance,
+        Kind::Pod,
+        Kind::ReplicaSet,
+        Kind::Claim,
+        Kind::DataVolume,
+        Kind::KubeVirt,
+        Kind::ConfigMap,
+        Kind::Mutating,
+        Kind::Node,
+    ];
+    let fault = prop_oneof![
+        2 => (0..3_usize).prop_map(Fault::Restart),
+        3 => (prop::sample::select(kinds), 1..6_usize, any::<bool>())
+            .prop_map(|(kind, ticks, is_lost)| Fault::Deaf(kind, ticks, is_lost)),
+        3 => (0..8_u8, any::<bool>()).prop_map(|(requests, is_done)| Fault::Break(requests, is_done)),
+        2 => Just(Fault::Meddle),
+        2 => (1..4_usize).prop_map(Fault::Slow),
+        2 => (1..6_usize).prop_map(Fault::Twin),
+        1 => (1..5_usize).prop_map(Fault::Full),
+    ];
+    prop::collection::vec((0..10_usize, fault), 0..3)
+}
+
+impl Event {
+    /// Happens, if it can.
+    pub(super) fn happen(&self, sim: &mut Sim, others: &mut Others) {
+        let machine_key = |which: usize| Key::new(Kind::Machine, "n", MACHINES[which % 2]);
+        let set = Key::new(Kind::ReplicaSet, "n", SET);
+        let settings = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
+        match *self {
+            Event::Machine(which, strategy) => {
+                let key = machine_key(which);
+                match sim.objects.contains_key(&key) {
+                    true => sim.change(&key, json!({"spec": {"runStrategy": strategy}})),
+                    false => drop(sim.put(Kind::Machine, complete(which % 2, strategy))),
+                }
+            }
+            Event::Ask(which, actions) => ask(sim, &machine_key(which), actions),
+            Event::Template(which, size) => {
+                let key = machine_key(which);
+                if sim.objects.contains_key(&key) {
+                    let domain = json!({"memory": {"guest": size}});
+                    sim.change(&key, json!({"spec": {"template": {"spec": {"domain": domain}}}}));
+                }
+            }
+            Event::Data(phase) => {
+                let key = Key::new(Kind::DataVolume, "n", "data");
+                if sim.objects.contains_key(&key) {
+                    sim.change(&key, json!({"status": {"phase": phase}}));
+                    sim.put(Kind::Claim, claim("data"));
+                }
+            }
+            Event::Alone => {
+                if !sim.objects.contains_key(&Key::new(Kind::Instance, "n", ALONE)) {
+                    let mut object = instance(ALONE);
+                    object["spec"]["volumes"] =
+                        json!([{"name": "root", "persistentVolumeClaim": {"claimName": "disk"}}]);
+                    sim.put(Kind::Instance, admitted(object));
+                }
+            }
+            Event::Claim(true) => drop(sim.put(Kind::Claim, claim("disk"))),
+            Event::Claim(false) => sim.vanish(&Key::new(Kind::Claim, "n", "disk")),
+            Event::Scale(count) => match sim.objects.contains_key(&set) {
+                true => sim.change(&set, json!({"spec": {"replicas": count}})),
+                false => drop(sim.put(Kind::ReplicaSet, replica_set(SET, count))),
+            },
+            Event::Pause(is) if sim.objects.contains_key(&set) => {
+                sim.change(&set, json!({"spec": {"paused": is}}));
+            }
+            Event::Pause(_) => {}
+            Event::Delete(which, leave) => {
+                let key = match which % 4 {
+                    2 => Key::new(Kind::Instance, "n", ALONE),
+                    3 => set,
+                    which => machine_key(which),
+                };
+                delete(sim, &key, leave);
+            }
+            Event::End(which) => chosen(sim, which).into_iter().for_each(|key| sim.delete(&key)),
+            Event::Guest(which, well) => {
+                let life = if well { Life::Succeeded } else { Life::Failed };
+                chosen(sim, which).into_iter().for_each(|key| others.guest_ends(sim, &key, life));
+            }
+            Event::Fails(which, times) => drop(others.fails.insert(name(which).to_owned(), times)),
+            Event::Evict(which) => pod(sim, which).into_iter().for_each(|pod| sim.delete(&pod)),
+            Event::Vanish(which) => pod(sim, which).into_iter().for_each(|pod| sim.vanish(&pod)),
+            Event::Images(are_there) => others.no_images = !are_there,
+            Event::Silence(is) => others.silent = is,
+            Event::Settings(emulates) => {
+                let spec = json!({"configuration": {"developerConfiguration": {"useEmulation": emulates}}});
+                match sim.objects.contains_key(&settings) {
+                    true => sim.change(&settings, json!({"spec": spec})),
+                    false => {
+                        let meta = json!({"namespace": "kubevirt", "name": "kubevirt"});
+                        sim.put(Kind::KubeVirt, json!({"metadata": meta, "spec": spec}));
+                    }
+                }
+            }
+            Event::Removal => sim.delete(&settings),
+        }
+    }
+}
+
+/// The pod of an instance.
+fn pod(sim: &Sim, which: usize) -> Option<Key> {
+    sim.pod_of(&chosen(sim, which)?)
+}
+
+fn name(which: usize) -> &'static str {
+    [MACHINES[0], MACHINES[1], ALONE, SET][which % 4]
+}
+
+/// An instance by its place in a history; of a replica set the first one that runs, or else the first.
+fn chosen(sim: &Sim, which: usize) -> Option<Key> {
+    let name = name(which);
+    let is_it = |key: &Key| key.name == name || key.name.starts_with(super::shape::FLOCK) && name == SET;
+    let all = sim.keys(Kind::Instance).into_iter().filter(is_it);
+    all.min_by_key(|key| sim.get(key)["status"]["phase"] != "Running")
+}
+
+/// A machine as the webhook completes it.
+fn complete(which: usize, strategy: &str) -> Value {
+    let name = MACHINES[which];
+    let mut object = machine(name, strategy);
+    let uuid = api::uuid::of_machine(name);
+    object["spec"]["template"]["spec"]["domain"]["firmware"] = json!({"uuid": uuid});
+    if which == 1 {
+        object["spec"]["dataVolumeTemplates"] =
+            json!([{"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}}}]);
+        object["spec"]["template"]["spec"]["volumes"] =
+            json!([{"name": "root", "dataVolume": {"name": "data"}}]);
+    }
+    object
+}
+
+fn claim(name: &str) -> Value {
+    json!({"metadata": {"namespace": "n", "name": name}, "status": {"phase": "Bound"}})
+}
+
+/// Asks as virt-api does: nothing while something is asked already, and a stop means the instance that is there.
+fn ask(sim: &mut Sim, key: &Key, actions: &[&str]) {
+    let Some(machine) = sim.objects.get(key) else { return };
+    let waits = machine["status"]["stateChangeRequests"].as_array().is_some_and(|list| !list.is_empty());
+    let there = sim.objects.get(&Key::new(Kind::Instance, "n", &key.name));
+    if waits || there.is_none() != (actions == ["Start"]) {
+        return;
+    }
+    let uid = there.map(|vmi| vmi["metadata"]["uid"].clone());
+    let request = |action: &&str| match *action {
+        "Stop" => json!({"action": "Stop", "uid": uid}),
+        action => json!({"action": action}),
+    };
+    let requests: Vec<Value> = actions.iter().map(request).collect();
+    sim.change(key, json!({"status": {"stateChangeRequests": requests}}));
+}
+
+/// Deletes; what the object has made may be left (`--cascade=orphan`).
+fn delete(sim: &mut Sim, key: &Key, leave: bool) {
+    let Some(object) = sim.objects.get(key) else { return };
+    if leave && !is_going(object) {
+        let mut finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        finalizers.push(json!("orphan"));
+        sim.change(key, json!({"metadata": {"finalizers": finalizers}}));
+    }
+    sim.delete(key);
+}

@@ -1,0 +1,237 @@
+//! The others in the cluster: each looks at what there is and takes its next step. What the node agent does is decided by
+//! its own code; its launchers are played.
+
+use super::{Sim, is_going, is_over};
+use ::node::now::Now;
+use ::node::vmi::patch::patch;
+use ::node::vmi::{Launcher, Seen, decide};
+use api::launcher::{Life, Request, State};
+use api::vmi::VirtualMachineInstance;
+use jiff::{SignedDuration, Timestamp};
+use kit::patched;
+use kubernetes::conditions::stamp;
+use kubernetes::objects::{Key, Kind};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The only node.
+pub(crate) const NODE: &str = "node1";
+/// How often its agent says that it is there.
+const BEAT: SignedDuration = SignedDuration::from_secs(30);
+
+#[derive(Default)]
+pub(crate) struct Others {
+    /// The kubelet and the agent of the node neither say nor do anything.
+    pub(crate) silent: bool,
+    /// No image can be fetched.
+    pub(crate) no_images: bool,
+    /// The agent looks at what was the last time.
+    pub(crate) late: bool,
+    /// How many of the next starts fail, by the beginning of an instance's name.
+    pub(crate) fails: BTreeMap<String, u8>,
+    /// Launchers, by the uid of their pod.
+    lives: BTreeMap<String, Life>,
+    /// What the agent saw the last time.
+    pictures: BTreeMap<Key, Value>,
+    beaten: Option<Timestamp>,
+    beats: u32,
+}
+
+impl Others {
+    /// Each takes a step. Whether anything moved.
+    pub(crate) fn act(&mut self, sim: &mut Sim) -> bool {
+        let before = (sim.version, self.lives.clone());
+        for pod in sim.keys(Kind::Pod) {
+            schedule(sim, &pod);
+            if !self.silent && sim.get(&pod)["spec"]["nodeName"] == NODE {
+                self.kubelet(sim, &pod);
+            }
+        }
+        let instances = sim.keys(Kind::Instance);
+        for instance in &instances {
+            if !self.silent {
+                self.agent(sim, instance);
+            }
+        }
+        let saw = |key: &Key| Some((key.clone(), sim.objects.get(key)?.clone()));
+        self.pictures = instances.iter().filter_map(saw).collect();
+        collect(sim);
+        before != (sim.version, self.lives.clone())
+    }
+
+    /// The agent says that it is there, and that the node takes machines.
+    pub(crate) fn beat(&mut self, sim: &mut Sim) {
+        let is_due = self.beaten.is_none_or(|last| sim.now.duration_since(last) >= BEAT);
+        if self.silent || !is_due {
+            return;
+        }
+        (self.beaten, self.beats) = (Some(sim.now), self.beats + 1);
+        let key = Key::new(Kind::Node, "", NODE);
+        let meta = json!({
+            "name": NODE,
+            "labels": {"kubevirt.io/schedulable": "true"},
+            "annotations": {"kubevirt.io/heartbeat": self.beats.to_string()},
+        });
+        match sim.objects.contains_key(&key) {
+            true => sim.change(&key, json!({"metadata": meta})),
+            false => {
+                let about =
+                    json!({"kubeletVersion": "v1.36.0", "containerRuntimeVersion": "containerd://2.3.0"});
+                sim.put(Kind::Node, json!({"metadata": meta, "status": {"nodeInfo": about}}));
+            }
+        }
+    }
+
+    /// The machine of an instance ends by itself.
+    pub(crate) fn guest_ends(&mut self, sim: &Sim, instance: &Key, life: Life) {
+        let Some(pod) = sim.pod_of(instance) else { return };
+        let uid = uid(sim.get(&pod));
+        if self.lives.get(&uid) == Some(&Life::Running) {
+            self.lives.insert(uid, life);
+        }
+    }
+
+    fn kubelet(&mut self, sim: &mut Sim, key: &Key) {
+        let pod = sim.get(key);
+        let (uid, going) = (uid(pod), is_going(pod));
+        if is_over(pod) {
+            return;
+        }
+        match self.lives.get(&uid).copied() {
+            // It never began.
+            None if going => sim.vanish(key),
+            None if self.no_images => {
+                let waiting = json!({"reason": "ErrImagePull", "message": "manifest unknown"});
+                let status = json!([{"name": "compute", "state": {"waiting": waiting}}]);
+                sim.change(key, json!({"status": {"containerStatuses": status}}));
+            }
+            None => {
+                sim.pod_runs(key, NODE);
+                self.lives.insert(uid, Life::Empty);
+            }
+            Some(Life::Failed) => sim.pod_ends(key, "Failed", 1),
+            Some(Life::Succeeded) => sim.pod_ends(key, "Succeeded", 0),
+            Some(Life::Empty) if going => sim.pod_ends(key, "Succeeded", 0),
+            // The launcher is asked to end, and asks its guest.
+            Some(_) if going => drop(self.lives.insert(uid, Life::Succeeded)),
+            Some(_) => {}
+        }
+    }
+
+    fn agent(&mut self, sim: &mut Sim, key: &Key) {
+        let picture = if self.late { self.pictures.get(key) } else { sim.objects.get(key) };
+        let Some(picture) = picture.filter(|object| object["status"]["nodeName"] == NODE).cloned() else {
+            return;
+        };
+        let vmi: VirtualMachineInstance = api::wire::read(picture).unwrap();
+        let uid_of = |text: &Option<String>| text.clone().unwrap_or_default();
+        let pod = Key::new(
+            Kind::Pod,
+            &key.namespace,
+            kubernetes::objects::names::pod(&key.name, &uid_of(&vmi.metadata.uid)),
+        );
+        let pod = sim.objects.get(&pod);
+        let life = pod.and_then(|pod| self.lives.get(&uid(pod))).copied();
+        let launcher = match (pod, life) {
+            (Some(pod), Some(life)) if is_over(pod) => Launcher::Gone { last: Some(state(life)), why: None },
+            (Some(_), Some(life)) => Launcher::Speaks(state(life)),
+            _ => Launcher::NotYet,
+        };
+        let pod = pod.map(uid).unwrap_or_default();
+        let seen = Seen::new(&vmi, &launcher);
+        let now = Now { text: stamp(sim.now), seconds: sim.now.as_second() };
+        let plan = decide(&seen, &now);
+        if plan.begin {
+            let life = if self.fails(&key.name) { Life::Failed } else { Life::Running };
+            self.lives.insert(pod.clone(), life);
+        }
+        if matches!(plan.request, Some(Request::Shutdown { .. })) {
+            self.lives.insert(pod, Life::Succeeded);
+        }
+        let Some(status) = plan.status else { return };
+        let Some(change) = patch(vmi.status.as_ref(), &status) else { return };
+        // A field that it may not write would be refused by the API server.
+        assert_eq!(change.as_object().map(|fields| fields.len()), Some(1), "{change}");
+        for field in change["status"].as_object().unwrap().keys() {
+            assert!(kubernetes::objects::TOLD_BY_HANDLER.contains(&field.as_str()), "{field}");
+        }
+        let Some(now) = sim.objects.get(key).filter(|now| uid(now) == uid_of(&vmi.metadata.uid)) else {
+            return;
+        };
+        let version = vmi.metadata.resource_version.as_deref();
+        if let Some(object) = patched(now.clone(), &change, version) {
+            sim.put(Kind::Instance, object);
+        }
+    }
+
+    /// The next start of an instance fails.
+    fn fails(&mut self, name: &str) -> bool {
+        let Some(left) = self.fails.iter_mut().find(|(start, _)| name.starts_with(start.as_str())) else {
+            return false;
+        };
+        let fails = *left.1 > 0;
+        *left.1 = left.1.saturating_sub(1);
+        fails
+    }
+}
+
+fn uid(object: &Value) -> String {
+    object["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
+}
+
+fn state(life: Life) -> Box<State> {
+    let state = json!({
+        "number": 1, "generation": 1, "life": life, "since": "", "agent": false, "targets": {"root": "vda"},
+    });
+    Box::new(serde_json::from_value(state).unwrap())
+}
+
+/// The scheduler: a pod goes where machines are taken.
+fn schedule(sim: &mut Sim, pod: &Key) {
+    let object = sim.get(pod);
+    if !object["spec"]["nodeName"].is_null() || is_going(object) {
+        return;
+    }
+    if sim.world.nodes.get("", NODE).is_some_and(kubernetes::objects::Node::takes_machines) {
+        sim.change(pod, json!({"spec": {"nodeName": NODE}}));
+        return sim.pod_says(pod, json!({"type": "PodScheduled", "status": "True"}));
+    }
+    let message = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.";
+    sim.pod_says(
+        pod,
+        json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}),
+    );
+}
+
+/// The garbage collector: what is to stay is set free, and what came after its owner had gone goes too.
+fn collect(sim: &mut Sim) {
+    let there: BTreeSet<String> = sim.objects.values().map(uid).collect();
+    for key in sim.objects.keys().cloned().collect::<Vec<_>>() {
+        let Some(object) = sim.objects.get(&key) else { continue };
+        let owners = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+        let is_there = |owner: &Value| owner["uid"].as_str().is_some_and(|uid| there.contains(uid));
+        let finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        if !owners.is_empty() && !owners.iter().any(is_there) {
+            sim.delete(&key);
+        } else if is_going(object) && finalizers.contains(&json!("orphan")) {
+            let owner = uid(object);
+            set_free(sim, &owner);
+            let others: Vec<&Value> = finalizers.iter().filter(|name| **name != "orphan").collect();
+            sim.change(&key, json!({"metadata": {"finalizers": others}}));
+        }
+    }
+}
+
+/// Whatever belonged to this owner belongs to nobody.
+fn set_free(sim: &mut Sim, owner: &str) {
+    let its = |object: &Value| {
+        object["metadata"]["ownerReferences"]
+            .as_array()
+            .is_some_and(|list| list.iter().any(|reference| reference["uid"] == owner))
+    };
+    let all: Vec<Key> =
+        sim.objects.iter().filter(|(_, object)| its(object)).map(|(key, _)| key.clone()).collect();
+    for key in all {
+        sim.change(&key, json!({"metadata": {"ownerReferences": null}}));
+    }
+}

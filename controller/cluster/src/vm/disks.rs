@@ -1,0 +1,142 @@
+//! The DataVolumes of a machine: made from its templates, and waited for.
+
+use api::datavolume::{ConditionType, DataVolume, Phase, UNASKED};
+use api::vm::{DataVolumeTemplate, VirtualMachine};
+use api::wire::Wire;
+use jiff::Timestamp;
+use kubernetes::metadata::{LeftOut, left_out_of_disk, of_disk};
+use kubernetes::objects::{Failure, Key, Kind, World, claim_of, owner};
+use kubernetes::plan::Plan;
+use serde_json::json;
+
+/// Says that the DataVolumes are made only when the machine starts.
+const AT_ONCE: &str = "kubevirt.io/immediate-data-volume-creation";
+
+/// How it is with the disks of a machine.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Disks {
+    /// Templates whose DataVolume is not there (and whose claim is not either).
+    missing: Vec<DataVolumeTemplate>,
+    /// One has failed.
+    pub(super) failed: bool,
+    /// One is being filled.
+    pub(super) filling: bool,
+    /// One whose claim has no volume yet.
+    pub(super) unbound: bool,
+    /// Why the machine cannot start.
+    blocks: Option<String>,
+    /// Why one is not made, whoever waits for it.
+    denied: Option<String>,
+}
+
+impl Disks {
+    /// Why the machine cannot start.
+    pub(super) fn blocks(&self) -> Option<&str> {
+        self.blocks.as_deref()
+    }
+
+    /// Why one is not made, whoever waits for it.
+    pub(super) fn denied(&self) -> Option<&str> {
+        self.denied.as_deref()
+    }
+}
+
+/// The name of the DataVolume that a template makes.
+pub(crate) fn names(template: &DataVolumeTemplate) -> Option<&str> {
+    template.metadata.as_ref()?.name.as_deref()
+}
+
+/// They are made before the machine starts.
+pub(super) fn at_once(vm: &VirtualMachine) -> bool {
+    vm.metadata.annotations.get(AT_ONCE).is_none_or(|said| said != "false")
+}
+
+pub(super) fn look(world: &World, vm: &VirtualMachine) -> Disks {
+    let namespace = vm.metadata.namespace.as_deref().unwrap_or_default();
+    let mut disks = Disks::default();
+    for template in &vm.spec.data_volume_templates {
+        let Some(name) = names(template) else { continue };
+        let there =
+            world.data_volumes.get(namespace, name).is_some() || world.claims.get(namespace, name).is_some();
+        if there {
+            continue;
+        }
+        // It would be made with our rights, which reach into every namespace. The webhook said so already, if it was asked.
+        if let Some((field, why)) = template.spec.reaches_out(Some(namespace)) {
+            let why = format!("DataVolume {name} is not made: {field}: {why}, and {UNASKED}");
+            disks.denied.get_or_insert_with(|| why.clone());
+            disks.blocks.get_or_insert(why);
+            continue;
+        }
+        disks.missing.push(template.clone());
+        disks.blocks.get_or_insert_with(|| format!("DataVolume {name} is not there yet"));
+    }
+    let volumes = vm.spec.template.iter().flat_map(|template| &template.spec.volumes);
+    for name in volumes.filter_map(claim_of) {
+        let claim = world.claims.get(namespace, name);
+        disks.unbound |= claim.is_some_and(|claim| !claim.is_bound());
+        let Some(data) = world.data_volumes.get(namespace, name) else { continue };
+        let status = data.status.as_ref();
+        let phase = status.and_then(|status| status.phase.clone()).unwrap_or_default();
+        let bound = claim.is_some_and(kubernetes::objects::Claim::is_bound);
+        disks.failed |= phase == Phase::Failed || has_error(data);
+        disks.filling |= !matches!(phase, Phase::Succeeded | Phase::PendingPopulation | Phase::Failed)
+            && (bound || phase != Phase::WaitForFirstConsumer);
+        if !matches!(phase, Phase::Succeeded | Phase::WaitForFirstConsumer | Phase::PendingPopulation) {
+            disks.blocks.get_or_insert_with(|| format!("DataVolume {name} is not filled yet"));
+        }
+    }
+    disks
+}
+
+fn has_error(data: &DataVolume) -> bool {
+    data.status.iter().flat_map(|status| &status.conditions).any(|condition| {
+        condition.r#type == ConditionType::Running
+            && condition.status == "False"
+            && matches!(condition.reason.as_deref(), Some("Error" | "ImagePullFailed"))
+    })
+}
+
+/// Makes what is missing.
+pub(super) fn make(
+    vm: &VirtualMachine,
+    disks: &Disks,
+    failed: Option<&Failure>,
+    now: Timestamp,
+    plan: &mut Plan,
+) {
+    if let Some(failed) = failed.filter(|failed| failed.about == Kind::DataVolume && failed.retry > now) {
+        return plan.look_again(failed.retry);
+    }
+    for template in &disks.missing {
+        let Some(name) = names(template) else { continue };
+        let meta = template.metadata.clone().unwrap_or_default();
+        let (mut labels, annotations) = of_disk(&meta);
+        labels.insert("kubevirt.io/created-by".to_owned(), vm.metadata.uid.clone().unwrap_or_default());
+        let object = json!({
+            "apiVersion": api::datavolume::API_VERSION,
+            "kind": "DataVolume",
+            "metadata": {
+                "name": name,
+                "namespace": vm.metadata.namespace,
+                "labels": labels,
+                "annotations": annotations,
+                "ownerReferences": [owner::reference(Kind::Machine, &vm.metadata)],
+            },
+            "spec": template.spec.write(),
+        });
+        plan.create(
+            Key::new(Kind::DataVolume, vm.metadata.namespace.clone().unwrap_or_default(), name),
+            object,
+        );
+        let message = format!("Created DataVolume {name}");
+        plan.tell(Kind::Machine, &vm.metadata, false, "SuccessfulDataVolumeCreate", message);
+        let LeftOut { labels, annotations } = left_out_of_disk(&meta);
+        let left: Vec<&str> = labels.into_iter().chain(annotations).collect();
+        if !left.is_empty() {
+            let message =
+                format!("Labels and annotations that DataVolume {name} does not get: {}", left.join(", "));
+            plan.tell(Kind::Machine, &vm.metadata, false, "NotPassedOn", message);
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Machines: when they run, and what is said of them.
+//!
+//! ```text
+//! spec.runStrategy ─┐
+//! change requests ──┼─► strategy: Act ─► instance made, deleted, or left
+//! the instance ─────┘        │
+//!                            └─► status: printableStatus, conditions, start failures, requests that are done
+//! ```
+//!
+//! **Flow.** The machine is completed (finalizer, firmware uuid), its DataVolumes are made, its run strategy says what
+//! becomes of the instance, and its status says what is seen.
+//! **Guarantees.** The instance has the machine's name, so there is never more than one. An instance is deleted by its
+//! uid. A request is taken off the list only when what it asks for is seen to be done.
+//! **Assumptions.** Only the API server of KubeVirt writes change requests.
+//! **Caveats.** `status.runStrategy` says under which strategy an instance was last seen: by it `Once` and
+//! `RerunOnFailure` know their first start. An instance that comes and goes unseen would be started again. A plan that
+//! breaks off when an instance was let go and its revision was not, leaves that one until the machine goes: the other way
+//! round a late plan would take the revision of the next instance, which has the same name.
+
+mod change;
+mod disks;
+mod failure;
+mod printable;
+mod revision;
+mod status;
+mod strategy;
+#[cfg(test)]
+mod tests;
+
+use api::vm::{RunStrategy, VirtualMachine};
+use api::vmi::VirtualMachineInstance;
+use api::wire::Wire;
+use jiff::Timestamp;
+use kubernetes::config::Config;
+use kubernetes::metadata::FENCING;
+use kubernetes::objects::{Key, Kind, OF_MACHINE, World, is_revision, key, owner};
+use kubernetes::plan::Plan;
+use serde_json::json;
+use strategy::Act;
+
+/// Who must agree before a machine is gone: us, when its instance is.
+const FINALIZER: &str = "kubevirt.io/virtualMachineControllerFinalize";
+/// What the garbage collector writes when what a machine has made is to stay.
+const ORPHAN: &str = "orphan";
+
+/// When a machine is to run.
+pub(crate) fn run_strategy(vm: &VirtualMachine) -> RunStrategy {
+    match (&vm.spec.run_strategy, vm.spec.running) {
+        (Some(strategy), _) => strategy.clone(),
+        (None, Some(true)) => RunStrategy::Always,
+        (None, _) => RunStrategy::Halted,
+    }
+}
+
+/// What is to be done for a machine.
+pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    let Some(vm) = world.machines.get(namespace, name) else { return plan };
+    let found = world.instances.get(namespace, name);
+    let vmi = found.filter(|vmi| is_of(vm, vmi));
+    let mut next = vm.clone();
+
+    if vm.metadata.deletion_timestamp.is_some() {
+        delete(vm, vmi, found, &mut next, &mut plan);
+    } else {
+        complete(&mut next);
+        let failed = world.failures.get(&key(Kind::Machine, &vm.metadata));
+        let strategy = run_strategy(vm);
+        failure::count(&mut next, vmi, now);
+        let disks = disks::look(world, vm);
+        let act = strategy::act(&next, &strategy, vmi, now);
+        // Somebody else's has the name.
+        let taken = found
+            .filter(|_| matches!(act, Act::Start { .. }))
+            .map(|_| format!("a VirtualMachineInstance {name} is there that is not of this machine"));
+        if matches!(act, Act::Start { .. } | Act::Wait { .. }) || vmi.is_some() || disks::at_once(vm) {
+            disks::make(vm, &disks, failed, now, &mut plan);
+        }
+        match act {
+            Act::Start { .. } if taken.is_some() => {}
+            Act::Start { .. } if disks.blocks().is_some() => {}
+            Act::Start { paused } => {
+                let later = failed.filter(|failed| failed.about != Kind::DataVolume && failed.retry > now);
+                match later {
+                    Some(failed) => plan.look_again(failed.retry),
+                    None => start(vm, paused, &Config::read(world), &mut plan),
+                }
+            }
+            Act::Wait { until } => plan.look_again(until),
+            Act::Stop => stop(vmi, &mut plan),
+            Act::Run => next.spec.run_strategy = Some(RunStrategy::Always),
+            Act::Leave => {}
+        }
+        if next.spec.run_strategy != vm.spec.run_strategy {
+            next.spec.running = None;
+        }
+        change::done(&mut next, &strategy, vmi);
+        let failure = taken.as_deref().map(|why| ("FailedCreate", why));
+        let failure = failure.or(disks.denied().map(|why| ("FailedDataVolumeCreate", why)));
+        let failure = failure.or(failed.map(status::failure));
+        status::say(&mut next, &strategy, vmi, &disks, failure, now);
+    }
+    let made = std::mem::take(&mut plan.steps);
+    plan.update(Kind::Machine, &vm.metadata, &vm.write(), &next.write(), true);
+    // What a status remembers (a failure that was counted) must be written before what it is about is gone; what is
+    // made may be made first, for it is seen.
+    let (first, last): (Vec<_>, Vec<_>) = made.into_iter().partition(|step| {
+        matches!(step, kubernetes::plan::Step::Create { .. } | kubernetes::plan::Step::Tell(_))
+    });
+    let patches = std::mem::replace(&mut plan.steps, first);
+    plan.steps.extend(patches);
+    plan.steps.extend(last);
+    if let Some(vmi) = vmi {
+        let_go(vmi, &mut plan);
+    }
+    plan
+}
+
+/// An instance is a run of a machine.
+fn is_of(vm: &VirtualMachine, vmi: &VirtualMachineInstance) -> bool {
+    owner::controller(&vmi.metadata)
+        .is_some_and(|owner| Some(owner.uid.as_str()) == vm.metadata.uid.as_deref())
+}
+
+/// What a machine has that nobody wrote.
+fn complete(vm: &mut VirtualMachine) {
+    if !vm.metadata.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+        vm.metadata.finalizers.push(FINALIZER.to_owned());
+    }
+    // The webhook gives each new machine a uuid; one from before it has the one of its name, for ever.
+    let name = vm.metadata.name.clone().unwrap_or_default();
+    if let Some(template) = &mut vm.spec.template {
+        let firmware = template.spec.domain.firmware.get_or_insert_default();
+        if firmware.uuid.as_deref().unwrap_or_default().is_empty() {
+            firmware.uuid = Some(api::uuid::of_machine(&name));
+        }
+    }
+}
+
+fn delete(
+    vm: &VirtualMachine,
+    vmi: Option<&VirtualMachineInstance>,
+    found: Option<&VirtualMachineInstance>,
+    next: &mut VirtualMachine,
+    plan: &mut Plan,
+) {
+    let orphaned = vm.metadata.finalizers.iter().any(|finalizer| finalizer == ORPHAN);
+    match vmi {
+        Some(_) if !orphaned => {
+            status::terminating(next);
+            stop(vmi, plan);
+        }
+        // Without our finalizer it may be gone at once, and its status with it: nothing is said any more.
+        _ => {
+            next.metadata.finalizers.retain(|finalizer| finalizer != FINALIZER);
+            // What stays must not wait for a machine that is gone.
+            if let Some(vmi) = vmi.or(found).filter(|_| orphaned) {
+                let mut free = vmi.clone();
+                free.metadata.finalizers.retain(|finalizer| finalizer != OF_MACHINE);
+                plan.update(Kind::Instance, &vmi.metadata, &vmi.write(), &free.write(), false);
+            }
+        }
+    }
+}
+
+fn start(vm: &VirtualMachine, paused: bool, config: &Config, plan: &mut Plan) {
+    let Some(mut vmi) = api::defaults::instance(vm) else { return };
+    let uid = vm.metadata.uid.clone().unwrap_or_default();
+    let name = vm.metadata.name.clone().unwrap_or_default();
+    let generation = vm.metadata.generation.unwrap_or_default();
+    if let Some(firmware) = Some(vmi.spec.domain.firmware.get_or_insert_default())
+        && firmware.uuid.as_deref().unwrap_or_default().is_empty()
+    {
+        firmware.uuid = Some(api::uuid::of_machine(&name));
+    }
+    if paused {
+        vmi.spec.start_strategy = Some(api::vmi::StartStrategy::Paused);
+    }
+    // Complete as the webhook would make it: then the status may already say of which revision it is.
+    api::defaults::apply(&mut vmi, &config.given(api::uuid::of_machine(&name)));
+    let revision = revision::name(&uid, generation);
+    vmi.status.get_or_insert_default().virtual_machine_revision_name = Some(revision.clone());
+    let meta = &mut vmi.metadata;
+    meta.annotations.remove(FENCING);
+    meta.annotations.insert(revision::GENERATION.to_owned(), generation.to_string());
+    meta.annotations.insert(revision::TEMPLATE.to_owned(), revision::of_template(vm));
+    meta.finalizers.push(OF_MACHINE.to_owned());
+    let mut object = vmi.write();
+    object["metadata"]["ownerReferences"] = json!([owner::reference(Kind::Machine, &vm.metadata)]);
+    let namespace = vm.metadata.namespace.clone().unwrap_or_default();
+    plan.create(Key::new(Kind::Revision, namespace.clone(), revision), revision::object(vm, generation));
+    plan.create(Key::new(Kind::Instance, namespace, name.clone()), object);
+    let message = format!("Started the virtual machine by creating the new virtual machine instance {name}");
+    plan.tell(Kind::Machine, &vm.metadata, false, "SuccessfulCreate", message);
+}
+
+fn stop(vmi: Option<&VirtualMachineInstance>, plan: &mut Plan) {
+    let Some(vmi) = vmi.filter(|vmi| vmi.metadata.deletion_timestamp.is_none()) else { return };
+    plan.delete(key(Kind::Instance, &vmi.metadata), &vmi.metadata);
+}
+
+/// An instance that has ended has been looked at: it may go.
+fn let_go(vmi: &VirtualMachineInstance, plan: &mut Plan) {
+    let holds = vmi.metadata.finalizers.iter().any(|finalizer| finalizer == OF_MACHINE);
+    if !holds || vmi.metadata.deletion_timestamp.is_none() || !super::vmi::phase(vmi).is_final() {
+        return;
+    }
+    let mut free = vmi.clone();
+    free.metadata.finalizers.retain(|finalizer| finalizer != OF_MACHINE);
+    plan.update(Kind::Instance, &vmi.metadata, &vmi.write(), &free.write(), false);
+    if let Some(revision) =
+        vmi.status.as_ref().and_then(|status| status.virtual_machine_revision_name.clone())
+        && is_revision(&revision)
+    {
+        let namespace = vmi.metadata.namespace.clone().unwrap_or_default();
+        plan.steps.push(kubernetes::plan::Step::Delete {
+            key: Key::new(Kind::Revision, namespace, revision),
+            uid: String::new(),
+        });
+    }
+}

@@ -1,0 +1,44 @@
+//! What a machine looked like when an instance of it was started.
+
+use api::vm::VirtualMachine;
+use api::wire::Wire;
+use kubernetes::objects::names::fnv;
+use kubernetes::objects::{Kind, REVISION, owner};
+use serde_json::{Value, json};
+
+/// The machine's generation at the start, on the instance.
+pub(super) const GENERATION: &str = "kubevirt.io/vm-generation";
+/// A sum of the template at the start, on the instance: a generation also rises when only the run strategy changes.
+pub(super) const TEMPLATE: &str = "kubevirt.io/vm-template-sum";
+
+/// The name of a revision.
+pub(super) fn name(uid: &str, generation: i64) -> String {
+    format!("{REVISION}{uid}-{generation}")
+}
+
+/// A sum of what a restart would change.
+pub(super) fn of_template(vm: &VirtualMachine) -> String {
+    let mut template = vm.spec.template.clone().unwrap_or_default();
+    // The defaults put a uuid in where there is none, and that changes nothing.
+    let firmware = template.spec.domain.firmware.get_or_insert_default();
+    if firmware.uuid.as_deref().unwrap_or_default().is_empty() {
+        firmware.uuid = Some(api::uuid::of_machine(vm.metadata.name.as_deref().unwrap_or_default()));
+    }
+    format!("{:016x}", fnv(&template.write().to_string()))
+}
+
+/// The revision as an object.
+pub(super) fn object(vm: &VirtualMachine, generation: i64) -> Value {
+    let uid = vm.metadata.uid.clone().unwrap_or_default();
+    json!({
+        "apiVersion": Kind::Revision.api_version(),
+        "kind": Kind::Revision.name(),
+        "metadata": {
+            "name": name(&uid, generation),
+            "namespace": vm.metadata.namespace,
+            "ownerReferences": [owner::reference(Kind::Machine, &vm.metadata)],
+        },
+        "data": {"spec": vm.spec.write()},
+        "revision": generation,
+    })
+}

@@ -1,0 +1,153 @@
+//! What is said of a machine.
+
+use super::disks::Disks;
+use super::printable::{Seen, word};
+use super::strategy::Act;
+use super::{change, revision};
+use api::vm::{Condition, ConditionType, PrintableStatus, RunStrategy, StateChange, VirtualMachine};
+use api::vmi::{self, VirtualMachineInstance};
+use jiff::Timestamp;
+use kubernetes::conditions::stamp;
+use kubernetes::objects::{Failure, Kind};
+
+/// Conditions of the instance that are the machine's own affair, or say nothing once there is no instance.
+const NOT_COPIED: [vmi::ConditionType; 1] = [vmi::ConditionType::Ready];
+
+/// Says what is seen. `vm` has its requests and failures already. `failure`: why it cannot be started, a word and a
+/// sentence.
+pub(super) fn say(
+    vm: &mut VirtualMachine,
+    strategy: &RunStrategy,
+    instance: Option<&VirtualMachineInstance>,
+    disks: &Disks,
+    failure: Option<(&str, &str)>,
+    now: Timestamp,
+) {
+    let act = super::strategy::act(vm, strategy, instance, now);
+    let starts = matches!(act, Act::Start { .. } | Act::Run)
+        || instance.is_none()
+            && change::wanted(vm, &StateChange::Start).is_some()
+            && !matches!(act, Act::Wait { .. });
+    let seen = Seen { vm, strategy, vmi: instance, disks, starts, stops: act == Act::Stop };
+    let word = word(&seen);
+    let sum = revision::of_template(vm);
+    let generation = vm.metadata.generation;
+    let status = vm.status.get_or_insert_default();
+    status.printable_status = Some(word);
+    // Not said is what a new machine has; `created: false` is what it has after that.
+    status.created = instance.is_some().then_some(true);
+    let ready = instance
+        .and_then(|vmi| vmi.status.as_ref())
+        .and_then(|status| kubernetes::conditions::of(&status.conditions, &vmi::ConditionType::Ready));
+    status.ready = ready.is_some_and(|ready| ready.status == "True").then_some(true);
+    status.desired_generation = generation;
+    let of_instance =
+        instance.and_then(|vmi| vmi.metadata.annotations.get(revision::GENERATION)?.parse().ok());
+    status.observed_generation = of_instance.or(generation);
+    let remembers = matches!(strategy, RunStrategy::Once | RunStrategy::RerunOnFailure);
+    if instance.is_some() || !remembers {
+        status.run_strategy = Some(strategy.clone());
+    }
+    conditions(&mut status.conditions, instance, now);
+    match failure {
+        Some((reason, message)) => {
+            set(&mut status.conditions, ConditionType::Failure, "True", Some(reason), Some(message), now);
+        }
+        None => status.conditions.retain(|condition| condition.r#type != ConditionType::Failure),
+    }
+    let old = instance.and_then(|vmi| vmi.metadata.annotations.get(revision::TEMPLATE));
+    if instance.is_some_and(|vmi| !crate::vmi::phase(vmi).is_final()) && old.is_some_and(|old| *old != sum) {
+        let message = "a non-live-updatable field was changed in the template spec";
+        set(
+            &mut status.conditions,
+            ConditionType::RestartRequired,
+            "True",
+            Some("RestartRequired"),
+            Some(message),
+            now,
+        );
+    } else {
+        status.conditions.retain(|condition| condition.r#type != ConditionType::RestartRequired);
+    }
+}
+
+/// What the last write that failed is called, and why it did.
+pub(super) fn failure(failed: &Failure) -> (&str, &str) {
+    let reason = if failed.about == Kind::DataVolume { "FailedDataVolumeCreate" } else { "FailedCreate" };
+    (reason, &failed.message)
+}
+
+/// It is being deleted.
+pub(super) fn terminating(vm: &mut VirtualMachine) {
+    vm.status.get_or_insert_default().printable_status = Some(PrintableStatus::Terminating);
+}
+
+fn conditions(list: &mut Vec<Condition>, instance: Option<&VirtualMachineInstance>, now: Timestamp) {
+    let empty = Vec::new();
+    let theirs = instance.and_then(|vmi| vmi.status.as_ref()).map_or(&empty, |status| &status.conditions);
+    let ready = kubernetes::conditions::of(theirs, &vmi::ConditionType::Ready);
+    match (instance, ready) {
+        (None, _) => {
+            set(list, ConditionType::Ready, "False", Some("VMINotExists"), Some("VMI does not exist"), now);
+        }
+        (Some(_), None) => {
+            let message = "VMI is missing the Ready condition";
+            set(list, ConditionType::Ready, "False", Some("VMIConditionMissing"), Some(message), now);
+        }
+        (Some(_), Some(ready)) => {
+            set(
+                list,
+                ConditionType::Ready,
+                &ready.status,
+                ready.reason.as_deref(),
+                ready.message.as_deref(),
+                now,
+            );
+        }
+    }
+    let ours = |kind: &ConditionType| {
+        matches!(
+            kind,
+            ConditionType::Ready
+                | ConditionType::Failure
+                | ConditionType::RestartRequired
+                | ConditionType::ManualRecoveryRequired
+        )
+    };
+    let is_theirs =
+        |kind: &ConditionType| theirs.iter().any(|theirs| theirs.r#type.as_str() == kind.as_str());
+    list.retain(|condition| ours(&condition.r#type) || is_theirs(&condition.r#type));
+    for theirs in theirs.iter().filter(|theirs| !NOT_COPIED.contains(&theirs.r#type)) {
+        let kind = ConditionType::from(theirs.r#type.as_str());
+        set(list, kind, &theirs.status, theirs.reason.as_deref(), theirs.message.as_deref(), now);
+    }
+}
+
+fn set(
+    list: &mut Vec<Condition>,
+    kind: ConditionType,
+    status: &str,
+    reason: Option<&str>,
+    message: Option<&str>,
+    now: Timestamp,
+) {
+    let text = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
+    let (reason, message) = (text(reason), text(message));
+    match list.iter_mut().find(|condition| condition.r#type == kind) {
+        Some(old) => {
+            if old.status != status {
+                status.clone_into(&mut old.status);
+                old.last_transition_time = Some(stamp(now));
+            }
+            (old.reason, old.message) = (reason, message);
+        }
+        None => list.push(Condition {
+            r#type: kind,
+            status: status.to_owned(),
+            last_transition_time: Some(stamp(now)),
+            reason,
+            message,
+            ..Condition::default()
+        }),
+    }
+}

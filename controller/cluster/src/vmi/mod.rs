@@ -1,0 +1,545 @@
+//! Instances: one run of a machine each, from its object to its pod, until the node agent has it; and its end.
+//!
+//! ```text
+//!            needs are there            pod runs: hand-over          node agent
+//! Pending ─────────────────► Scheduling ──────────────► Scheduled ──────────► Running ──► Succeeded, Failed
+//!    │  pod is made             │ pod is lost, ended        │ pod is lost         │             │
+//!    ▼                          ▼                           ▼                     ▼             ▼
+//!  Failed (deleted,          Failed                      Failed                Failed     pod down: finalizers go
+//!  volume failed)
+//! ```
+//!
+//! **Flow.** Each round looks at the instance, its one pod and its volumes, makes a copy of the instance as it should
+//! be, and writes the difference at once: phase, conditions and finalizers go in one request.
+//! **Guarantees.** Never two pods for one uid (their name follows from it). A phase goes only where
+//! `Phase::may_become` lets it. What waits says for what: the scheduler's, the kubelet's, the server's own words.
+//! **Assumptions.** From `Scheduled` on, the node agent alone says `Running` and how it ended; only a pod that is gone,
+//! or over for [`PATIENCE`] with no word of the agent, ends an instance from here.
+//! **Caveats.** A pod on a node that is lost is gone only when the node, or somebody by force, says so: until then
+//! the instance stays, and says what it waits for, so that no second machine writes to its disk.
+
+mod needs;
+mod pod_state;
+mod ready;
+#[cfg(test)]
+mod tests;
+mod volumes;
+
+use super::pod::{self, Surroundings};
+use api::machine::Machine;
+use api::vmi::{Condition, ConditionType, Phase, PhaseTransition, Status, VirtualMachineInstance};
+use api::wire::Wire;
+use jiff::{SignedDuration, Timestamp};
+use kubernetes::conditions::{self, UNHEARD, is_unheard, say, stamp};
+use kubernetes::config::Config;
+use kubernetes::launcher::USER;
+use kubernetes::metadata::{LeftOut, left_out};
+use kubernetes::objects::{
+    FINALIZER, Key, Kind, LauncherPod, OF_MACHINE, Pod, World, is_revision, key, owner,
+};
+use kubernetes::plan::{Plan, Step};
+use needs::Needs;
+use serde_json::json;
+
+/// Says on which node it is; the node agent looks for it.
+pub(crate) const NODE: &str = "kubevirt.io/nodeName";
+/// How long the node agent may take to say how a machine ended whose pod is over.
+pub(crate) const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
+
+/// Where the life of an instance stands.
+pub(crate) fn phase(vmi: &VirtualMachineInstance) -> Phase {
+    vmi.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default()
+}
+
+/// The VM that an instance is a run of is there, and has to look at it before it may go.
+fn is_looked_after(world: &World, vmi: &VirtualMachineInstance) -> bool {
+    owner::controller(&vmi.metadata).filter(|owner| owner.kind == "VirtualMachine").is_some_and(|owner| {
+        let machine = world.machines.get(vmi.metadata.namespace.as_deref().unwrap_or_default(), &owner.name);
+        machine.is_some_and(|vm| vm.metadata.uid.as_deref() == Some(owner.uid.as_str()))
+    })
+}
+
+/// What is to be done for an instance.
+pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    let Some(vmi) = world.instances.get(namespace, name) else { return plan };
+    let mut round = Round {
+        world,
+        vmi,
+        pod: world.pod_of(vmi),
+        now,
+        phase: phase(vmi),
+        next: vmi.clone(),
+        before: Vec::new(),
+        after: Plan::default(),
+    };
+    round.next.status.get_or_insert_with(|| Status { runtime_user: USER, ..Status::default() });
+    match round.phase.clone() {
+        Phase::Scheduling => round.scheduling(),
+        Phase::Scheduled | Phase::Running | Phase::Unknown => round.handed_over(),
+        Phase::Succeeded | Phase::Failed => {}
+        _ => round.pending(),
+    }
+    round.say_ready();
+    if !round.phase.is_final() {
+        round.say_volumes();
+    }
+    if phase(&round.next).is_final() {
+        round.ended();
+    }
+    let Round { next, before, after, .. } = round;
+    plan.steps = before;
+    plan.update(Kind::Instance, &vmi.metadata, &vmi.write(), &next.write(), false);
+    plan.steps.extend(after.steps);
+    plan.again = after.again;
+    plan
+}
+
+/// One look at one instance.
+struct Round<'a> {
+    world: &'a World,
+    vmi: &'a VirtualMachineInstance,
+    pod: Option<&'a Pod>,
+    now: Timestamp,
+    phase: Phase,
+    /// As it should be.
+    next: VirtualMachineInstance,
+    /// What is done before the instance is changed, and after.
+    before: Vec<Step>,
+    after: Plan,
+}
+
+impl Round<'_> {
+    fn status(&mut self) -> &mut Status {
+        self.next.status.get_or_insert_default()
+    }
+
+    fn become_(&mut self, phase: Phase) {
+        if !self.phase.may_become(&phase) {
+            return;
+        }
+        let since = stamp(self.now);
+        let status = self.status();
+        status.phase_transition_timestamps.push(PhaseTransition {
+            phase: Some(phase.clone()),
+            phase_transition_timestamp: Some(since),
+            ..PhaseTransition::default()
+        });
+        status.phase = Some(phase);
+    }
+
+    fn fail(&mut self, reason: &str) {
+        if self.vmi.status.as_ref().is_none_or(|status| status.reason.is_none()) {
+            self.status().reason = Some(reason.to_owned());
+        }
+        self.become_(Phase::Failed);
+    }
+
+    fn say(&mut self, kind: ConditionType, status: &str, reason: &str, message: &str) {
+        let now = self.now;
+        say(&mut self.status().conditions, kind, status, Some(reason), Some(message), now);
+    }
+
+    /// The pod's disappearance is believed only when the server says so too: our picture of pods may be older than
+    /// that of instances.
+    fn pod_is_gone(&mut self) {
+        if let Some(of) = LauncherPod::of(self.vmi) {
+            self.before.push(Step::Absent { key: of.key(), of: Some(of) });
+        }
+    }
+
+    fn is_deleted(&self) -> bool {
+        self.vmi.metadata.deletion_timestamp.is_some()
+    }
+
+    fn tell(&mut self, warning: bool, reason: &'static str, message: impl Into<String>) {
+        self.after.tell(Kind::Instance, &self.vmi.metadata, warning, reason, message);
+    }
+
+    // ── Pending ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    fn pending(&mut self) {
+        if self.is_deleted() {
+            return self.fail("Deleted");
+        }
+        if let Some(pod) = self.pod {
+            if pod.is_over() || pod.is_going() {
+                return self.pod_ended(pod);
+            }
+            // It was made, and that was not written down: somebody was quicker, or the answer was lost.
+            self.forget_waiting();
+            self.say_data_is_there();
+            return self.take_pod();
+        }
+        let config = Config::read(self.world);
+        match needs::look(self.world, self.vmi) {
+            Needs::Failed { volume, message } => {
+                self.say(ConditionType::DataVolumesReady, "False", "NotAllDVsReady", &message);
+                self.tell(
+                    true,
+                    "FailedDataVolumeImport",
+                    format!("DataVolume {volume} import failed: {message}"),
+                );
+                self.fail("FailedDataVolumeImport");
+            }
+            Needs::Missing { message } => {
+                self.wait("FailedPvcNotFound", &message);
+                self.say(ConditionType::PodScheduled, "False", "Unschedulable", &message);
+            }
+            Needs::Filling { message } => {
+                self.say(ConditionType::DataVolumesReady, "False", "NotAllDVsReady", &message);
+                self.say(ConditionType::Provisioning, "True", "NotAllDVsReady", &message);
+                self.become_(Phase::Pending);
+            }
+            Needs::There(claims) => {
+                self.say_data_is_there();
+                if self.is_held() {
+                    self.make_pod(&config, &claims);
+                }
+            }
+        }
+    }
+
+    /// Somebody has made it past the webhook. What keeps an instance until its pod is gone is there before the pod is.
+    fn is_held(&mut self) -> bool {
+        let is_held = self.vmi.metadata.finalizers.iter().any(|finalizer| finalizer == FINALIZER);
+        if !is_held {
+            self.next.metadata.finalizers.push(FINALIZER.to_owned());
+            self.become_(Phase::Pending);
+        }
+        is_held
+    }
+
+    fn make_pod(
+        &mut self,
+        config: &Config,
+        claims: &std::collections::BTreeMap<String, kubernetes::objects::Claim>,
+    ) {
+        // The webhook has filled the defaults in; where there is none they are the same, in memory only.
+        let mut whole = self.vmi.clone();
+        let name = whole.metadata.name.clone().unwrap_or_default();
+        api::defaults::apply(&mut whole, &config.given(api::uuid::of_machine(&name)));
+        // Webhooks have asked the same; but they do not always stand, and the settings may be others by now.
+        let Some(permitted) = kubernetes::config::permitted(self.world) else {
+            let home = &self.world.facts.namespace;
+            let message = format!(
+                "there is no KubeVirt object in the namespace {home}, and so nothing says what is permitted: no pod is made \
+                 until there is one"
+            );
+            return self.wait("KubeVirtNotFound", &message);
+        };
+        let machine = match Machine::check(&whole, &permitted) {
+            Ok(machine) => machine,
+            Err(faults) => {
+                let faults: Vec<String> = faults
+                    .iter()
+                    .take(10)
+                    .map(|fault| format!("{}: {}", fault.field, fault.message))
+                    .collect();
+                return self.wait("InvalidSpec", &faults.join("; "));
+            }
+        };
+        let image_volumes =
+            config.image_volumes && self.world.facts.image_volumes && self.nodes_mount_images();
+        let around = Surroundings { config, facts: &self.world.facts, image_volumes, claims };
+        let pod = pod::pod(&whole, &machine, &around);
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let key = Key::new(Kind::Pod, machine.namespace.clone(), name.clone());
+        if let Some(failure) =
+            self.world.failures.get(&key_of(self.vmi)).filter(|failure| failure.about == Kind::Pod)
+        {
+            // It is said first; and tried again all the same, for quotas are raised and webhooks come back.
+            let said = self.next.clone();
+            self.wait("FailedCreate", &create_failed(&machine, &failure.message));
+            if self.next != *self.vmi || failure.retry > self.now {
+                return self.after.look_again(failure.retry);
+            }
+            self.next = said;
+        }
+        self.forget_waiting();
+        self.before.push(Step::Create { key, object: pod });
+        self.tell(false, "SuccessfulCreate", format!("Created virtual machine pod {name}"));
+        self.tell_left_out();
+        self.take_pod();
+    }
+
+    /// Who wrote it through others (a tool, a template) has not seen the webhook's warning.
+    fn tell_left_out(&mut self) {
+        let LeftOut { labels, annotations } = left_out(&self.vmi.metadata);
+        let left: Vec<&str> = labels.into_iter().chain(annotations).collect();
+        if !left.is_empty() {
+            let message = format!("Labels and annotations that its pod does not get: {}", left.join(", "));
+            self.tell(false, "NotPassedOn", message);
+        }
+    }
+
+    fn say_data_is_there(&mut self) {
+        if needs::has_data_volumes(self.vmi) {
+            let message = "All of the VMI's DVs are bound and ready";
+            self.say(ConditionType::DataVolumesReady, "True", "AllDVsReady", message);
+        }
+    }
+
+    fn nodes_mount_images(&self) -> bool {
+        let may_get_it = |node: &&kubernetes::objects::Node| !node.cordoned && node.takes_machines();
+        self.world.nodes.all().filter(may_get_it).all(kubernetes::objects::Node::mounts_images)
+    }
+
+    /// The pod is there: the instance waits for it now.
+    fn take_pod(&mut self) {
+        self.hold();
+        self.become_(Phase::Scheduling);
+        if let Some(pod) = self.pod {
+            self.repeat(pod);
+        }
+    }
+
+    /// It waits for something, and says so; an event only when it begins to.
+    fn wait(&mut self, reason: &'static str, message: &str) {
+        let list = self.vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        let old = conditions::of(list, &ConditionType::Synchronized);
+        let is_new = |old: &Condition| {
+            old.reason.as_deref() != Some(reason) || old.message.as_deref() != Some(message)
+        };
+        if old.is_none_or(is_new) {
+            self.tell(true, reason, message);
+        }
+        self.say(ConditionType::Synchronized, "False", reason, message);
+        self.become_(Phase::Pending);
+    }
+
+    /// What it waited for is there.
+    fn forget_waiting(&mut self) {
+        for kind in [ConditionType::Synchronized, ConditionType::PodScheduled, ConditionType::Provisioning] {
+            conditions::drop(&mut self.status().conditions, &kind);
+        }
+    }
+
+    // ── Scheduling ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    fn scheduling(&mut self) {
+        let Some(pod) = self.pod else {
+            self.pod_is_gone();
+            return self.fail("PodNotExists");
+        };
+        self.hold();
+        self.repeat(pod);
+        if pod.is_over() || pod.is_going() {
+            return self.pod_ended(pod);
+        }
+        if self.is_deleted() {
+            return self.after.delete(key(Kind::Pod, &pod.meta), &pod.meta);
+        }
+        if pod_state::is_up(pod)
+            && let Some(node) = pod.node.clone()
+        {
+            self.hand_over(pod, &node);
+        }
+    }
+
+    fn hand_over(&mut self, pod: &Pod, node: &str) {
+        self.say_place(pod, node);
+        self.become_(Phase::Scheduled);
+    }
+
+    /// Says where it is, as its pod has it. It is said in every round: what else stands there was written by somebody else,
+    /// while no webhook stood.
+    fn say_place(&mut self, pod: &Pod, node: &str) {
+        self.next.metadata.labels.insert(NODE.to_owned(), node.to_owned());
+        let uid = pod.meta.uid.clone().unwrap_or_default();
+        let (qos, image) = (pod.qos.clone(), pod.image.clone());
+        let status = self.status();
+        status.node_name = Some(node.to_owned());
+        status.migration_transport = Some(api::vmi::MigrationTransport::Unix);
+        status.active_pods = [(uid, node.to_owned())].into();
+        status.qos_class = qos;
+        status.launcher_container_image_version = image;
+    }
+
+    /// Nobody takes it away while its pod may run its machine.
+    fn hold(&mut self) {
+        let finalizers = &mut self.next.metadata.finalizers;
+        if self.vmi.metadata.deletion_timestamp.is_none() && !finalizers.iter().any(|name| name == FINALIZER)
+        {
+            finalizers.push(FINALIZER.to_owned());
+        }
+    }
+
+    fn pod_ended(&mut self, pod: &Pod) {
+        let (reason, message) = pod_state::end(pod);
+        self.say(ConditionType::Synchronized, "False", &reason, &message);
+        self.fail(&reason);
+    }
+
+    /// Nothing was wrong in this until now. An event tells where trouble begins; a kubelet that tries again and again has
+    /// other words each time, which the condition alone follows.
+    fn is_news(&self, kind: &ConditionType) -> bool {
+        let list = self.vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        conditions::of(list, kind).is_none_or(|said| said.status != "False")
+    }
+
+    /// Repeats what the scheduler, the kubelet and the runtime say of the pod.
+    fn repeat(&mut self, pod: &Pod) {
+        match pod.condition("PodScheduled").filter(|condition| condition.status == "False") {
+            Some(condition) => {
+                let reason = condition.reason.as_deref().unwrap_or_default();
+                let message = condition.message.as_deref().unwrap_or_default();
+                if self.is_news(&ConditionType::PodScheduled) {
+                    self.tell(true, "FailedScheduling", message);
+                }
+                self.say(ConditionType::PodScheduled, "False", reason, message);
+            }
+            None => conditions::drop(&mut self.status().conditions, &ConditionType::PodScheduled),
+        }
+        let warned = || {
+            let warning = self.world.warning(pod).filter(|_| !pod_state::is_up(pod))?;
+            Some((warning.reason.clone(), warning.message.clone()))
+        };
+        match pod_state::trouble(pod).or_else(warned) {
+            Some((reason, message)) => {
+                if self.is_news(&ConditionType::Synchronized) {
+                    self.tell(true, "FailedStart", format!("{reason}: {message}"));
+                }
+                self.say(ConditionType::Synchronized, "False", &reason, &message);
+            }
+            None => conditions::drop(&mut self.status().conditions, &ConditionType::Synchronized),
+        }
+    }
+
+    // ── Scheduled, Running ──────────────────────────────────────────────────────────────────────────────────────
+
+    fn handed_over(&mut self) {
+        let Some(pod) = self.pod else {
+            self.pod_is_gone();
+            return self.fail("PodNotExists");
+        };
+        self.hold();
+        if let Some(node) = &pod.node {
+            self.say_place(pod, node);
+        }
+        if pod.is_over() {
+            let since = pod_state::over_since(pod).unwrap_or(self.now);
+            match since.checked_add(PATIENCE) {
+                Ok(until) if until > self.now => self.after.look_again(until),
+                _ => self.pod_ended(pod),
+            }
+            return;
+        }
+        self.say_node(pod);
+        self.end_late(pod);
+        self.tell_pod_paused(pod);
+    }
+
+    /// Says that nothing is heard of the node, and what would help; what the node's agent says is its own.
+    fn say_node(&mut self, pod: &Pod) {
+        let Some(name) = pod.node.as_deref() else { return };
+        let until = super::node::heard_until(self.world, name);
+        if until.is_some_and(|until| until <= self.now) {
+            let message = format!(
+                "{}. Whether the machine runs is not known, so its disks are given to no other until its pod is gone: that \
+                 is when the node is back, or is deleted, or has the taint node.kubernetes.io/out-of-service",
+                super::node::silent(name)
+            );
+            return self.say(ConditionType::Synchronized, "False", UNHEARD, &message);
+        }
+        let list = &mut self.status().conditions;
+        if is_unheard(list) {
+            conditions::drop(list, &ConditionType::Synchronized);
+        }
+        if let Some(until) = until {
+            self.after.look_again(until);
+        }
+    }
+
+    /// One that is deleted, and that nobody on its node ends in time, is ended by its kubelet.
+    fn end_late(&mut self, pod: &Pod) {
+        let since = self.vmi.metadata.deletion_timestamp.as_deref().and_then(|since| since.parse().ok());
+        let Some(since): Option<Timestamp> = since.filter(|_| !pod.is_going()) else { return };
+        match since.checked_add(SignedDuration::from_secs(pod::grace(self.vmi))) {
+            Ok(until) if until > self.now => self.after.look_again(until),
+            _ => self.after.delete(key(Kind::Pod, &pod.meta), &pod.meta),
+        }
+    }
+
+    /// Services leave a paused machine out: its pod is not ready then.
+    fn tell_pod_paused(&mut self, pod: &Pod) {
+        let list = self.vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        let wanted = if conditions::is(list, &ConditionType::Paused) { "False" } else { "True" };
+        if pod.is_going() || pod.condition(pod::UNPAUSED).is_some_and(|condition| condition.status == wanted)
+        {
+            return;
+        }
+        let (reason, message) = match wanted {
+            "True" => ("NotPaused", "the virtual machine is not paused"),
+            _ => ("Paused", "the virtual machine is paused"),
+        };
+        let change = json!({"status": {"conditions": [{
+            "type": pod::UNPAUSED,
+            "status": wanted,
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": stamp(self.now),
+        }]}});
+        self.after.steps.push(Step::Patch {
+            key: key(Kind::Pod, &pod.meta),
+            version: String::new(),
+            change,
+            part: Some("status"),
+        });
+    }
+
+    // ── The end ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    fn ended(&mut self) {
+        // One whose launcher has ended may have others that run: those end only with the pod. One without an owner goes with
+        // nobody else.
+        let any = LauncherPod::of(self.vmi).map(LauncherPod::any);
+        let pod = any.as_ref().and_then(|any| self.world.launcher_pod(any));
+        if let Some(pod) = pod
+            && (!pod.has_ended() || owner::controller(&pod.meta).is_none() && self.is_deleted())
+        {
+            if !pod.is_going() {
+                self.after.delete(key(Kind::Pod, &pod.meta), &pod.meta);
+            }
+            return;
+        }
+        if !self.is_deleted() {
+            return;
+        }
+        let is_held = self.vmi.metadata.finalizers.iter().any(|name| name == FINALIZER);
+        if pod.is_none() && self.phase.is_final() && is_held {
+            self.before.extend(any.map(|any| Step::Absent { key: any.key(), of: Some(any) }));
+        }
+        // What its machine left behind (`--cascade=orphan`): nobody else knows any more which revision was its own.
+        let status =
+            self.vmi.status.as_ref().filter(|_| is_held && self.vmi.metadata.owner_references.is_empty());
+        if let Some(name) = status.and_then(|status| status.virtual_machine_revision_name.clone())
+            && is_revision(&name)
+        {
+            let namespace = self.vmi.metadata.namespace.clone().unwrap_or_default();
+            let key = Key { kind: Kind::Revision, namespace, name };
+            self.before.push(Step::Delete { key, uid: String::new() });
+        }
+        let keeps = is_looked_after(self.world, self.vmi);
+        self.next.metadata.finalizers.retain(|finalizer| match finalizer.as_str() {
+            FINALIZER => false,
+            OF_MACHINE => keeps,
+            _ => true,
+        });
+    }
+}
+
+/// Why a pod was not made.
+fn create_failed(machine: &Machine, why: &str) -> String {
+    if why.contains("violates PodSecurity") {
+        let (namespace, name) = (&machine.namespace, &machine.name);
+        return format!(
+            "failed to create pod for vmi {namespace}/{name}, it needs a privileged namespace to run: {why}"
+        );
+    }
+    why.to_owned()
+}
+
+fn key_of(vmi: &VirtualMachineInstance) -> Key {
+    key(Kind::Instance, &vmi.metadata)
+}

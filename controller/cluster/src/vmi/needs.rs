@@ -1,0 +1,74 @@
+//! What an instance needs before its pod is made: its claims, and the bytes in them.
+
+use api::datavolume::Phase;
+use api::vmi::VirtualMachineInstance;
+use kubernetes::objects::{Claim, World, claim_of};
+use std::collections::BTreeMap;
+
+/// How it is with what an instance needs.
+pub(super) enum Needs {
+    /// All is there; the claims by name.
+    There(BTreeMap<String, Claim>),
+    /// A claim is not.
+    Missing { message: String },
+    /// A DataVolume is still being filled.
+    Filling { message: String },
+    /// A DataVolume will never be filled.
+    Failed { volume: String, message: String },
+}
+
+pub(super) fn has_data_volumes(vmi: &VirtualMachineInstance) -> bool {
+    vmi.spec.volumes.iter().any(|volume| volume.data_volume.is_some())
+}
+
+pub(super) fn look(world: &World, vmi: &VirtualMachineInstance) -> Needs {
+    let namespace = vmi.metadata.namespace.as_deref().unwrap_or_default();
+    let mut claims = BTreeMap::new();
+    let (mut missing, mut filling) = (None, None);
+    for volume in &vmi.spec.volumes {
+        let Some(name) = claim_of(volume) else { continue };
+        // A claim may be a DataVolume's even where the machine names only the claim.
+        if let Some(data) = world.data_volumes.get(namespace, name) {
+            let status = data.status.as_ref();
+            let phase = status.and_then(|status| status.phase.clone()).unwrap_or_default();
+            match phase {
+                Phase::Succeeded => {}
+                Phase::Failed => {
+                    let said = status.and_then(|status| {
+                        status.conditions.iter().find_map(|condition| condition.message.clone())
+                    });
+                    let message = said.unwrap_or_else(|| format!("DataVolume {name} has failed"));
+                    return Needs::Failed { volume: name.to_owned(), message };
+                }
+                Phase::WaitForFirstConsumer | Phase::PendingPopulation => {
+                    filling.get_or_insert_with(|| format!(
+                        "DataVolume {name} waits for its first consumer ({phase}); a pod that only binds it is not made yet"
+                    ));
+                }
+                phase => {
+                    let progress =
+                        status.and_then(|status| status.progress.clone()).unwrap_or_else(|| "N/A".to_owned());
+                    let phase = if phase.as_str().is_empty() { "no phase yet" } else { phase.as_str() };
+                    filling.get_or_insert_with(|| {
+                        format!("DataVolume {name} is not filled yet: {phase}, {progress}")
+                    });
+                }
+            }
+        }
+        match world.claims.get(namespace, name) {
+            Some(claim) => {
+                claims.insert(name.to_owned(), claim.clone());
+            }
+            None => {
+                missing.get_or_insert_with(|| {
+                    format!("PVC {namespace}/{name} does not exist, waiting for it to appear")
+                });
+            }
+        }
+    }
+    match (filling, missing) {
+        (Some(message), _) => Needs::Filling { message },
+        (None, Some(message)) => Needs::Missing { message },
+        (None, None) => Needs::There(claims),
+    }
+}

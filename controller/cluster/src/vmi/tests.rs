@@ -1,0 +1,552 @@
+//! Instances, as stories.
+
+use crate::sim::{Sim, instance};
+use kubernetes::objects::{FOUND_BY, Failure, Key, Kind};
+use serde_json::{Value, json};
+
+fn begin() -> (Sim, Key) {
+    let mut sim = Sim::new();
+    let key = sim.put(Kind::Instance, instance("web"));
+    (sim, key)
+}
+
+fn phase(sim: &Sim, key: &Key) -> String {
+    sim.get(key)["status"]["phase"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn an_instance_goes_from_its_object_to_running_with_few_writes() {
+    let (mut sim, key) = begin();
+    sim.settle();
+    assert_eq!(phase(&sim, &key), "Scheduling");
+    let pod = sim.pod_of(&key).unwrap();
+    assert_eq!(sim.get(&pod)["metadata"]["labels"]["app"], "web");
+    sim.pod_runs(&pod, "node1");
+    sim.settle();
+    assert_eq!(phase(&sim, &key), "Scheduled");
+    let object = sim.get(&key);
+    assert_eq!(object["status"]["nodeName"], "node1");
+    assert_eq!(object["metadata"]["labels"]["kubevirt.io/nodeName"], "node1");
+    assert_eq!(object["status"]["activePods"][sim.get(&pod)["metadata"]["uid"].as_str().unwrap()], "node1");
+    assert_eq!(object["status"]["runtimeUser"], 107);
+    assert_eq!(sim.condition(&key, "Ready").unwrap().1, "GuestNotRunning");
+    sim.agent_says(&key, "Running");
+    sim.settle();
+    assert_eq!(sim.condition(&key, "Ready").unwrap().0, "True");
+    assert_eq!(sim.reasons(), ["SuccessfulCreate"]);
+    // The pod, three times the instance, once the pod's condition.
+    assert_eq!(sim.writes, 5);
+}
+
+/// Made past the webhook, an instance without it could be deleted, and made again, while its pod begins to run.
+#[test]
+fn what_keeps_an_instance_is_there_before_its_pod() {
+    let mut sim = Sim::new();
+    let mut object = instance("web");
+    object["metadata"].as_object_mut().unwrap().remove("finalizers");
+    let key = sim.put(Kind::Instance, object);
+    sim.round();
+    assert_eq!(sim.get(&key)["metadata"]["finalizers"], json!([kubernetes::objects::FINALIZER]));
+    assert!(sim.pod_of(&key).is_none());
+    sim.settle();
+    assert!(sim.pod_of(&key).is_some());
+}
+
+#[test]
+fn what_a_pod_does_not_get_is_told_when_it_is_made() {
+    let mut sim = Sim::new();
+    let mut object = instance("web");
+    object["metadata"]["annotations"] =
+        json!({"k8s.v1.cni.cncf.io/networks": "other/net", "vm.kubevirt.io/os": "a"});
+    let key = sim.put(Kind::Instance, object);
+    sim.settle();
+    assert_eq!(sim.reasons(), ["SuccessfulCreate", "NotPassedOn"]);
+    let pod = sim.get(&sim.pod_of(&key).unwrap());
+    assert!(pod["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"].is_null());
+    assert_eq!(pod["metadata"]["annotations"]["vm.kubevirt.io/os"], "a");
+}
+
+#[test]
+fn what_the_scheduler_and_the_kubelet_say_is_repeated() {
+    let (mut sim, key) = begin();
+    sim.settle();
+    let pod = sim.pod_of(&key).unwrap();
+    let message = "0/1 nodes are available: 1 Insufficient memory.";
+    sim.change(
+        &pod,
+        json!({"status": {"conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+        ]}}),
+    );
+    sim.settle();
+    let said = sim.condition(&key, "PodScheduled").unwrap();
+    assert_eq!(said, ("False".into(), "Unschedulable".into(), message.into()));
+    sim.change(&pod, json!({"status": {
+        "conditions": [{"type": "PodScheduled", "status": "True"}],
+        "containerStatuses": [{"name": "compute", "state": {"waiting": {"reason": "ErrImagePull", "message": "manifest unknown"}}}],
+    }}));
+    sim.settle();
+    assert_eq!(sim.condition(&key, "PodScheduled"), None);
+    let said = sim.condition(&key, "Synchronized").unwrap();
+    assert_eq!(said, ("False".into(), "ErrImagePull".into(), "manifest unknown".into()));
+    sim.change(&pod, json!({"status": {
+        "containerStatuses": [{"name": "compute", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off"}}}],
+    }}));
+    sim.settle();
+    assert_eq!(sim.condition(&key, "Synchronized").unwrap().1, "ImagePullBackOff");
+    assert_eq!(
+        sim.reasons(),
+        ["SuccessfulCreate", "FailedScheduling", "FailedStart"],
+        "once, where it begins"
+    );
+    assert_eq!(sim.told[2].1, "ErrImagePull: manifest unknown");
+    sim.pod_runs(&pod, "node1");
+    sim.settle();
+    assert_eq!(sim.condition(&key, "Synchronized"), None);
+}
+
+#[test]
+fn what_the_kubelet_says_in_events_alone_is_repeated_too() {
+    let (mut sim, key) = begin();
+    sim.settle();
+    let pod = sim.pod_of(&key).unwrap();
+    let mut event = json!({
+        "metadata": {"namespace": "n", "name": format!("{}.17", pod.name)},
+        "involvedObject": {"namespace": "n", "name": pod.name, "uid": "of an older pod"},
+        "reason": "FailedMount", "message": "secret \"keys\" not found",
+    });
+    assert!(!sim.world.put(Kind::Event, event.clone(), sim.now));
+    event["involvedObject"]["uid"] = sim.get(&pod)["metadata"]["uid"].clone();
+    assert!(
+        sim.world.put(Kind::Event, event.clone(), sim.now) && !sim.world.put(Kind::Event, event, sim.now)
+    );
+    let touched = sim.world.touched(&Key::new(Kind::Event, "n", format!("{}.17", pod.name)));
+    assert_eq!(touched, std::slice::from_ref(&key));
+    sim.settle();
+    assert_eq!(sim.condition(&key, "Synchronized").unwrap().2, "secret \"keys\" not found");
+    sim.pod_runs(&pod, "node1");
+    sim.settle();
+    assert_eq!(sim.condition(&key, "Synchronized"), None);
+}
+
+#[test]
+fn a_claim_that_is_not_there_is_waited_for_by_name() {
+    let mut sim = Sim::new();
+    let mut object = instance("web");
+    object["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": "data"}}]);
+    let key = sim.put(Kind::Instance, object);
+    sim.settle();
+    assert_eq!(phase(&sim, &key), "Pending");
+    let message = "PVC n/data does not exist, waiting for it to appear";
+    assert_eq!(
+        sim.condition(&key, "Synchronized").unwrap(),
+        ("False".into(), "FailedPvcNotFound".into(), message.into())
+    );
+    assert_eq!(sim.condition(&key, "PodScheduled").unwrap().2, message);
+    assert_eq!(sim.reasons(), ["FailedPvcNotFound"]);
+    sim.put(Kind::Claim, json!({
+        "metadata": {"namespace": "n", "name": "data"}, "spec": {"volumeMode": "Block"}, "status": {"phase": "Bound"},
+    }));
+    sim.settle();
+    assert_eq!(phase(&sim, &key), "Scheduling");
+    let pod = sim.pod_of(&key).unwrap();
+    assert_eq!(
+        sim.get(&pod).pointer("/spec/containers/0/volumeDevices"),
+        Some(&json!([{"name": "root", "devicePath": "/dev/root"}]))
+    );
+    assert_eq!(sim.condition(&key, "Synchronized"), None);
+    let volume = |sim: &Sim| sim.get(&key)["status"]["volumeStatus"][0].clone();
+    assert_eq!(
+        volume(&sim),
+        json!({"name": "root", "target": "", "persistentVolumeClaimInfo": {"claimName": "data", "volumeMode": "Block"}})
+    );
+    // What the node agent says beside stays.
+    sim.change(&key, json!({"status": {"volumeStatus": [{"name": "root", "target": "vda"}]}}));
+    sim.change(
+        &Key::new(Kind::Claim, "n", "data"),
+        json!({"spec": {"resources": {"requests": {"storage": "1Gi"}}}, "status": {"capacity": {"storage": "2Gi"}}}),
+    );
+    sim.settle();
+    let info = volume(&sim)["persistentVolumeClaimInfo"].clone();
+    assert_eq!((volume(&sim)["target"].as_str(), &info["requests"]["storage"]), (Some("vda"), &json!("1Gi")));
+    assert_eq!(info["capacity"]["storage"], "2Gi");
+}
+
+#[test]
+fn a_deleted_machine_whose_node_agent_does_nothing_is_ended_by_the_kubelet() {
+    let (mut sim, key) = begin();
+    sim.boot(&key);
+    let pod = sim.pod_of(&key).unwrap();
+    sim.delete(&key);
+    sim.later(59);
+    sim.settle();
+    assert!(sim.get(&pod)["metadata"]["deletionTimestamp"].is_null(), "the agent has its time");
+    sim.later(1);
+    sim.settle();
+    assert!(!sim.get(&pod)["metadata"]["deletionTimestamp"].is_null());
+    assert_eq!(phase(&sim, &key), "Running", "it may still run");
+    sim.vanish(&pod);
+    sim.settle();
+    assert!(!sim.objects.contains_key(&key));
+}
+
+#[test]
+fn an_instance_ends_with_its_pod() {
+    for (at, expected) in
+        [("Scheduling", "PodNotExists"), ("Scheduled", "PodNotExists"), ("Running", "PodNotExists")]
+    {
+        let (mut sim, key) = begin();
+        sim.settle();
+        let pod = sim.pod_of(&key).unwrap();
+        if at != "Scheduling" {
+            sim.pod_runs(&pod, "node1");
+            sim.settle();
+        }
+        if at == "Running" {
+            sim.agent_says(&key, at);
+            sim.settle();
+        }
+        assert_eq!(phase(&sim, &key), at);
+        sim.vanish(&pod);
+        sim.settle();
+        assert_eq!(
+            (phase(&sim, &key).as_str(), sim.get(&key)["status"]["reason"].as_str()),
+            ("Failed", Some(expected))
+        );
+        assert!(sim.pod_of(&key).is_none(), "no second pod for one life");
+    }
+}
+
+#[test]
+fn a_pod_that_is_missing_only_from_the_picture_is_not_believed_to_be() {
+    let (mut sim, key) = begin();
+    sim.settle();
+    let pod = sim.pod_of(&key).unwrap();
+    sim.world.remove(&pod);
+    sim.round();
+    assert_eq!(phase(&sim, &key), "Scheduling");
+}
+
+#[test]
+fn how_a_machine_ended_is_the_agents_word_for_a_minute() {
+    let (mut sim, key) = begin();
+    sim.boot(&key);
+    let pod = sim.pod_of(&key).unwrap();
+    sim.pod_ends(&pod, "Failed", 137);
+    sim.settle();
+    assert_eq!(phase(&sim, &key), "Running");
+    sim.later(61);
+    sim.settle();
+    assert_eq!(phase(&sim, &key), "Failed");
+    assert!(sim.condition(&key, "Synchronized").unwrap().2.contains("exit code 137"));
+}
+
+#[test]
+fn what_is_deleted_goes_when_nothing_of_it_runs() {
+    let (mut sim, key) = begin();
+    sim.boot(&key);
+    sim.delete(&key);
+    sim.settle();
+    assert_eq!(phase(&sim, &key), "Running", "the node agent shuts it down");
+    sim.agent_says(&key, "Succeeded");
+    sim.settle();
+    let pod = sim.pod_of(&key).unwrap();
+    assert!(!sim.get(&pod)["metadata"]["deletionTimestamp"].is_null());
+    assert!(sim.objects.contains_key(&key), "the pod is still up");
+    sim.pod_ends(&pod, "Succeeded", 0);
+    sim.settle();
+    assert!(sim.objects.is_empty(), "{:?}", sim.objects.keys());
+}
+
+#[test]
+fn what_is_deleted_before_it_runs_takes_its_pod_along() {
+    let (mut sim, key) = begin();
+    sim.settle();
+    sim.delete(&key);
+    sim.settle();
+    assert!(sim.objects.is_empty(), "a pod without a node has no kubelet that must agree");
+
+    let (mut sim, key) = begin();
+    sim.settle();
+    let pod = sim.pod_of(&key).unwrap();
+    sim.change(&pod, json!({"spec": {"nodeName": "node1"}}));
+    sim.delete(&key);
+    sim.settle();
+    assert_eq!(phase(&sim, &key), "Failed");
+    sim.vanish(&pod);
+    sim.settle();
+    assert!(sim.objects.is_empty());
+}
+
+#[test]
+fn a_pod_that_the_server_refuses_is_told_of_and_tried_again() {
+    let (mut sim, key) = begin();
+    let retry = sim.now.checked_add(jiff::SignedDuration::from_secs(5)).unwrap();
+    let message = "pods \"x\" is forbidden: violates PodSecurity \"restricted:latest\"".to_owned();
+    sim.world.failures.insert(key.clone(), Failure { about: Kind::Pod, message, times: 1, retry });
+    sim.settle();
+    let (_, reason, said) = sim.condition(&key, "Synchronized").unwrap();
+    assert_eq!(reason, "FailedCreate");
+    assert!(
+        said.starts_with("failed to create pod for vmi n/web, it needs a privileged namespace to run: "),
+        "{said}"
+    );
+    assert_eq!((sim.pod_of(&key), sim.writes), (None, 1));
+    sim.later(6);
+    sim.settle();
+    assert!(sim.pod_of(&key).is_some());
+    assert_eq!(sim.condition(&key, "Synchronized"), None);
+}
+
+#[test]
+fn a_paused_machine_leaves_its_services() {
+    let (mut sim, key) = begin();
+    sim.boot(&key);
+    let pod = sim.pod_of(&key).unwrap();
+    let unpaused = |sim: &Sim| sim.condition(&pod, crate::pod::UNPAUSED).unwrap().0;
+    assert_eq!(unpaused(&sim), "True");
+    let mut list: Vec<Value> = sim.get(&key)["status"]["conditions"].as_array().unwrap().clone();
+    list.push(json!({"type": "Paused", "status": "True", "reason": "PausedByUser"}));
+    sim.change(&key, json!({"status": {"conditions": list}}));
+    sim.settle();
+    assert_eq!(unpaused(&sim), "False");
+    assert!(sim.condition(&key, "Paused").is_some(), "others' conditions stay");
+}
+
+#[test]
+fn images_are_mounted_where_all_that_may_get_the_pod_can() {
+    let node = |name: &str, kubelet: &str, schedulable: &str| {
+        json!({
+            "metadata": {"name": name, "labels": {"kubevirt.io/schedulable": schedulable}},
+            "status": {"nodeInfo": {"kubeletVersion": kubelet, "containerRuntimeVersion": "containerd://2.1.4"}},
+        })
+    };
+    let settings = |gates: Value| {
+        json!({
+            "metadata": {"namespace": "kubevirt", "name": "kubevirt"},
+            "spec": {"configuration": {"developerConfiguration": {"disabledFeatureGates": gates}}},
+        })
+    };
+    for (keeps, old_node, gates, mounted) in [
+        (true, "false", json!([]), true),
+        (true, "true", json!([]), false),
+        (false, "false", json!([]), false),
+        (true, "false", json!(["ImageVolume"]), false),
+    ] {
+        let (mut sim, key) = begin();
+        sim.world.facts.image_volumes = keeps;
+        sim.put(Kind::Node, node("new", "v1.34.0", "true"));
+        sim.put(Kind::Node, node("old", "v1.32.0", old_node));
+        sim.put(Kind::KubeVirt, settings(gates));
+        sim.settle();
+        let pod = sim.get(&sim.pod_of(&key).unwrap()).clone();
+        let images =
+            pod["spec"]["volumes"].as_array().unwrap().iter().filter(|volume| volume["image"].is_object());
+        let containers = pod["spec"]["containers"].as_array().unwrap().len();
+        // The launcher, what shows its log, and what holds an image out.
+        assert_eq!((images.count(), containers), if mounted { (1, 2) } else { (0, 3) });
+    }
+}
+
+#[test]
+fn a_machine_that_ended_takes_the_containers_beside_it_along() {
+    let (mut sim, key) = begin();
+    sim.world.facts.image_volumes = false;
+    sim.boot(&key);
+    let pod = sim.pod_of(&key).unwrap();
+    sim.change(
+        &pod,
+        json!({"status": {"containerStatuses": [
+            {"name": "compute", "state": {"terminated": {"exitCode": 0, "finishedAt": sim.now.to_string()}}},
+            {"name": "volumeroot", "ready": true, "state": {"running": {}}},
+        ]}}),
+    );
+    sim.agent_says(&key, "Succeeded");
+    sim.settle();
+    assert!(!sim.get(&pod)["metadata"]["deletionTimestamp"].is_null(), "nobody else would end them");
+    sim.delete(&key);
+    sim.settle();
+    assert!(sim.objects.contains_key(&key), "something of it runs");
+    sim.pod_ends(&pod, "Succeeded", 0);
+    sim.settle();
+    assert!(!sim.objects.contains_key(&key));
+}
+
+fn reference(uid: &Value) -> Value {
+    json!({
+        "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "name": "web", "uid": uid, "controller": true,
+    })
+}
+
+#[test]
+fn without_settings_nothing_is_made_and_it_is_said_why() {
+    let mut sim = Sim::bare();
+    let key = sim.put(Kind::Instance, instance("web"));
+    // Settings of somebody else's namespace say nothing.
+    let gates = json!({"configuration": {"developerConfiguration": {"featureGates": ["HostDisk"]}}});
+    let meta = |namespace: &str| json!({"namespace": namespace, "name": "kubevirt"});
+    sim.world.put(Kind::KubeVirt, json!({"metadata": meta("a-tenants"), "spec": gates}), sim.now);
+    sim.settle();
+    assert_eq!(phase(&sim, &key), "Pending");
+    let (_, reason, said) = sim.condition(&key, "Synchronized").unwrap();
+    assert_eq!(reason, "KubeVirtNotFound");
+    assert!(said.contains("no KubeVirt object in the namespace kubevirt"), "{said}");
+    assert_eq!((sim.reasons(), sim.pod_of(&key)), (vec!["KubeVirtNotFound".to_owned()], None));
+    let settings = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
+    sim.world.put(Kind::KubeVirt, json!({"metadata": meta("kubevirt"), "spec": {}}), sim.now);
+    assert!(sim.world.touched(&settings).contains(&key), "it waits for them");
+    sim.settle();
+    assert!(sim.pod_of(&key).is_some());
+    assert_eq!(sim.condition(&key, "Synchronized"), None);
+}
+
+#[test]
+fn a_gate_that_is_shut_holds_where_no_webhook_stands() {
+    let mut sim = Sim::new();
+    let mut object = instance("web");
+    object["spec"]["volumes"] =
+        json!([{"name": "root", "hostDisk": {"path": "/etc/shadow", "type": "Disk"}}]);
+    let key = sim.put(Kind::Instance, object);
+    sim.settle();
+    let (_, reason, said) = sim.condition(&key, "Synchronized").unwrap();
+    assert_eq!(reason, "InvalidSpec");
+    assert!(said.contains("HostDisk feature gate is not enabled"), "{said}");
+    assert_eq!(sim.pod_of(&key), None);
+    let open = json!({"configuration": {"developerConfiguration": {"featureGates": ["HostDisk"]}}});
+    sim.world.put(
+        Kind::KubeVirt,
+        json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": open}),
+        sim.now,
+    );
+    sim.settle();
+    assert!(sim.pod_of(&key).is_some(), "whoever opens it lets it begin");
+}
+
+#[test]
+fn a_forged_place_is_put_right_by_what_the_pod_says() {
+    let (mut sim, key) = begin();
+    sim.boot(&key);
+    let right = sim.get(&key)["status"].clone();
+    let pod = sim.get(&sim.pod_of(&key).unwrap())["metadata"]["uid"].as_str().unwrap().to_owned();
+    assert_eq!(right["launcherContainerImageVersion"], "registry.example/virt-launcher:1");
+    sim.change(
+        &key,
+        json!({
+            "metadata": {"labels": {"kubevirt.io/nodeName": "node9"}, "finalizers": []},
+            "status": {
+                "nodeName": "node9", "launcherContainerImageVersion": "evil:1", "qosClass": "Guaranteed",
+                "activePods": {pod: "node9", "other": "node9"},
+            },
+        }),
+    );
+    sim.settle();
+    for field in ["nodeName", "activePods", "launcherContainerImageVersion", "qosClass"] {
+        assert_eq!(sim.get(&key)["status"][field], right[field], "{field}");
+    }
+    assert_eq!(sim.get(&key)["metadata"]["labels"]["kubevirt.io/nodeName"], "node1");
+    let held = sim.get(&key)["metadata"]["finalizers"].as_array().unwrap();
+    assert!(held.contains(&json!("kubevirt.io/foregroundDeleteVirtualMachine")), "nobody else ends it first");
+}
+
+#[test]
+fn a_forged_status_takes_nobody_elses_revision_away() {
+    let (mut sim, key) = begin();
+    sim.boot(&key);
+    let others = Key::new(Kind::Revision, "n", "database-6d4cf56db6");
+    sim.put(Kind::Revision, json!({"metadata": {"namespace": "n", "name": others.name}}));
+    sim.change(&key, json!({"status": {"virtualMachineRevisionName": others.name}}));
+    let pod = sim.pod_of(&key).unwrap();
+    sim.agent_says(&key, "Succeeded");
+    sim.delete(&key);
+    sim.settle();
+    sim.pod_ends(&pod, "Succeeded", 0);
+    sim.settle();
+    assert!(!sim.objects.contains_key(&key) && sim.objects.contains_key(&others));
+}
+
+#[test]
+fn a_strangers_pod_changes_nothing() {
+    let (mut sim, key) = begin();
+    sim.boot(&key);
+    let (pod, uid) = (sim.pod_of(&key).unwrap(), sim.get(&key)["metadata"]["uid"].clone());
+    let before = sim.get(&key).clone();
+    // It says all that a launcher's pod says, but for the name that is taken.
+    let mut strange = sim.get(&pod).clone();
+    strange["metadata"] = json!({
+        "namespace": "n", "name": "stranger", "labels": strange["metadata"]["labels"], "ownerReferences": [reference(&uid)],
+    });
+    sim.world.put(Kind::Pod, strange.clone(), sim.now);
+    strange["status"] = json!({"phase": "Failed"});
+    sim.world.put(Kind::Pod, strange, sim.now);
+    sim.settle();
+    sim.world.remove(&Key::new(Kind::Pod, "n", "stranger"));
+    sim.settle();
+    assert_eq!(*sim.get(&key), before);
+}
+
+#[test]
+fn a_pod_that_was_there_first_is_not_taken_for_the_launchers() {
+    let (mut sim, key) = begin();
+    let uid = sim.get(&key)["metadata"]["uid"].as_str().unwrap().to_owned();
+    let name = kubernetes::objects::names::pod("web", &uid);
+    let other =
+        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "x", "controller": true});
+    let strange = sim.put(
+        Kind::Pod,
+        json!({"metadata": {"namespace": "n", "name": name, "ownerReferences": [other]}, "spec": {"nodeName": "node1"}}),
+    );
+    let plan = crate::decide(&sim.world, &key, sim.now);
+    let failed = crate::sim::door::carry_out(&mut sim, plan).failed.unwrap().1.to_string();
+    assert!(failed.contains("somebody else made it"), "{failed}");
+    assert_eq!(phase(&sim, &key), "", "it is not said to have one");
+    sim.vanish(&strange);
+    sim.settle();
+    assert_eq!(phase(&sim, &key), "Scheduling");
+}
+
+/// It says whose it is, and is found by no label: neither the policies that keep launcher pods know it, nor who watches them.
+#[test]
+fn a_pod_without_the_labels_of_a_launcher_is_not_taken_for_one() {
+    for without in FOUND_BY {
+        let (mut model, model_key) = begin();
+        model.boot(&model_key);
+        let mut strange = model.get(&model.pod_of(&model_key).unwrap()).clone();
+        let (mut sim, key) = begin();
+        for field in ["uid", "resourceVersion", "creationTimestamp", "generation"] {
+            strange["metadata"].as_object_mut().unwrap().remove(field);
+        }
+        let uid = sim.get(&key)["metadata"]["uid"].clone();
+        strange["metadata"]["name"] = json!(kubernetes::objects::names::pod("web", uid.as_str().unwrap()));
+        strange["metadata"]["ownerReferences"] = json!([reference(&uid)]);
+        strange["metadata"]["labels"]["kubevirt.io/created-by"] = uid.clone();
+        strange["metadata"]["labels"].as_object_mut().unwrap().remove(without);
+        let strange = sim.put(Kind::Pod, strange);
+        let plan = crate::decide(&sim.world, &key, sim.now);
+        let failed = crate::sim::door::carry_out(&mut sim, plan).failed;
+        let failed = failed.map(|failed| failed.1.to_string()).unwrap_or_default();
+        assert!(failed.contains("somebody else made it"), "{without}: {failed}");
+        assert_eq!(phase(&sim, &key), "", "{without}: it is not said to have one");
+        sim.vanish(&strange);
+        sim.settle();
+        assert_eq!(phase(&sim, &key), "Scheduling", "{without}");
+    }
+}
+
+#[test]
+fn a_pod_that_came_in_the_place_of_the_true_one_is_no_launcher_and_goes_with_its_instance() {
+    let (mut sim, key) = begin();
+    sim.boot(&key);
+    let pod = sim.pod_of(&key).unwrap();
+    let mut strange = sim.get(&pod).clone();
+    for field in ["uid", "resourceVersion", "creationTimestamp", "generation"] {
+        strange["metadata"].as_object_mut().unwrap().remove(field);
+    }
+    sim.vanish(&pod);
+    let strange = sim.put(Kind::Pod, strange);
+    sim.settle();
+    assert_eq!(phase(&sim, &key), "Failed", "its own pod is gone");
+    assert!(
+        !sim.get(&strange)["metadata"]["deletionTimestamp"].is_null(),
+        "whoever has to be sure ends both"
+    );
+}

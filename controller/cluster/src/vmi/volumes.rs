@@ -1,0 +1,39 @@
+//! What is known of an instance's claims, for whoever makes their disks and for people.
+
+use super::Round;
+use api::vmi::{ClaimInfo, VolumeStatus};
+use kubernetes::objects::{Claim, claim_of};
+
+impl Round<'_> {
+    /// Repeats what its claims are like. What others say of its volumes stays.
+    pub(super) fn say_volumes(&mut self) {
+        let namespace = self.vmi.metadata.namespace.as_deref().unwrap_or_default();
+        let world = self.world;
+        for volume in &self.vmi.spec.volumes {
+            let Some(name) = claim_of(volume) else { continue };
+            let Some(claim) = world.claims.get(namespace, name) else { continue };
+            let list = &mut self.next.status.get_or_insert_default().volume_status;
+            let at = match list.iter().position(|known| known.name == volume.name) {
+                Some(at) => at,
+                None => {
+                    list.push(VolumeStatus { name: volume.name.clone(), ..VolumeStatus::default() });
+                    list.len() - 1
+                }
+            };
+            let known = list[at].persistent_volume_claim_info.get_or_insert_default();
+            *known = info(name, claim, known);
+            list.sort_by(|one, other| one.name.cmp(&other.name));
+        }
+    }
+}
+
+fn info(name: &str, claim: &Claim, known: &ClaimInfo) -> ClaimInfo {
+    ClaimInfo {
+        claim_name: Some(name.to_owned()),
+        access_modes: claim.spec.access_modes.clone(),
+        volume_mode: Some(claim.spec.volume_mode.clone().unwrap_or_else(|| "Filesystem".to_owned())),
+        capacity: claim.status.capacity.clone(),
+        requests: claim.spec.resources.as_ref().map(|wanted| wanted.requests.clone()).unwrap_or_default(),
+        ..known.clone()
+    }
+}

@@ -1,0 +1,102 @@
+//! virt-handler: each of its rights to write, bound to its own node.
+//!
+//! | right | bound |
+//! |---|---|
+//! | patch `nodes` | its own; of the metadata the labels and the annotation of [`ABILITIES`] and [`HEARTBEAT`], nothing of the spec |
+//! | patch `virtualmachineinstances` | those that its node has, before and after; only the fields of the status that it tells ([`TOLD_BY_HANDLER`]) |
+//! | create `events` | about instances, in the name of its own node |
+//!
+//! Which node is its own stands in the token, which the API server vouches for. Whoever takes one node over reaches no
+//! other by this account: not by a label that draws machines there, and not by the status of somebody else's machine.
+
+use super::{Policy, differ_only, is_user, literal, rule, same};
+use crate::Wishes;
+use kubernetes::accounts::{Accounts, NODE_CLAIM};
+use kubernetes::objects::{ABILITIES, HEARTBEAT, Program, SCHEDULABLE, TOLD_BY_HANDLER};
+
+/// What is said to a token without its node.
+const NO_NODE: &str = "the token of virt-handler does not say its node: it must be one that Kubernetes 1.30 or newer has made for \
+     its pod, with the feature ServiceAccountTokenPodNodeInfo";
+
+pub(super) fn policies(wishes: &Wishes) -> [Policy; 3] {
+    let base = |name, rules| Policy {
+        name,
+        rules: vec![rules],
+        when: vec![("virt-handler", is_user(&Accounts::of(&wishes.namespace).user(Program::Handler)))],
+        variables: vec![("node", node())],
+        validations: vec![("variables.node != ''".to_owned(), NO_NODE.to_owned())],
+        ..Policy::default()
+    };
+    let [mut nodes, mut instances, mut events] = [
+        base("kubevirt-handler-nodes", rule("", &["nodes"], &["UPDATE"])),
+        base("kubevirt-handler-instances", rule("kubevirt.io", &["virtualmachineinstances"], &["UPDATE"])),
+        base("kubevirt-handler-events", rule("", &["events"], &["CREATE", "UPDATE"])),
+    ];
+    let also = |policy: &mut Policy, expression: String, message: &str| {
+        policy.validations.push((expression, format!("virt-handler {message}")));
+    };
+
+    also(&mut nodes, "request.name == variables.node".to_owned(), "changes its own node only");
+    also(&mut nodes, same("spec"), "does not change the spec of a node");
+    also(
+        &mut nodes,
+        same_metadata(&["finalizers", "ownerReferences"]),
+        "changes labels and annotations of a node only",
+    );
+    let label = ABILITIES.map(|prefix| format!("key.startsWith({})", literal(prefix))).join(" || ");
+    let label = format!("(key == {} || {label})", literal(SCHEDULABLE));
+    also(
+        &mut nodes,
+        differ_only("metadata.?labels", &label),
+        "changes only those labels of its node that say what machines can have there",
+    );
+    let beat = format!("key == {}", literal(HEARTBEAT));
+    also(
+        &mut nodes,
+        differ_only("metadata.?annotations", &beat),
+        "changes only the heartbeat of its node's annotations",
+    );
+
+    let of = |object: &str| format!("{object}.?status.?nodeName.orValue('') == variables.node");
+    also(
+        &mut instances,
+        format!("{} && {}", of("oldObject"), of("object")),
+        "changes only the instances that its own node has",
+    );
+    also(&mut instances, same("spec"), "does not change the spec of an instance");
+    also(
+        &mut instances,
+        same_metadata(&["labels", "annotations", "finalizers", "ownerReferences"]),
+        "does not change the metadata of an instance",
+    );
+    also(
+        &mut instances,
+        differ_only("?status", &format!("key in {}", literal(TOLD_BY_HANDLER))),
+        "changes only what it tells of an instance's status",
+    );
+
+    also(
+        &mut events,
+        "object.involvedObject.?kind.orValue('') == 'VirtualMachineInstance' && \
+         object.involvedObject.?apiVersion.orValue('').startsWith('kubevirt.io/')"
+            .to_owned(),
+        "tells of instances only",
+    );
+    also(
+        &mut events,
+        "object.?source.?host.orValue('') == variables.node && object.?reportingInstance.orValue('') == variables.node"
+            .to_owned(),
+        "tells in the name of its own node only",
+    );
+    [nodes, instances, events]
+}
+
+/// The node of the token; empty where it says none.
+fn node() -> String {
+    let (extra, claim) = ("request.userInfo.extra", literal(NODE_CLAIM));
+    format!("has({extra}) && {claim} in {extra} && size({extra}[{claim}]) == 1 ? {extra}[{claim}][0] : ''")
+}
+
+fn same_metadata(fields: &[&str]) -> String {
+    fields.iter().map(|field| same(&format!("metadata.{field}"))).collect::<Vec<_>>().join(" && ")
+}

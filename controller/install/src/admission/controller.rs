@@ -1,0 +1,245 @@
+//! virt-controller: its widest rights to write, bound to what it writes.
+//!
+//! | right | bound |
+//! |---|---|
+//! | create `pods` | launchers: owned by an instance, off the node's namespaces, in the form of [`kubernetes::launcher`] |
+//! | delete `pods`, patch `pods/status` | launchers by label and name, owned or left behind; of the status only the conditions |
+//! | patch `nodes` | the label that machines may come |
+//! | create, delete `controllerrevisions` | those of machines, by their names |
+//! | create `secrets`, `configmaps`, `leases` | the names that it declares ([`names`]); certificates only |
+//!
+//! **The form of a launcher's pod** is said by the constants that virt-controller writes by ([`kubernetes::launcher`]): user and group 107, no
+//! escalation, all capabilities dropped but [`CAPABILITIES`], volumes of the kinds [`VOLUMES`], no further groups. The API
+//! server asks after the mutating webhooks of others, in whose containers and volumes this is accepted besides:
+//!
+//! | of others | accepted | why |
+//! |---|---|---|
+//! | a container as another user | one that sees no folder of the node, no claim and no device; it drops all capabilities, or is not root | sidecars of a mesh |
+//! | capabilities | [`OF_THE_NETWORK`], in such a container | a mesh redirects the pod's traffic (`istio-init`, `linkerd-init`) |
+//! | `downwardAPI`, `projected` volumes | a token for one of [`AUDIENCES`] only, which the API server takes from nobody | a mesh's certificates |
+//!
+//! Whatever else a webhook puts into launchers (privileged sidecars, CSI volumes, tokens for clouds) is refused: exempt the
+//! label `kubevirt.io=virt-launcher` from that webhook.
+//!
+//! **Caveats.** The image of a container that sees a folder of the node may give its user more groups (`/etc/group`), unless
+//! the runtime is told not to (`supplementalGroupsPolicy: Strict`, from Kubernetes 1.33 on). Whoever has this account may still make machines anywhere, and pods that look like launchers with any image
+//! and with secrets of their namespace, and may lead the API server's questions about anything to any server (webhook
+//! configurations are exempt from policies, by the API server's own rule): it is as much as a cluster's administrator.
+
+use super::{Policy, differ_only, is_user, literal, rule, same};
+use crate::Wishes;
+use kubernetes::accounts::Accounts;
+use kubernetes::launcher::{CAPABILITIES, USER, VOLUMES};
+use kubernetes::objects::rights::names;
+use kubernetes::objects::{Kind, LAUNCHER, Program, REVISION, SCHEDULABLE};
+
+/// Capabilities of a sidecar, which reach no further than the pod's own network.
+const OF_THE_NETWORK: [&str; 2] = ["NET_ADMIN", "NET_RAW"];
+/// Volumes that webhooks of others put in.
+const OF_OTHERS: [&str; 2] = ["downwardAPI", "projected"];
+/// For whom a token in a pod may be: the certificate authorities of meshes.
+pub(super) const AUDIENCES: [&str; 2] = ["istio-ca", "identity.l5d.io"];
+
+pub(super) fn policies(wishes: &Wishes) -> [Policy; 5] {
+    let base = |name, rules, validations: Vec<(String, &str)>| Policy {
+        name,
+        rules,
+        when: vec![("virt-controller", is_user(&Accounts::of(&wishes.namespace).user(Program::Controller)))],
+        validations: (validations.into_iter())
+            .map(|(expression, message)| (expression, format!("virt-controller {message}")))
+            .collect(),
+        ..Policy::default()
+    };
+    let mut made = base("kubevirt-controller-pods", vec![rule("", &["pods"], &["CREATE"])], launcher(wishes));
+    // It tries out once what the server keeps of a pod, and nothing comes of that.
+    made.variables = of_a_pod();
+    made.when.push(("not-tried-out", "!request.?dryRun.orValue(false)".to_owned()));
+    let touched = base(
+        "kubevirt-controller-own-pods",
+        vec![rule("", &["pods"], &["DELETE"]), rule("", &["pods/status"], &["UPDATE"])],
+        vec![
+            (is_launcher("oldObject"), "deletes and changes the pods of machines only"),
+            (
+                format!("request.operation == 'DELETE' || {}", differ_only("?status", "key == 'conditions'")),
+                "changes only the conditions of a pod's status",
+            ),
+        ],
+    );
+    let nodes = base(
+        "kubevirt-controller-nodes",
+        vec![rule("", &["nodes"], &["UPDATE"])],
+        vec![
+            (
+                ["spec", "metadata.annotations", "metadata.finalizers", "metadata.ownerReferences"]
+                    .map(same)
+                    .join(" && "),
+                "changes only labels of a node",
+            ),
+            (
+                differ_only("metadata.?labels", &format!("key == {}", literal(SCHEDULABLE))),
+                "changes only whether machines may come to a node",
+            ),
+        ],
+    );
+    let revisions = base(
+        "kubevirt-controller-revisions",
+        vec![rule("apps", &["controllerrevisions"], &["CREATE", "UPDATE", "DELETE"])],
+        vec![(
+            format!(
+                "(request.operation == 'CREATE' ? object : oldObject).metadata.name.startsWith({})",
+                literal(REVISION)
+            ),
+            "makes and deletes the revisions of machines only",
+        )],
+    );
+    let of = |kind: Kind| literal(names(Program::Controller, kind).unwrap_or_default());
+    let objects = base(
+        "kubevirt-controller-objects",
+        vec![
+            rule("", &["secrets", "configmaps"], &["CREATE", "UPDATE"]),
+            rule("coordination.k8s.io", &["leases"], &["CREATE", "UPDATE"]),
+        ],
+        vec![
+            (
+                format!(
+                    "object.metadata.name in (request.resource.resource == 'secrets' ? {} : \
+                     request.resource.resource == 'configmaps' ? {} : {})",
+                    of(Kind::Secret),
+                    of(Kind::ConfigMap),
+                    of(Kind::Lease)
+                ),
+                "makes and changes only objects with the names of its own",
+            ),
+            // A secret can also ask for the token of an account.
+            (
+                "request.resource.resource != 'secrets' || object.?type.orValue('') == 'kubernetes.io/tls'"
+                    .to_owned(),
+                "keeps certificates in secrets, and nothing else",
+            ),
+        ],
+    );
+    [made, touched, nodes, revisions, objects]
+}
+
+/// An object of which it is true is the pod of a machine: it has the label that virt-controller alone gives, and a name as
+/// virt-controller makes them. Not its owner: the garbage collector takes that when an instance is deleted with
+/// `--cascade=orphan`, and virt-controller deletes such a pod when its machine has ended.
+fn is_launcher(object: &str) -> String {
+    let (label, value) = LAUNCHER;
+    format!(
+        "{object}.metadata.?labels[?{}].orValue('') == {} && {object}.metadata.name.startsWith({})",
+        literal(label),
+        literal(value),
+        literal(kubernetes::objects::names::LAUNCHER)
+    )
+}
+
+/// An object of which it is true is owned by an instance.
+fn is_owned(object: &str) -> String {
+    format!(
+        "{object}.metadata.?ownerReferences.orValue([]).exists(owner, owner.kind == 'VirtualMachineInstance' && \
+         owner.apiVersion.startsWith('kubevirt.io/'))"
+    )
+}
+
+/// Names for what is asked of a pod.
+fn of_a_pod() -> Vec<(&'static str, String)> {
+    let volumes = "object.spec.?volumes.orValue([])";
+    let context = "one.?securityContext";
+    let capabilities = format!("{context}.?capabilities");
+    vec![
+        ("containers", "object.spec.containers + object.spec.?initContainers.orValue([])".to_owned()),
+        // What is the node's or the tenant's, and not the pod's own.
+        (
+            "kept",
+            format!(
+                "{volumes}.filter(volume, has(volume.hostPath) || has(volume.persistentVolumeClaim)).map(volume, volume.name)"
+            ),
+        ),
+        // Containers that are not as cluster/pod makes them.
+        (
+            "others",
+            format!(
+                "variables.containers.filter(one, !({context}.?runAsUser.orValue(0) == {USER} && \
+                 {context}.?runAsGroup.orValue(0) == {USER} && {context}.?runAsNonRoot.orValue(false) && \
+                 {capabilities}.?drop.orValue([]).exists(each, each == 'ALL') && \
+                 {capabilities}.?add.orValue([]).all(each, each in {})))",
+                literal(CAPABILITIES)
+            ),
+        ),
+    ]
+}
+
+/// What a launcher's pod is: the form that `cluster/pod` makes, and what webhooks of others may put beside.
+fn launcher(wishes: &Wishes) -> Vec<(String, &'static str)> {
+    let context = "one.?securityContext";
+    let of_pod = "object.spec.?securityContext";
+    let accounts = Program::ALL.map(Program::account);
+    let kinds = [&["name"][..], &VOLUMES[..], &OF_OTHERS[..]].concat();
+    vec![
+        (
+            format!("{} && {}", is_launcher("object"), is_owned("object")),
+            "makes pods of machines only, owned by their instances",
+        ),
+        (
+            "!object.spec.?hostNetwork.orValue(false) && !object.spec.?hostPID.orValue(false) && \
+             !object.spec.?hostIPC.orValue(false)"
+                .to_owned(),
+            "makes no pods in the namespaces of a node",
+        ),
+        (
+            format!(
+                "variables.containers.all(one, !{context}.?privileged.orValue(false) && \
+                 {context}.?allowPrivilegeEscalation.orValue(true) == false)"
+            ),
+            "makes no privileged pods, nor such as may become it",
+        ),
+        (
+            format!(
+                "variables.others.all(one, {context}.?capabilities.?add.orValue([]).all(each, each in {}) && \
+                 ({context}.?capabilities.?drop.orValue([]).exists(each, each == 'ALL') || \
+                 {context}.?runAsUser.orValue(0) != 0))",
+                literal([&CAPABILITIES[..], &OF_THE_NETWORK[..]].concat())
+            ),
+            "gives no capabilities of root to a container",
+        ),
+        (
+            "variables.others.all(one, one.?volumeDevices.orValue([]).size() == 0 && \
+             one.?volumeMounts.orValue([]).all(mount, !(mount.name in variables.kept)))"
+                .to_owned(),
+            "shows folders of a node and claims to containers with a launcher's user and rights only",
+        ),
+        (
+            format!(
+                "{of_pod}.?runAsUser.orValue(0) == {USER} && {of_pod}.?runAsGroup.orValue(0) == {USER} && \
+                 {of_pod}.?fsGroup.orValue(0) == {USER} && {of_pod}.?runAsNonRoot.orValue(false) && \
+                 {of_pod}.?supplementalGroups.orValue([]).size() == 0"
+            ),
+            "makes pods with a launcher's user and groups only",
+        ),
+        (
+            format!(
+                "object.spec.?volumes.orValue([]).all(volume, volume.all(key, key in {}))",
+                literal(kinds)
+            ),
+            "makes pods with the kinds of volumes that launchers have",
+        ),
+        (
+            format!(
+                "object.spec.?automountServiceAccountToken.orValue(true) == false && \
+                 object.spec.?volumes.orValue([]).all(volume, volume.?projected.?sources.orValue([]).all(source, \
+                 !has(source.serviceAccountToken) || source.serviceAccountToken.?audience.orValue('') in {}))",
+                literal(AUDIENCES)
+            ),
+            "gives no token of a service account to a pod",
+        ),
+        (
+            format!(
+                "request.namespace != {} || !(object.spec.?serviceAccountName.orValue('') in {})",
+                literal(&wishes.namespace),
+                literal(accounts)
+            ),
+            "gives the accounts of KubeVirt to no pod",
+        ),
+    ]
+}

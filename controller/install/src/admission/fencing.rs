@@ -1,0 +1,220 @@
+//! Fencing: what keeps a second QEMU from a disk that a first one may still write to, against everybody who is not one of
+//! the programs that keep it.
+//!
+//! A machine's next run begins when its last is gone: instance and pod. So none of these is taken away from under it:
+//!
+//! | what | who may | why |
+//! |---|---|---|
+//! | our finalizers of machines and instances | virt-controller takes them, when no pod is left | the instance would be gone while its pod runs |
+//! | the status of an instance, the labels it is found by | virt-controller, virt-handler | a run that is said to have ended is followed by the next |
+//! | labels and owners of launcher pods | virt-controller; the garbage collector | a pod that nobody finds is waited for by nobody |
+//! | the object of a launcher pod whose containers may run (`delete --force`, an eviction with no grace) | its kubelet; the pod garbage collector, when its node is gone or out of service | the object would be gone while QEMU runs |
+//! | making a launcher pod | virt-controller | a stranger's would be believed |
+//!
+//! An ordinary deletion (of a pod, an instance, a namespace) is refused to nobody: it waits for the kubelet. The namespace
+//! controller and the garbage collector delete like that.
+//!
+//! **The emergency exit** is for who *knows* that nothing runs any more: it takes the verb [`VERB`] on
+//! `virtualmachineinstances`, which a cluster's administrator has by `*`, and which admin, edit and view of a namespace have
+//! not; and the annotation [`OFF`] on the object, so that nobody takes it by habit (docs/how-to/cluster.md). Who has not the
+//! verb cannot leave the annotation there for who has; it passes from no template to an instance, and from none to a pod.
+
+use super::{Policy, is_user, literal, rule, same};
+use crate::Wishes;
+use kubernetes::accounts::Accounts;
+use kubernetes::metadata::{FENCING, RESERVED};
+use kubernetes::objects::{FINALIZER, FOUND_BY, LAUNCHER, OF_MACHINE, Program};
+
+/// Who may end fencing, in RBAC.
+const VERB: &str = "unfence";
+/// What is said of an object whose fencing is to end.
+const OFF: (&str, &str) = (FENCING, "off");
+/// What Kubernetes' own collectors are called, with an account each or without.
+const COLLECTORS: [&str; 3] = [
+    "system:serviceaccount:kube-system:generic-garbage-collector",
+    "system:serviceaccount:kube-system:pod-garbage-collector",
+    "system:kube-controller-manager",
+];
+/// The fields of an instance's status by which a run is followed by the next, or goes elsewhere.
+const DECISIVE: [&str; 5] = [
+    "nodeName",
+    "activePods",
+    "migrationState",
+    "virtualMachineRevisionName",
+    "launcherContainerImageVersion",
+];
+
+pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
+    let user = |program| is_user(&Accounts::of(&wishes.namespace).user(program));
+    let not_controller = ("not-virt-controller", format!("!({})", user(Program::Controller)));
+    let off = |object: &str| {
+        let (key, value) = (literal(OFF.0), literal(OFF.1));
+        format!("{object}.metadata.?annotations[?{key}].orValue('') == {value}")
+    };
+    let exit = |object: &str| format!("(variables.may && {})", off(object));
+    let may = format!(
+        "authorizer.group('kubevirt.io').resource('virtualmachineinstances').namespace(request.?namespace.orValue('')).check({})\
+         .allowed()",
+        literal(VERB)
+    );
+    let base = |name, rules, when, validations| Policy {
+        name,
+        rules,
+        when,
+        variables: vec![("may", may.clone())],
+        validations,
+        ..Policy::default()
+    };
+    // Whoever may end fencing ends it by habit where somebody else has left the word, so nobody else leaves it.
+    let word = base(
+        "kubevirt-fencing-word",
+        vec![rule("kubevirt.io", &["virtualmachines", "virtualmachineinstances"], &["CREATE", "UPDATE"])],
+        vec![(
+            "is-new",
+            format!("{} && (request.operation == 'CREATE' || !({}))", off("object"), off("oldObject")),
+        )],
+        vec![("variables.may".to_owned(), not_yours())],
+    );
+    let kept = format!(
+        "oldObject.metadata.?finalizers.orValue([]).filter(one, one in {}).all(one, one in \
+         object.metadata.?finalizers.orValue([])) || {}",
+        literal([FINALIZER, OF_MACHINE]),
+        exit("object")
+    );
+    let finalizers = base(
+        "kubevirt-fencing-finalizers",
+        vec![rule("kubevirt.io", &["virtualmachines", "virtualmachineinstances"], &["UPDATE"])],
+        vec![not_controller.clone()],
+        vec![(
+            kept,
+            "a finalizer of KubeVirt goes when nothing of the machine runs any more, and virt-controller takes it; \
+             without it a second QEMU could write to the same disk. If you know that none runs, see \"When a node is lost for \
+             good\" in the documentation"
+                .to_owned(),
+        )],
+    );
+    let labels = RESERVED.map(|key| same_key("metadata.?labels", key)).join(" && ");
+    let status = base(
+        "kubevirt-fencing-status",
+        vec![rule("kubevirt.io", &["virtualmachineinstances"], &["CREATE", "UPDATE"])],
+        vec![not_controller.clone(), ("not-virt-handler", format!("!({})", user(Program::Handler)))],
+        vec![
+            (
+                format!("request.operation == 'CREATE' || {} || {}", same("status"), exit("object")),
+                "the status of an instance is written by KubeVirt's own programs only".to_owned(),
+            ),
+            (
+                format!(
+                    "request.operation != 'CREATE' || object.?status.?phase.orValue('') in ['', 'Pending'] && {}.all(key, \
+                     !(key in object.?status.orValue({{}})))",
+                    literal(DECISIVE)
+                ),
+                "an instance is made without a status: KubeVirt's own programs write it".to_owned(),
+            ),
+            (
+                format!("request.operation == 'CREATE' || ({labels}) || {}", exit("object")),
+                // In upstream's words, by which people and tools know it; virt-api says the same.
+                format!(
+                    "modification of the following reserved kubevirt.io/ labels on a VMI object is prohibited: {} \
+                     (KubeVirt's own programs write them)",
+                    RESERVED.join(", ")
+                ),
+            ),
+        ],
+    );
+    let runs = "oldObject.?spec.?nodeName.orValue('') != '' && !(oldObject.?status.?phase.orValue('') in ['Succeeded', 'Failed'])";
+    let pods = Policy {
+        label: Some(LAUNCHER),
+        ..base(
+            "kubevirt-fencing-pods",
+            // The status is a way to the labels too: the API server keeps only spec and owners there.
+            vec![rule("", &["pods"], &["UPDATE", "DELETE"]), rule("", &["pods/status"], &["UPDATE"])],
+            vec![
+                not_controller.clone(),
+                ("not-a-collector", format!("!(request.userInfo.username in {})", literal(COLLECTORS))),
+                ("not-a-kubelet", "!('system:nodes' in request.userInfo.groups)".to_owned()),
+            ],
+            vec![
+                (
+                    format!(
+                        "request.operation != 'UPDATE' || {} && {} || {}",
+                        same("metadata.ownerReferences"),
+                        FOUND_BY.map(|key| same_key("metadata.?labels", key)).join(" && "),
+                        exit("oldObject")
+                    ),
+                    format!(
+                        "the owner of a machine's pod and the labels it is found by stay: {}",
+                        FOUND_BY.join(", ")
+                    ),
+                ),
+                (
+                    format!(
+                        "request.operation != 'DELETE' || !({}) || !({runs}) || {}",
+                        no_grace("request.?options"),
+                        exit("oldObject")
+                    ),
+                    FORCED.to_owned(),
+                ),
+                (
+                    format!(
+                        "request.operation != 'UPDATE' || variables.may || !({}) || {}",
+                        off("object"),
+                        off("oldObject")
+                    ),
+                    not_yours(),
+                ),
+            ],
+        )
+    };
+    let made = Policy {
+        label: Some(LAUNCHER),
+        ..base(
+            "kubevirt-fencing-launchers",
+            vec![rule("", &["pods"], &["CREATE"])],
+            vec![not_controller],
+            vec![(
+                "variables.may".to_owned(),
+                format!("pods with the label {}={} are made by virt-controller only", LAUNCHER.0, LAUNCHER.1),
+            )],
+        )
+    };
+    // What is asked about here is the eviction: of the pod it says the name alone.
+    let evictions = base(
+        "kubevirt-fencing-evictions",
+        vec![rule("", &["pods/eviction"], &["CREATE"])],
+        vec![(
+            "launchers",
+            format!(
+                "request.?name.orValue('').startsWith({})",
+                literal(kubernetes::objects::names::LAUNCHER)
+            ),
+        )],
+        vec![(format!("!({})", no_grace("object.?deleteOptions")), FORCED.to_owned())],
+    );
+    [finalizers, status, pods, made, evictions, word]
+}
+
+/// What is said to who writes the word that ends fencing, and may not.
+fn not_yours() -> String {
+    format!(
+        "the annotation {}={} ends what keeps a second QEMU from a disk: it is written by who may {VERB} \
+         virtualmachineinstances, an administrator of the cluster",
+        OFF.0, OFF.1
+    )
+}
+
+/// What is said to who deletes a pod by force.
+const FORCED: &str = "the pod of a machine is not deleted by force while it may run: its object would be gone and QEMU would not, and \
+     a second one could write to the same disk. Delete it without force and wait; if its node is lost for good, delete the node \
+     or give it the taint node.kubernetes.io/out-of-service; see \"When a node is lost for good\" in the documentation";
+
+/// A deletion for which nobody is waited.
+fn no_grace(options: &str) -> String {
+    format!("{options}.?gracePeriodSeconds.orValue(-1) == 0")
+}
+
+/// A value of a map is the same as before.
+fn same_key(path: &str, key: &str) -> String {
+    let value = |object: &str| format!("{object}.{path}[?{}].orValue('')", literal(key));
+    format!("{} == {}", value("object"), value("oldObject"))
+}

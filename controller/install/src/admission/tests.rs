@@ -1,0 +1,224 @@
+//! What the policies say in CEL is tried against a real API server (`tests/e2e/trust.rs`); here: that none is missing.
+
+use crate::objects;
+use crate::tests::wishes;
+use kubernetes::launcher::VOLUMES;
+use kubernetes::metadata::RESERVED;
+use kubernetes::objects::rights::{Right, each};
+use kubernetes::objects::{
+    ABILITIES, FINALIZER, FOUND_BY, HEARTBEAT, Kind, LAUNCHER, OF_MACHINE, Program, SCHEDULABLE,
+    TOLD_BY_HANDLER,
+};
+use serde_json::{Value, json};
+
+fn policies() -> Vec<Value> {
+    objects(&wishes()).into_iter().filter(|object| object["kind"] == "ValidatingAdmissionPolicy").collect()
+}
+
+fn policy(name: &str) -> Value {
+    policies().into_iter().find(|policy| policy["metadata"]["name"] == name).unwrap()
+}
+
+/// What is evaluated on requests that a policy is about.
+fn expressions(policy: &Value) -> String {
+    let fields = ["matchConditions", "variables", "validations"];
+    let all = fields.iter().flat_map(|field| policy["spec"][field].as_array().into_iter().flatten());
+    all.map(|one| one["expression"].as_str().unwrap()).collect::<Vec<_>>().join("\n")
+}
+
+/// A right to write, with what no policy says of it.
+type Unbound = (Right, &'static str);
+
+/// All rights of an account to write: each is bound by a policy about that account, or stands in the list.
+fn bound(account: &str, rights: &[Right], unbound: &[Unbound]) {
+    let user = format!("system:serviceaccount:kubevirt:{account}");
+    let binds = |policy: &Value| {
+        let conditions = policy["spec"]["matchConditions"].as_array().unwrap();
+        conditions.iter().any(|one| one["expression"] == format!("request.userInfo.username == \"{user}\""))
+    };
+    let of: Vec<Value> = policies().into_iter().filter(binds).collect();
+    let is_bound = |(kind, part, verb): Right| {
+        let resource = part.map_or(kind.plural().to_owned(), |part| format!("{}/{part}", kind.plural()));
+        let operation = match verb {
+            "create" => "CREATE",
+            "delete" => "DELETE",
+            _ => "UPDATE",
+        };
+        let has = |list: &Value, word: &str| list.as_array().unwrap().iter().any(|one| one == word);
+        of.iter()
+            .flat_map(|policy| policy["spec"]["matchConstraints"]["resourceRules"].as_array().unwrap())
+            .any(|rule| {
+                has(&rule["apiGroups"], kind.group())
+                    && has(&rule["resources"], &resource)
+                    && has(&rule["operations"], operation)
+            })
+    };
+    // A review that is made is a question: nothing is kept of it.
+    let writes = |&(kind, _, verb): &Right| {
+        !["get", "list", "watch"].contains(&verb) && !kind.name().ends_with("Review")
+    };
+    for right in rights.iter().copied().filter(writes) {
+        let said = unbound.iter().any(|(other, _)| *other == right);
+        assert_ne!(is_bound(right), said, "{account} {right:?}: bound by a policy, or said why not");
+    }
+    for (right, _) in unbound {
+        assert!(rights.contains(right), "{account} has no right {right:?}");
+    }
+}
+
+#[test]
+fn every_right_to_write_is_bound_or_it_is_said_why_not() {
+    let rights = |program| each(program).collect::<Vec<_>>();
+    bound("kubevirt-handler", &rights(Program::Handler), &[]);
+    bound("kubevirt-apiserver", &rights(Program::Api), &[]);
+    let whole = "it is what virt-controller is there for";
+    let named = "bound by resourceNames; the API server asks no policy about webhooks";
+    let mut unbound: Vec<Unbound> = Vec::new();
+    for (kind, verbs) in [
+        (Kind::Machine, &["delete", "patch"][..]),
+        (Kind::Instance, &["create", "delete", "patch"]),
+        (Kind::ReplicaSet, &["delete"]),
+        (Kind::KubeVirt, &["create", "patch"]),
+        (Kind::DataVolume, &["create"]),
+        (Kind::Event, &["create"]),
+        (Kind::ConfigMap, &["delete"]),
+    ] {
+        unbound.extend(verbs.iter().map(|&verb| ((kind, None, verb), whole)));
+    }
+    for kind in [Kind::Mutating, Kind::Validating] {
+        unbound.extend(["create", "delete", "patch"].map(|verb| ((kind, None, verb), named)));
+    }
+    for kind in [Kind::Machine, Kind::ReplicaSet, Kind::KubeVirt] {
+        unbound.push(((kind, Some("status"), "patch"), whole));
+    }
+    for kind in [Kind::Machine, Kind::Instance, Kind::ReplicaSet] {
+        unbound.push((
+            (kind, Some("finalizers"), "update"),
+            "it is no path: only who makes an owner wait is asked for it",
+        ));
+    }
+    bound("kubevirt-controller", &rights(Program::Controller), &unbound);
+}
+
+/// One that cannot be evaluated refuses, and each has a binding that denies.
+#[test]
+fn every_policy_holds_and_fails_closed() {
+    let all = policies();
+    assert!(!all.is_empty());
+    for policy in &all {
+        let name = &policy["metadata"]["name"];
+        assert_eq!(policy["spec"]["failurePolicy"], "Fail", "{name}");
+        assert!(policy["spec"]["matchConditions"].is_array(), "{name} is about everybody");
+        for validation in policy["spec"]["validations"].as_array().unwrap() {
+            let message = validation["message"].as_str().unwrap();
+            assert!(
+                !message.is_empty() && !message.contains('\n') && message.len() < 1024,
+                "{name}: {message}"
+            );
+        }
+        let binding = objects(&wishes()).into_iter().find(|object| {
+            object["kind"] == "ValidatingAdmissionPolicyBinding" && object["metadata"]["name"] == *name
+        });
+        let spec = json!({"policyName": name, "validationActions": ["Deny"]});
+        assert_eq!(binding.unwrap()["spec"], spec, "{name}");
+    }
+}
+
+/// The agent's policies know the node by the token alone, and refuse a token that does not say it.
+#[test]
+fn the_agent_is_bound_to_the_node_of_its_token() {
+    for name in ["kubevirt-handler-nodes", "kubevirt-handler-instances", "kubevirt-handler-events"] {
+        let policy = policy(name);
+        let variables = policy["spec"]["variables"].to_string();
+        assert!(variables.contains("authentication.kubernetes.io/node-name"), "{name}");
+        assert_eq!(policy["spec"]["validations"][0]["expression"], "variables.node != ''", "{name}");
+        assert!(expressions(&policy).contains("== variables.node"), "{name}");
+    }
+}
+
+/// What the agent writes is what it may: the labels by the constants that it writes them by.
+#[test]
+fn the_agent_may_write_what_it_writes() {
+    let nodes = expressions(&policy("kubevirt-handler-nodes"));
+    for key in ABILITIES.into_iter().chain([SCHEDULABLE, HEARTBEAT]) {
+        assert!(nodes.contains(&format!("\"{key}\"")), "{key}");
+    }
+    let instances = expressions(&policy("kubevirt-handler-instances"));
+    assert!(TOLD_BY_HANDLER.iter().all(|field| instances.contains(&format!("\"{field}\""))));
+}
+
+/// What fencing stands on is held against everybody: our finalizers, what the pod is found by, its deletion by force.
+#[test]
+fn fencing_is_held() {
+    let finalizers = expressions(&policy("kubevirt-fencing-finalizers"));
+    for finalizer in [FINALIZER, OF_MACHINE] {
+        assert!(finalizers.contains(finalizer), "{finalizer}");
+    }
+    let pods = policy("kubevirt-fencing-pods");
+    assert!(FOUND_BY.iter().all(|label| expressions(&pods).contains(label)));
+    assert_eq!(
+        pods["spec"]["matchConstraints"]["objectSelector"]["matchLabels"],
+        json!({"kubevirt.io": "virt-launcher"})
+    );
+    // Labels are also changed by who writes the status of a pod.
+    let rules = pods["spec"]["matchConstraints"]["resourceRules"].as_array().unwrap();
+    let status = rules.iter().find(|rule| rule["resources"] == json!(["pods/status"])).unwrap();
+    assert_eq!(status["operations"], json!(["UPDATE"]));
+    for name in ["kubevirt-fencing-pods", "kubevirt-fencing-evictions"] {
+        assert!(expressions(&policy(name)).contains("gracePeriodSeconds.orValue(-1) == 0"), "{name}");
+    }
+}
+
+/// The word that ends fencing is not anybody's to write, also where nobody has used it yet.
+#[test]
+fn only_who_may_end_fencing_writes_the_word_for_it() {
+    let policy = policy("kubevirt-fencing-word");
+    let rules = &policy["spec"]["matchConstraints"]["resourceRules"];
+    let both = json!(["CREATE", "UPDATE"]);
+    assert_eq!(rules[0]["resources"], json!(["virtualmachines", "virtualmachineinstances"]));
+    assert_eq!(rules[0]["operations"], both);
+    let is_new = "object.metadata.?annotations[?\"kubevirt.io/fencing\"].orValue('') == \"off\"";
+    assert!(policy["spec"]["matchConditions"].to_string().contains(&is_new.replace('"', "\\\"")));
+    assert_eq!(policy["spec"]["validations"][0]["expression"], "variables.may");
+    // Pods are asked about by their label, their status with them.
+    let pods = expressions(&self::policy("kubevirt-fencing-pods"));
+    assert!(pods.contains(&format!("variables.may || !({is_new})")), "{pods}");
+}
+
+/// People and tools look for upstream's words.
+#[test]
+fn reserved_labels_are_refused_in_the_words_of_the_webhook() {
+    let policy = policy("kubevirt-fencing-status");
+    let said = policy["spec"]["validations"].to_string();
+    let words = "modification of the following reserved kubevirt.io/ labels on a VMI object is prohibited: ";
+    assert!(said.contains(&format!("{words}{}", RESERVED.join(", "))), "{said}");
+}
+
+/// Whoever runs a cluster learns from the document what else may be in a launcher's pod, not from a pod that is refused.
+#[test]
+fn the_document_says_what_webhooks_may_put_into_launchers() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/accounts.md");
+    let text = std::fs::read_to_string(file).unwrap();
+    for audience in super::controller::AUDIENCES {
+        assert!(text.contains(&format!("`{audience}`")), "{file}: {audience}");
+    }
+    for kind in VOLUMES {
+        assert!(text.contains(&format!("`{kind}`")), "{file}: {kind}");
+    }
+}
+
+/// A pod that was left behind (`--cascade=orphan`) has no owner any more, and virt-controller ends it all the same.
+#[test]
+fn a_pod_that_lost_its_owner_is_still_virt_controllers_to_delete() {
+    let touched = expressions(&policy("kubevirt-controller-own-pods"));
+    assert!(!touched.contains("ownerReferences"), "{touched}");
+    let (label, value) = LAUNCHER;
+    let is_launcher = format!(
+        "oldObject.metadata.?labels[?\"{label}\"].orValue('') == \"{value}\" && \
+         oldObject.metadata.name.startsWith(\"{}\")",
+        kubernetes::objects::names::LAUNCHER
+    );
+    assert!(touched.contains(&is_launcher), "{touched}");
+    // Whoever makes one says whose it is.
+    assert!(expressions(&policy("kubevirt-controller-pods")).contains("ownerReferences"));
+}

@@ -1,0 +1,69 @@
+//! Who our programs are to the API server, and what they may do there: what they declare to do, and nothing else.
+
+use super::Wishes;
+use kubernetes::objects::Program;
+use kubernetes::objects::rights::{self, Grant};
+use serde_json::{Value, json};
+
+pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
+    let mut objects = Vec::new();
+    for program in Program::ALL {
+        let account = program.account();
+        objects.push(
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named(account, Some(wishes))}),
+        );
+        objects.extend(granted(account, None, rules(program, false), wishes));
+        let own = rules(program, true);
+        if !own.is_empty() {
+            objects.extend(granted(account, Some(wishes), own, wishes));
+        }
+    }
+    objects
+}
+
+/// The rules of a role: of what is in the namespace of the installation, or of all else.
+fn rules(program: Program, own: bool) -> Vec<Value> {
+    let grants = rights::of(program).into_iter().filter(|grant| grant.kind.is_of_installation() == own);
+    grants.flat_map(|grant| rule(&grant, rights::names(program, grant.kind))).collect()
+}
+
+/// What is made has no name yet for the API server: the rule that lets it be made can carry none.
+fn rule(Grant { kind, part, verbs }: &Grant, names: Option<&[&str]>) -> Vec<Value> {
+    let resource = part.map_or(kind.plural().to_owned(), |part| format!("{}/{part}", kind.plural()));
+    let rule =
+        |verbs: Vec<&str>| json!({"apiGroups": [kind.group()], "resources": [resource], "verbs": verbs});
+    let Some(names) = names else { return vec![rule(verbs.clone())] };
+    let (makes, touches): (Vec<&str>, Vec<&str>) = verbs.iter().partition(|verb| **verb == "create");
+    let mut rules = Vec::new();
+    if !makes.is_empty() {
+        rules.push(rule(makes));
+    }
+    let mut bound = rule(touches);
+    bound["resourceNames"] = json!(names);
+    rules.push(bound);
+    rules
+}
+
+/// A role with these rules, in the namespace of the installation or in all, and the account that has it.
+fn granted(account: &str, within: Option<&Wishes>, rules: Vec<Value>, wishes: &Wishes) -> [Value; 2] {
+    let kind = if within.is_some() { "Role" } else { "ClusterRole" };
+    let version = "rbac.authorization.k8s.io/v1";
+    [
+        json!({"apiVersion": version, "kind": kind, "metadata": named(account, within), "rules": rules}),
+        json!({
+            "apiVersion": version,
+            "kind": format!("{kind}Binding"),
+            "metadata": named(account, within),
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": account},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": wishes.namespace}],
+        }),
+    ]
+}
+
+fn named(name: &str, within: Option<&Wishes>) -> Value {
+    let mut metadata = json!({"name": name, "labels": {"kubevirt.io": ""}});
+    if let Some(wishes) = within {
+        metadata["namespace"] = json!(wishes.namespace);
+    }
+    metadata
+}

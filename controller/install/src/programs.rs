@@ -1,0 +1,236 @@
+//! The programs: virt-controller twice, one of which acts; virt-api twice, both of which answer; virt-handler on every
+//! node. The certificates of virt-api and the webhooks that lead to it are virt-controller's to make.
+
+use super::{PRIORITY, Wishes};
+use kubernetes::objects::Program;
+use kubernetes::servers::{MEASURES, PORT, SERVICE};
+use serde_json::{Value, json};
+
+/// Where `virt-launcher node-info` leaves what it finds out, for virt-handler.
+const FINDINGS: &str = "/var/lib/kubevirt-node-labeller";
+/// By this label monitors find our pods; with the port `metrics` it is what they look for.
+const MEASURED: (&str, &str) = ("prometheus.kubevirt.io", "true");
+/// The kubelet's folder.
+const KUBELET: &str = "/var/lib/kubelet";
+
+pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
+    let two = |name: &str, template: Value| {
+        let spec = json!({
+            "replicas": 2, "selector": {"matchLabels": {"kubevirt.io": name}}, "template": template,
+        });
+        [workload(wishes, "Deployment", name, spec), disruption(wishes, name)]
+    };
+    let [controllers, some_controller] = two("virt-controller", controller(wishes));
+    let [apis, some_api] = two("virt-api", api(wishes));
+    vec![
+        controllers,
+        some_controller,
+        apis,
+        some_api,
+        service(wishes),
+        measures(wishes),
+        workload(
+            wishes,
+            "DaemonSet",
+            "virt-handler",
+            json!({
+                "selector": {"matchLabels": {"kubevirt.io": "virt-handler"}},
+                "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
+                "template": handler(wishes),
+            }),
+        ),
+    ]
+}
+
+fn controller(wishes: &Wishes) -> Value {
+    let name = "virt-controller";
+    let mut container = container(wishes, name, "100m", "64Mi");
+    container["env"] = json!([
+        of_pod("POD_NAMESPACE", "metadata.namespace"),
+        of_pod("POD_NAME", "metadata.name"),
+        {"name": "LAUNCHER_IMAGE", "value": wishes.image("virt-launcher")},
+    ]);
+    template(name, anywhere(wishes, name, Program::Controller.account(), container))
+}
+
+fn api(wishes: &Wishes) -> Value {
+    let name = "virt-api";
+    let mut container = container(wishes, name, "50m", "32Mi");
+    container["env"] = json!([of_pod("POD_NAMESPACE", "metadata.namespace")]);
+    template(name, anywhere(wishes, name, Program::Api.account(), container))
+}
+
+/// The API server finds virt-api by this.
+fn service(wishes: &Wishes) -> Value {
+    let (name, port) = SERVICE;
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": wishes.namespace, "labels": {"kubevirt.io": name}},
+        "spec": {
+            "selector": {"kubevirt.io": name},
+            "ports": [{"name": "https", "port": port, "targetPort": "metrics", "protocol": "TCP"}],
+        },
+    })
+}
+
+/// Monitors find all programs by this: each of their pods, for each measures its own.
+fn measures(wishes: &Wishes) -> Value {
+    let (label, value) = MEASURED;
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": MEASURES,
+            "namespace": wishes.namespace,
+            "labels": {"kubevirt.io": "", label: value},
+        },
+        "spec": {
+            "clusterIP": "None",
+            "selector": {label: value},
+            "ports": [{"name": "metrics", "port": 443, "targetPort": "metrics", "protocol": "TCP"}],
+        },
+    })
+}
+
+/// A program that needs nothing of its node, and may be on any: its pod's spec.
+fn anywhere(wishes: &Wishes, name: &str, account: &str, mut container: Value) -> Value {
+    container["securityContext"] = restricted();
+    let mut spec = pod(wishes, account, container);
+    spec["securityContext"] =
+        json!({"runAsNonRoot": true, "runAsUser": 1001, "seccompProfile": {"type": "RuntimeDefault"}});
+    spec["affinity"] = json!({"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{
+        "weight": 1,
+        "podAffinityTerm": {
+            "labelSelector": {"matchLabels": {"kubevirt.io": name}}, "topologyKey": "kubernetes.io/hostname",
+        },
+    }]}});
+    spec["tolerations"] = json!([{"key": "CriticalAddonsOnly", "operator": "Exists"}]);
+    spec
+}
+
+fn handler(wishes: &Wishes) -> Value {
+    let name = "virt-handler";
+    let mut container = container(wishes, name, "10m", "32Mi");
+    container["env"] =
+        json!([of_pod("POD_NAMESPACE", "metadata.namespace"), of_pod("NODE_NAME", "spec.nodeName")]);
+    // It enters the network of pods, reaches what is in them by /proc, and makes what they may not.
+    container["securityContext"] = json!({"privileged": true});
+    container["volumeMounts"] = json!([
+        {"name": "kubelet", "mountPath": KUBELET, "mountPropagation": "HostToContainer"},
+        {"name": "findings", "mountPath": FINDINGS},
+    ]);
+    let mut spec = pod(wishes, Program::Handler.account(), container);
+    spec["hostPID"] = json!(true);
+    spec["tolerations"] = json!([{"operator": "Exists"}]);
+    spec["nodeSelector"] = json!({"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"});
+    spec["initContainers"] = json!([
+        // What libvirt finds out depends on whether it sees KVM: machines that are emulated do not.
+        node_info(wishes, "node-info-emulation", "emulation", None, json!({"privileged": false})),
+        node_info(wishes, "node-info", "kvm", Some("node.json"), json!({"privileged": true})),
+    ]);
+    spec["volumes"] = json!([
+        {"name": "kubelet", "hostPath": {"path": KUBELET, "type": "Directory"}},
+        {"name": "findings", "hostPath": {"path": FINDINGS, "type": "DirectoryOrCreate"}},
+    ]);
+    template(name, spec)
+}
+
+/// Tries once what this node can do.
+fn node_info(wishes: &Wishes, name: &str, cache: &str, output: Option<&str>, context: Value) -> Value {
+    let mut command = vec!["/usr/bin/virt-launcher".to_owned(), "node-info".into()];
+    command.extend(["--cache".into(), format!("{FINDINGS}/cache/{cache}")]);
+    if let Some(output) = output {
+        command.extend(["--output".into(), format!("{FINDINGS}/{output}")]);
+    }
+    let mut container = json!({
+        "name": name,
+        "image": wishes.image("virt-launcher"),
+        "command": command,
+        "securityContext": context,
+        "volumeMounts": [{"name": "findings", "mountPath": FINDINGS}],
+    });
+    container["securityContext"]["runAsUser"] = json!(0);
+    pulled(wishes, container)
+}
+
+fn workload(wishes: &Wishes, kind: &str, name: &str, spec: Value) -> Value {
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": wishes.namespace, "labels": {"kubevirt.io": name}},
+        "spec": spec,
+    })
+}
+
+fn template(name: &str, spec: Value) -> Value {
+    let (label, value) = MEASURED;
+    json!({"metadata": {"labels": {"kubevirt.io": name, label: value}}, "spec": spec})
+}
+
+fn pod(wishes: &Wishes, account: &str, container: Value) -> Value {
+    let mut spec = json!({
+        "serviceAccountName": account,
+        "priorityClassName": PRIORITY,
+        "containers": [container],
+    });
+    if let Some(secret) = &wishes.pull_secret {
+        spec["imagePullSecrets"] = json!([{"name": secret}]);
+    }
+    spec
+}
+
+fn container(wishes: &Wishes, name: &str, cpu: &str, memory: &str) -> Value {
+    pulled(
+        wishes,
+        json!({
+            "name": name,
+            "image": wishes.image(name),
+            "resources": {"requests": {"cpu": cpu, "memory": memory}},
+            // One port for whoever asks: the API server, the kubelet, monitors.
+            "ports": [{"name": "metrics", "containerPort": PORT}],
+            "livenessProbe": probe("/healthz"),
+            "readinessProbe": probe("/readyz"),
+            "terminationMessagePolicy": "FallbackToLogsOnError",
+        }),
+    )
+}
+
+fn pulled(wishes: &Wishes, mut container: Value) -> Value {
+    if let Some(policy) = &wishes.pull_policy {
+        container["imagePullPolicy"] = json!(policy);
+    }
+    container
+}
+
+fn restricted() -> Value {
+    json!({
+        "allowPrivilegeEscalation": false,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": true,
+    })
+}
+
+fn of_pod(name: &str, path: &str) -> Value {
+    json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}})
+}
+
+fn probe(path: &str) -> Value {
+    let asks = json!({"path": path, "port": "metrics", "scheme": "HTTPS"});
+    json!({"httpGet": asks, "periodSeconds": 5, "failureThreshold": 6})
+}
+
+/// A drain leaves one of them.
+fn disruption(wishes: &Wishes, name: &str) -> Value {
+    json!({
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": wishes.namespace, "labels": {"kubevirt.io": name}},
+        "spec": {
+            "minAvailable": 1,
+            "selector": {"matchLabels": {"kubevirt.io": name}},
+            // One that is not ready anyway holds up no drain.
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        },
+    })
+}

@@ -1,0 +1,267 @@
+//! A small API server on this machine that writes down what it is asked, as the rights that this takes: what a program
+//! does is compared with what its role permits.
+//!
+//! It keeps objects by their paths, lists none of them, and never answers a watch.
+//!
+//! **May be used** in the tests of every package of `controller/` above `kubernetes`. **Absent:** servers that are no API
+//! server, and all else that tests share: the package `tests` has it.
+
+// Whoever tests wants to know at once.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use kubernetes::objects::rights::{Right, permits_name};
+use kubernetes::objects::{Kind, Program, owner};
+use kubernetes::plan::merge;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+/// The server, and who asks it.
+pub struct Asked {
+    /// Who asks.
+    pub client: kube::Client,
+    state: Arc<State>,
+}
+
+struct State {
+    rights: watch::Sender<BTreeSet<Right>>,
+    /// Everything that was asked beside what is made: of a kind, and of which object if of one.
+    names: Mutex<BTreeSet<(Kind, Option<String>)>>,
+    objects: Mutex<BTreeMap<String, Value>>,
+    count: AtomicUsize,
+    lists: Lists,
+}
+
+/// How long a list takes, how many are being made, and the most that were at once.
+#[derive(Default)]
+struct Lists {
+    take: Mutex<Duration>,
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Asked {
+    /// Begins on a free port, for as long as the test runs.
+    pub async fn begin() -> Asked {
+        // Another test may have done it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let config = kube::Config::new(format!("http://{address}").parse().unwrap());
+        let state = Arc::new(State {
+            rights: watch::channel(BTreeSet::new()).0,
+            names: Mutex::default(),
+            objects: Mutex::default(),
+            count: AtomicUsize::new(0),
+            lists: Lists::default(),
+        });
+        let server = Arc::clone(&state);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let state = Arc::clone(&server);
+                let service = service_fn(move |request| {
+                    let state = Arc::clone(&state);
+                    async move { Ok::<_, Infallible>(state.answer(request).await) }
+                });
+                let connection = hyper::server::conn::http1::Builder::new()
+                    .serve_connection(TokioIo::new(stream), service);
+                tokio::spawn(async move { drop(connection.await) });
+            }
+        });
+        Asked { client: kube::Client::try_from(config).unwrap(), state }
+    }
+
+    /// There is such an object.
+    pub fn has(&self, path: &str, object: Value) {
+        self.state.objects.lock().unwrap().insert(path.to_owned(), object);
+    }
+
+    /// What was asked so far.
+    pub fn rights(&self) -> BTreeSet<Right> {
+        self.state.rights.borrow().clone()
+    }
+
+    /// Nothing was asked of these kinds but of objects with these names.
+    pub fn kept_to(&self, program: Program) {
+        for (kind, name) in self.state.names.lock().unwrap().iter() {
+            let name = name.as_deref().unwrap_or("(all)");
+            assert!(permits_name(program, *kind, name), "asked was {} {name}", kind.plural());
+        }
+    }
+
+    /// How often something was asked.
+    pub fn count(&self) -> usize {
+        self.state.count.load(Ordering::SeqCst)
+    }
+
+    /// From now on a list takes so long.
+    pub fn lists_take(&self, time: Duration) {
+        *self.state.lists.take.lock().unwrap() = time;
+    }
+
+    /// How many lists were asked for at once.
+    pub fn most_lists(&self) -> usize {
+        self.state.lists.most.load(Ordering::SeqCst)
+    }
+
+    /// Waits until all of this was asked.
+    pub async fn until(&self, all: &BTreeSet<Right>) {
+        let mut rights = self.state.rights.subscribe();
+        let wait = rights.wait_for(|rights| rights.is_superset(all));
+        let waited = tokio::time::timeout(Duration::from_secs(60), wait).await;
+        assert!(waited.is_ok(), "asked was {:?}, not {all:?}", self.rights());
+    }
+}
+
+impl State {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        let (head, body) = request.into_parts();
+        let path = head.uri.path().to_owned();
+        let query = head.uri.query().unwrap_or_default();
+        let watches = query.contains("watch=true");
+        let (kind, name, part) = place(&path);
+        let verb = match head.method {
+            Method::GET if name.is_some() => "get",
+            Method::GET if watches => "watch",
+            Method::GET => "list",
+            Method::POST => "create",
+            Method::PATCH => "patch",
+            Method::DELETE => "delete",
+            other => panic!("nobody should {other} {path}"),
+        };
+        if verb != "create" {
+            let selected =
+                query.split('&').find_map(|part| part.strip_prefix("fieldSelector=metadata.name%3D"));
+            let name = name.or(selected).map(str::to_owned);
+            self.names.lock().unwrap().insert((kind, name));
+        }
+        let body = body.collect().await.unwrap().to_bytes();
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        self.rights.send_modify(|rights| {
+            rights.insert((kind, part, verb));
+            rights.extend(owner::rights(&body));
+        });
+        let whole = part.map_or(path.as_str(), |part| path.trim_end_matches(part).trim_end_matches('/'));
+        let (status, answer) = match verb {
+            "watch" => std::future::pending().await,
+            "list" => {
+                let Lists { take, now, most } = &self.lists;
+                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                let take = *take.lock().unwrap();
+                tokio::time::sleep(take).await;
+                now.fetch_sub(1, Ordering::SeqCst);
+                (StatusCode::OK, json!({"metadata": {"resourceVersion": "1"}, "items": []}))
+            }
+            verb => self.keep(verb, whole, body),
+        };
+        let mut response = Response::new(Full::new(Bytes::from(answer.to_string())));
+        *response.status_mut() = status;
+        response
+    }
+
+    fn keep(&self, verb: &str, path: &str, body: Value) -> (StatusCode, Value) {
+        if let Some(answered) = reviewed(&body) {
+            return (StatusCode::CREATED, answered);
+        }
+        let mut objects = self.objects.lock().unwrap();
+        if verb == "create" {
+            let path = format!("{path}/{}", body["metadata"]["name"].as_str().unwrap());
+            if objects.contains_key(&path) {
+                return failure(StatusCode::CONFLICT, "AlreadyExists");
+            }
+            objects.insert(path, body.clone());
+            return (StatusCode::CREATED, body);
+        }
+        let Some(object) = objects.get_mut(path) else { return failure(StatusCode::NOT_FOUND, "NotFound") };
+        match verb {
+            // A list of changes is not carried out here.
+            "patch" if body.is_object() => merge(object, &body),
+            "delete" => return (StatusCode::OK, objects.remove(path).unwrap_or_default()),
+            _ => {}
+        }
+        (StatusCode::OK, object.clone())
+    }
+}
+
+/// A review with its answer: a token that begins with a user's name is that user's, and `monitor` may read `/metrics`.
+fn reviewed(body: &Value) -> Option<Value> {
+    let spec = &body["spec"];
+    let status = match body["kind"].as_str()? {
+        "TokenReview" => {
+            let token = spec["token"].as_str().unwrap();
+            let user =
+                json!({"username": token.split('-').next().unwrap(), "groups": ["system:authenticated"]});
+            match token.starts_with("nobody") {
+                true => json!({"user": {}}),
+                false => json!({"authenticated": true, "user": user}),
+            }
+        }
+        "SubjectAccessReview" => {
+            assert_eq!(spec["groups"], json!(["system:authenticated"]));
+            let reads = spec["nonResourceAttributes"] == json!({"path": "/metrics", "verb": "get"});
+            json!({"allowed": reads && spec["user"] == "monitor"})
+        }
+        _ => return None,
+    };
+    let mut answered = body.clone();
+    answered["status"] = status;
+    Some(answered)
+}
+
+/// The head of a monitor's request for what a program measures: to answer it takes the rights of asking who it is.
+pub fn monitors_request() -> http::request::Parts {
+    let request = Request::get("/metrics").header("authorization", "Bearer monitor-1").body(());
+    request.unwrap().into_parts().0
+}
+
+/// What a merge patch that is guarded by a version makes of an object; nothing, where the object has another by now.
+pub fn patched(mut object: Value, change: &Value, version: Option<&str>) -> Option<Value> {
+    if version.is_some_and(|version| object["metadata"]["resourceVersion"] != version) {
+        return None;
+    }
+    merge(&mut object, change);
+    Some(object)
+}
+
+fn failure(status: StatusCode, reason: &str) -> (StatusCode, Value) {
+    let code = status.as_u16();
+    let said = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": reason, "reason": reason,
+        "code": code,
+    });
+    (status, said)
+}
+
+/// The kind of a path, the name where it has one, and the part behind it.
+fn place(path: &str) -> (Kind, Option<&str>, Option<&'static str>) {
+    let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+    let (version, rest) = match parts.as_slice() {
+        ["api", version, rest @ ..] => ((*version).to_owned(), rest),
+        ["apis", group, version, rest @ ..] => (format!("{group}/{version}"), rest),
+        _ => panic!("{path} is no path of objects"),
+    };
+    let rest = match rest {
+        ["namespaces", _, rest @ ..] => rest,
+        rest => rest,
+    };
+    let kind =
+        Kind::ALL.iter().copied().find(|kind| kind.api_version() == version && kind.plural() == rest[0]);
+    let kind = kind.unwrap_or_else(|| panic!("{path} is of no kind that is known here"));
+    let part = match rest.get(2) {
+        None => None,
+        Some(&"status") => Some("status"),
+        Some(other) => panic!("{path}: {other} is no part that is known here"),
+    };
+    (kind, rest.get(1).copied(), part)
+}

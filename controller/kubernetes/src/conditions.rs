@@ -1,0 +1,84 @@
+//! Lists of conditions: one of each type, and its time is that of the last change of its status.
+
+use api::vmi::{Condition, ConditionType};
+use jiff::Timestamp;
+
+/// The reason of what is said while nothing is heard of a node, until its heartbeat is seen again.
+pub const UNHEARD: &str = "NodeUnresponsive";
+
+/// A time as objects hold it: whole seconds.
+pub fn stamp(now: Timestamp) -> String {
+    Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
+}
+
+/// One condition of an instance.
+pub fn of<'a>(list: &'a [Condition], kind: &ConditionType) -> Option<&'a Condition> {
+    list.iter().find(|condition| condition.r#type == *kind)
+}
+
+/// A condition is true.
+pub fn is(list: &[Condition], kind: &ConditionType) -> bool {
+    of(list, kind).is_some_and(|condition| condition.status == "True")
+}
+
+/// Says a condition. What says so already stays as it is, with its time.
+pub fn say(
+    list: &mut Vec<Condition>,
+    kind: ConditionType,
+    status: &str,
+    reason: Option<&str>,
+    message: Option<&str>,
+    now: Timestamp,
+) {
+    let text = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
+    let (reason, message) = (text(reason), text(message));
+    let old = list.iter_mut().find(|condition| condition.r#type == kind);
+    match old {
+        Some(old) => {
+            if old.status != status {
+                status.clone_into(&mut old.status);
+                old.last_transition_time = Some(stamp(now));
+            }
+            (old.reason, old.message) = (reason, message);
+        }
+        None => list.push(Condition {
+            r#type: kind,
+            status: status.to_owned(),
+            reason,
+            message,
+            last_transition_time: Some(stamp(now)),
+            ..Condition::default()
+        }),
+    }
+}
+
+/// It is said of an instance that nothing is heard of its node: by us, who take that back.
+pub fn is_unheard(list: &[Condition]) -> bool {
+    let said = of(list, &ConditionType::Synchronized);
+    said.is_some_and(|said| said.reason.as_deref() == Some(UNHEARD))
+}
+
+/// Takes a condition away.
+pub fn drop(list: &mut Vec<Condition>, kind: &ConditionType) {
+    list.retain(|condition| condition.r#type != *kind);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_is_that_of_the_last_change() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut list = Vec::new();
+        say(&mut list, ConditionType::Ready, "False", Some("A"), None, at(1));
+        let first = list.clone();
+        say(&mut list, ConditionType::Ready, "False", Some("A"), Some(""), at(2));
+        assert_eq!(list, first);
+        say(&mut list, ConditionType::Ready, "False", Some("B"), None, at(3));
+        assert_eq!(list[0].last_transition_time, first[0].last_transition_time);
+        say(&mut list, ConditionType::Ready, "True", None, None, at(4));
+        assert_eq!(list[0].last_transition_time.as_deref(), Some("1970-01-01T00:00:04Z"));
+        assert!(is(&list, &ConditionType::Ready));
+    }
+}

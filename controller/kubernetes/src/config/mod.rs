@@ -1,0 +1,177 @@
+//! The settings of the cluster: what the KubeVirt object says, read live, and what holds where it says nothing.
+
+use crate::objects::{Plain, World};
+use api::defaults::{Binding, Given};
+use api::machine::{Gates, Settings};
+use api::vmi::EvictionStrategy;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The settings of the cluster.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct Config {
+    pub use_emulation: bool,
+    /// How many of the guests' processors share one.
+    pub cpu_allocation_ratio: u64,
+    /// How much of the guests' memory is asked for, in percent: 200 asks for half.
+    pub memory_overcommit: u64,
+    /// By how much the memory beside the guest's is multiplied.
+    pub overhead_ratio: f64,
+    pub image_pull_policy: Option<String>,
+    pub image_pull_secrets: Vec<Value>,
+    pub cpu_model: Option<String>,
+    pub cpu_request: Option<String>,
+    pub machine_type: Option<String>,
+    pub binding: Binding,
+    pub eviction_strategy: Option<EvictionStrategy>,
+    pub node_selectors: BTreeMap<String, String>,
+    pub image_volumes: bool,
+    pub launcher_verbosity: Option<i64>,
+    pub runtime_class: Option<String>,
+    pub selinux_type: Option<String>,
+    /// The pod's `seccompProfile`.
+    pub seccomp: Option<Value>,
+    pub serial_log: bool,
+    /// What the small containers beside a launcher ask for, by their kind, where it is said.
+    pub support: BTreeMap<String, Value>,
+    pub skip_backup_hooks: bool,
+}
+
+/// The KubeVirt object of this installation. One in another namespace says nothing here.
+fn installation(world: &World) -> Option<&Plain> {
+    world.kubevirts.within(&world.facts.namespace).next()
+}
+
+/// What is permitted to machines. Nothing, where there is no KubeVirt object: nobody knows, and nothing is made.
+pub fn permitted(world: &World) -> Option<Settings> {
+    installation(world).map(|object| Settings::of_cluster(&object.object))
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config::of(None)
+    }
+}
+
+impl Config {
+    /// The settings that hold now.
+    pub fn read(world: &World) -> Config {
+        Config::of(installation(world))
+    }
+
+    /// The settings that an object says.
+    pub fn of(object: Option<&Plain>) -> Config {
+        let null = Value::Null;
+        let whole = object.map_or(&null, |object| &object.object);
+        let spec = &whole["spec"];
+        let said = &spec["configuration"];
+        let developer = &said["developerConfiguration"];
+        let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        let number =
+            |value: &Value, default: u64| value.as_u64().filter(|&number| number > 0).unwrap_or(default);
+        let profile = &said["seccompConfiguration"]["virtualMachineInstanceProfile"]["customProfile"];
+        let seccomp = match (text(&profile["localhostProfile"]), profile["runtimeDefaultProfile"].as_bool()) {
+            (Some(name), _) => Some(serde_json::json!({"type": "Localhost", "localhostProfile": name})),
+            // Nobody has said anything: the runtime's own filter, without which a namespace that is `restricted` takes
+            // no machine. Whoever says `false` has none.
+            (None, Some(true) | None) => Some(serde_json::json!({"type": "RuntimeDefault"})),
+            (None, Some(false)) => None,
+        };
+        Config {
+            use_emulation: developer["useEmulation"].as_bool().unwrap_or(false),
+            cpu_allocation_ratio: number(&developer["cpuAllocationRatio"], 10),
+            memory_overcommit: number(&developer["memoryOvercommit"], 100),
+            overhead_ratio: text(&said["additionalGuestMemoryOverheadRatio"])
+                .and_then(|ratio| ratio.parse().ok())
+                .filter(|ratio: &f64| ratio.is_finite() && (0.0..=100.0).contains(ratio))
+                .unwrap_or(1.0),
+            image_pull_policy: text(&said["imagePullPolicy"]).or_else(|| text(&spec["imagePullPolicy"])),
+            image_pull_secrets: spec["imagePullSecrets"].as_array().cloned().unwrap_or_default(),
+            cpu_model: text(&said["cpuModel"]),
+            cpu_request: text(&said["cpuRequest"]),
+            machine_type: text(&said["architectureConfiguration"]["amd64"]["machineType"])
+                .or_else(|| text(&said["machineType"])),
+            binding: match said["network"]["defaultNetworkInterface"].as_str() {
+                Some("masquerade") => Binding::Masquerade,
+                _ => Binding::Bridge,
+            },
+            // One that cannot be kept is not filled in, or every instance would be refused; it is told on the object.
+            eviction_strategy: text(&said["evictionStrategy"])
+                .map(|text| EvictionStrategy::from(text.as_str()))
+                .filter(EvictionStrategy::is_kept),
+            node_selectors: (developer["nodeSelectors"].as_object().into_iter().flatten())
+                .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+                .collect(),
+            image_volumes: object.is_none_or(|object| Gates::of_cluster(&object.object).open("ImageVolume")),
+            launcher_verbosity: developer["logVerbosity"]["virtLauncher"].as_i64(),
+            runtime_class: text(&said["defaultRuntimeClass"]),
+            selinux_type: text(&said["selinuxLauncherType"]),
+            seccomp,
+            serial_log: said["virtualMachineOptions"]["disableSerialConsoleLog"].is_null(),
+            support: (said["supportContainerResources"].as_array().into_iter().flatten())
+                .filter(|entry| entry["resources"].is_object())
+                .filter_map(|entry| Some((entry["type"].as_str()?.to_owned(), entry["resources"].clone())))
+                .collect(),
+            skip_backup_hooks: whole["metadata"]["annotations"]["kubevirt.io/skip-backup-hooks"] == "true",
+        }
+    }
+
+    /// What is filled into instances.
+    pub fn given(&self, uuid: String) -> Given {
+        Given {
+            machine_type: self.machine_type.clone(),
+            cpu_model: self.cpu_model.clone(),
+            binding: self.binding,
+            eviction_strategy: self.eviction_strategy.clone(),
+            ..Given::new(uuid)
+        }
+    }
+}
+
+#[cfg(test)]
+mod served;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_eviction_strategy_that_cannot_be_kept_is_not_filled_in() {
+        let filled = |word: &str| {
+            let object = json!({"spec": {"configuration": {"evictionStrategy": word}}});
+            Config::of(Some(&Plain { object, ..Plain::default() })).eviction_strategy
+        };
+        assert_eq!(filled("LiveMigrate"), None);
+        assert_eq!(filled("External"), None);
+        assert_eq!(filled("LiveMigrateIfPossible"), Some(EvictionStrategy::LiveMigrateIfPossible));
+        assert_eq!(filled("None"), Some(EvictionStrategy::None));
+    }
+
+    #[test]
+    fn what_is_said_holds_and_what_is_nonsense_does_not() {
+        let object = json!({
+            "metadata": {"name": "kubevirt"},
+            "spec": {"imagePullPolicy": "Always", "configuration": {
+                "additionalGuestMemoryOverheadRatio": "much",
+                "network": {"defaultNetworkInterface": "masquerade"},
+                "developerConfiguration": {
+                    "useEmulation": true, "cpuAllocationRatio": 0, "memoryOvercommit": 150,
+                    "disabledFeatureGates": ["ImageVolume"], "nodeSelectors": {"a": "b", "c": 1}
+                }
+            }}
+        });
+        let config = Config::of(Some(&Plain { object, ..Plain::default() }));
+        let expected = Config {
+            use_emulation: true,
+            memory_overcommit: 150,
+            image_pull_policy: Some("Always".into()),
+            binding: Binding::Masquerade,
+            image_volumes: false,
+            node_selectors: [("a".to_owned(), "b".to_owned())].into(),
+            ..Config::default()
+        };
+        assert_eq!(config, expected);
+        assert_eq!((Config::default().cpu_allocation_ratio, Config::default().overhead_ratio), (10, 1.0));
+    }
+}

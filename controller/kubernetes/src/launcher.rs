@@ -1,0 +1,19 @@
+//! The form of a launcher pod: virt-controller makes pods by it, virt-handler finds by it what is where in them, and the
+//! admission policies of the installation hold virt-controller to it.
+
+/// The user a launcher runs as.
+pub const USER: u64 = 107;
+/// What a container of a launcher's pod may have of root's capabilities; all others are dropped.
+pub const CAPABILITIES: [&str; 1] = ["NET_BIND_SERVICE"];
+/// The kinds of volumes that a launcher's pod has.
+pub const VOLUMES: [&str; 6] =
+    ["emptyDir", "image", "persistentVolumeClaim", "secret", "configMap", "hostPath"];
+/// Where a launcher sees the image of a kernel.
+pub const KERNEL: &str = "/var/run/kubevirt-kernel-boot";
+/// What the image of a kernel is held out as.
+pub const HELD_KERNEL: &str = "kernel-boot";
+
+/// What the image of a volume is held out as, by the volume's place in the spec.
+pub fn held(index: usize) -> String {
+    format!("disk_{index}")
+}

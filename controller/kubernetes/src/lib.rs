@@ -1,0 +1,30 @@
+//! What Kubernetes keeps for us, as values: the kinds, a picture of their objects, and what is to be done with them.
+//!
+//! ```text
+//!  objects     a file for each kind: API name, selectors, rights, what is kept ─► World, the picture
+//!  plan        what is to be done for one object, as steps; issue: the step that makes a certificate
+//!  config      the settings that a KubeVirt object says             conditions   lists of conditions
+//!  launcher    the form of a launcher pod                           metadata     labels and annotations that go on
+//!  webhooks    what virt-api is asked, and when                     servers      how each program is reached
+//!  accounts    how the API server knows each program
+//! ```
+//!
+//! A noun is here when two packages must mean the same by it: who makes a launcher pod and who looks into it, who writes a
+//! field and the policy that permits it, who answers a webhook and who leads the API server there.
+//!
+//! **May be used** by every package of `controller/`. **Absent:** a client, a clock, files, threads (`api-server` speaks with
+//! the API server), and decisions: those are in `cluster`, `node` and `admission`.
+
+// Tests wait for nobody but themselves.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
+pub mod accounts;
+pub mod conditions;
+pub mod config;
+pub mod issue;
+pub mod launcher;
+pub mod metadata;
+pub mod objects;
+pub mod plan;
+pub mod servers;
+pub mod webhooks;

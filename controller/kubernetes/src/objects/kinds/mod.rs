@@ -1,0 +1,37 @@
+//! One file for each kind of objects: its declaration, and the part of an object that is kept.
+
+pub(super) mod config_map;
+pub(super) mod controller_revision;
+pub(super) mod daemon_set;
+pub(super) mod data_volume;
+pub(super) mod deployment;
+pub(super) mod event;
+pub(super) mod kubevirt;
+pub(super) mod lease;
+pub(super) mod mutating_webhooks;
+pub(super) mod node;
+pub(super) mod persistent_volume_claim;
+pub(super) mod pod;
+pub(super) mod replica_set;
+pub(super) mod secret;
+pub(super) mod subject_access_review;
+pub(super) mod token_review;
+pub(super) mod validating_webhooks;
+pub(super) mod virtual_machine;
+pub(super) mod virtual_machine_instance;
+mod workload;
+
+pub use config_map::REMOVED;
+pub use controller_revision::{REVISION, is_revision};
+pub use kubevirt::NAME as KUBEVIRT;
+pub use lease::NAME as LEASE;
+pub use mutating_webhooks::NAME as MUTATOR;
+pub use node::{ABILITIES, HEARTBEAT, Node, SCHEDULABLE};
+pub use persistent_volume_claim::Claim;
+pub use pod::{Condition, Container, FOUND_BY, LAUNCHER, Pod, PodPhase};
+pub use secret::{
+    API_CERTIFICATE, AUTHORITY, CONTROLLER_CERTIFICATE, HANDLER_CERTIFICATE, Secret, certificates,
+};
+pub use validating_webhooks::NAME as VALIDATOR;
+pub use virtual_machine_instance::{FINALIZER, OF_MACHINE, TOLD_BY_HANDLER, claim_of, is_waiting};
+pub use workload::Component;

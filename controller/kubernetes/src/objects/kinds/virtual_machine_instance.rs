@@ -1,0 +1,114 @@
+//! VirtualMachineInstance (VMI).
+
+use super::kubevirt::removed_with;
+use crate::objects::about::kept;
+use crate::objects::store::{Kept, read};
+use crate::objects::{About, Key, Kind, Mark, Selector, Use, World, key, names, owner};
+use api::meta::ObjectMeta;
+use api::vmi::{VirtualMachineInstance, Volume};
+use serde_json::Value;
+
+/// Who must agree before an instance is gone: us, when nothing of it runs.
+pub const FINALIZER: &str = "kubevirt.io/foregroundDeleteVirtualMachine";
+/// The same, of the machine that the instance is a run of.
+pub const OF_MACHINE: &str = "kubevirt.io/virtualMachineControllerFinalize";
+/// The fields of an instance's status that virt-handler tells; the others are virt-controller's.
+pub const TOLD_BY_HANDLER: [&str; 9] = [
+    "conditions",
+    "guestOSInfo",
+    "interfaces",
+    "machine",
+    "memory",
+    "phase",
+    "phaseTransitionTimestamps",
+    "reason",
+    "volumeStatus",
+];
+
+pub(crate) const ABOUT: About = About {
+    kept: kept!(instances),
+    // The status of a VMI is no subresource.
+    controller: Use {
+        follows: &[Selector::ALL],
+        verbs: &[(None, &["create", "delete", "get", "patch"]), (Some("finalizers"), &["update"])],
+        ..Use::NONE
+    },
+    // Whether any is left, when the installation is to be deleted.
+    api: Use { verbs: &[(None, &["list"])], ..Use::NONE },
+    // That only the status of VMIs of its own node is written is for the admission policies of the installation to see, and
+    // for the webhook.
+    handler: Use {
+        follows: &[Selector { labels: Some("kubevirt.io/nodeName={node}"), ..Selector::ALL }],
+        verbs: &[(None, &["patch"])],
+        ..Use::NONE
+    },
+    touches: touched,
+    ..About::named("kubevirt.io/v1", "VirtualMachineInstance", "virtualmachineinstances")
+};
+
+/// The PersistentVolumeClaim that a volume is on.
+pub fn claim_of(volume: &Volume) -> Option<&str> {
+    if let Some(claim) = &volume.persistent_volume_claim {
+        return Some(&claim.claim_name);
+    }
+    if let Some(data) = &volume.data_volume {
+        return Some(&data.name);
+    }
+    let claim = volume.ephemeral.as_ref()?.persistent_volume_claim.as_ref()?;
+    Some(&claim.claim_name)
+}
+
+/// The VMI has not been handed over to a node yet.
+pub fn is_waiting(vmi: &VirtualMachineInstance) -> bool {
+    let phase = vmi.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
+    matches!(phase.as_str(), "" | "Pending")
+}
+
+impl Kept for VirtualMachineInstance {
+    fn take(object: Value) -> Option<Self> {
+        read(object)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn marks(&self) -> Vec<Mark> {
+        let meta = &self.metadata;
+        let mut marks: Vec<Mark> = owner::mark(meta).into_iter().collect();
+        marks.extend(uses(meta, self.spec.volumes.iter().filter_map(claim_of)));
+        let node = self.status.as_ref().and_then(|status| status.node_name.clone());
+        marks.extend(node.filter(|node| !node.is_empty()).map(Mark::Node));
+        if let (Some(namespace), Some(name), Some(uid)) = (&meta.namespace, &meta.name, &meta.uid) {
+            marks.push(Mark::LauncherPod(namespace.clone(), names::pod(name, uid)));
+        }
+        marks.extend(is_waiting(self).then_some(Mark::Waiting));
+        marks
+    }
+}
+
+/// The marks of an object that uses the claims of these names.
+pub(super) fn uses<'a>(
+    meta: &ObjectMeta,
+    names: impl Iterator<Item = &'a str>,
+) -> impl Iterator<Item = Mark> {
+    let namespace = meta.namespace.clone().unwrap_or_default();
+    names.map(move |name| Mark::Claim(namespace.clone(), name.to_owned()))
+}
+
+fn touched(world: &World, found: &Key) -> Vec<Key> {
+    let Key { namespace, name, .. } = found;
+    let mut keys = vec![found.clone(), Key::new(Kind::Machine, namespace, name)];
+    keys.extend(removed_with(world));
+    match world.instances.get(namespace, name).and_then(|vmi| owner::controller(&vmi.metadata)) {
+        Some(owner) if owner.kind == Kind::ReplicaSet.name() => {
+            keys.push(Key::new(Kind::ReplicaSet, namespace, &owner.name));
+        }
+        Some(_) => {}
+        // It is gone, or has no owner: one of the replica sets may miss it.
+        None => {
+            keys.extend(world.replica_sets.within(namespace).map(|set| key(Kind::ReplicaSet, set.meta())))
+        }
+    }
+    keys
+}

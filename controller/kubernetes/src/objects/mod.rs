@@ -1,0 +1,37 @@
+//! The Kubernetes objects that our programs read or write. Each kind is one file of `kinds/`.
+//!
+//! ```text
+//!  kinds/pod.rs ──┐  a file declares ([`About`]): the API name, the selectors of each program, the rights of each
+//!  kinds/node.rs ─┼─► program, the part of an object that is kept, and the objects whose decision it can change
+//!  …             ─┘
+//!        │ listed once, in [`Kind`]
+//!        ├──► watches ([`Kind::followed_by`])      ──► watch
+//!        ├──► rights ([`rights::of`])              ──► install (roles), tests (nothing is asked without a right)
+//!        └──► [`World`]: one store for each kind, and the marks by which objects find each other
+//! ```
+//!
+//! A new kind is a new file and one line in `kind.rs`; virt-controller keeps its objects after one more line in `world.rs`.
+//! Nothing here decides: `cluster` does.
+
+mod about;
+pub mod certificate;
+mod kind;
+mod kinds;
+mod launcher_pod;
+mod marks;
+pub mod names;
+pub mod owner;
+pub mod rights;
+mod store;
+mod which;
+mod world;
+
+pub use about::{About, Home, Program, Selector, Use};
+pub use certificate::Certificate;
+pub use kind::{Key, Kind, followed_by, key};
+pub use kinds::*;
+pub use launcher_pod::LauncherPod;
+pub use marks::Mark;
+pub use store::{Kept, Store};
+pub use which::{Which, escaped};
+pub use world::{Facts, Failure, Plain, Warning, World};

@@ -1,0 +1,227 @@
+//! What is to be done, as a value.
+//!
+//! ```text
+//! the object as it is ─┐
+//!                      ├─ difference ─► one merge patch, guarded by the version that was looked at
+//! as it should be ─────┘                (nothing differs: no step)
+//! ```
+//!
+//! A reconciler changes a copy of an object and hands both in; so it can neither forget a field nor write one that is
+//! as it should be. Steps are done in order, and the first that fails ends the plan: what was decided on the rest is
+//! decided again on the next picture.
+
+use crate::issue::Issue;
+use crate::objects::{Key, Kind, LauncherPod, key};
+use api::meta::ObjectMeta;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+/// What is to be done.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// In this order.
+    pub steps: Vec<Step>,
+    /// Decide again at this time, even if nothing changes.
+    pub again: Option<Timestamp>,
+}
+
+/// One request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Make an object. That it is there already is as good.
+    Create {
+        /// Which.
+        key: Key,
+        /// The whole object.
+        object: Value,
+    },
+    /// Change an object, if it still is what was looked at.
+    Patch {
+        /// Which.
+        key: Key,
+        /// The version that was looked at; empty where what is written is nobody else's.
+        version: String,
+        /// A merge patch (RFC 7386); of a pod one that merges its conditions by their types.
+        change: Value,
+        /// `status` for what stands behind that.
+        part: Option<&'static str>,
+    },
+    /// Delete an object, if it still is the one that was looked at. That it is gone is as good.
+    Delete {
+        /// Which.
+        key: Key,
+        /// The uid that was looked at.
+        uid: String,
+    },
+    /// Go on only if there is no such object: the picture of what is not there may lag behind.
+    Absent {
+        /// Which.
+        key: Key,
+        /// The launcher pod that it would be: a stranger's of that name does not count.
+        of: Option<LauncherPod>,
+    },
+    /// Make a certificate with a new key, and put both into a secret.
+    Issue(Issue),
+    /// Tell what happened.
+    Tell(Note),
+}
+
+/// An event for people, about an object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Note {
+    /// What it is about.
+    pub key: Key,
+    /// Its uid.
+    pub uid: String,
+    /// Something is wrong.
+    pub warning: bool,
+    /// A word.
+    pub reason: &'static str,
+    /// A sentence.
+    pub message: String,
+}
+
+impl Plan {
+    /// Nothing is to be done now (something may be later).
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// Makes an object.
+    pub fn create(&mut self, key: Key, object: Value) {
+        self.steps.push(Step::Create { key, object });
+    }
+
+    /// Makes a certificate.
+    pub fn issue(&mut self, issue: Issue) {
+        self.steps.push(Step::Issue(issue));
+    }
+
+    /// Deletes an object.
+    pub fn delete(&mut self, key: Key, meta: &ObjectMeta) {
+        self.steps.push(Step::Delete { key, uid: meta.uid.clone().unwrap_or_default() });
+    }
+
+    /// Tells something.
+    pub fn tell(
+        &mut self,
+        kind: Kind,
+        meta: &ObjectMeta,
+        warning: bool,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) {
+        let uid = meta.uid.clone().unwrap_or_default();
+        self.steps.push(Step::Tell(Note {
+            key: key(kind, meta),
+            uid,
+            warning,
+            reason,
+            message: message.into(),
+        }));
+    }
+
+    /// Makes an object what it should be. `split`: its status stands behind a path of its own.
+    pub fn update(&mut self, kind: Kind, meta: &ObjectMeta, is: &Value, should: &Value, split: bool) {
+        let Some(mut change) = difference(is, should) else { return };
+        let version = meta.resource_version.clone().unwrap_or_default();
+        let mut patch = |change: Value, part| {
+            self.steps.push(Step::Patch { key: key(kind, meta), version: version.clone(), change, part });
+        };
+        let status =
+            if split { change.as_object_mut().and_then(|fields| fields.remove("status")) } else { None };
+        if change.as_object().is_some_and(|fields| !fields.is_empty()) {
+            patch(change, None);
+        }
+        if let Some(status) = status {
+            patch(json!({"status": status}), Some("status"));
+        }
+    }
+
+    /// Decide again at `time`, or earlier if that was wanted.
+    pub fn look_again(&mut self, time: Timestamp) {
+        self.again = Some(self.again.map_or(time, |other| other.min(time)));
+    }
+}
+
+/// The merge patch that makes `should` of `is`; nothing, where they are the same.
+pub fn difference(is: &Value, should: &Value) -> Option<Value> {
+    match (is, should) {
+        (Value::Object(is), Value::Object(should)) => {
+            let mut change = Map::new();
+            for (name, value) in should {
+                match is.get(name) {
+                    Some(old) => change.extend(difference(old, value).map(|value| (name.clone(), value))),
+                    None => {
+                        change.insert(name.clone(), value.clone());
+                    }
+                }
+            }
+            let lost = is.keys().filter(|name| !should.contains_key(*name));
+            change.extend(lost.map(|name| (name.clone(), Value::Null)));
+            (!change.is_empty()).then_some(Value::Object(change))
+        }
+        _ => (is != should).then(|| should.clone()),
+    }
+}
+
+/// What a merge patch makes of a value.
+pub fn merge(target: &mut Value, change: &Value) {
+    let Value::Object(fields) = change else {
+        *target = change.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    let Value::Object(target) = target else { return };
+    for (name, value) in fields {
+        if value.is_null() {
+            target.remove(name);
+        } else {
+            merge(target.entry(name.clone()).or_insert(Value::Null), value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf =
+            prop_oneof![Just(json!(1)), Just(json!("a")), Just(json!(true)), Just(json!([1, {"a": 2}]))];
+        leaf.prop_recursive(3, 16, 4, |inner| {
+            prop::collection::btree_map("[a-d]", inner, 0..4)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect()))
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_difference_makes_the_one_of_the_other(is in value(), should in value()) {
+            let mut made = is.clone();
+            match difference(&is, &should) {
+                Some(change) => merge(&mut made, &change),
+                None => prop_assert_eq!(&is, &should),
+            }
+            prop_assert_eq!(made, should);
+        }
+    }
+
+    #[test]
+    fn a_status_of_its_own_is_a_step_of_its_own() {
+        let meta =
+            ObjectMeta { name: Some("a".into()), resource_version: Some("7".into()), ..Default::default() };
+        let mut plan = Plan::default();
+        let should = json!({"metadata": {"finalizers": ["f"]}, "status": {"ready": true}});
+        plan.update(Kind::Machine, &meta, &json!({"metadata": {}}), &should, true);
+        let parts: Vec<_> =
+            plan.steps.iter().map(|step| matches!(step, Step::Patch { part: Some(_), .. })).collect();
+        assert_eq!(parts, [false, true]);
+        plan = Plan::default();
+        plan.update(Kind::Machine, &meta, &should, &should, true);
+        assert!(plan.is_empty());
+    }
+}

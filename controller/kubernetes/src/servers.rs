@@ -1,0 +1,35 @@
+//! How our programs are reached: the services, the port, and the secret with the certificate that each shows.
+//!
+//! virt-controller makes the certificates, each program shows its own, and what is installed leads to them.
+
+use crate::objects::{API_CERTIFICATE, CONTROLLER_CERTIFICATE, HANDLER_CERTIFICATE};
+
+/// Where each program listens: one port for whoever asks, the API server, the kubelet and monitors.
+pub const PORT: u16 = 8443;
+/// The service that leads the API server to virt-api, and its port.
+pub const SERVICE: (&str, u16) = ("virt-api", 443);
+
+/// A program that shows a certificate.
+#[derive(Clone, Copy, Debug)]
+pub struct Server {
+    /// Its name.
+    pub program: &'static str,
+    /// The secret with its certificate and the key: one for each, so that none has another's.
+    pub secret: &'static str,
+    /// The services by which others reach it.
+    pub services: &'static [&'static str],
+}
+
+/// virt-api, which the API server asks.
+pub const API: Server =
+    Server { program: "virt-api", secret: API_CERTIFICATE, services: &[SERVICE.0, MEASURES] };
+/// virt-controller.
+pub const CONTROLLER: Server =
+    Server { program: "virt-controller", secret: CONTROLLER_CERTIFICATE, services: &[MEASURES] };
+/// virt-handler: the same on every node.
+pub const HANDLER: Server =
+    Server { program: "virt-handler", secret: HANDLER_CERTIFICATE, services: &[MEASURES] };
+/// All of them.
+pub const SERVERS: [Server; 3] = [API, CONTROLLER, HANDLER];
+/// The service by which monitors find all programs.
+pub const MEASURES: &str = "kubevirt-prometheus-metrics";

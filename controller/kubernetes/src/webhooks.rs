@@ -1,0 +1,292 @@
+//! The webhooks of virt-api: what each is asked about, where, and when it is not asked.
+//!
+//! ```text
+//!  WEBHOOKS ─┬─► virt-api: by the path, who judges
+//!            └─► virt-controller: by the kind, the webhook configuration ([`configuration`])
+//! ```
+
+use crate::accounts::{Accounts, NODE_CLAIM};
+use crate::objects::Program;
+use crate::servers::SERVICE;
+use serde_json::{Value, json};
+
+/// How long the API server waits for an answer, in seconds.
+const PATIENCE: u32 = 10;
+
+/// One webhook.
+pub struct Webhook {
+    /// What virt-api has to answer.
+    pub question: Question,
+    /// Its name, which people see when it says no.
+    pub name: &'static str,
+    /// Where it answers.
+    pub path: &'static str,
+    /// It may change what it is asked about.
+    pub mutates: bool,
+    /// The kind, as it is called in a path of the API server; all are of `kubevirt.io/v1`.
+    resource: &'static str,
+    operations: &'static [&'static str],
+    /// When it is not asked.
+    unless: &'static [Unless],
+    /// Without an answer of ours, nothing is done; else it is done without one.
+    strict: bool,
+    /// It must know whether any machine is left.
+    pub counts: bool,
+}
+
+/// What virt-api has to answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// What a VM lacks.
+    FillVm,
+    /// What a VMI lacks.
+    FillVmi,
+    /// Whether a VM may be written.
+    Vm,
+    /// Whether a VMI may be made.
+    NewVmi,
+    /// Whether a VMI may be changed.
+    ChangedVmi,
+    /// Whether a VirtualMachineInstanceReplicaSet may be written.
+    ReplicaSet,
+    /// Whether a KubeVirt object may be written.
+    KubeVirt,
+    /// Whether a KubeVirt object may be deleted.
+    KubeVirtRemoval,
+}
+
+/// When a webhook is not asked. What virt-controller writes of objects that are there, it has judged; so machines go on
+/// when no virt-api is there, and only what people write has to wait for it.
+#[derive(Clone, Copy)]
+enum Unless {
+    /// virt-controller changes something that is there.
+    Controller,
+    /// virt-controller writes it, whatever it is.
+    ControllerAlways,
+    /// virt-handler writes it.
+    Handler,
+    /// virt-handler writes of an instance on its own node, as its token says.
+    HandlerAtHome,
+    /// The object is being deleted.
+    Leaving,
+}
+
+const MACHINES: &str = "virtualmachines";
+const INSTANCES: &str = "virtualmachineinstances";
+const SETS: &str = "virtualmachineinstancereplicasets";
+const INSTALLATIONS: &str = "kubevirts";
+const CREATE: &[&str] = &["CREATE"];
+const UPDATE: &[&str] = &["UPDATE"];
+const BOTH: &[&str] = &["CREATE", "UPDATE"];
+
+/// All of them.
+pub const WEBHOOKS: &[Webhook] = &[
+    Webhook {
+        question: Question::FillVm,
+        name: "virtualmachines-mutator.kubevirt.io",
+        path: "/virtualmachines-mutate",
+        mutates: true,
+        resource: MACHINES,
+        operations: BOTH,
+        unless: &[Unless::Controller, Unless::Leaving],
+        strict: true,
+        counts: false,
+    },
+    Webhook {
+        question: Question::FillVmi,
+        name: "virtualmachineinstances-mutator.kubevirt.io",
+        path: "/virtualmachineinstances-mutate",
+        mutates: true,
+        resource: INSTANCES,
+        operations: BOTH,
+        unless: &[Unless::Controller, Unless::Handler],
+        strict: true,
+        counts: false,
+    },
+    Webhook {
+        question: Question::Vm,
+        name: "virtualmachine-validator.kubevirt.io",
+        path: "/virtualmachines-validate",
+        mutates: false,
+        resource: MACHINES,
+        operations: BOTH,
+        unless: &[Unless::Controller, Unless::Leaving],
+        strict: true,
+        counts: false,
+    },
+    Webhook {
+        question: Question::NewVmi,
+        name: "virtualmachineinstances-create-validator.kubevirt.io",
+        path: "/virtualmachineinstances-validate-create",
+        mutates: false,
+        resource: INSTANCES,
+        operations: CREATE,
+        unless: &[],
+        strict: true,
+        counts: false,
+    },
+    Webhook {
+        question: Question::ChangedVmi,
+        name: "virtualmachineinstances-update-validator.kubevirt.io",
+        path: "/virtualmachineinstances-validate-update",
+        mutates: false,
+        resource: INSTANCES,
+        operations: UPDATE,
+        unless: &[Unless::Controller, Unless::HandlerAtHome],
+        strict: true,
+        counts: false,
+    },
+    Webhook {
+        question: Question::ReplicaSet,
+        name: "virtualmachinereplicaset-validator.kubevirt.io",
+        path: "/virtualmachinereplicaset-validate",
+        mutates: false,
+        resource: SETS,
+        operations: BOTH,
+        unless: &[Unless::Controller, Unless::Leaving],
+        strict: true,
+        counts: false,
+    },
+    Webhook {
+        question: Question::KubeVirt,
+        name: "kubevirt-create-validator.kubevirt.io",
+        path: "/kubevirt-validate-create",
+        mutates: false,
+        resource: INSTALLATIONS,
+        operations: CREATE,
+        unless: &[Unless::ControllerAlways],
+        strict: true,
+        counts: false,
+    },
+    Webhook {
+        question: Question::KubeVirt,
+        name: "kubevirt-update-validator.kubevirt.io",
+        path: "/kubevirt-validate-update",
+        mutates: false,
+        resource: INSTALLATIONS,
+        operations: UPDATE,
+        unless: &[Unless::ControllerAlways, Unless::Leaving],
+        strict: true,
+        counts: false,
+    },
+    Webhook {
+        question: Question::KubeVirtRemoval,
+        name: "kubevirt-validator.kubevirt.io",
+        path: "/kubevirt-validate-delete",
+        mutates: false,
+        resource: INSTALLATIONS,
+        operations: &["DELETE"],
+        unless: &[],
+        // An installation whose virt-api is gone must be able to go too; its finalizer looks once more.
+        strict: false,
+        counts: true,
+    },
+];
+
+impl Webhook {
+    /// The one that answers at a path.
+    pub fn at(path: &str) -> Option<&'static Webhook> {
+        WEBHOOKS.iter().find(|webhook| webhook.path == path)
+    }
+
+    /// As it stands in a webhook configuration. What the API server would fill in is written out, so that what it keeps
+    /// is what was written.
+    fn configuration(&self, namespace: &str, bundle: &str) -> Value {
+        let accounts = Accounts::of(namespace);
+        let mut webhook = json!({
+            "name": self.name,
+            "admissionReviewVersions": ["v1"],
+            "clientConfig": {
+                "caBundle": bundle,
+                "service": {"namespace": namespace, "name": SERVICE.0, "port": SERVICE.1, "path": self.path},
+            },
+            "rules": [{
+                "apiGroups": ["kubevirt.io"], "apiVersions": ["v1"], "resources": [self.resource],
+                "operations": self.operations, "scope": "*",
+            }],
+            "failurePolicy": if self.strict { "Fail" } else { "Ignore" },
+            "matchPolicy": "Equivalent",
+            "namespaceSelector": {},
+            "objectSelector": {},
+            "sideEffects": "None",
+            "timeoutSeconds": PATIENCE,
+        });
+        if self.mutates {
+            // Another webhook may have added a volume, which needs its disk.
+            webhook["reinvocationPolicy"] = json!("IfNeeded");
+        }
+        if !self.unless.is_empty() {
+            webhook["matchConditions"] =
+                self.unless.iter().map(|unless| unless.condition(&accounts)).collect();
+        }
+        webhook
+    }
+}
+
+impl Unless {
+    /// As an expression that the API server evaluates; the webhook is asked where it is true.
+    fn condition(self, accounts: &Accounts) -> Value {
+        let is = |program| format!("request.userInfo.username == '{}'", accounts.user(program));
+        let (name, unless) = match self {
+            Unless::Controller => (
+                "not-virt-controller",
+                format!("request.operation != 'CREATE' && {}", is(Program::Controller)),
+            ),
+            Unless::ControllerAlways => ("not-virt-controller", is(Program::Controller)),
+            Unless::Handler => ("not-virt-handler", is(Program::Handler)),
+            Unless::HandlerAtHome => {
+                let claim = format!("request.userInfo.extra['{NODE_CLAIM}']");
+                let on = |object: &str| {
+                    format!(
+                        "has({object}.status) && has({object}.status.nodeName) && {object}.status.nodeName in {claim}"
+                    )
+                };
+                let says = format!("has(request.userInfo.extra) && '{NODE_CLAIM}' in request.userInfo.extra");
+                let at_home =
+                    format!("{} && {says} && {} && {}", is(Program::Handler), on("oldObject"), on("object"));
+                ("not-virt-handler-at-home", at_home)
+            }
+            Unless::Leaving => (
+                "not-being-deleted",
+                "request.operation != 'CREATE' && has(object.metadata.deletionTimestamp)".to_owned(),
+            ),
+        };
+        json!({"name": name, "expression": format!("!({unless})")})
+    }
+}
+
+/// The webhooks of a configuration, of an installation in `namespace` whose certificate `bundle` vouches for.
+pub fn configuration(mutates: bool, namespace: &str, bundle: &str) -> Value {
+    let webhooks = WEBHOOKS.iter().filter(|webhook| webhook.mutates == mutates);
+    webhooks.map(|webhook| webhook.configuration(namespace, bundle)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_has_a_name_and_a_path_of_its_own() {
+        let names: BTreeSet<&str> = WEBHOOKS.iter().map(|hook| hook.name).collect();
+        let paths: BTreeSet<&str> = WEBHOOKS.iter().map(|hook| hook.path).collect();
+        assert_eq!((names.len(), paths.len()), (WEBHOOKS.len(), WEBHOOKS.len()));
+        let found = |hook: &Webhook| Webhook::at(hook.path).is_some_and(|found| found.name == hook.name);
+        assert!(WEBHOOKS.iter().all(found));
+    }
+
+    #[test]
+    fn a_configuration_says_where_we_are_and_whom_not_to_ask_about() {
+        let all = configuration(false, "here", "QQ==");
+        let update =
+            all.as_array().unwrap().iter().find(|hook| hook["rules"][0]["operations"] == json!(["UPDATE"]));
+        let update = update.unwrap();
+        assert_eq!(update["clientConfig"]["service"]["namespace"], "here");
+        assert_eq!(
+            update["matchConditions"][0]["expression"],
+            "!(request.operation != 'CREATE' && request.userInfo.username == \
+             'system:serviceaccount:here:kubevirt-controller')"
+        );
+        assert_eq!(configuration(true, "here", "").as_array().unwrap().len(), 2);
+    }
+}

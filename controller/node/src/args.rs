@@ -1,0 +1,115 @@
+//! `virt-handler`: the wiring. Everything is made here and handed on.
+
+use super::blocking::Blocking;
+use super::devices;
+use super::error::{Error, Result};
+use super::labels::Labeller;
+use super::measures::{self, Launchers};
+use super::pod::Pods;
+use super::vmi::keeper::Node;
+use super::vmi::watch;
+use api_server::Writer;
+use clap::Parser;
+use kubernetes::objects::Home;
+use kubernetes::servers::{self, PORT};
+use serve::health::Health;
+use serve::transport::everywhere;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// How long the last word to the API server may take.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// The agent of a node: it makes ready what machines need there, and tells how it is with them
+#[derive(Debug, Parser)]
+#[command(name = "virt-handler", version)]
+pub struct Args {
+    /// The node's name
+    #[arg(long, env = "NODE_NAME", value_name = "NAME")]
+    pub node_name: String,
+    /// The namespace it runs in, where the KubeVirt object is
+    #[arg(long, env = "POD_NAMESPACE", default_value = "kubevirt", value_name = "NAME")]
+    pub namespace: String,
+    /// Where the kubelet keeps its pods
+    #[arg(long, default_value = "/var/lib/kubelet/pods", value_name = "DIR")]
+    pub pods: PathBuf,
+    /// Where `virt-launcher node-info` left what it found out
+    #[arg(long, default_value = "/var/lib/kubevirt-node-labeller", value_name = "DIR")]
+    pub findings: PathBuf,
+    /// Where the kubelet's device plug-ins have their sockets
+    #[arg(long, default_value = "/var/lib/kubelet/device-plugins", value_name = "DIR")]
+    pub device_plugins: PathBuf,
+    /// Where /healthz, /readyz and /metrics answer, by HTTPS
+    #[arg(long, default_value_t = everywhere(PORT))]
+    pub listen: SocketAddr,
+    /// A kubeconfig; else the pod's service account, or the user's
+    #[arg(long, env = "KUBECONFIG", value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+}
+
+/// Runs until a signal ends it. Machines run on without it.
+pub async fn run(args: Args) -> Result<()> {
+    let client = client(&args).await?;
+    let cluster = Writer::on_node(client.clone(), "virt-handler", &args.node_name);
+    let labeller = Labeller {
+        writer: cluster.clone(),
+        node: args.node_name.clone(),
+        findings: args.findings.clone(),
+        blocking: Blocking::new("the node", 1),
+    };
+    let findings = args.findings.clone();
+    let launchers = Launchers::default();
+    let health = Health::default();
+    let mut asked = health.measures();
+    let serve = health.clone().serve(args.listen, client.clone(), &args.namespace, servers::HANDLER);
+    serve.await.map_err(|e| Error::failed(format!("cannot answer on {}", args.listen)).because(e))?;
+    let node = Arc::new(Node {
+        cluster,
+        pods: Pods::of_kubelet(args.pods),
+        findings: args.findings,
+        launchers: launchers.clone(),
+    });
+    let home = Home { node: args.node_name.clone(), namespace: args.namespace };
+    let measure = async {
+        while let Some(tell) = asked.recv().await {
+            // Whoever asked may be gone.
+            let _ = tell.send(measures::page(&args.node_name, &launchers).await);
+        }
+    };
+    let ends = |kind| signal(kind).map_err(|e| Error::io("cannot wait for signals", e));
+    let (mut term, mut interrupt) = (ends(SignalKind::terminate())?, ends(SignalKind::interrupt())?);
+    tracing::info!("looking after the machines of {}", args.node_name);
+    tokio::select! {
+        () = watch::run(client, home, node, health) => {}
+        () = measure => {}
+        () = labeller.run() => {}
+        () = devices::run(&args.device_plugins, &findings) => {}
+        _ = term.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    // No machine comes here until the next agent is there.
+    match tokio::time::timeout(LAST_WORDS, labeller.write(false)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(e)) => tracing::warn!("{}", e.chain()),
+        Err(_) => tracing::warn!("the API server did not take the node's last label within {LAST_WORDS:?}"),
+    }
+    Ok(())
+}
+
+async fn client(args: &Args) -> Result<kube::Client> {
+    let cannot = || Error::failed("cannot tell how to reach the API server");
+    let config = match &args.kubeconfig {
+        Some(path) => {
+            let file = kube::config::Kubeconfig::read_from(path).map_err(|e| cannot().because(e))?;
+            kube::Config::from_custom_kubeconfig(file, &Default::default())
+                .await
+                .map_err(|e| cannot().because(e))?
+        }
+        None => kube::Config::infer().await.map_err(|e| cannot().because(e))?,
+    };
+    kube::Client::try_from(config)
+        .map_err(|e| Error::failed("cannot make a client of the API server").because(e))
+}

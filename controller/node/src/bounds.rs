@@ -1,0 +1,195 @@
+//! What a guest and its launcher may say at most. Pure.
+//!
+//! Both are a tenant's, and what they say ends in an object of the cluster, in events and on the screens of people. What
+//! is longer is cut, and says so; what has not its form is left out, and counted.
+//!
+//! | what | at most |
+//! |---|---|
+//! | interfaces that the guest alone knows | [`INTERFACES`], and each that is in the spec |
+//! | addresses of an interface | [`ADDRESSES`]; each an IP address, said once |
+//! | the name of an interface | [`NAME`] characters; a MAC is six bytes |
+//! | what the guest says of its system | [`SYSTEM`] characters a field, fields that are known alone |
+//! | a sentence, a word, a disk's name in the guest | [`SENTENCE`], [`WORD`], [`TARGET`] characters |
+
+use api::launcher::{GuestInfo, GuestInterface, State};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+pub(crate) use launcher_client::words::{SENTENCE, text};
+
+/// Interfaces that the guest alone knows.
+pub(crate) const INTERFACES: usize = 32;
+/// Addresses of an interface.
+pub(crate) const ADDRESSES: usize = 16;
+/// Characters of an interface's name.
+pub(crate) const NAME: usize = 64;
+/// Characters of what the guest says of its system.
+pub(crate) const SYSTEM: usize = 128;
+/// Characters of a word.
+pub(crate) const WORD: usize = 64;
+/// Characters of a disk's name in the guest.
+pub(crate) const TARGET: usize = 32;
+/// Disks.
+const DISKS: usize = 512;
+/// What is told of a guest's system, in the agent's fields.
+const OF_SYSTEM: [&str; 8] =
+    ["name", "kernel-release", "version", "pretty-name", "version-id", "kernel-version", "machine", "id"];
+
+/// A name that a device may have, on the host or in a guest.
+pub(crate) fn is_device(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    !name.is_empty() && name.len() <= TARGET && name.chars().all(plain)
+}
+
+/// What a launcher says of its machine.
+pub(crate) fn state(mut state: State) -> State {
+    let word = |said: String| {
+        let is_one =
+            !said.is_empty() && said.len() <= WORD && said.chars().all(|c| c.is_ascii_alphanumeric());
+        is_one.then_some(said)
+    };
+    state.reason = state.reason.and_then(word);
+    state.message = state.message.map(|message| text(&message, SENTENCE));
+    state.targets.retain(|_, target| is_device(target));
+    while state.targets.len() > DISKS {
+        state.targets.pop_last();
+    }
+    state
+}
+
+/// What a guest's agent says; and a sentence for what of it was left out. Interfaces whose MAC is one of `ours` are told
+/// before any that the guest alone knows.
+pub(crate) fn guest(said: GuestInfo, ours: &BTreeSet<String>) -> (GuestInfo, Option<String>) {
+    let is_ours = |interface: &GuestInterface| {
+        interface.mac.as_ref().is_some_and(|mac| ours.contains(&mac.to_ascii_lowercase()))
+    };
+    let all = said.interfaces.len();
+    let (mut first, others): (Vec<_>, Vec<_>) = said.interfaces.into_iter().partition(is_ours);
+    // One for each: a guest that gives one MAC to a thousand cards means none of them more than the first.
+    let mut seen = BTreeSet::new();
+    first.retain(|interface| seen.insert(interface.mac.as_ref().map(|mac| mac.to_ascii_lowercase())));
+    let lost = &mut 0;
+    let interfaces: Vec<GuestInterface> = first
+        .into_iter()
+        .chain(others.into_iter().take(INTERFACES))
+        .map(|one| interface(one, lost))
+        .collect();
+    let mut left_out = Vec::new();
+    if interfaces.len() < all {
+        left_out.push(format!("{} of {all} interfaces", all - interfaces.len()));
+    }
+    if *lost > 0 {
+        left_out.push(format!("{lost} addresses"));
+    }
+    let system = said.os.into_iter().filter(|(key, _)| OF_SYSTEM.contains(&key.as_str()));
+    let short = |said: Option<String>| said.map(|said| text(&said, SYSTEM));
+    let info = GuestInfo {
+        agent_version: short(said.agent_version),
+        hostname: short(said.hostname),
+        os: system.map(|(key, said)| (key, text(&said, SYSTEM))).collect::<BTreeMap<_, _>>(),
+        timezone: short(said.timezone),
+        interfaces,
+    };
+    let note = format!("the guest's agent says more than is told here: left out are {}", left_out.join(", "));
+    (info, (!left_out.is_empty()).then_some(note))
+}
+
+/// An interface; counts the addresses that are left out.
+fn interface(said: GuestInterface, lost: &mut usize) -> GuestInterface {
+    let all = said.ips.len();
+    let mut seen = BTreeSet::new();
+    let is_new = |ip: &String| ip.parse::<IpAddr>().is_ok_and(|ip| seen.insert(ip));
+    let ips: Vec<String> = said.ips.into_iter().filter(is_new).take(ADDRESSES).collect();
+    *lost += all - ips.len();
+    GuestInterface { name: text(&said.name, NAME), mac: said.mac.filter(|mac| is_mac(mac)), ips }
+}
+
+fn is_mac(text: &str) -> bool {
+    let mut bytes = 0;
+    let all = text.split([':', '-']).all(|byte| {
+        bytes += 1;
+        byte.len() == 2 && byte.bytes().all(|digit| digit.is_ascii_hexdigit())
+    });
+    all && bytes == 6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn seen(name: &str, mac: &str, ips: Vec<String>) -> GuestInterface {
+        GuestInterface { name: name.into(), mac: Some(mac.into()), ips }
+    }
+
+    #[test]
+    fn ten_thousand_addresses_are_sixteen_and_a_sentence() {
+        let many: Vec<String> = (0..10_000u32).map(|n| std::net::Ipv4Addr::from(n).to_string()).collect();
+        let mut interfaces: Vec<GuestInterface> = (0..1000u32)
+            .map(|n| seen("veth", &format!("02:00:00:00:{:02x}:{:02x}", n / 256, n % 256), vec![]))
+            .collect();
+        interfaces.push(seen("eth0", "02:AA:00:00:00:01", many));
+        let ours = BTreeSet::from(["02:aa:00:00:00:01".to_owned()]);
+        let (info, note) = guest(GuestInfo { interfaces, ..GuestInfo::default() }, &ours);
+        assert_eq!((info.interfaces.len(), info.interfaces[0].name.as_str()), (INTERFACES + 1, "eth0"));
+        assert_eq!(info.interfaces[0].ips.len(), ADDRESSES);
+        let note = note.unwrap();
+        assert!(note.contains("968 of 1001 interfaces") && note.contains("9984 addresses"), "{note}");
+    }
+
+    #[test]
+    fn what_has_not_its_form_is_left_out_and_what_is_long_is_cut() {
+        let long = "x".repeat(1 << 20);
+        let ips =
+            ["10.0.0.1", "10.0.0.1", "fe80::1", "<script>", "10.0.0.1/8", ""].map(str::to_owned).to_vec();
+        let said = GuestInfo {
+            os: [
+                ("name".to_owned(), long.clone()),
+                ("machine".to_owned(), "x86\u{1b}[2J".into()),
+                (long.clone(), "y".into()),
+            ]
+            .into(),
+            interfaces: vec![seen(&long, "not a mac", ips)],
+            ..GuestInfo::default()
+        };
+        let (info, note) = guest(said, &BTreeSet::new());
+        let one = &info.interfaces[0];
+        assert_eq!(
+            (one.ips.as_slice(), &one.mac),
+            (&["10.0.0.1".to_owned(), "fe80::1".to_owned()][..], &None)
+        );
+        assert_eq!(one.name.chars().count(), NAME);
+        assert!(info.os["name"].ends_with("(truncated)") && info.os["name"].chars().count() == SYSTEM);
+        assert_eq!((info.os.len(), info.os["machine"].as_str()), (2, "x86 [2J"));
+        assert!(note.unwrap().contains("4 addresses"));
+        let plain = GuestInfo {
+            interfaces: vec![seen("eth0", "02:00:00:00:00:01", vec!["::1".into()])],
+            ..GuestInfo::default()
+        };
+        assert_eq!(guest(plain.clone(), &BTreeSet::new()), (plain, None), "what is as it should be stays");
+    }
+
+    #[test]
+    fn nothing_turns_a_text_around_or_ends_its_line() {
+        for c in
+            "\n\r\u{1b}\u{85}\u{61c}\u{200b}\u{200f}\u{202a}\u{202e}\u{2028}\u{2029}\u{2066}\u{2069}\u{feff}"
+                .chars()
+        {
+            assert_eq!(text(&format!("a{c}b"), 9), "a b", "{c:?}");
+        }
+        assert_eq!(text("Größe, 大きさ, גודל", 99), "Größe, 大きさ, גודל");
+    }
+
+    #[test]
+    fn a_launchers_words_are_words() {
+        let said: State = serde_json::from_value(json!({
+            "number": 1, "generation": 1, "life": "Paused", "since": "x", "agent": false,
+            "reason": "a <b>", "message": "y".repeat(5000),
+            "targets": {"root": "vda", "data": "../../etc", "other": "z".repeat(64)},
+        }))
+        .unwrap();
+        let told = state(said);
+        assert_eq!((told.reason, told.message.unwrap().chars().count()), (None, SENTENCE));
+        assert_eq!(told.targets, [("root".to_owned(), "vda".to_owned())].into());
+    }
+}

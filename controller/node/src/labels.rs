@@ -1,0 +1,218 @@
+//! What the cluster knows of this node: labels for the scheduler, and a heartbeat.
+//!
+//! ```text
+//!  FINDINGS/node.json (virt-launcher node-info) ─► labels (pure) ─┐
+//!  the node's metadata as it is ──────────────────────────────────┴─► patch (pure) ─► merge patch, if it differs
+//! ```
+//!
+//! | label | says |
+//! |---|---|
+//! | `kubevirt.io/schedulable` | machines may come; `false` when the agent ends |
+//! | `machine-type.node…/*`, `cpu-model.node…/*`, `cpu-feature.node…/*` | what a machine here can have |
+//! | `cpu-vendor.node…/*`, `host-model-cpu.node…/*`, `host-model-required-features.node…/*` | the host's processor |
+//! | annotation `kubevirt.io/heartbeat` | when the agent was last seen |
+//!
+//! A label with one of our prefixes that is not true any more is taken away. With the annotation
+//! `node-labeller.kubevirt.io/skip-node` only the first and the last line are written.
+
+use super::blocking::Blocking;
+use super::error::{Error, Kind, Result};
+use super::now::{Now, now};
+use super::pod::Folder;
+use api::node::Node;
+use api_server::{Server as _, Writer};
+use kubernetes::objects::{ABILITIES, HEARTBEAT, Key, Kind as Of, SCHEDULABLE};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often the agent is seen.
+const BEAT: Duration = Duration::from_secs(60);
+/// How soon a heartbeat that failed is tried again.
+const AGAIN: Duration = Duration::from_secs(5);
+/// How long a look at a file of the node may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What `virt-launcher node-info` writes.
+const NODE: &str = "node.json";
+/// More than it ever writes.
+const LARGEST: u64 = 8 << 20;
+const SKIP: &str = "node-labeller.kubevirt.io/skip-node";
+/// The node, for who writes its labels.
+#[derive(Clone)]
+pub struct Labeller {
+    /// The API server.
+    pub writer: Writer,
+    /// The node's name.
+    pub node: String,
+    /// Where `virt-launcher node-info` left what it found out.
+    pub findings: PathBuf,
+    /// Where files of the node are read.
+    pub blocking: Blocking,
+}
+
+impl Labeller {
+    /// Writes labels and heartbeats, for ever.
+    pub async fn run(&self) {
+        loop {
+            let pause = match self.write(true).await {
+                Ok(()) => BEAT,
+                Err(e) => {
+                    tracing::warn!("{}", e.chain());
+                    AGAIN
+                }
+            };
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Writes once.
+    pub async fn write(&self, schedulable: bool) -> Result<()> {
+        let findings = self.findings.clone();
+        let found =
+            self.blocking.run("reading what node-info wrote", PATIENCE, move || read(&findings)).await;
+        let found = found.unwrap_or_else(|e| {
+            tracing::warn!("{}", e.chain());
+            None
+        });
+        let key = Key::new(Of::Node, "", self.node.as_str());
+        let failed = |error| Error::failed("the labels of this node are not written").because(error);
+        let object = self.writer.get(&key).await.map_err(failed)?;
+        let patch = patch(&object["metadata"], found.as_ref(), schedulable, &now());
+        // What is written is nobody else's: the version does not matter.
+        self.writer.patch(&key, &patch, None).await.map(drop).map_err(failed)
+    }
+}
+
+/// What was found out about this node; nothing where nobody has looked. `findings`: where `node-info` leaves it.
+pub fn read(findings: &Path) -> Result<Option<Node>> {
+    let shown = findings.join(NODE);
+    let shown = shown.display();
+    let file = match Folder::open(findings).and_then(|folder| folder.read(NODE)) {
+        Ok(file) => file,
+        Err(e) if e.kind() == Kind::NotFound => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let mut text = Vec::new();
+    let read = file.take(LARGEST).read_to_end(&mut text);
+    read.map_err(|e| Error::io(format!("cannot read {shown}"), e))?;
+    let node = serde_json::from_slice(&text);
+    node.map(Some)
+        .map_err(|e| Error::new(Kind::Failed, format!("{shown} is not what node-info writes")).because(e))
+}
+
+/// The labels of a node that is like this.
+fn labels(node: &Node) -> BTreeMap<String, String> {
+    let each = |prefix: &'static str, names: &[String]| -> Vec<(String, String)> {
+        names
+            .iter()
+            .filter(|name| is_name(name))
+            .map(|name| (format!("{prefix}{name}"), "true".into()))
+            .collect()
+    };
+    let one = |name: &Option<String>| name.iter().cloned().collect::<Vec<_>>();
+    let [machine, model, feature, vendor, host, required] = ABILITIES;
+    let all = [
+        each(machine, &node.machine_types),
+        each(model, &node.cpu.models),
+        each(feature, &node.cpu.features),
+        each(vendor, &one(&node.cpu.vendor)),
+        each(host, &one(&node.cpu.host_model)),
+        each(required, if node.cpu.host_model.is_some() { &node.cpu.features } else { &[] }),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// The merge patch that makes the node's metadata say what is so now.
+fn patch(metadata: &Value, found: Option<&Node>, schedulable: bool, now: &Now) -> Value {
+    let there = metadata["labels"].as_object();
+    let mut changes = Map::new();
+    let mut say = |key: &str, value: Value| {
+        if there.and_then(|there| there.get(key)).unwrap_or(&Value::Null) != &value {
+            changes.insert(key.to_owned(), value);
+        }
+    };
+    say(SCHEDULABLE, json!(schedulable.to_string()));
+    let skipped = metadata["annotations"].get(SKIP).is_some();
+    if let Some(found) = found.filter(|_| !skipped) {
+        let wanted = labels(found);
+        for (key, value) in &wanted {
+            say(key, json!(value));
+        }
+        let ours = |key: &&String| ABILITIES.iter().any(|prefix| key.starts_with(prefix));
+        let old = there.into_iter().flat_map(|there| there.keys()).filter(ours);
+        for key in old.filter(|key| !wanted.contains_key(*key)) {
+            say(key, Value::Null);
+        }
+    }
+    let mut metadata = json!({"annotations": {HEARTBEAT: now.text}});
+    if !changes.is_empty() {
+        metadata["labels"] = Value::Object(changes);
+    }
+    json!({"metadata": metadata})
+}
+
+/// A name that a label's key can end with.
+fn is_name(name: &str) -> bool {
+    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    name.len() <= 63
+        && ends(name.chars().next())
+        && ends(name.chars().last())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node() -> Node {
+        serde_json::from_value(json!({
+            "kvm": {"verdict": "full"}, "arch": "amd64", "libvirt": "9.0.0", "qemu": "7.2.0",
+            "accelerators": ["kvm"], "machineTypes": ["q35", "pc-q35-7.2", "a b"],
+            "cpu": {"vendor": "Intel", "hostModel": "Skylake-Client", "models": ["Penryn"], "features": ["vmx"],
+                    "count": 2},
+            "devices": [], "hugepages": [], "firmware": [], "missing": []
+        }))
+        .unwrap()
+    }
+
+    fn at() -> Now {
+        Now { text: "2026-11-21T10:00:00Z".into(), seconds: 0 }
+    }
+
+    #[test]
+    fn a_node_says_what_machines_can_have_there() {
+        let metadata = json!({"labels": {
+            "kubernetes.io/arch": "amd64", "machine-type.node.kubevirt.io/pc-q35-6.0": "true",
+            "cpu-model.node.kubevirt.io/Penryn": "true"
+        }});
+        assert_eq!(
+            patch(&metadata, Some(&node()), true, &at()),
+            json!({"metadata": {
+                "annotations": {"kubevirt.io/heartbeat": "2026-11-21T10:00:00Z"},
+                "labels": {
+                    "kubevirt.io/schedulable": "true",
+                    "machine-type.node.kubevirt.io/q35": "true",
+                    "machine-type.node.kubevirt.io/pc-q35-7.2": "true",
+                    "machine-type.node.kubevirt.io/pc-q35-6.0": null,
+                    "cpu-feature.node.kubevirt.io/vmx": "true",
+                    "cpu-vendor.node.kubevirt.io/Intel": "true",
+                    "host-model-cpu.node.kubevirt.io/Skylake-Client": "true",
+                    "host-model-required-features.node.kubevirt.io/vmx": "true"
+                }
+            }})
+        );
+    }
+
+    #[test]
+    fn a_heartbeat_alone_changes_no_label() {
+        let mut metadata = json!({"labels": labels(&node())});
+        metadata["labels"][SCHEDULABLE] = json!("true");
+        let patch = |metadata: &Value, schedulable| patch(metadata, Some(&node()), schedulable, &at());
+        assert!(patch(&metadata, true)["metadata"].get("labels").is_none());
+        assert_eq!(patch(&metadata, false)["metadata"]["labels"], json!({SCHEDULABLE: "false"}));
+        let skipped = json!({"annotations": {SKIP: "true"}});
+        assert_eq!(patch(&skipped, true)["metadata"]["labels"], json!({SCHEDULABLE: "true"}));
+    }
+}

@@ -1,0 +1,83 @@
+//! The launcher of one machine, as the agent of its node speaks with it: by the one client (`launcher/client`), through a
+//! door into the pod's folder, which tells the process that listens.
+//!
+//! The launcher is a tenant's: what it sends is bounded, and it is given a time for all of it. Whoever takes no connection,
+//! says nothing, too little or without an end holds up its own VM alone. Here its errors become the agent's.
+
+use super::error::{Error, Kind, Result};
+use super::pod::Process;
+use ::launcher_client as one;
+use api::launcher::{Answer, GuestInfo, Info, Request, State, Stats, Sync};
+use std::sync::Arc;
+
+/// One launcher.
+#[derive(Clone, Debug)]
+pub struct Client(one::Client<Option<Process>>);
+
+impl Client {
+    /// The launcher of the machine `name`.
+    pub fn new(name: &str, door: Arc<dyn one::Door<Option<Process>>>) -> Client {
+        Client(one::Client::new(format!("the launcher of {name}"), door))
+    }
+
+    /// Who it is.
+    pub async fn info(&self) -> Result<Info> {
+        self.0.info().await.map_err(ours)
+    }
+
+    /// Tells it what should run. It refuses a generation that is older than one it has.
+    pub async fn sync(&self, sync: &Sync) -> Result<Answer> {
+        self.0.sync(sync).await.map_err(ours)
+    }
+
+    /// Asks for something.
+    pub async fn request(&self, request: &Request) -> Result<Answer> {
+        self.0.request(request).await.map_err(ours)
+    }
+
+    /// What the machine has used.
+    pub async fn stats(&self) -> Result<Stats> {
+        self.0.stats().await.map_err(ours)
+    }
+
+    /// What the guest's agent says.
+    pub async fn guest_info(&self) -> Result<GuestInfo> {
+        self.0.guest_info().await.map_err(ours)
+    }
+
+    /// The states of the machine: the one that it has, and each that comes. Also tells which process listens.
+    pub async fn watch(&self) -> Result<(States, Option<Process>)> {
+        let (states, process) = self.0.watch().await.map_err(ours)?;
+        Ok((States(states), process))
+    }
+}
+
+/// The states of a machine, as they come.
+#[derive(Debug)]
+pub struct States(one::States);
+
+impl States {
+    /// The next one; `None` when the launcher says no more. May be dropped between, nothing is lost.
+    pub async fn next(&mut self) -> Result<Option<State>> {
+        self.0.next().await.map_err(ours)
+    }
+}
+
+/// The agent's error: what a door of the agent says is its own already.
+fn ours(e: one::Error) -> Error {
+    let kind = match e.kind() {
+        one::Kind::Absent | one::Kind::NotFound => Kind::NotFound,
+        one::Kind::Refused | one::Kind::Endless => Kind::Refused,
+        one::Kind::Closed | one::Kind::Late | one::Kind::Failed => Kind::Failed,
+    };
+    let error = Error::new(kind, e.to_string());
+    match e.into_cause().map(|cause| cause.downcast::<Error>()) {
+        Some(Ok(own)) => *own,
+        Some(Err(cause)) => error.because(cause),
+        None => error,
+    }
+}
+
+#[cfg(test)]
+#[path = "launcher_client_tests.rs"]
+mod tests;

@@ -1,0 +1,40 @@
+//! The agent of a node: `virt-handler`, one per node, privileged, with the host's processes in sight.
+//!
+//! ```text
+//!                     API server
+//!        instances, pods │ ▲ status, events, labels of the node
+//!                        ▼ │
+//!   vmi/ ───────────────────────── one keeper per machine
+//!    │  volumes/      disks found, made, grown, given to 107          network/     links, rules and taps in a pod
+//!    │  pod/          a tenant's folders, walked so that nothing leads out
+//!    │  devices/       kvm, tun, vhost-net for pods, by the kubelet
+//!    │  capability    what libvirt knows of this node, for each pod       labels       what the scheduler knows of it
+//!    ▼
+//!   launcher_client ──unix socket──► virt-launcher in its pod (PID 1 there)          measures     what machines use
+//! ```
+//!
+//! launcher_client is the one client of launchers (`launcher/client`), with a door into the pod's folder.
+//! blocking: what a tenant could make last for ever is done on threads apart, a few for each VM, and given up in time.
+//!
+//! **Owns** everything that is done on a node as root. **May be called** by `bin/virt-handler` alone. It holds no state
+//! that it cannot see again: killed and begun anew, it finds its machines by the API server and by their sockets. It
+//! starts no QEMU and links no libvirt.
+
+// Tests wait for nobody but themselves.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
+pub mod args;
+pub mod blocking;
+mod bounds;
+pub mod capability;
+pub mod devices;
+pub mod error;
+pub mod labels;
+pub mod launcher_client;
+pub mod measures;
+pub mod network;
+pub mod now;
+pub mod pod;
+pub mod rights;
+pub mod vmi;
+pub mod volumes;

@@ -1,0 +1,125 @@
+//! Rules as the kernel reads them: each match is a few of its small instructions (load into register 1, compare).
+
+use super::message::CREATE;
+use super::socket::CHANGE;
+use super::{Message, Socket};
+use crate::network::rules::{Chain, Match, Rule, Table, Verdict};
+use std::io;
+use std::net::IpAddr;
+
+/// The part of netfilter that rules are, in the upper byte of a message's kind.
+const NF_TABLES: u16 = 10 << 8;
+const NEW_TABLE: u16 = NF_TABLES;
+const NEW_CHAIN: u16 = NF_TABLES | 3;
+const NEW_RULE: u16 = NF_TABLES | 6;
+const DELETE_RULE: u16 = NF_TABLES | 8;
+/// Rules go to the end of their chain.
+const APPEND: u16 = 0x800;
+
+const NAME: &str = "nat";
+const REGISTER: u32 = 1;
+/// The register of what becomes of a packet, and the jump.
+const VERDICT: u32 = 0;
+const JUMP: i32 = -3;
+/// Where an instruction looks.
+const NETWORK: u32 = 1;
+const TRANSPORT: u32 = 2;
+
+/// Puts a table's chains in place of those of the same names, all at once.
+pub(crate) fn put(socket: &mut Socket, table: &Table) -> io::Result<()> {
+    socket.batch(messages(table))
+}
+
+fn messages(table: &Table) -> Vec<Message> {
+    let head = [if table.v6 { 10 } else { 2 }, 0, 0, 0];
+    let new = |kind, flags| Message::new(kind, CHANGE | flags, &head);
+    let mut all = vec![new(NEW_TABLE, CREATE).text(1, NAME)];
+    // All chains first: a rule may jump to one below it.
+    all.extend(table.chains.iter().map(|chain| made(new(NEW_CHAIN, CREATE), chain)));
+    all.extend(table.chains.iter().map(|chain| new(DELETE_RULE, 0).text(1, NAME).text(2, chain.name)));
+    for chain in &table.chains {
+        for rule in &chain.rules {
+            let message = new(NEW_RULE, CREATE | APPEND).text(1, NAME).text(2, chain.name);
+            all.push(message.nest(4, |list| instructions(list, rule, table.v6)));
+        }
+    }
+    all
+}
+
+fn made(message: Message, chain: &Chain) -> Message {
+    let message = message.text(1, NAME).text(3, chain.name);
+    let Some(hook) = chain.hook else { return message };
+    let (number, priority) = hook.place();
+    message.nest(4, |place| place.big(1, number).put(2, &priority.to_be_bytes())).text(7, "nat")
+}
+
+fn instructions(list: Message, rule: &Rule, v6: bool) -> Message {
+    let list = rule.matches.iter().fold(list, |list, wanted| match wanted {
+        Match::From(link) => equal(meta(list, 6), &padded(link)),
+        Match::To(link) => equal(meta(list, 7), &padded(link)),
+        Match::Source(ip) => equal(payload(list, NETWORK, if v6 { 8 } else { 12 }, size(*ip)), &octets(*ip)),
+        Match::Destination(ip) => {
+            equal(payload(list, NETWORK, if v6 { 24 } else { 16 }, size(*ip)), &octets(*ip))
+        }
+        Match::Port(protocol, port) => {
+            let list = equal(meta(list, 16), &[*protocol]);
+            equal(payload(list, TRANSPORT, 2, 2), &port.to_be_bytes())
+        }
+    });
+    let list = instruction(list, "counter", |data| data.put(1, &[0; 8]).put(2, &[0; 8]));
+    match &rule.verdict {
+        Verdict::Masquerade => instruction(list, "masq", |data| data),
+        Verdict::Jump(chain) => instruction(list, "immediate", |data| {
+            data.big(1, VERDICT)
+                .nest(2, |value| value.nest(2, |verdict| verdict.put(1, &JUMP.to_be_bytes()).text(2, chain)))
+        }),
+        Verdict::Snat(ip) => translated(list, 0, *ip),
+        Verdict::Dnat(ip) => translated(list, 1, *ip),
+    }
+}
+
+fn translated(list: Message, direction: u32, ip: IpAddr) -> Message {
+    let family = if ip.is_ipv4() { 2 } else { 10 };
+    let list = instruction(list, "immediate", |data| {
+        data.big(1, REGISTER).nest(2, |value| value.put(1, &octets(ip)))
+    });
+    instruction(list, "nat", |data| data.big(1, direction).big(2, family).big(3, REGISTER).big(4, REGISTER))
+}
+
+/// What is known of a packet beside its bytes.
+fn meta(list: Message, key: u32) -> Message {
+    instruction(list, "meta", |data| data.big(2, key).big(1, REGISTER))
+}
+
+/// Some of a packet's bytes.
+fn payload(list: Message, base: u32, offset: u32, length: u32) -> Message {
+    instruction(list, "payload", |data| data.big(1, REGISTER).big(2, base).big(3, offset).big(4, length))
+}
+
+fn equal(list: Message, value: &[u8]) -> Message {
+    instruction(list, "cmp", |data| data.big(1, REGISTER).big(2, 0).nest(3, |inside| inside.put(1, value)))
+}
+
+fn instruction(list: Message, name: &str, data: impl FnOnce(Message) -> Message) -> Message {
+    list.nest(1, |element| element.text(1, name).nest(2, data))
+}
+
+/// The name of a link takes 16 bytes.
+fn padded(name: &str) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    for (place, byte) in bytes.iter_mut().zip(name.bytes()) {
+        *place = byte;
+    }
+    bytes
+}
+
+fn octets(ip: IpAddr) -> Vec<u8> {
+    match ip {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    }
+}
+
+fn size(ip: IpAddr) -> u32 {
+    if ip.is_ipv4() { 4 } else { 16 }
+}

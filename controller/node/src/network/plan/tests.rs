@@ -1,0 +1,162 @@
+use super::*;
+use crate::network::facts::Route;
+use api::vmi::VirtualMachineInstance;
+use serde_json::{Value, json};
+
+fn machine(interface: &Value, network: &Value) -> Machine {
+    let object = json!({
+        "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
+        "metadata": {"name": "vm", "namespace": "ns"},
+        "spec": {
+            "domain": {
+                "memory": {"guest": "64Mi"}, "cpu": {"cores": 2},
+                "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
+                "devices": {"interfaces": [interface]}
+            },
+            "networks": [network]
+        }
+    });
+    let mut vmi: VirtualMachineInstance = api::wire::read(object).unwrap();
+    vmi.spec.domain.devices.network_interface_multiqueue = None;
+    Machine::handed(&vmi).unwrap()
+}
+
+fn card(addresses: &[&str], routes: &[&str]) -> Card {
+    Card {
+        name: "eth0".into(),
+        mac: "0a:58:0a:f4:01:05".parse().unwrap(),
+        mtu: 1450,
+        addresses: addresses.iter().map(|text| text.parse().unwrap()).collect(),
+        routes: routes.iter().map(|text| text.parse::<Route>().unwrap()).collect(),
+    }
+}
+
+fn planned(machine: &Machine, card: &Card) -> Result<Plan> {
+    plan(&Given { machine, interface: &machine.interfaces[0], position: 0, card })
+}
+
+fn text(plan: &Plan) -> String {
+    plan.steps.iter().map(|step| format!("{step}\n")).collect()
+}
+
+fn lease(plan: &Plan) -> Option<String> {
+    let Link::Tap { dhcp, .. } = &plan.link else { panic!("no tap") };
+    dhcp.as_ref().map(|lease| serde_json::to_string(lease).unwrap())
+}
+
+#[test]
+fn masquerade_of_everything() {
+    let machine =
+        machine(&json!({"name": "default", "masquerade": {}}), &json!({"name": "default", "pod": {}}));
+    let plan = planned(&machine, &card(&["10.244.1.5/24"], &["0.0.0.0/0>10.244.1.1"])).unwrap();
+    let want = r#"bridge k6t-eth0 02:00:00:00:00:00 mtu 1450
+address k6t-eth0 10.0.2.1/24
+tap tap0 mtu 1450
+join tap0 to k6t-eth0
+up k6t-eth0
+up tap0
+set ipv4/ip_forward 1
+set ipv4/conf/k6t-eth0/route_localnet 1
+lower ipv4/ip_unprivileged_port_start 67
+table ip nat
+  prerouting: type nat hook prerouting priority -100
+    iifname "eth0" counter jump KUBEVIRT_PREINBOUND
+  input: type nat hook input priority 100
+  output: type nat hook output priority -100
+    ip daddr 127.0.0.1 counter dnat to 10.0.2.2
+  postrouting: type nat hook postrouting priority 100
+    ip saddr 10.0.2.2 counter masquerade
+    oifname "k6t-eth0" counter jump KUBEVIRT_POSTINBOUND
+  KUBEVIRT_PREINBOUND:
+    counter dnat to 10.0.2.2
+  KUBEVIRT_POSTINBOUND:
+    ip saddr 127.0.0.1 counter snat to 10.0.2.1
+"#;
+    assert_eq!(text(&plan), want);
+    let told = r#"{"device":"k6t-eth0","server":"10.0.2.1","address":"10.0.2.2","prefix":24,"router":"10.0.2.1","routes":[]}"#;
+    assert_eq!(lease(&plan).as_deref(), Some(told));
+    // The guest knows its card again after every start.
+    let again = planned(&machine, &card(&["10.244.9.9/24"], &[])).unwrap();
+    assert_eq!(again.link, plan.link);
+}
+
+#[test]
+fn masquerade_of_ports_in_both_families() {
+    let machine = machine(
+        &json!({"name": "default", "masquerade": {}, "macAddress": "02:00:00:00:00:2a",
+               "ports": [{"port": 80}, {"port": 53, "protocol": "UDP"}]}),
+        &json!({"name": "default", "pod": {"vmNetworkCIDR": "192.0.2.9/29", "vmIPv6NetworkCIDR": "fd00:9::/64"}}),
+    );
+    let plan = planned(&machine, &card(&["10.244.1.5/24", "fd00:244::5/64"], &[])).unwrap();
+    let text = text(&plan);
+    for line in [
+        "address k6t-eth0 192.0.2.9/29",
+        "address k6t-eth0 fd00:9::1/64",
+        "    tcp dport 80 counter dnat to 192.0.2.10",
+        "    udp dport 53 counter dnat to 192.0.2.10",
+        "    ip saddr 127.0.0.1 udp dport 53 counter snat to 192.0.2.9",
+        "    ip daddr 127.0.0.1 tcp dport 80 counter dnat to 192.0.2.10",
+        "set ipv6/conf/all/forwarding 1",
+        "    tcp dport 80 counter dnat to fd00:9::2",
+        "    ip6 saddr ::1 tcp dport 80 counter snat to fd00:9::1",
+        "    ip6 saddr fd00:9::2 counter masquerade",
+    ] {
+        assert!(text.lines().any(|known| known == line), "{line} is not in\n{text}");
+    }
+    assert!(!text.contains("    counter dnat"), "{text}");
+    let Link::Tap { mac, mtu, .. } = &plan.link else { panic!("no tap") };
+    assert_eq!((mac.as_str(), *mtu), ("02:00:00:00:00:2a", Some(1450)));
+}
+
+#[test]
+fn a_bridge_gives_the_guest_the_pods_place() {
+    let machine = machine(&json!({"name": "default", "bridge": {}}), &json!({"name": "default", "pod": {}}));
+    let routes = ["0.0.0.0/0>169.254.1.1", "169.254.1.1/32", "::/0>fe80::1"];
+    let plan = planned(&machine, &card(&["10.244.1.5/32"], &routes)).unwrap();
+    let text = text(&plan);
+    let (first, rest) = text.split_once('\n').unwrap();
+    assert!(first.starts_with("put eth0 aside as eth0-nic 02:"), "{first}");
+    let (second, rest) = rest.split_once('\n').unwrap();
+    assert!(second.starts_with("bridge k6t-eth0 02:"), "{second}");
+    let want = "set ipv4/conf/all/arp_ignore 1
+address k6t-eth0 169.254.75.10/32
+lower ipv4/ip_unprivileged_port_start 67
+join eth0-nic to k6t-eth0
+learn nothing from eth0-nic
+tap tap0 mtu 1450
+join tap0 to k6t-eth0
+up k6t-eth0
+up eth0-nic
+up tap0
+";
+    assert_eq!(rest, want);
+    let Link::Tap { mac, .. } = &plan.link else { panic!("no tap") };
+    assert_eq!(mac, "0a:58:0a:f4:01:05");
+    let told = r#"{"device":"k6t-eth0","server":"169.254.75.10","address":"10.244.1.5","prefix":32,"router":"169.254.1.1","routes":[{"to":"169.254.1.1","prefix":32,"via":null}]}"#;
+    assert_eq!(lease(&plan).as_deref(), Some(told));
+}
+
+#[test]
+fn a_bridge_on_a_network_without_addresses_answers_nobody() {
+    let machine = machine(&json!({"name": "default", "bridge": {}}), &json!({"name": "default", "pod": {}}));
+    let plan = planned(&machine, &card(&[], &[])).unwrap();
+    assert_eq!(lease(&plan), None);
+    assert!(!text(&plan).contains("169.254"), "{}", text(&plan));
+}
+
+#[test]
+fn many_queues_are_for_many_processors() {
+    let mut machine =
+        machine(&json!({"name": "default", "masquerade": {}}), &json!({"name": "default", "pod": {}}));
+    machine.network_multi_queue = true;
+    let plan = planned(&machine, &card(&["10.244.1.5/24"], &[])).unwrap();
+    assert!(text(&plan).contains("tap tap0 mtu 1450 of many queues"), "{}", text(&plan));
+}
+
+#[test]
+fn a_pod_without_an_address_is_refused_by_the_interface() {
+    let machine =
+        machine(&json!({"name": "default", "masquerade": {}}), &json!({"name": "default", "pod": {}}));
+    let error = planned(&machine, &card(&[], &[])).unwrap_err().to_string();
+    assert!(error.starts_with("spec.domain.devices.interfaces[0] ('default'): "), "{error}");
+}

@@ -1,0 +1,19 @@
+//! The time, as those who decide are told it.
+
+use jiff::Timestamp;
+
+/// The time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// RFC 3339, in whole seconds.
+    pub text: String,
+    /// Seconds since 1970.
+    pub seconds: i64,
+}
+
+/// The time.
+pub fn now() -> Now {
+    let now = Timestamp::now();
+    let whole = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    Now { text: whole.to_string(), seconds: now.as_second() }
+}

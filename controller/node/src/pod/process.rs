@@ -1,0 +1,212 @@
+//! A process of a pod, held: should its number be given to another, nothing here leads to that one.
+//!
+//! ```text
+//!  a connection ──SO_PEERPIDFD──► pidfd: this very process, whatever its number is called by then
+//!      │            (before Linux 6.5: the number, by pidfd_open)
+//!      └─SO_PEERCRED──► number ─► /proc/NUMBER, opened once; the pidfd still lives ─► the number was its own all the time
+//!                                     └─► cgroup, root, ns/mnt, ns/net: all of this one descriptor
+//! ```
+//!
+//! Who listens on a socket is who called `listen`. That one may have handed the descriptor on, and be gone; its number may
+//! be another's by now, of the host even. So the number alone is never believed, and whose the process is, its groups say.
+//! Its root, its mounts and its network are those of its container only while it is in no user namespace of its own.
+#![expect(clippy::disallowed_methods, reason = "the kernel's own files, by what is held")]
+
+use super::beneath::Folder;
+use crate::error::{Error, Kind, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+/// A folder, as the root of something.
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
+/// The longest list of groups that is read.
+const LONGEST: u64 = 64 << 10;
+
+/// A process.
+#[derive(Debug)]
+pub struct Process {
+    /// It is alive for as long as this says nothing.
+    pidfd: OwnedFd,
+    /// `/proc/PID`, which dies with the process.
+    folder: OwnedFd,
+    number: u32,
+}
+
+impl Process {
+    /// The process that has this number now, whosever it is.
+    pub fn of(number: u32) -> Result<Process> {
+        let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| Error::refused(format!("{number} is no number of a process")))?;
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|e| gone(number, e))?;
+        Process::held(pidfd, number)
+    }
+
+    /// The process that listens at the other end of a connection; none where it is not seen from here: it is not among
+    /// the processes of this one's namespace.
+    pub fn listening(stream: &UnixStream) -> Result<Option<Process>> {
+        let number = peer::number(stream).map_err(|e| Error::io("cannot see which process it is", e))?;
+        if number == 0 {
+            return Ok(None);
+        }
+        match peer::pidfd(stream) {
+            Ok(pidfd) => Process::held(pidfd, number).map(Some),
+            // An older kernel: whoever has the number now. Its groups tell whether that is one of the pod.
+            Err(Errno::NOPROTOOPT) => Process::of(number).map(Some),
+            Err(e) => Err(gone(number, e)),
+        }
+    }
+
+    fn held(pidfd: OwnedFd, number: u32) -> Result<Process> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder =
+            openat(CWD, format!("/proc/{number}"), flags, Mode::empty()).map_err(|e| gone(number, e))?;
+        let process = Process { pidfd, folder, number };
+        // Who lives now has lived, and had its number, when the folder was opened.
+        match process.is_alive() {
+            true => Ok(process),
+            false => Err(gone(number, Errno::SRCH)),
+        }
+    }
+
+    /// It has not ended.
+    pub fn is_alive(&self) -> bool {
+        let mut ended = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        // What cannot be told is taken for an end.
+        poll(&mut ended, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|events| events == 0)
+    }
+
+    /// Refuses a process that does not belong to a pod, as the kernel's groups have it.
+    pub fn is_of_pod(&self, uid: &str) -> Result<()> {
+        let number = self.number;
+        let mut groups = String::new();
+        let read = self.open("cgroup", OFlags::RDONLY).and_then(|fd| {
+            let read = File::from(fd).take(LONGEST).read_to_string(&mut groups);
+            read.map_err(|e| Error::io(format!("cannot see whose the process {number} is"), e))
+        });
+        read?;
+        match is_of(&groups, uid) {
+            true => Ok(()),
+            false => Err(Error::failed(format!("the process {number} does not belong to the pod {uid}"))),
+        }
+    }
+
+    /// The root that it sees, with what is mounted in it.
+    pub fn root(&self) -> Result<Folder> {
+        Ok(Folder::opened(self.of_its_container("root", FOLDER)?, self.shown("root")))
+    }
+
+    /// The root that it sees, and nothing of what is mounted in it.
+    pub fn image(&self) -> Result<Folder> {
+        Ok(Folder::unmixed(self.of_its_container("root", FOLDER)?, self.shown("root")))
+    }
+
+    /// In a user namespace of its own anybody may mount, go into another root and make a network: such a process shows what
+    /// it likes. No process comes back from one, so one that is in ours after something of it was opened was never
+    /// elsewhere.
+    fn of_its_container(&self, name: &str, flags: OFlags) -> Result<OwnedFd> {
+        let found = self.open(name, flags)?;
+        let own = openat(CWD, "/proc/self/ns/user", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        let cannot = |e| Error::io("cannot tell in which user namespace a pod's process is", e);
+        let number = |users: &OwnedFd| fstat(users).map(|found| (found.st_dev, found.st_ino)).map_err(cannot);
+        match number(&self.open("ns/user", OFlags::RDONLY)?)? == number(&own.map_err(cannot)?)? {
+            true => Ok(found),
+            false => Err(Error::refused(format!(
+                "the process {} is in a user namespace of its own, where it may mount what it likes and make networks: \
+                 its {name} is not believed",
+                self.number
+            ))),
+        }
+    }
+
+    /// The mounts that it sees.
+    pub fn mounts(&self) -> Result<OwnedFd> {
+        self.of_its_container("ns/mnt", OFlags::RDONLY)
+    }
+
+    /// The network that it sees.
+    pub fn network(&self) -> Result<OwnedFd> {
+        self.of_its_container("ns/net", OFlags::RDONLY)
+    }
+
+    fn open(&self, name: &str, flags: OFlags) -> Result<OwnedFd> {
+        openat(&self.folder, name, flags | OFlags::CLOEXEC, Mode::empty()).map_err(|e| match e {
+            Errno::SRCH | Errno::NOENT => gone(self.number, e),
+            e => Error::io(format!("cannot open {}", self.shown(name).display()), e),
+        })
+    }
+
+    pub(super) fn shown(&self, name: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/{name}", self.number))
+    }
+}
+
+/// Not the "not there" of a socket that nobody has made yet: it was there.
+fn gone(number: u32, e: Errno) -> Error {
+    Error::new(Kind::Failed, format!("the process {number} is not there any more"))
+        .because(std::io::Error::from(e))
+}
+
+/// What the kernel knows of who listens at the other end of a connection.
+mod peer {
+    #![allow(unsafe_code)] // rustix has no SO_PEERPIDFD, and cannot say that a process is not seen
+
+    use super::{Errno, OwnedFd, UnixStream};
+    use std::ffi::c_int;
+    use std::os::fd::{AsRawFd as _, FromRawFd as _};
+
+    /// Its number here; 0 where it has none.
+    pub(super) fn number(stream: &UnixStream) -> Result<u32, Errno> {
+        let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
+        // SAFETY: SO_PEERCRED writes a `ucred`.
+        unsafe { get(stream, libc::SO_PEERCRED, &mut found) }?;
+        Ok(u32::try_from(found.pid).unwrap_or_default())
+    }
+
+    /// The process itself.
+    pub(super) fn pidfd(stream: &UnixStream) -> Result<OwnedFd, Errno> {
+        let mut found: c_int = -1;
+        // SAFETY: SO_PEERPIDFD writes a descriptor, which is ours from then on.
+        unsafe {
+            get(stream, libc::SO_PEERPIDFD, &mut found)?;
+            Ok(OwnedFd::from_raw_fd(found))
+        }
+    }
+
+    /// # Safety
+    /// `option` is one of SOL_SOCKET that writes a `T`, of which each pattern of bits is one.
+    unsafe fn get<T>(stream: &UnixStream, option: c_int, found: &mut T) -> Result<(), Errno> {
+        let mut length = size_of::<T>() as libc::socklen_t;
+        let found: *mut T = found;
+        // SAFETY: the kernel writes at most `length` bytes to a place that has them.
+        let done = unsafe {
+            libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, option, found.cast(), &raw mut length)
+        };
+        match done {
+            0 if length as usize == size_of::<T>() => Ok(()),
+            0 => Err(Errno::INVAL),
+            _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)),
+        }
+    }
+}
+
+/// These groups are of a pod. Their names hold its uid, with `_` for `-` where systemd makes them.
+fn is_of(groups: &str, uid: &str) -> bool {
+    let other = uid.replace('-', "_");
+    let names = [format!("pod{uid}"), format!("pod{other}")];
+    let part = |part: &str| {
+        let part = part.strip_suffix(".slice").unwrap_or(part);
+        names.iter().any(|name| part == name || part.ends_with(&format!("-{name}")))
+    };
+    groups.lines().any(|line| line.splitn(3, ':').nth(2).is_some_and(|path| path.split('/').any(part)))
+}
+
+#[cfg(test)]
+#[path = "process_tests.rs"]
+mod tests;

@@ -1,0 +1,65 @@
+//! The fields that the agent of a node writes; and that it asks the API server for what it declares, and nothing else.
+
+#[cfg(test)]
+mod tests {
+    use crate::blocking::Blocking;
+    use crate::labels::Labeller;
+    use crate::vmi::apply::Cluster as _;
+    use crate::vmi::decide::Event;
+    use crate::vmi::watch::which;
+    use api::meta::ObjectMeta;
+    use api_server::Writer;
+    use api_server::watch::follow;
+    use kit::Asked;
+    use kubernetes::objects::rights::each;
+    use kubernetes::objects::{HANDLER_CERTIFICATE, Home, Program};
+    use serde_json::json;
+    use serve::certificate;
+
+    /// All of virt-handler that has a client.
+    #[tokio::test]
+    async fn every_right_is_used_and_no_other() {
+        let server = Asked::begin().await;
+        server.has("/api/v1/nodes/node1", json!({"metadata": {"name": "node1"}}));
+        let path = "/apis/kubevirt.io/v1/namespaces/n/virtualmachineinstances/web";
+        server.has(path, json!({"metadata": {"name": "web"}}));
+        let findings = tempfile::tempdir().unwrap();
+        let writer = Writer::on_node(server.client.clone(), "virt-handler", "node1");
+        let node = "node1".to_owned();
+        let (findings, blocking) = (findings.path().to_owned(), Blocking::new("the node", 1));
+        Labeller { writer: writer.clone(), node, findings, blocking }.write(true).await.unwrap();
+        let meta =
+            ObjectMeta { name: Some("web".into()), namespace: Some("n".into()), ..ObjectMeta::default() };
+        writer.change(&meta, &json!({"status": {"reason": null}})).await.unwrap();
+        writer.tell(&meta, &Event::normal("Started", "VirtualMachineInstance started.")).await;
+        let (to, mut seen) = tokio::sync::mpsc::channel(3);
+        let tasks: Vec<_> = which(&Home { node: "node1".into(), namespace: "kubevirt".into() })
+            .into_iter()
+            .map(|which| tokio::spawn(follow(server.client.clone(), which, to.clone())))
+            .collect();
+        let follows = certificate::follow(
+            server.client.clone(),
+            "kubevirt",
+            HANDLER_CERTIFICATE,
+            std::sync::Arc::default(),
+        );
+        assert!(
+            serve::authentication::Gate::new(server.client.clone())
+                .may_read(
+                    &kit::monitors_request(),
+                    serve::transport::Peer::of(std::net::Ipv4Addr::LOCALHOST.into())
+                )
+                .await
+                .is_ok()
+        );
+        let all = each(Program::Handler).collect();
+        tokio::select! {
+            () = follows => {}
+            () = server.until(&all) => {}
+        }
+        tasks.iter().for_each(tokio::task::JoinHandle::abort);
+        seen.close();
+        server.kept_to(Program::Handler);
+        assert_eq!(server.rights(), each(Program::Handler).collect());
+    }
+}

@@ -1,0 +1,66 @@
+//! What the node agent writes: the status of its instances, and events. Both are steps like virt-controller's
+//! ([`api_server`]).
+
+use super::decide::Event;
+use crate::bounds;
+use crate::error::{Error, Kind, Result};
+use api::meta::ObjectMeta;
+use api::vmi::VirtualMachineInstance;
+use api_server::Writer;
+use api_server::error::Kind as Wrong;
+use kubernetes::objects::{Kind as Of, key};
+use kubernetes::plan::{Note, Plan, Step};
+use serde_json::Value;
+
+/// The most characters of an event's sentence.
+const SENTENCE: usize = 1000;
+
+/// Where statuses and events are written to.
+pub trait Cluster: Send + Sync + 'static {
+    /// Changes an instance that was seen with this metadata, by a merge patch. Gives back the object as it is then; nothing
+    /// when it is another by now, or gone.
+    fn change(&self, vmi: &ObjectMeta, change: &Value) -> impl Future<Output = Result<Option<Value>>> + Send;
+
+    /// Tells people of an instance. What cannot be told is logged.
+    fn tell(&self, vmi: &ObjectMeta, event: &Event) -> impl Future<Output = ()> + Send;
+}
+
+impl Cluster for Writer {
+    async fn change(&self, vmi: &ObjectMeta, change: &Value) -> Result<Option<Value>> {
+        let (key, version) = (key(Of::Instance, vmi), vmi.resource_version.clone().unwrap_or_default());
+        let step = Step::Patch { key: key.clone(), version, change: change.clone(), part: None };
+        let mut done = self.carry_out(Plan { steps: vec![step], again: None }).await;
+        let Some((_, error)) = done.failed else { return Ok(done.answers.pop().map(|(_, object)| object)) };
+        match error.kind() {
+            // Whoever asked looks again.
+            Wrong::Conflict | Wrong::Gone => {
+                tracing::debug!("{key} changed meanwhile: {error}");
+                Ok(None)
+            }
+            Wrong::Refused => {
+                let what = format!("the status of {key} is refused by the API server");
+                Err(Error::new(Kind::Refused, what).because(error))
+            }
+            _ => Err(Error::failed(format!("cannot write the status of {key}")).because(error)),
+        }
+    }
+
+    async fn tell(&self, vmi: &ObjectMeta, event: &Event) {
+        let note = Note {
+            key: key(Of::Instance, vmi),
+            uid: vmi.uid.clone().unwrap_or_default(),
+            warning: event.warning,
+            reason: event.reason,
+            message: bounds::text(&event.message, SENTENCE),
+        };
+        self.carry_out(Plan { steps: vec![Step::Tell(note)], again: None }).await;
+    }
+}
+
+/// The instance as an object of the server says it is.
+pub fn read(object: Value) -> Result<VirtualMachineInstance> {
+    api::wire::read(object).map_err(|faults| {
+        let all: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        Error::refused(format!("an instance of the API server is not understood: {}", all.join("; ")))
+    })
+}

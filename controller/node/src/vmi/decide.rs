@@ -1,0 +1,177 @@
+//! What is to be done about one machine. Pure: everything it knows is in `Seen`.
+//!
+//! | instance | launcher | what is done |
+//! |---|---|---|
+//! | Scheduled | is there, empty | volumes ready, sync |
+//! | Scheduled, Running | has a machine | its life becomes the phase |
+//! | any of these | gone | its last words become the phase; without any, Failed |
+//! | is being deleted | has a machine | it is asked to end, with what is left of the grace period |
+//! | is being deleted | is there, empty | Failed: it never began |
+//! | final | any | nothing: the cluster's controller takes the pod away |
+
+use super::status::{self, Story};
+use crate::now::Now;
+use api::launcher::{GuestInfo, Life, Request, State};
+use api::vmi::{InterfaceStatus, Phase, Status, VirtualMachineInstance};
+
+/// What is known of one machine.
+#[derive(Clone, Debug)]
+pub struct Seen<'a> {
+    /// The instance.
+    pub vmi: &'a VirtualMachineInstance,
+    /// Its launcher.
+    pub launcher: &'a Launcher,
+    /// What the guest's agent says.
+    pub guest: Option<&'a GuestInfo>,
+    /// What of its words is left out.
+    pub left_out: Option<&'a str>,
+    /// The interfaces of its spec, as this node made them and the pod has addresses.
+    pub interfaces: &'a [InterfaceStatus],
+    /// Why the machine could not be handed to the launcher the last time.
+    pub trouble: Option<&'a Trouble>,
+    /// The launcher has been told of the machine by this keeper.
+    pub told: bool,
+    /// The guest runs on emulated processors.
+    pub emulated: bool,
+}
+
+impl<'a> Seen<'a> {
+    /// Nothing else is known yet.
+    pub fn new(vmi: &'a VirtualMachineInstance, launcher: &'a Launcher) -> Seen<'a> {
+        Seen {
+            vmi,
+            launcher,
+            guest: None,
+            left_out: None,
+            interfaces: &[],
+            trouble: None,
+            told: false,
+            emulated: false,
+        }
+    }
+}
+
+/// The launcher of a machine.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Launcher {
+    /// Its pod is not known here yet, or it does not listen yet.
+    NotYet,
+    /// It speaks.
+    Speaks(Box<State>),
+    /// It has ended. What it said last, if that is known.
+    Gone {
+        /// Its last state.
+        last: Option<Box<State>>,
+        /// How its container ended, as the kubelet tells it.
+        why: Option<String>,
+    },
+}
+
+/// Why a machine could not be handed to its launcher.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// In a sentence.
+    pub message: String,
+    /// Trying again does not help.
+    pub hopeless: bool,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// The status that should be there, where it differs from what is there.
+    pub status: Option<Box<Status>>,
+    /// The launcher is handed the machine.
+    pub begin: bool,
+    /// The launcher is asked for something.
+    pub request: Option<Request>,
+    /// What is told to people: type, reason and message of events.
+    pub events: Vec<Event>,
+}
+
+/// The reason of the event that goes with the question to end.
+pub(super) const SHUTTING_DOWN: &str = "ShuttingDown";
+
+/// Something that people are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// `Warning`, else `Normal`.
+    pub warning: bool,
+    /// A word.
+    pub reason: &'static str,
+    /// A sentence.
+    pub message: String,
+}
+
+impl Event {
+    /// An ordinary one.
+    pub fn normal(reason: &'static str, message: impl Into<String>) -> Event {
+        Event { warning: false, reason, message: message.into() }
+    }
+
+    /// One that somebody should look at.
+    pub fn warning(reason: &'static str, message: impl Into<String>) -> Event {
+        Event { warning: true, reason, message: message.into() }
+    }
+}
+
+/// What is to be done. `now` is RFC 3339 and in seconds since 1970.
+pub fn decide(seen: &Seen<'_>, now: &Now) -> Plan {
+    let old = seen.vmi.status.clone().unwrap_or_default();
+    let phase = old.phase.clone().unwrap_or_default();
+    let mut plan = Plan::default();
+    // Not ours yet, or no more.
+    if !matches!(phase, Phase::Scheduled | Phase::Running) {
+        return plan;
+    }
+    let deleting = seen.vmi.metadata.deletion_timestamp.is_some();
+    let mut story = Story::of(seen);
+    match seen.launcher {
+        Launcher::NotYet => {}
+        Launcher::Speaks(state) if state.life == Life::Empty => {
+            if deleting {
+                story.end(Phase::Failed, "the instance was deleted before its machine began");
+            } else if let Some(trouble) = seen.trouble.filter(|trouble| trouble.hopeless) {
+                story.end(Phase::Failed, &trouble.message);
+            } else if !seen.told {
+                plan.begin = true;
+            }
+        }
+        Launcher::Speaks(state) => {
+            if deleting && !state.life.is_final() && !is_ending(state) {
+                plan.request = Some(Request::Shutdown { grace: Some(grace_left(seen.vmi, now)) });
+                plan.events.push(Event::normal(SHUTTING_DOWN, "Signaled Graceful Shutdown"));
+            }
+        }
+        Launcher::Gone { last, why } => {
+            let ended = last.as_ref().is_some_and(|last| last.life.is_final());
+            if !ended {
+                let why = why.as_deref().map_or_else(String::new, |why| format!(": {why}"));
+                story.end(Phase::Failed, &format!("the launcher ended while its machine was there{why}"));
+            }
+        }
+    }
+    let new = status::status(&old, &story, now);
+    if new != old {
+        plan.events.extend(status::events(&old, &new, &story));
+        plan.status = Some(Box::new(new));
+    }
+    plan
+}
+
+/// It was asked already.
+fn is_ending(state: &State) -> bool {
+    state.life == Life::Stopping || state.doing.as_deref() == Some("shutdown")
+}
+
+/// What is left of the time that the guest has to end, since the deletion was asked for.
+fn grace_left(vmi: &VirtualMachineInstance, now: &Now) -> u64 {
+    let whole = vmi.spec.termination_grace_period_seconds.unwrap_or(30).max(0);
+    let since = vmi.metadata.deletion_timestamp.as_deref().and_then(status::seconds);
+    let gone = since.map_or(0, |since| now.seconds.saturating_sub(since).max(0));
+    u64::try_from(whole.saturating_sub(gone)).unwrap_or(0)
+}
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

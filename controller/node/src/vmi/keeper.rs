@@ -1,0 +1,547 @@
+//! Looks after one machine: one task, from the hand-over to the end.
+//!
+//! ```text
+//!  select ◄─┬─ the instance or its pod changed            ┐
+//!           ├─ the launcher told a state, or broke off    ├─► decide ─► status, events, launcher ─► again, until
+//!           ├─ the guest's agent is asked again           │            there is nothing to do
+//!           └─ what failed is tried again                 ┘
+//! ```
+//!
+//! What it holds besides a connection is a memory of what failed; both may be lost.
+
+use super::apply::{self, Cluster};
+use super::decide::{Event, Launcher, Plan, SHUTTING_DOWN, Seen, Trouble, decide};
+use super::pace::{self, Pace};
+use super::patch::patch;
+use super::permitted::Permitted;
+use crate::blocking::Blocking;
+use crate::bounds;
+use crate::capability;
+use crate::devices;
+use crate::error::{Error, Kind, Result};
+use crate::launcher_client::{Client, States};
+use crate::measures::{self, Launchers, Seat};
+use crate::network;
+use crate::now::now;
+use crate::pod::layout::COMPUTE;
+use crate::pod::place::NOT_SEEN;
+use crate::pod::{Layout, Place, Pod, Pods, Process};
+use crate::volumes::{self, Parts};
+use api::launcher::{Answer, GuestInfo, Link, State, Sync};
+use api::machine::Machine;
+use api::vmi::{InterfaceStatus, Phase, VirtualMachineInstance};
+use futures_util::FutureExt as _;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+
+/// How soon what failed is tried again: at first, and at most.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
+/// How long a launcher may take to tell how it is, once it is asked.
+const FIRST: Duration = Duration::from_secs(20);
+/// How long it may take to make ready what a machine needs.
+const PREPARING: Duration = Duration::from_secs(60);
+/// How soon the guest's agent is asked again: after it came, and later.
+const ASK_AGENT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
+
+/// An instance and its pod, as the cluster has them.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The instance, as its object stands.
+    pub object: Arc<Value>,
+    /// Its pod on this node.
+    pub pod: Option<Arc<Pod>>,
+    /// What the cluster permits.
+    pub permitted: Permitted,
+}
+
+/// What all keepers of a node share.
+pub struct Node<C> {
+    /// Where is written to.
+    pub cluster: C,
+    /// Where the kubelet keeps pods.
+    pub pods: Pods,
+    /// What `virt-launcher node-info` left.
+    pub findings: PathBuf,
+    /// The launchers that are spoken to, for who measures.
+    pub launchers: Launchers,
+}
+
+/// Looks after one machine, until its instance has ended or is no longer wanted.
+pub async fn keep<C: Cluster>(node: Arc<Node<C>>, mut wanted: watch::Receiver<Wanted>) {
+    let object = wanted.borrow_and_update().clone();
+    let vmi = match apply::read((*object.object).clone()) {
+        Ok(vmi) => vmi,
+        Err(e) => return tracing::error!("{}", e.chain()),
+    };
+    let mut keeper = Keeper {
+        node,
+        pod: None,
+        place: None,
+        preparing: Blocking::new("the machine", 1),
+        object: object.object.clone(),
+        vmi,
+        permitted: object.permitted,
+        contact: Contact::None,
+        launcher: Launcher::NotYet,
+        guest: None,
+        left_out: None,
+        links: BTreeMap::new(),
+        trouble: None,
+        told: false,
+        again: Again::default(),
+        ask_agent: None,
+        asked: None,
+        pace: Pace::default(),
+    };
+    keeper.take_pod(object.pod);
+    loop {
+        keeper.connect().await;
+        keeper.act().await;
+        if is_final(&keeper.object) {
+            return;
+        }
+        let (again, ask) = (keeper.again.at, keeper.ask_agent);
+        let (write, listen) = (keeper.pace.write_at, keeper.pace.listen_at);
+        tokio::select! {
+            changed = wanted.changed() => match changed {
+                Ok(()) => {
+                    let now = wanted.borrow_and_update().clone();
+                    keeper.take(now);
+                }
+                Err(_) => return,
+            },
+            state = keeper.contact.next(), if listen.is_none() => keeper.heard_all(state),
+            () = until(listen) => keeper.pace.listen_at = None,
+            () = until(write) => keeper.pace.write_at = None,
+            () = until(again) => keeper.again.at = None,
+            () = until(ask) => keeper.ask_the_agent().await,
+        }
+    }
+}
+
+struct Keeper<C> {
+    node: Arc<Node<C>>,
+    pod: Option<Arc<Pod>>,
+    place: Option<Arc<Place>>,
+    /// One at a time: what does not come back is not begun again beside itself.
+    preparing: Blocking,
+    object: Arc<Value>,
+    vmi: VirtualMachineInstance,
+    permitted: Permitted,
+    contact: Contact,
+    launcher: Launcher,
+    guest: Option<GuestInfo>,
+    /// What of the agent's words is not told.
+    left_out: Option<String>,
+    /// The links that were made for the machine; none where another made them before.
+    links: BTreeMap<String, Link>,
+    trouble: Option<Trouble>,
+    told: bool,
+    again: Again,
+    ask_agent: Option<Instant>,
+    /// The shutdown was asked for when the machine stood so; asked again only when that changed.
+    asked: Option<u64>,
+    pace: Pace,
+}
+
+/// The connection to the launcher.
+enum Contact {
+    None,
+    There { client: Client, states: Box<States>, process: Option<Arc<Process>>, seat: Seat },
+}
+
+impl Contact {
+    async fn next(&mut self) -> Result<Option<State>> {
+        match self {
+            Contact::None => std::future::pending().await,
+            Contact::There { states, .. } => states.next().await,
+        }
+    }
+}
+
+impl<C: Cluster> Keeper<C> {
+    // ---- What is told to us ----
+
+    fn take(&mut self, wanted: Wanted) {
+        if is_newer(&wanted.object, &self.object) {
+            match apply::read((*wanted.object).clone()) {
+                Ok(vmi) => (self.object, self.vmi) = (wanted.object, vmi),
+                Err(e) => tracing::error!("{}", e.chain()),
+            }
+        }
+        if self.permitted != wanted.permitted {
+            self.permitted = wanted.permitted;
+            self.again.forget();
+        }
+        self.take_pod(wanted.pod);
+    }
+
+    fn take_pod(&mut self, pod: Option<Arc<Pod>>) {
+        let Some(pod) = pod else { return };
+        let uid = |pod: &Arc<Pod>| pod.metadata.uid.clone();
+        if self.pod.as_ref().map(uid) != Some(uid(&pod)) {
+            match Layout::of(&pod) {
+                Ok(layout) => self.place = Some(Arc::new(Place::new(&self.node.pods, layout))),
+                Err(e) => self.trouble = Some(Trouble { message: e.chain(), hopeless: false }),
+            }
+        }
+        self.pod = Some(pod);
+    }
+
+    /// Takes a state and those that came meanwhile: the newest one counts.
+    fn heard_all(&mut self, state: Result<Option<State>>) {
+        self.heard(state);
+        for _ in 0..pace::AT_ONCE {
+            match self.contact.next().now_or_never() {
+                Some(state) => self.heard(state),
+                None => return,
+            }
+        }
+    }
+
+    fn heard(&mut self, state: Result<Option<State>>) {
+        self.pace.heard();
+        match state.map(|state| state.map(bounds::state)) {
+            Ok(Some(state)) => {
+                if state.agent && self.ask_agent.is_none() {
+                    self.ask_agent =
+                        Some(self.pace.questions.take(Instant::now()).err().unwrap_or_else(Instant::now));
+                }
+                if !state.agent {
+                    (self.ask_agent, self.guest, self.left_out) = (None, None, None);
+                }
+                self.name_devices(&state);
+                self.launcher = Launcher::Speaks(Box::new(state));
+            }
+            Ok(None) => self.contact = Contact::None,
+            Err(e) => {
+                tracing::warn!("{}", e.chain());
+                self.contact = Contact::None;
+            }
+        }
+    }
+
+    /// What is measured has the names of the spec: a launcher's word for a volume that the spec has not names nothing.
+    fn name_devices(&self, state: &State) {
+        let Contact::There { seat, .. } = &self.contact else { return };
+        let taps = self.links.iter().filter_map(|(name, link)| match link {
+            Link::Tap { name: tap, .. } => Some((tap.clone(), name.clone())),
+            Link::User { .. } => None,
+        });
+        let is_volume = |name: &str| self.vmi.spec.volumes.iter().any(|volume| volume.name == name);
+        let targets = state.targets.iter().filter(|(name, _)| is_volume(name));
+        seat.devices(taps.collect(), targets.map(|(name, target)| (target.clone(), name.clone())).collect());
+    }
+
+    // ---- The launcher ----
+
+    async fn connect(&mut self) {
+        if matches!(self.contact, Contact::There { .. }) || matches!(self.launcher, Launcher::Gone { .. }) {
+            return;
+        }
+        // One that breaks off again and again is no more listened to than one that speaks.
+        if self.pace.listen_at.is_some() {
+            return;
+        }
+        let Some(place) = self.place.clone() else { return };
+        if let Some(why) = self.pod.as_ref().and_then(|pod| pod.ended(COMPUTE)) {
+            return self.gone(&place, Some(why)).await;
+        }
+        if self.again.at.is_some() {
+            return;
+        }
+        let client = Client::new(&self.name(), place.clone());
+        match client.watch().await {
+            Ok((states, process)) => {
+                let seat = self.node.launchers.seat(&self.vmi.metadata, &client);
+                let process = process.map(Arc::new);
+                self.contact = Contact::There { client, states: Box::new(states), process, seat };
+                self.first_state().await;
+            }
+            Err(e) if e.kind() == Kind::NotFound && self.has_spoken() => self.gone(&place, None).await,
+            Err(e) if e.kind() == Kind::NotFound => {
+                tracing::debug!("{}", e.chain());
+                self.again.later();
+            }
+            Err(e) => {
+                tracing::warn!("{}", e.chain());
+                self.again.later();
+            }
+        }
+    }
+
+    /// What a launcher is, it tells at once; one that does not is left, and asked again later.
+    async fn first_state(&mut self) {
+        let state = timeout(FIRST, self.contact.next()).await;
+        match &state {
+            Ok(Ok(Some(_))) => self.again.forget(),
+            _ => self.again.later(),
+        }
+        let late = || Error::failed(format!("the launcher of {} tells no state", self.name()));
+        let state = state.unwrap_or_else(|_| Err(late()));
+        self.heard(state);
+    }
+
+    /// It has spoken to us, or to one before us: a machine runs nowhere without a launcher that listened.
+    fn has_spoken(&self) -> bool {
+        matches!(self.launcher, Launcher::Speaks(_))
+            || self.vmi.status.as_ref().is_some_and(|status| status.phase == Some(Phase::Running))
+    }
+
+    async fn gone(&mut self, place: &Place, why: Option<String>) {
+        let told = match &self.launcher {
+            Launcher::Speaks(state) if state.life.is_final() => Some(state.clone()),
+            _ => None,
+        };
+        let last = match told {
+            Some(told) => Some(told),
+            None => place.last_state().await.map(Box::new),
+        };
+        self.launcher = Launcher::Gone { last, why };
+        self.contact = Contact::None;
+    }
+
+    async fn ask_the_agent(&mut self) {
+        let Contact::There { client, .. } = &self.contact else {
+            self.ask_agent = None;
+            return;
+        };
+        let first = self.guest.is_none();
+        match client.guest_info().await {
+            Ok(info) => {
+                let (info, left_out) = bounds::guest(info, &self.macs());
+                (self.guest, self.left_out) = (Some(info), left_out);
+            }
+            Err(e) => tracing::debug!("{}", e.chain()),
+        }
+        self.ask_agent = Some(Instant::now() + if first { ASK_AGENT.0 } else { ASK_AGENT.1 });
+    }
+
+    /// The addresses of the interfaces of the spec.
+    fn macs(&self) -> BTreeSet<String> {
+        let known = self.vmi.status.iter().flat_map(|status| &status.interfaces);
+        let all = self.interfaces().into_iter().chain(known.filter(|one| one.name.is_some()).cloned());
+        all.filter_map(|one| Some(one.mac?.to_ascii_lowercase())).collect()
+    }
+
+    // ---- What is done ----
+
+    /// Does what is to be done, until there is nothing more.
+    async fn act(&mut self) {
+        // Each round changes what is seen; one that changes nothing is the last.
+        for _ in 0..8 {
+            let plan = self.plan();
+            if plan == Plan::default() || !self.carry_out(plan).await {
+                return;
+            }
+        }
+    }
+
+    fn plan(&self) -> Plan {
+        let interfaces = self.interfaces();
+        let emulated = self.place.as_ref().is_some_and(|place| !place.layout().kvm);
+        let seen = Seen {
+            vmi: &self.vmi,
+            launcher: &self.launcher,
+            guest: self.guest.as_ref(),
+            left_out: self.left_out.as_deref(),
+            interfaces: &interfaces,
+            trouble: self.trouble.as_ref(),
+            told: self.told || self.again.at.is_some() || self.permitted.is_not_known(),
+            emulated,
+        };
+        let mut plan = decide(&seen, &now());
+        if let (Some(_), Launcher::Speaks(state)) = (&plan.request, &self.launcher)
+            && self.asked == Some(state.number)
+        {
+            plan.request = None;
+            plan.events.retain(|event| event.reason != SHUTTING_DOWN);
+        }
+        plan
+    }
+
+    /// The interfaces of the spec, as they are known here.
+    fn interfaces(&self) -> Vec<InterfaceStatus> {
+        if self.vmi.spec.domain.devices.interfaces.is_empty() {
+            return Vec::new();
+        }
+        let ips = self.pod.iter().flat_map(|pod| &pod.status.pod_ips).map(|ip| ip.ip.clone());
+        let ips: Vec<String> = ips.collect();
+        // What cannot be a machine is told where it is handed over.
+        Machine::handed(&self.vmi)
+            .map(|machine| network::status(&machine, &self.links, &ips))
+            .unwrap_or_default()
+    }
+
+    /// Gives back whether it is worth deciding again at once.
+    async fn carry_out(&mut self, mut plan: Plan) -> bool {
+        let mut more = false;
+        let last =
+            plan.status.as_ref().is_some_and(|status| status.phase.as_ref().is_some_and(Phase::is_final));
+        if plan.status.is_some() && !self.pace.may_write(last) {
+            // It is decided again on what is newest then; what it tells is told with it.
+            plan.status = None;
+            plan.events.retain(|event| event.reason == SHUTTING_DOWN);
+        }
+        if plan.begin {
+            match self.begin().await {
+                Ok(events) => {
+                    (self.told, self.trouble) = (true, None);
+                    self.again.forget();
+                    for event in events {
+                        self.tell(&event, false).await;
+                    }
+                }
+                Err(e) => {
+                    tracing::warn!("{}: {}", self.name(), e.chain());
+                    self.trouble = Some(Trouble { message: e.chain(), hopeless: e.kind() == Kind::Refused });
+                    self.again.later();
+                    more = true;
+                }
+            }
+        }
+        if let (Some(request), Contact::There { client, .. }) = (&plan.request, &self.contact) {
+            match client.request(request).await {
+                Ok(answer) => {
+                    tracing::info!("{} is asked for {request:?}: {answer:?}", self.name());
+                    if let Launcher::Speaks(state) = &self.launcher {
+                        self.asked = Some(state.number);
+                    }
+                }
+                Err(e) => {
+                    tracing::warn!("{}", e.chain());
+                    self.again.later();
+                }
+            }
+        }
+        if let Some(status) = &plan.status {
+            let change = patch(self.vmi.status.as_ref(), status).unwrap_or_default();
+            match self.node.cluster.change(&self.vmi.metadata, &change).await {
+                Ok(Some(object)) => match apply::read(object.clone()) {
+                    Ok(vmi) => {
+                        (self.object, self.vmi) = (Arc::new(object), vmi);
+                        more = true;
+                    }
+                    Err(e) => tracing::error!("{}", e.chain()),
+                },
+                // What is there now comes through the watch; if it does not, we try again.
+                Ok(None) => {
+                    self.again.later();
+                    return false;
+                }
+                Err(e) => {
+                    tracing::warn!("{}", e.chain());
+                    self.again.later();
+                    return false;
+                }
+            }
+        }
+        for event in &plan.events {
+            self.tell(event, last).await;
+        }
+        more
+    }
+
+    /// Tells people of it, unless they were told too much.
+    async fn tell(&mut self, event: &Event, last: bool) {
+        let Some(untold) = self.pace.may_tell(last) else { return };
+        let mut event = event.clone();
+        if untold > 0 {
+            event.message = format!("{} ({untold} events before this one were not told)", event.message);
+        }
+        self.node.cluster.tell(&self.vmi.metadata, &event).await;
+    }
+
+    /// Makes everything ready and hands the machine to its launcher.
+    async fn begin(&mut self) -> Result<Vec<Event>> {
+        let (Contact::There { client, process, .. }, Some(place)) = (&self.contact, &self.place) else {
+            return Err(Error::failed(format!("the launcher of {} does not listen", self.name())));
+        };
+        let machine = self.permitted.machine(&self.vmi)?;
+        let process = process.clone().ok_or_else(|| Error::failed(NOT_SEEN))?;
+        let (vmi, place, findings) = (self.vmi.clone(), place.clone(), self.node.findings.clone());
+        let prepare = move || -> Result<volumes::Ready> {
+            place.owns(&process)?;
+            let root = process.root()?;
+            let parts = Parts { vmi: &vmi, machine: &machine, place: &place, process: &process, root: &root };
+            let mut ready = volumes::ready(&parts)?;
+            devices::own(&root)?;
+            ready.resolved.interfaces = network::ready(&machine, &process)?;
+            // Without it the machine begins some seconds later, and no worse.
+            if let Err(e) = capability::give(&findings, place.layout().kvm, &place.root()?) {
+                tracing::warn!("{}", e.chain());
+            }
+            Ok(ready)
+        };
+        let ready = self.preparing.run("preparing the volumes and the network", PREPARING, prepare).await?;
+        self.links.clone_from(&ready.resolved.interfaces);
+        let generation = u64::try_from(self.vmi.metadata.generation.unwrap_or_default()).unwrap_or_default();
+        let sync = Sync { vmi: (*self.object).clone(), generation, resolved: ready.resolved };
+        match client.sync(&sync).await? {
+            Answer::Queued => measures::synced(),
+            Answer::Ignored { reason } => tracing::info!("{}: {reason}", self.name()),
+            Answer::Denied { reason } => return Err(Error::refused(reason)),
+        }
+        let mut events: Vec<Event> =
+            ready.notes.into_iter().map(|(reason, message)| Event::warning(reason, message)).collect();
+        events.push(Event::normal("Created", "VirtualMachineInstance defined."));
+        Ok(events)
+    }
+
+    fn name(&self) -> String {
+        let meta = &self.vmi.metadata;
+        let said = |text: &Option<String>| text.clone().unwrap_or_default();
+        format!("{}/{}", said(&meta.namespace), said(&meta.name))
+    }
+}
+
+/// When what failed is tried again; each time later.
+#[derive(Debug, Default)]
+struct Again {
+    at: Option<Instant>,
+    pause: Option<Duration>,
+}
+
+impl Again {
+    fn later(&mut self) {
+        let pause = self.pause.map_or(AGAIN.0, |pause| (pause * 2).min(AGAIN.1));
+        (self.at, self.pause) = (Some(Instant::now() + pause), Some(pause));
+    }
+
+    fn forget(&mut self) {
+        (self.at, self.pause) = (None, None);
+    }
+}
+
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Versions are numbers that rise; where one is none, what the watch says is taken.
+fn is_newer(this: &Value, than: &Value) -> bool {
+    let version = |object: &Value| -> Option<u128> {
+        object.pointer("/metadata/resourceVersion")?.as_str()?.parse().ok()
+    };
+    match (version(this), version(than)) {
+        (Some(this), Some(than)) => this > than,
+        _ => true,
+    }
+}
+
+/// The instance has ended: there is nothing to look after.
+pub fn is_final(object: &Value) -> bool {
+    let phase = object.pointer("/status/phase").and_then(Value::as_str);
+    phase.is_some_and(|phase| Phase::from(phase).is_final())
+}
+
+#[cfg(test)]
+#[path = "keeper_tests.rs"]
+mod tests;

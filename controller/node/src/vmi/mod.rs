@@ -1,0 +1,31 @@
+//! The machines of this node: one keeper each, from the hand-over to the end.
+//!
+//! ```text
+//!   watch: instances, pods of this node; the settings of the cluster
+//!        │ one Wanted per instance
+//!        ▼
+//!   keeper ── Seen ──► decide (pure) ──► Plan ──► apply: status (guarded merge patch), events
+//!     ▲ │                                  └────► launcher: volumes ready ─► sync; shutdown
+//!     │ └─ launcher_client ──watch──┐
+//!     └──────── State ◄─────────────┘
+//!
+//!   Scheduled ─► (volumes, sync) ─► Running ─► Succeeded | Failed
+//! ```
+//!
+//! **Guarantees.** A machine is told to start once: the launcher itself refuses a second start and an older generation.
+//! A keeper remembers nothing that it cannot see again: after a restart of this program it asks the launcher, and where
+//! that is gone, the state that the launcher wrote down. **Assumes** that the cluster's controller wrote `Scheduled` and
+//! the node's name, and takes pods and finalizers away. **Never** writes a status that says what is there already, more
+//! often than `pace` lets it, or a word of a guest or launcher that `bounds` has not looked at.
+
+pub mod apply;
+pub mod decide;
+mod interfaces;
+pub mod keeper;
+mod pace;
+pub mod patch;
+pub mod permitted;
+pub mod status;
+pub mod watch;
+
+pub use decide::{Launcher, Plan, Seen, decide};

@@ -1,0 +1,75 @@
+//! What is permitted in the cluster, as a keeper knows it.
+
+use crate::error::{Error, Result};
+use api::machine::{Machine, Settings};
+use api::vmi::VirtualMachineInstance;
+use std::sync::Arc;
+
+/// What is permitted in the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Permitted {
+    /// It is not known yet: nothing is begun, and nothing is said.
+    #[default]
+    NotKnown,
+    /// There is no KubeVirt object in this namespace: nothing is begun, and that is said.
+    Nothing(String),
+    /// What the KubeVirt object says.
+    By(Arc<Settings>),
+}
+
+impl Permitted {
+    /// It is not known yet.
+    pub fn is_not_known(&self) -> bool {
+        *self == Permitted::NotKnown
+    }
+
+    /// The machine of an instance, if it is permitted. Webhooks have asked the same, where they stood.
+    pub fn machine(&self, vmi: &VirtualMachineInstance) -> Result<Machine> {
+        match self {
+            Permitted::NotKnown => Err(Error::failed("what this cluster permits is not known yet")),
+            Permitted::Nothing(home) => Err(Error::failed(format!(
+                "there is no KubeVirt object in the namespace {home}, and so nothing says what is permitted: no machine \
+                 is begun until there is one"
+            ))),
+            Permitted::By(settings) => Machine::check(vmi, settings).map_err(|faults| {
+                let all: Vec<String> = faults.iter().map(ToString::to_string).collect();
+                Error::refused(all.join("; "))
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Kind;
+    use serde_json::json;
+
+    #[test]
+    fn a_gate_is_shut_unless_the_cluster_opens_it() {
+        let vmi: VirtualMachineInstance = api::wire::read(json!({
+            "metadata": {"name": "a", "namespace": "n"},
+            "spec": {
+                "domain": {
+                    "memory": {"guest": "128Mi"},
+                    "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
+                    "devices": {"autoattachPodInterface": false, "disks": [{"name": "data", "disk": {"bus": "virtio"}}]}
+                },
+                "volumes": [{"name": "data", "hostDisk": {"path": "/etc/shadow", "type": "Disk"}}]
+            }
+        }))
+        .unwrap();
+        let by = |gates: &[&str]| {
+            let gates = json!({"configuration": {"developerConfiguration": {"featureGates": gates}}});
+            Permitted::By(Arc::new(Settings::of_cluster(&json!({"spec": gates}))))
+        };
+        let shut = by(&[]).machine(&vmi).unwrap_err();
+        assert_eq!(shut.kind(), Kind::Refused);
+        assert!(shut.to_string().contains("HostDisk feature gate is not enabled"), "{shut}");
+        assert!(by(&["HostDisk"]).machine(&vmi).is_ok());
+        let nothing = Permitted::Nothing("kubevirt".into()).machine(&vmi).unwrap_err();
+        assert_eq!(nothing.kind(), Kind::Failed, "one may come");
+        assert!(nothing.to_string().contains("no KubeVirt object in the namespace kubevirt"), "{nothing}");
+        assert!(Permitted::default().is_not_known() && Permitted::default().machine(&vmi).is_err());
+    }
+}

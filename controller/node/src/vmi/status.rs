@@ -1,0 +1,277 @@
+//! The status of an instance, as far as the node tells it. Pure.
+//!
+//! | field | from |
+//! |---|---|
+//! | `phase`, `phaseTransitionTimestamps`, `reason` | the life of the machine; forward only |
+//! | `conditions`: Paused, AgentConnected, Synchronized, LiveMigratable, SoftwareEmulation | its state; those of others stay |
+//! | `volumeStatus[].target` | the disks as the guest names them; the rest of each entry stays |
+//! | `interfaces` | the spec, the pod's network, the guest's agent |
+//! | `guestOSInfo` | the guest's agent |
+//! | `machine`, `memory` | the spec, once it runs |
+
+use super::decide::{Event, Launcher, Seen};
+use super::interfaces::interfaces;
+use crate::bounds;
+use crate::now::Now;
+use api::launcher::{GuestInfo, Life, State};
+use api::vmi::{
+    Condition, ConditionType, GuestOsInfo, InterfaceStatus, MachineType, MemoryStatus, Phase,
+    PhaseTransition, Status, VirtualMachineInstance, VolumeStatus,
+};
+use kubernetes::conditions::is_unheard;
+
+/// What is told about a machine.
+#[derive(Debug)]
+pub struct Story<'a> {
+    vmi: &'a VirtualMachineInstance,
+    state: Option<&'a State>,
+    guest: Option<&'a GuestInfo>,
+    left_out: Option<&'a str>,
+    interfaces: &'a [InterfaceStatus],
+    trouble: Option<String>,
+    emulated: bool,
+    /// It ends here, whatever its state says.
+    end: Option<(Phase, String)>,
+}
+
+impl<'a> Story<'a> {
+    /// From what was seen.
+    pub(super) fn of(seen: &Seen<'a>) -> Story<'a> {
+        let state = match seen.launcher {
+            Launcher::NotYet => None,
+            Launcher::Speaks(state) => Some(&**state),
+            Launcher::Gone { last, .. } => last.as_deref(),
+        };
+        let trouble = seen.trouble.map(|trouble| trouble.message.clone());
+        Story {
+            vmi: seen.vmi,
+            state,
+            guest: seen.guest,
+            left_out: seen.left_out,
+            interfaces: seen.interfaces,
+            trouble,
+            emulated: seen.emulated,
+            end: None,
+        }
+    }
+
+    /// It ends here.
+    pub(super) fn end(&mut self, phase: Phase, why: &str) {
+        self.end = Some((phase, why.to_owned()));
+    }
+
+    fn phase(&self) -> Option<Phase> {
+        match (&self.end, self.state) {
+            (Some((phase, _)), _) => Some(phase.clone()),
+            (None, Some(state)) => Some(Phase::from(state.life.phase())),
+            (None, None) => None,
+        }
+    }
+
+    /// The processors run, or may run on.
+    fn lives(&self) -> Option<&'a State> {
+        let lives = |state: &&State| matches!(state.life, Life::Running | Life::Paused | Life::Stopping);
+        self.state.filter(lives).filter(|_| self.end.is_none())
+    }
+
+    /// Why it could not begin, or ended as it should not.
+    fn why(&self) -> Option<&str> {
+        match (&self.end, self.state) {
+            (Some((_, why)), _) => Some(why),
+            (None, Some(state)) if state.life == Life::Failed => state.message.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+/// The status that should be there.
+pub(super) fn status(old: &Status, story: &Story<'_>, now: &Now) -> Status {
+    let mut new = old.clone();
+    let before = old.phase.clone().unwrap_or_default();
+    if let Some(phase) = story.phase().filter(|phase| before.may_become(phase)) {
+        new.phase_transition_timestamps.push(PhaseTransition {
+            phase: Some(phase.clone()),
+            phase_transition_timestamp: Some(now.text.clone()),
+            ..PhaseTransition::default()
+        });
+        new.phase = Some(phase);
+        new.reason = None;
+    }
+    conditions(&mut new, story, now);
+    if let Some(state) = story.lives() {
+        volumes(&mut new, state, story.vmi);
+        guest(&mut new, state, story);
+        hardware(&mut new, story.vmi);
+    }
+    new
+}
+
+fn conditions(new: &mut Status, story: &Story<'_>, now: &Now) {
+    let is_final = new.phase.as_ref().is_some_and(Phase::is_final);
+    let is_unheard = is_unheard(&new.conditions);
+    let mut tell = |kind: ConditionType, said: Option<(&str, &str, String)>| {
+        set(&mut new.conditions, kind, said, now);
+    };
+    let lives = story.lives();
+    let paused = lives.filter(|state| state.life == Life::Paused);
+    tell(
+        ConditionType::Paused,
+        paused.map(|state| {
+            let reason = state.reason.as_deref().unwrap_or("PausedByUser");
+            ("True", reason, state.message.clone().unwrap_or_default())
+        }),
+    );
+    tell(
+        ConditionType::AgentConnected,
+        lives.filter(|state| state.agent).map(|_| match story.left_out {
+            Some(left_out) => ("True", "Truncated", left_out.to_owned()),
+            None => ("True", "", String::new()),
+        }),
+    );
+    let refused = story.why().map(str::to_owned).or_else(|| story.trouble.clone());
+    match refused {
+        // This is taken back by whoever said it, when our heartbeat is seen: until then, two would write in turn.
+        _ if !is_final && is_unheard => {}
+        Some(why) => tell(ConditionType::Synchronized, Some(("False", SYNC_FAILED, why))),
+        // What another said of the time before stays until there is a machine.
+        None if lives.is_some() => tell(ConditionType::Synchronized, None),
+        None => {}
+    }
+    if lives.is_some() {
+        let why = "live migration is not supported by this version".to_owned();
+        tell(ConditionType::LiveMigratable, Some(("False", "NotMigratable", why)));
+        let why = "the guest's processors are emulated: this is slow".to_owned();
+        tell(ConditionType::SoftwareEmulation, story.emulated.then_some(("True", "NoKvm", why)));
+    }
+    if is_final {
+        tell(ConditionType::LiveMigratable, None);
+    }
+}
+
+/// The reason that goes with a machine that could not be handed over.
+const SYNC_FAILED: &str = "Synchronizing with the Domain failed.";
+
+/// Sets a condition, or takes it away. Its time is when it changed.
+fn set(conditions: &mut Vec<Condition>, kind: ConditionType, said: Option<(&str, &str, String)>, now: &Now) {
+    let at = conditions.iter().position(|condition| condition.r#type == kind);
+    let Some((status, reason, message)) = said else {
+        if let Some(at) = at {
+            conditions.remove(at);
+        }
+        return;
+    };
+    let text = |text: &str| (!text.is_empty()).then(|| bounds::text(text, bounds::SENTENCE));
+    let new = Condition {
+        r#type: kind,
+        status: status.to_owned(),
+        reason: text(reason),
+        message: text(&message),
+        last_transition_time: Some(now.text.clone()),
+        ..Condition::default()
+    };
+    let Some(old) = at.and_then(|at| conditions.get_mut(at)) else { return conditions.push(new) };
+    if (&old.status, &old.reason, &old.message) != (&new.status, &new.reason, &new.message) {
+        let time = if old.status == new.status { old.last_transition_time.take() } else { None };
+        *old = Condition { last_transition_time: time.or(new.last_transition_time.clone()), ..new };
+    }
+}
+
+fn volumes(new: &mut Status, state: &State, vmi: &VirtualMachineInstance) {
+    for volume in &vmi.spec.volumes {
+        let Some(target) = state.targets.get(&volume.name) else { continue };
+        match new.volume_status.iter_mut().find(|known| known.name == volume.name) {
+            Some(known) => known.target.clone_from(target),
+            None => new.volume_status.push(VolumeStatus {
+                name: volume.name.clone(),
+                target: target.clone(),
+                ..VolumeStatus::default()
+            }),
+        }
+    }
+    new.volume_status.sort_by(|a, b| a.name.cmp(&b.name));
+}
+
+fn guest(new: &mut Status, state: &State, story: &Story<'_>) {
+    let guest = story.guest.filter(|_| state.agent);
+    // The agent is there and was not asked yet: what was known of the guest stays for this moment.
+    if guest.is_some() || !state.agent {
+        new.interfaces = interfaces(&new.interfaces, story.interfaces, guest, story.vmi);
+    }
+    let Some(guest) = guest else {
+        if !state.agent {
+            new.guest_os_info = None;
+        }
+        return;
+    };
+    let said = |key: &str| guest.os.get(key).filter(|text| !text.is_empty()).cloned();
+    new.guest_os_info = Some(GuestOsInfo {
+        name: said("name"),
+        kernel_release: said("kernel-release"),
+        version: said("version"),
+        pretty_name: said("pretty-name"),
+        version_id: said("version-id"),
+        kernel_version: said("kernel-version"),
+        machine: said("machine"),
+        id: said("id"),
+        ..GuestOsInfo::default()
+    })
+    .filter(|info| *info != GuestOsInfo::default());
+}
+
+fn hardware(new: &mut Status, vmi: &VirtualMachineInstance) {
+    let domain = &vmi.spec.domain;
+    if new.machine.is_none() && domain.machine.is_some() {
+        new.machine = domain
+            .machine
+            .as_ref()
+            .map(|machine| MachineType { r#type: machine.r#type.clone(), ..MachineType::default() });
+    }
+    if let (None, Ok(bytes)) =
+        (&new.memory, api::machine::Machine::handed(vmi).map(|machine| machine.memory.guest))
+    {
+        let amount = domain.memory.as_ref().and_then(|memory| memory.guest.clone());
+        let amount = amount.unwrap_or_else(|| api::quantity::Quantity::of_bytes(bytes));
+        new.memory = Some(MemoryStatus {
+            guest_at_boot: Some(amount.clone()),
+            guest_current: Some(amount.clone()),
+            guest_requested: Some(amount),
+            ..MemoryStatus::default()
+        });
+    }
+}
+
+/// What people are told of a status that changes.
+pub(super) fn events(old: &Status, new: &Status, story: &Story<'_>) -> Vec<Event> {
+    let mut events = Vec::new();
+    if old.phase != new.phase {
+        match &new.phase {
+            Some(Phase::Running) => events.push(Event::normal("Started", "VirtualMachineInstance started.")),
+            Some(Phase::Succeeded) => {
+                events.push(Event::normal("Stopped", "The VirtualMachineInstance was shut down."));
+            }
+            Some(Phase::Failed) => {
+                let why = story.why().unwrap_or("the machine ended as it should not");
+                events.push(Event::warning("Stopped", format!("The VirtualMachineInstance crashed: {why}")));
+            }
+            _ => {}
+        }
+    }
+    let said = |status: &Status| -> Option<String> {
+        let of = |condition: &&Condition| {
+            condition.r#type == ConditionType::Synchronized && condition.status == "False"
+        };
+        status.conditions.iter().find(of)?.message.clone()
+    };
+    if let Some(message) = said(new).filter(|message| said(old).as_ref() != Some(message))
+        && !new.phase.as_ref().is_some_and(Phase::is_final)
+    {
+        events.push(Event::warning("SyncFailed", message));
+    }
+    events
+}
+
+/// Seconds since 1970 of an RFC 3339 time in UTC, as API servers write it.
+pub fn seconds(text: &str) -> Option<i64> {
+    let time: jiff::Timestamp = text.parse().ok()?;
+    Some(time.as_second())
+}

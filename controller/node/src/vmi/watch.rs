@@ -1,0 +1,342 @@
+//! Watches the instances and pods of this node and the settings of the cluster, and keeps one keeper per instance.
+//!
+//! ```text
+//!  the KubeVirt object in the namespace of the installation ┐                  ┌─► keeper
+//!  instances with the label kubevirt.io/nodeName=NODE ──────┼─► Machines ──────┼─► keeper     one Wanted each
+//!  pods with kubevirt.io=virt-launcher on NODE ─────────────┘   (pure)         └─► keeper
+//! ```
+//!
+//! A watch that breaks is begun anew, and lists first: what went meanwhile is then seen to be gone. A pod is told to the
+//! keeper of an instance only if it is its launcher pod ([`LauncherPod`]), handed over to this node; a stranger's, whatever
+//! it says of itself, is told to nobody, and its going takes nothing from anybody.
+
+use super::apply::Cluster;
+use super::keeper::{self, Node, Wanted};
+use super::permitted::Permitted;
+use crate::pod::Pod;
+use api::machine::Settings;
+use api::meta::ObjectMeta;
+use api_server::watch::{Seen, follow};
+use kubernetes::objects::{Home, Key, Kind, LauncherPod, Program, Which};
+use serde_json::Value;
+use serve::health::Health;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+/// What is seen and not yet looked at.
+const WAITING: usize = 32;
+
+/// Looks after the machines of a node, for ever.
+pub async fn run<C: Cluster>(client: kube::Client, home: Home, node: Arc<Node<C>>, health: Health) {
+    let (tell, seen) = mpsc::channel(WAITING);
+    let follows = which(&home).into_iter().map(|which| follow(client.clone(), which, tell.clone()));
+    let follows = futures_util::future::join_all(follows);
+    drop(tell);
+    tokio::join!(follows, keep(seen, home, node, health));
+}
+
+/// What the agent of a node follows: its instances, their pods, and the settings.
+pub fn which(home: &Home) -> Vec<Which> {
+    FOLLOWED.iter().flat_map(|kind| kind.followed_by(Program::Handler, home)).collect()
+}
+
+/// One keeper per instance, as it is seen.
+async fn keep<C: Cluster>(mut seen: mpsc::Receiver<Seen>, home: Home, node: Arc<Node<C>>, health: Health) {
+    let mut keepers = Keepers { node, running: BTreeMap::new() };
+    let mut machines = Machines::at(home);
+    while let Some(seen) = seen.recv().await {
+        let uids = machines.see(seen);
+        if machines.listed.len() == FOLLOWED.len() {
+            health.is_ready();
+        }
+        for uid in uids {
+            keepers.want(&uid, machines.wanted(&uid));
+        }
+    }
+}
+
+/// Kinds that are followed; a list of each has to come before anything is known.
+const FOLLOWED: [Kind; 3] = [Kind::Instance, Kind::Pod, Kind::KubeVirt];
+
+/// What is known of the machines of this node. Pure.
+#[derive(Debug, Default)]
+struct Machines {
+    home: Home,
+    /// By uid.
+    instances: BTreeMap<String, Instance>,
+    /// All that say that they are launchers, strangers among them; by namespace and name.
+    pods: BTreeMap<Key, Known>,
+    /// By name. There is one.
+    settings: BTreeMap<String, Arc<Settings>>,
+    /// A list of these has come.
+    listed: BTreeSet<Kind>,
+}
+
+#[derive(Debug)]
+struct Instance {
+    object: Arc<Value>,
+    pod: Option<LauncherPod>,
+}
+
+#[derive(Debug)]
+struct Known {
+    meta: ObjectMeta,
+    pod: Arc<Pod>,
+}
+
+impl Machines {
+    fn at(home: Home) -> Machines {
+        Machines { home, ..Machines::default() }
+    }
+
+    /// Takes what is seen; gives back the uids of the instances that it is about.
+    fn see(&mut self, seen: Seen) -> Vec<String> {
+        match seen {
+            Seen::Listed(kind, objects) => {
+                self.listed.insert(kind);
+                let mut about: BTreeSet<String> = BTreeSet::new();
+                match kind {
+                    Kind::Pod => {
+                        let gone: Vec<Key> = std::mem::take(&mut self.pods).into_keys().collect();
+                        about.extend(gone.iter().flat_map(|key| self.called(key)));
+                    }
+                    Kind::KubeVirt => {
+                        self.settings.clear();
+                        about.extend(self.instances.keys().cloned());
+                    }
+                    _ => about.extend(std::mem::take(&mut self.instances).into_keys()),
+                }
+                about.extend(objects.into_iter().flat_map(|object| self.put(kind, object)));
+                about.into_iter().collect()
+            }
+            Seen::Changed(kind, object) => self.put(kind, object),
+            // None is followed by its name here.
+            Seen::Only(..) => Vec::new(),
+            Seen::Gone(key, uid) if key.kind == Kind::Pod => {
+                // Another of that name may be there by now.
+                if self.pods.get(&key).is_some_and(|known| known.meta.uid.as_deref() == Some(&uid)) {
+                    self.pods.remove(&key);
+                }
+                self.called(&key)
+            }
+            Seen::Gone(key, _) if key.kind == Kind::KubeVirt => {
+                self.settings.remove(&key.name);
+                self.instances.keys().cloned().collect()
+            }
+            Seen::Gone(_, uid) => {
+                self.instances.remove(&uid);
+                vec![uid]
+            }
+        }
+    }
+
+    /// Keeps an object; gives back the uids of the instances that it is about.
+    fn put(&mut self, kind: Kind, object: Value) -> Vec<String> {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        match kind {
+            Kind::Pod => {
+                let Some(pod) = Pod::read(&object) else { return Vec::new() };
+                let meta: Option<ObjectMeta> =
+                    api::wire::read_in_part(object["metadata"].clone(), &mut Vec::new());
+                let Some(meta) = meta else { return Vec::new() };
+                let key = kubernetes::objects::key(Kind::Pod, &meta);
+                self.pods.insert(key.clone(), Known { meta, pod: Arc::new(pod) });
+                self.called(&key)
+            }
+            Kind::KubeVirt => {
+                let name = text("/metadata/name").unwrap_or_default();
+                self.settings.insert(name, Arc::new(Settings::of_cluster(&object)));
+                self.instances.keys().cloned().collect()
+            }
+            _ => {
+                let Some(uid) = text("/metadata/uid") else { return Vec::new() };
+                let pod = LauncherPod::of_object(&object);
+                self.instances.insert(uid.clone(), Instance { object: Arc::new(object), pod });
+                vec![uid]
+            }
+        }
+    }
+
+    /// The instances whose launcher pod would be called so.
+    fn called(&self, key: &Key) -> Vec<String> {
+        let is = |instance: &Instance| instance.pod.as_ref().is_some_and(|pod| pod.key() == *key);
+        let found = self.instances.iter().filter(|(_, instance)| is(instance));
+        found.map(|(uid, _)| uid.clone()).collect()
+    }
+
+    fn wanted(&self, uid: &str) -> Option<Wanted> {
+        let Instance { object, pod } = self.instances.get(uid)?;
+        let known = pod.as_ref().and_then(|wanted| {
+            let known = self.pods.get(&wanted.key())?;
+            wanted.is_on(&known.meta, &self.home.node).then(|| known.pod.clone())
+        });
+        Some(Wanted { object: object.clone(), pod: known, permitted: self.permitted() })
+    }
+
+    fn permitted(&self) -> Permitted {
+        match self.settings.values().next() {
+            Some(settings) => Permitted::By(settings.clone()),
+            None if self.listed.contains(&Kind::KubeVirt) => Permitted::Nothing(self.home.namespace.clone()),
+            None => Permitted::NotKnown,
+        }
+    }
+}
+
+/// The keepers that run.
+struct Keepers<C> {
+    node: Arc<Node<C>>,
+    running: BTreeMap<String, (watch::Sender<Wanted>, JoinHandle<()>)>,
+}
+
+impl<C: Cluster> Keepers<C> {
+    fn want(&mut self, uid: &str, wanted: Option<Wanted>) {
+        let Some(wanted) = wanted else {
+            // Its keeper sees that nobody wants it any more, and ends.
+            self.running.remove(uid);
+            return;
+        };
+        if let Some((tell, task)) = self.running.get(uid)
+            && !task.is_finished()
+        {
+            // One that ends at this moment has nothing more to do.
+            drop(tell.send(wanted));
+            return;
+        }
+        if keeper::is_final(&wanted.object) {
+            self.running.remove(uid);
+            return;
+        }
+        let (tell, told) = watch::channel(wanted);
+        let task = tokio::spawn(keeper::keep(self.node.clone(), told));
+        self.running.insert(uid.to_owned(), (tell, task));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn machines() -> Machines {
+        Machines::at(Home { node: "node1".into(), namespace: "kubevirt".into() })
+    }
+
+    /// One that was handed over with this pod.
+    fn instance(uid: &str, pod: &str) -> Value {
+        json!({
+            "metadata": {"namespace": "n", "name": "web", "uid": uid}, "spec": {"domain": {}},
+            "status": {"activePods": {pod: "node1"}},
+        })
+    }
+
+    fn pod(uid: &str, owner: &str) -> Value {
+        json!({"metadata": {
+            "namespace": "n", "name": kubernetes::objects::names::pod("web", owner), "uid": uid,
+            "labels": {
+                "kubevirt.io": "virt-launcher", "kubevirt.io/created-by": owner, "vmi.kubevirt.io/id": "web",
+                "vm.kubevirt.io/name": "web",
+            },
+            "ownerReferences": [{
+                "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "name": "web", "uid": owner,
+                "controller": true,
+            }],
+        }})
+    }
+
+    fn changed(kind: Kind, object: Value) -> Seen {
+        Seen::Changed(kind, object)
+    }
+
+    fn gone(pod: &Value) -> Seen {
+        let text = |name: &str| pod["metadata"][name].as_str().unwrap().to_owned();
+        Seen::Gone(Key::new(Kind::Pod, text("namespace"), text("name")), text("uid"))
+    }
+
+    fn has(machines: &Machines, uid: &str) -> Option<String> {
+        Some(machines.wanted(uid)?.pod?.metadata.uid.clone())
+    }
+
+    #[test]
+    fn an_instance_and_its_pod_come_together_in_any_order() {
+        let mut machines = machines();
+        assert!(machines.see(changed(Kind::Pod, pod("p", "a"))).is_empty(), "nobody waits for it yet");
+        assert!(machines.wanted("a").is_none());
+        assert_eq!(machines.see(changed(Kind::Instance, instance("a", "p"))), ["a"]);
+        assert_eq!(has(&machines, "a").as_deref(), Some("p"));
+        assert_eq!(machines.see(gone(&pod("p", "a"))), ["a"]);
+        assert_eq!(has(&machines, "a"), None);
+        assert_eq!(machines.see(changed(Kind::Pod, pod("p", "a"))), ["a"]);
+        assert_eq!(has(&machines, "a").as_deref(), Some("p"));
+    }
+
+    #[test]
+    fn a_strangers_pod_neither_comes_to_an_instance_nor_takes_its_own_away() {
+        let mut machines = machines();
+        machines.see(changed(Kind::Pod, pod("p", "a")));
+        machines.see(changed(Kind::Instance, instance("a", "p")));
+        let mut strange = pod("s", "a");
+        strange["metadata"]["name"] = json!("stranger");
+        assert!(machines.see(changed(Kind::Pod, strange.clone())).is_empty());
+        assert_eq!(has(&machines, "a").as_deref(), Some("p"));
+        assert!(machines.see(gone(&strange)).is_empty());
+        assert_eq!(has(&machines, "a").as_deref(), Some("p"));
+        // One of that name is no more the one that was handed over, …
+        let twin = pod("q", "a");
+        machines.see(changed(Kind::Pod, twin.clone()));
+        assert_eq!(has(&machines, "a"), None);
+        machines.see(changed(Kind::Pod, pod("p", "a")));
+        // … and that it is gone says nothing of the one that is there.
+        assert_eq!(machines.see(gone(&twin)), ["a"]);
+        assert_eq!(has(&machines, "a").as_deref(), Some("p"));
+    }
+
+    #[test]
+    fn one_that_was_not_handed_over_here_is_not_touched() {
+        let mut machines = machines();
+        machines.see(changed(Kind::Pod, pod("p", "a")));
+        let mut elsewhere = instance("a", "p");
+        elsewhere["status"]["activePods"]["p"] = json!("node2");
+        machines.see(changed(Kind::Instance, elsewhere));
+        assert_eq!(has(&machines, "a"), None);
+        let mut nowhere = instance("a", "p");
+        nowhere["status"] = json!({"phase": "Scheduled"});
+        machines.see(changed(Kind::Instance, nowhere));
+        assert_eq!(has(&machines, "a"), None);
+    }
+
+    #[test]
+    fn the_settings_reach_every_keeper_and_their_going_too() {
+        let mut machines = machines();
+        machines.see(changed(Kind::Instance, instance("a", "p")));
+        let permitted = |machines: &Machines| machines.wanted("a").unwrap().permitted;
+        assert_eq!(permitted(&machines), Permitted::NotKnown);
+        assert_eq!(machines.see(Seen::Listed(Kind::KubeVirt, Vec::new())), ["a"]);
+        assert_eq!(permitted(&machines), Permitted::Nothing("kubevirt".into()));
+        let object = json!({
+            "metadata": {"namespace": "kubevirt", "name": "kubevirt"},
+            "spec": {"configuration": {"developerConfiguration": {"featureGates": ["HostDisk"]}}},
+        });
+        assert_eq!(machines.see(changed(Kind::KubeVirt, object)), ["a"]);
+        let Permitted::By(settings) = permitted(&machines) else { panic!("none") };
+        assert!(settings.gate("HostDisk") && !settings.gate("Root"));
+        let key = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
+        assert_eq!(machines.see(Seen::Gone(key, "u".into())), ["a"]);
+        assert_eq!(permitted(&machines), Permitted::Nothing("kubevirt".into()));
+    }
+
+    #[test]
+    fn what_a_list_does_not_tell_is_gone() {
+        let mut machines = machines();
+        for uid in ["a", "b"] {
+            machines.see(changed(Kind::Instance, instance(uid, uid)));
+            machines.see(changed(Kind::Pod, pod(uid, uid)));
+        }
+        let listed = Seen::Listed(Kind::Instance, vec![instance("b", "b")]);
+        assert_eq!(machines.see(listed), ["a", "b"], "what is gone, and what was told");
+        assert!(machines.wanted("a").is_none() && machines.wanted("b").is_some());
+        assert_eq!(machines.see(Seen::Listed(Kind::Pod, Vec::new())), ["b"]);
+        assert_eq!(has(&machines, "b"), None);
+    }
+}

@@ -1,0 +1,109 @@
+//! The one disk in an image that the kubelet has mounted into the pod.
+
+use crate::error::{Error, Kind, Result};
+use crate::pod::Folder;
+use crate::pod::beneath::{Access, Held};
+use api::launcher::Format;
+use container_disk::locate::mounted::{self, Form, Found, HEAD};
+use rustix::fs::FileType;
+use std::io::Read as _;
+
+/// The most names that are looked at.
+const MOST: usize = 1 << 12;
+/// The deepest folder below `/disk` that is looked at.
+const DEEPEST: usize = 8;
+
+/// A disk in an image.
+#[derive(Debug)]
+pub struct Disk {
+    /// The file that was looked at.
+    pub file: Held,
+    /// Its path in the image.
+    pub path: String,
+    /// How its bytes are laid out.
+    pub format: Format,
+}
+
+/// The disk of an image whose root is `folder`. No guest has written to it, so its own word is taken for its form.
+/// Folders at the root that are not the image's own are named; they are as if they were not there.
+pub fn disk(folder: &Folder, image: &str, path: Option<&str>, not_its_own: &[&str]) -> Result<Disk> {
+    let mut listed = Vec::new();
+    list(folder, "", &mut listed, 0)?;
+    listed.retain(|(name, found)| *found != Found::Folder || !not_its_own.contains(&name.as_str()));
+    if let Some(path) = path {
+        way(folder, path.trim_matches('/'), &mut listed)?;
+    }
+    let path = mounted::mounted(image, listed, path).map_err(|e| theirs(&e))?;
+    let mut head = Vec::new();
+    let file = folder.held(&path)?;
+    file.open(Access::Read)?
+        .take(HEAD as u64)
+        .read_to_end(&mut head)
+        .map_err(|e| Error::io(format!("cannot read {path} of the image {image}"), e))?;
+    let format =
+        match mounted::form(&format!("{path} of the image {image}"), &head).map_err(|e| theirs(&e))? {
+            Form::Raw => Format::Raw,
+            Form::Qcow2 => Format::Qcow2,
+        };
+    Ok(Disk { file, path, format })
+}
+
+/// The root, and all of `/disk`.
+fn list(folder: &Folder, at: &str, listed: &mut Vec<(String, Found)>, depth: usize) -> Result<()> {
+    for name in folder.names(MOST)? {
+        let path = if at.is_empty() { name.clone() } else { format!("{at}/{name}") };
+        let found = found(folder, &name)?;
+        if found == Found::Folder && (depth > 0 || name == "disk") && depth < DEEPEST {
+            list(&folder.folder(&name)?, &path, listed, depth + 1)?;
+        }
+        listed.push((path, found));
+        if listed.len() > MOST {
+            return Err(Error::refused(format!("{} holds more than {MOST} files", folder.shown().display())));
+        }
+    }
+    Ok(())
+}
+
+/// What lies on the way to a path.
+fn way(folder: &Folder, path: &str, listed: &mut Vec<(String, Found)>) -> Result<()> {
+    let mut here = folder.folder(".")?;
+    let mut at = String::new();
+    for part in path.split('/') {
+        let found = match found(&here, part) {
+            Ok(found) => found,
+            Err(e) if e.kind() == Kind::NotFound => return Ok(()),
+            Err(e) => return Err(e),
+        };
+        at = if at.is_empty() { part.to_owned() } else { format!("{at}/{part}") };
+        listed.push((at.clone(), found.clone()));
+        if found != Found::Folder {
+            return Ok(());
+        }
+        here = here.folder(part)?;
+    }
+    Ok(())
+}
+
+fn found(folder: &Folder, name: &str) -> Result<Found> {
+    let held = folder.look(name)?;
+    Ok(match held.kind() {
+        FileType::RegularFile => Found::File(held.size()),
+        FileType::Directory => Found::Folder,
+        FileType::Symlink => Found::Other("a link".into()),
+        FileType::BlockDevice | FileType::CharacterDevice => Found::Other("a device".into()),
+        _ => Found::Other("neither a file nor a folder".into()),
+    })
+}
+
+fn theirs(e: &container_disk::Error) -> Error {
+    let kind = match e.kind() {
+        container_disk::Kind::NotFound => Kind::NotFound,
+        container_disk::Kind::Refused => Kind::Refused,
+        _ => Kind::Failed,
+    };
+    Error::new(kind, e.to_string())
+}
+
+#[cfg(test)]
+#[path = "image_tests.rs"]
+mod tests;

@@ -1,0 +1,341 @@
+use super::*;
+use crate::error::Kind;
+use crate::pod::layout::Inside;
+use crate::pod::{Layout, Pods};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, chown, symlink};
+use std::path::Path;
+
+const UUID: &str = "5d307ca9-b3ef-428c-8861-06e72d69f223";
+
+const MOUNT: &str = "/mnt/data";
+
+/// A pod whose one volume `data` is a folder of the test's.
+struct Pod {
+    place: tempfile::TempDir,
+    layout: Layout,
+}
+
+impl Pod {
+    fn new() -> Pod {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir_all(place.path().join(&MOUNT[1..])).unwrap();
+        let inside = || Inside { volume: "private".into(), path: "x".into() };
+        let layout = Layout {
+            uid: "u".into(),
+            socket: inside(),
+            root: inside(),
+            folder: "/private/x".into(),
+            mounts: BTreeMap::from([("data".to_owned(), MOUNT.to_owned())]),
+            devices: BTreeMap::new(),
+            claims: BTreeMap::from([("data".to_owned(), "pvc".to_owned())]),
+            secrets: BTreeMap::new(),
+            optional: Vec::new(),
+            beside: BTreeMap::new(),
+            kernel: None,
+            kvm: false,
+        };
+        Pod { place, layout }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.place.path().join(&MOUNT[1..])
+    }
+
+    fn ready(&self, volume: &Value, claim: &Value) -> Result<Ready> {
+        self.ready_with(volume, claim, None)
+    }
+
+    /// With a further volume, which is a disk, too.
+    fn ready_with(&self, volume: &Value, claim: &Value, more: Option<&Value>) -> Result<Ready> {
+        let mut source = json!({"name": "data"});
+        source.as_object_mut().unwrap().extend(volume.as_object().unwrap().clone());
+        let volumes: Vec<&Value> = [&source].into_iter().chain(more).collect();
+        let disk = |volume: &&Value| json!({"name": volume["name"], "disk": {"bus": "virtio"}});
+        let disks: Vec<Value> = volumes.iter().map(disk).collect();
+        let vmi: VirtualMachineInstance = api::wire::read(json!({
+            "metadata": {"name": "a", "namespace": "test"},
+            "spec": {
+                "domain": {
+                    "memory": {"guest": "128Mi"},
+                "firmware": {"uuid": UUID},
+                    "devices": {
+                        "autoattachPodInterface": false,
+                        "disks": disks
+                    }
+                },
+                "volumes": volumes
+            },
+            "status": {"volumeStatus": [{"name": "data", "target": "", "persistentVolumeClaimInfo": claim}]}
+        }))
+        .unwrap();
+        let machine = Machine::handed(&vmi).unwrap();
+        let root = Folder::open(self.place.path()).unwrap();
+        let place = Place::new(&Pods::played(self.place.path()), self.layout.clone());
+        let process = Process::of(std::process::id()).unwrap();
+        ready(&Parts { vmi: &vmi, machine: &machine, place: &place, root: &root, process: &process })
+    }
+}
+
+fn claim() -> Value {
+    json!({"persistentVolumeClaim": {"claimName": "pvc"}})
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[test]
+fn a_missing_disk_is_made_sparse_for_the_launcher() {
+    if !is_root() {
+        return; // only root may give files away
+    }
+    let pod = Pod::new();
+    let said = pod.ready(&claim(), &json!({})).unwrap_err();
+    assert_eq!(said.kind(), Kind::NotFound);
+    let ready = pod.ready(&claim(), &json!({"capacity": {"storage": "64Mi"}})).unwrap();
+    let path = Path::new(MOUNT).join("disk.img");
+    assert_eq!(
+        ready.resolved.volumes["data"],
+        Source::File { path, format: Format::Raw, preallocated: false }
+    );
+    let made = fs::metadata(pod.data().join("disk.img")).unwrap();
+    assert_eq!((made.len(), made.blocks(), made.uid(), made.gid()), (64 << 20, 0, 107, 107));
+    assert_eq!(fs::read_dir(pod.data()).unwrap().count(), 1, "nothing else is left");
+}
+
+#[test]
+fn a_claim_that_grew_has_a_disk_that_grows_and_none_shrinks() {
+    if !is_root() {
+        return;
+    }
+    let pod = Pod::new();
+    let disk = pod.data().join("disk.img");
+    fs::write(&disk, "guest").unwrap();
+    let info = json!({"capacity": {"storage": "100Mi"}, "filesystemOverhead": "0.055"});
+    pod.ready(&claim(), &info).unwrap();
+    assert_eq!(fs::metadata(&disk).unwrap().len(), 94 << 20);
+    assert_eq!(fs::metadata(&disk).unwrap().uid(), 107);
+    pod.ready(&claim(), &json!({"capacity": {"storage": "10Mi"}})).unwrap();
+    assert_eq!(fs::metadata(&disk).unwrap().len(), 94 << 20);
+    assert!(fs::read(&disk).unwrap().starts_with(b"guest"));
+}
+
+#[test]
+fn a_claim_whose_disk_leads_elsewhere_is_refused() {
+    let outside = tempfile::tempdir().unwrap();
+    let victim = outside.path().join("victim");
+    fs::write(&victim, "v").unwrap();
+    let pod = Pod::new();
+    symlink(&victim, pod.data().join("disk.img")).unwrap();
+    let said = pod.ready(&claim(), &json!({"capacity": {"storage": "64Mi"}})).unwrap_err();
+    assert_eq!(said.kind(), Kind::Refused);
+    assert!(said.chain().contains("link"), "{}", said.chain());
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "v");
+    assert_ne!(fs::metadata(&victim).unwrap().uid(), 107);
+}
+
+fn host_disk(create: bool) -> Value {
+    match create {
+        true => json!({"hostDisk": {"path": "/data/vm.img", "type": "DiskOrCreate", "capacity": "8Mi"}}),
+        false => json!({"hostDisk": {"path": "/data/vm.img", "type": "Disk"}}),
+    }
+}
+
+#[test]
+fn a_file_of_the_host_is_never_given_and_says_whose_it_is() {
+    if !is_root() {
+        return;
+    }
+    let pod = Pod::new();
+    let file = pod.data().join("vm.img");
+    fs::write(&file, "root's").unwrap();
+    chown(&file, Some(0), Some(0)).unwrap();
+    for create in [false, true] {
+        let said = pod.ready(&host_disk(create), &json!({})).unwrap_err();
+        assert_eq!(said.kind(), Kind::Refused);
+        assert!(said.to_string().contains("belongs to the user 0"), "{said}");
+        assert_eq!(fs::metadata(&file).unwrap().uid(), 0);
+    }
+    chown(&file, Some(107), Some(107)).unwrap();
+    pod.ready(&host_disk(false), &json!({})).unwrap();
+    fs::hard_link(&file, pod.data().join("other")).unwrap();
+    let said = pod.ready(&host_disk(false), &json!({})).unwrap_err().to_string();
+    assert!(said.contains("2 names"), "{said}");
+}
+
+#[test]
+fn a_file_of_the_host_that_is_missing_is_made_where_it_may_be() {
+    if !is_root() {
+        return;
+    }
+    let pod = Pod::new();
+    assert_eq!(pod.ready(&host_disk(false), &json!({})).unwrap_err().kind(), Kind::NotFound);
+    pod.ready(&host_disk(true), &json!({})).unwrap();
+    let made = fs::metadata(pod.data().join("vm.img")).unwrap();
+    assert_eq!((made.len(), made.uid(), made.nlink()), (8 << 20, 107, 1));
+    assert_eq!(fs::read_dir(pod.data()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_claims_disk_is_given_unless_it_has_a_second_name() {
+    if !is_root() {
+        return;
+    }
+    let pod = Pod::new();
+    let disk = pod.data().join("disk.img");
+    fs::write(&disk, "made by a tool that runs as root").unwrap();
+    chown(&disk, Some(0), Some(0)).unwrap();
+    fs::hard_link(&disk, pod.data().join("other")).unwrap();
+    let said = pod.ready(&claim(), &json!({})).unwrap_err();
+    assert!(said.to_string().contains("2 names"), "{said}");
+    assert_eq!(fs::metadata(&disk).unwrap().uid(), 0);
+    fs::remove_file(pod.data().join("other")).unwrap();
+    pod.ready(&claim(), &json!({})).unwrap();
+    assert_eq!(fs::metadata(&disk).unwrap().uid(), 107);
+}
+
+/// Folders of the node are mounted beside those of claims, and which is which, code in the pod tries to change.
+#[test]
+fn a_claim_beside_a_host_disk_is_made_ready_and_the_folder_of_the_host_is_not() {
+    if !is_root() {
+        return;
+    }
+    let mut pod = Pod::new();
+    let disk = pod.data().join("disk.img");
+    fs::write(&disk, "somebody's").unwrap();
+    chown(&disk, Some(0), Some(0)).unwrap();
+    let srv = pod.place.path().join("srv");
+    fs::create_dir(&srv).unwrap();
+    pod.layout.mounts.insert("host".into(), "/srv".into());
+    let host = json!({"name": "host", "hostDisk": {"path": "/srv/vm.img", "type": "DiskOrCreate", "capacity": "8Mi"}});
+    let info = json!({"capacity": {"storage": "64Mi"}});
+    pod.ready_with(&claim(), &info, Some(&host)).unwrap();
+    assert_eq!(fs::metadata(&disk).unwrap().uid(), 107, "the disk of a claim becomes the launcher's");
+    // What is shown under the claim's name is the folder of the host: nothing is given, made or grown there.
+    fs::write(srv.join("disk.img"), "root's").unwrap();
+    pod.layout.mounts.insert("data".into(), "/srv".into());
+    for there in [true, false] {
+        let said = pod.ready_with(&claim(), &info, Some(&host)).unwrap_err();
+        assert!(said.chain().contains("is the folder of the hostDisk /srv/vm.img"), "{}", said.chain());
+        if there {
+            let found = fs::metadata(srv.join("disk.img")).unwrap();
+            assert_eq!((found.uid(), found.len()), (0, 6));
+            fs::remove_file(srv.join("disk.img")).unwrap();
+        }
+    }
+    assert!(!srv.join("disk.img").exists());
+}
+
+#[test]
+fn a_volume_that_is_not_the_claim_is_not_touched() {
+    let mut pod = Pod::new();
+    fs::write(pod.data().join("disk.img"), "x").unwrap();
+    let owner = || fs::metadata(pod.data().join("disk.img")).unwrap().uid();
+    let before = owner();
+    pod.layout.claims.insert("data".into(), "another".into());
+    let said = pod.ready(&claim(), &json!({"capacity": {"storage": "64Mi"}})).unwrap_err().to_string();
+    assert!(said.contains("is not the claim pvc"), "{said}");
+    assert_eq!(fs::metadata(pod.data().join("disk.img")).unwrap().uid(), before);
+}
+
+#[test]
+fn what_the_engine_fills_is_waited_for_and_what_it_left_is_kept() {
+    if !is_root() {
+        return;
+    }
+    let pod = Pod::new();
+    let (partial, info) = (pod.data().join("disk.img.partial"), json!({"capacity": {"storage": "64Mi"}}));
+    for (volume, partial) in
+        [(claim(), partial.clone()), (host_disk(true), pod.data().join("vm.img.partial"))]
+    {
+        fs::write(&partial, "").unwrap();
+        chown(&partial, Some(107), Some(107)).unwrap();
+        let held = fs::File::open(&partial).unwrap();
+        rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        let said = pod.ready(&volume, &info).unwrap_err();
+        assert!(said.kind() == Kind::Failed && said.to_string().contains("is under way"), "{said}");
+        assert!(partial.exists(), "it is the engine's");
+        drop(held);
+        fs::write(&partial, "half a disk").unwrap();
+        let said = pod.ready(&volume, &info).unwrap_err();
+        assert!(said.kind() == Kind::Failed && said.to_string().contains("did not end"), "{said}");
+        assert_eq!(fs::read(&partial).unwrap(), b"half a disk");
+        // One of us that was killed left nothing in it.
+        fs::write(&partial, "").unwrap();
+        pod.ready(&volume, &info).unwrap();
+        assert!(!partial.exists());
+    }
+    assert_eq!(fs::metadata(pod.data().join("disk.img")).unwrap().len(), 64 << 20);
+}
+
+#[test]
+fn the_disk_of_a_mounted_image_is_found_by_the_rules_of_images() {
+    let image =
+        |path: Option<&str>| json!({"containerDisk": {"image": "registry.example/os:1", "path": path}});
+    let pod = Pod::new();
+    fs::create_dir(pod.data().join("disk")).unwrap();
+    fs::write(pod.data().join("disk/os.img"), [0; 4096]).unwrap();
+    let ready = pod.ready(&image(None), &json!({})).unwrap();
+    let path = Path::new(MOUNT).join("disk/os.img");
+    assert_eq!(ready.resolved.volumes["data"], Source::Image { path, format: Format::Raw });
+
+    fs::write(pod.data().join("disk/os.qcow2"), b"QFI\xfb\0\0\0\x03").unwrap();
+    assert!(pod.ready(&image(None), &json!({})).unwrap_err().to_string().contains("2 files"));
+    let ready = pod.ready(&image(Some("/disk/os.qcow2")), &json!({})).unwrap();
+    let path = Path::new(MOUNT).join("disk/os.qcow2");
+    assert_eq!(ready.resolved.volumes["data"], Source::Image { path, format: Format::Qcow2 });
+
+    symlink("os.img", pod.data().join("disk/link")).unwrap();
+    let said = pod.ready(&image(Some("/disk/link")), &json!({})).unwrap_err().to_string();
+    assert!(said.contains("a link"), "{said}");
+}
+
+#[test]
+fn what_is_not_in_the_pod_is_told_by_name() {
+    let mut pod = Pod::new();
+    pod.layout.mounts.clear();
+    let said = pod.ready(&claim(), &json!({})).unwrap_err().to_string();
+    assert!(said.contains("'data'") && said.contains("not mounted"), "{said}");
+    let said = pod.ready(&json!({"cloudInitNoCloud": {"secretRef": {"name": "keys"}}}), &json!({}));
+    assert!(said.unwrap_err().to_string().contains("the secret keys is not in the pod"));
+}
+
+#[test]
+fn a_folder_is_a_disc_and_an_optional_one_may_be_missing() {
+    let pod = Pod::new();
+    let map = |optional: bool| json!({"configMap": {"name": "m", "optional": optional}});
+    assert_eq!(pod.ready(&map(true), &json!({})).unwrap().resolved.volumes["data"], Source::Absent);
+    let folder = Source::Folder { path: MOUNT.into() };
+    assert_eq!(pod.ready(&map(false), &json!({})).unwrap().resolved.volumes["data"], folder);
+    fs::write(pod.data().join("key"), "value").unwrap();
+    assert_eq!(pod.ready(&map(true), &json!({})).unwrap().resolved.volumes["data"], folder);
+}
+
+/// A guest writes to its first sector what it likes: the header of a qcow2 that lies over a file of the host, say.
+#[test]
+fn a_disk_that_its_guest_calls_something_else_stays_raw() {
+    if !is_root() {
+        return;
+    }
+    let pod = Pod::new();
+    let disk = pod.data().join("disk.img");
+    let mut header = b"QFI\xfb\0\0\0\x03\0\0\0\0\0\0\0\x68\0\0\0\x0b".to_vec();
+    header.resize(0x68, 0);
+    header.extend(b"/etc/shadow");
+    header.resize(1 << 20, 0);
+    fs::write(&disk, &header).unwrap();
+    chown(&disk, Some(107), Some(107)).unwrap();
+    let ready = pod.ready(&claim(), &json!({"capacity": {"storage": "64Mi"}})).unwrap();
+    let path = Path::new(MOUNT).join("disk.img");
+    assert_eq!(
+        ready.resolved.volumes["data"],
+        Source::File { path, format: Format::Raw, preallocated: false }
+    );
+    // What makes it larger does not read what is in it.
+    let grown = fs::read(&disk).unwrap();
+    assert!(grown.len() > header.len() && grown.starts_with(&header));
+    assert!(grown[header.len()..].iter().all(|byte| *byte == 0));
+}

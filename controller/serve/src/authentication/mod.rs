@@ -1,0 +1,170 @@
+//! Who asks, and whether he may: the API server is asked, as by Kubernetes' own programs.
+//!
+//! ```text
+//!  Authorization: Bearer … ─► cache ─► TokenReview ─► SubjectAccessReview (get, /metrics) ─► 200
+//!                               │           └ 401                └ 403
+//!                               └ an answer of the last 10 s
+//! ```
+//!
+//! Whoever has the right `get` on the path `/metrics` (`nonResourceURLs`) may. **Bounds.** A flood of invented tokens must not
+//! become one of requests to the API server: so many reviews at once, two of one address, and answers are kept for a
+//! short time, refusals apart from the others so that they push none of them out. A token is kept as its digest alone. An
+//! API server that does not answer is no refusal: the asker is told to come again, and nothing is kept.
+
+mod cache;
+
+use crate::transport::{Answer, Peer, busy, plain};
+use api_server::error::{Error, Kind as Wrong, Result, chain};
+use api_server::review;
+use cache::Cache;
+use http::request::Parts;
+use http::{HeaderValue, Method, StatusCode, header};
+use kubernetes::objects::Kind;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+
+/// How long an answer of the API server holds, as in Kubernetes' own programs.
+const HOLDS: Duration = Duration::from_secs(10);
+/// How long the API server may take, and how long somebody waits until it is asked.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Reviews at once.
+const AT_ONCE: usize = 4;
+/// Reviews at once of one address, those that wait included.
+const OF_ONE: usize = 2;
+
+/// Lets in whom the API server lets in.
+pub struct Gate {
+    client: kube::Client,
+    known: Mutex<Cache>,
+    reviews: Semaphore,
+    asking: Mutex<HashMap<Peer, usize>>,
+}
+
+/// What the API server says of a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Its owner may.
+    Allowed,
+    /// Nobody has it.
+    Unknown,
+    /// Its owner may not.
+    Denied(String),
+}
+
+impl Gate {
+    /// Asks by this client.
+    pub fn new(client: kube::Client) -> Gate {
+        Gate { client, known: Mutex::default(), reviews: Semaphore::new(AT_ONCE), asking: Mutex::default() }
+    }
+
+    /// Whether the asker may read this path, or the answer that says why not.
+    pub async fn may_read(&self, head: &Parts, peer: Peer) -> std::result::Result<(), Answer> {
+        if head.method != Method::GET {
+            return Err(plain(StatusCode::METHOD_NOT_ALLOWED, "this is only read"));
+        }
+        let path = head.uri.path();
+        let Some(token) = bearer(head) else { return Err(unauthorized()) };
+        let digest: [u8; 32] = Sha256::digest(format!("{path} {token}")).into();
+        let known = self.known().get(&digest, Instant::now());
+        let verdict = match known {
+            Some(verdict) => verdict,
+            None => {
+                let Some(_place) = Place::take(&self.asking, peer) else {
+                    let said = "whether you may is being asked already";
+                    return Err(busy(StatusCode::TOO_MANY_REQUESTS, said));
+                };
+                let verdict = self.ask(path, token).await.map_err(|error| {
+                    tracing::warn!("who may read {path} cannot be told: {}", chain(&error));
+                    busy(StatusCode::SERVICE_UNAVAILABLE, "the API server does not say whether you may")
+                })?;
+                self.known().put(digest, verdict.clone(), Instant::now());
+                verdict
+            }
+        };
+        match verdict {
+            Verdict::Allowed => Ok(()),
+            Verdict::Unknown => Err(unauthorized()),
+            Verdict::Denied(name) => {
+                let said = format!("user {name:?} may not get {path}");
+                Err(plain(StatusCode::FORBIDDEN, &said))
+            }
+        }
+    }
+
+    async fn ask(&self, path: &str, token: &str) -> Result<Verdict> {
+        let waits = tokio::time::timeout(PATIENCE, self.reviews.acquire()).await;
+        let _turn = waits.map_err(|_| {
+            Error::new(Wrong::Unreachable, format!("{AT_ONCE} other reviews have not ended within 5 s"))
+        })?;
+        let is = review(&self.client, Kind::TokenReview, &json!({"token": token})).await?;
+        if is["authenticated"] != true {
+            return Ok(Verdict::Unknown);
+        }
+        let user = &is["user"];
+        let asked = json!({
+            "user": user["username"],
+            "uid": user["uid"],
+            "groups": user["groups"],
+            "extra": user["extra"],
+            "nonResourceAttributes": {"path": path, "verb": "get"},
+        });
+        let may = review(&self.client, Kind::AccessReview, &asked).await?;
+        Ok(match may["allowed"] == true {
+            true => Verdict::Allowed,
+            false => Verdict::Denied(user["username"].as_str().unwrap_or_default().to_owned()),
+        })
+    }
+
+    fn known(&self) -> MutexGuard<'_, Cache> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The token of a request.
+fn bearer(head: &Parts) -> Option<&str> {
+    let (kind, token) = head.headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let token = token.trim();
+    (kind.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+fn unauthorized() -> Answer {
+    let mut answer = plain(StatusCode::UNAUTHORIZED, "who are you? A token of the cluster is wanted");
+    answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    answer
+}
+
+/// One of the reviews that an address may have at once.
+struct Place<'a> {
+    all: &'a Mutex<HashMap<Peer, usize>>,
+    peer: Peer,
+}
+
+impl<'a> Place<'a> {
+    fn take(all: &'a Mutex<HashMap<Peer, usize>>, peer: Peer) -> Option<Place<'a>> {
+        let mut counts = all.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(peer).or_default();
+        (*count < OF_ONE).then(|| {
+            *count += 1;
+            Place { all, peer }
+        })
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut counts = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.peer) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.peer);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! Whether a program lives and is ready, for the kubelet: `/healthz` and `/readyz`, which are open to all; and what it
+//! measures: `/metrics`, for whom the API server lets read it.
+
+use crate::authentication::Gate;
+use crate::certificate;
+use crate::transport::tls::{self, Shown};
+use crate::transport::{Answer, Answers, Asked, Limits, Peer, Transport, listen, plain};
+use api_server::error::Result;
+use api_server::metrics;
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use http::{HeaderValue, Response, StatusCode};
+use hyper::body::Bytes;
+use kubernetes::servers::Server;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// How long whoever measures may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Asks for a page of measures.
+pub type Ask = oneshot::Sender<String>;
+
+/// What is told.
+#[derive(Clone, Debug, Default)]
+pub struct Health {
+    ready: Arc<AtomicBool>,
+    measures: Arc<Mutex<Measures>>,
+}
+
+/// Who measures.
+#[derive(Clone, Debug, Default)]
+enum Measures {
+    /// Nobody.
+    #[default]
+    None,
+    /// It is always the same.
+    Plain(fn() -> String),
+    /// A task that is asked.
+    Asked(mpsc::Sender<Ask>),
+}
+
+impl Health {
+    /// It does its work.
+    pub fn is_ready(&self) {
+        self.ready.store(true, Ordering::Relaxed);
+    }
+
+    /// What is measured while nobody else does.
+    pub fn measures_plainly(&self, page: fn() -> String) {
+        *self.measures.lock().unwrap_or_else(PoisonError::into_inner) = Measures::Plain(page);
+    }
+
+    /// Who measures from now on: each question wants one page.
+    pub fn measures(&self) -> mpsc::Receiver<Ask> {
+        let (ask, asked) = mpsc::channel(4);
+        *self.measures.lock().unwrap_or_else(PoisonError::into_inner) = Measures::Asked(ask);
+        asked
+    }
+
+    /// It is about to end: no new work is to come.
+    pub fn is_not_ready(&self) {
+        self.ready.store(false, Ordering::Relaxed);
+    }
+
+    /// The answer, where this path is one of ours.
+    pub async fn answer(&self, head: &Parts, peer: Peer, gate: &Gate) -> Option<Answer> {
+        Some(match head.uri.path() {
+            "/healthz" => plain(StatusCode::OK, "ok"),
+            "/readyz" if self.ready.load(Ordering::Relaxed) => plain(StatusCode::OK, "ok"),
+            "/readyz" => plain(StatusCode::SERVICE_UNAVAILABLE, "the first lists have not come yet"),
+            "/metrics" => match gate.may_read(head, peer).await {
+                Ok(()) => self.measured().await,
+                Err(answer) => answer,
+            },
+            _ => return None,
+        })
+    }
+
+    /// Answers on this address as long as the program runs, and nothing else.
+    pub async fn serve(
+        self,
+        address: SocketAddr,
+        client: kube::Client,
+        namespace: &str,
+        server: Server,
+    ) -> Result<()> {
+        let shown = Arc::new(Shown::own(server.program)?);
+        let (listener, config) = (listen(address).await?, tls::config(Arc::clone(&shown))?);
+        let answers = Arc::new(Alone { health: self, gate: Gate::new(client.clone()) });
+        let namespace = namespace.to_owned();
+        tokio::spawn(async move {
+            // Nobody ends it but the program's own end.
+            let (_never, ends) = watch::channel(false);
+            let transport = Transport::new(Limits::of_program());
+            tokio::join!(
+                transport.serve(listener, config, answers, ends),
+                certificate::follow(client, &namespace, server.secret, shown),
+            )
+        });
+        Ok(())
+    }
+
+    async fn measured(&self) -> Answer {
+        let Some(page) = self.page().await else {
+            return plain(StatusCode::SERVICE_UNAVAILABLE, "nothing is measured now");
+        };
+        let mut response = Response::new(Bytes::from(page));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(metrics::CONTENT_TYPE));
+        response
+    }
+
+    async fn page(&self) -> Option<String> {
+        let measures = self.measures.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match measures {
+            Measures::None => None,
+            Measures::Plain(page) => Some(page()),
+            Measures::Asked(ask) => {
+                let (tell, told) = oneshot::channel();
+                let asked = async { ask.send(tell).await.ok().map(|()| told)?.await.ok() };
+                tokio::time::timeout(PATIENCE, asked).await.ok()?
+            }
+        }
+    }
+}
+
+/// A program that answers nothing else.
+struct Alone {
+    health: Health,
+    gate: Gate,
+}
+
+impl Answers for Alone {
+    async fn answer(&self, asked: Asked) -> Answer {
+        let answer = self.health.answer(&asked.head, asked.peer, &self.gate).await;
+        answer.unwrap_or_else(|| plain(StatusCode::NOT_FOUND, "there are /healthz, /readyz and /metrics"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn measures_are_those_of_whoever_measures_now() {
+        let health = Health::default();
+        let get = || health.measured();
+        assert_eq!(get().await.status(), StatusCode::SERVICE_UNAVAILABLE);
+        health.measures_plainly(|| "up 0\n".to_owned());
+        assert_eq!(get().await.body(), "up 0\n");
+        let mut asked = health.measures();
+        let task = tokio::spawn(async move {
+            let tell: Ask = asked.recv().await.unwrap();
+            tell.send("up 1\n".to_owned()).unwrap();
+        });
+        let response = get().await;
+        assert_eq!(response.body(), "up 1\n");
+        assert_eq!(response.headers()[CONTENT_TYPE], metrics::CONTENT_TYPE);
+        task.await.unwrap();
+        // Who measured is gone.
+        assert_eq!(get().await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    }
+}

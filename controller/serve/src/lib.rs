@@ -1,0 +1,27 @@
+//! How our programs are begun, and how they are reached: by the API server (virt-api), by the kubelet and by monitors (all
+//! of them).
+//!
+//! ```text
+//!  program: log, runtime, TLS, client
+//!
+//!  whoever reaches the port ── HTTPS ─► transport: tls, limits ─► Answers: the program's own, or health alone
+//!                                          ▲                        │
+//!                                     certificate                   ├─ health: /healthz, /readyz, /metrics
+//!                                          ▲                        └─ authentication: who may read /metrics
+//!                                   Secret ── watch
+//! ```
+//!
+//! bucket says how often something may be done.
+//!
+//! **May be called** by virt-controller (`cluster`), virt-handler (`node`) and virt-api (`admission`). **Absent:** what is
+//! answered beside health, and who made the certificate: virt-controller does, and a new one takes no restart.
+
+// Tests wait for nobody but themselves.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
+pub mod authentication;
+pub mod bucket;
+pub mod certificate;
+pub mod health;
+pub mod program;
+pub mod transport;

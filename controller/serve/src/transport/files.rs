@@ -1,0 +1,43 @@
+//! How many files this process may have open: each connection is one.
+
+use api_server::error::{Error, Result};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Files that are kept for what is no connection: the API server, logs, libraries, and connections that are on their way
+/// out.
+const RESERVE: u64 = 512;
+/// More is of no use, and some programs walk over all numbers there could be.
+const MOST: u64 = 64 << 10;
+
+/// Raises the limit as far as it goes without rights.
+pub fn raise() -> Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    let Some(now) = limit.current else { return Ok(()) };
+    let wanted = limit.maximum.unwrap_or(MOST).min(MOST);
+    if wanted <= now {
+        return Ok(());
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum })
+        .map_err(|e| Error::setup(format!("cannot raise the limit of open files from {now} to {wanted}"), e))
+}
+
+/// How many connections there can be.
+pub(super) fn spare() -> usize {
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(MOST);
+    // Where there is next to nothing, half of it.
+    usize::try_from(most.saturating_sub(RESERVE).max(most / 2)).unwrap_or(usize::MAX).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_raised_and_some_are_kept() {
+        raise().unwrap();
+        let limit = getrlimit(Resource::Nofile);
+        let (current, maximum) = (limit.current.unwrap_or(MOST), limit.maximum.unwrap_or(MOST));
+        assert!(current >= maximum.min(MOST), "{current} of {maximum}");
+        assert!((spare() as u64) < current);
+    }
+}

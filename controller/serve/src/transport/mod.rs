@@ -1,0 +1,132 @@
+//! How our programs are reached: TLS, HTTP/1.1 and HTTP/2, and limits that nobody's flood turns against the others. All
+//! three programs stand on it; it knows nothing of Kubernetes.
+//!
+//! ```text
+//!  accept ─► seats: a place among the connections ─► tls ─► HTTP ─► room: a share of the memory ─► Answers
+//!                │ too many: one is closed                             │ too little: one is cut       │
+//!                └── patience: who keeps us waiting is closed          └── body: charged as it comes ◄┘
+//! ```
+//!
+//! | what is short | how much there is | who gives way |
+//! |---|---|---|
+//! | connections | as many as there are file descriptors, at most 16,384 | `seats`: of the address with most, what proves nothing |
+//! | connections that are being closed | 128, one second each | one more is dropped without a word |
+//! | memory of requests | 32 MiB | `room`: who has kept most beyond the time it takes |
+//! | requests on one HTTP/2 connection | 100 | the client waits |
+//! | large bodies in work | one | the next large one waits; small ones do not |
+//! | a client's time | handshake 5 s, first request 10 s, body 10 s, answer taken 10 s, idle 120 s | itself |
+//!
+//! **Who may call**: whoever reaches the port. Who may have which answer is for [`Answers`] to say.
+
+mod body;
+mod files;
+mod missed;
+mod room;
+mod seats;
+mod server;
+#[cfg(test)]
+mod tests;
+pub mod tls;
+
+pub use body::{Body, Whole};
+pub use files::raise;
+pub use seats::Patience;
+pub use server::{Counts, Transport, everywhere, listen};
+
+use http::request::Parts;
+use http::{HeaderValue, Response, StatusCode, header};
+use hyper::body::Bytes;
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
+
+/// An answer.
+pub type Answer = Response<Bytes>;
+
+/// A request.
+pub struct Asked {
+    /// All but its body.
+    pub head: Parts,
+    /// Its body, which is read only where somebody wants it.
+    pub body: Body,
+    /// Who asks.
+    pub peer: Peer,
+}
+
+/// What a program answers.
+pub trait Answers: Send + Sync + 'static {
+    /// The answer to one request.
+    fn answer(&self, asked: Asked) -> impl Future<Output = Answer> + Send;
+}
+
+/// What there is for all clients together.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at once.
+    pub connections: usize,
+    /// Bytes of requests and answers at once.
+    pub room: usize,
+    /// How long a handshake may take.
+    pub handshake: Duration,
+    /// How long a body may take.
+    pub body: Duration,
+    /// How long a client may otherwise keep us waiting.
+    pub patience: Patience,
+    /// How often an HTTP/2 client is asked whether it is still there, and how long it may take to say so.
+    pub ping: (Duration, Duration),
+    /// How long a connection that is closed may take to end.
+    pub farewell: Duration,
+    /// How long work is taken on after the end was asked for: until the last client knows that we go.
+    pub linger: Duration,
+}
+
+impl Limits {
+    /// For a program that all API servers ask: as many connections as the process may have files.
+    pub fn of_server() -> Limits {
+        Limits { connections: files::spare().min(16 << 10), ..Limits::of_program() }
+    }
+
+    /// For a program that is asked about itself alone: by the kubelet, and by monitors.
+    pub fn of_program() -> Limits {
+        let seconds = Duration::from_secs;
+        Limits {
+            connections: 256,
+            room: 32 << 20,
+            handshake: seconds(5),
+            body: seconds(10),
+            patience: Patience { first: seconds(10), idle: seconds(120), taking: seconds(10) },
+            ping: (seconds(30), seconds(10)),
+            farewell: seconds(1),
+            linger: seconds(5),
+        }
+    }
+}
+
+/// Who asks, as far as the network tells: an address, or a network where one client has all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Peer(IpAddr);
+
+impl Peer {
+    /// Whoever has this address. Of IPv6 a client has 64 bits to choose from.
+    pub fn of(address: IpAddr) -> Peer {
+        match address.to_canonical() {
+            IpAddr::V6(address) => Peer(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into()),
+            address => Peer(address),
+        }
+    }
+}
+
+/// A sentence.
+pub fn plain(status: StatusCode, text: &str) -> Answer {
+    let mut response = Response::new(Bytes::from(format!("{text}\n")));
+    *response.status_mut() = status;
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+/// There is not enough of something now; in a second there may be.
+pub fn busy(status: StatusCode, text: &str) -> Answer {
+    let mut response = plain(status, text);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}

@@ -1,0 +1,324 @@
+//! The server: connections in, each request to whoever answers it, and an end that loses nothing.
+
+use super::body::{Body, Sent, Shared, Turn};
+use super::missed::Missed;
+use super::room::Room;
+use super::seats::{Seated, Seats};
+use super::{Answers, Asked, Limits, Peer};
+use api_server::error::{Error, Result};
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::ServerConfig;
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio_rustls::TlsAcceptor;
+
+/// Connections that the kernel keeps until we take them.
+const BACKLOG: u32 = 4096;
+/// Connections that may take their time to end ([`Limits::farewell`]). One more is dropped at once: an HTTP/2 client that
+/// answers nothing would otherwise keep its connection, and many of them would keep all that the process may have.
+const FAREWELLS: usize = 128;
+/// Requests at once on one HTTP/2 connection.
+const STREAMS: u32 = 100;
+/// The largest head of a request. A token has some KiB.
+const HEAD: usize = 32 << 10;
+/// Requests that a client takes back before we have looked at them, and those that we refuse: beyond, it is a flood
+/// (CVE-2023-44487, CVE-2025-8671).
+const RESETS: usize = 32;
+/// What a client may send on a connection, and of one request, before we have read it.
+const WINDOWS: (u32, u32) = (1 << 20, 256 << 10);
+/// What waits in a connection to be sent.
+const UNSENT: usize = 64 << 10;
+/// How long the connections may take to end when the program does.
+const GOODBYE: Duration = Duration::from_secs(10);
+
+/// A port of every address of this machine, of both families where it has both.
+#[expect(clippy::disallowed_methods, reason = "asked of the kernel while the command line is read")]
+pub fn everywhere(port: u16) -> SocketAddr {
+    // A kernel may have been built, or begun, without IPv6.
+    let both = Path::new("/proc/net/if_inet6").exists();
+    let address: IpAddr = if both { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+    SocketAddr::new(address, port)
+}
+
+/// Listens on an address.
+pub async fn listen(address: SocketAddr) -> Result<TcpListener> {
+    let open = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    open().map_err(|e| Error::setup(format!("cannot listen on {address}"), e))
+}
+
+/// The server of a program, and what it counts.
+#[derive(Debug)]
+pub struct Transport {
+    limits: Limits,
+    shared: Arc<Shared>,
+}
+
+/// What has happened to connections and requests.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    taken: AtomicU64,
+    closed: AtomicU64,
+    expired: AtomicU64,
+    turned_away: AtomicU64,
+    cut: AtomicU64,
+}
+
+/// What a server has done so far, and holds now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Connections that are open.
+    pub open: usize,
+    /// Bytes that requests hold.
+    pub held: usize,
+    /// Connections that were taken.
+    pub taken: u64,
+    /// Connections that were closed because others came.
+    pub closed: u64,
+    /// Connections that were closed because their client kept us waiting.
+    pub expired: u64,
+    /// Connections that were not taken because all others were worked on.
+    pub turned_away: u64,
+    /// Requests that were cut because others needed the memory.
+    pub cut: u64,
+}
+
+impl Counters {
+    pub(super) fn cut(&self, requests: usize) {
+        self.cut.fetch_add(requests as u64, Ordering::Relaxed);
+    }
+}
+
+impl Transport {
+    /// A server with these limits.
+    pub fn new(limits: Limits) -> Transport {
+        let shared = Shared {
+            seats: Mutex::new(Seats::new(limits.connections)),
+            room: Mutex::new(Room::new(limits.room)),
+            large: Arc::new(Semaphore::new(1)),
+            farewells: Semaphore::new(FAREWELLS),
+            counters: Counters::default(),
+        };
+        Transport { limits, shared: Arc::new(shared) }
+    }
+
+    /// What it has done, and holds.
+    pub fn counts(&self) -> Counts {
+        let (open, held) = (self.shared.seats().len(), self.shared.room().held());
+        let is = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let Counters { taken, closed, expired, turned_away, cut } = &self.shared.counters;
+        Counts {
+            open,
+            held,
+            taken: is(taken),
+            closed: is(closed),
+            expired: is(expired),
+            turned_away: is(turned_away),
+            cut: is(cut),
+        }
+    }
+
+    /// Answers until `ends` says so, and a little longer.
+    pub async fn serve<A: Answers>(
+        &self,
+        listener: TcpListener,
+        tls: Arc<ServerConfig>,
+        answers: Arc<A>,
+        mut ends: watch::Receiver<bool>,
+    ) {
+        let (leave, left) = watch::channel(false);
+        let acceptor = TlsAcceptor::from(tls);
+        let linger = self.limits.linger;
+        let end = async {
+            // An error means that nobody is left who could ask: that is the end too.
+            let _ = ends.wait_for(|ends| *ends).await;
+            tokio::time::sleep(linger).await;
+        };
+        let accept = async {
+            // Nothing but a new connection is waited for here: the kubelet's probe stands behind whatever came before it.
+            let mut missed = Missed::new(tokio::time::Instant::now());
+            loop {
+                let (stream, from) = match listener.accept().await {
+                    Ok(taken) => taken,
+                    Err(error) => {
+                        // Out of file descriptors, most likely: one that can be spared gives its own.
+                        if let Some(count) = missed.add(tokio::time::Instant::now()) {
+                            tracing::warn!(
+                                "connections cannot be taken ({count} times since the last line): {error}"
+                            );
+                        }
+                        self.shared.seats().close_one(Instant::now());
+                        tokio::time::sleep(Duration::from_millis(10)).await;
+                        continue;
+                    }
+                };
+                let peer = Peer::of(from.ip());
+                let Some(seated) = self.seat(peer) else { continue };
+                let connection = Connection {
+                    shared: Arc::clone(&self.shared),
+                    limits: self.limits,
+                    seated,
+                    peer,
+                    left: left.clone(),
+                };
+                let (acceptor, answers) = (acceptor.clone(), Arc::clone(&answers));
+                tokio::spawn(connection.run(stream, acceptor, answers));
+            }
+        };
+        tokio::select! {
+            () = end => {}
+            () = accept => {}
+        }
+        drop((listener, left));
+        let _ = leave.send(true);
+        // Each connection hears of it until it has ended.
+        let _ = tokio::time::timeout(GOODBYE, leave.closed()).await;
+    }
+
+    /// A place for a connection that has come.
+    fn seat(&self, peer: Peer) -> Option<Seated> {
+        let counters = &self.shared.counters;
+        let entered = self.shared.seats().enter(peer, Instant::now());
+        counters.taken.fetch_add(1, Ordering::Relaxed);
+        match entered {
+            Some((seated, other_closed)) => {
+                counters.closed.fetch_add(u64::from(other_closed), Ordering::Relaxed);
+                Some(seated)
+            }
+            None => {
+                counters.turned_away.fetch_add(1, Ordering::Relaxed);
+                None
+            }
+        }
+    }
+}
+
+/// A connection: its place is free again when this goes.
+struct Connection {
+    shared: Arc<Shared>,
+    limits: Limits,
+    seated: Seated,
+    peer: Peer,
+    left: watch::Receiver<bool>,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.shared.seats().left(self.seated.id);
+    }
+}
+
+impl Connection {
+    async fn run<A: Answers>(mut self, stream: TcpStream, acceptor: TlsAcceptor, answers: Arc<A>) {
+        // An answer is small and must not wait for another.
+        let _ = stream.set_nodelay(true);
+        let accepted = tokio::select! {
+            accepted = tokio::time::timeout(self.limits.handshake, acceptor.accept(stream)) => accepted,
+            () = self.seated.leave.notified() => return,
+        };
+        let stream = match accepted {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(_)) => return,
+            Err(_) => {
+                self.shared.counters.expired.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+        };
+        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        let (shared, seated, peer) = (Arc::clone(&self.shared), self.seated.clone(), self.peer);
+        let patience = self.limits.body;
+        let service = service_fn(move |request: Request<Incoming>| {
+            let turn = Turn::begin(&shared, &seated, peer);
+            let answers = Arc::clone(&answers);
+            async move { Ok::<_, Infallible>(answer(request, turn, peer, patience, &*answers).await) }
+        });
+        let io = TokioIo::new(stream);
+        if is_http2 {
+            let mut server = http2::Builder::new(TokioExecutor::new());
+            server
+                .timer(TokioTimer::new())
+                .keep_alive_interval(self.limits.ping.0)
+                .keep_alive_timeout(self.limits.ping.1);
+            server.max_concurrent_streams(STREAMS).max_header_list_size(HEAD as u32);
+            server.max_pending_accept_reset_streams(RESETS).max_local_error_reset_streams(RESETS);
+            server.initial_connection_window_size(WINDOWS.0).initial_stream_window_size(WINDOWS.1);
+            server.max_send_buf_size(UNSENT);
+            let connection = Box::pin(server.serve_connection(io, service));
+            self.drive(connection, |connection| connection.graceful_shutdown()).await;
+        } else {
+            let mut server = http1::Builder::new();
+            // How long a head may take is said by the connection's patience, for both kinds of HTTP.
+            server.timer(TokioTimer::new()).header_read_timeout(None);
+            server.max_buf_size(UNSENT).max_header_size(HEAD);
+            let connection = Box::pin(server.serve_connection(io, service));
+            self.drive(connection, |connection| connection.graceful_shutdown()).await;
+        }
+    }
+
+    /// Goes on until the client ends it, or somebody has a reason to.
+    async fn drive<C: Future>(&mut self, mut connection: Pin<Box<C>>, end: impl Fn(Pin<&mut C>)) {
+        let (shared, id, patience) = (Arc::clone(&self.shared), self.seated.id, self.limits.patience);
+        // What begins meanwhile may be due before what was looked at.
+        let due = || {
+            let now = Instant::now();
+            let due = shared.seats().due(id, &patience, now);
+            due.map(|due| due.min(now + patience.taking))
+        };
+        let first = due();
+        let mut look = pin!(tokio::time::sleep_until(first.unwrap_or_else(Instant::now).into()));
+        let program_ends = loop {
+            tokio::select! {
+                // What a client breaks off is no concern of ours.
+                _ = connection.as_mut() => return,
+                () = self.seated.leave.notified() => break false,
+                _ = self.left.changed() => break true,
+                () = look.as_mut() => match due() {
+                    Some(later) => look.as_mut().reset(later.into()),
+                    None => {
+                        self.shared.counters.expired.fetch_add(1, Ordering::Relaxed);
+                        break false;
+                    }
+                },
+            }
+        };
+        // It is nobody's place any more, however long the client takes.
+        shared.seats().left(id);
+        let farewell = shared.farewells.try_acquire().ok();
+        let time = match farewell {
+            _ if program_ends => GOODBYE,
+            Some(_) => self.limits.farewell,
+            None => return,
+        };
+        end(connection.as_mut());
+        let _ = tokio::time::timeout(time, connection).await;
+    }
+}
+
+async fn answer<A: Answers>(
+    request: Request<Incoming>,
+    turn: Option<Arc<Turn>>,
+    peer: Peer,
+    patience: Duration,
+    answers: &A,
+) -> Response<Sent> {
+    let Some(turn) = turn else { return Sent::too_much() };
+    let (head, incoming) = request.into_parts();
+    let body = Body { incoming, turn: Arc::clone(&turn), patience };
+    let answer = answers.answer(Asked { head, body, peer }).await;
+    turn.answers(answer)
+}
