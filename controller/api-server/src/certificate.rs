@@ -1,5 +1,5 @@
 //! Makes a certificate with a new key. This is where chance comes in: it belongs to what is carried out, not to what is
-//! decided. Called by [`carry_out`](super::carry_out) alone.
+//! decided. Called by [`carry_out()`](super::carry_out()) alone.
 
 use crate::error::{Error, Kind as Wrong, Result};
 use base64::Engine as _;

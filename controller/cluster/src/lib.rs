@@ -13,11 +13,11 @@
 //!  rights        what each step takes                        measures         what is counted
 //! ```
 //!
-//! [`decide`] takes the name of one object and the whole World, and returns what is to be done for that object. Whoever
+//! [`decide()`] takes the name of one object and the whole World, and returns what is to be done for that object. Whoever
 //! decides gets everything in its arguments: no clock, no client. Which decisions an object takes part in, the file of its
 //! kind says ([`kubernetes::objects::About::touches`]). args is the command line; one replica acts, which has the lease.
 //!
-//! **May be called** by `bin/virt-controller`, and [`decide`] by whoever plays a cluster. **Absent:** the kinds and the plan
+//! **May be called** by `bin/virt-controller`, and [`decide()`] by whoever plays a cluster. **Absent:** the kinds and the plan
 //! (`kubernetes`), requests (`api-server`), and everything that happens on a node; `node` is used by the histories in the
 //! tests alone.
 
@@ -34,10 +34,11 @@ mod measures;
 mod node;
 mod pod;
 mod replicaset;
-pub mod rights;
+#[cfg(test)]
+mod rights;
 mod run;
 #[cfg(test)]
-pub(crate) mod sim;
+mod sim;
 #[cfg(test)]
 mod steady;
 mod vm;

@@ -5,7 +5,7 @@ use kubernetes::objects::{Key, Kind, Program, owner};
 use kubernetes::plan::Step;
 
 /// A step may be done.
-pub fn permits(step: &Step) -> bool {
+pub(crate) fn permits(step: &Step) -> bool {
     needs(step).iter().all(|need| each(Program::Controller).any(|right| right == *need))
         && touched(step).iter().all(|key| permits_name(Program::Controller, key.kind, &key.name))
 }
@@ -27,7 +27,7 @@ fn touched(step: &Step) -> Vec<Key> {
 }
 
 /// What it takes to do a step. (One that makes what is there already reads it.)
-pub fn needs(step: &Step) -> Vec<Right> {
+pub(crate) fn needs(step: &Step) -> Vec<Right> {
     let all = |kind: Kind, verbs: &[&'static str]| verbs.iter().map(|verb| (kind, None, *verb)).collect();
     match step {
         Step::Create { key, object } => [(key.kind, None, "create"), (key.kind, None, "get")]

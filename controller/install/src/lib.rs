@@ -17,7 +17,6 @@
 
 // Tests wait for nobody but themselves.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
-
 // A `json!` reads better where it is handed over than behind a `&`.
 #![allow(clippy::needless_pass_by_value)]
 

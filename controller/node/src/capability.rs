@@ -20,7 +20,7 @@ const INTO: &str = "cache/qemu/capabilities";
 const MOST: (usize, u64) = (64, 8 << 20);
 
 /// Hands the findings of this node to a launcher's folder. Files that are there stay. Gives back how many it were.
-pub fn give(findings: &Path, kvm: bool, root: &Folder) -> Result<usize> {
+pub(crate) fn give(findings: &Path, kvm: bool, root: &Folder) -> Result<usize> {
     let cache = findings.join("cache").join(if kvm { "kvm" } else { "emulation" });
     let Ok(cache) = Folder::open(&cache) else { return Ok(0) };
     let mut given = 0;

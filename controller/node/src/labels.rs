@@ -41,20 +41,20 @@ const LARGEST: u64 = 8 << 20;
 const SKIP: &str = "node-labeller.kubevirt.io/skip-node";
 /// The node, for who writes its labels.
 #[derive(Clone)]
-pub struct Labeller {
+pub(crate) struct Labeller {
     /// The API server.
-    pub writer: Writer,
+    pub(crate) writer: Writer,
     /// The node's name.
-    pub node: String,
+    pub(crate) node: String,
     /// Where `virt-launcher node-info` left what it found out.
-    pub findings: PathBuf,
+    pub(crate) findings: PathBuf,
     /// Where files of the node are read.
-    pub blocking: Blocking,
+    pub(crate) blocking: Blocking,
 }
 
 impl Labeller {
     /// Writes labels and heartbeats, for ever.
-    pub async fn run(&self) {
+    pub(crate) async fn run(&self) {
         loop {
             let pause = match self.write(true).await {
                 Ok(()) => BEAT,
@@ -68,7 +68,7 @@ impl Labeller {
     }
 
     /// Writes once.
-    pub async fn write(&self, schedulable: bool) -> Result<()> {
+    pub(crate) async fn write(&self, schedulable: bool) -> Result<()> {
         let findings = self.findings.clone();
         let found =
             self.blocking.run("reading what node-info wrote", PATIENCE, move || read(&findings)).await;
@@ -86,7 +86,7 @@ impl Labeller {
 }
 
 /// What was found out about this node; nothing where nobody has looked. `findings`: where `node-info` leaves it.
-pub fn read(findings: &Path) -> Result<Option<Node>> {
+pub(crate) fn read(findings: &Path) -> Result<Option<Node>> {
     let shown = findings.join(NODE);
     let shown = shown.display();
     let file = match Folder::open(findings).and_then(|folder| folder.read(NODE)) {

@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The launchers that keepers speak to.
 #[derive(Clone, Debug, Default)]
-pub struct Launchers(Arc<Mutex<BTreeMap<u64, Entry>>>);
+pub(crate) struct Launchers(Arc<Mutex<BTreeMap<u64, Entry>>>);
 
 #[derive(Clone, Debug)]
 struct Entry {
@@ -39,11 +39,11 @@ struct Entry {
 }
 
 /// What devices are called in the spec, by other names of theirs.
-pub type Names = BTreeMap<String, String>;
+pub(crate) type Names = BTreeMap<String, String>;
 
 /// A launcher's place among them; it ends with this value.
 #[derive(Debug)]
-pub struct Seat {
+pub(crate) struct Seat {
     all: Launchers,
     number: u64,
 }
@@ -52,13 +52,13 @@ pub struct Seat {
 static SYNCS: AtomicU64 = AtomicU64::new(0);
 
 /// A launcher was handed its machine.
-pub fn synced() {
+pub(crate) fn synced() {
     SYNCS.fetch_add(1, Ordering::Relaxed);
 }
 
 impl Launchers {
     /// A place for the launcher of an instance.
-    pub fn seat(&self, vmi: &ObjectMeta, client: &Client) -> Seat {
+    pub(crate) fn seat(&self, vmi: &ObjectMeta, client: &Client) -> Seat {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -99,7 +99,7 @@ impl Launchers {
 impl Seat {
     /// What devices are called in the spec: interfaces by their taps, disks by what the guest calls them. Others are not
     /// told: a launcher's word is no name of a measure, which whoever collects them keeps for ever.
-    pub fn devices(&self, taps: Names, disks: Names) {
+    pub(crate) fn devices(&self, taps: Names, disks: Names) {
         self.all.change(|all| {
             if let Some(entry) = all.get_mut(&self.number) {
                 (entry.taps, entry.disks) = (taps, disks);
@@ -135,7 +135,7 @@ fn bounded(mut stats: Stats) -> Stats {
 }
 
 /// The page of a node's agent.
-pub async fn page(node: &str, launchers: &Launchers) -> String {
+pub(crate) async fn page(node: &str, launchers: &Launchers) -> String {
     page_of(node, &launchers.ask().await)
 }
 

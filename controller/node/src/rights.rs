@@ -1,4 +1,4 @@
-//! The fields that the agent of a node writes; and that it asks the API server for what it declares, and nothing else.
+//! virt-handler asks the API server for what it declares, and nothing else.
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,7 @@
 //!        validating Machine::check of api, what must not change, whose it is ─► at most 10 causes, warnings
 //! ```
 //!
-//! The table of the webhooks is [`kubernetes::webhooks`]; [`judge`] says who judges for each. A judge gets the
+//! The table of the webhooks is [`kubernetes::webhooks`]; [`judge()`] says who judges for each. A judge gets the
 //! request and what surrounds it ([`Around`]) and returns an [`Answer`]; `dryRun` changes nothing, since nothing is ever
 //! written. What is being deleted is never refused: whoever holds it must be able to let go.
 

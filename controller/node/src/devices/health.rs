@@ -7,17 +7,17 @@ use std::path::PathBuf;
 
 /// Looks at one device.
 #[derive(Clone, Debug)]
-pub struct Health {
+pub(crate) struct Health {
     /// The device.
-    pub device: Device,
+    pub(crate) device: Device,
     /// Where `virt-launcher node-info` leaves what it found out.
-    pub findings: PathBuf,
+    pub(crate) findings: PathBuf,
 }
 
 impl Health {
     /// Why it cannot be used; nothing where it can.
     #[expect(clippy::disallowed_methods, reason = "work of node::blocking, and a device of the host's own")]
-    pub fn trouble(&self) -> Option<String> {
+    pub(crate) fn trouble(&self) -> Option<String> {
         let Device { name, path } = self.device;
         // A KVM that opens may still not run a kernel: the probe has tried.
         if name == "kvm" {

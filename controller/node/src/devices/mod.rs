@@ -12,9 +12,9 @@
 //! waits for it is told by the scheduler what is missing. A pod that was given one finds it root's; [`own`] makes the
 //! pod's own node of it the launcher's.
 
-pub mod health;
-pub mod plugin;
-pub mod wire;
+pub(crate) mod health;
+pub(crate) mod plugin;
+pub(crate) mod wire;
 
 use super::blocking::Blocking;
 use super::error::Result;
@@ -23,22 +23,22 @@ use std::path::{Path, PathBuf};
 
 /// A device of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Device {
+pub(crate) struct Device {
     /// What follows `devices.kubevirt.io/`.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Where it is, on the host as in a pod.
-    pub path: &'static str,
+    pub(crate) path: &'static str,
 }
 
 /// Those that machines use.
-pub const DEVICES: [Device; 3] = [
+pub(crate) const DEVICES: [Device; 3] = [
     Device { name: "kvm", path: "/dev/kvm" },
     Device { name: "tun", path: "/dev/net/tun" },
     Device { name: "vhost-net", path: "/dev/vhost-net" },
 ];
 
 /// Offers all devices to the kubelet, for ever.
-pub async fn run(folder: &Path, findings: &Path) {
+pub(crate) async fn run(folder: &Path, findings: &Path) {
     // Each looks at its device and at the kubelet, now and then both at once.
     let blocking = Blocking::new("the node's devices", 2 * DEVICES.len());
     let offer = |device| {
@@ -50,7 +50,7 @@ pub async fn run(folder: &Path, findings: &Path) {
 }
 
 /// Makes a pod's own nodes of the devices the launcher's.
-pub fn own(root: &Folder) -> Result<()> {
+pub(crate) fn own(root: &Folder) -> Result<()> {
     let dev = root.within("/dev")?;
     // A launcher that runs in no pod sees the host's own.
     if dev.is(&Folder::open(Path::new("/dev"))?)? {

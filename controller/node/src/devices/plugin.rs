@@ -37,7 +37,7 @@ const AGAIN: [u64; 4] = [1, 2, 5, 10];
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Offers one device to whichever kubelet is there, for ever.
-pub async fn offer(folder: PathBuf, device: Device, health: Health, blocking: Blocking) {
+pub(crate) async fn offer(folder: PathBuf, device: Device, health: Health, blocking: Blocking) {
     let (tell, trouble) = watch::channel(examine(&health, &blocking).await);
     let examined = async {
         loop {

@@ -6,100 +6,100 @@
 use std::collections::HashMap;
 
 /// The API's version.
-pub const VERSION: &str = "v1beta1";
+pub(crate) const VERSION: &str = "v1beta1";
 /// `Registration.Register`
-pub const REGISTER: &str = "/v1beta1.Registration/Register";
+pub(crate) const REGISTER: &str = "/v1beta1.Registration/Register";
 
 /// Nothing.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub struct Empty {}
+pub(crate) struct Empty {}
 
 /// A plug-in tells the kubelet of itself.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 #[allow(missing_docs)]
-pub struct RegisterRequest {
+pub(crate) struct RegisterRequest {
     #[prost(string, tag = "1")]
-    pub version: String,
+    pub(crate) version: String,
     /// The name of its socket, beside the kubelet's.
     #[prost(string, tag = "2")]
-    pub endpoint: String,
+    pub(crate) endpoint: String,
     #[prost(string, tag = "3")]
-    pub resource_name: String,
+    pub(crate) resource_name: String,
     #[prost(message, optional, tag = "4")]
-    pub options: Option<Options>,
+    pub(crate) options: Option<Options>,
 }
 
 /// What a plug-in can do beyond the usual.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 #[allow(missing_docs)]
-pub struct Options {
+pub(crate) struct Options {
     #[prost(bool, tag = "1")]
-    pub pre_start_required: bool,
+    pub(crate) pre_start_required: bool,
     #[prost(bool, tag = "2")]
-    pub get_preferred_allocation_available: bool,
+    pub(crate) get_preferred_allocation_available: bool,
 }
 
 /// All devices, as they are now.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 #[allow(missing_docs)]
-pub struct Devices {
+pub(crate) struct Devices {
     #[prost(message, repeated, tag = "1")]
-    pub devices: Vec<Device>,
+    pub(crate) devices: Vec<Device>,
 }
 
 /// One device.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 #[allow(missing_docs)]
-pub struct Device {
+pub(crate) struct Device {
     #[prost(string, tag = "1")]
-    pub id: String,
+    pub(crate) id: String,
     /// `Healthy` or `Unhealthy`.
     #[prost(string, tag = "2")]
-    pub health: String,
+    pub(crate) health: String,
 }
 
 /// Containers that are given devices.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 #[allow(missing_docs)]
-pub struct AllocateRequest {
+pub(crate) struct AllocateRequest {
     #[prost(message, repeated, tag = "1")]
-    pub containers: Vec<ContainerRequest>,
+    pub(crate) containers: Vec<ContainerRequest>,
 }
 
 /// A container that is given devices.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 #[allow(missing_docs)]
-pub struct ContainerRequest {
+pub(crate) struct ContainerRequest {
     #[prost(string, repeated, tag = "1")]
-    pub ids: Vec<String>,
+    pub(crate) ids: Vec<String>,
 }
 
 /// What containers are given.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 #[allow(missing_docs)]
-pub struct AllocateResponse {
+pub(crate) struct AllocateResponse {
     #[prost(message, repeated, tag = "1")]
-    pub containers: Vec<ContainerResponse>,
+    pub(crate) containers: Vec<ContainerResponse>,
 }
 
 /// What a container is given.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 #[allow(missing_docs)]
-pub struct ContainerResponse {
+pub(crate) struct ContainerResponse {
     #[prost(map = "string, string", tag = "1")]
-    pub envs: HashMap<String, String>,
+    pub(crate) envs: HashMap<String, String>,
     #[prost(message, repeated, tag = "3")]
-    pub devices: Vec<DeviceSpec>,
+    pub(crate) devices: Vec<DeviceSpec>,
 }
 
 /// A device in a container.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 #[allow(missing_docs)]
-pub struct DeviceSpec {
+pub(crate) struct DeviceSpec {
     #[prost(string, tag = "1")]
-    pub container_path: String,
+    pub(crate) container_path: String,
     #[prost(string, tag = "2")]
-    pub host_path: String,
+    pub(crate) host_path: String,
     #[prost(string, tag = "3")]
-    pub permissions: String,
+    pub(crate) permissions: String,
 }

@@ -23,7 +23,7 @@ mod rules;
 mod status;
 mod tap;
 
-pub use status::status;
+pub(crate) use status::status;
 
 use super::error::Result;
 use super::pod::Process;
@@ -33,7 +33,7 @@ use plan::{Given, plan};
 use std::collections::BTreeMap;
 
 /// Makes the links of a machine ready, in the network namespace of `process`.
-pub fn ready(machine: &Machine, process: &Process) -> Result<BTreeMap<String, Link>> {
+pub(crate) fn ready(machine: &Machine, process: &Process) -> Result<BTreeMap<String, Link>> {
     if machine.interfaces.is_empty() {
         return Ok(BTreeMap::new());
     }

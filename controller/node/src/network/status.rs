@@ -9,7 +9,11 @@ use std::collections::BTreeMap;
 
 /// The interfaces of a machine, in the order of its spec. Both bindings show the pod's addresses: behind a masquerade
 /// the guest is reached there, on a bridge it has them.
-pub fn status(machine: &Machine, links: &BTreeMap<String, Link>, pod_ips: &[String]) -> Vec<InterfaceStatus> {
+pub(crate) fn status(
+    machine: &Machine,
+    links: &BTreeMap<String, Link>,
+    pod_ips: &[String],
+) -> Vec<InterfaceStatus> {
     let each = machine.interfaces.iter().map(|interface| {
         let card = names::card(interface);
         let mac = match links.get(&interface.name) {

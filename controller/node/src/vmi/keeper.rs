@@ -50,29 +50,29 @@ const ASK_AGENT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_
 
 /// An instance and its pod, as the cluster has them.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     /// The instance, as its object stands.
-    pub object: Arc<Value>,
+    pub(crate) object: Arc<Value>,
     /// Its pod on this node.
-    pub pod: Option<Arc<Pod>>,
+    pub(crate) pod: Option<Arc<Pod>>,
     /// What the cluster permits.
-    pub permitted: Permitted,
+    pub(crate) permitted: Permitted,
 }
 
 /// What all keepers of a node share.
-pub struct Node<C> {
+pub(crate) struct Node<C> {
     /// Where is written to.
-    pub cluster: C,
+    pub(crate) cluster: C,
     /// Where the kubelet keeps pods.
-    pub pods: Pods,
+    pub(crate) pods: Pods,
     /// What `virt-launcher node-info` left.
-    pub findings: PathBuf,
+    pub(crate) findings: PathBuf,
     /// The launchers that are spoken to, for who measures.
-    pub launchers: Launchers,
+    pub(crate) launchers: Launchers,
 }
 
 /// Looks after one machine, until its instance has ended or is no longer wanted.
-pub async fn keep<C: Cluster>(node: Arc<Node<C>>, mut wanted: watch::Receiver<Wanted>) {
+pub(crate) async fn keep<C: Cluster>(node: Arc<Node<C>>, mut wanted: watch::Receiver<Wanted>) {
     let object = wanted.borrow_and_update().clone();
     let vmi = match apply::read((*object.object).clone()) {
         Ok(vmi) => vmi,
@@ -537,7 +537,7 @@ fn is_newer(this: &Value, than: &Value) -> bool {
 }
 
 /// The instance has ended: there is nothing to look after.
-pub fn is_final(object: &Value) -> bool {
+pub(crate) fn is_final(object: &Value) -> bool {
     let phase = object.pointer("/status/phase").and_then(Value::as_str);
     phase.is_some_and(|phase| Phase::from(phase).is_final())
 }

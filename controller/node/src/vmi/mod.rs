@@ -21,11 +21,11 @@
 pub mod apply;
 pub mod decide;
 mod interfaces;
-pub mod keeper;
+pub(crate) mod keeper;
 mod pace;
 pub mod patch;
-pub mod permitted;
-pub mod status;
-pub mod watch;
+pub(crate) mod permitted;
+pub(crate) mod status;
+pub(crate) mod watch;
 
 pub use decide::{Launcher, Plan, Seen, decide};

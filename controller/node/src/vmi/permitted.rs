@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// What is permitted in the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Permitted {
+pub(crate) enum Permitted {
     /// It is not known yet: nothing is begun, and nothing is said.
     #[default]
     NotKnown,
@@ -19,12 +19,12 @@ pub enum Permitted {
 
 impl Permitted {
     /// It is not known yet.
-    pub fn is_not_known(&self) -> bool {
+    pub(crate) fn is_not_known(&self) -> bool {
         *self == Permitted::NotKnown
     }
 
     /// The machine of an instance, if it is permitted. Webhooks have asked the same, where they stood.
-    pub fn machine(&self, vmi: &VirtualMachineInstance) -> Result<Machine> {
+    pub(crate) fn machine(&self, vmi: &VirtualMachineInstance) -> Result<Machine> {
         match self {
             Permitted::NotKnown => Err(Error::failed("what this cluster permits is not known yet")),
             Permitted::Nothing(home) => Err(Error::failed(format!(

@@ -22,7 +22,7 @@ use kubernetes::conditions::is_unheard;
 
 /// What is told about a machine.
 #[derive(Debug)]
-pub struct Story<'a> {
+pub(crate) struct Story<'a> {
     vmi: &'a VirtualMachineInstance,
     state: Option<&'a State>,
     guest: Option<&'a GuestInfo>,
@@ -271,7 +271,7 @@ pub(super) fn events(old: &Status, new: &Status, story: &Story<'_>) -> Vec<Event
 }
 
 /// Seconds since 1970 of an RFC 3339 time in UTC, as API servers write it.
-pub fn seconds(text: &str) -> Option<i64> {
+pub(crate) fn seconds(text: &str) -> Option<i64> {
     let time: jiff::Timestamp = text.parse().ok()?;
     Some(time.as_second())
 }

@@ -29,7 +29,7 @@ use tokio::task::JoinHandle;
 const WAITING: usize = 32;
 
 /// Looks after the machines of a node, for ever.
-pub async fn run<C: Cluster>(client: kube::Client, home: Home, node: Arc<Node<C>>, health: Health) {
+pub(crate) async fn run<C: Cluster>(client: kube::Client, home: Home, node: Arc<Node<C>>, health: Health) {
     let (tell, seen) = mpsc::channel(WAITING);
     let follows = which(&home).into_iter().map(|which| follow(client.clone(), which, tell.clone()));
     let follows = futures_util::future::join_all(follows);
@@ -38,7 +38,7 @@ pub async fn run<C: Cluster>(client: kube::Client, home: Home, node: Arc<Node<C>
 }
 
 /// What the agent of a node follows: its instances, their pods, and the settings.
-pub fn which(home: &Home) -> Vec<Which> {
+pub(crate) fn which(home: &Home) -> Vec<Which> {
     FOLLOWED.iter().flat_map(|kind| kind.followed_by(Program::Handler, home)).collect()
 }
 
