@@ -2,6 +2,7 @@
 
 use crate::claim::{ClaimResources, ClaimSpec, DataReference};
 use crate::meta::{Empty, LabelSelector, ObjectMeta};
+use crate::quantity::Quantity;
 use crate::{object, words};
 
 /// The group and version of a DataVolume.
@@ -55,7 +56,22 @@ object! {
 pub const UNASKED: &str = "whether you may clone it (create datavolumes/source there) is not asked yet; name a claim or a \
     snapshot of the machine's own namespace, by source.pvc or source.snapshot";
 
+impl Source {
+    /// Address of the file or the image, which may hold a password or a signature; nothing for other sources.
+    pub fn address(&self) -> Option<&str> {
+        let web = self.http.as_ref().map(|http| http.url.as_str());
+        web.or_else(|| self.registry.as_ref()?.url.as_deref())
+    }
+}
+
 impl Spec {
+    /// Requested size of the disk, of `pvc` or of `storage`.
+    pub fn size(&self) -> Option<&Quantity> {
+        let of_claim = self.pvc.as_ref().and_then(|claim| claim.storage());
+        let of_storage = || self.storage.as_ref()?.resources.as_ref()?.requests.get("storage");
+        of_claim.or_else(of_storage)
+    }
+
     /// Where it would be filled from beyond its own namespace, or from where its words alone do not tell: the field, and
     /// why. Whoever makes a DataVolume for somebody else lends them their own rights there, and must not.
     pub fn reaches_out(&self, namespace: Option<&str>) -> Option<(&'static str, String)> {

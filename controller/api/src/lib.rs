@@ -8,6 +8,7 @@
 //!
 //! launcher                 what virt-launcher is told and what it tells
 //! node                     what a machine can do, as virt-launcher found out
+//! job                      what a program that imports a disk is told; DataVolume (forgiving) ──► Import (strict)
 //! crd                      what an API server is told of the objects, made from the same descriptions
 //! ```
 //!
@@ -21,6 +22,7 @@ pub mod datavolume;
 pub mod defaults;
 pub mod duration;
 pub mod fault;
+pub mod job;
 pub mod kubevirt;
 pub mod launcher;
 pub mod lease;

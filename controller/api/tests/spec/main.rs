@@ -8,6 +8,7 @@ mod chance;
 mod crd;
 mod defaults;
 mod descriptions;
+mod import;
 mod inventory;
 mod judged;
 mod known;

@@ -1,0 +1,171 @@
+//! What is wrong with a DataVolume: the one place that says which of its sources, and which of their fields, are served.
+
+use super::import::said;
+use crate::datavolume::{ContentType, DataVolume, Http, PullMethod, Registry, Source};
+use crate::fault::{Fault, Reason};
+
+/// Every fault of a DataVolume. One without faults can be imported.
+pub fn check(volume: &DataVolume) -> Vec<Fault> {
+    let mut faults = vec![];
+    let spec = &volume.spec;
+    match (&spec.source, &spec.source_ref) {
+        (Some(source), None) => check_source(source, &mut faults),
+        (None, Some(_)) => faults.push(Fault::not_yet("spec.sourceRef")),
+        (Some(_), Some(_)) => {
+            let what = "Data volume source and source ref are both set";
+            faults.push(Fault::new("spec", Reason::Invalid, what));
+        }
+        (None, None) => {
+            faults.push(Fault::new("spec.source", Reason::Required, "a DataVolume must say what fills it"));
+        }
+    }
+    check_size(volume, &mut faults);
+    match &spec.content_type {
+        None | Some(ContentType::Kubevirt) => {}
+        Some(ContentType::Archive) => faults.push(Fault::not_yet("spec.contentType")),
+        Some(ContentType::Other(word)) if word.is_empty() => {}
+        Some(ContentType::Other(word)) => {
+            let what = format!("must be kubevirt or archive, not {word:?}");
+            faults.push(Fault::new("spec.contentType", Reason::Invalid, what));
+        }
+    }
+    if !spec.checkpoints.is_empty() {
+        faults.push(Fault::not_yet("spec.checkpoints"));
+    }
+    if spec.final_checkpoint == Some(true) {
+        faults.push(Fault::not_yet("spec.finalCheckpoint"));
+    }
+    faults
+}
+
+fn check_size(volume: &DataVolume, faults: &mut Vec<Fault>) {
+    let spec = &volume.spec;
+    if spec.pvc.is_some() == spec.storage.is_some() {
+        let what = "a DataVolume says its size in one of spec.storage and spec.pvc";
+        faults.push(Fault::new("spec.storage", Reason::Invalid, what));
+    }
+    let at = if spec.pvc.is_some() { "spec.pvc" } else { "spec.storage" };
+    let at = format!("{at}.resources.requests.storage");
+    let is_blank = spec.source.as_ref().is_some_and(|source| source.blank.is_some());
+    match spec.size() {
+        Some(size) if size.bytes().is_none_or(|bytes| bytes == 0) => {
+            let what = format!("{} is not the size of a disk", size.as_str());
+            faults.push(Fault::new(at, Reason::Invalid, what));
+        }
+        None if is_blank => {
+            faults.push(Fault::new(at, Reason::Required, "an empty disk must say its size"));
+        }
+        _ => {}
+    }
+}
+
+fn check_source(source: &Source, faults: &mut Vec<Fault>) {
+    let named = [
+        ("http", source.http.is_some()),
+        ("registry", source.registry.is_some()),
+        ("blank", source.blank.is_some()),
+        ("s3", source.s3.is_some()),
+        ("gcs", source.gcs.is_some()),
+        ("pvc", source.pvc.is_some()),
+        ("upload", source.upload.is_some()),
+        ("imageio", source.imageio.is_some()),
+        ("vddk", source.vddk.is_some()),
+        ("snapshot", source.snapshot.is_some()),
+    ];
+    let named: Vec<&str> = named.iter().filter(|(_, is)| *is).map(|(name, _)| *name).collect();
+    match named[..] {
+        ["http" | "registry" | "blank"] => {}
+        [other] => faults.push(Fault::not_yet(format!("spec.source.{other}"))),
+        [] => faults.push(Fault::new("spec.source", Reason::Required, "Missing Data volume source")),
+        _ => {
+            let what = format!("Multiple Data volume sources: {}", named.join(", "));
+            faults.push(Fault::new("spec.source", Reason::Invalid, what));
+        }
+    }
+    if let Some(registry) = &source.registry {
+        check_registry(registry, faults);
+    }
+    if let Some(http) = &source.http {
+        check_http(http, faults);
+    }
+}
+
+fn check_registry(registry: &Registry, faults: &mut Vec<Fault>) {
+    let at = |field: &str| format!("spec.source.registry.{field}");
+    if said(&registry.image_stream).is_some() {
+        faults.push(Fault::not_yet(at("imageStream")));
+    }
+    match said(&registry.url) {
+        Some(url) if url.starts_with("docker://") => {}
+        Some(url) => {
+            let what = format!("must be docker://HOST/REPO:TAG, not {url:?}");
+            faults.push(Fault::new(at("url"), Reason::Invalid, what));
+        }
+        None if said(&registry.image_stream).is_none() => {
+            let what = "a registry must have a url: docker://HOST/REPO:TAG";
+            faults.push(Fault::new(at("url"), Reason::Required, what));
+        }
+        None => {}
+    }
+    match &registry.pull_method {
+        None | Some(PullMethod::Pod) => {}
+        Some(PullMethod::Node) => {
+            let hint = "leave it out: the importer pulls the image itself";
+            faults.push(Fault::not_yet(at("pullMethod")).hint(hint));
+        }
+        Some(PullMethod::Other(word)) if word.is_empty() => {}
+        Some(PullMethod::Other(word)) => {
+            let what = format!("must be pod or node, not {word:?}");
+            faults.push(Fault::new(at("pullMethod"), Reason::Invalid, what));
+        }
+    }
+    if said(&registry.secret_ref).is_some() {
+        let hint = "write the login into registries.toml, or log in with docker or podman";
+        faults.push(Fault::not_yet(at("secretRef")).hint(hint));
+    }
+    if said(&registry.cert_config_map).is_some() {
+        let hint = "write the certificate's file into registries.toml";
+        faults.push(Fault::not_yet(at("certConfigMap")).hint(hint));
+    }
+}
+
+fn check_http(http: &Http, faults: &mut Vec<Fault>) {
+    let at = |field: &str| format!("spec.source.http.{field}");
+    let is_web = http.url.starts_with("http://") || http.url.starts_with("https://");
+    if !is_web {
+        // It may hold a password, and is not repeated.
+        faults.push(Fault::new(at("url"), Reason::Invalid, "must begin with http:// or https://"));
+    }
+    for (i, line) in http.extra_headers.iter().enumerate() {
+        // The line may hold a secret, and is not repeated.
+        if !line.contains(':') {
+            let what = "a header is written 'Name: value'";
+            faults.push(Fault::new(at(&format!("extraHeaders[{i}]")), Reason::Invalid, what));
+        }
+    }
+    faults.extend(said(&http.checksum).and_then(|text| check_checksum(at("checksum"), text)));
+}
+
+/// What `cdi` can compute: SHA-256 and SHA-512. Bare digits are one of these by their number.
+fn check_checksum(at: String, text: &str) -> Option<Fault> {
+    let (algorithm, digits) = match text.split_once(':') {
+        Some((algorithm, digits)) => (algorithm.to_ascii_lowercase(), digits),
+        None => (String::new(), text),
+    };
+    let is_hex = |count: usize| digits.len() == count && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match algorithm.as_str() {
+        "md5" | "sha1" => Some(
+            Fault::not_yet(at).hint(format!("{algorithm} proves nothing; write sha256:HEX or sha512:HEX")),
+        ),
+        "" if text.starts_with(':') => Some(wrong_checksum(at, text)),
+        "" if is_hex(64) || is_hex(128) => None,
+        "sha256" if is_hex(64) => None,
+        "sha512" if is_hex(128) => None,
+        _ => Some(wrong_checksum(at, text)),
+    }
+}
+
+fn wrong_checksum(at: String, text: &str) -> Fault {
+    let what = format!("{text:?} is neither sha256:HEX with 64 hex digits nor sha512:HEX with 128");
+    Fault::new(at, Reason::Invalid, what)
+}

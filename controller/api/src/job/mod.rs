@@ -1,0 +1,20 @@
+//! Jobs of programs that move the bytes of a disk: what `coracle run` tells its worker process, and virt-controller a pod.
+//!
+//! ```text
+//!  DataVolume ──check──► every fault with its field                            check.rs
+//!      │ Import::of: its Secrets and ConfigMaps become values or files         import.rs
+//!      ▼
+//!  Import { source, target, size, preallocate } ──JSON──► cdi::import
+//! ```
+//!
+//! The DataVolume is forgiving, the [`Import`] is strict: a source that is not served, or a field of one, is refused by its
+//! name in [`check`] and nowhere else. `Debug` of a job shows no secret; its JSON holds the values of those that are not
+//! in files.
+
+mod check;
+mod confidential;
+mod import;
+
+pub use check::check;
+pub use confidential::Confidential;
+pub use import::{Files, Http, Import, References, Refusal, Registry, SecretFiles, Source, Target};

@@ -1,0 +1,251 @@
+//! A DataVolume becomes a job or is refused by its fields; what is confidential is in the JSON and not in `Debug`.
+
+use api::datavolume::DataVolume;
+use api::fault::Reason;
+use api::job::{Confidential, Files, Import, References, Refusal, Registry, Source, Target, check};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+fn volume(spec: &Value) -> DataVolume {
+    serde_json::from_value(json!({"metadata": {"name": "d"}, "spec": spec})).unwrap()
+}
+
+fn of_source(source: &Value) -> DataVolume {
+    volume(&json!({"storage": {"resources": {"requests": {"storage": "1Gi"}}}, "source": source}))
+}
+
+/// `field: reason` of each fault.
+fn faults(volume: &DataVolume) -> Vec<(String, Reason)> {
+    check(volume).into_iter().map(|fault| (fault.field, fault.reason)).collect()
+}
+
+/// A place that has every Secret and ConfigMap but `gone`, and notes who was asked for.
+#[derive(Default)]
+struct Mounts(Vec<String>);
+
+impl References for Mounts {
+    type Error = String;
+
+    fn secret(&mut self, name: &str) -> Result<Files, String> {
+        self.0.push(format!("secret {name}"));
+        match name {
+            "gone" => Err(format!("there is no Secret {name}")),
+            "values" => Ok(Files::Values(BTreeMap::from([(
+                "accessKeyId".to_owned(),
+                Confidential(b"s3cret-value".to_vec()),
+            )]))),
+            _ => Ok(Files::Folder(PathBuf::from("/secrets").join(name))),
+        }
+    }
+
+    fn config_map(&mut self, name: &str) -> Result<PathBuf, String> {
+        self.0.push(format!("config map {name}"));
+        Ok(PathBuf::from("/maps").join(name))
+    }
+}
+
+fn import(volume: &DataVolume) -> Import {
+    Import::of(volume, Target::File("disk.img".into()), &mut Mounts::default()).unwrap()
+}
+
+#[test]
+fn every_source_that_is_not_served_is_refused_by_its_name() {
+    let sources = json!({
+        "s3": {"url": "x"},
+        "gcs": {"url": "x"},
+        "pvc": {"namespace": "n", "name": "x"},
+        "upload": {},
+        "imageio": {"url": "x", "diskId": "x"},
+        "vddk": {"url": "x"},
+        "snapshot": {"namespace": "n", "name": "x"},
+    });
+    for (name, value) in sources.as_object().unwrap() {
+        let volume = of_source(&json!({name: value}));
+        assert_eq!(faults(&volume), [(format!("spec.source.{name}"), Reason::NotSupported)]);
+        let refused = Import::of(&volume, Target::File("x".into()), &mut Mounts::default());
+        assert!(matches!(refused, Err(Refusal::Faults(faults)) if faults.len() == 1), "{name}");
+    }
+    for source in [
+        json!({"http": {"url": "http://h/x"}}),
+        json!({"registry": {"url": "docker://h/x"}}),
+        json!({"blank": {}}),
+    ] {
+        assert_eq!(faults(&of_source(&source)), [], "{source}");
+    }
+}
+
+#[test]
+fn every_field_of_a_source_that_is_not_served_is_refused_by_its_name() {
+    let digest = "a".repeat(64);
+    let table = [
+        (
+            json!({"registry": {"url": "docker://h/x", "secretRef": "s"}}),
+            "registry.secretRef",
+            Reason::NotSupported,
+        ),
+        (
+            json!({"registry": {"url": "docker://h/x", "certConfigMap": "m"}}),
+            "registry.certConfigMap",
+            Reason::NotSupported,
+        ),
+        (json!({"registry": {"imageStream": "i"}}), "registry.imageStream", Reason::NotSupported),
+        (
+            json!({"registry": {"url": "docker://h/x", "pullMethod": "node"}}),
+            "registry.pullMethod",
+            Reason::NotSupported,
+        ),
+        (
+            json!({"registry": {"url": "docker://h/x", "pullMethod": "other"}}),
+            "registry.pullMethod",
+            Reason::Invalid,
+        ),
+        (json!({"registry": {"url": "oci-archive:x"}}), "registry.url", Reason::Invalid),
+        (json!({"registry": {}}), "registry.url", Reason::Required),
+        (json!({"http": {"url": "ftp://h/x"}}), "http.url", Reason::Invalid),
+        (
+            json!({"http": {"url": "http://h/x", "extraHeaders": ["A: b", "none"]}}),
+            "http.extraHeaders[1]",
+            Reason::Invalid,
+        ),
+        (
+            json!({"http": {"url": "http://h/x", "checksum": "md5:d41d8cd98f00b204e9800998ecf8427e"}}),
+            "http.checksum",
+            Reason::NotSupported,
+        ),
+        (
+            json!({"http": {"url": "http://h/x", "checksum": format!("sha1:{digest}")}}),
+            "http.checksum",
+            Reason::NotSupported,
+        ),
+        (
+            json!({"http": {"url": "http://h/x", "checksum": format!("sha512:{digest}")}}),
+            "http.checksum",
+            Reason::Invalid,
+        ),
+        (json!({"http": {"url": "http://h/x", "checksum": "sha256:zz"}}), "http.checksum", Reason::Invalid),
+    ];
+    for (source, field, reason) in table {
+        assert_eq!(faults(&of_source(&source)), [(format!("spec.source.{field}"), reason)], "{source}");
+    }
+    for checksum in [format!("sha256:{digest}"), digest.clone(), digest.repeat(2), String::new()] {
+        let source = json!({"http": {"url": "http://h/x", "checksum": checksum}});
+        assert_eq!(faults(&of_source(&source)), [], "{source}");
+    }
+    for method in ["pod", ""] {
+        let source = json!({"registry": {"url": "docker://h/x", "pullMethod": method, "secretRef": ""}});
+        assert_eq!(faults(&of_source(&source)), [], "{source}");
+    }
+}
+
+#[test]
+fn what_is_around_the_source_is_checked_too() {
+    let size = json!({"resources": {"requests": {"storage": "1Gi"}}});
+    let (http, blank) = (json!({"http": {"url": "http://h/x"}}), json!({"blank": {}}));
+    let reference = json!({"kind": "DataSource", "name": "x"});
+    let storage = "spec.storage.resources.requests.storage";
+    let table = [
+        (json!({"storage": size, "sourceRef": reference}), "spec.sourceRef", Reason::NotSupported),
+        (json!({"storage": size, "sourceRef": reference, "source": http}), "spec", Reason::Invalid),
+        (json!({"storage": size}), "spec.source", Reason::Required),
+        (json!({"storage": size, "source": {}}), "spec.source", Reason::Required),
+        (
+            json!({"storage": size, "source": {"blank": {}, "http": http["http"]}}),
+            "spec.source",
+            Reason::Invalid,
+        ),
+        (json!({"source": http}), "spec.storage", Reason::Invalid),
+        (json!({"source": http, "storage": {}, "pvc": {}}), "spec.storage", Reason::Invalid),
+        (json!({"source": blank, "storage": {}}), storage, Reason::Required),
+        (
+            json!({"source": blank, "storage": {"resources": {"requests": {"storage": "0"}}}}),
+            storage,
+            Reason::Invalid,
+        ),
+        (
+            json!({"storage": size, "source": http, "contentType": "archive"}),
+            "spec.contentType",
+            Reason::NotSupported,
+        ),
+        (json!({"storage": size, "source": http, "contentType": "tar"}), "spec.contentType", Reason::Invalid),
+        (
+            json!({"storage": size, "source": http, "checkpoints": [{"previous": "", "current": "a"}]}),
+            "spec.checkpoints",
+            Reason::NotSupported,
+        ),
+        (
+            json!({"storage": size, "source": http, "finalCheckpoint": true}),
+            "spec.finalCheckpoint",
+            Reason::NotSupported,
+        ),
+    ];
+    for (spec, field, reason) in table {
+        assert_eq!(faults(&volume(&spec)), [(field.to_owned(), reason)], "{spec}");
+    }
+}
+
+#[test]
+fn a_web_server_is_told_headers_a_login_and_certificates() {
+    let volume = of_source(&json!({"http": {
+        "url": "https://me:s3cret@h/x?token=s3cret",
+        "extraHeaders": ["X-Token: s3cret"],
+        "secretExtraHeaders": ["more", "values"],
+        "secretRef": "login",
+        "certConfigMap": "ca",
+        "checksum": "a".repeat(64),
+        "insecureSkipVerify": true,
+    }}));
+    let mut mounts = Mounts::default();
+    let import = Import::of(&volume, Target::Device("/dev/x".into()), &mut mounts).unwrap();
+    assert_eq!(mounts.0, ["secret more", "secret values", "secret login", "config map ca"]);
+    assert_eq!((import.size, import.preallocate), (Some(1 << 30), false));
+    assert_eq!(import.target, Target::Device("/dev/x".into()));
+    let Source::Http(http) = &import.source else { panic!("{import:?}") };
+    assert_eq!(http.url.0, "https://me:s3cret@h/x?token=s3cret");
+    assert_eq!(http.headers, ["X-Token: s3cret".into()]);
+    assert_eq!(http.secret_headers[0].files, Files::Folder("/secrets/more".into()));
+    assert_eq!(http.login.as_ref().unwrap().secret, "login");
+    assert_eq!(http.ca.as_deref(), Some("/maps/ca".as_ref()));
+    assert!(http.insecure && http.checksum.as_ref().is_some_and(|sum| sum.len() == 64));
+
+    let shown = format!("{import:?}");
+    assert!(!shown.contains("s3cret") && shown.contains("/secrets/login"), "{shown}");
+    // 's3c' as numbers.
+    assert!(!shown.contains("115, 51, 99"), "{shown}");
+    let text = serde_json::to_string(&import).unwrap();
+    assert!(text.contains("X-Token: s3cret"), "{text}");
+    assert_eq!(serde_json::from_str::<Import>(&text).unwrap(), import);
+    let more = text.replacen('{', "{\"more\":1,", 1);
+    assert!(serde_json::from_str::<Import>(&more).unwrap_err().to_string().contains("more"));
+}
+
+#[test]
+fn an_image_and_nothing_become_jobs() {
+    let image = import(&of_source(
+        &json!({"registry": {"url": "docker://h/x:1", "pullMethod": "pod", "platform": {"architecture": "arm64"}}}),
+    ));
+    let registry = Registry { url: "docker://h/x:1".into(), architecture: Some("arm64".into()) };
+    assert_eq!(image.source, Source::Registry(registry));
+    assert_eq!(image.source.address(), Some("docker://h/x:1"));
+
+    let mut blank = of_source(&json!({"blank": {}}));
+    blank.spec.preallocation = Some(true);
+    let blank = import(&blank);
+    assert_eq!((blank.size, blank.preallocate), (Some(1 << 30), true));
+    assert_eq!((&blank.source, blank.source.address()), (&Source::Blank, None));
+    let text = serde_json::to_string(&blank).unwrap();
+    assert_eq!(serde_json::from_str::<Import>(&text).unwrap(), blank);
+}
+
+#[test]
+fn a_reference_that_leads_nowhere_is_told_and_an_empty_one_is_none() {
+    let gone = of_source(&json!({"http": {"url": "http://h/x", "secretRef": "gone"}}));
+    let refused = Import::of(&gone, Target::File("x".into()), &mut Mounts::default());
+    assert!(matches!(refused, Err(Refusal::Reference(why)) if why == "there is no Secret gone"));
+
+    let empty = of_source(
+        &json!({"http": {"url": "http://h/x", "secretRef": "", "certConfigMap": "", "checksum": ""}}),
+    );
+    let Source::Http(http) = import(&empty).source else { panic!("it is of the web") };
+    assert_eq!((http.login, http.ca, http.checksum), (None, None, None));
+}
