@@ -7,12 +7,14 @@
 //! ```
 //!
 //! facts → [`plan`] (pure) → [`run`] → report. The plan says before a byte moves how the bytes flow, what memory and
-//! extra disk they can need, and why. Nothing here prints, and nothing here speaks to Kubernetes.
+//! extra disk they can need, and why. [`import`] makes a conversion of a DataVolume's job. Nothing here prints, and nothing
+//! here speaks to Kubernetes.
 
 pub mod build;
 pub mod convert;
 pub mod error;
 pub mod filter;
+pub mod import;
 pub mod inspect;
 pub mod journal;
 pub mod plan;

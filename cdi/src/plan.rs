@@ -1,6 +1,10 @@
 //! Facts → [`Plan`]: how the bytes will flow, what memory and extra disk they can need, and why. Pure: no I/O, no
 //! clock. [`crate::convert`] gathers the facts and carries the plan out; it has nothing left to choose.
 //!
+//! A plan takes what was opened ([`Way`]) and keeps it in its [`Flow`], so that it cannot be carried out with another
+//! source, nor a source in another way than the plan says. `S` is what is read by offset, `T` what is read in order; the
+//! plan looks at neither, and tests put `()` there.
+//!
 //! | source | layers | wants all bytes in order | target | flow |
 //! |---|---|---|---|---|
 //! | seekable | none | no | any order | [`Flow::Tables`] |
@@ -9,16 +13,18 @@
 //! | anything else, raw, size not needed | | | guest order | [`Flow::StreamInOrder`] |
 //! | anything else | | | guest order | [`Flow::SpoolThenOrder`] |
 
+use crate::filter::verify::Digest;
 use crate::filter::{Layer, Need};
 use crate::journal::Mode;
 use crate::size::human;
 use crate::source;
+use crate::target::Place;
 use crate::{Error, Kind, Result};
 use disk_format::judge::Judge;
 use disk_format::{Codec, Format};
 
 /// Everything a plan is made from.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// The source.
     pub source: source::Facts,
@@ -32,23 +38,10 @@ pub struct Facts {
     pub virtual_size: Option<u64>,
     /// The target.
     pub target: Place,
+    /// Bytes of the target, where it is a device.
+    pub room: Option<u64>,
     /// What is written there.
     pub output: Output,
-}
-
-/// Where the disk goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
-    /// A file of this name.
-    File(String),
-    /// A block device of this name and size.
-    Block(String, u64),
-    /// Standard output.
-    Stdout,
-    /// A layer of an image with this name.
-    Image(String),
-    /// Nowhere: the disk is read to be checked.
-    Nowhere,
 }
 
 /// The format that is written.
@@ -68,8 +61,8 @@ pub enum Output {
 /// What the user asked for.
 #[derive(Debug, Clone)]
 pub struct Wishes {
-    /// The source's own bytes are to be hashed, so they must all be read, in order.
-    pub checksum: bool,
+    /// The digest that the source's own bytes must have; for it they must all be read, in order.
+    pub checksum: Option<Digest>,
     /// Read the target back and compare.
     pub verify: bool,
     /// Allocate the target's blocks.
@@ -90,49 +83,89 @@ pub struct Wishes {
     pub connections: usize,
 }
 
-/// How the bytes flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flow {
-    /// The image's tables first, then its data in file order, each byte written where it belongs.
-    Tables,
-    /// The image's tables first, then its data in the guest's order, since the target is written front to back.
-    TablesInOrder,
-    /// Converted while it arrives.
-    Stream,
-    /// Converted while it arrives, already in the guest's order.
-    StreamInOrder,
-    /// The disk is put together in a spool, then written front to back.
-    SpoolThenOrder,
+impl Wishes {
+    /// Those of somebody who has none, with so many threads.
+    pub fn of_threads(threads: usize) -> Wishes {
+        Wishes {
+            checksum: None,
+            verify: false,
+            preallocate: false,
+            threads,
+            memory: 256 << 20,
+            beside: vec![],
+            max_size: 16 << 40,
+            resize: None,
+            resume: Mode::Auto,
+            connections: 8,
+        }
+    }
 }
 
-impl Flow {
-    /// One word for logs, journals and JSON.
-    pub fn name(self) -> &'static str {
+/// How a source was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way<S = (), T = ()> {
+    /// By offset.
+    Seek(S),
+    /// In order.
+    Stream(T),
+}
+
+/// How the bytes flow, with what they flow from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow<S = (), T = ()> {
+    /// The image's tables first, then its data in file order, each byte written where it belongs.
+    Tables(S),
+    /// The image's tables first, then its data in the guest's order, since the target is written front to back.
+    TablesInOrder(S),
+    /// Converted while it arrives.
+    Stream(T),
+    /// Converted while it arrives, already in the guest's order.
+    StreamInOrder(T),
+    /// The disk is put together in a spool, then written front to back.
+    SpoolThenOrder(T),
+}
+
+impl<S, T> Flow<S, T> {
+    /// The flow alone.
+    pub fn kind(&self) -> Flow {
         match self {
-            Flow::Tables => "tables",
-            Flow::TablesInOrder => "tables-in-order",
-            Flow::Stream => "stream",
-            Flow::StreamInOrder => "stream-in-order",
-            Flow::SpoolThenOrder => "spool-then-order",
+            Flow::Tables(_) => Flow::Tables(()),
+            Flow::TablesInOrder(_) => Flow::TablesInOrder(()),
+            Flow::Stream(_) => Flow::Stream(()),
+            Flow::StreamInOrder(_) => Flow::StreamInOrder(()),
+            Flow::SpoolThenOrder(_) => Flow::SpoolThenOrder(()),
+        }
+    }
+
+    /// One word for logs, journals and JSON.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Flow::Tables(_) => "tables",
+            Flow::TablesInOrder(_) => "tables-in-order",
+            Flow::Stream(_) => "stream",
+            Flow::StreamInOrder(_) => "stream-in-order",
+            Flow::SpoolThenOrder(_) => "spool-then-order",
         }
     }
 
     /// Whether the source is read by offset.
-    pub fn seeks(self) -> bool {
-        matches!(self, Flow::Tables | Flow::TablesInOrder)
+    pub fn seeks(&self) -> bool {
+        matches!(self, Flow::Tables(_) | Flow::TablesInOrder(_))
     }
 
     /// Whether the target is written front to back.
-    pub fn in_order(self) -> bool {
-        matches!(self, Flow::TablesInOrder | Flow::StreamInOrder)
+    pub fn in_order(&self) -> bool {
+        matches!(self, Flow::TablesInOrder(_) | Flow::StreamInOrder(_))
     }
 }
 
-/// Everything an effectful step will do.
+/// Everything an effectful step will do, and the facts that it follows from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct Plan<S = (), T = ()> {
+    /// The facts.
+    pub facts: Facts,
     /// How the bytes flow.
-    pub flow: Flow,
+    pub flow: Flow<S, T>,
     /// The size of the disk that is written, if known before it is read.
     pub size: Option<u64>,
     /// Threads that decode and write.
@@ -145,10 +178,6 @@ pub struct Plan {
     pub piece: u64,
     /// Ranges this close are read as one.
     pub gap: u64,
-    /// Bytes the tables of one window may take.
-    pub table_memory: usize,
-    /// Bytes all layers together may take.
-    pub layer_memory: u64,
     /// What takes memory, and how much at most.
     pub memory: Vec<(&'static str, u64)>,
     /// The most a spool beside the target can hold; `None`: there is no spool.
@@ -165,18 +194,19 @@ const TABLES: u64 = 8 << 20;
 /// Disks are of whole sectors.
 const SECTOR: u64 = 512;
 
-/// Makes the plan, or refuses with what is missing.
-pub fn plan(facts: &Facts, wishes: &Wishes) -> Result<Plan> {
-    let flow = flow(facts, wishes);
-    let size = size(facts, wishes)?;
-    let room = room(facts, wishes, flow)?;
-    let mut reasons = vec![why(flow, facts, wishes)];
-    let spool = spool(facts, wishes, flow);
-    match (flow, spool) {
-        (Flow::SpoolThenOrder, Some(most)) => {
+/// Makes the plan for a source that was opened, or refuses with what is missing.
+pub fn plan<S, T>(facts: Facts, way: Way<S, T>, wishes: &Wishes) -> Result<Plan<S, T>> {
+    let flow = flow(&facts, way);
+    let kind = flow.kind();
+    let size = size(&facts, wishes)?;
+    let room = room(&facts, wishes, kind)?;
+    let mut reasons = vec![why(kind, &facts, wishes)];
+    let spool = spool(&facts, wishes, kind);
+    match (kind, spool) {
+        (Flow::SpoolThenOrder(()), Some(most)) => {
             reasons.push(format!("the whole disk waits in a spool, at most {}", human(most)));
         }
-        (_, Some(most)) if layer_waits(facts) => reasons.push(format!(
+        (_, Some(most)) if layer_waits(&facts) => reasons.push(format!(
             "a layer tells the size of its file first, and only the end of this one tells it: it waits in a spool in \
              the store's folder, at most {}",
             human(most)
@@ -195,17 +225,16 @@ pub fn plan(facts: &Facts, wishes: &Wishes) -> Result<Plan> {
             size - bytes
         ));
     }
-    let resume = resume(facts, wishes, flow);
+    let resume = resume(&facts, wishes, kind);
     Ok(Plan {
+        gap: if facts.source.remote { 256 << 10 } else { 64 << 10 },
+        facts,
         flow,
         size,
         workers: room.workers,
         readers: room.readers,
         buffers: room.buffers,
         piece: room.piece,
-        gap: if facts.source.remote { 256 << 10 } else { 64 << 10 },
-        table_memory: TABLES as usize,
-        layer_memory: room.layers,
         memory: room.account,
         spool,
         resume,
@@ -213,33 +242,37 @@ pub fn plan(facts: &Facts, wishes: &Wishes) -> Result<Plan> {
     })
 }
 
-fn flow(facts: &Facts, wishes: &Wishes) -> Flow {
+/// Whether a source that has no layers may be read by offset.
+pub(crate) fn may_seek(source: &source::Facts, wishes: &Wishes) -> bool {
+    source.seekable && wishes.checksum.is_none()
+}
+
+fn flow<S, T>(facts: &Facts, way: Way<S, T>) -> Flow<S, T> {
     let raw = matches!(facts.format, Format::Raw | Format::Iso);
-    let seeks = facts.source.seekable && facts.layers.is_empty() && !wishes.checksum;
     let front_to_back =
         matches!(facts.target, Place::Stdout | Place::Image(_)) || facts.output != Output::Raw;
     let needs_size = facts.output != Output::Raw && facts.virtual_size.is_none();
-    match (seeks, front_to_back) {
-        (true, false) => Flow::Tables,
-        (true, true) => Flow::TablesInOrder,
-        (false, false) => Flow::Stream,
-        (false, true) if raw && !needs_size => Flow::StreamInOrder,
-        (false, true) => Flow::SpoolThenOrder,
+    match (way, front_to_back) {
+        (Way::Seek(seek), false) => Flow::Tables(seek),
+        (Way::Seek(seek), true) => Flow::TablesInOrder(seek),
+        (Way::Stream(stream), false) => Flow::Stream(stream),
+        (Way::Stream(stream), true) if raw && !needs_size => Flow::StreamInOrder(stream),
+        (Way::Stream(stream), true) => Flow::SpoolThenOrder(stream),
     }
 }
 
 fn why(flow: Flow, facts: &Facts, wishes: &Wishes) -> String {
     let streamed = || match () {
         () if !facts.layers.is_empty() => "the disk is inside a compressed stream",
-        () if wishes.checksum => "the checksum is of all bytes in order",
+        () if wishes.checksum.is_some() => "the checksum is of all bytes in order",
         () => "the source cannot be read by offset",
     };
     match flow {
-        Flow::Tables => "the source can be read by offset: its tables first, then each byte once, straight to its place".into(),
-        Flow::TablesInOrder => "the source can be read by offset: its tables first, then its data front to back, as the target wants it".into(),
-        Flow::Stream => format!("{}: it is converted while it arrives", streamed()),
-        Flow::StreamInOrder => format!("{}: it is converted while it arrives, front to back", streamed()),
-        Flow::SpoolThenOrder => format!(
+        Flow::Tables(()) => "the source can be read by offset: its tables first, then each byte once, straight to its place".into(),
+        Flow::TablesInOrder(()) => "the source can be read by offset: its tables first, then its data front to back, as the target wants it".into(),
+        Flow::Stream(()) => format!("{}: it is converted while it arrives", streamed()),
+        Flow::StreamInOrder(()) => format!("{}: it is converted while it arrives, front to back", streamed()),
+        Flow::SpoolThenOrder(()) => format!(
             "{}, and the target is written front to back: the disk is put together first, then written",
             streamed()
         ),
@@ -282,9 +315,10 @@ fn size(facts: &Facts, wishes: &Wishes) -> Result<Option<u64>> {
         return Err(Error::new(Kind::Usage, sentence));
     }
     let size = wishes.resize.map(|wish| in_sectors(facts, wish)).transpose()?.or(disk);
-    if let (Place::Block(device, room), Some(size), Output::Raw) = (&facts.target, size, facts.output)
-        && size > *room
+    if let (Some(room), Some(size), Output::Raw) = (facts.room, size, facts.output)
+        && size > room
     {
+        let device = &facts.target;
         return Err(Error::refused(format!(
             "{device} is too small: the disk has {size} bytes, the device {room}"
         )));
@@ -302,7 +336,6 @@ struct Room {
     readers: usize,
     buffers: usize,
     piece: u64,
-    layers: u64,
     account: Vec<(&'static str, u64)>,
 }
 
@@ -320,7 +353,7 @@ fn room(facts: &Facts, wishes: &Wishes, flow: Flow) -> Result<Room> {
             if !facts.layers.is_empty() {
                 account.push(("decompression", wanted.min(layers)));
             }
-            return Ok(Room { workers, readers, buffers, piece, layers, account });
+            return Ok(Room { workers, readers, buffers, piece, account });
         }
         if workers == 1 {
             let need = own + least;
@@ -350,8 +383,8 @@ fn buffers(facts: &Facts, wishes: &Wishes, flow: Flow, workers: usize) -> Buffer
     let most = if flow.in_order() { 3 } else { usize::MAX };
     let readers = if remote { wishes.connections.clamp(1, most) } else { 0 };
     let piece: u64 = match flow {
-        Flow::Tables if remote => 2 << 20,
-        Flow::TablesInOrder | Flow::StreamInOrder => 2 << 20,
+        Flow::Tables(()) if remote => 2 << 20,
+        Flow::TablesInOrder(()) | Flow::StreamInOrder(()) => 2 << 20,
         _ => 1 << 20,
     };
     let buffers = readers + 2 * workers + 1;
@@ -364,7 +397,7 @@ fn buffers(facts: &Facts, wishes: &Wishes, flow: Flow, workers: usize) -> Buffer
     if facts.kept.is_some() && !flow.seeks() {
         account.push(("checking the image", Judge::MEMORY));
     }
-    if flow.in_order() || flow == Flow::SpoolThenOrder {
+    if flow.in_order() || flow == Flow::SpoolThenOrder(()) {
         account.push(("ordering", (buffers + workers) as u64 * piece));
     }
     if let Output::Qcow2 { compress: Some((codec, level)), .. } = facts.output {
@@ -380,11 +413,11 @@ fn buffers(facts: &Facts, wishes: &Wishes, flow: Flow, workers: usize) -> Buffer
 fn spool(facts: &Facts, wishes: &Wishes, flow: Flow) -> Option<u64> {
     let disk = facts.virtual_size.unwrap_or(wishes.max_size);
     match flow {
-        Flow::SpoolThenOrder => Some(disk),
+        Flow::SpoolThenOrder(()) => Some(disk),
         // Data and tables of what is written.
         _ if layer_waits(facts) => Some(disk + disk / 64 + (64 << 20)),
         // Data plus tables; an image with deleted snapshots can be larger, and is then told so.
-        Flow::Stream if facts.format == Format::Qcow2 => Some(disk + disk / 64 + (64 << 20)),
+        Flow::Stream(()) if facts.format == Format::Qcow2 => Some(disk + disk / 64 + (64 << 20)),
         _ => None,
     }
 }
@@ -403,41 +436,68 @@ fn resume(facts: &Facts, wishes: &Wishes, flow: Flow) -> std::result::Result<(),
     }
     let raw = matches!(facts.format, Format::Raw | Format::Iso);
     match flow {
-        Flow::Tables => Ok(()),
-        Flow::Stream if !facts.source.seekable => Err("the source cannot be entered again in the middle"),
-        Flow::Stream if wishes.checksum => Err("the checksum is of all bytes in order, from the first"),
-        Flow::Stream if wishes.verify => Err("--verify of a stream compares all of it, from the first byte"),
-        Flow::Stream if !raw => Err("the tables of an image inside a stream have gone by"),
-        Flow::Stream if facts.layers.len() > 1 => Err("only one layer of compression can be entered again"),
-        Flow::Stream if facts.layers.iter().any(|(l, _)| *l == Layer::Tar) => {
+        Flow::Tables(()) => Ok(()),
+        Flow::Stream(()) if !facts.source.seekable => Err("the source cannot be entered again in the middle"),
+        Flow::Stream(()) if wishes.checksum.is_some() => {
+            Err("the checksum is of all bytes in order, from the first")
+        }
+        Flow::Stream(()) if wishes.verify => {
+            Err("--verify of a stream compares all of it, from the first byte")
+        }
+        Flow::Stream(()) if !raw => Err("the tables of an image inside a stream have gone by"),
+        Flow::Stream(()) if facts.layers.len() > 1 => {
+            Err("only one layer of compression can be entered again")
+        }
+        Flow::Stream(()) if facts.layers.iter().any(|(l, _)| *l == Layer::Tar) => {
             Err("an archive cannot be entered again in the middle")
         }
-        Flow::Stream => Ok(()),
-        Flow::TablesInOrder | Flow::StreamInOrder | Flow::SpoolThenOrder => {
+        Flow::Stream(()) => Ok(()),
+        Flow::TablesInOrder(()) | Flow::StreamInOrder(()) | Flow::SpoolThenOrder(()) => {
             Err("a target that is written front to back is begun anew")
         }
     }
 }
 
-impl Plan {
+impl<S, T> Plan<S, T> {
     /// The bound on memory: everything of the account.
     pub fn memory_total(&self) -> u64 {
         self.memory.iter().map(|(_, bytes)| bytes).sum()
     }
 
     /// What must be equal for an earlier run to be continued.
-    pub fn fingerprint(&self, facts: &Facts) -> String {
+    pub fn fingerprint(&self) -> String {
         format!(
-            "{} {} {:?} {:?} piece={} gap={} tables={} layers={:?}",
+            "{} {} {:?} {:?} piece={} gap={} tables={TABLES} layers={:?}",
             self.flow.name(),
-            facts.format,
+            self.facts.format,
             self.size,
-            facts.output,
+            self.facts.output,
             self.piece,
             self.gap,
-            self.table_memory,
-            facts.layers.iter().map(|(l, _)| *l).collect::<Vec<_>>()
+            self.facts.layers.iter().map(|(l, _)| *l).collect::<Vec<_>>()
         )
+    }
+
+    /// What it is carried out with, and what is still to be read of it then.
+    pub(crate) fn begin(self) -> (Flow<S, T>, Plan) {
+        let Plan { facts, flow, size, workers, readers, buffers, piece, gap, memory, spool, resume, reasons } =
+            self;
+        let kind = flow.kind();
+        let rest = Plan {
+            facts,
+            flow: kind,
+            size,
+            workers,
+            readers,
+            buffers,
+            piece,
+            gap,
+            memory,
+            spool,
+            resume,
+            reasons,
+        };
+        (flow, rest)
     }
 }
 

@@ -6,6 +6,7 @@
 //! | a source: a path | the file or device | – | – |
 //! | a source: `http://`, `docker://` | `--cacert`, the certificates of the registry | – | yes |
 //! | a source: `store:`, `oci:`, an archive | the folder or file | – | – |
+//! | a source: an empty disk | – | – | – |
 //! | a target: a file | the kernel's lists of mounts and locks | its folder: `.partial`, journal, spool | – |
 //! | a target: a device | the same | the device | – |
 //! | a target: `-`, or none | – | files without a name, made before | – |
@@ -43,18 +44,12 @@ impl Reach {
 
     /// A disk, or an image, that is read. What its name means was decided before.
     pub fn source(self, named: &Named, options: &Options) -> Result<Reach> {
-        if let Some(image) = named.image() {
-            return self.image(image, &options.places);
-        }
-        let name = named.text();
-        match name.split_once("://") {
-            _ if name == "-" => Ok(self),
-            Some(("http" | "https", _)) => {
-                let process = options.ca_files.iter().fold(self.process.network(), read);
-                Ok(Reach { process })
-            }
-            _ => Ok(self.file(Path::new(name))),
-        }
+        Ok(match named {
+            Named::Image(image) => return self.image(image, &options.places),
+            Named::Stdin | Named::Blank(_) => self,
+            Named::Web(_) => Reach { process: options.ca_files.iter().fold(self.process.network(), read) },
+            Named::Path(path) => self.file(path),
+        })
     }
 
     /// A file that is read.
@@ -74,16 +69,17 @@ impl Reach {
         Ok(Reach { process })
     }
 
-    /// A disk that is written under this name.
-    pub fn target(self, name: &str) -> Result<Reach> {
+    /// A disk that is written there. An image that it becomes a layer of is stated by [`Reach::goal`].
+    pub fn target(self, place: &Target) -> Reach {
         let lists =
             |process: Process| LISTS.iter().fold(process, |process, list| process.uses(list, Use::Read));
-        let process = match Target::of(name.as_ref())? {
-            Target::Stdout => return Ok(self.spool()),
+        let process = match place {
+            Target::Stdout | Target::Nowhere => return self.spool(),
+            Target::Image(_) => self.process,
             Target::Device(path) => lists(self.process).uses(path, Use::Device),
-            Target::File(path) => lists(self.process).uses(folder_of(&path), Use::Write),
+            Target::File(path) => lists(self.process).uses(folder_of(path), Use::Write),
         };
-        Ok(Reach { process })
+        Reach { process }
     }
 
     /// Files without a name in the temporary folder. They are made now: other programs keep theirs there too.
@@ -154,7 +150,8 @@ mod tests {
             Reach::new().source(&named, &options).unwrap()
         };
 
-        let local = of("/disks/a.img").target(folder.path().join("b.img").to_str().unwrap()).unwrap();
+        let to = |name: &Path| Target::of(name.as_os_str()).unwrap();
+        let local = of("/disks/a.img").target(&to(&folder.path().join("b.img")));
         assert_eq!(local.process().use_of(Path::new("/disks/a.img")), Some(Use::Read));
         assert_eq!(local.process().use_of(folder.path()), Some(Use::Write));
         assert_eq!(local.process().use_of(&folder.path().join("b.img")), None);
@@ -165,9 +162,12 @@ mod tests {
         assert!(remote.process().has_network());
 
         assert_eq!(*of("-").process(), Process::new());
-        assert_eq!(of("a.img").target("b.img").unwrap().process().use_of(Path::new(".")), Some(Use::Write));
+        assert_eq!(
+            of("a.img").target(&to(Path::new("b.img"))).process().use_of(Path::new(".")),
+            Some(Use::Write)
+        );
         // Other programs keep their secrets where temporary files are.
-        assert_eq!(*of("-").target("-").unwrap().process(), Process::new());
+        assert_eq!(*of("-").target(&to(Path::new("-"))).process(), Process::new());
         assert_eq!(*of("-").spool().process(), Process::new());
     }
 

@@ -4,18 +4,19 @@
 //! Each job states what it uses, gives up the rest, and only then opens anything.
 
 use crate::ui::{self, Show};
-use crate::vm::apart::{Answer, Exact, Import, Job, Look, Order};
+use crate::vm::apart::{Answer, Exact, Job, Look, Order};
 use crate::vm::place::{Lock, make};
 use crate::vm::record::write_whole;
 use crate::vm::resolve::image::usable;
-use cdi::convert::{Keep, Report, Request, prepare};
-use cdi::journal::Mode;
-use cdi::plan::{Output, Wishes};
+use api::job::Import;
+use cdi::convert::{Keep, Prepared, Report, Request, prepare};
+use cdi::plan::Wishes;
 use cdi::reach::Reach;
 use cdi::run::watch::Watch;
 use cdi::source::image::architecture;
 use cdi::source::{Named, Options, image};
-use cdi::{Error, Result};
+use cdi::target::Place;
+use cdi::{Error, Result, import};
 use container_disk::image::{Config, choose};
 use container_disk::locate;
 use container_disk::manifest::{Content, Document, Manifest};
@@ -80,7 +81,7 @@ impl Work {
                 self.unpacks(&image.name, &disks)?.enter();
                 self.boot(&image, &path, &disks).map(|path| json!(path))
             }
-            Job::Import(import) => self.import(*import),
+            Job::Import(job) => self.import(&job),
         }
     }
 
@@ -90,7 +91,7 @@ impl Work {
 
     /// What is unpacked goes below `disks`.
     fn unpacks(&self, image: &Name, disks: &Path) -> Result<Reach> {
-        self.reads(image)?.target(&disks.join("any").display().to_string())
+        Ok(self.reads(image)?.target(&Place::File(disks.join("any"))))
     }
 
     fn here(&self, image: &Name) -> Result<Value> {
@@ -182,8 +183,9 @@ impl Work {
             },
             ..Options::default()
         };
-        let request = request(Named::image_of(image.name.clone()), &target, Keep::Yes, options);
-        self.convert(request, &Arc::new(Watch::default()))?;
+        let (source, watch) = (Named::Image(image.name.clone()), Arc::new(Watch::default()));
+        let request = Request::new(source, Place::File(target.clone()), options, wishes());
+        self.convert(prepare(Request { keep: Keep::Yes, ..request }, &watch)?, &watch)?;
         Ok(target)
     }
 
@@ -210,33 +212,17 @@ impl Work {
         Ok(target)
     }
 
-    fn import(&self, import: Import) -> Result<Value> {
-        let mut options = Options {
-            headers: import.headers,
-            user: import.user,
-            password: import.password,
-            ca_files: import.ca_files,
-            insecure_tls: import.insecure_tls,
-            places: Arc::clone(&self.places),
-            ..Options::default()
-        };
-        if let Some(arch) = import.arch {
-            options.image = image::Options { arch, ..image::Options::default() };
-        }
-        let source = Named::of(&import.source, &options)?;
-        let mut request = request(source, &import.target, Keep::No, options);
-        request.wishes.checksum = import.checksum.is_some();
-        request.wishes.preallocate = import.preallocate;
-        request.wishes.resize = import.size;
-        request.checksum = import.checksum.map(|text| text.parse()).transpose()?;
-        Reach::new().source(&request.source, &request.options)?.target(&request.target)?.enter();
+    fn import(&self, job: &Import) -> Result<Value> {
         let watch = Arc::new(Watch::default());
-        ui::on_interrupt(watch.clone())?;
-        Ok(json!(self.convert(request, &watch)?.virtual_size))
+        let ready = |reach: &Reach| {
+            reach.enter();
+            ui::on_interrupt(watch.clone())
+        };
+        let prepared = import::prepare(job, Arc::clone(&self.places), wishes(), &watch, ready)?;
+        Ok(json!(self.convert(prepared, &watch)?.virtual_size))
     }
 
-    fn convert(&self, request: Request, watch: &Arc<Watch>) -> Result<Report> {
-        let prepared = prepare(request, watch)?;
+    fn convert(&self, prepared: Prepared, watch: &Arc<Watch>) -> Result<Report> {
         let bar = ui::Progress::of(watch, self.show);
         let report = prepared.run(watch);
         drop(bar);
@@ -262,34 +248,9 @@ fn named(text: &str) -> Result<Name> {
     Ok(name.ok_or_else(|| Error::refused(format!("{text:?} names an image without its scheme")))??)
 }
 
-fn request(source: Named, target: &Path, keep: Keep, options: Options) -> Request {
-    Request {
-        source,
-        target: target.display().to_string(),
-        source_format: None,
-        keep,
-        options,
-        output: Output::Raw,
-        checksum: None,
-        wishes: wishes(),
-        journal_every: None,
-    }
-}
-
 /// What the engine is wished for a machine's disk.
 fn wishes() -> Wishes {
-    Wishes {
-        checksum: false,
-        verify: false,
-        preallocate: false,
-        threads: std::thread::available_parallelism().map_or(2, usize::from),
-        memory: 256 << 20,
-        beside: vec![],
-        max_size: 16 << 40,
-        resize: None,
-        resume: Mode::Auto,
-        connections: 8,
-    }
+    Wishes::of_threads(std::thread::available_parallelism().map_or(2, usize::from))
 }
 
 fn folder(disks: &Path, digest: &Digest) -> Result<PathBuf> {

@@ -10,6 +10,7 @@ use cdi::plan::Output;
 use cdi::reach::Reach;
 use cdi::run::watch::Watch;
 use cdi::source::Named;
+use cdi::target::Place;
 use cdi::{Error, Kind, Result};
 use container_disk::image::{Kind as Documents, Recipe, hint, time};
 use container_disk::open::Places;
@@ -233,17 +234,10 @@ fn request(args: &Args, disk: &str, options: cdi::source::Options, beside: Besid
         // They only bring what the packing waits for; each more would hold memory and win nothing.
         wishes.threads = wishes.threads.min(CARRIERS);
     }
-    Ok(Request {
-        source: Named::of(disk, &options)?,
-        target: String::new(),
-        source_format: args.work.source_format(),
-        keep,
-        options,
-        output,
-        checksum: args.work.checksum,
-        wishes,
-        journal_every: None,
-    })
+    let source = Named::of(disk, &options)?;
+    // The build makes it a layer of the image.
+    let request = Request::new(source, Place::Nowhere, options, wishes);
+    Ok(Request { source_format: args.work.source_format(), keep, output, ..request })
 }
 
 fn recipe(args: &Args) -> Result<Recipe> {

@@ -6,10 +6,10 @@ use crate::ui;
 use cdi::convert::{Keep, Prepared, Request, prepare};
 use cdi::journal::Mode;
 use cdi::plan::{Output, Wishes};
-use cdi::reach::Reach;
 use cdi::run::watch::Watch;
 use cdi::size::human;
 use cdi::source::Named;
+use cdi::target::Place;
 use cdi::{Error, Kind, Result};
 use container_disk::Name;
 use disk_format::Codec;
@@ -94,7 +94,7 @@ enum Written {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let request = request(args)?;
-    Reach::new().source(&request.source, &request.options)?.target(&request.target)?.enter();
+    request.reach()?.enter();
     let watch = Arc::new(Watch::default());
     if !args.work.plan {
         ui::on_interrupt(watch.clone())?;
@@ -158,12 +158,11 @@ fn request(args: &Args) -> Result<Request> {
     let options = args.from.options()?;
     Ok(Request {
         source: Named::of(&args.source, &options)?,
-        target: args.target.clone(),
+        target: Place::of(args.target.as_ref())?,
         source_format: args.work.source_format(),
         keep: Keep::No,
         options,
         output,
-        checksum: args.work.checksum,
         wishes: Wishes {
             verify: args.verify,
             preallocate: args.preallocate,

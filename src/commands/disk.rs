@@ -3,7 +3,6 @@
 use super::source::SourceArgs;
 use crate::ui::Show;
 use cdi::filter::verify::Digest;
-use cdi::journal::Mode;
 use cdi::plan::Wishes;
 use cdi::{Error, Kind, Result};
 use disk_format::{Codec, Format};
@@ -69,16 +68,11 @@ impl DiskArgs {
     /// What is wished of any verb; the rest is convert's own.
     pub(crate) fn wishes(&self, from: &SourceArgs) -> Wishes {
         Wishes {
-            checksum: self.checksum.is_some(),
-            verify: false,
-            preallocate: false,
-            threads: self.threads(),
+            checksum: self.checksum,
             memory: self.memory,
-            beside: vec![],
             max_size: self.max_size,
-            resize: None,
-            resume: Mode::Auto,
             connections: from.connections(),
+            ..Wishes::of_threads(self.threads())
         }
     }
 

@@ -1,7 +1,7 @@
 //! Arguments about a source, the same for every verb that reads a disk.
 
 use super::places::PlaceArgs;
-use cdi::source::{Options, image};
+use cdi::source::{Options, image, options};
 use cdi::{Error, Kind, Result};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -127,10 +127,8 @@ impl SourceArgs {
 
 fn header(line: &str) -> Result<(String, String)> {
     // The value may be a secret, so the message names only what stands before the colon.
-    let (name, value) = line.split_once(':').ok_or_else(|| {
-        Error::new(Kind::Usage, "a header is written 'Name: value'; one given has no colon")
-    })?;
-    Ok((name.trim().to_owned(), value.trim().to_owned()))
+    options::header(line)
+        .ok_or_else(|| Error::new(Kind::Usage, "a header is written 'Name: value'; one given has no colon"))
 }
 
 fn read(path: &PathBuf) -> Result<String> {

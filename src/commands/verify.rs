@@ -3,11 +3,12 @@
 use super::disk::DiskArgs;
 use super::source::SourceArgs;
 use crate::ui;
-use cdi::convert::{Keep, Request, prepare_check};
-use cdi::plan::{Output, Wishes};
+use cdi::convert::{Request, prepare};
+use cdi::plan::Wishes;
 use cdi::reach::Reach;
 use cdi::run::watch::Watch;
 use cdi::source::Named;
+use cdi::target::Place;
 use cdi::{Error, Kind, Result};
 use container_disk::Name;
 use container_disk::verify::{self, Check, Outcome};
@@ -106,19 +107,10 @@ fn disk(
 ) -> Result<Option<Vec<Check>>> {
     let watch = Arc::new(Watch::default());
     ui::on_interrupt(watch.clone())?;
-    let request = Request {
-        source,
-        target: String::new(),
-        source_format: args.work.source_format(),
-        keep: Keep::No,
-        options,
-        output: Output::Raw,
-        checksum: args.work.checksum,
-        wishes,
-        journal_every: None,
-    };
+    let source_format = args.work.source_format();
+    let request = Request { source_format, ..Request::new(source, Place::Nowhere, options, wishes) };
     let check = |name: &str, outcome| Check { name: name.to_owned(), outcome };
-    let prepared = match prepare_check(request, &watch) {
+    let prepared = match prepare(request, &watch) {
         Ok(prepared) => prepared,
         Err(e) if e.kind() == Kind::Refused => return Ok(Some(vec![check("format", failed(&e))])),
         Err(e) => return Err(e),

@@ -15,6 +15,7 @@
 
 use crate::error::{code_of, kind_of};
 use crate::ui::Show;
+use api::job::Import;
 use cdi::{Error, Kind, Result};
 use container_disk::locate::Boot;
 use serde::de::DeserializeOwned;
@@ -62,22 +63,6 @@ pub(crate) enum Job {
     Import(Box<Import>),
 }
 
-/// A disk that is filled.
-#[derive(Default, Serialize, Deserialize)]
-pub(crate) struct Import {
-    pub(crate) source: String,
-    pub(crate) target: PathBuf,
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) user: Option<String>,
-    pub(crate) password: Option<String>,
-    pub(crate) ca_files: Vec<PathBuf>,
-    pub(crate) insecure_tls: bool,
-    pub(crate) arch: Option<String>,
-    pub(crate) checksum: Option<String>,
-    pub(crate) preallocate: bool,
-    pub(crate) size: Option<u64>,
-}
-
 impl Job {
     /// What it does, for people.
     pub(crate) fn what(&self) -> String {
@@ -88,7 +73,7 @@ impl Job {
             Job::HasDisk { image } => format!("look for a disk in {}", image.image),
             Job::Disk { image, .. } => format!("unpack the disk of {}", image.image),
             Job::Boot { image, path, .. } => format!("unpack {path} of {}", image.image),
-            Job::Import(import) => format!("import {}", cdi::source::shown(&import.source)),
+            Job::Import(import) => format!("import {}", cdi::import::shown(&import.source)),
         }
     }
 }

@@ -16,9 +16,9 @@ mod boot;
 
 pub use boot::BootFiles;
 
-use crate::convert::{PlanJson, Prepared, Request, prepare_layer};
+use crate::convert::{self, PlanJson, Prepared, Request};
 use crate::run::watch::Watch;
-use crate::target::{LayerTarget, Target};
+use crate::target::{LayerTarget, Place, Target};
 use crate::{Error, Result};
 use container_disk::image::{self, Recipe};
 use container_disk::manifest::{Content, Document};
@@ -33,7 +33,7 @@ use std::cell::RefCell;
 
 /// What is to be built.
 pub struct Order {
-    /// The disk and how it is read and written; its target's name is not used. `None`: an image of a kernel alone.
+    /// The disk and how it is read and written; its target is a layer of the image. `None`: an image of a kernel alone.
     pub disk: Option<Request>,
     /// A kernel to boot.
     pub boot: Option<BootFiles>,
@@ -61,7 +61,7 @@ pub struct Built {
     /// Its layers, lowest first.
     pub layers: Vec<BuiltLayer>,
     /// How the disk came.
-    pub disk: Option<crate::convert::Report>,
+    pub disk: Option<convert::Report>,
 }
 
 /// A layer that was made.
@@ -92,7 +92,10 @@ pub fn prepare(mut order: Order, watch: &Watch) -> Result<Ready> {
         ));
     };
     let disk = match order.disk.take() {
-        Some(request) => Some(prepare_layer(request, &first.to_string(), watch)?),
+        Some(request) => {
+            let target = Place::Image(first.to_string());
+            Some(convert::prepare(Request { target, ..request }, watch)?)
+        }
         None => None,
     };
     Ok(Ready { order, disk })
@@ -199,7 +202,7 @@ impl Built {
     pub fn sentence(&self) -> String {
         let size = self.layers.iter().map(|layer| layer.size).sum();
         let size = crate::size::human(size);
-        let padding = self.disk.as_ref().map(crate::convert::Report::padding).unwrap_or_default();
+        let padding = self.disk.as_ref().map(convert::Report::padding).unwrap_or_default();
         format!(
             "{}: {} in {} layer(s), {size}{padding}",
             self.names.join(", "),
@@ -233,7 +236,7 @@ fn disk_layer(
     options: &pack::Options,
     places: &Places,
     watch: &Watch,
-) -> Result<(pack::Layer, crate::convert::Report)> {
+) -> Result<(pack::Layer, convert::Report)> {
     let folder = places.store_folder()?;
     std::fs::create_dir_all(&folder)
         .map_err(|e| Error::io(format!("cannot make the store's folder {}", folder.display()), e))?;

@@ -4,9 +4,9 @@
 //! they are dropped, and the run begins anew, once; the source remembers who gave them, and asks others first.
 
 use super::{Prepared, Request, planned};
-use crate::plan::Place;
 use crate::run::watch::{Phase, Watch};
 use crate::source::Source;
+use crate::target::Place;
 use crate::{Error, Kind, Result};
 use std::sync::Arc;
 
@@ -14,12 +14,11 @@ use std::sync::Arc;
 pub(super) struct Again {
     request: Request,
     source: Arc<dyn Source>,
-    target: Place,
 }
 
 impl Again {
-    pub(super) fn new(request: &Request, source: &Arc<dyn Source>, target: &Place) -> Again {
-        Again { request: request.clone(), source: source.clone(), target: target.clone() }
+    pub(super) fn new(request: &Request, source: &Arc<dyn Source>) -> Again {
+        Again { request: request.clone(), source: source.clone() }
     }
 
     /// The run that may succeed where one ended with `e`; or `e` itself.
@@ -27,13 +26,13 @@ impl Again {
         if e.kind() != Kind::Refused || !self.source.is_elsewhere() {
             return Err(e);
         }
-        if self.target == Place::Stdout && watch.written() > 0 {
+        if self.request.target == Place::Stdout && watch.written() > 0 {
             let hint = "what went to standard output cannot be taken back; to a file, it is begun anew from elsewhere";
             return Err(e.with_hint(hint));
         }
         tracing::info!(error = %e, "{} is read again", self.source.facts().name);
         watch.begin_anew();
         watch.enter(Phase::Opening, 0);
-        planned(self.request, self.source, self.target)
+        planned(self.request, self.source)
     }
 }

@@ -1,11 +1,11 @@
 //! Carries a plan out: one function a flow, each a short list of steps.
 
 use super::ends::Partial;
-use super::facts::{Opened, Stream, Way, enter_at, limits};
+use super::facts::{Seek, Stream, enter_at, limits};
 use super::report::Report;
 use super::{Prepared, Request, shown, verify};
 use crate::journal::{Job as Errand, Journal, Mark, Mode, Position};
-use crate::plan::{self, Facts, Flow, Output, Place, Plan};
+use crate::plan::{self, Flow, Output, Plan};
 use crate::run::engine::{End, Engine, Marker, Marks, Size};
 use crate::run::front::FrontToBack;
 use crate::run::job::{Cut, Reached};
@@ -16,10 +16,10 @@ use crate::run::sink::{Ordered, Sink};
 use crate::run::sum::DiskSum;
 use crate::run::watch::{Phase, Watch};
 use crate::run::{stream, tables};
-use crate::source::Source;
+use crate::source::Named;
 use crate::spool::Spool;
 use crate::target::{
-    BlockTarget, Claim, FileOptions, Finished, Nowhere, Order, Started, StdoutTarget, Target,
+    BlockTarget, Claim, FileOptions, Finished, Nowhere, Order, Place, Started, StdoutTarget, Target,
 };
 use crate::{Error, Kind, Result};
 use container_disk::Name;
@@ -31,7 +31,6 @@ use std::time::Instant;
 /// A run under way.
 pub(super) struct Run<'a> {
     pub(super) request: &'a Request,
-    pub(super) facts: &'a Facts,
     pub(super) plan: &'a Plan,
     pub(super) watch: &'a Watch,
     pub(super) partial: &'a Partial,
@@ -57,21 +56,18 @@ pub(super) fn carry(
     watch: &Watch,
 ) -> Result<Report> {
     let start = Instant::now();
-    let Prepared { request, opened, plan } = prepared;
-    let Opened { source, facts, way } = opened;
-    let run = Run { request: &request, facts: &facts, plan: &plan, watch, partial };
+    let Prepared { request, plan } = prepared;
+    let (flow, plan) = plan.begin();
+    let (source, facts) = (flow.source().clone(), &plan.facts);
+    let run = Run { request: &request, plan: &plan, watch, partial };
     let done = match (&facts.target, layer) {
-        (Place::Image(_), Some((target, folder))) => {
-            run.through(target, &*source, way, None, &folder.join("layer"))
-        }
+        (Place::Image(_), Some((target, folder))) => run.through(target, flow, None, &folder.join("layer")),
         (Place::Image(name), None) => Err(Error::failed(format!("nothing was made ready to write {name}"))),
-        (Place::File(name), _) => run.to_file(Path::new(name), &*source, way),
-        (Place::Block(name, _), _) => run.to_block(Path::new(name), &*source, way),
-        (Place::Nowhere, _) => {
-            run.through(Box::new(Nowhere), &*source, way, None, &std::env::temp_dir().join("disk"))
-        }
+        (Place::File(path), _) => run.to_file(path, flow),
+        (Place::Device(path), _) => run.to_block(path, flow),
+        (Place::Nowhere, _) => run.through(Box::new(Nowhere), flow, None, &std::env::temp_dir().join("disk")),
         (Place::Stdout, _) => {
-            StdoutTarget::new().and_then(|out| run.through(Box::new(out), &*source, way, None, Path::new("")))
+            StdoutTarget::new().and_then(|out| run.through(Box::new(out), flow, None, Path::new("")))
         }
     };
     // A source that was changed explains whatever went wrong.
@@ -79,7 +75,7 @@ pub(super) fn carry(
         true => e,
         false => source.unchanged().err().unwrap_or(e),
     })?;
-    let padded = plan::in_sectors(&facts, moved.disk)? - moved.disk;
+    let padded = plan::in_sectors(facts, moved.disk)? - moved.disk;
     if padded > 0 {
         tracing::info!(
             bytes = moved.disk,
@@ -90,10 +86,10 @@ pub(super) fn carry(
     Ok(Report {
         schema: "coracle.convert/v1",
         source: facts.source.name.clone(),
-        target: shown::target_name(&facts.target),
+        target: facts.target.to_string(),
         layers: facts.layers.iter().map(|(l, _)| l.name()).collect(),
         source_format: facts.kept.unwrap_or(facts.format).name(),
-        target_format: shown::output_name(&facts),
+        target_format: shown::output_name(facts),
         virtual_size: moved.size,
         bytes_padded: padded,
         bytes_read: watch.read(),
@@ -102,9 +98,9 @@ pub(super) fn carry(
         flow: plan.flow.name(),
         spool_peak: moved.spool_peak,
         resumed_at: moved.resumed_at,
-        checksum: request.checksum.as_ref().map(ToString::to_string),
+        checksum: request.wishes.checksum.as_ref().map(ToString::to_string),
         verified: request.wishes.verify,
-        registries: matches!(request.source.image(), Some(Name::Registry(_)))
+        registries: matches!(request.source, Named::Image(Name::Registry(_)))
             .then(|| request.options.places.counted()),
         seconds: start.elapsed().as_secs_f64(),
     })
@@ -112,9 +108,9 @@ pub(super) fn carry(
 
 impl Run<'_> {
     /// A file target: claimed, perhaps gone on with, whole before it has its name.
-    fn to_file(&self, path: &Path, source: &dyn Source, way: Way) -> Result<(Moved, Finished)> {
+    fn to_file(&self, path: &Path, flow: Flow<Seek, Stream>) -> Result<(Moved, Finished)> {
         let options = FileOptions {
-            size: self.plan.size.filter(|_| self.facts.output == Output::Raw),
+            size: self.plan.size.filter(|_| self.plan.facts.output == Output::Raw),
             needed: 0,
             preallocate: self.request.wishes.preallocate,
         };
@@ -128,12 +124,12 @@ impl Run<'_> {
             let target = claim.start_anew(options)?;
             self.partial.taken(false, self.watch);
             let partial = target.partial();
-            return self.through(Box::new(target), source, way, None, &partial);
+            return self.through(Box::new(target), flow, None, &partial);
         }
         let errand = Errand {
-            source: self.facts.source.name.clone(),
-            identity: self.facts.source.identity.clone(),
-            plan: self.plan.fingerprint(self.facts),
+            source: self.plan.facts.source.name.clone(),
+            identity: self.plan.facts.source.identity.clone(),
+            plan: self.plan.fingerprint(),
         };
         let Started { target, journal, mark, anew } = claim.start(options, &errand, mode)?;
         self.partial.taken(mark.is_some(), self.watch);
@@ -143,41 +139,38 @@ impl Run<'_> {
             tracing::warn!("{} is begun anew: {why}", path.display());
         }
         let partial = target.partial();
-        let way = match &mark {
-            Some(Mark { position: Position::Stream { boundary, .. }, .. }) => {
+        let flow = match (flow, &mark) {
+            (Flow::Stream(stream), Some(Mark { position: Position::Stream { boundary, .. }, .. })) => {
+                let source = stream.source.clone();
                 // The decoder that found the facts has threads and buffers, and the source may have sent it more.
-                drop(way);
-                Way::Stream(enter_at(self.request, self.facts, source, boundary)?)
+                drop(stream);
+                Flow::Stream(enter_at(self.request, &self.plan.facts, &source, boundary)?)
             }
-            _ => way,
+            (flow, _) => flow,
         };
-        self.through(Box::new(target), source, way, Some((journal, mark)), &partial)
+        self.through(Box::new(target), flow, Some((journal, mark)), &partial)
     }
 
-    fn to_block(&self, path: &Path, source: &dyn Source, way: Way) -> Result<(Moved, Finished)> {
-        let raw = self.facts.output == Output::Raw;
+    fn to_block(&self, path: &Path, flow: Flow<Seek, Stream>) -> Result<(Moved, Finished)> {
+        let raw = self.plan.facts.output == Output::Raw;
         let target = BlockTarget::open(path, self.plan.size.filter(|_| raw))?;
-        if target.overlaps(Path::new(self.request.source.text())) {
-            let what = format!(
-                "{} lies on the device that is to be read, {}",
-                path.display(),
-                self.request.source.text()
-            );
-            return Err(Error::refused(what));
+        if let Some(source) = self.request.source.path().filter(|source| target.overlaps(source)) {
+            let (path, source) = (path.display(), source.display());
+            return Err(Error::refused(format!("{path} lies on the device that is to be read, {source}")));
         }
-        self.through(Box::new(target), source, way, None, path)
+        self.through(Box::new(target), flow, None, path)
     }
 
     /// Moves the bytes, compares, finishes. `written_to` is where the target can be read back.
     fn through(
         &self,
         target: Box<dyn Target + '_>,
-        source: &dyn Source,
-        way: Way,
+        flow: Flow<Seek, Stream>,
         journal: Option<(Journal, Option<Mark>)>,
         written_to: &Path,
     ) -> Result<(Moved, Finished)> {
-        let moved = self.move_bytes(&*target, way, journal, written_to)?;
+        let source = flow.source().clone();
+        let moved = self.move_bytes(&*target, flow, journal, written_to)?;
         source.unchanged()?;
         if self.request.wishes.verify {
             target.sync()?;
@@ -190,31 +183,27 @@ impl Run<'_> {
     fn move_bytes(
         &self,
         target: &dyn Target,
-        way: Way,
+        flow: Flow<Seek, Stream>,
         journal: Option<(Journal, Option<Mark>)>,
         beside: &Path,
     ) -> Result<Moved> {
         let folder = beside.parent().map_or_else(std::env::temp_dir, Path::to_owned);
-        match (self.plan.flow, way) {
-            (Flow::Tables, Way::Seek { bytes, image }) => self.tables(target, &*image, &*bytes, journal),
-            (Flow::TablesInOrder, Way::Seek { bytes, image }) => {
+        match flow {
+            Flow::Tables(Seek { bytes, image, .. }) => self.tables(target, &*image, &*bytes, journal),
+            Flow::TablesInOrder(Seek { bytes, image, .. }) => {
                 let sum = self.in_order(target, &folder, &*image, &*bytes)?;
                 let disk = image.virtual_size();
                 Ok(Moved { size: self.final_size(disk)?, disk, sum, ..Moved::default() })
             }
-            (Flow::Stream, Way::Stream(stream)) => self.stream(target, stream, journal, &folder),
-            (Flow::StreamInOrder, Way::Stream(stream)) => self.stream_in_order(target, stream, &folder),
-            (Flow::SpoolThenOrder, Way::Stream(stream)) => {
+            Flow::Stream(stream) => self.stream(target, stream, journal, &folder),
+            Flow::StreamInOrder(stream) => self.stream_in_order(target, stream, &folder),
+            Flow::SpoolThenOrder(stream) => {
                 let scratch = Scratch::beside(&folder)?;
                 let moved = self.stream(&scratch, stream, None, &folder)?;
                 let (image, bytes) = scratch.image(moved.size)?;
                 let sum = self.in_order(target, &folder, &image, &bytes)?;
                 Ok(Moved { sum, spool_peak: moved.spool_peak + scratch.written(), ..moved })
             }
-            (flow, _) => Err(Error::failed(format!(
-                "the plan says {} and the source was opened otherwise",
-                flow.name()
-            ))),
         }
     }
 
@@ -262,12 +251,12 @@ impl Run<'_> {
         journal: Option<(Journal, Option<Mark>)>,
         folder: &Path,
     ) -> Result<Moved> {
-        let Stream { mut reader, counted, boundaries, from } = stream;
-        self.watch.enter(Phase::Converting, self.facts.source.size.unwrap_or(0));
+        let Stream { mut reader, counted, boundaries, from, .. } = stream;
+        self.watch.enter(Phase::Converting, self.plan.facts.source.size.unwrap_or(0));
         self.watch.follow(Some(counted));
         let (journal, mark) = journal.unzip();
         let spool = Spool::beside(folder, self.plan.spool.unwrap_or(0))?;
-        let mut image = disk_format::stream(self.facts.format, limits(self.request))?;
+        let mut image = disk_format::stream(self.plan.facts.format, limits(self.request))?;
         let mut last = from;
         let mut write = |end: &End| match (&journal, boundaries.last_before(end.reached.file)) {
             (Some(journal), Some(boundary)) if boundary.output > last => {
@@ -304,9 +293,9 @@ impl Run<'_> {
 
     fn stream_in_order(&self, target: &dyn Target, stream: Stream, folder: &Path) -> Result<Moved> {
         let Stream { mut reader, counted, .. } = stream;
-        self.watch.enter(Phase::Converting, self.facts.source.size.unwrap_or(0));
+        self.watch.enter(Phase::Converting, self.plan.facts.source.size.unwrap_or(0));
         self.watch.follow(Some(counted));
-        let mut image = disk_format::stream(self.facts.format, limits(self.request))?;
+        let mut image = disk_format::stream(self.plan.facts.format, limits(self.request))?;
         let spool = Spool::beside(folder, 0)?;
         let mut end = End::default();
         self.ordered(target, folder, self.plan.size, |sink| {
@@ -354,7 +343,7 @@ impl Run<'_> {
         size: Option<u64>,
         work: impl FnOnce(&dyn Ordered) -> Result<()>,
     ) -> Result<()> {
-        let Output::Qcow2 { cluster_bits, compress } = self.facts.output else {
+        let Output::Qcow2 { cluster_bits, compress } = self.plan.facts.output else {
             size.map_or(Ok(()), |size| target.announce(size))?;
             return work(&FrontToBack { target, watch: self.watch });
         };
@@ -407,15 +396,15 @@ impl Run<'_> {
     /// The size the target gets for a disk of this size: whole sectors, and no less than was wished for.
     fn final_size(&self, disk: u64) -> Result<u64> {
         if disk == 0 {
-            return Err(plan::empty(&self.facts.source.name));
+            return Err(plan::empty(&self.plan.facts.source.name));
         }
         match self.request.wishes.resize {
             Some(wish) if wish < disk => Err(Error::new(
                 Kind::Usage,
                 format!("--resize {wish} is smaller than the disk, which turned out to have {disk} bytes"),
             )),
-            Some(wish) => plan::in_sectors(self.facts, wish),
-            None => plan::in_sectors(self.facts, disk),
+            Some(wish) => plan::in_sectors(&self.plan.facts, wish),
+            None => plan::in_sectors(&self.plan.facts, disk),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! How a run ends that did not get to its end: what stays, and what is said about it.
 
 use super::{Prepared, first};
-use crate::plan::Place;
 use crate::run::watch::Watch;
-use crate::{Error, Kind, target};
+use crate::target::{self, Place};
+use crate::{Error, Kind};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -27,8 +27,8 @@ enum State {
 
 impl Partial {
     pub(super) fn of(prepared: &Prepared) -> Self {
-        let path = match &prepared.opened.facts.target {
-            Place::File(name) => Some(PathBuf::from(name)),
+        let path = match &prepared.request.target {
+            Place::File(path) => Some(path.clone()),
             _ => None,
         };
         Partial { path, resumable: prepared.plan.resume, state: Mutex::new(State::NotOurs) }

@@ -8,34 +8,27 @@ use crate::filter::progress::{Count, Counted};
 use crate::filter::stack::{self, Stack};
 use crate::filter::verify::Verify;
 use crate::filter::{self, Boundary, Budget, OnBoundary};
-use crate::plan::{Facts, Place};
+use crate::plan::{self, Facts, Flow, Way};
 use crate::run::holes::Sparse;
+use crate::source::Source;
 use crate::source::fetched::Fetched;
-use crate::source::{FileSource, Source};
-use crate::{Error, Result, target};
+use crate::{Error, Result};
 use container_disk::apart;
 use disk_format::{Format, Image, Limits, ReadAt};
 use std::collections::VecDeque;
 use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// An open source, ready for its plan.
-pub(crate) struct Opened {
+/// A source that is read by offset.
+pub(crate) struct Seek {
     pub(crate) source: Arc<dyn Source>,
-    pub(crate) facts: Facts,
-    pub(crate) way: Way,
+    pub(crate) bytes: Arc<dyn ReadAt>,
+    pub(crate) image: Box<dyn Image>,
 }
 
-/// The way in that the facts were found by; the run goes on with it.
-pub(crate) enum Way {
-    /// By offset.
-    Seek { bytes: Arc<dyn ReadAt>, image: Box<dyn Image> },
-    /// In order, decoded.
-    Stream(Stream),
-}
-
-/// The decoded bytes, in order.
+/// A source that is read in order, decoded.
 pub(crate) struct Stream {
+    pub(crate) source: Arc<dyn Source>,
     pub(crate) reader: Box<dyn Read + Send>,
     /// Bytes taken from the source.
     pub(crate) counted: Count,
@@ -43,6 +36,18 @@ pub(crate) struct Stream {
     pub(crate) boundaries: Boundaries,
     /// Where in the decoded bytes it begins.
     pub(crate) from: u64,
+}
+
+impl Flow<Seek, Stream> {
+    /// The source that is open.
+    pub(super) fn source(&self) -> &Arc<dyn Source> {
+        match self {
+            Flow::Tables(Seek { source, .. }) | Flow::TablesInOrder(Seek { source, .. }) => source,
+            Flow::Stream(stream) | Flow::StreamInOrder(stream) | Flow::SpoolThenOrder(stream) => {
+                &stream.source
+            }
+        }
+    }
 }
 
 /// The places where a decoder has said it could be entered again.
@@ -69,7 +74,7 @@ impl Boundaries {
 pub(super) fn enter_at(
     request: &Request,
     opened: &Facts,
-    source: &dyn Source,
+    source: &Arc<dyn Source>,
     boundary: &Boundary,
 ) -> Result<Stream> {
     let [(layer, _)] = opened.layers[..] else {
@@ -81,22 +86,27 @@ pub(super) fn enter_at(
     let boundaries = Boundaries::default();
     let peeling = peeling(request, &boundaries);
     let reader = apart(|| stack::resume(layer, Box::new(input), &peeling, boundary.clone()))??;
-    Ok(Stream { reader, counted, boundaries, from: boundary.output })
+    Ok(Stream { source: source.clone(), reader, counted, boundaries, from: boundary.output })
 }
 
-pub(super) fn gather(request: &Request, source: Arc<dyn Source>, target: Place) -> Result<Opened> {
+/// `room`: the bytes of a target that is a device.
+pub(super) fn gather(
+    request: &Request,
+    source: Arc<dyn Source>,
+    room: Option<u64>,
+) -> Result<(Facts, Way<Seek, Stream>)> {
     let name = source.facts().name.clone();
-    let seek = source.read_at().filter(|_| request.checksum.is_none());
+    let seek = source.read_at().filter(|_| plan::may_seek(source.facts(), &request.wishes));
     let (way, layers, format, virtual_size) = match seek {
         Some(bytes) => {
             let head = head_of(&*bytes, &name)?;
             if looks_raw(request) || filter::detect(&head).is_none() {
                 by_offset(request, &source, bytes, &head)?
             } else {
-                by_stream(request, &*source)?
+                by_stream(request, &source)?
             }
         }
-        None => by_stream(request, &*source)?,
+        None => by_stream(request, &source)?,
     };
     let kept = Some(format).filter(|&format| is_kept(request, format));
     let output = match request.keep {
@@ -104,8 +114,8 @@ pub(super) fn gather(request: &Request, source: Arc<dyn Source>, target: Place) 
         _ => request.output,
     };
     let format = if kept.is_some() { Format::Raw } else { format };
-    let facts = Facts { source: source.facts().clone(), layers, format, kept, virtual_size, target, output };
-    Ok(Opened { source, facts, way })
+    let (source, target) = (source.facts().clone(), request.target.clone());
+    Ok((Facts { source, layers, format, kept, virtual_size, target, room, output }, way))
 }
 
 /// What it is, and its tables.
@@ -120,7 +130,7 @@ fn look(request: &Request, bytes: Arc<dyn ReadAt>, head: &[u8]) -> Result<(Forma
     Ok((format, disk_format::open(Format::Raw, bytes, limits(request))?))
 }
 
-type Found = (Way, Vec<(filter::Layer, filter::Need)>, Format, Option<u64>);
+type Found = (Way<Seek, Stream>, Vec<(filter::Layer, filter::Need)>, Format, Option<u64>);
 
 fn by_offset(
     request: &Request,
@@ -137,25 +147,26 @@ fn by_offset(
     };
     let (format, mut image) = apart(|| look(request, tables, head))??;
     if matches!(format, Format::Raw | Format::Iso) && source.data_map().is_some() {
-        let (source, size) = (source.clone(), bytes.size());
+        let (holes, size) = (source.clone(), bytes.size());
         image = Box::new(Sparse::new(format, size, move || {
-            source.data_map().unwrap_or_else(|| Box::new(std::iter::once(0..size)))
+            holes.data_map().unwrap_or_else(|| Box::new(std::iter::once(0..size)))
         }));
     }
     let size = image.virtual_size();
-    Ok((Way::Seek { bytes, image }, vec![], format, Some(size)))
+    Ok((Way::Seek(Seek { source: source.clone(), bytes, image }), vec![], format, Some(size)))
 }
 
-fn by_stream(request: &Request, source: &dyn Source) -> Result<Found> {
+fn by_stream(request: &Request, source: &Arc<dyn Source>) -> Result<Found> {
     let stream = source.stream(0)?;
-    apart(|| peel(request, source.facts(), stream))?
+    apart(|| peel(request, source, stream))?
 }
 
 /// Takes the layers off, and looks at what is inside.
-fn peel(request: &Request, facts: &crate::source::Facts, stream: Box<dyn Read + Send>) -> Result<Found> {
+fn peel(request: &Request, source: &Arc<dyn Source>, stream: Box<dyn Read + Send>) -> Result<Found> {
+    let facts = source.facts();
     let counted = Count::default();
     let stream = Counted::new(stream, counted.clone());
-    let input: Box<dyn Read + Send> = match &request.checksum {
+    let input: Box<dyn Read + Send> = match &request.wishes.checksum {
         Some(checksum) => Box::new(Verify::new(stream, *checksum)),
         None => Box::new(stream),
     };
@@ -180,7 +191,8 @@ fn peel(request: &Request, facts: &crate::source::Facts, stream: Box<dyn Read + 
         true => Box::new(Judged::new(reader, name, limits(request))),
         false => Box::new(reader),
     };
-    Ok((Way::Stream(Stream { reader, counted, boundaries, from: 0 }), layers, format, size))
+    let stream = Stream { source: source.clone(), reader, counted, boundaries, from: 0 };
+    Ok((Way::Stream(stream), layers, format, size))
 }
 
 /// Reads all tables of an image; they are checked as they are read.
@@ -234,15 +246,4 @@ fn head_of(bytes: &dyn ReadAt, name: &str) -> Result<Vec<u8>> {
         .read_exact_at(&mut head, 0)
         .map_err(|e| Error::io(format!("cannot read the first bytes of {name}"), e))?;
     Ok(head)
-}
-
-/// What the target's name stands for, for the plan.
-pub(super) fn place(name: &str) -> Result<Place> {
-    Ok(match target::Place::of(name.as_ref())? {
-        target::Place::Stdout => Place::Stdout,
-        target::Place::Device(path) => {
-            Place::Block(name.to_owned(), FileSource::open(&path)?.facts().size.unwrap_or(0))
-        }
-        target::Place::File(_) => Place::File(name.to_owned()),
-    })
 }

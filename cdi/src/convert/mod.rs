@@ -1,11 +1,13 @@
-//! Names and wishes → facts → plan → run → report: the engine as one call.
+//! Source, target and wishes → facts → plan → run → report: the engine as one call.
 //!
 //! ```text
-//!  Request ──prepare──► Prepared { facts, plan }  (nothing is written yet; `--plan` stops here)
+//!  Request ──prepare──► Prepared: the plan, which holds what was opened  (nothing is written yet; `--plan` stops here)
 //!                           │ run
 //!                           ▼
 //!                        Report
 //! ```
+//!
+//! What names mean is decided before, where they are given: [`Named::of`], [`Place::of`], or a job ([`crate::import`]).
 
 mod again;
 mod carry;
@@ -18,14 +20,15 @@ mod verify;
 pub use report::Report;
 pub use shown::PlanJson;
 
-use crate::filter::verify::Digest;
 use crate::plan::{self, Output, Plan, Wishes};
+use crate::reach::Reach;
 use crate::run::watch::{Phase, Watch};
-use crate::source::{self, Named, Options, Source};
-use crate::target::Target;
+use crate::source::{self, FileSource, Named, Options, Source};
+use crate::target::{Place, Target};
 use crate::{Error, Kind, Result};
 use again::Again;
 use disk_format::Format;
+use facts::{Seek, Stream};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,8 +38,8 @@ use std::time::Duration;
 pub struct Request {
     /// The source.
     pub source: Named,
-    /// Name of the target.
-    pub target: String,
+    /// The target.
+    pub target: Place,
     /// The source's format where the user said it; a disk said to be raw is not looked into.
     pub source_format: Option<Format>,
     /// Whether the image file inside its layers stays as it is.
@@ -45,8 +48,6 @@ pub struct Request {
     pub options: Options,
     /// What is written.
     pub output: Output,
-    /// The digest the source's bytes must have.
-    pub checksum: Option<Digest>,
     /// Everything the plan weighs.
     pub wishes: Wishes,
     /// Time between journal entries; `None`: as often as they cost next to nothing.
@@ -64,16 +65,35 @@ pub enum Keep {
     UnlessRaw(Output),
 }
 
-/// A conversion that has been planned.
+impl Request {
+    /// The disk of this source, raw at this target.
+    pub fn new(source: Named, target: Place, options: Options, wishes: Wishes) -> Request {
+        Request {
+            source,
+            target,
+            source_format: None,
+            keep: Keep::No,
+            options,
+            output: Output::Raw,
+            wishes,
+            journal_every: None,
+        }
+    }
+
+    /// What it uses of the machine. An image that is written is not stated here: it has names beside the target's.
+    pub fn reach(&self) -> Result<Reach> {
+        Ok(Reach::new().source(&self.source, &self.options)?.target(&self.target))
+    }
+}
+
+/// A conversion that has been planned, with the source that it was planned for.
 pub struct Prepared {
     request: Request,
-    opened: facts::Opened,
-    plan: Plan,
+    plan: Plan<Seek, Stream>,
 }
 
 /// Opens the source, finds out what it is and plans. The target is looked at, not touched.
 pub fn prepare(request: Request, watch: &Watch) -> Result<Prepared> {
-    let target = facts::place(&request.target)?;
     if is_source(&request) {
         let what = format!(
             "the target {} is the source itself, which the disk would replace; write it to another name",
@@ -81,15 +101,18 @@ pub fn prepare(request: Request, watch: &Watch) -> Result<Prepared> {
         );
         return Err(Error::new(Kind::Usage, what));
     }
-    prepare_for(request, target, watch)
+    watch.enter(Phase::Opening, 0);
+    let source = source::open(&request.source, &request.options)?;
+    let again = Again::new(&request, &source);
+    planned(request, source).or_else(|e| again.after(e, watch))
 }
 
 /// Whether the target's name leads to the file that is to be read, by whatever other name.
 fn is_source(request: &Request) -> bool {
     use std::os::unix::fs::MetadataExt as _;
+    let (Some(source), Some(target)) = (request.source.path(), request.target.path()) else { return false };
     // A target that is a link is refused as such.
-    let ends = (std::fs::metadata(request.source.text()), std::fs::symlink_metadata(&request.target));
-    match ends {
+    match (std::fs::metadata(source), std::fs::symlink_metadata(target)) {
         (Ok(source), Ok(target)) if source.is_file() => {
             (source.dev(), source.ino()) == (target.dev(), target.ino())
         }
@@ -97,38 +120,25 @@ fn is_source(request: &Request) -> bool {
     }
 }
 
-/// The same for a layer of the image `name`; [`Prepared::run_into`] is given its target.
-pub fn prepare_layer(request: Request, name: &str, watch: &Watch) -> Result<Prepared> {
-    prepare_for(request, plan::Place::Image(name.to_owned()), watch)
-}
-
-/// The same for a disk that is only read, every byte of it.
-pub fn prepare_check(request: Request, watch: &Watch) -> Result<Prepared> {
-    prepare_for(request, plan::Place::Nowhere, watch)
-}
-
-fn prepare_for(request: Request, target: plan::Place, watch: &Watch) -> Result<Prepared> {
-    watch.enter(Phase::Opening, 0);
-    let source = source::open(&request.source, &request.options)?;
-    let again = Again::new(&request, &source, &target);
-    planned(request, source, target).or_else(|e| again.after(e, watch))
-}
-
-fn planned(request: Request, source: Arc<dyn Source>, target: plan::Place) -> Result<Prepared> {
-    let opened = facts::gather(&request, source, target)?;
-    let plan = plan::plan(&opened.facts, &request.wishes)?;
-    Ok(Prepared { request, opened, plan })
+fn planned(request: Request, source: Arc<dyn Source>) -> Result<Prepared> {
+    let room = match &request.target {
+        Place::Device(path) => Some(FileSource::open(path)?.facts().size.unwrap_or(0)),
+        _ => None,
+    };
+    let (facts, way) = facts::gather(&request, source, room)?;
+    let plan = plan::plan(facts, way, &request.wishes)?;
+    Ok(Prepared { request, plan })
 }
 
 impl Prepared {
     /// The plan for people.
     pub fn plan_text(&self) -> String {
-        shown::text(&self.opened.facts, &self.plan)
+        shown::text(&self.plan)
     }
 
     /// The plan for programs.
     pub fn plan_json(&self) -> PlanJson {
-        shown::json(&self.opened.facts, &self.plan)
+        shown::json(&self.plan)
     }
 
     /// Moves the bytes into a layer of an image, which `layer` makes; what must wait does so in `folder`.
@@ -156,7 +166,7 @@ impl Prepared {
     }
 
     fn again(&self) -> Again {
-        Again::new(&self.request, &self.opened.source, &self.opened.facts.target)
+        Again::new(&self.request, self.plan.flow.source())
     }
 }
 

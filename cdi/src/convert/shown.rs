@@ -1,6 +1,6 @@
 //! A plan for people and for programs.
 
-use crate::plan::{Facts, Output, Place, Plan};
+use crate::plan::{Facts, Output, Plan};
 use crate::size::human;
 use serde::Serialize;
 use std::fmt::Write;
@@ -25,13 +25,14 @@ pub struct PlanJson {
     reasons: Vec<String>,
 }
 
-pub(super) fn json(facts: &Facts, plan: &Plan) -> PlanJson {
+pub(super) fn json<S, T>(plan: &Plan<S, T>) -> PlanJson {
+    let facts = &plan.facts;
     PlanJson {
         schema: "coracle.plan/v1",
         source: facts.source.name.clone(),
         layers: facts.layers.iter().map(|(l, _)| l.name()).collect(),
         source_format: facts.kept.unwrap_or(facts.format).name(),
-        target: target_name(&facts.target),
+        target: facts.target.to_string(),
         target_format: output_name(facts),
         virtual_size: plan.size,
         flow: plan.flow.name(),
@@ -45,7 +46,8 @@ pub(super) fn json(facts: &Facts, plan: &Plan) -> PlanJson {
     }
 }
 
-pub(super) fn text(facts: &Facts, plan: &Plan) -> String {
+pub(super) fn text<S, T>(plan: &Plan<S, T>) -> String {
+    let facts = &plan.facts;
     let mut layers: Vec<_> = facts.layers.iter().map(|(l, _)| l.name()).collect();
     layers.push(facts.kept.unwrap_or(facts.format).name());
     layers.reverse();
@@ -57,7 +59,7 @@ pub(super) fn text(facts: &Facts, plan: &Plan) -> String {
         let _ = writeln!(text, "{name:9} {value}");
     };
     line("source", &format!("{} ({size}, {})", facts.source.name, layers.join(" in ")));
-    line("target", &format!("{} ({}, disk of {disk})", target_name(&facts.target), output_name(facts)));
+    line("target", &format!("{} ({}, disk of {disk})", facts.target, output_name(facts)));
     line("flow", plan.flow.name());
     plan.reasons.iter().for_each(|reason| line("because", reason));
     let readers =
@@ -80,14 +82,6 @@ pub(super) fn text(facts: &Facts, plan: &Plan) -> String {
             .as_str(),
     );
     text
-}
-
-pub(super) fn target_name(place: &Place) -> String {
-    match place {
-        Place::File(name) | Place::Block(name, _) | Place::Image(name) => name.clone(),
-        Place::Stdout => "standard output".into(),
-        Place::Nowhere => "nowhere".into(),
-    }
 }
 
 pub(super) fn output_name(facts: &Facts) -> &'static str {

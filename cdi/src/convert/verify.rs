@@ -24,7 +24,7 @@ pub(super) fn compare(run: &Run<'_>, path: &Path, wrote: DiskSum, size: u64) -> 
     let source: Arc<dyn Source> = Arc::new(FileSource::open(path)?);
     let bytes =
         source.read_at().ok_or_else(|| Error::failed(format!("{} cannot be read back", path.display())))?;
-    let image: Box<dyn Image> = match run.facts.output {
+    let image: Box<dyn Image> = match run.plan.facts.output {
         Output::Raw => Box::new(Sparse::new(Format::Raw, size, move || {
             source.data_map().unwrap_or_else(|| Box::new(std::iter::once(0..size))) as DataMap
         })),

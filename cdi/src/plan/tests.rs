@@ -21,23 +21,22 @@ fn facts(seekable: bool, layers: &[Layer], format: Format, target: Place, output
         kept: None,
         virtual_size,
         target,
+        room: None,
         output,
     }
 }
 
+/// The plan for a source that is opened as [`crate::convert`] opens it.
+fn plan(facts: &Facts, wishes: &Wishes) -> Result<Plan> {
+    let way = match may_seek(&facts.source, wishes) && facts.layers.is_empty() {
+        true => Way::Seek(()),
+        false => Way::Stream(()),
+    };
+    super::plan(facts.clone(), way, wishes)
+}
+
 fn wishes() -> Wishes {
-    Wishes {
-        checksum: false,
-        verify: false,
-        preallocate: false,
-        threads: 2,
-        memory: 256 << 20,
-        beside: vec![],
-        max_size: 1 << 40,
-        resize: None,
-        resume: Mode::Auto,
-        connections: 8,
-    }
+    Wishes { max_size: 1 << 40, ..Wishes::of_threads(2) }
 }
 
 fn file() -> Place {
@@ -49,16 +48,16 @@ const QCOW2: Output = Output::Qcow2 { cluster_bits: 16, compress: None };
 #[test]
 fn the_flow_follows_from_the_facts() {
     let table = [
-        (true, &[][..], Format::Qcow2, file(), Output::Raw, Flow::Tables),
-        (true, &[], Format::Raw, file(), Output::Raw, Flow::Tables),
-        (true, &[], Format::Qcow2, Place::Stdout, Output::Raw, Flow::TablesInOrder),
-        (true, &[], Format::Raw, file(), QCOW2, Flow::TablesInOrder),
-        (true, &[Layer::Xz], Format::Qcow2, file(), Output::Raw, Flow::Stream),
-        (false, &[], Format::Qcow2, file(), Output::Raw, Flow::Stream),
-        (false, &[], Format::Raw, Place::Stdout, Output::Raw, Flow::StreamInOrder),
-        (false, &[], Format::Raw, file(), QCOW2, Flow::StreamInOrder),
-        (false, &[], Format::Qcow2, file(), QCOW2, Flow::SpoolThenOrder),
-        (false, &[], Format::Qcow2, Place::Stdout, Output::Raw, Flow::SpoolThenOrder),
+        (true, &[][..], Format::Qcow2, file(), Output::Raw, Flow::Tables(())),
+        (true, &[], Format::Raw, file(), Output::Raw, Flow::Tables(())),
+        (true, &[], Format::Qcow2, Place::Stdout, Output::Raw, Flow::TablesInOrder(())),
+        (true, &[], Format::Raw, file(), QCOW2, Flow::TablesInOrder(())),
+        (true, &[Layer::Xz], Format::Qcow2, file(), Output::Raw, Flow::Stream(())),
+        (false, &[], Format::Qcow2, file(), Output::Raw, Flow::Stream(())),
+        (false, &[], Format::Raw, Place::Stdout, Output::Raw, Flow::StreamInOrder(())),
+        (false, &[], Format::Raw, file(), QCOW2, Flow::StreamInOrder(())),
+        (false, &[], Format::Qcow2, file(), QCOW2, Flow::SpoolThenOrder(())),
+        (false, &[], Format::Qcow2, Place::Stdout, Output::Raw, Flow::SpoolThenOrder(())),
     ];
     for (seekable, layers, format, target, output, flow) in table {
         let facts = facts(seekable, layers, format, target, output);
@@ -66,7 +65,7 @@ fn the_flow_follows_from_the_facts() {
         assert_eq!(plan.flow, flow, "{facts:?}");
         assert_eq!(
             plan.spool.is_some(),
-            flow == Flow::SpoolThenOrder || (flow == Flow::Stream && format == Format::Qcow2)
+            flow == Flow::SpoolThenOrder(()) || (flow == Flow::Stream(()) && format == Format::Qcow2)
         );
         assert!(plan.memory_total() <= 256 << 20);
     }
@@ -76,14 +75,14 @@ fn the_flow_follows_from_the_facts() {
 fn a_raw_stream_of_unknown_size_is_spooled_for_qcow2() {
     let mut facts = facts(false, &[Layer::Gzip], Format::Raw, file(), QCOW2);
     facts.virtual_size = None;
-    assert_eq!(plan(&facts, &wishes()).unwrap().flow, Flow::SpoolThenOrder);
+    assert_eq!(plan(&facts, &wishes()).unwrap().flow, Flow::SpoolThenOrder(()));
 }
 
 #[test]
 fn a_checksum_makes_a_stream_of_a_seekable_source() {
     let facts = facts(true, &[], Format::Qcow2, file(), Output::Raw);
-    let plan = plan(&facts, &Wishes { checksum: true, ..wishes() }).unwrap();
-    assert_eq!(plan.flow, Flow::Stream);
+    let plan = plan(&facts, &Wishes { checksum: Some(Digest::Sha256([0; 32])), ..wishes() }).unwrap();
+    assert_eq!(plan.flow, Flow::Stream(()));
 }
 
 #[test]
@@ -93,7 +92,7 @@ fn two_threads_stay_under_64_mib() {
             let mut facts = facts(true, &[], Format::Qcow2, target.clone(), output);
             facts.source.remote = remote;
             let plan = plan(&facts, &wishes()).unwrap();
-            let in_order = plan.flow == Flow::TablesInOrder && remote;
+            let in_order = plan.flow == Flow::TablesInOrder(()) && remote;
             assert!(plan.memory_total() <= if in_order { 96 } else { 64 } << 20, "{:?}", plan.memory);
         }
     }
@@ -112,8 +111,9 @@ fn little_memory_means_fewer_workers_then_a_refusal_that_names_the_need() {
 
 #[test]
 fn sizes_are_checked_before_a_byte_moves() {
-    let small = facts(true, &[], Format::Raw, Place::Block("/dev/x".into(), 1 << 20), Output::Raw);
-    assert!(plan(&small, &wishes()).unwrap_err().to_string().contains("too small"));
+    let mut small = facts(true, &[], Format::Raw, Place::Device("/dev/x".into()), Output::Raw);
+    small.room = Some(1 << 20);
+    assert!(plan(&small, &wishes()).unwrap_err().to_string().contains("/dev/x is too small"));
     let disk = facts(true, &[], Format::Raw, file(), Output::Raw);
     let limit = plan(&disk, &Wishes { max_size: 1 << 20, ..wishes() }).unwrap_err();
     assert_eq!(limit.kind(), Kind::Refused);

@@ -7,11 +7,13 @@
 //! | `-` | `stdin.rs` | no (a redirected file: yes) | no (a redirected file: as a path) |
 //! | `http://`, `https://` | `http/` | with ranges | the full name, the size and a strong ETag |
 //! | `docker://`, `oci:`, `store:`, archives | `image.rs` | from the store, in a layer that is not compressed | digest |
+//! | (an empty disk, of jobs) | `blank.rs` | yes | its size |
 //!
 //! [`Named::of`] decides once what a name means: to ask the store whether it has that name opens files, which a program
 //! that has given up everything but its source cannot do any more. [`open`] is the one place where a name becomes a
-//! source; a new kind of name plugs in there.
+//! source; a new kind of name is a variant of [`Named`] and plugs in there.
 
+mod blank;
 pub(crate) mod fetched;
 mod file;
 pub mod http;
@@ -28,59 +30,86 @@ use crate::{Error, Kind, Result};
 use container_disk::Name;
 use container_disk::reference::Local;
 use disk_format::ReadAt;
+use std::fmt;
 use std::io::Read;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The name of a source, and what it means on this machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
-    text: String,
-    image: Option<Name>,
+/// A source by what its name means on this machine. `Debug` shows no password.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Named {
+    /// Standard input, `-`.
+    Stdin,
+    /// A file, a block device or a named pipe.
+    Path(PathBuf),
+    /// An address of a web server. It may hold a password: see [`shown`].
+    Web(String),
+    /// The disk in an image.
+    Image(Name),
+    /// An empty disk of so many bytes. Not a name of [`Named::of`]: people make an empty file.
+    Blank(u64),
 }
 
 impl Named {
     /// Decides what a name means: an image where it is that of one, by its scheme or because the store has it; else a
     /// path, an address or `-`. A name that is a file's and an image's is refused.
     pub fn of(name: &str, options: &Options) -> Result<Named> {
-        Ok(Named { text: name.to_owned(), image: image_name(name, options)? })
-    }
-
-    /// An image that is known to be one.
-    pub fn image_of(image: Name) -> Named {
-        Named { text: image.to_string(), image: Some(image) }
-    }
-
-    /// The name as it was given. It may hold a password: see [`shown`].
-    pub fn text(&self) -> &str {
-        &self.text
+        if let Some(image) = image_name(name, options)? {
+            return Ok(Named::Image(image));
+        }
+        match name.split_once("://") {
+            _ if name == "-" => Ok(Named::Stdin),
+            Some(("http" | "https", _)) => Ok(Named::Web(name.to_owned())),
+            Some((scheme, _)) if !Path::new(name).exists() => Err(Error::new(
+                Kind::Usage,
+                format!(
+                    "cannot read {name}: {scheme}:// names are not supported; give a path, http://, https://, \
+                     docker:// or -"
+                ),
+            )),
+            _ => Ok(Named::Path(PathBuf::from(name))),
+        }
     }
 
     /// The image, where it is one.
     pub fn image(&self) -> Option<&Name> {
-        self.image.as_ref()
+        match self {
+            Named::Image(image) => Some(image),
+            _ => None,
+        }
+    }
+
+    /// The path, where it is one.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Named::Path(path) => Some(path),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Debug for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Named::Stdin => f.write_str("Stdin"),
+            Named::Path(path) => f.debug_tuple("Path").field(path).finish(),
+            Named::Web(url) => f.debug_tuple("Web").field(&http::shown(url)).finish(),
+            Named::Image(image) => f.debug_tuple("Image").field(image).finish(),
+            Named::Blank(size) => f.debug_tuple("Blank").field(size).finish(),
+        }
     }
 }
 
 /// Opens a source.
 pub fn open(named: &Named, options: &Options) -> Result<Arc<dyn Source>> {
-    if let Some(image) = named.image() {
-        return Ok(Arc::new(image::ImageDisk::open(&options.places, image, &options.image)?));
-    }
-    let name = named.text();
-    match name.split_once("://") {
-        _ if name == "-" => Ok(Arc::new(StdinSource::open()?)),
-        Some(("http" | "https", _)) => Ok(Arc::new(http::Http::open(name, options)?)),
-        Some((scheme, _)) if !Path::new(name).exists() => Err(Error::new(
-            Kind::Usage,
-            format!(
-                "cannot read {name}: {scheme}:// names are not supported; give a path, http://, https://, \
-                 docker:// or -"
-            ),
-        )),
-        _ => Ok(Arc::new(FileSource::open(Path::new(name))?)),
-    }
+    Ok(match named {
+        Named::Stdin => Arc::new(StdinSource::open()?),
+        Named::Path(path) => Arc::new(FileSource::open(path)?),
+        Named::Web(url) => Arc::new(http::Http::open(url, options)?),
+        Named::Image(image) => Arc::new(image::ImageDisk::open(&options.places, image, &options.image)?),
+        Named::Blank(size) => Arc::new(blank::Blank::new(*size)),
+    })
 }
 
 /// A source's name as it may be shown and kept: an address without its user and its query, which may hold a password

@@ -57,6 +57,12 @@ impl Default for Options {
     }
 }
 
+/// Reads a header that is written `NAME: VALUE`; nothing where there is no colon.
+pub fn header(line: &str) -> Option<(String, String)> {
+    let (name, value) = line.split_once(':')?;
+    Some((name.trim().to_owned(), value.trim().to_owned()))
+}
+
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hidden = |set: bool| if set { "set" } else { "none" };

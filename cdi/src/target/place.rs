@@ -1,20 +1,36 @@
-//! What kind of target a name is.
+//! What a target is: decided once, where somebody names it.
 
 use crate::{Error, Kind, Result};
 use std::ffi::OsStr;
+use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// Where a target's name leads.
+/// Where a disk goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// `-`
+    /// Standard output, `-`.
     Stdout,
     /// A block device, or a link to one (`/dev/disk/by-id/…`, `/dev/mapper/…`).
     Device(PathBuf),
-    /// Anything else; whether it can be a file is seen when it is claimed.
+    /// A file; whether it can be one is seen when it is claimed.
     File(PathBuf),
+    /// A layer of the image with this name. Not a name of [`Place::of`]: images are built.
+    Image(String),
+    /// Nowhere: the disk is read to be checked.
+    Nowhere,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Stdout => f.write_str("standard output"),
+            Place::Device(path) | Place::File(path) => path.display().fmt(f),
+            Place::Image(name) => f.write_str(name),
+            Place::Nowhere => f.write_str("nowhere"),
+        }
+    }
 }
 
 impl Place {
@@ -36,6 +52,14 @@ impl Place {
         match std::fs::metadata(&path) {
             Ok(meta) if meta.file_type().is_block_device() => Ok(Place::Device(path)),
             _ => Ok(Place::File(path)),
+        }
+    }
+
+    /// The path, where it has one.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Place::Device(path) | Place::File(path) => Some(path),
+            Place::Stdout | Place::Image(_) | Place::Nowhere => None,
         }
     }
 }

@@ -24,7 +24,6 @@ pub(crate) use choose::Which;
 pub(crate) use finding::{Finding, refusal};
 pub(crate) use object::{Objects, Written};
 pub(crate) use source::is_manifest;
-pub(crate) use volume::size;
 pub(crate) use write::yaml as text;
 
 use cdi::Result;

@@ -56,7 +56,7 @@ fn a_machine_is_what_its_template_says() {
     assert_eq!(machine.object.metadata.name.as_deref(), Some("web"));
     assert_eq!(machine.object.metadata.labels["app"], "web");
     assert!(objects.data_volumes["web-root"].object.spec.source.as_ref().unwrap().http.is_some());
-    assert_eq!(size(&objects.data_volumes["web-root"].object).unwrap().bytes(), Some(10 << 30));
+    assert_eq!(objects.data_volumes["web-root"].object.spec.size().unwrap().bytes(), Some(10 << 30));
     assert_eq!(objects.secrets["keys"].object.string_data["key"], "ssh-ed25519 AAAA");
     let finding = machine.origin.finding("spec.domain.devices.disks[0].disk.bus", "x");
     assert_eq!(

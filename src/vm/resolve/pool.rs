@@ -13,18 +13,17 @@
 use super::folder;
 use super::image::Images;
 use crate::ui;
-use crate::vm::apart::{Import, Job};
-use crate::vm::manifest::{Objects, Written, size};
+use crate::vm::apart::Job;
+use crate::vm::manifest::{Objects, Written};
 use crate::vm::place::Lock;
 use crate::vm::record::{now, write_whole};
-use api::datavolume::{DataVolume, Http};
+use api::datavolume::{self, DataVolume};
+use api::job::{Confidential, Files, Import, References, Refusal, Target};
 use api::launcher::{Format, Source};
 use cdi::size::human;
-use cdi::source;
-use cdi::target::{FileOptions, FileTarget, Target};
-use cdi::{Error, Kind, Result};
+use cdi::{Error, Kind, Result, import, source};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What is noted of a disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,13 +81,13 @@ impl Pool<'_> {
             Error::refused(format!("{} is not what coracle wrote", path.display())).because(e)
         })?;
         if let Some(volume) = volume
-            && source::shown(&source_of(&volume.object)) != source::shown(&note.from)
+            && source_of(&volume.object) != source::shown(&note.from)
         {
             let was = source::shown(&note.from);
             ui::say(&format!("coracle: {claim} keeps the disk that it has, which was made from {was}"));
         }
         let wanted = match volume {
-            Some(volume) => size(&volume.object).and_then(|size| size.bytes()),
+            Some(volume) => volume.object.spec.size().and_then(|size| size.bytes()),
             None => self.wanted(claim),
         };
         let disk = folder.join("disk.img");
@@ -122,7 +121,11 @@ impl Pool<'_> {
             return Err(Error::refused(finding.to_string()));
         }
         match self.wanted(claim).filter(|&size| size > 0) {
-            Some(size) => blank(folder, size, false),
+            Some(size) => {
+                let target = Target::File(folder.join("disk.img"));
+                let (source, size) = (api::job::Source::Blank, Some(size));
+                self.import(claim, folder, Import { source, target, size, preallocate: false })
+            }
             None => {
                 let what = "an empty disk must say its size";
                 let finding = written.origin.finding("spec.resources.requests.storage", what);
@@ -133,103 +136,58 @@ impl Pool<'_> {
 
     /// Fills a disk from where its DataVolume says.
     fn fill(&self, claim: &str, folder: &Path, volume: &DataVolume) -> Result<Note> {
-        let wanted = size(volume).and_then(|size| size.bytes()).map(whole);
-        let source = volume.spec.source.as_ref();
-        let preallocate = volume.spec.preallocation == Some(true);
-        if let (Some(size), true) = (wanted, source.is_some_and(|source| source.blank.is_some())) {
-            return blank(folder, size, preallocate);
-        }
-        let http = source.and_then(|source| source.http.as_ref());
-        let registry = source.and_then(|source| source.registry.as_ref());
-        if registry
-            .is_some_and(|registry| registry.secret_ref.is_some() || registry.cert_config_map.is_some())
-        {
-            let what = format!(
-                "the DataVolume {claim}: secretRef and certConfigMap of a registry are not supported yet; \
-                 put the login or the certificate into registries.toml"
-            );
-            return Err(Error::refused(what));
-        }
-        let name = source_of(volume);
-        let mut import = Import {
-            source: name.clone(),
-            target: folder.join("disk.img"),
-            arch: registry.and_then(|r| r.platform.as_ref()).and_then(|p| p.architecture.clone()),
-            checksum: http.and_then(|http| http.checksum.clone()),
-            preallocate,
-            size: wanted,
-            ..Import::default()
-        };
-        if let Some(http) = http {
-            self.ask_server(http, &mut import)?;
-        }
+        let target = Target::File(folder.join("disk.img"));
+        let import =
+            Import::of(volume, target, &mut Given { pool: self }).map_err(|refusal| match refusal {
+                // The manifest was refused for these before.
+                Refusal::Faults(faults) => {
+                    let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+                    Error::refused(format!("the DataVolume {claim}: {}", faults.join("; ")))
+                }
+                Refusal::Reference(e) => e,
+            })?;
+        self.import(claim, folder, import)
+    }
+
+    /// Has a disk filled, and notes what it was made from.
+    fn import(&self, claim: &str, folder: &Path, import: Import) -> Result<Note> {
+        let import = Import { size: import.size.map(whole), ..import };
         // The name without what is secret in it: the note stays beside the disk.
-        let name = source::shown(&name);
-        ui::say(&format!("coracle: importing {name} as the disk {claim}"));
-        let virtual_size: u64 = self.images.ask(Job::Import(Box::new(import)))?;
+        let (from, preallocated) = (import::shown(&import.source), import.preallocate);
+        if import.source.address().is_some() {
+            ui::say(&format!("coracle: importing {from} as the disk {claim}"));
+        }
+        let size: u64 = self.images.ask(Job::Import(Box::new(import)))?;
         let disk = folder.join("disk.img");
         let cannot = |e| Error::io(format!("cannot complete {}", disk.display()), e);
         let file = std::fs::File::options().write(true).open(&disk).map_err(cannot)?;
-        let size = file.metadata().map_err(cannot)?.len();
-        file.set_len(whole(size)).and_then(|()| file.sync_all()).map_err(cannot)?;
-        let note = Note {
-            schema: "coracle.disk/v1".into(),
-            from: name,
-            size: virtual_size,
-            created: now(),
-            preallocated: preallocate,
-        };
+        let now = file.metadata().map_err(cannot)?.len();
+        file.set_len(whole(now)).and_then(|()| file.sync_all()).map_err(cannot)?;
+        let schema = "coracle.disk/v1".into();
+        let note = Note { schema, from, size, created: self::now(), preallocated };
         note.write(folder)?;
         Ok(note)
     }
+}
 
-    /// What a web server is told, and how it is believed.
-    fn ask_server(&self, http: &Http, import: &mut Import) -> Result<()> {
-        let header = |line: &String| {
-            let parts =
-                line.split_once(':').map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
-            parts.ok_or_else(|| Error::refused("a header of extraHeaders is written 'Name: value'"))
-        };
-        import.headers = http.extra_headers.iter().map(header).collect::<Result<_>>()?;
-        import.insecure_tls = http.insecure_skip_verify == Some(true);
-        for name in &http.secret_extra_headers {
-            for (_, value) in self.secret(name)? {
-                let line = String::from_utf8(value).map_err(|_| {
-                    Error::refused(format!("a header in the Secret {name} is not text in UTF-8"))
-                })?;
-                import.headers.push(header(&line)?);
-            }
-        }
-        if let Some(name) = &http.secret_ref {
-            let files = self.secret(name)?;
-            let text = |key: &str| {
-                let bytes = files.get(key).cloned().ok_or_else(|| {
-                    Error::refused(format!(
-                        "the secret {name} has no key {key}, which logins to web servers need"
-                    ))
-                })?;
-                String::from_utf8(bytes).map_err(|_| {
-                    Error::refused(format!("the key {key} of the Secret {name} is not text in UTF-8"))
-                })
-            };
-            import.user = Some(text("accessKeyId")?);
-            import.password = Some(text("secretKey")?);
-        }
-        if let Some(name) = &http.cert_config_map {
-            let Some(map) = self.objects.config_maps.get(name) else {
-                return Err(missing("ConfigMap", name));
-            };
-            let folder = self.images.home.pool().join(".certificates").join(name);
-            let files = folder::of_config_map(&map.object)?;
-            let folder = folder::write(&folder, &files)?;
-            import.ca_files = files.keys().map(|key| folder.join(key)).collect();
-        }
-        Ok(())
+/// The Secrets and ConfigMaps of the manifest: values of the job, and folders for those that are read as files.
+struct Given<'a> {
+    pool: &'a Pool<'a>,
+}
+
+impl References for Given<'_> {
+    type Error = Error;
+
+    fn secret(&mut self, name: &str) -> Result<Files> {
+        let secret = self.pool.objects.secrets.get(name).ok_or_else(|| missing("Secret", name))?;
+        let files = folder::of_secret(&secret.object)?;
+        Ok(Files::Values(files.into_iter().map(|(key, bytes)| (key, Confidential(bytes))).collect()))
     }
 
-    fn secret(&self, name: &str) -> Result<folder::Files> {
-        let secret = self.objects.secrets.get(name).ok_or_else(|| missing("Secret", name))?;
-        folder::of_secret(&secret.object)
+    fn config_map(&mut self, name: &str) -> Result<PathBuf> {
+        let map = self.pool.objects.config_maps.get(name).ok_or_else(|| missing("ConfigMap", name))?;
+        let folder = self.pool.images.home.pool().join(".certificates").join(name);
+        folder::write(&folder, &folder::of_config_map(&map.object)?)
     }
 }
 
@@ -237,29 +195,10 @@ fn missing(kind: &str, name: &str) -> Error {
     Error::new(Kind::NotFound, format!("the manifest has no {kind} {name:?}, which is needed; add it"))
 }
 
-/// What a DataVolume's disk is made from, as the engine calls it.
+/// What a DataVolume's disk is made from, as it may be shown.
 fn source_of(volume: &DataVolume) -> String {
-    let source = volume.spec.source.as_ref();
-    let http = || Some(source?.http.as_ref()?.url.clone());
-    let registry = || source?.registry.as_ref()?.url.clone();
-    http().or_else(registry).unwrap_or_else(|| "nothing".to_owned())
-}
-
-/// An empty disk.
-fn blank(folder: &Path, size: u64, preallocate: bool) -> Result<Note> {
-    let size = whole(size);
-    let options = FileOptions { size: Some(size), preallocate, ..FileOptions::default() };
-    let target: Box<dyn Target> = Box::new(FileTarget::create(&folder.join("disk.img"), options)?);
-    target.finish()?;
-    let note = Note {
-        schema: "coracle.disk/v1".into(),
-        from: "nothing".into(),
-        size,
-        created: now(),
-        preallocated: preallocate,
-    };
-    note.write(folder)?;
-    Ok(note)
+    let address = volume.spec.source.as_ref().and_then(datavolume::Source::address);
+    address.map_or_else(|| "nothing".to_owned(), source::shown)
 }
 
 /// A disk is of whole blocks: past the host's cache, QEMU cannot write to the end of any other.

@@ -1,0 +1,217 @@
+//! Each source of a job becomes its conversion; what makes no sense is refused without a secret in the sentence.
+
+use super::*;
+use crate::Kind;
+use crate::filter::verify::Digest;
+use crate::journal::Mode;
+use api::job::{Confidential, Files, SecretFiles};
+use std::path::Path;
+
+fn job(source: Source) -> Import {
+    Import { source, target: Target::File("/pool/disk.img".into()), size: None, preallocate: false }
+}
+
+fn http(url: &str) -> Http {
+    Http {
+        url: url.into(),
+        headers: vec![],
+        secret_headers: vec![],
+        login: None,
+        ca: None,
+        checksum: None,
+        insecure: false,
+    }
+}
+
+fn values(secret: &str, files: &[(&str, &[u8])]) -> SecretFiles {
+    let files = files.iter().map(|(key, value)| ((*key).to_owned(), Confidential(value.to_vec())));
+    SecretFiles { secret: secret.into(), files: Files::Values(files.collect()) }
+}
+
+fn folder(place: &Path, files: &[(&str, &str)]) -> SecretFiles {
+    for (key, value) in files {
+        std::fs::write(place.join(key), value).unwrap();
+    }
+    SecretFiles { secret: "mounted".into(), files: Files::Folder(place.to_owned()) }
+}
+
+fn asked(job: &Import) -> Result<Request> {
+    request(job, Arc::new(Places::new(None)), Wishes::of_threads(1))
+}
+
+fn refused(job: &Import) -> String {
+    let e = asked(job).unwrap_err();
+    assert!(!format!("{e:?}").contains("s3cret"), "{e:?}");
+    e.to_string()
+}
+
+/// Carries a job out that needs no network.
+fn run(job: &Import) -> Result<convert::Report> {
+    let watch = Watch::default();
+    let wishes = Wishes::of_threads(1);
+    prepare(job, Arc::new(Places::new(None)), wishes, &watch, |_| Ok(()))?.run(&watch)
+}
+
+#[test]
+fn a_web_server_is_asked_as_the_job_says() {
+    let (more, ca) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::create_dir(more.path().join("..2026")).unwrap();
+    std::os::unix::fs::symlink("..2026", more.path().join("..data")).unwrap();
+    std::fs::write(ca.path().join("b.pem"), "b").unwrap();
+    std::fs::write(ca.path().join("a.pem"), "a").unwrap();
+    let mut import = job(Source::Http(Http {
+        headers: vec!["X-One: 1".into()],
+        secret_headers: vec![
+            values("more", &[("a", b"X-Two: 2:2"), ("b", b"X-Three:3\n")]),
+            folder(more.path(), &[("h", "X-Four: 4")]),
+        ],
+        login: Some(values("login", &[("accessKeyId", b"me"), ("secretKey", b"s3cret")])),
+        ca: Some(ca.path().to_owned()),
+        checksum: Some("a".repeat(64)),
+        insecure: true,
+        ..http("https://h/x?sig=s3cret")
+    }));
+    (import.size, import.preallocate) = (Some(1 << 20), true);
+    let request = asked(&import).unwrap();
+    assert_eq!(request.source, Named::Web("https://h/x?sig=s3cret".into()));
+    assert_eq!(request.target, Place::File("/pool/disk.img".into()));
+    let headers: Vec<_> = request.options.headers.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+    assert_eq!(headers, [("X-One", "1"), ("X-Two", "2:2"), ("X-Three", "3"), ("X-Four", "4")]);
+    assert_eq!(request.options.user.as_deref(), Some("me"));
+    assert_eq!(request.options.password.as_deref(), Some("s3cret"));
+    assert_eq!(request.options.ca_files, [ca.path().join("a.pem"), ca.path().join("b.pem")]);
+    assert!(request.options.insecure_tls && request.wishes.preallocate);
+    assert_eq!(request.wishes.checksum, Some(Digest::Sha256([0xaa; 32])));
+    assert_eq!((request.wishes.resize, request.wishes.resume), (Some(1 << 20), Mode::Auto));
+    assert!(!format!("{request:?}").contains("s3cret"), "{request:?}");
+    assert_eq!(shown(&import.source), "https://h/x?…");
+}
+
+#[test]
+fn an_image_is_of_a_registry_and_of_the_architecture_that_is_wanted() {
+    let registry = |url: &str, architecture: Option<&str>| {
+        job(Source::Registry(Registry { url: url.into(), architecture: architecture.map(str::to_owned) }))
+    };
+    let request = asked(&registry("docker://h.example/os:1", Some("arm64"))).unwrap();
+    assert_eq!(request.source.image().unwrap().to_string(), "docker://h.example/os:1");
+    assert_eq!(request.options.image.arch, "arm64");
+    let request = asked(&registry("docker://h.example/os:1", None)).unwrap();
+    assert_eq!(request.options.image.arch, image::architecture());
+    // Whoever writes a DataVolume must not have files of this machine read.
+    for url in ["oci-archive:/etc/shadow", "oci:/etc", "store:os:1", "/etc/shadow", "os:1", "docker://"] {
+        let what = refused(&registry(url, None));
+        assert!(what.contains("docker://") || what.contains("registry"), "{url}: {what}");
+    }
+}
+
+#[test]
+fn an_address_leads_to_the_web_and_nowhere_else() {
+    for url in ["/etc/shadow", "file:///etc/shadow", "docker://h/os:1", "-", "s3cret", ""] {
+        assert!(refused(&job(Source::Http(http(url)))).contains("http://"), "{url}");
+    }
+}
+
+#[test]
+fn headers_and_logins_that_make_no_sense_are_refused_by_the_name_of_their_secret() {
+    let with = |change: &dyn Fn(&mut Http)| {
+        let mut http = http("http://h/x");
+        change(&mut http);
+        refused(&job(Source::Http(http)))
+    };
+    let line = with(&|http| http.headers = vec!["s3cret".into()]);
+    assert!(line.contains("extraHeaders"), "{line}");
+    let line = with(&|http| http.secret_headers = vec![values("tokens", &[("a", b"s3cret")])]);
+    assert!(line.contains("Secret tokens") && line.contains("no colon"), "{line}");
+    let line = with(&|http| http.secret_headers = vec![values("tokens", &[("a", b"s3cret: \xff")])]);
+    assert!(line.contains("Secret tokens is not text"), "{line}");
+    let line = with(&|http| http.login = Some(values("who", &[("accessKeyId", b"s3cret")])));
+    assert!(line.contains("Secret who has no key secretKey"), "{line}");
+    let line = with(&|http| {
+        http.login = Some(values("who", &[("accessKeyId", b"s3cret\xff"), ("secretKey", b"x")]))
+    });
+    assert!(line.contains("key accessKeyId of the Secret who is not text"), "{line}");
+    let line = with(&|http| http.checksum = Some("md5:00".into()));
+    assert!(line.contains("sha256"), "{line}");
+    let line = with(&|http| http.ca = Some("/there/is/none".into()));
+    assert!(line.contains("/there/is/none"), "{line}");
+}
+
+#[test]
+fn a_mounted_secret_is_read_within_bounds() {
+    let place = tempfile::tempdir().unwrap();
+    let mounted = folder(place.path(), &[("accessKeyId", "me"), ("secretKey", "s3cret")]);
+    assert_eq!(secrets::login(&mounted).unwrap(), ("me".to_owned(), "s3cret".to_owned()));
+    std::fs::File::create(place.path().join("secretKey")).unwrap().set_len((1 << 20) + 1).unwrap();
+    let e = secrets::login(&mounted).unwrap_err();
+    assert!(e.kind() == Kind::Refused && e.to_string().contains("larger than 1 MiB"), "{e}");
+    let gone = SecretFiles { secret: "gone".into(), files: Files::Folder("/there/is/none".into()) };
+    assert_eq!(secrets::login(&gone).unwrap_err().kind(), Kind::NotFound);
+}
+
+#[test]
+fn a_checksum_that_a_datavolume_may_have_is_one_that_is_computed_and_no_other() {
+    let hex = |count: usize| "a".repeat(count);
+    let texts = [
+        hex(64),
+        hex(128),
+        format!("sha256:{}", hex(64)),
+        format!("SHA512:{}", hex(128)),
+        format!("sha256:{}", hex(128)),
+        format!("sha512:{}", hex(64)),
+        format!("md5:{}", hex(32)),
+        format!("sha1:{}", hex(40)),
+        format!(":{}", hex(64)),
+        format!("sha256:{}", "x".repeat(64)),
+        hex(63),
+    ];
+    for text in texts {
+        let volume = serde_json::json!({
+            "metadata": {"name": "d"},
+            "spec": {"storage": {}, "source": {"http": {"url": "http://h/x", "checksum": text}}},
+        });
+        let faults = api::job::check(&serde_json::from_value(volume).unwrap());
+        assert_eq!(faults.is_empty(), text.parse::<Digest>().is_ok(), "{text}: {faults:?}");
+    }
+}
+
+#[test]
+fn an_empty_disk_has_its_size_and_no_block() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("disk.img");
+    let blank = |size, preallocate| Import {
+        source: Source::Blank,
+        target: Target::File(path.clone()),
+        size,
+        preallocate,
+    };
+    let report = run(&blank(Some(5 << 20), false)).unwrap();
+    assert_eq!((report.virtual_size, report.bytes_written), (5 << 20, 0));
+    assert_eq!((report.source.as_str(), report.flow), ("nothing", "tables"));
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 5 << 20);
+    assert_eq!(report.bytes_allocated, Some(0));
+    assert!(std::fs::read(&path).unwrap().iter().all(|&byte| byte == 0));
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1, "nothing is left beside it");
+
+    assert_eq!(run(&blank(Some(1 << 20), true)).unwrap().bytes_allocated, Some(1 << 20));
+    // What nobody else made is not bound.
+    let sparse = Wishes { max_size: 1 << 10, ..Wishes::of_threads(1) };
+    let request = request(&blank(Some(1 << 20), false), Arc::new(Places::new(None)), sparse).unwrap();
+    assert_eq!(request.wishes.max_size, 1 << 20);
+    for size in [None, Some(0)] {
+        assert!(refused(&blank(size, false)).contains("must say its size"));
+    }
+    assert_eq!(shown(&Source::Blank), "nothing");
+}
+
+#[test]
+fn what_is_used_is_told_before_anything_is_opened() {
+    let import = job(Source::Http(http("http://127.0.0.1:1/x")));
+    let watch = Watch::default();
+    let mut seen = None;
+    let ended = prepare(&import, Arc::new(Places::new(None)), Wishes::of_threads(1), &watch, |reach| {
+        seen = Some((reach.process().has_network(), reach.process().use_of(Path::new("/pool")).is_some()));
+        Err(Error::failed("stopped here"))
+    });
+    assert_eq!(ended.err().unwrap().to_string(), "stopped here");
+    assert_eq!(seen, Some((true, true)));
+}
