@@ -89,7 +89,7 @@ impl<S: Server> Work<'_, S> {
             Step::Absent { key, of } => match self.server.get(&key).await {
                 Err(error) if error.kind() == Wrong::Gone => {}
                 Err(error) => return Err(error),
-                Ok(object) if of.is_some_and(|of| !of.is(&meta(&object))) => {}
+                Ok(object) if of.is_some_and(|of| !of.has(&meta(&object))) => {}
                 Ok(object) => {
                     self.done.answers.push((key.kind, object));
                     return Err(Error::new(Wrong::Conflict, format!("{key} is there; the picture was old")));

@@ -244,7 +244,7 @@ fn instances(page: &mut Page, world: &World) {
         "Memory that the pod of an instance asks for beside the guest's.",
     );
     for vmi in world.instances.all() {
-        let note = world.pod_of(vmi).and_then(|pod| {
+        let note = world.active_pod(vmi).and_then(|pod| {
             pod.meta().annotations.get("kubevirt.io/memory-overhead-bytes")?.parse::<f64>().ok()
         });
         if let Some(bytes) = note {

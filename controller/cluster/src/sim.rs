@@ -266,8 +266,11 @@ impl Sim {
 
     pub(crate) fn pod_of(&self, instance: &Key) -> Option<Key> {
         let uid = self.get(instance)["metadata"]["uid"].as_str().unwrap();
-        let key =
-            Key::new(Kind::Pod, &instance.namespace, kubernetes::objects::names::pod(&instance.name, uid));
+        let key = Key::new(
+            Kind::Pod,
+            &instance.namespace,
+            kubernetes::objects::names::pod(&instance.name, uid, kubernetes::objects::names::FIRST),
+        );
         self.objects.contains_key(&key).then_some(key)
     }
 

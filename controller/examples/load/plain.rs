@@ -102,7 +102,7 @@ impl Scene {
         let uid = made["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
 
         let mut pod = self.pod.clone();
-        let pod_name = names::pod(&name, &uid);
+        let pod_name = names::pod(&name, &uid, names::FIRST);
         pod["metadata"]["name"] = json!(pod_name);
         pod["metadata"]["labels"]["kubevirt.io/created-by"] = json!(uid);
         pod["metadata"]["ownerReferences"][0]["name"] = json!(name);

@@ -179,7 +179,9 @@ fn is_ready(object: &Value) -> bool {
 async fn keep(administrator: &Speaker, space: &str, sample: &Path) -> Result<()> {
     let instance = administrator.get(&format!("{}/m00000", instances(space))).await?;
     let uid = instance["metadata"]["uid"].as_str().unwrap_or_default();
-    let pod = administrator.get(&format!("{}/{}", core(space, "pods"), names::pod("m00000", uid))).await?;
+    let pod = administrator
+        .get(&format!("{}/{}", core(space, "pods"), names::pod("m00000", uid, names::FIRST)))
+        .await?;
     std::fs::write(sample, json!({"instance": instance, "pod": pod}).to_string())?;
     Ok(())
 }

@@ -11,7 +11,7 @@
 //! decided again on the next picture.
 
 use crate::issue::Issue;
-use crate::objects::{Key, Kind, LauncherPod, key};
+use crate::objects::{Key, Kind, LauncherPods, key};
 use api::meta::ObjectMeta;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -57,8 +57,8 @@ pub enum Step {
     Absent {
         /// Which.
         key: Key,
-        /// The launcher pod that it would be: a stranger's of that name does not count.
-        of: Option<LauncherPod>,
+        /// The launcher pods that it would be of: a stranger's of that name does not count.
+        of: Option<LauncherPods>,
     },
     /// Make a certificate with a new key, and put both into a secret.
     Issue(Issue),

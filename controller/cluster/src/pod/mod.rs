@@ -92,7 +92,7 @@ pub(crate) fn pod(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surr
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": names::pod(&machine.name, &uid),
+            "name": names::pod(&machine.name, &uid, names::FIRST),
             "namespace": machine.namespace,
             "labels": labels::labels(meta, machine),
             "annotations": labels::annotations(vmi, machine, around.config),

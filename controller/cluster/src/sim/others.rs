@@ -55,8 +55,30 @@ impl Others {
         }
         let saw = |key: &Key| Some((key.clone(), sim.objects.get(key)?.clone()));
         self.pictures = instances.iter().filter_map(saw).collect();
+        self.judge(sim);
         collect(sim);
         before != (sim.version, self.lives.clone())
+    }
+
+    /// However many pods a VMI has: its guest runs in one of them at most, and that is its active pod.
+    fn judge(&self, sim: &Sim) {
+        let mut guests: BTreeMap<&str, &Key> = BTreeMap::new();
+        let runs = |pod: &Value| self.lives.get(&uid(pod)) == Some(&Life::Running) && !is_over(pod);
+        for (key, pod) in sim.objects.iter().filter(|(key, pod)| key.kind == Kind::Pod && runs(pod)) {
+            let of = pod["metadata"]["labels"]["kubevirt.io/created-by"].as_str().unwrap_or_default();
+            if let Some(other) = guests.insert(of, key) {
+                panic!("the guest of {of} runs in {other} and in {key}");
+            }
+            let vmi = sim.world.instances.all().find(|vmi| vmi.metadata.uid.as_deref() == Some(of));
+            if let Some(vmi) = vmi {
+                let active = sim.world.active_pod(vmi).and_then(|pod| pod.meta.uid.clone());
+                assert_eq!(
+                    active,
+                    Some(uid(pod)),
+                    "the guest of {of} runs in {key}, which is not its active pod"
+                );
+            }
+        }
     }
 
     /// The agent says that it is there, and that the node takes machines.
@@ -128,7 +150,11 @@ impl Others {
         let pod = Key::new(
             Kind::Pod,
             &key.namespace,
-            kubernetes::objects::names::pod(&key.name, &uid_of(&vmi.metadata.uid)),
+            kubernetes::objects::names::pod(
+                &key.name,
+                &uid_of(&vmi.metadata.uid),
+                kubernetes::objects::names::FIRST,
+            ),
         );
         let pod = sim.objects.get(&pod);
         let life = pod.and_then(|pod| self.lives.get(&uid(pod))).copied();
@@ -233,5 +259,39 @@ fn set_free(sim: &mut Sim, owner: &str) {
         sim.objects.iter().filter(|(_, object)| its(object)).map(|(key, _)| key.clone()).collect();
     for key in all {
         sim.change(&key, json!({"metadata": {"ownerReferences": null}}));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(name: &str) -> Value {
+        json!({
+            "metadata": {"namespace": "n", "name": name, "labels": {"kubevirt.io/created-by": "gone"}},
+            "status": {"phase": "Running"},
+        })
+    }
+
+    fn guests(lives: [Life; 2]) {
+        let mut sim = Sim::bare();
+        // No second pod of a VMI that is there is ever made; of one that is gone, two are.
+        let mut others = Others::default();
+        for (name, life) in ["a", "b"].into_iter().zip(lives) {
+            let key = sim.put(Kind::Pod, pod(name));
+            others.lives.insert(uid(sim.get(&key)), life);
+        }
+        others.judge(&sim);
+    }
+
+    #[test]
+    #[should_panic(expected = "the guest of gone runs in Pod n/a and in Pod n/b")]
+    fn two_guests_of_one_vmi_are_noticed() {
+        guests([Life::Running, Life::Running]);
+    }
+
+    #[test]
+    fn one_guest_beside_an_empty_pod_is_none_too_many() {
+        guests([Life::Empty, Life::Running]);
     }
 }

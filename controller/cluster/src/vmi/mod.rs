@@ -9,9 +9,10 @@
 //!  volume failed)
 //! ```
 //!
-//! **Flow.** Each round looks at the instance, its one pod and its volumes, makes a copy of the instance as it should
+//! **Flow.** Each round looks at the instance, its active pod and its volumes, makes a copy of the instance as it should
 //! be, and writes the difference at once: phase, conditions and finalizers go in one request.
-//! **Guarantees.** Never two pods for one uid (their name follows from it). A phase goes only where
+//! **Guarantees.** Never two pods for one attempt (their name follows from the uid and the attempt), and one that may run
+//! the guest ([`LauncherPods`]). A phase goes only where
 //! `Phase::may_become` lets it. What waits says for what: the scheduler's, the kubelet's, the server's own words.
 //! **Assumptions.** From `Scheduled` on, the node agent alone says `Running` and how it ended; only a pod that is gone,
 //! or over for [`PATIENCE`] with no word of the agent, ends an instance from here.
@@ -35,7 +36,7 @@ use kubernetes::config::Config;
 use kubernetes::launcher::USER;
 use kubernetes::metadata::{LeftOut, left_out};
 use kubernetes::objects::{
-    FINALIZER, Key, Kind, LauncherPod, OF_MACHINE, Pod, World, is_revision, key, owner,
+    FINALIZER, Key, Kind, LauncherPods, OF_MACHINE, Pod, World, is_revision, key, owner,
 };
 use kubernetes::plan::{Plan, Step};
 use needs::Needs;
@@ -66,7 +67,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     let mut round = Round {
         world,
         vmi,
-        pod: world.pod_of(vmi),
+        pod: world.active_pod(vmi),
         now,
         phase: phase(vmi),
         next: vmi.clone(),
@@ -99,6 +100,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
 struct Round<'a> {
     world: &'a World,
     vmi: &'a VirtualMachineInstance,
+    /// The one that may run the guest.
     pod: Option<&'a Pod>,
     now: Timestamp,
     phase: Phase,
@@ -143,9 +145,13 @@ impl Round<'_> {
     /// The pod's disappearance is believed only when the server says so too: our picture of pods may be older than
     /// that of instances.
     fn pod_is_gone(&mut self) {
-        if let Some(of) = LauncherPod::of(self.vmi) {
-            self.before.push(Step::Absent { key: of.key(), of: Some(of) });
+        if let Some(of) = LauncherPods::of(self.vmi) {
+            self.are_absent(&of);
         }
+    }
+
+    fn are_absent(&mut self, of: &LauncherPods) {
+        self.before.extend(of.keys().map(|key| Step::Absent { key, of: Some(of.clone()) }));
     }
 
     fn is_deleted(&self) -> bool {
@@ -348,10 +354,12 @@ impl Round<'_> {
         self.next.metadata.labels.insert(NODE.to_owned(), node.to_owned());
         let uid = pod.meta.uid.clone().unwrap_or_default();
         let (qos, image) = (pod.qos.clone(), pod.image.clone());
+        let own = LauncherPods::of(self.vmi).map(|of| self.world.launcher_pods(&of)).unwrap_or_default();
         let status = self.status();
         status.node_name = Some(node.to_owned());
         status.migration_transport = Some(api::vmi::MigrationTransport::Unix);
-        status.active_pods = [(uid, node.to_owned())].into();
+        status.active_pods.retain(|uid, _| own.iter().any(|pod| pod.meta.uid.as_ref() == Some(uid)));
+        status.active_pods.insert(uid, node.to_owned());
         status.qos_class = qos;
         status.launcher_container_image_version = image;
     }
@@ -493,22 +501,26 @@ impl Round<'_> {
     fn ended(&mut self) {
         // One whose launcher has ended may have others that run: those end only with the pod. One without an owner goes with
         // nobody else.
-        let any = LauncherPod::of(self.vmi).map(LauncherPod::any);
-        let pod = any.as_ref().and_then(|any| self.world.launcher_pod(any));
-        if let Some(pod) = pod
-            && (!pod.has_ended() || owner::controller(&pod.meta).is_none() && self.is_deleted())
-        {
+        let any = LauncherPods::of(self.vmi).map(LauncherPods::any);
+        let pods = any.as_ref().map(|any| self.world.launcher_pods(any)).unwrap_or_default();
+        let is_left =
+            |pod: &Pod| !pod.has_ended() || owner::controller(&pod.meta).is_none() && self.is_deleted();
+        let left: Vec<&Pod> = pods.iter().copied().filter(|pod| is_left(pod)).collect();
+        for pod in &left {
             if !pod.is_going() {
                 self.after.delete(key(Kind::Pod, &pod.meta), &pod.meta);
             }
-            return;
         }
-        if !self.is_deleted() {
+        if !left.is_empty() || !self.is_deleted() {
             return;
         }
         let is_held = self.vmi.metadata.finalizers.iter().any(|name| name == FINALIZER);
-        if pod.is_none() && self.phase.is_final() && is_held {
-            self.before.extend(any.map(|any| Step::Absent { key: any.key(), of: Some(any) }));
+        if pods.is_empty()
+            && self.phase.is_final()
+            && is_held
+            && let Some(any) = any
+        {
+            self.are_absent(&any);
         }
         // What its machine left behind (`--cascade=orphan`): nobody else knows any more which revision was its own.
         let status =

@@ -488,7 +488,7 @@ fn a_strangers_pod_changes_nothing() {
 fn a_pod_that_was_there_first_is_not_taken_for_the_launchers() {
     let (mut sim, key) = begin();
     let uid = sim.get(&key)["metadata"]["uid"].as_str().unwrap().to_owned();
-    let name = kubernetes::objects::names::pod("web", &uid);
+    let name = kubernetes::objects::names::pod("web", &uid, kubernetes::objects::names::FIRST);
     let other =
         json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "x", "controller": true});
     let strange = sim.put(
@@ -516,7 +516,11 @@ fn a_pod_without_the_labels_of_a_launcher_is_not_taken_for_one() {
             strange["metadata"].as_object_mut().unwrap().remove(field);
         }
         let uid = sim.get(&key)["metadata"]["uid"].clone();
-        strange["metadata"]["name"] = json!(kubernetes::objects::names::pod("web", uid.as_str().unwrap()));
+        strange["metadata"]["name"] = json!(kubernetes::objects::names::pod(
+            "web",
+            uid.as_str().unwrap(),
+            kubernetes::objects::names::FIRST
+        ));
         strange["metadata"]["ownerReferences"] = json!([reference(&uid)]);
         strange["metadata"]["labels"]["kubevirt.io/created-by"] = uid.clone();
         strange["metadata"]["labels"].as_object_mut().unwrap().remove(without);

@@ -12,7 +12,7 @@ pub enum Mark {
     Claim(String, String),
     /// The VMI runs on the node of this name.
     Node(String),
-    /// The launcher pod of the VMI has, or would have, this namespace and name.
+    /// A launcher pod of the VMI has, or would have, this namespace and name.
     LauncherPod(String, String),
     /// The VMI has not been handed over to a node yet.
     Waiting,

@@ -6,13 +6,19 @@ const LABEL: usize = 63;
 /// How the name of each launcher pod begins.
 pub const LAUNCHER: &str = "virt-launcher-";
 
-/// The launcher pod of an instance. One instance (one uid) has one pod for all its life: whoever creates it a second
-/// time, with an old picture or as a second leader, is told that it exists, and no disk ever has two machines.
-pub fn pod(instance: &str, uid: &str) -> String {
-    let end = letters(&format!("{instance}/{uid}"), 5);
+/// The first attempt at a VMI: its start.
+pub const FIRST: u32 = 0;
+
+/// The launcher pod of an attempt at a VMI. The name follows from the VMI (its uid) and the attempt: whoever creates the pod
+/// a second time, with an old picture or as a second leader, is told that it exists, and no disk ever has two machines.
+pub fn pod(vmi: &str, uid: &str, attempt: u32) -> String {
+    let end = match attempt {
+        FIRST => letters(&format!("{vmi}/{uid}"), 5),
+        _ => letters(&format!("{vmi}/{uid}/{attempt}"), 5),
+    };
     // Pods take this name for their host's where none is said; dots in it are allowed, a dash at the end is not.
     let room = LABEL - LAUNCHER.len() - "-".len() - end.len();
-    let name: String = instance.chars().take(room).collect();
+    let name: String = vmi.chars().take(room).collect();
     format!("{LAUNCHER}{}-{end}", name.trim_end_matches(['-', '.']))
 }
 
@@ -60,12 +66,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_has_one_name_for_each_life_of_an_instance() {
-        assert_eq!(pod("web", "1"), pod("web", "1"));
-        assert_ne!(pod("web", "1"), pod("web", "2"));
-        let long = pod(&"a.".repeat(100), "1");
+    fn a_pod_has_one_name_for_each_attempt_at_a_vmi() {
+        assert_eq!(pod("web", "1", FIRST), "virt-launcher-web-fhrzj");
+        assert_eq!(pod("web", "1", 1), pod("web", "1", 1));
+        assert_ne!(pod("web", "1", FIRST), pod("web", "2", FIRST));
+        assert_ne!(pod("web", "1", FIRST), pod("web", "1", 1));
+        assert_ne!(pod("web", "1", 1), pod("web", "1", 2));
+        let long = pod(&"a.".repeat(100), "1", FIRST);
         assert!(long.len() <= 63 && !long.contains(".-"), "{long}");
-        assert!(pod("web", "1").starts_with("virt-launcher-web-"));
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //! of them alone: a cluster has many of those that are none of our business. Objects find each other by their marks ([`Mark`]).
 
 use super::marks::Marks;
-use super::{Claim, Component, Key, Kind, LauncherPod, Mark, Node, Pod, Secret, Store};
+use super::{Claim, Component, Key, Kind, LauncherPods, Mark, Node, Pod, Secret, Store};
 use api::datavolume::DataVolume;
 use api::meta::ObjectMeta;
 use api::vm::VirtualMachine;
@@ -163,15 +163,16 @@ impl World {
         self.warnings.get(&at).filter(|warning| Some(warning.pod.as_str()) == pod.meta.uid.as_deref())
     }
 
-    /// The launcher pod of an instance; a stranger's that is called so is none.
-    pub fn pod_of(&self, vmi: &VirtualMachineInstance) -> Option<&Pod> {
-        self.launcher_pod(&LauncherPod::of(vmi)?)
+    /// The launcher pod that may run the guest of a VMI; a stranger's that is called so is none.
+    pub fn active_pod(&self, vmi: &VirtualMachineInstance) -> Option<&Pod> {
+        let wanted = LauncherPods::of(vmi)?;
+        wanted.active(self.launcher_pods(&wanted), |pod| &pod.meta)
     }
 
-    /// The pod that is this one.
-    pub fn launcher_pod(&self, wanted: &LauncherPod) -> Option<&Pod> {
-        let Key { namespace, name, .. } = wanted.key();
-        self.pods.get(&namespace, &name).filter(|pod| wanted.is(&pod.meta))
+    /// The launcher pods that there are of these.
+    pub fn launcher_pods(&self, wanted: &LauncherPods) -> Vec<&Pod> {
+        let pods = wanted.keys().filter_map(|key| self.pods.get(&key.namespace, &key.name));
+        pods.filter(|pod| wanted.has(&pod.meta)).collect()
     }
 }
 
@@ -205,7 +206,10 @@ mod tests {
         let mut world = World::default();
         let key = Key::new(Kind::Instance, "n", "web");
         let claim = |name: &str| Mark::Claim("n".into(), name.into());
-        let pod = Mark::LauncherPod("n".into(), crate::objects::names::pod("web", "1"));
+        let pod = Mark::LauncherPod(
+            "n".into(),
+            crate::objects::names::pod("web", "1", crate::objects::names::FIRST),
+        );
         assert!(world.put(Kind::Instance, vmi("5", None, "a"), NOW));
         for mark in [Mark::Owner("o".into()), claim("a"), pod.clone(), Mark::Waiting] {
             assert_eq!(marked(&world, &mark), std::slice::from_ref(&key), "{mark:?}");
@@ -229,7 +233,7 @@ mod tests {
     fn a_pod_that_another_kind_owns_touches_no_vmi() {
         let mut world = World::default();
         world.put(Kind::Instance, vmi("5", None, "a"), NOW);
-        let name = crate::objects::names::pod("web", "1");
+        let name = crate::objects::names::pod("web", "1", crate::objects::names::FIRST);
         let pod =
             |owner: Value| json!({"metadata": {"namespace": "n", "name": name, "ownerReferences": owner}});
         let owner = |kind: &str| json!([{"apiVersion": "v1", "kind": kind, "name": "web", "uid": "1", "controller": true}]);

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A watch that breaks is begun anew, and lists first: what went meanwhile is then seen to be gone. A pod is told to the
-//! keeper of an instance only if it is its launcher pod ([`LauncherPod`]), handed over to this node; a stranger's, whatever
+//! keeper of an instance only if it is one of its launcher pods ([`LauncherPods`]), handed over to this node; a stranger's, whatever
 //! it says of itself, is told to nobody, and its going takes nothing from anybody.
 
 use super::apply::Cluster;
@@ -17,7 +17,7 @@ use crate::pod::Pod;
 use api::machine::Settings;
 use api::meta::ObjectMeta;
 use api_server::watch::{Seen, follow};
-use kubernetes::objects::{Home, Key, Kind, LauncherPod, Program, Which};
+use kubernetes::objects::{Home, Key, Kind, LauncherPods, Program, Which};
 use serde_json::Value;
 use serve::health::Health;
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,7 +77,7 @@ struct Machines {
 #[derive(Debug)]
 struct Instance {
     object: Arc<Value>,
-    pod: Option<LauncherPod>,
+    pods: Option<LauncherPods>,
 }
 
 #[derive(Debug)]
@@ -152,27 +152,29 @@ impl Machines {
             }
             _ => {
                 let Some(uid) = text("/metadata/uid") else { return Vec::new() };
-                let pod = LauncherPod::of_object(&object);
-                self.instances.insert(uid.clone(), Instance { object: Arc::new(object), pod });
+                let pods = LauncherPods::of_object(&object);
+                self.instances.insert(uid.clone(), Instance { object: Arc::new(object), pods });
                 vec![uid]
             }
         }
     }
 
-    /// The instances whose launcher pod would be called so.
+    /// The instances one of whose launcher pods would be called so.
     fn called(&self, key: &Key) -> Vec<String> {
-        let is = |instance: &Instance| instance.pod.as_ref().is_some_and(|pod| pod.key() == *key);
+        let is =
+            |instance: &Instance| instance.pods.iter().flat_map(LauncherPods::keys).any(|own| own == *key);
         let found = self.instances.iter().filter(|(_, instance)| is(instance));
         found.map(|(uid, _)| uid.clone()).collect()
     }
 
     fn wanted(&self, uid: &str) -> Option<Wanted> {
-        let Instance { object, pod } = self.instances.get(uid)?;
-        let known = pod.as_ref().and_then(|wanted| {
-            let known = self.pods.get(&wanted.key())?;
-            wanted.is_on(&known.meta, &self.home.node).then(|| known.pod.clone())
+        let Instance { object, pods } = self.instances.get(uid)?;
+        let here = pods.as_ref().and_then(|wanted| {
+            let known = wanted.keys().filter_map(|key| self.pods.get(&key));
+            known.filter(|known| wanted.is_on(&known.meta, &self.home.node)).last()
         });
-        Some(Wanted { object: object.clone(), pod: known, permitted: self.permitted() })
+        let pod = here.map(|known| known.pod.clone());
+        Some(Wanted { object: object.clone(), pod, permitted: self.permitted() })
     }
 
     fn permitted(&self) -> Permitted {
@@ -233,7 +235,7 @@ mod tests {
 
     fn pod(uid: &str, owner: &str) -> Value {
         json!({"metadata": {
-            "namespace": "n", "name": kubernetes::objects::names::pod("web", owner), "uid": uid,
+            "namespace": "n", "name": kubernetes::objects::names::pod("web", owner, kubernetes::objects::names::FIRST), "uid": uid,
             "labels": {
                 "kubevirt.io": "virt-launcher", "kubevirt.io/created-by": owner, "vmi.kubevirt.io/id": "web",
                 "vm.kubevirt.io/name": "web",

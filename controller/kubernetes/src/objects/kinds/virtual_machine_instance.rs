@@ -3,7 +3,7 @@
 use super::kubevirt::removed_with;
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, read};
-use crate::objects::{About, Key, Kind, Mark, Selector, Use, World, key, names, owner};
+use crate::objects::{About, Key, Kind, LauncherPods, Mark, Selector, Use, World, key, owner};
 use api::meta::ObjectMeta;
 use api::vmi::{VirtualMachineInstance, Volume};
 use serde_json::Value;
@@ -79,9 +79,9 @@ impl Kept for VirtualMachineInstance {
         marks.extend(uses(meta, self.spec.volumes.iter().filter_map(claim_of)));
         let node = self.status.as_ref().and_then(|status| status.node_name.clone());
         marks.extend(node.filter(|node| !node.is_empty()).map(Mark::Node));
-        if let (Some(namespace), Some(name), Some(uid)) = (&meta.namespace, &meta.name, &meta.uid) {
-            marks.push(Mark::LauncherPod(namespace.clone(), names::pod(name, uid)));
-        }
+        let pods = LauncherPods::of(self);
+        let pods = pods.iter().flat_map(LauncherPods::keys);
+        marks.extend(pods.map(|Key { namespace, name, .. }| Mark::LauncherPod(namespace, name)));
         marks.extend(is_waiting(self).then_some(Mark::Waiting));
         marks
     }
