@@ -25,6 +25,7 @@ mod apart;
 pub mod archive;
 mod aside;
 pub mod behind;
+mod checked;
 pub mod describe;
 pub mod digest;
 pub mod image;

@@ -4,7 +4,7 @@ use super::folder::Folder;
 use super::ingest::{PART, Temp};
 use crate::aside::Aside;
 use crate::behind::WriteBehind;
-use crate::digest::Checked;
+use crate::checked::Checked;
 use crate::manifest::{self, Descriptor};
 use crate::place::{Blob, BlobWriter, Named, Reading};
 use crate::promise::Promise;

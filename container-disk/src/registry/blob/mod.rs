@@ -21,7 +21,7 @@ mod source;
 mod transfer;
 
 use super::repository::Repository;
-use crate::digest::Checked;
+use crate::checked::Checked;
 use crate::manifest::{self, Descriptor};
 use crate::place::{Blob, Named, Reading};
 use crate::{Digest, Error, Result};
