@@ -18,7 +18,7 @@ use crate::filter::{Layer, Need};
 use crate::journal::Mode;
 use crate::size::human;
 use crate::source;
-use crate::target::Place;
+use crate::target::Destination;
 use crate::{Error, Kind, Result};
 use disk_format::judge::Judge;
 use disk_format::{Codec, Format};
@@ -37,7 +37,7 @@ pub struct Facts {
     /// The size the guest sees, if a header told it.
     pub virtual_size: Option<u64>,
     /// The target.
-    pub target: Place,
+    pub target: Destination,
     /// Bytes of the target, where it is a device.
     pub room: Option<u64>,
     /// What is written there.
@@ -250,7 +250,7 @@ pub(crate) fn may_seek(source: &source::Facts, wishes: &Wishes) -> bool {
 fn flow<S, T>(facts: &Facts, way: Way<S, T>) -> Flow<S, T> {
     let raw = matches!(facts.format, Format::Raw | Format::Iso);
     let front_to_back =
-        matches!(facts.target, Place::Stdout | Place::Image(_)) || facts.output != Output::Raw;
+        matches!(facts.target, Destination::Stdout | Destination::Image(_)) || facts.output != Output::Raw;
     let needs_size = facts.output != Output::Raw && facts.virtual_size.is_none();
     match (way, front_to_back) {
         (Way::Seek(seek), false) => Flow::Tables(seek),
@@ -424,11 +424,12 @@ fn spool(facts: &Facts, wishes: &Wishes, flow: Flow) -> Option<u64> {
 
 /// Whether the file in a layer waits until all of it is there: only then its size is known.
 fn layer_waits(facts: &Facts) -> bool {
-    matches!(facts.target, Place::Image(_)) && (facts.output != Output::Raw || facts.virtual_size.is_none())
+    matches!(facts.target, Destination::Image(_))
+        && (facts.output != Output::Raw || facts.virtual_size.is_none())
 }
 
 fn resume(facts: &Facts, wishes: &Wishes, flow: Flow) -> std::result::Result<(), &'static str> {
-    if !matches!(facts.target, Place::File(_)) {
+    if !matches!(facts.target, Destination::File(_)) {
         return Err("only a file target keeps a journal");
     }
     if wishes.resume == Mode::Never {

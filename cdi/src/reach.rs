@@ -16,7 +16,7 @@
 //! (`docker-credential-…`) cannot be started any more once the rest is given up.
 
 use crate::source::{Named, Options};
-use crate::target::Place as Target;
+use crate::target::Destination as Target;
 use crate::{Error, Result};
 use container_disk::Name;
 use container_disk::open::Places;

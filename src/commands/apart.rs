@@ -15,7 +15,7 @@ use cdi::reach::Reach;
 use cdi::run::watch::Watch;
 use cdi::source::image::architecture;
 use cdi::source::{Named, Options, image};
-use cdi::target::Place;
+use cdi::target::Destination;
 use cdi::{Error, Result, import};
 use container_disk::image::{Config, choose};
 use container_disk::locate;
@@ -91,7 +91,7 @@ impl Work {
 
     /// What is unpacked goes below `disks`.
     fn unpacks(&self, image: &Name, disks: &Path) -> Result<Reach> {
-        Ok(self.reads(image)?.target(&Place::File(disks.join("any"))))
+        Ok(self.reads(image)?.target(&Destination::File(disks.join("any"))))
     }
 
     fn here(&self, image: &Name) -> Result<Value> {
@@ -184,7 +184,7 @@ impl Work {
             ..Options::default()
         };
         let (source, watch) = (Named::Image(image.name.clone()), Arc::new(Watch::default()));
-        let request = Request::new(source, Place::File(target.clone()), options, wishes());
+        let request = Request::new(source, Destination::File(target.clone()), options, wishes());
         self.convert(prepare(Request { keep: Keep::Yes, ..request }, &watch)?, &watch)?;
         Ok(target)
     }

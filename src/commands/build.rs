@@ -10,7 +10,7 @@ use cdi::plan::Output;
 use cdi::reach::Reach;
 use cdi::run::watch::Watch;
 use cdi::source::Named;
-use cdi::target::Place;
+use cdi::target::Destination;
 use cdi::{Error, Kind, Result};
 use container_disk::image::{Kind as Documents, Recipe, hint, time};
 use container_disk::open::Places;
@@ -236,7 +236,7 @@ fn request(args: &Args, disk: &str, options: cdi::source::Options, beside: Besid
     }
     let source = Named::of(disk, &options)?;
     // The build makes it a layer of the image.
-    let request = Request::new(source, Place::Nowhere, options, wishes);
+    let request = Request::new(source, Destination::Nowhere, options, wishes);
     Ok(Request { source_format: args.work.source_format(), keep, output, ..request })
 }
 

@@ -9,7 +9,7 @@ use cdi::plan::{Output, Wishes};
 use cdi::run::watch::Watch;
 use cdi::size::human;
 use cdi::source::Named;
-use cdi::target::Place;
+use cdi::target::Destination;
 use cdi::{Error, Kind, Result};
 use container_disk::Name;
 use disk_format::Codec;
@@ -158,7 +158,7 @@ fn request(args: &Args) -> Result<Request> {
     let options = args.from.options()?;
     Ok(Request {
         source: Named::of(&args.source, &options)?,
-        target: Place::of(args.target.as_ref())?,
+        target: Destination::of(args.target.as_ref())?,
         source_format: args.work.source_format(),
         keep: Keep::No,
         options,

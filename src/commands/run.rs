@@ -9,7 +9,7 @@ use crate::vm::launch::LauncherArgs;
 use crate::vm::manifest::{self, Objects, Which, is_manifest, refusal};
 use crate::vm::place::HomeArgs;
 use crate::vm::record::Vm;
-use crate::vm::resolve::accelerator::Wish;
+use crate::vm::resolve::accelerator::Choice;
 use crate::vm::resolve::image::{Images, Policy, format_of};
 use crate::vm::resolve::network;
 use crate::vm::start::{Start, absolute, free_name, judged};
@@ -87,7 +87,7 @@ pub(crate) struct MachineArgs {
 
     /// Accelerator of the VM
     #[arg(long, value_enum, default_value = "auto", value_name = "HOW")]
-    accel: Wish,
+    accel: Choice,
 
     /// Image pull policy [default: from the manifest]
     #[arg(long, value_enum, value_name = "WHEN")]

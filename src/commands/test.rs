@@ -10,7 +10,7 @@ use crate::vm::place::Home;
 use crate::vm::record::{Vm, write_whole};
 use crate::vm::start::free_name;
 use crate::vm::steps::{Action, Outcome, Step, again, junit, late, parse, typed};
-use crate::vm::transcript::{Told, Transcript};
+use crate::vm::transcript::{ExitReport, Transcript};
 use api::launcher::{Exec, Life};
 use cdi::{Error, Kind, Result};
 use launcher_client::Console;
@@ -234,15 +234,15 @@ impl Session {
                 let mut output = String::new();
                 let code = loop {
                     let found = self.wait(until, told, "exit code of the command", |session| {
-                        Some(session.transcript.code(&mark)).filter(|found| *found != Told::NotYet)
+                        Some(session.transcript.code(&mark)).filter(|found| *found != ExitReport::NotYet)
                     })?;
                     match found {
-                        Told::Code(rest, code) => {
+                        ExitReport::Code(rest, code) => {
                             output += &rest;
                             break code;
                         }
-                        Told::Damaged(part) => output += &part,
-                        Told::NotYet => {}
+                        ExitReport::Damaged(part) => output += &part,
+                        ExitReport::NotYet => {}
                     }
                     self.type_in(&again(number))?;
                 };

@@ -8,7 +8,7 @@ use cdi::plan::Wishes;
 use cdi::reach::Reach;
 use cdi::run::watch::Watch;
 use cdi::source::Named;
-use cdi::target::Place;
+use cdi::target::Destination;
 use cdi::{Error, Kind, Result};
 use container_disk::Name;
 use container_disk::verify::{self, Check, Outcome};
@@ -45,11 +45,11 @@ struct Report<'a> {
     schema: &'static str,
     name: &'a str,
     passed: bool,
-    checks: Vec<Line<'a>>,
+    checks: Vec<CheckReport<'a>>,
 }
 
 #[derive(Debug, Serialize)]
-struct Line<'a> {
+struct CheckReport<'a> {
     name: &'a str,
     outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -108,7 +108,7 @@ fn disk(
     let watch = Arc::new(Watch::default());
     ui::on_interrupt(watch.clone())?;
     let source_format = args.work.source_format();
-    let request = Request { source_format, ..Request::new(source, Place::Nowhere, options, wishes) };
+    let request = Request { source_format, ..Request::new(source, Destination::Nowhere, options, wishes) };
     let check = |name: &str, outcome| Check { name: name.to_owned(), outcome };
     let prepared = match prepare(request, &watch) {
         Ok(prepared) => prepared,
@@ -143,7 +143,7 @@ fn show(args: &Args, checks: &[Check]) -> Result<()> {
             Outcome::Failed(why) => ("failed", Some(why.as_str())),
             Outcome::NotChecked(why) => ("not checked", Some(why.as_str())),
         };
-        Line { name, outcome, why }
+        CheckReport { name, outcome, why }
     });
     if args.work.json {
         let passed = checks.iter().all(Check::passed);
@@ -151,7 +151,7 @@ fn show(args: &Args, checks: &[Check]) -> Result<()> {
             Report { schema: "coracle.verify/v1", name: &args.name, passed, checks: lines.collect() };
         return ui::json(&report);
     }
-    let text = lines.map(|Line { name, outcome, why }| {
+    let text = lines.map(|CheckReport { name, outcome, why }| {
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
         format!("{outcome:11}  {name}{why}\n")
     });

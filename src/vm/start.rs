@@ -14,7 +14,7 @@ use super::launch;
 use super::manifest::{Finding, Objects, Written, refusal};
 use super::place::{Home, Lock, check_name};
 use super::record::{Record, Vm};
-use super::resolve::accelerator::{self, Wish};
+use super::resolve::accelerator::{self, Choice};
 use super::resolve::image::{Images, Policy};
 use super::resolve::{Resolver, missing, network};
 use api::launcher::{Answer, Forward, Life, REFUSED, Request, State, Sync};
@@ -37,7 +37,7 @@ pub(crate) struct Start<'a> {
     /// The program.
     pub(crate) launcher: &'a Path,
     /// What shall run the guest.
-    pub(crate) accelerator: Wish,
+    pub(crate) accelerator: Choice,
     /// In place of what images say.
     pub(crate) policy: Option<Policy>,
     /// Ports.

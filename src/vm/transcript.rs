@@ -22,7 +22,7 @@ pub(crate) struct Transcript {
 
 /// What a shell told of an exit code.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum ExitReport {
     /// Nothing yet.
     NotYet,
     /// The output of the command, and something that somebody else wrote into.
@@ -80,19 +80,19 @@ impl Transcript {
     }
 
     /// The number and the full stop behind a mark. They are done with, and so is what stands before them.
-    pub(crate) fn code(&mut self, mark: &str) -> Told {
-        let Some((begin, end)) = self.find(mark) else { return Told::NotYet };
+    pub(crate) fn code(&mut self, mark: &str) -> ExitReport {
+        let Some((begin, end)) = self.find(mark) else { return ExitReport::NotYet };
         let rest = &self.held[end..];
         let words = without_kernel(rest);
         let digits = words.bytes().take_while(u8::is_ascii_digit).count();
-        let Some(sign) = words.as_bytes().get(digits) else { return Told::NotYet };
+        let Some(sign) = words.as_bytes().get(digits) else { return ExitReport::NotYet };
         let code = words[..digits].parse::<i32>().ok().filter(|_| *sign == b'.');
         let to = end + code.map_or(0, |_| place(rest, digits) + 1);
         let output = self.held[..begin].to_owned();
         self.held.drain(..to);
         match code {
-            Some(code) => Told::Code(output, code),
-            None => Told::Damaged(output),
+            Some(code) => ExitReport::Code(output, code),
+            None => ExitReport::Damaged(output),
         }
     }
 
@@ -275,16 +275,16 @@ mod tests {
     #[test]
     fn an_exit_code_is_read_whoever_writes_beside_it() {
         let mark = "coracle-1=";
-        assert_eq!(said("out\ncoracle-1=0.\r\n").code(mark), Told::Code("out\n".into(), 0));
+        assert_eq!(said("out\ncoracle-1=0.\r\n").code(mark), ExitReport::Code("out\n".into(), 0));
         for part in ["", "out", "cora[    1.234567] a.b", "coracle-1=", "coracle-1=12"] {
-            assert_eq!(said(part).code(mark), Told::NotYet, "{part}");
+            assert_eq!(said(part).code(mark), ExitReport::NotYet, "{part}");
         }
         let mut parted = said("out\ncorac[    1.234567] a\r\nle-1=1[    2.345678] b.c.\r\n2.\r\nrest");
-        assert_eq!(parted.code(mark), Told::Code("out\n".into(), 12));
+        assert_eq!(parted.code(mark), ExitReport::Code("out\n".into(), 12));
         assert_eq!(parted.held, "\nrest");
         let mut damaged = said("coracle-1=somebody\r\n");
-        assert_eq!(damaged.code(mark), Told::Damaged(String::new()));
+        assert_eq!(damaged.code(mark), ExitReport::Damaged(String::new()));
         damaged.add(b"0.\r\ncoracle-1=3.");
-        assert_eq!(damaged.code(mark), Told::Code("somebody\n0.\n".into(), 3));
+        assert_eq!(damaged.code(mark), ExitReport::Code("somebody\n0.\n".into(), 3));
     }
 }

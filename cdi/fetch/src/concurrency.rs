@@ -17,7 +17,7 @@ pub struct Concurrency {
     limit: AtomicUsize,
     bytes: AtomicU64,
     /// Nanoseconds that somebody waited in this window.
-    hunger: AtomicU64,
+    waited: AtomicU64,
     began: Instant,
     /// End of this window, in nanoseconds since `began`.
     window_end: AtomicU64,
@@ -40,7 +40,7 @@ impl Concurrency {
             slots: Semaphore::new(limit),
             limit: AtomicUsize::new(limit),
             bytes: AtomicU64::new(0),
-            hunger: AtomicU64::new(0),
+            waited: AtomicU64::new(0),
             began,
             window_end: AtomicU64::new(0),
             state: Mutex::new(State { climb, window_start: began, owed: 0 }),
@@ -74,7 +74,7 @@ impl Concurrency {
 
     /// Somebody waited for the network.
     pub fn hungry(&self, waited: Duration) {
-        self.hunger.fetch_add(waited.as_nanos() as u64, Relaxed);
+        self.waited.fetch_add(waited.as_nanos() as u64, Relaxed);
     }
 
     /// The server said that it has too much to do.
@@ -89,11 +89,11 @@ impl Concurrency {
         let Ok(mut state) = self.state.try_lock() else { return };
         let elapsed = state.window_start.elapsed();
         let bytes = self.bytes.swap(0, Relaxed);
-        let hunger = Duration::from_nanos(self.hunger.swap(0, Relaxed));
+        let waited = Duration::from_nanos(self.waited.swap(0, Relaxed));
         // The first window has no beginning, and a pause of the caller's says nothing about the network.
         if elapsed < WINDOW * 4 && self.window_end.load(Relaxed) != 0 {
             let rate = bytes as f64 / elapsed.as_secs_f64().max(0.001);
-            state.climb.window(rate, hunger > elapsed / 10);
+            state.climb.window(rate, waited > elapsed / 10);
             self.apply(&mut state);
         }
         state.window_start = Instant::now();

@@ -18,7 +18,7 @@ pub use boot::BootFiles;
 
 use crate::convert::{self, PlanJson, Prepared, Request};
 use crate::run::watch::Watch;
-use crate::target::{LayerTarget, Place, Target};
+use crate::target::{Destination, LayerTarget, Target};
 use crate::{Error, Result};
 use container_disk::image::{self, Recipe};
 use container_disk::manifest::{Content, Document};
@@ -93,7 +93,7 @@ pub fn prepare(mut order: Order, watch: &Watch) -> Result<Ready> {
     };
     let disk = match order.disk.take() {
         Some(request) => {
-            let target = Place::Image(first.to_string());
+            let target = Destination::Image(first.to_string());
             Some(convert::prepare(Request { target, ..request }, watch)?)
         }
         None => None,

@@ -6,7 +6,7 @@
 use super::{Prepared, Request, planned};
 use crate::run::watch::{Phase, Watch};
 use crate::source::Source;
-use crate::target::Place;
+use crate::target::Destination;
 use crate::{Error, Kind, Result};
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl Again {
         if e.kind() != Kind::Refused || !self.source.is_elsewhere() {
             return Err(e);
         }
-        if self.request.target == Place::Stdout && watch.written() > 0 {
+        if self.request.target == Destination::Stdout && watch.written() > 0 {
             let hint = "what went to standard output cannot be taken back; to a file, it is begun anew from elsewhere";
             return Err(e.with_hint(hint));
         }

@@ -19,7 +19,7 @@ use crate::run::{stream, tables};
 use crate::source::Named;
 use crate::spool::Spool;
 use crate::target::{
-    BlockTarget, Claim, FileOptions, Finished, Nowhere, Order, Place, Started, StdoutTarget, Target,
+    BlockTarget, Claim, Destination, FileOptions, Finished, Nowhere, Order, Started, StdoutTarget, Target,
 };
 use crate::{Error, Kind, Result};
 use container_disk::Name;
@@ -61,12 +61,18 @@ pub(super) fn carry(
     let (source, facts) = (flow.source().clone(), &plan.facts);
     let run = Run { request: &request, plan: &plan, watch, partial };
     let done = match (&facts.target, layer) {
-        (Place::Image(_), Some((target, folder))) => run.through(target, flow, None, &folder.join("layer")),
-        (Place::Image(name), None) => Err(Error::failed(format!("nothing was made ready to write {name}"))),
-        (Place::File(path), _) => run.to_file(path, flow),
-        (Place::Device(path), _) => run.to_block(path, flow),
-        (Place::Nowhere, _) => run.through(Box::new(Nowhere), flow, None, &std::env::temp_dir().join("disk")),
-        (Place::Stdout, _) => {
+        (Destination::Image(_), Some((target, folder))) => {
+            run.through(target, flow, None, &folder.join("layer"))
+        }
+        (Destination::Image(name), None) => {
+            Err(Error::failed(format!("nothing was made ready to write {name}")))
+        }
+        (Destination::File(path), _) => run.to_file(path, flow),
+        (Destination::Device(path), _) => run.to_block(path, flow),
+        (Destination::Nowhere, _) => {
+            run.through(Box::new(Nowhere), flow, None, &std::env::temp_dir().join("disk"))
+        }
+        (Destination::Stdout, _) => {
             StdoutTarget::new().and_then(|out| run.through(Box::new(out), flow, None, Path::new("")))
         }
     };
@@ -94,7 +100,7 @@ pub(super) fn carry(
         bytes_padded: padded,
         bytes_read: watch.read(),
         bytes_written: watch.written() - moved.resumed_at.unwrap_or(0),
-        bytes_allocated: (facts.target != Place::Stdout).then_some(finished.allocated),
+        bytes_allocated: (facts.target != Destination::Stdout).then_some(finished.allocated),
         flow: plan.flow.name(),
         spool_peak: moved.spool_peak,
         resumed_at: moved.resumed_at,

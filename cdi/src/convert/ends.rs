@@ -2,7 +2,7 @@
 
 use super::{Prepared, first};
 use crate::run::watch::Watch;
-use crate::target::{self, Place};
+use crate::target::{self, Destination};
 use crate::{Error, Kind};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -28,7 +28,7 @@ enum State {
 impl Partial {
     pub(super) fn of(prepared: &Prepared) -> Self {
         let path = match &prepared.request.target {
-            Place::File(path) => Some(path.clone()),
+            Destination::File(path) => Some(path.clone()),
             _ => None,
         };
         Partial { path, resumable: prepared.plan.resume, state: Mutex::new(State::NotOurs) }

@@ -130,14 +130,14 @@ fn look(request: &Request, bytes: Arc<dyn ReadAt>, head: &[u8]) -> Result<(Forma
     Ok((format, disk_format::open(Format::Raw, bytes, limits(request))?))
 }
 
-type Found = (Way<Seek, Stream>, Vec<(filter::Layer, filter::Need)>, Format, Option<u64>);
+type Opened = (Way<Seek, Stream>, Vec<(filter::Layer, filter::Need)>, Format, Option<u64>);
 
 fn by_offset(
     request: &Request,
     source: &Arc<dyn Source>,
     bytes: Arc<dyn ReadAt>,
     head: &[u8],
-) -> Result<Found> {
+) -> Result<Opened> {
     if !looks_raw(request) {
         refuse_unreadable(&source.facts().name, head)?;
     }
@@ -156,13 +156,13 @@ fn by_offset(
     Ok((Way::Seek(Seek { source: source.clone(), bytes, image }), vec![], format, Some(size)))
 }
 
-fn by_stream(request: &Request, source: &Arc<dyn Source>) -> Result<Found> {
+fn by_stream(request: &Request, source: &Arc<dyn Source>) -> Result<Opened> {
     let stream = source.stream(0)?;
     apart(|| peel(request, source, stream))?
 }
 
 /// Takes the layers off, and looks at what is inside.
-fn peel(request: &Request, source: &Arc<dyn Source>, stream: Box<dyn Read + Send>) -> Result<Found> {
+fn peel(request: &Request, source: &Arc<dyn Source>, stream: Box<dyn Read + Send>) -> Result<Opened> {
     let facts = source.facts();
     let counted = Count::default();
     let stream = Counted::new(stream, counted.clone());

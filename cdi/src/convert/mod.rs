@@ -7,7 +7,7 @@
 //!                        Report
 //! ```
 //!
-//! What names mean is decided before, where they are given: [`Named::of`], [`Place::of`], or a job ([`crate::import`]).
+//! What names mean is decided before, where they are given: [`Named::of`], [`Destination::of`], or a job ([`crate::import`]).
 
 mod again;
 mod carry;
@@ -24,7 +24,7 @@ use crate::plan::{self, Output, Plan, Wishes};
 use crate::reach::Reach;
 use crate::run::watch::{Phase, Watch};
 use crate::source::{self, FileSource, Named, Options, Source};
-use crate::target::{Place, Target};
+use crate::target::{Destination, Target};
 use crate::{Error, Kind, Result};
 use again::Again;
 use disk_format::Format;
@@ -39,7 +39,7 @@ pub struct Request {
     /// The source.
     pub source: Named,
     /// The target.
-    pub target: Place,
+    pub target: Destination,
     /// The source's format where the user said it; a disk said to be raw is not looked into.
     pub source_format: Option<Format>,
     /// Whether the image file inside its layers stays as it is.
@@ -67,7 +67,7 @@ pub enum Keep {
 
 impl Request {
     /// The disk of this source, raw at this target.
-    pub fn new(source: Named, target: Place, options: Options, wishes: Wishes) -> Request {
+    pub fn new(source: Named, target: Destination, options: Options, wishes: Wishes) -> Request {
         Request {
             source,
             target,
@@ -122,7 +122,7 @@ fn is_source(request: &Request) -> bool {
 
 fn planned(request: Request, source: Arc<dyn Source>) -> Result<Prepared> {
     let room = match &request.target {
-        Place::Device(path) => Some(FileSource::open(path)?.facts().size.unwrap_or(0)),
+        Destination::Device(path) => Some(FileSource::open(path)?.facts().size.unwrap_or(0)),
         _ => None,
     };
     let (facts, way) = facts::gather(&request, source, room)?;

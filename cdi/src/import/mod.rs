@@ -16,7 +16,7 @@ use crate::plan::Wishes;
 use crate::reach::Reach;
 use crate::run::watch::Watch;
 use crate::source::{self, Named, Options, image};
-use crate::target::Place;
+use crate::target::Destination;
 use crate::{Error, Result};
 use api::job::{Http, Import, Registry, Source, Target};
 use container_disk::Name;
@@ -46,8 +46,8 @@ pub fn shown(source: &Source) -> String {
 /// The conversion that a job asks for. Its credentials are read now.
 fn request(job: &Import, places: Arc<Places>, wishes: Wishes) -> Result<Request> {
     let target = match &job.target {
-        Target::File(path) => Place::File(path.clone()),
-        Target::Device(path) => Place::Device(path.clone()),
+        Target::File(path) => Destination::File(path.clone()),
+        Target::Device(path) => Destination::Device(path.clone()),
     };
     let mut options = Options { places, max_connections: wishes.connections, ..Options::default() };
     let mut wishes = Wishes { preallocate: job.preallocate, resize: job.size, ..wishes };

@@ -74,7 +74,7 @@ fn a_web_server_is_asked_as_the_job_says() {
     (import.size, import.preallocate) = (Some(1 << 20), true);
     let request = asked(&import).unwrap();
     assert_eq!(request.source, Named::Web("https://h/x?sig=s3cret".into()));
-    assert_eq!(request.target, Place::File("/pool/disk.img".into()));
+    assert_eq!(request.target, Destination::File("/pool/disk.img".into()));
     let headers: Vec<_> = request.options.headers.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
     assert_eq!(headers, [("X-One", "1"), ("X-Two", "2:2"), ("X-Three", "3"), ("X-Four", "4")]);
     assert_eq!(request.options.user.as_deref(), Some("me"));

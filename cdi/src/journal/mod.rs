@@ -152,9 +152,9 @@ impl Journal {
     /// What the journal `name` says about the file `partial`.
     pub(crate) fn read(folder: &dyn Folder, name: &OsStr, partial: &str) -> Result<Before> {
         match read(folder, name, partial) {
-            Ok(Found::Nothing) => Ok(Before::Nothing),
-            Ok(Found::Useless(why)) => Ok(Before::Useless(why)),
-            Ok(Found::Whole(found)) => Ok(Before::Run(found.header.job, found.mark)),
+            Ok(Earlier::Nothing) => Ok(Before::Nothing),
+            Ok(Earlier::Useless(why)) => Ok(Before::Useless(why)),
+            Ok(Earlier::Whole(found)) => Ok(Before::Run(found.header.job, found.mark)),
             Err(e) => Err(Error::io(format!("cannot read {}", folder.path(name).display()), e)),
         }
     }
@@ -163,7 +163,7 @@ impl Journal {
     pub(crate) fn reopen(folder: Arc<dyn Folder>, name: &OsStr, partial: &str) -> Result<Self> {
         let failed = |e| Error::io(format!("cannot go on with {}", folder.path(name).display()), e);
         let found = match read(&*folder, name, partial).map_err(failed)? {
-            Found::Whole(found) => found,
+            Earlier::Whole(found) => found,
             _ => return Err(failed(std::io::Error::other("it changed while it was read"))),
         };
         // A torn last line must not stand between the marks before it and those to come.
@@ -206,7 +206,7 @@ fn append(open: &mut Open, record: &[u8]) -> std::io::Result<()> {
     Ok(())
 }
 
-enum Found {
+enum Earlier {
     Nothing,
     Useless(String),
     Whole(Box<Whole>),
@@ -220,18 +220,18 @@ struct Whole {
     len: u64,
 }
 
-fn read(folder: &dyn Folder, name: &OsStr, partial: &str) -> std::io::Result<Found> {
-    let useless = |why: &str| Ok(Found::Useless(why.to_owned()));
+fn read(folder: &dyn Folder, name: &OsStr, partial: &str) -> std::io::Result<Earlier> {
+    let useless = |why: &str| Ok(Earlier::Useless(why.to_owned()));
     let file = match folder.open(name) {
         Ok(Some(file)) => file,
-        Ok(None) => return Ok(Found::Nothing),
+        Ok(None) => return Ok(Earlier::Nothing),
         Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
             return useless("its journal is not believed: it is another user's, and may not be read");
         }
         Err(e) => return Err(e),
     };
     if let Some(why) = file.strange()? {
-        return Ok(Found::Useless(format!("its journal is not believed: {why}")));
+        return Ok(Earlier::Useless(format!("its journal is not believed: {why}")));
     }
     let len = file.len()?;
     if len > MAX_LEN {
@@ -242,7 +242,7 @@ fn read(folder: &dyn Folder, name: &OsStr, partial: &str) -> std::io::Result<Fou
     let mut records = frame::Records::new(&bytes);
     let Some(header) = records.next() else {
         // Torn before it was whole: the run did not come to its first byte.
-        return Ok(Found::Nothing);
+        return Ok(Earlier::Nothing);
     };
     let Ok(version) = serde_json::from_slice::<Version>(header) else {
         return useless("its journal is not one of this program");
@@ -260,7 +260,7 @@ fn read(folder: &dyn Folder, name: &OsStr, partial: &str) -> std::io::Result<Fou
         return useless("the last mark in its journal makes no sense");
     };
     let len = records.end() as u64;
-    Ok(Found::Whole(Box::new(Whole { file, header, mark, len })))
+    Ok(Earlier::Whole(Box::new(Whole { file, header, mark, len })))
 }
 
 #[derive(Deserialize)]

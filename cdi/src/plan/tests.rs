@@ -3,7 +3,7 @@
 use super::*;
 use crate::source::Facts as SourceFacts;
 
-fn facts(seekable: bool, layers: &[Layer], format: Format, target: Place, output: Output) -> Facts {
+fn facts(seekable: bool, layers: &[Layer], format: Format, target: Destination, output: Output) -> Facts {
     let need = Need { least: 9 << 20, per_thread: 32 << 20 };
     let source = SourceFacts {
         name: "x".into(),
@@ -39,8 +39,8 @@ fn wishes() -> Wishes {
     Wishes { max_size: 1 << 40, ..Wishes::of_threads(2) }
 }
 
-fn file() -> Place {
-    Place::File("d".into())
+fn file() -> Destination {
+    Destination::File("d".into())
 }
 
 const QCOW2: Output = Output::Qcow2 { cluster_bits: 16, compress: None };
@@ -50,14 +50,14 @@ fn the_flow_follows_from_the_facts() {
     let table = [
         (true, &[][..], Format::Qcow2, file(), Output::Raw, Flow::Tables(())),
         (true, &[], Format::Raw, file(), Output::Raw, Flow::Tables(())),
-        (true, &[], Format::Qcow2, Place::Stdout, Output::Raw, Flow::TablesInOrder(())),
+        (true, &[], Format::Qcow2, Destination::Stdout, Output::Raw, Flow::TablesInOrder(())),
         (true, &[], Format::Raw, file(), QCOW2, Flow::TablesInOrder(())),
         (true, &[Layer::Xz], Format::Qcow2, file(), Output::Raw, Flow::Stream(())),
         (false, &[], Format::Qcow2, file(), Output::Raw, Flow::Stream(())),
-        (false, &[], Format::Raw, Place::Stdout, Output::Raw, Flow::StreamInOrder(())),
+        (false, &[], Format::Raw, Destination::Stdout, Output::Raw, Flow::StreamInOrder(())),
         (false, &[], Format::Raw, file(), QCOW2, Flow::StreamInOrder(())),
         (false, &[], Format::Qcow2, file(), QCOW2, Flow::SpoolThenOrder(())),
-        (false, &[], Format::Qcow2, Place::Stdout, Output::Raw, Flow::SpoolThenOrder(())),
+        (false, &[], Format::Qcow2, Destination::Stdout, Output::Raw, Flow::SpoolThenOrder(())),
     ];
     for (seekable, layers, format, target, output, flow) in table {
         let facts = facts(seekable, layers, format, target, output);
@@ -87,7 +87,7 @@ fn a_checksum_makes_a_stream_of_a_seekable_source() {
 
 #[test]
 fn two_threads_stay_under_64_mib() {
-    for (target, output) in [(file(), Output::Raw), (file(), QCOW2), (Place::Stdout, Output::Raw)] {
+    for (target, output) in [(file(), Output::Raw), (file(), QCOW2), (Destination::Stdout, Output::Raw)] {
         for remote in [false, true] {
             let mut facts = facts(true, &[], Format::Qcow2, target.clone(), output);
             facts.source.remote = remote;
@@ -111,7 +111,7 @@ fn little_memory_means_fewer_workers_then_a_refusal_that_names_the_need() {
 
 #[test]
 fn sizes_are_checked_before_a_byte_moves() {
-    let mut small = facts(true, &[], Format::Raw, Place::Device("/dev/x".into()), Output::Raw);
+    let mut small = facts(true, &[], Format::Raw, Destination::Device("/dev/x".into()), Output::Raw);
     small.room = Some(1 << 20);
     assert!(plan(&small, &wishes()).unwrap_err().to_string().contains("/dev/x is too small"));
     let disk = facts(true, &[], Format::Raw, file(), Output::Raw);

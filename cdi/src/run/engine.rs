@@ -233,7 +233,7 @@ fn collect(
     mut marks: Option<Marks<'_>>,
 ) -> End {
     let mut row = Watermark::<End>::new();
-    let mut line = Line { sink, watch, packed, early: BTreeMap::new(), next: 0 };
+    let mut line = InOrder { sink, watch, packed, early: BTreeMap::new(), next: 0 };
     let mut marked = (Instant::now(), watch.written());
     let (mut ended, mut made) = (false, false);
     while !ended {
@@ -286,7 +286,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const OUTCOMES: usize = 1024;
 
 /// What waits for its turn to be committed. Nothing ever does where the target takes any order.
-struct Line<'a> {
+struct InOrder<'a> {
     sink: &'a Sink<'a>,
     watch: &'a Watch,
     packed: Option<&'a Pool<Packed>>,
@@ -294,7 +294,7 @@ struct Line<'a> {
     next: u64,
 }
 
-impl Line<'_> {
+impl InOrder<'_> {
     fn commit(&mut self, seq: u64, packed: Option<Packed>) {
         let (Some(packed), Sink::Ordered(sink)) = (packed, self.sink) else { return };
         self.early.insert(seq, packed);

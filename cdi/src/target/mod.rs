@@ -9,7 +9,7 @@
 //! | nowhere, to check a disk | `nowhere.rs` | any | forgotten |
 //!
 //! ```text
-//!  Place::of(name) ─┬─ File ───► Claim::take ─► start(job, mode) ─► FileTarget + Journal + the mark to go on from
+//!  Destination::of(name) ─┬─ File ───► Claim::take ─► start(job, mode) ─► FileTarget + Journal + the mark to go on from
 //!                   │            refuse.rs        journal/              │ disk.rs: Folder, Handle (real.rs; sim.rs in tests)
 //!                   ├─ Device ─► BlockTarget::open                      │ container_disk::behind: write-behind
 //!                   └─ Stdout ─► StdoutTarget::new                      ▼
@@ -44,7 +44,7 @@ pub use block::BlockTarget;
 pub use file::{Claim, FileOptions, FileTarget, Started, discard};
 pub use layer::{LayerTarget, Made};
 pub use nowhere::Nowhere;
-pub use place::Place;
+pub use place::Destination;
 pub use stdout::StdoutTarget;
 
 use crate::Result;

@@ -9,36 +9,36 @@ use std::path::{Path, PathBuf};
 
 /// Where a disk goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum Destination {
     /// Standard output, `-`.
     Stdout,
     /// A block device, or a link to one (`/dev/disk/by-id/…`, `/dev/mapper/…`).
     Device(PathBuf),
     /// A file; whether it can be one is seen when it is claimed.
     File(PathBuf),
-    /// A layer of the image with this name. Not a name of [`Place::of`]: images are built.
+    /// A layer of the image with this name. Not a name of [`Destination::of`]: images are built.
     Image(String),
     /// Nowhere: the disk is read to be checked.
     Nowhere,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Stdout => f.write_str("standard output"),
-            Place::Device(path) | Place::File(path) => path.display().fmt(f),
-            Place::Image(name) => f.write_str(name),
-            Place::Nowhere => f.write_str("nowhere"),
+            Destination::Stdout => f.write_str("standard output"),
+            Destination::Device(path) | Destination::File(path) => path.display().fmt(f),
+            Destination::Image(name) => f.write_str(name),
+            Destination::Nowhere => f.write_str("nowhere"),
         }
     }
 }
 
-impl Place {
+impl Destination {
     /// Refuses what is no name of a target at all.
     pub fn of(name: &OsStr) -> Result<Self> {
         let bytes = name.as_bytes();
         if bytes == b"-" {
-            return Ok(Place::Stdout);
+            return Ok(Destination::Stdout);
         }
         if bytes.is_empty() {
             return Err(Error::new(Kind::Usage, "the name of the target is empty"));
@@ -50,16 +50,16 @@ impl Place {
         }
         let path = PathBuf::from(name);
         match std::fs::metadata(&path) {
-            Ok(meta) if meta.file_type().is_block_device() => Ok(Place::Device(path)),
-            _ => Ok(Place::File(path)),
+            Ok(meta) if meta.file_type().is_block_device() => Ok(Destination::Device(path)),
+            _ => Ok(Destination::File(path)),
         }
     }
 
     /// The path, where it has one.
     pub fn path(&self) -> Option<&Path> {
         match self {
-            Place::Device(path) | Place::File(path) => Some(path),
-            Place::Stdout | Place::Image(_) | Place::Nowhere => None,
+            Destination::Device(path) | Destination::File(path) => Some(path),
+            Destination::Stdout | Destination::Image(_) | Destination::Nowhere => None,
         }
     }
 }
@@ -70,18 +70,21 @@ mod tests {
 
     #[test]
     fn names() {
-        let of = |name: &str| Place::of(OsStr::new(name));
-        assert_eq!(of("-").unwrap(), Place::Stdout);
-        assert_eq!(of("./-").unwrap(), Place::File("./-".into()));
-        assert_eq!(of("/no/such/file").unwrap(), Place::File("/no/such/file".into()));
-        assert_eq!(of("/dev/null").unwrap(), Place::File("/dev/null".into()));
+        let of = |name: &str| Destination::of(OsStr::new(name));
+        assert_eq!(of("-").unwrap(), Destination::Stdout);
+        assert_eq!(of("./-").unwrap(), Destination::File("./-".into()));
+        assert_eq!(of("/no/such/file").unwrap(), Destination::File("/no/such/file".into()));
+        assert_eq!(of("/dev/null").unwrap(), Destination::File("/dev/null".into()));
         for name in ["", "http://x/y", "https://x/y"] {
             assert_eq!(of(name).unwrap_err().kind(), Kind::Usage);
         }
         match std::fs::read_dir("/dev").unwrap().flatten().find(|d| d.file_type().unwrap().is_block_device())
         {
             Some(device) => {
-                assert_eq!(Place::of(device.path().as_os_str()).unwrap(), Place::Device(device.path()))
+                assert_eq!(
+                    Destination::of(device.path().as_os_str()).unwrap(),
+                    Destination::Device(device.path())
+                )
             }
             None => eprintln!("skipped: there is no block device here"),
         }

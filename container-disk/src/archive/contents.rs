@@ -20,10 +20,10 @@ pub(super) struct Contents {
     /// `oci-archive:FILE`.
     pub(super) name: String,
     bytes: Arc<dyn ReadAt>,
-    members: BTreeMap<String, Place>,
+    members: BTreeMap<String, Located>,
 }
 
-enum Place {
+enum Located {
     File {
         at: u64,
         size: u64,
@@ -50,10 +50,10 @@ impl Contents {
         let mut members = BTreeMap::new();
         while let Some(member) = tar.next()? {
             let place = match member.what {
-                What::File => Place::File { at: member.at, size: member.size },
+                What::File => Located::File { at: member.at, size: member.size },
                 What::Folder => continue,
                 What::Symlink(to) => match beside(&member.name, &to) {
-                    Some(to) => Place::Link(to),
+                    Some(to) => Located::Link(to),
                     None => return Err(strange(&name, &member.name, "a link that leads out of it")),
                 },
                 What::HardLink(_) => return Err(strange(&name, &member.name, "a hard link")),
@@ -75,15 +75,15 @@ impl Contents {
     /// A file's bytes at any offset; of a link, those of the file it leads to. `None` if there is none.
     pub(super) fn file(&self, path: &str) -> Result<Option<Arc<dyn ReadAt>>> {
         let found = match self.members.get(path) {
-            Some(Place::Link(to)) => self.members.get(to),
+            Some(Located::Link(to)) => self.members.get(to),
             found => found,
         };
         match found {
-            Some(&Place::File { at, size }) => {
+            Some(&Located::File { at, size }) => {
                 let name = format!("{} of {}", quoted(path), self.name);
                 Ok(Some(Arc::new(Section::new(&name, Arc::clone(&self.bytes), at, size)?)))
             }
-            Some(Place::Link(_)) => {
+            Some(Located::Link(_)) => {
                 Err(Error::refused(format!("{} of {} is a link to a link", quoted(path), self.name)))
             }
             None => Ok(None),

@@ -76,7 +76,7 @@ pub fn copy(
         Some(arch) => image::choose::manifest(from, which, arch)?,
         None => from.document(which)?,
     };
-    let mut found = Found::default();
+    let mut found = Contents::default();
     found.add(from, top, 0)?;
     let work = Work { from, to, progress, counts: Counts::default() };
     let blobs: Vec<Descriptor> = found.blobs.into_values().collect();
@@ -104,13 +104,13 @@ pub fn copy(
 
 /// Everything under a document: the documents, leaves first, and the blobs.
 #[derive(Default)]
-struct Found {
+struct Contents {
     documents: Vec<Document>,
     blobs: BTreeMap<Digest, Descriptor>,
     seen: HashSet<Digest>,
 }
 
-impl Found {
+impl Contents {
     fn add(&mut self, from: &dyn Place, document: Document, depth: u32) -> Result<()> {
         let name = from.name();
         if !self.seen.insert(document.digest) {

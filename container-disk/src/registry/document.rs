@@ -2,8 +2,8 @@
 
 use super::config::Asks;
 use super::journey::Journey;
-use super::line::{Ask, Where};
 use super::repository::{Mirror, Repository};
+use super::server_connection::{Ask, Where};
 use crate::manifest::{
     DOCUMENT_MAX, Document, IMAGE_MANIFEST_LIST_MEDIA_TYPE, IMAGE_MANIFEST_MEDIA_TYPE,
     OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE,

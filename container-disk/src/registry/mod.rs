@@ -10,7 +10,7 @@
 //!                                                               ▼
 //!                          Journey: asks one mirror, then what Walk decides   journey.rs, mirror.rs (pure)
 //!                                                               ▼
-//!                          Line: one request to one server                    line.rs
+//!                          ServerConnection: one request to one server   server_connection.rs
 //!                             ├── who we are                                  credentials/
 //!                             └── a Client: redirects, tokens, faults, TLS    package fetch
 //!   copy(Place, Sink): whole images, from anywhere to anywhere                copy.rs
@@ -34,11 +34,11 @@ mod credentials;
 mod document;
 mod doubt;
 mod journey;
-mod line;
 mod mirror;
 mod push;
 mod rate;
 mod repository;
+mod server_connection;
 
 pub use config::Config;
 pub use counters::{Counted, Counters};
@@ -50,8 +50,8 @@ use crate::place::{Blob, BlobWriter, Place, Sink, Which};
 use crate::reference::Remote;
 use config::{Access, Manner};
 use fetch::runtime;
-use line::Line;
 use repository::{Mirror, Repository};
+use server_connection::ServerConnection;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,7 +60,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Registries {
     config: Config,
     counters: Arc<Counters>,
-    lines: Mutex<HashMap<(String, Access), Arc<Line>>>,
+    lines: Mutex<HashMap<(String, Access), Arc<ServerConnection>>>,
 }
 
 /// One repository of one registry, wherever it is to be had.
@@ -111,10 +111,10 @@ impl Registries {
     }
 
     /// One server has one line, however many repositories are asked for: what is known of it is known to all.
-    fn line(&self, address: &str, access: &Access) -> Arc<Line> {
+    fn line(&self, address: &str, access: &Access) -> Arc<ServerConnection> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (address.to_owned(), access.clone());
-        Arc::clone(lines.entry(key).or_insert_with(|| Arc::new(Line::new(address, access))))
+        Arc::clone(lines.entry(key).or_insert_with(|| Arc::new(ServerConnection::new(address, access))))
     }
 }
 

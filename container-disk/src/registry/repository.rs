@@ -3,7 +3,7 @@
 use super::config::{Asks, Manner, Terms};
 use super::counters::Counters;
 use super::doubt::Doubts;
-use super::line::Line;
+use super::server_connection::ServerConnection;
 use crate::{Digest, Error, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,7 +29,7 @@ pub(super) struct Repository {
 
 /// The repository at one server.
 pub(super) struct Mirror {
-    pub(super) line: Arc<Line>,
+    pub(super) line: Arc<ServerConnection>,
     pub(super) repository: String,
     pub(super) asks: Asks,
     pub(super) origin: bool,

@@ -47,7 +47,7 @@ pub struct Archive {
 
 /// What extended headers told about the member to come.
 #[derive(Default)]
-struct Told {
+struct ExtendedHeaders {
     name: Option<Vec<u8>>,
     link: Option<Vec<u8>>,
     pax: Option<Pax>,
@@ -67,7 +67,7 @@ impl Archive {
     /// The next member; what is left of the last one is passed over. `None` at the end.
     pub fn next_member(&mut self) -> Result<Option<Member>, Fault> {
         self.skip()?;
-        let mut told = Told::default();
+        let mut told = ExtendedHeaders::default();
         loop {
             let at = self.at;
             let Some(block) = self.header()? else {
@@ -150,9 +150,15 @@ impl Archive {
         }
     }
 
-    fn member(&mut self, header: &Header<'_>, size: u64, told: Told, at: u64) -> Result<Member, Fault> {
+    fn member(
+        &mut self,
+        header: &Header<'_>,
+        size: u64,
+        told: ExtendedHeaders,
+        at: u64,
+    ) -> Result<Member, Fault> {
         let refused = |what| Fault::Refused { at, what };
-        let Told { name: long_name, link: long_link, pax } = told;
+        let ExtendedHeaders { name: long_name, link: long_link, pax } = told;
         let Pax { path, link, size: pax_size, uid, gid, sparse } = pax.unwrap_or_default();
         let names_twice = long_name.is_some() && (path.is_some() || sparse.name.is_some());
         if names_twice || (long_link.is_some() && link.is_some()) {
@@ -304,7 +310,7 @@ impl Archive {
     }
 }
 
-impl Told {
+impl ExtendedHeaders {
     fn is_empty(&self) -> bool {
         self.name.is_none() && self.link.is_none() && self.pax.is_none()
     }

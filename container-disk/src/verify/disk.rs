@@ -2,7 +2,7 @@
 
 use super::check::{Checks, Outcome, expect};
 use super::format::Verdict;
-use super::layer::Found;
+use super::layer::FileVerdict;
 use crate::locate::tree::{Entry, Kind, Tree};
 use crate::locate::{Boot, Image, is_disk_path, scan};
 use crate::pack::OWNER;
@@ -13,7 +13,7 @@ const ONE: &str = "one disk in its place";
 pub(super) fn check(
     image: &Image,
     boot: Option<&Boot>,
-    formats: &[Found],
+    formats: &[FileVerdict],
     checks: &mut Checks,
 ) -> Result<()> {
     if image.layers.iter().any(Option::is_none) {

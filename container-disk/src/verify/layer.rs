@@ -33,13 +33,13 @@ pub(super) struct Layer<'a> {
 const TRIES: u32 = 5;
 
 /// What a layer changes, and what its files are.
-type Contents = (Changes, Vec<Found>);
+type Contents = (Changes, Vec<FileVerdict>);
 
 /// At which stage, and why.
 type Refusal = (&'static str, Error);
 
 /// What a file of a layer is.
-pub(super) struct Found {
+pub(super) struct FileVerdict {
     pub(super) layer: usize,
     pub(super) path: String,
     pub(super) verdict: Verdict,
@@ -52,7 +52,7 @@ impl Layer<'_> {
         interest: &Interest,
         diff_id: Option<Result<Digest>>,
         checks: &mut Checks,
-    ) -> Result<Option<(Changes, Vec<Found>)>> {
+    ) -> Result<Option<(Changes, Vec<FileVerdict>)>> {
         let outer = checks.prefix.clone();
         checks.prefix = format!("{outer}layer {}: ", self.at + 1);
         let result = self.check_named(interest, diff_id, checks);
@@ -65,7 +65,7 @@ impl Layer<'_> {
         interest: &Interest,
         diff_id: Option<Result<Digest>>,
         checks: &mut Checks,
-    ) -> Result<Option<(Changes, Vec<Found>)>> {
+    ) -> Result<Option<(Changes, Vec<FileVerdict>)>> {
         let Some(blob) = checks.part_of(BLOB, self.place.blob(self.descriptor))? else { return Ok(None) };
         let name = format!("layer {} of {}", self.at + 1, self.place.name());
         let told = diff_id.as_ref().and_then(|told| told.as_ref().ok());
@@ -132,7 +132,7 @@ impl Layer<'_> {
             let at_root = !member.name.contains('/');
             if member.what == What::File && (at_root || interest.could_be_the_disk(&member.name)) {
                 let verdict = judge(&mut members)?;
-                found.push(Found { layer: self.at, path: member.name, verdict });
+                found.push(FileVerdict { layer: self.at, path: member.name, verdict });
             }
         }
         members.drain()?;

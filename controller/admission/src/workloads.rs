@@ -18,9 +18,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 const WAITING: usize = 8;
 /// What keeps an installation, and how people call it.
 const WORKLOADS: [(Kind, &str); 3] = [
-    (Kind::Machine, "Virtual Machines"),
-    (Kind::Instance, "Virtual Machine Instances"),
-    (Kind::ReplicaSet, "Virtual Machine Instance Replica Sets"),
+    (Kind::VirtualMachine, "Virtual Machines"),
+    (Kind::VirtualMachineInstance, "Virtual Machine Instances"),
+    (Kind::VirtualMachineInstanceReplicaSet, "Virtual Machine Instance Replica Sets"),
 ];
 
 /// Asks the API server for them.

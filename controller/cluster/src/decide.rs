@@ -9,9 +9,9 @@ use kubernetes::plan::Plan;
 pub fn decide(world: &World, key: &Key, now: Timestamp) -> Plan {
     let Key { kind, namespace, name } = key;
     match kind {
-        Kind::Machine => vm::decide(world, namespace, name, now),
-        Kind::Instance => vmi::decide(world, namespace, name, now),
-        Kind::ReplicaSet => replicaset::decide(world, namespace, name, now),
+        Kind::VirtualMachine => vm::decide(world, namespace, name, now),
+        Kind::VirtualMachineInstance => vmi::decide(world, namespace, name, now),
+        Kind::VirtualMachineInstanceReplicaSet => replicaset::decide(world, namespace, name, now),
         Kind::KubeVirt => kubevirt::decide(world, namespace, name, now),
         Kind::Node => node::decide(world, name, now),
         Kind::Secret => certificates::decide(world, now),

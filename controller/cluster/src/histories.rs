@@ -81,10 +81,10 @@ proptest! {
         run.clear();
         run.settle();
         none(run.wrong())?;
-        let ours = [Kind::Machine, Kind::Instance, Kind::ReplicaSet, Kind::Pod, Kind::Revision, Kind::DataVolume];
+        let ours = [Kind::VirtualMachine, Kind::VirtualMachineInstance, Kind::VirtualMachineInstanceReplicaSet, Kind::Pod, Kind::ControllerRevision, Kind::DataVolume];
         // A start that broke off has left a revision of which nobody but its machine knows, and that was told to leave it.
         let orphans = history.iter().any(|(event, ..)| matches!(event, Event::Delete(0 | 1, true)));
-        let is_left = |key: &Key| ours.contains(&key.kind) && !(orphans && key.kind == Kind::Revision);
+        let is_left = |key: &Key| ours.contains(&key.kind) && !(orphans && key.kind == Kind::ControllerRevision);
         let left: Vec<_> = run.sim.objects.iter().filter(|(key, _)| is_left(key)).collect();
         prop_assert!(left.is_empty(), "left: {left:#?}");
     }
@@ -106,7 +106,7 @@ fn a_start_whose_answer_was_lost_is_no_failure() {
     run.happen(&machine("Always"));
     run.settle();
     assert_eq!(run.wrong(), None);
-    assert_eq!(run.sim.condition(&Key::new(Kind::Machine, "n", MACHINE), "Failure"), None);
+    assert_eq!(run.sim.condition(&Key::new(Kind::VirtualMachine, "n", MACHINE), "Failure"), None);
 }
 
 #[test]
@@ -129,10 +129,13 @@ fn what_a_machine_leaves_behind_takes_its_revision_along() {
         run.happen(&event);
         run.settle();
     }
-    assert_eq!((run.sim.keys(Kind::Machine).len(), run.sim.keys(Kind::Instance).len()), (0, 1));
+    assert_eq!(
+        (run.sim.keys(Kind::VirtualMachine).len(), run.sim.keys(Kind::VirtualMachineInstance).len()),
+        (0, 1)
+    );
     run.clear();
     run.settle();
-    assert!(run.sim.keys(Kind::Revision).is_empty());
+    assert!(run.sim.keys(Kind::ControllerRevision).is_empty());
 }
 
 #[test]
@@ -146,7 +149,7 @@ fn an_instance_that_is_to_leave_its_pod_takes_it_along() {
         run.happen(&Event::Delete(2, true));
         run.settle();
         assert_eq!(run.wrong(), None);
-        let left = [Kind::Instance, Kind::Pod].map(|kind| run.sim.keys(kind).len());
+        let left = [Kind::VirtualMachineInstance, Kind::Pod].map(|kind| run.sim.keys(kind).len());
         assert_eq!(left, [0, 0], "after {ticks} ticks");
     }
 }
@@ -160,7 +163,8 @@ fn what_is_said_of_data_is_said_though_somebody_was_quicker() {
         run.expect(&[(tick, Fault::Meddle)]);
         run.happen(&Event::Data("Succeeded"));
         run.settle();
-        let said = run.sim.condition(&Key::new(Kind::Instance, "n", "second"), "DataVolumesReady");
+        let said =
+            run.sim.condition(&Key::new(Kind::VirtualMachineInstance, "n", "second"), "DataVolumesReady");
         assert_eq!(said.map(|said| said.0).as_deref(), Some("True"), "{tick}");
     }
 }
@@ -173,5 +177,8 @@ fn a_node_that_is_back_before_its_heartbeat_is_seen_does_not_write_in_turn_with_
         run.settle();
     }
     assert_eq!(run.wrong(), None);
-    assert_eq!(run.sim.condition(&Key::new(Kind::Instance, "n", MACHINE), "Synchronized"), None);
+    assert_eq!(
+        run.sim.condition(&Key::new(Kind::VirtualMachineInstance, "n", MACHINE), "Synchronized"),
+        None
+    );
 }

@@ -125,7 +125,7 @@ fn machines(page: &mut Page, world: &World) {
         word.unwrap_or(PrintableStatus::Stopped)
     };
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
-    for vm in world.machines.all() {
+    for vm in world.vms.all() {
         *counts.entry(vm.metadata.namespace.as_deref().unwrap_or_default()).or_default() += 1;
     }
     let mut family = page.family("kubevirt_number_of_vms", Is::Gauge, "Machines of each namespace.");
@@ -133,14 +133,14 @@ fn machines(page: &mut Page, world: &World) {
         family.is(&[("namespace", namespace)], count as f64);
     }
     let mut family = page.family("kubevirt_vm_info", Is::Gauge, "Machines, and how they are in a word.");
-    for vm in world.machines.all() {
+    for vm in world.vms.all() {
         let [namespace, name] = names(&vm.metadata);
         let (status, group) = (word(vm).as_str().to_lowercase(), group(&word(vm)));
         family.is(&[namespace, name, ("status", &status), ("status_group", group)], 1.0);
     }
     let mut family =
         page.family("kubevirt_vm_create_date_timestamp_seconds", Is::Gauge, "When machines were made.");
-    for vm in world.machines.all() {
+    for vm in world.vms.all() {
         if let Some(since) = seconds(vm.metadata.creation_timestamp.as_deref()) {
             family.is(&names(&vm.metadata), since);
         }
@@ -149,7 +149,7 @@ fn machines(page: &mut Page, world: &World) {
         let name = format!("kubevirt_vm_{wanted}_status_last_transition_timestamp_seconds");
         let help = format!("Since when machines are {}; 0 for those that are not.", wanted.replace('_', " "));
         let mut family = page.family(&name, Is::Gauge, &help);
-        for vm in world.machines.all() {
+        for vm in world.vms.all() {
             let since = if group(&word(vm)) == wanted { last_change(vm) } else { None };
             family.is(&names(&vm.metadata), since.unwrap_or(0.0));
         }
@@ -171,7 +171,7 @@ fn instances(page: &mut Page, world: &World) {
     };
     let phase = |vmi: &VirtualMachineInstance| super::vmi::phase(vmi).as_str().to_lowercase();
     let mut counts: BTreeMap<(String, String), u64> = BTreeMap::new();
-    for vmi in world.instances.all() {
+    for vmi in world.vmis.all() {
         *counts.entry((node(vmi), phase(vmi))).or_default() += 1;
     }
     let mut family = page.family("kubevirt_vmi_phase_count", Is::Gauge, "Instances of each node and phase.");
@@ -179,7 +179,7 @@ fn instances(page: &mut Page, world: &World) {
         family.is(&[("node", &node), ("phase", &phase)], count as f64);
     }
     let mut family = page.family("kubevirt_vmi_info", Is::Gauge, "Instances, and what is known of them.");
-    for vmi in world.instances.all() {
+    for vmi in world.vmis.all() {
         let [namespace, name] = names(&vmi.metadata);
         let (node, phase) = (node(vmi), phase(vmi));
         let guest = vmi.status.as_ref().and_then(|status| status.guest_os_info.as_ref());
@@ -197,13 +197,13 @@ fn instances(page: &mut Page, world: &World) {
     }
     let mut family =
         page.family("kubevirt_vmi_non_evictable", Is::Gauge, "Instances that must move and cannot.");
-    for vmi in world.instances.all() {
+    for vmi in world.vmis.all() {
         let [namespace, name] = names(&vmi.metadata);
         let value = if is_evictable(vmi) { 0.0 } else { 1.0 };
         family.is(&[namespace, name, ("node", &node(vmi))], value);
     }
     let mut family = page.family("kubevirt_vmi_status_addresses", Is::Gauge, "Addresses of instances.");
-    for vmi in world.instances.all() {
+    for vmi in world.vmis.all() {
         let [namespace, name] = names(&vmi.metadata);
         for interface in vmi.status.iter().flat_map(|status| &status.interfaces) {
             let network = interface.name.clone().unwrap_or_default();
@@ -222,7 +222,7 @@ fn instances(page: &mut Page, world: &World) {
         }
     }
     let mut family = page.family("kubevirt_vmi_vnic_info", Is::Gauge, "Interfaces of instances.");
-    for vmi in world.instances.all() {
+    for vmi in world.vmis.all() {
         let [namespace, name] = names(&vmi.metadata);
         for interface in &vmi.spec.domain.devices.interfaces {
             let binding = if interface.masquerade.is_some() { "masquerade" } else { "bridge" };
@@ -243,7 +243,7 @@ fn instances(page: &mut Page, world: &World) {
         Is::Gauge,
         "Memory that the pod of an instance asks for beside the guest's.",
     );
-    for vmi in world.instances.all() {
+    for vmi in world.vmis.all() {
         let note = world.active_pod(vmi).and_then(|pod| {
             pod.meta().annotations.get("kubevirt.io/memory-overhead-bytes")?.parse::<f64>().ok()
         });
@@ -295,8 +295,8 @@ mod tests {
     #[test]
     fn machines_and_instances_are_told_as_they_are() {
         let mut sim = Sim::new();
-        sim.put(Kind::Machine, machine("web", "Always"));
-        sim.put(Kind::Machine, machine("off", "Halted"));
+        sim.put(Kind::VirtualMachine, machine("web", "Always"));
+        sim.put(Kind::VirtualMachine, machine("off", "Halted"));
         sim.put(
             Kind::Node,
             json!({
@@ -305,9 +305,12 @@ mod tests {
             }),
         );
         sim.settle();
-        sim.boot(&Key::new(Kind::Instance, "n", "web"));
+        sim.boot(&Key::new(Kind::VirtualMachineInstance, "n", "web"));
         let address = json!([{"name": "default", "ipAddresses": ["10.1.0.7"]}]);
-        sim.change(&Key::new(Kind::Instance, "n", "web"), json!({"status": {"interfaces": address}}));
+        sim.change(
+            &Key::new(Kind::VirtualMachineInstance, "n", "web"),
+            json!({"status": {"interfaces": address}}),
+        );
         let text = page(&sim.world, &Times::default(), Work { waiting: 2, ..Work::default() });
         let said = |name: &str| lines(&text, name);
         assert_eq!(said("kubevirt_number_of_vms"), ["kubevirt_number_of_vms{namespace=\"n\"} 2"]);

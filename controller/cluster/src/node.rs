@@ -109,7 +109,7 @@ mod tests {
     fn a_machine_of_a_lost_node_is_told_of_and_none_takes_its_disk_before_its_pod_is_gone() {
         let mut sim = Sim::new();
         sim.put(Kind::Node, beat("1", "true"));
-        let vmi = sim.put(Kind::Instance, instance("web"));
+        let vmi = sim.put(Kind::VirtualMachineInstance, instance("web"));
         sim.boot(&vmi);
         let pod = sim.pod_of(&vmi).unwrap();
         sim.later(301);

@@ -33,7 +33,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     let spec = &set.object["spec"];
     let wanted = spec["replicas"].as_u64().unwrap_or(1) as usize;
     let paused = spec["paused"].as_bool().unwrap_or(false);
-    let failed = world.failures.get(&key(Kind::ReplicaSet, set.meta()));
+    let failed = world.failures.get(&key(Kind::VirtualMachineInstanceReplicaSet, set.meta()));
     let lives =
         |vmi: &&VirtualMachineInstance| vmi.metadata.deletion_timestamp.is_none() && !phase(vmi).is_final();
     let (count, serve) =
@@ -49,7 +49,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
                     held += 1;
                     plan.look_again(until);
                 }
-                None => plan.delete(key(Kind::Instance, &vmi.metadata), &vmi.metadata),
+                None => plan.delete(key(Kind::VirtualMachineInstance, &vmi.metadata), &vmi.metadata),
             }
         }
         if count > wanted {
@@ -60,20 +60,20 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
                 (serves(one), age(other)).cmp(&(serves(other), age(one)))
             });
             for vmi in ours.iter().take((count - wanted).min(AT_ONCE)) {
-                plan.delete(key(Kind::Instance, &vmi.metadata), &vmi.metadata);
+                plan.delete(key(Kind::VirtualMachineInstance, &vmi.metadata), &vmi.metadata);
             }
         } else if failed.is_some_and(|failed| failed.retry > now) {
             failed.into_iter().for_each(|failed| plan.look_again(failed.retry));
         } else {
             let taken: BTreeSet<&str> =
-                world.instances.within(namespace).filter_map(|vmi| vmi.metadata.name.as_deref()).collect();
+                world.vmis.within(namespace).filter_map(|vmi| vmi.metadata.name.as_deref()).collect();
             let free =
                 (0..).map(|number| format!("{name}-{number}")).filter(|name| !taken.contains(name.as_str()));
             for name in free.take(wanted.saturating_sub(count + held).min(AT_ONCE)) {
                 let object = instance(set, &name);
-                plan.create(Key::new(Kind::Instance, namespace, &name), object);
+                plan.create(Key::new(Kind::VirtualMachineInstance, namespace, &name), object);
                 plan.tell(
-                    Kind::ReplicaSet,
+                    Kind::VirtualMachineInstanceReplicaSet,
                     set.meta(),
                     false,
                     "SuccessfulCreate",
@@ -99,7 +99,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     condition(status, "ReplicaPaused", paused.then_some(("Paused", "")), now);
     condition(status, "ReplicaFailure", failed.map(|failed| ("FailedCreate", failed.message.as_str())), now);
     let steps = std::mem::take(&mut plan.steps);
-    plan.update(Kind::ReplicaSet, set.meta(), &set.object, &next, true);
+    plan.update(Kind::VirtualMachineInstanceReplicaSet, set.meta(), &set.object, &next, true);
     plan.steps.extend(steps);
     plan
 }
@@ -140,7 +140,7 @@ fn instance(set: &kubernetes::objects::Plain, name: &str) -> Value {
     }
     meta["name"] = json!(name);
     meta["namespace"] = json!(set.meta().namespace);
-    meta["ownerReferences"] = json!([owner::reference(Kind::ReplicaSet, set.meta())]);
+    meta["ownerReferences"] = json!([owner::reference(Kind::VirtualMachineInstanceReplicaSet, set.meta())]);
     object
 }
 

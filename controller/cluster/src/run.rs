@@ -28,11 +28,11 @@ const WAITING: usize = 1024;
 /// Pauses after failures, in milliseconds: the first and the longest.
 const PAUSE: (i64, i64) = (200, 30_000);
 /// Uids that are kept of objects that went: far more than go while one request is answered.
-const GRAVES: usize = 4096;
+const REMOVED: usize = 4096;
 
 /// What the loop knows beside the World. It has no clock and no client: histories drive it as the loop does.
 #[derive(Default)]
-pub(crate) struct Desk {
+pub(crate) struct ControlLoop {
     pub(crate) world: World,
     /// What has been listed: a kind, or the one object of a name.
     listed: BTreeSet<(Kind, Option<String>)>,
@@ -43,7 +43,7 @@ pub(crate) struct Desk {
     failed: BTreeMap<Key, u32>,
     /// The uids of the last objects that went. The answer to a write of ours may come after the news that the object is
     /// gone, and would bring it back for ever.
-    graves: VecDeque<String>,
+    removed: VecDeque<String>,
     times: Times,
     decided: u64,
     broken: u64,
@@ -59,45 +59,45 @@ pub(crate) async fn run(client: kube::Client, writer: Writer, facts: Facts, heal
     }
     drop(to);
     let mut asked = health.measures();
-    let mut desk = Desk::new(facts);
+    let mut control = ControlLoop::new(facts);
     let mut tasks: JoinSet<(Key, Done)> = JoinSet::new();
     loop {
-        let next = desk.later.values().min().map(|&time| time.duration_since(Timestamp::now()));
+        let next = control.later.values().min().map(|&time| time.duration_since(Timestamp::now()));
         let pause = next.map(|next| std::time::Duration::try_from(next).unwrap_or_default());
         tokio::select! {
             event = seen.recv() => match event {
-                Some(event) => desk.see(event, Timestamp::now()),
+                Some(event) => control.see(event, Timestamp::now()),
                 None => return,
             },
             Some(done) = tasks.join_next(), if !tasks.is_empty() => match done {
-                Ok((key, done)) => desk.done(key, done, Timestamp::now()),
+                Ok((key, done)) => control.done(key, done, Timestamp::now()),
                 Err(error) => tracing::error!("a plan broke off: {error}"),
             },
             Some(tell) = asked.recv() => {
                 // Whoever asked may be gone.
-                let _ = tell.send(measures::page(&desk.world, &desk.times, desk.work()));
+                let _ = tell.send(measures::page(&control.world, &control.times, control.work()));
             }
             () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => {}
         }
         // What has come meanwhile is looked at before anything is decided on it.
         while let Ok(event) = seen.try_recv() {
-            desk.see(event, Timestamp::now());
+            control.see(event, Timestamp::now());
         }
-        if desk.listed.len() < watched.len() {
+        if control.listed.len() < watched.len() {
             continue;
         }
         health.is_ready();
         while tasks.len() < AT_ONCE {
-            let Some((key, plan)) = desk.next(Timestamp::now()) else { break };
+            let Some((key, plan)) = control.next(Timestamp::now()) else { break };
             let writer = writer.clone();
             tasks.spawn(async move { (key, writer.carry_out(plan).await) });
         }
     }
 }
 
-impl Desk {
-    pub(crate) fn new(facts: Facts) -> Desk {
-        Desk { world: World::of(facts), ..Desk::default() }
+impl ControlLoop {
+    pub(crate) fn new(facts: Facts) -> ControlLoop {
+        ControlLoop { world: World::of(facts), ..ControlLoop::default() }
     }
 
     pub(crate) fn see(&mut self, event: Seen, now: Timestamp) {
@@ -140,7 +140,7 @@ impl Desk {
     /// Takes an object as it is now.
     fn take(&mut self, key: &Key, object: serde_json::Value, now: Timestamp) {
         let instance = |world: &World| match key.kind {
-            Kind::Instance => world.instances.get(&key.namespace, &key.name).cloned(),
+            Kind::VirtualMachineInstance => world.vmis.get(&key.namespace, &key.name).cloned(),
             _ => None,
         };
         let before = instance(&self.world);
@@ -171,10 +171,10 @@ impl Desk {
     }
 
     fn bury(&mut self, uid: String) {
-        if self.graves.len() >= GRAVES {
-            self.graves.pop_front();
+        if self.removed.len() >= REMOVED {
+            self.removed.pop_front();
         }
-        self.graves.push_back(uid);
+        self.removed.push_back(uid);
     }
 
     fn gone(&mut self, key: &Key) {
@@ -235,7 +235,7 @@ impl Desk {
         for (kind, object) in done.answers {
             let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
             if let Some(key) = key_of(kind, &object)
-                && !self.graves.iter().any(|grave| grave == uid)
+                && !self.removed.iter().any(|grave| grave == uid)
             {
                 self.take(&key, object, now);
             }
@@ -281,62 +281,63 @@ mod tests {
 
     #[test]
     fn the_answer_to_a_write_does_not_bring_back_what_is_gone() {
-        let mut desk = Desk::default();
+        let mut control = ControlLoop::default();
         let object = |uid: &str, version: &str| json!({"metadata": {"namespace": "n", "name": "a", "uid": uid, "resourceVersion": version}});
-        let key = Key::new(Kind::Instance, "n", "a");
-        let answer = |object| Done { answers: vec![(Kind::Instance, object)], writes: 1, failed: None };
-        desk.see(Seen::Changed(Kind::Instance, object("1", "5")), Timestamp::UNIX_EPOCH);
-        desk.see(Seen::Gone(key.clone(), "1".to_owned()), Timestamp::UNIX_EPOCH);
-        desk.done(key.clone(), answer(object("1", "6")), Timestamp::UNIX_EPOCH);
-        assert!(desk.world.instances.get("n", "a").is_none());
-        desk.done(key.clone(), answer(object("2", "7")), Timestamp::UNIX_EPOCH);
-        let is_there = |desk: &Desk| desk.world.instances.get("n", "a").is_some();
-        assert!(is_there(&desk), "another of that name");
-        desk.see(Seen::Gone(key.clone(), "1".to_owned()), Timestamp::UNIX_EPOCH);
-        assert!(is_there(&desk), "that news is not about this one");
-        desk.see(Seen::Listed(Kind::Instance, Vec::new()), Timestamp::UNIX_EPOCH);
-        desk.done(key, answer(object("2", "8")), Timestamp::UNIX_EPOCH);
-        assert!(!is_there(&desk), "a list that lacks it is such news too");
+        let key = Key::new(Kind::VirtualMachineInstance, "n", "a");
+        let answer =
+            |object| Done { answers: vec![(Kind::VirtualMachineInstance, object)], writes: 1, failed: None };
+        control.see(Seen::Changed(Kind::VirtualMachineInstance, object("1", "5")), Timestamp::UNIX_EPOCH);
+        control.see(Seen::Gone(key.clone(), "1".to_owned()), Timestamp::UNIX_EPOCH);
+        control.done(key.clone(), answer(object("1", "6")), Timestamp::UNIX_EPOCH);
+        assert!(control.world.vmis.get("n", "a").is_none());
+        control.done(key.clone(), answer(object("2", "7")), Timestamp::UNIX_EPOCH);
+        let is_there = |control: &ControlLoop| control.world.vmis.get("n", "a").is_some();
+        assert!(is_there(&control), "another of that name");
+        control.see(Seen::Gone(key.clone(), "1".to_owned()), Timestamp::UNIX_EPOCH);
+        assert!(is_there(&control), "that news is not about this one");
+        control.see(Seen::Listed(Kind::VirtualMachineInstance, Vec::new()), Timestamp::UNIX_EPOCH);
+        control.done(key, answer(object("2", "8")), Timestamp::UNIX_EPOCH);
+        assert!(!is_there(&control), "a list that lacks it is such news too");
     }
 
     /// Two objects of a kind are followed, each by its name: the news of one is none of the other.
     #[test]
     fn an_object_that_is_followed_by_its_name_goes_alone() {
-        let mut desk = Desk::default();
+        let mut control = ControlLoop::default();
         let key = |name: &str| Key::new(Kind::Secret, "n", name);
         let object = |name: &str| json!({"metadata": {"namespace": "n", "name": name, "uid": name, "resourceVersion": "5"}});
         let now = Timestamp::UNIX_EPOCH;
         for name in ["a", "b"] {
-            desk.see(Seen::Only(key(name), Some(object(name))), now);
+            control.see(Seen::Only(key(name), Some(object(name))), now);
         }
-        assert_eq!(desk.listed.len(), 2);
-        desk.see(Seen::Only(key("a"), None), now);
-        let is_there = |name: &str| desk.world.secrets.get("n", name).is_some();
+        assert_eq!(control.listed.len(), 2);
+        control.see(Seen::Only(key("a"), None), now);
+        let is_there = |name: &str| control.world.secrets.get("n", name).is_some();
         assert!(!is_there("a") && is_there("b"));
     }
 
     #[test]
     fn what_could_not_be_made_is_said_at_once_and_tried_again_later() {
-        let mut desk =
-            Desk::new(Facts { image_volumes: true, namespace: "kubevirt".into(), ..Facts::default() });
+        let mut control =
+            ControlLoop::new(Facts { image_volumes: true, namespace: "kubevirt".into(), ..Facts::default() });
         let settings = json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}});
         let now = Timestamp::UNIX_EPOCH;
-        desk.world.put(Kind::KubeVirt, settings, now);
+        control.world.put(Kind::KubeVirt, settings, now);
         let mut object = crate::sim::instance("web");
         object["metadata"]["uid"] = json!("1");
-        desk.see(Seen::Changed(Kind::Instance, object), now);
-        let (key, plan) = desk.next(now).expect("a plan");
+        control.see(Seen::Changed(Kind::VirtualMachineInstance, object), now);
+        let (key, plan) = control.next(now).expect("a plan");
         assert!(matches!(plan.steps[0], Step::Create { .. }));
         let error = api_server::error::Error::new(Wrong::Refused, "exceeded quota");
-        desk.done(key, Done { failed: Some((Some(Kind::Pod), error)), ..Done::default() }, now);
-        let (_, plan) = desk.next(now).expect("a plan that says so");
+        control.done(key, Done { failed: Some((Some(Kind::Pod), error)), ..Done::default() }, now);
+        let (_, plan) = control.next(now).expect("a plan that says so");
         assert!(plan.steps.iter().all(|step| !matches!(step, Step::Create { .. })), "{plan:?}");
         assert!(plan.steps.iter().any(
             |step| matches!(step, Step::Patch { change, .. } if change.to_string().contains("exceeded quota"))
         ));
-        desk.busy.clear();
+        control.busy.clear();
         let later = now.checked_add(SignedDuration::from_secs(60)).unwrap();
-        let again = desk.world.instances.get("n", "web").cloned();
-        assert!(again.is_some() && desk.later.values().all(|time| *time <= later));
+        let again = control.world.vmis.get("n", "web").cloned();
+        assert!(again.is_some() && control.later.values().all(|time| *time <= later));
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  stories    Sim alone: decided on a picture that is always right, round by round; the test plays the others
-//!  histories  controller  a virt-controller: the loop's own Desk, with a picture of its own and plans on their way
+//!  histories  controller  a virt-controller: the loop's own ControlLoop, with a picture of its own and plans on their way
 //!             others      scheduler, kubelet, collector, node agent: each takes its next step, by what there is
 //!             event       what people want and what happens, and what goes wrong meanwhile
 //!             history     one after the other, in ticks
@@ -114,7 +114,7 @@ impl Sim {
                 object["metadata"]["uid"] = json!(format!("uid-{next}"));
                 object["metadata"]["creationTimestamp"] = json!(self.now.to_string());
                 object["metadata"]["generation"] = json!(1);
-                self.lives += usize::from(kind == Kind::Instance);
+                self.lives += usize::from(kind == Kind::VirtualMachineInstance);
             }
         }
         object["metadata"]["resourceVersion"] = json!(next.to_string());
@@ -130,7 +130,7 @@ impl Sim {
     /// What must never be written.
     fn judge(&self, key: &Key, new: &Value) {
         let old = self.objects.get(key);
-        if let (Kind::Instance, Some(old)) = (key.kind, old) {
+        if let (Kind::VirtualMachineInstance, Some(old)) = (key.kind, old) {
             let phase = |object: &Value| Phase::from(object["status"]["phase"].as_str().unwrap_or_default());
             let (was, is) = (phase(old), phase(new));
             assert!(was == is || was.may_become(&is), "{key}: {was} becomes {is}");
@@ -140,7 +140,7 @@ impl Sim {
             // One that came when its instance was gone is handed to no node's agent, and goes.
             let is_somebodys = |pod: &Value| {
                 let key = Key::new(
-                    Kind::Instance,
+                    Kind::VirtualMachineInstance,
                     &*key.namespace,
                     owner(pod)["name"].as_str().unwrap_or_default(),
                 );
@@ -201,7 +201,7 @@ impl Sim {
             !is_over(pod) && !object["status"]["activePods"][uid].is_null()
         };
         let left = self.objects.iter().find(|(other, pod)| other.kind == Kind::Pod && has_machine(pod));
-        assert!(key.kind != Kind::Instance || left.is_none(), "{key} is gone before {left:?}");
+        assert!(key.kind != Kind::VirtualMachineInstance || left.is_none(), "{key} is gone before {left:?}");
         self.version += 1;
         self.world.remove(key);
         let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
@@ -343,7 +343,7 @@ impl Sim {
 
 /// What a generation counts: the spec, and of a kind whose status has no path of its own, that too.
 fn is_another(kind: Kind, old: &Value, new: &Value) -> bool {
-    old["spec"] != new["spec"] || kind == Kind::Instance && old["status"] != new["status"]
+    old["spec"] != new["spec"] || kind == Kind::VirtualMachineInstance && old["status"] != new["status"]
 }
 
 /// An object is being deleted.

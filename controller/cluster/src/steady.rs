@@ -17,9 +17,10 @@ fn node(beat: &str) -> Value {
 fn a_thousand_machines_that_run_cause_no_write() {
     let mut sim = Sim::new();
     let names: Vec<String> = (0..1000).map(|number| format!("vm-{number}")).collect();
-    let instances: Vec<Key> = names.iter().map(|name| Key::new(Kind::Instance, "n", name)).collect();
+    let instances: Vec<Key> =
+        names.iter().map(|name| Key::new(Kind::VirtualMachineInstance, "n", name)).collect();
     for name in &names {
-        sim.put(Kind::Machine, machine(name, "Always"));
+        sim.put(Kind::VirtualMachine, machine(name, "Always"));
     }
     sim.settle();
     for vmi in &instances {

@@ -29,7 +29,7 @@ pub(crate) async fn run(space: &str, count: usize, sample: &Path) -> Result<Valu
     let administrator = Speaker::administrator().await?;
     let agents = agents(&administrator).await?;
     let (to, mut seen) = mpsc::channel(1024);
-    let which = Which { namespace: space.to_owned(), ..Which::all(Kind::Instance, None) };
+    let which = Which { namespace: space.to_owned(), ..Which::all(Kind::VirtualMachineInstance, None) };
     tokio::spawn(follow(administrator.0.clone(), which, to));
 
     let begin = Instant::now();

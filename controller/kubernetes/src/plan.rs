@@ -216,12 +216,12 @@ mod tests {
             ObjectMeta { name: Some("a".into()), resource_version: Some("7".into()), ..Default::default() };
         let mut plan = Plan::default();
         let should = json!({"metadata": {"finalizers": ["f"]}, "status": {"ready": true}});
-        plan.update(Kind::Machine, &meta, &json!({"metadata": {}}), &should, true);
+        plan.update(Kind::VirtualMachine, &meta, &json!({"metadata": {}}), &should, true);
         let parts: Vec<_> =
             plan.steps.iter().map(|step| matches!(step, Step::Patch { part: Some(_), .. })).collect();
         assert_eq!(parts, [false, true]);
         plan = Plan::default();
-        plan.update(Kind::Machine, &meta, &should, &should, true);
+        plan.update(Kind::VirtualMachine, &meta, &should, &should, true);
         assert!(plan.is_empty());
     }
 }

@@ -54,7 +54,7 @@ impl Blocking {
         let whole = async {
             let place = self.0.places.clone().acquire_owned().await;
             let place = place.map_err(|e| Error::failed("the node agent ends").because(e))?;
-            let place = Place::take(self.0.clone(), doing, place);
+            let place = Turn::take(self.0.clone(), doing, place);
             let (tell, told) = oneshot::channel();
             let thread = thread::Builder::new().name("blocking".into()).spawn(move || {
                 let done = work();
@@ -80,20 +80,20 @@ impl Blocking {
 }
 
 /// A place in line; it is free again when the thread has come back, whoever still waits for it.
-struct Place {
+struct Turn {
     shared: Arc<Shared>,
     doing: &'static str,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Place {
-    fn take(shared: Arc<Shared>, doing: &'static str, permit: OwnedSemaphorePermit) -> Place {
+impl Turn {
+    fn take(shared: Arc<Shared>, doing: &'static str, permit: OwnedSemaphorePermit) -> Turn {
         shared.at_work.lock().unwrap_or_else(PoisonError::into_inner).push(doing);
-        Place { shared, doing, _permit: permit }
+        Turn { shared, doing, _permit: permit }
     }
 }
 
-impl Drop for Place {
+impl Drop for Turn {
     fn drop(&mut self) {
         let mut at_work = self.shared.at_work.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = at_work.iter().position(|doing| *doing == self.doing) {

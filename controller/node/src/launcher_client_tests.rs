@@ -1,5 +1,5 @@
 use super::*;
-use crate::pod::place::Open;
+use crate::pod::folder::Open;
 use ::launcher_client::{Cause, Door};
 use ::launcher_client::{LARGEST, LONGEST, Patience};
 use futures_util::future::BoxFuture;

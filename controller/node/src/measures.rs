@@ -1,7 +1,7 @@
 //! What the node agent measures: what the machines of its node use, asked of their launchers when somebody asks us.
 //!
 //! ```text
-//!  keepers ── seat ──► Launchers ── all at once, each within its time ──► stats ──► the page
+//!  keepers ── listed ──► Launchers ── all at once, each within its time ──► stats ──► the page
 //! ```
 //!
 //! A launcher is a tenant's: one that does not answer is left out, and costs the others nothing; of one that says much, no
@@ -43,7 +43,7 @@ pub(crate) type Names = BTreeMap<String, String>;
 
 /// A launcher's place among them; it ends with this value.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct Listed {
     all: Launchers,
     number: u64,
 }
@@ -58,7 +58,7 @@ pub(crate) fn synced() {
 
 impl Launchers {
     /// A place for the launcher of an instance.
-    pub(crate) fn seat(&self, vmi: &ObjectMeta, client: &Client) -> Seat {
+    pub(crate) fn list(&self, vmi: &ObjectMeta, client: &Client) -> Listed {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -70,7 +70,7 @@ impl Launchers {
             taps: Names::new(),
         };
         self.change(|all| drop(all.insert(number, entry)));
-        Seat { all: self.clone(), number }
+        Listed { all: self.clone(), number }
     }
 
     fn change(&self, change: impl FnOnce(&mut BTreeMap<u64, Entry>)) {
@@ -96,7 +96,7 @@ impl Launchers {
     }
 }
 
-impl Seat {
+impl Listed {
     /// What devices are called in the spec: interfaces by their taps, disks by what the guest calls them. Others are not
     /// told: a launcher's word is no name of a measure, which whoever collects them keeps for ever.
     pub(crate) fn devices(&self, taps: Names, disks: Names) {
@@ -108,7 +108,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for Listed {
     fn drop(&mut self) {
         self.all.change(|all| drop(all.remove(&self.number)));
     }
@@ -258,7 +258,7 @@ mod tests {
     use super::*;
     use crate::error::Error;
     use crate::pod::Process;
-    use crate::pod::place::Open;
+    use crate::pod::folder::Open;
     use ::launcher_client::{Cause, Door};
     use futures_util::future::BoxFuture;
 
@@ -278,10 +278,10 @@ mod tests {
     async fn a_launcher_that_does_not_answer_is_left_out_and_a_seat_ends() {
         let launchers = Launchers::default();
         let client = Client::new("n/a", Arc::new(Nobody));
-        let seat = launchers.seat(&meta("a"), &client);
+        let listed = launchers.list(&meta("a"), &client);
         assert!(launchers.ask().await.is_empty());
         assert!(page("node1", &launchers).await.contains("kubevirt_vmi_sync_total{node=\"node1\"}"));
-        drop(seat);
+        drop(listed);
         assert!(launchers.0.lock().unwrap().is_empty());
     }
 

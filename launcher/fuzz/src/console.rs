@@ -70,9 +70,9 @@ async fn play(script: Vec<u8>) {
                 let mode = [Mode::Read, Mode::Write, Mode::Take, Mode::Read][more & 3];
                 let begin = [Begin::Screen, Begin::Everything, Begin::Now][(more >> 2) % 3];
                 match relay.reserve(mode, begin) {
-                    Ok(seat) => {
+                    Ok(slot) => {
                         let (stream, theirs) = tokio::io::duplex(16 << (more & 7));
-                        tokio::spawn(seat.serve(theirs));
+                        tokio::spawn(slot.serve(theirs));
                         let number = (clients.len() + gone.len()) as u8 & 7;
                         let (read, typed) = (Vec::new(), Arc::default());
                         clients.push(Client { number, stream, read, typed, types: mode != Mode::Read });

@@ -1,7 +1,7 @@
 //! What must hold for any question of a guest, whatever it is to be told.
 
 use api::lease::{Lease, Route};
-use launcher::net::dhcp::{Answer, Mac, Told, answer};
+use launcher::net::dhcp::{Answer, DhcpSettings, Mac, answer};
 use std::net::Ipv4Addr;
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -25,7 +25,7 @@ pub(crate) fn dhcp(input: &[u8]) {
     check(&told, &ours);
 }
 
-fn check(told: &Told, question: &[u8]) {
+fn check(told: &DhcpSettings, question: &[u8]) {
     let Some(Answer { to, bytes }) = answer(told, question) else { return };
     assert!(question.len() >= HEAD + 4, "something that is no question is answered");
     assert_eq!(question[28..34], told.mac.0, "somebody else's question is answered");
@@ -56,7 +56,7 @@ fn check(told: &Told, question: &[u8]) {
 }
 
 /// What a guest is told: more of everything, the larger the number.
-fn told(much: u8) -> Told {
+fn told(much: u8) -> DhcpSettings {
     let server = Ipv4Addr::new(10, 0, 2, 1);
     let times = usize::from(much & 0x3f);
     let word = |length: usize| "w".repeat(length);
@@ -74,7 +74,7 @@ fn told(much: u8) -> Told {
             })
             .collect(),
     };
-    Told {
+    DhcpSettings {
         mac: Mac(MAC),
         lease,
         mtu: (much & 0x40 != 0).then_some(1400),

@@ -52,11 +52,11 @@ async fn relay(script: Vec<u8>) {
     let path = folder.path().join("vnc");
     let listener = UnixListener::bind(&path).expect("a socket");
     let screen = Screen::new(path, 1).expect("a screen");
-    let seat = screen.reserve().await.expect("a place");
+    let connection = screen.reserve().await.expect("a place");
     assert!(screen.reserve().await.is_err(), "there is one place only");
     let (qemu, _) = listener.accept().await.expect("a connection");
     let (viewer, theirs) = tokio::io::duplex(256);
-    let serving = tokio::spawn(seat.serve(theirs));
+    let serving = tokio::spawn(connection.serve(theirs));
 
     let (mut from_qemu, mut to_qemu) = qemu.into_split();
     let (mut from_viewer, mut to_viewer) = tokio::io::split(viewer);

@@ -137,7 +137,7 @@ impl Log {
         let mut old =
             OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
         if from > 0 {
-            old.write_all(super::seat::marker(&format!("{from} bytes lost")).as_bytes())?;
+            old.write_all(super::client_slot::marker(&format!("{from} bytes lost")).as_bytes())?;
         }
         copy(log, from, aligned, &mut old)?;
         fs::rename(&partial, self.old())?;

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!           terminal                   ring (256 KiB)                       streams
-//!  QEMU ───────────────► pump ──────► [······last screen·] ──► seat ──────► reader
-//!    ▲                    │ ▲                              ├─► seat ──────► reader
-//!    │   at most 64 KiB   │ │ waits 20 ms at most          └─► seat ──────► reader and writer
+//!  QEMU ───────────────► pump ──────► [······last screen·] ──► slot ──────► reader
+//!    ▲                    │ ▲                              ├─► slot ──────► reader
+//!    │   at most 64 KiB   │ │ waits 20 ms at most          └─► slot ──────► reader and writer
 //!    └──────── queue ◄────┼─┴──────────────────────────────────  │
 //!                         │                                      │
 //!  QEMU ──► its own log ◄─┘ trimmed when it grows (log.rs)       └─ what the one writer types
@@ -22,20 +22,20 @@
 //!   words are heard. Its last words are read from its log. While nobody listens, the log alone has what the guest says.
 //! - A client that closes its side has left. When the relay ends, each reader is given the rest first.
 //!
-//! Called by `server`, which reserves a [`Seat`] before it lets a stream leave HTTP.
+//! Called by `server`, which reserves a [`ClientSlot`] before it lets a stream leave HTTP.
 
+mod client_slot;
 mod line;
 pub mod log;
 mod pump;
 mod replay;
 mod ring;
-mod seat;
 mod state;
 #[cfg(test)]
 mod tests;
 
+pub use client_slot::{ClientSlot, Left};
 pub use line::{Give, Lines, lines};
-pub use seat::{Left, Seat};
 pub use state::{Begin, Mode, Status};
 
 use crate::error::Result;
@@ -90,8 +90,8 @@ impl Relay {
     }
 
     /// Keeps a place for a client, or says why there is none: for a server that must answer before it gives its stream.
-    pub fn reserve(&self, mode: Mode, from: Begin) -> Result<Seat> {
-        Seat::reserve(Arc::clone(&self.inner.shared), mode, from)
+    pub fn reserve(&self, mode: Mode, from: Begin) -> Result<ClientSlot> {
+        ClientSlot::reserve(Arc::clone(&self.inner.shared), mode, from)
     }
 
     /// Serves a client until it leaves or the relay ends. It is first given the last screen.

@@ -1,4 +1,4 @@
-//! What the pump and the seats share.
+//! What the pump and the slots share.
 
 use super::Options;
 use super::replay;
@@ -56,7 +56,7 @@ pub struct Status {
 #[derive(Debug)]
 pub(super) struct Shared {
     state: Mutex<State>,
-    /// For seats: there are bytes, another writer, or an end.
+    /// For slots: there are bytes, another writer, or an end.
     pub(super) news: Notify,
     /// For the pump: a reader has moved on.
     room: Notify,
@@ -90,7 +90,7 @@ struct Reader {
     owes: u64,
 }
 
-/// What a seat is to do next.
+/// What a slot is to do next.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Bytes are in the buffer; so many were lost before them.

@@ -60,8 +60,8 @@ impl Line {
     /// A client whose side of the stream holds `room` bytes.
     fn client(&self, mode: Mode, from: Begin, room: usize) -> DuplexStream {
         let (ours, theirs) = tokio::io::duplex(room);
-        let seat = self.relay.reserve(mode, from).unwrap();
-        tokio::spawn(seat.serve(theirs));
+        let slot = self.relay.reserve(mode, from).unwrap();
+        tokio::spawn(slot.serve(theirs));
         ours
     }
 

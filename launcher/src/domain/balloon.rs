@@ -2,7 +2,7 @@
 //! freed. Without one libvirt must be told so, or it adds its own.
 
 use super::Drawing;
-use super::seats::Seat;
+use super::pci_devices::PciDevice;
 use super::xml::Element;
 
 impl Drawing<'_> {
@@ -15,6 +15,6 @@ impl Drawing<'_> {
             .at("model", self.virtio())
             .at("freePageReporting", "on")
             .and(Element::new("stats").at("period", 10))
-            .with(self.places.element(Seat::Balloon))
+            .with(self.places.element(PciDevice::Balloon))
     }
 }

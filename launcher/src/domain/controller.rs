@@ -3,7 +3,7 @@
 
 use super::Drawing;
 use super::pci;
-use super::seats::{Seat, has_scsi, has_usb, sata_controllers};
+use super::pci_devices::{PciDevice, has_scsi, has_usb, sata_controllers};
 use super::xml::Element;
 use api::machine::{Bus, Chipset};
 
@@ -21,13 +21,13 @@ impl Drawing<'_> {
         for port in 0..self.places.ports() {
             all.push(
                 controller("pci", port + 1, Some("pcie-root-port"))
-                    .with(self.places.element(Seat::Port(port))),
+                    .with(self.places.element(PciDevice::Port(port))),
             );
         }
         all.push(if has_usb(self.machine) {
             controller("usb", 0, Some("qemu-xhci"))
                 .at("ports", USB_PORTS)
-                .with(self.places.element(Seat::Usb))
+                .with(self.places.element(PciDevice::Usb))
         } else {
             controller("usb", 0, Some("none"))
         });
@@ -39,9 +39,11 @@ impl Drawing<'_> {
             all.push(controller("sata", 0, None).and(pci::element(pci::on_root(0x1f, 2))));
         }
         for n in 0..sata_controllers(self.machine) {
-            all.push(controller("sata", n + built_in, None).with(self.places.element(Seat::Sata(n))));
+            all.push(controller("sata", n + built_in, None).with(self.places.element(PciDevice::Sata(n))));
         }
-        all.push(controller("virtio-serial", 0, Some(self.virtio())).with(self.places.element(Seat::Serial)));
+        all.push(
+            controller("virtio-serial", 0, Some(self.virtio())).with(self.places.element(PciDevice::Serial)),
+        );
         all
     }
 
@@ -49,7 +51,7 @@ impl Drawing<'_> {
         let busy = self.machine.disks.iter().any(|disk| disk.bus == Bus::Scsi);
         let queues = (busy && self.machine.block_multi_queue).then(|| self.queues());
         let driver = queues.map(|queues| Element::new("driver").at("queues", queues));
-        controller("scsi", 0, Some(self.virtio())).with(driver).with(self.places.element(Seat::Scsi))
+        controller("scsi", 0, Some(self.virtio())).with(driver).with(self.places.element(PciDevice::Scsi))
     }
 
     /// One queue for each processor that a virtio device has.

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 pub struct Host {
     /// What runs the guest's instructions.
     pub accelerator: Accelerator,
-    /// By the disk's name; every disk of the machine is here, an ejected one as [`Place::Nothing`].
-    pub disks: BTreeMap<String, Place>,
+    /// By the disk's name; every disk of the machine is here, an ejected one as [`DiskLocation::Nothing`].
+    pub disks: BTreeMap<String, DiskLocation>,
     /// By the interface's name; every interface of the machine is here.
     pub links: BTreeMap<String, Link>,
     /// A kernel that is started without a boot loader.
@@ -28,7 +28,7 @@ pub struct Host {
 
 /// Where the bytes of a disk are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum DiskLocation {
     /// A file.
     File {
         /// The file QEMU opens; an overlay where the disk itself is only read.

@@ -3,7 +3,7 @@
 
 use super::controller::USB_PORTS;
 use super::error::DrawError;
-use super::seats::Seat;
+use super::pci_devices::PciDevice;
 use super::xml::Element;
 use super::{Drawing, alias};
 use api::machine::{Bus, Input};
@@ -28,7 +28,7 @@ impl Drawing<'_> {
                 element
                     .at("bus", "virtio")
                     .and(alias(&input.name))
-                    .with(self.places.element(Seat::Input(virtio - 1)))
+                    .with(self.places.element(PciDevice::Input(virtio - 1)))
             } else {
                 usb += 1;
                 element.at("bus", "usb").and(alias(&input.name)).and(usb_address(USB_PORTS + 1 - usb))

@@ -1,8 +1,8 @@
 //! Interfaces: those on a tap that is there already are libvirt's; those in user space go past it (`usernet`).
 
-use super::beyond::Beyond;
 use super::error::DrawError;
-use super::seats::Seat;
+use super::pci_devices::PciDevice;
+use super::qemu_arguments::QemuArguments;
 use super::xml::Element;
 use super::{Drawing, alias};
 use api::launcher::Link;
@@ -13,14 +13,14 @@ impl Drawing<'_> {
     pub(super) fn interface(
         &self,
         position: usize,
-        beyond: &mut Beyond,
+        qemu_arguments: &mut QemuArguments,
     ) -> Result<Option<Element>, DrawError> {
         let Some(nic) = self.machine.interfaces.get(position) else { return Ok(None) };
         let link = self.host.links.get(&nic.name);
         let (name, mac, mtu) =
             match link.ok_or_else(|| DrawError::unplaced(format!("interface `{}`", nic.name)))? {
                 Link::Tap { name, mac, mtu, .. } => (name, mac, mtu),
-                Link::User { .. } => return self.user_network(position, nic, beyond).map(|()| None),
+                Link::User { .. } => return self.user_network(position, nic, qemu_arguments).map(|()| None),
             };
         let queues = self.machine.network_multi_queue && nic.model == Nic::Virtio && self.queues() > 1;
         let element = Element::new("interface")
@@ -36,7 +36,7 @@ impl Drawing<'_> {
             .with(nic.boot_order.is_none().then(|| Element::new("rom").at("enabled", "no")))
             .with(nic.acpi_index.map(|index| Element::new("acpi").at("index", index)))
             .and(alias(&nic.name))
-            .with(self.places.element(Seat::Interface(position)));
+            .with(self.places.element(PciDevice::Interface(position)));
         Ok(Some(element))
     }
 

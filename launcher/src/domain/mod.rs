@@ -11,13 +11,12 @@
 //! ```
 //!
 //! Nothing is left to libvirt that a guest could see: addresses, order, names are all written out. What Debian 12's
-//! libvirt (9.0) has no words for goes past it to QEMU, from `usernet`, `panic` and `disk` through `Beyond`.
+//! libvirt (9.0) has no words for goes past it to QEMU, from `usernet`, `panic` and `disk` through `QemuArguments`.
 //!
 //! Called by `vm::driver` with what `vm::prepare` found. A `DrawError` is a fault of the machine: trying again on the same
 //! host gives it again.
 
 mod balloon;
-mod beyond;
 mod channel;
 mod clock;
 mod controller;
@@ -33,8 +32,9 @@ mod metadata;
 mod os;
 mod panic;
 mod pci;
+mod pci_devices;
+mod qemu_arguments;
 mod rng;
-mod seats;
 mod serial;
 mod sysinfo;
 mod threads;
@@ -50,9 +50,9 @@ pub use error::{DrawError, Pci};
 
 use api::launcher::Accelerator;
 use api::machine::{Machine, Reboot};
-use beyond::Beyond;
 use host::Host;
 use pci::Places;
+use qemu_arguments::QemuArguments;
 use std::collections::BTreeMap;
 use threads::Threads;
 use xml::Element;
@@ -68,7 +68,7 @@ pub fn draw_disk(machine: &Machine, host: &Host, name: &str) -> Result<String, D
     let drawing = Drawing::begin(machine, host)?;
     let position = machine.disks.iter().position(|disk| disk.name == name);
     let position = position.ok_or_else(|| DrawError::unplaced(format!("disk `{name}`")))?;
-    Ok(drawing.disk(position, &mut Beyond::default())?.write()?)
+    Ok(drawing.disk(position, &mut QemuArguments::default())?.write()?)
 }
 
 /// By disk, what libvirt (and often the guest) calls it: `vda`.
@@ -90,12 +90,12 @@ impl<'a> Drawing<'a> {
     }
 
     fn domain(&self) -> Result<Element, DrawError> {
-        let mut beyond = Beyond::default();
-        let devices = self.devices(&mut beyond)?;
+        let mut qemu_arguments = QemuArguments::default();
+        let devices = self.devices(&mut qemu_arguments)?;
         if self.emulated() {
             // libvirt would ask for each of the 400 properties of the processor by itself, half of a start's time; so it
             // asks for all features in one word. Under emulation no two hosts' processors are compared.
-            beyond.without("cpu-unavailable-features");
+            qemu_arguments.without("cpu-unavailable-features");
         }
         Ok(Element::new("domain")
             .at("type", if self.emulated() { "qemu" } else { "kvm" })
@@ -121,16 +121,16 @@ impl<'a> Drawing<'a> {
             ))
             .and(Element::of("on_crash", "destroy"))
             .and(devices)
-            .with(beyond.elements()))
+            .with(qemu_arguments.elements()))
     }
 
-    fn devices(&self, beyond: &mut Beyond) -> Result<Element, DrawError> {
+    fn devices(&self, qemu_arguments: &mut QemuArguments) -> Result<Element, DrawError> {
         let mut devices = Element::new("devices").with(self.controllers());
         for position in 0..self.machine.disks.len() {
-            devices = devices.and(self.disk(position, beyond)?);
+            devices = devices.and(self.disk(position, qemu_arguments)?);
         }
         for position in 0..self.machine.interfaces.len() {
-            devices = devices.with(self.interface(position, beyond)?);
+            devices = devices.with(self.interface(position, qemu_arguments)?);
         }
         Ok(devices
             .with(self.serial()?)
@@ -140,7 +140,7 @@ impl<'a> Drawing<'a> {
             .with(self.watchdog())
             .and(self.balloon())
             .with(self.rng())
-            .with(self.panics(beyond)?))
+            .with(self.panics(qemu_arguments)?))
     }
 
     fn emulated(&self) -> bool {

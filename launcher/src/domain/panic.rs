@@ -2,15 +2,15 @@
 //! it; QEMU's event is the same for all.
 
 use super::Drawing;
-use super::beyond::Beyond;
 use super::error::DrawError;
-use super::seats::Seat;
+use super::pci_devices::PciDevice;
+use super::qemu_arguments::QemuArguments;
 use super::xml::Element;
 use api::machine::Panic;
 use serde_json::json;
 
 impl Drawing<'_> {
-    pub(super) fn panics(&self, beyond: &mut Beyond) -> Result<Vec<Element>, DrawError> {
+    pub(super) fn panics(&self, qemu_arguments: &mut QemuArguments) -> Result<Vec<Element>, DrawError> {
         let mut elements = Vec::new();
         for (n, panic) in self.machine.panics.iter().enumerate() {
             match panic {
@@ -27,9 +27,9 @@ impl Drawing<'_> {
                 }
                 Panic::Hyperv => elements.push(Element::new("panic").at("model", "hyperv")),
                 Panic::Pvpanic => {
-                    let Some(address) = self.places.get(Seat::Panic) else { continue };
+                    let Some(address) = self.places.get(PciDevice::Panic) else { continue };
                     let addr = format!("0x{:x}", address.slot);
-                    beyond.device(
+                    qemu_arguments.device(
                         &json!({"driver": "pvpanic-pci", "id": "ua-panic", "bus": self.bus(0), "addr": addr}),
                     );
                 }

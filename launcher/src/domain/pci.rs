@@ -25,7 +25,7 @@
 //! - An address of the user's own is honoured where it exists and is free.
 
 use super::error::{DrawError, Pci};
-use super::seats::{self, Seat, Wish};
+use super::pci_devices::{self, PciDevice, PciRequest};
 use super::xml::Element;
 use api::machine::{Chipset, Machine, PciAddress};
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ const SPARE: usize = 4;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Places {
     chipset: Chipset,
-    seats: BTreeMap<Seat, PciAddress>,
+    devices: BTreeMap<PciDevice, PciAddress>,
     taken: BTreeMap<PciAddress, String>,
 }
 
@@ -48,7 +48,7 @@ impl Places {
     /// The places of a machine's devices.
     pub(super) fn of(machine: &Machine) -> Result<Places, DrawError> {
         let chipset = machine.chipset;
-        let mut places = Places { chipset, seats: BTreeMap::new(), taken: BTreeMap::new() };
+        let mut places = Places { chipset, devices: BTreeMap::new(), taken: BTreeMap::new() };
         for (slot, functions) in built_in(chipset) {
             for function in 0..functions {
                 places.taken.insert(on_root(slot, function), "the chipset".into());
@@ -56,21 +56,21 @@ impl Places {
         }
         for port in 0..ports(machine)? {
             places.take(
-                Seat::Port(port),
-                home(chipset, Seat::Port(port))?,
+                PciDevice::Port(port),
+                home(chipset, PciDevice::Port(port))?,
                 format!("root port {}", port + 1),
             )?;
         }
-        let (own, given): (Vec<Wish>, Vec<Wish>) =
-            seats::wishes(machine).into_iter().partition(|wish| wish.own.is_some());
-        for wish in given {
-            places.take(wish.seat, home(chipset, wish.position)?, wish.who)?;
+        let (own, given): (Vec<PciRequest>, Vec<PciRequest>) =
+            pci_devices::requests(machine).into_iter().partition(|request| request.own.is_some());
+        for request in given {
+            places.take(request.device, home(chipset, request.position)?, request.who)?;
         }
         let mut fields = Vec::new();
-        for Wish { seat, own, who, field, .. } in own {
+        for PciRequest { device, own, who, field, .. } in own {
             let Some(address) = own else { continue };
             exists(chipset, address).map_err(|why| DrawError::refused(&field, why))?;
-            places.take(seat, address, who)?;
+            places.take(device, address, who)?;
             fields.push((field, address));
         }
         for (field, address) in fields {
@@ -86,42 +86,42 @@ impl Places {
     }
 
     /// Where a device stands; `None` where the machine has no such device.
-    pub(super) fn get(&self, seat: Seat) -> Option<PciAddress> {
-        self.seats.get(&seat).copied()
+    pub(super) fn get(&self, device: PciDevice) -> Option<PciAddress> {
+        self.devices.get(&device).copied()
     }
 
     /// How many root ports there are.
     pub(super) fn ports(&self) -> usize {
-        self.seats.keys().filter(|seat| matches!(seat, Seat::Port(_))).count()
+        self.devices.keys().filter(|device| matches!(device, PciDevice::Port(_))).count()
     }
 
     /// Whether the device must say that its slot holds others.
-    pub(super) fn shares_slot(&self, seat: Seat) -> bool {
-        let Some(address) = self.get(seat) else { return false };
+    pub(super) fn shares_slot(&self, device: PciDevice) -> bool {
+        let Some(address) = self.get(device) else { return false };
         let others = PciAddress { function: 1, ..address }..=PciAddress { function: 7, ..address };
-        address.function == 0 && (seat.in_range() || self.taken.range(others).next().is_some())
+        address.function == 0 && (device.in_range() || self.taken.range(others).next().is_some())
     }
 
     /// The `<address>` of a device, where the machine has it.
-    pub(super) fn element(&self, seat: Seat) -> Option<Element> {
-        let element = element(self.get(seat)?);
-        Some(if self.shares_slot(seat) { element.at("multifunction", "on") } else { element })
+    pub(super) fn element(&self, device: PciDevice) -> Option<Element> {
+        let element = element(self.get(device)?);
+        Some(if self.shares_slot(device) { element.at("multifunction", "on") } else { element })
     }
 
-    fn take(&mut self, seat: Seat, address: PciAddress, who: String) -> Result<(), DrawError> {
+    fn take(&mut self, device: PciDevice, address: PciAddress, who: String) -> Result<(), DrawError> {
         if let Some(first) = self.taken.get(&address) {
             return Err(DrawError::Taken {
                 address: Pci(address),
                 first: first.clone(),
                 second: who,
                 free: match self.chipset {
-                    Chipset::Q35 => "0000:00:18.0 to 0000:00:1e.0 are free for such wishes",
-                    Chipset::I440fx => "0000:00:18.0 to 0000:00:1f.0 are free for such wishes",
+                    Chipset::Q35 => "0000:00:18.0 to 0000:00:1e.0 are free for such requests",
+                    Chipset::I440fx => "0000:00:18.0 to 0000:00:1f.0 are free for such requests",
                 },
             });
         }
         self.taken.insert(address, who);
-        self.seats.insert(seat, address);
+        self.devices.insert(device, address);
         Ok(())
     }
 }
@@ -175,35 +175,35 @@ fn board(chipset: Chipset) -> &'static str {
 }
 
 /// The place of a device by its position.
-fn home(chipset: Chipset, seat: Seat) -> Result<PciAddress, DrawError> {
+fn home(chipset: Chipset, device: PciDevice) -> Result<PciAddress, DrawError> {
     let q35 = chipset == Chipset::Q35;
     let pick = |q35_slot: u8, i440fx_slot: u8| if q35 { q35_slot } else { i440fx_slot };
-    let no_room = |limit| DrawError::NoRoom { what: seat.plural(), limit, board: board(chipset) };
+    let no_room = |limit| DrawError::NoRoom { what: device.plural(), limit, board: board(chipset) };
     // The first slot, how many places it and those after it have, and how many of them are in one slot.
-    let (slot, limit, in_slot) = match seat {
-        Seat::Video => (pick(0x01, 0x02), 1, 1),
-        Seat::Port(_) => (0x02, PORTS, 8),
+    let (slot, limit, in_slot) = match device {
+        PciDevice::Video => (pick(0x01, 0x02), 1, 1),
+        PciDevice::Port(_) => (0x02, PORTS, 8),
         // Behind a root port, or a slot of its own: a guest calls an interface by its slot.
-        Seat::Interface(n) if q35 => {
+        PciDevice::Interface(n) if q35 => {
             return Ok(PciAddress { domain: 0, bus: n as u8 + 1, slot: 0, function: 0 });
         }
-        Seat::Interface(_) => (0x03, 8, 1),
-        Seat::Usb => (pick(0x06, 0x0b), 1, 1),
-        Seat::Scsi => (pick(0x07, 0x0c), 1, 1),
-        Seat::Serial => (pick(0x08, 0x0d), 1, 1),
-        Seat::Balloon => (pick(0x09, 0x0e), 1, 1),
-        Seat::Rng => (pick(0x0a, 0x0f), 1, 1),
-        Seat::Watchdog => (pick(0x0b, 0x10), 1, 1),
-        Seat::Input(_) => (pick(0x0c, 0x11), 8, 8),
+        PciDevice::Interface(_) => (0x03, 8, 1),
+        PciDevice::Usb => (pick(0x06, 0x0b), 1, 1),
+        PciDevice::Scsi => (pick(0x07, 0x0c), 1, 1),
+        PciDevice::Serial => (pick(0x08, 0x0d), 1, 1),
+        PciDevice::Balloon => (pick(0x09, 0x0e), 1, 1),
+        PciDevice::Rng => (pick(0x0a, 0x0f), 1, 1),
+        PciDevice::Watchdog => (pick(0x0b, 0x10), 1, 1),
+        PciDevice::Input(_) => (pick(0x0c, 0x11), 8, 8),
         // Behind the board's own, since a guest finds disks in the order of the bus.
-        Seat::Sata(n) if q35 && n < 4 => return Ok(on_root(0x1f, 4 + n as u8)),
-        Seat::Sata(_) if q35 => return Err(no_room(30)),
-        Seat::Sata(n) if n >= 8 => return Err(no_room(48)),
-        Seat::Sata(_) => (0x12, 8, 8),
-        Seat::Panic => (pick(0x0e, 0x13), 1, 1),
-        Seat::Disk(_) => (pick(0x10, 0x14), if q35 { 64 } else { 32 }, 8),
+        PciDevice::Sata(n) if q35 && n < 4 => return Ok(on_root(0x1f, 4 + n as u8)),
+        PciDevice::Sata(_) if q35 => return Err(no_room(30)),
+        PciDevice::Sata(n) if n >= 8 => return Err(no_room(48)),
+        PciDevice::Sata(_) => (0x12, 8, 8),
+        PciDevice::Panic => (pick(0x0e, 0x13), 1, 1),
+        PciDevice::Disk(_) => (pick(0x10, 0x14), if q35 { 64 } else { 32 }, 8),
     };
-    let n = seat.number();
+    let n = device.number();
     if n >= limit {
         return Err(no_room(limit));
     }

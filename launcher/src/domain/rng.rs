@@ -1,13 +1,13 @@
 //! A source of randomness.
 
 use super::Drawing;
-use super::seats::Seat;
+use super::pci_devices::PciDevice;
 use super::xml::Element;
 
 impl Drawing<'_> {
     pub(super) fn rng(&self) -> Option<Element> {
         let backend = Element::of("backend", "/dev/urandom").at("model", "random");
         let rng = Element::new("rng").at("model", self.virtio()).and(backend);
-        self.machine.rng.then(|| rng.with(self.places.element(Seat::Rng)))
+        self.machine.rng.then(|| rng.with(self.places.element(PciDevice::Rng)))
     }
 }

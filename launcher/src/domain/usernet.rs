@@ -15,10 +15,10 @@
 //! comma in one would be an option of QEMU's.
 
 use super::Drawing;
-use super::beyond::Beyond;
 use super::error::DrawError;
 use super::interface::{checked_mac, field};
-use super::seats::Seat;
+use super::pci_devices::PciDevice;
+use super::qemu_arguments::QemuArguments;
 use api::launcher::{Forward, Link};
 use api::machine::network::{Dhcp, Network};
 use api::machine::{Chipset, Interface, Nic};
@@ -33,7 +33,7 @@ impl Drawing<'_> {
         &self,
         position: usize,
         nic: &Interface,
-        beyond: &mut Beyond,
+        qemu_arguments: &mut QemuArguments,
     ) -> Result<(), DrawError> {
         let Some(Link::User { mac, cidr, forwards, isolated }) = self.host.links.get(&nic.name) else {
             return Ok(());
@@ -71,9 +71,9 @@ impl Drawing<'_> {
                 hostfwd(forward).map_err(|why| DrawError::refused(field(position, "ports"), why))?
             );
         }
-        beyond.arg("-netdev", net);
+        qemu_arguments.arg("-netdev", net);
 
-        let Some(address) = self.places.get(Seat::Interface(position)) else { return Ok(()) };
+        let Some(address) = self.places.get(PciDevice::Interface(position)) else { return Ok(()) };
         let mut device = json!({
             "driver": self.nic_driver(nic.model),
             "netdev": id,
@@ -82,7 +82,7 @@ impl Drawing<'_> {
             "bus": self.bus(address.bus),
             "addr": format!("0x{:x}.0x{:x}", address.slot, address.function),
         });
-        if self.places.shares_slot(Seat::Interface(position)) {
+        if self.places.shares_slot(PciDevice::Interface(position)) {
             device["multifunction"] = json!(true);
         }
         match nic.boot_order {
@@ -92,7 +92,7 @@ impl Drawing<'_> {
         if let Some(index) = nic.acpi_index {
             device["acpi-index"] = json!(index);
         }
-        beyond.device(&device);
+        qemu_arguments.device(&device);
         Ok(())
     }
 

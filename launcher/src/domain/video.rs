@@ -2,7 +2,7 @@
 //! that such a guest would not use.
 
 use super::error::DrawError;
-use super::seats::Seat;
+use super::pci_devices::PciDevice;
 use super::xml::Element;
 use super::{Drawing, text};
 use api::machine::{Boot, Video};
@@ -22,7 +22,7 @@ impl Drawing<'_> {
         let listen = Element::new("listen").at("type", "socket").at("socket", socket);
         Ok(vec![
             Element::new("graphics").at("type", "vnc").and(listen),
-            Element::new("video").and(model).with(self.places.element(Seat::Video)),
+            Element::new("video").and(model).with(self.places.element(PciDevice::Video)),
         ])
     }
 }

@@ -1,6 +1,6 @@
 //! A watchdog: what happens when the guest stops stroking it.
 
-use super::seats::Seat;
+use super::pci_devices::PciDevice;
 use super::xml::Element;
 use super::{Drawing, alias};
 use api::machine::devices::WatchdogAction;
@@ -14,6 +14,6 @@ impl Drawing<'_> {
             WatchdogAction::Shutdown => "shutdown",
         };
         let element = Element::new("watchdog").at("model", "i6300esb").at("action", action);
-        Some(element.and(alias(&watchdog.name)).with(self.places.element(Seat::Watchdog)))
+        Some(element.and(alias(&watchdog.name)).with(self.places.element(PciDevice::Watchdog)))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Lease (node agent) ┐
-//!  dhcpOptions        ├─► Told ─► dhcp::answer(question) ─► answer        pure
+//!  dhcpOptions        ├─► DhcpSettings ─► dhcp::answer(question) ─► answer        pure
 //!  resolv.conf, name  ┘             ▲               │
 //!                                   └─ serve ◄──────┘   UDP 67 on the bridge, for the one guest
 //! ```

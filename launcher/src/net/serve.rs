@@ -1,6 +1,6 @@
 //! The servers of one machine: a task per interface that asks, as long as the value lives.
 
-use super::dhcp::{Told, answer};
+use super::dhcp::{DhcpSettings, answer};
 use super::told::{Pod, told};
 use crate::error::{Error, Kind, Result};
 use api::launcher::Resolved;
@@ -49,7 +49,7 @@ pub fn serve(machine: &Machine, resolved: &Resolved) -> Result<Servers> {
     Ok(servers)
 }
 
-async fn answers(socket: UdpSocket, told: Told) {
+async fn answers(socket: UdpSocket, told: DhcpSettings) {
     let mut buffer = [0; LARGEST];
     loop {
         let length = match socket.recv_from(&mut buffer).await {

@@ -1,6 +1,6 @@
 //! What the guest is told: what the node agent found out, what the pod's own files say, what the manifest adds.
 
-use super::dhcp::{Mac, Told};
+use super::dhcp::{DhcpSettings, Mac};
 use super::resolv::{Resolv, read};
 use crate::error::{Error, Result};
 use api::launcher::Link;
@@ -45,7 +45,7 @@ pub(super) fn told(
     interface: &Interface,
     link: &Link,
     pod: &Pod,
-) -> Result<Option<(String, Told)>> {
+) -> Result<Option<(String, DhcpSettings)>> {
     let Link::Tap { mac, mtu, dhcp: Some(lease), .. } = link else { return Ok(None) };
     let mac: Mac = Mac::read(mac).ok_or_else(|| {
         Error::refused(format!("the address {mac} of the interface '{}' is no MAC", interface.name))
@@ -59,7 +59,7 @@ pub(super) fn told(
         }
         (_, domain) => domain,
     };
-    let told = Told {
+    let told = DhcpSettings {
         mac,
         mtu: mtu.and_then(|mtu| u16::try_from(mtu).ok()),
         lease: (**lease).clone(),

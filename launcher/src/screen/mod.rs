@@ -1,14 +1,14 @@
 //! The screen: VNC passed on as it is, and pictures.
 //!
 //! ```text
-//!  client ◄──► Screen::reserve ─► Seat ◄── a connection each ──► QEMU's VNC socket
+//!  client ◄──► Screen::reserve ─► ViewerConnection ◄── a connection each ──► QEMU's VNC socket
 //!  QEMU's screendump (PPM) ─► png::from_ppm ─► a picture that anything shows
 //! ```
 //!
 //! QEMU serves several viewers by itself, so nothing is shared here: each client has its own connection, and who reads
 //! slowly slows only itself (QEMU sends a viewer what changed since the last time it asked). Clients are counted.
 //!
-//! Called by `server`, which reserves a [`Seat`] before it lets a stream leave HTTP.
+//! Called by `server`, which reserves a [`ViewerConnection`] before it lets a stream leave HTTP.
 
 pub mod png;
 #[cfg(test)]
@@ -39,7 +39,7 @@ pub struct Screen {
 
 /// A client's connection to QEMU.
 #[derive(Debug)]
-pub struct Seat {
+pub struct ViewerConnection {
     qemu: UnixStream,
     _counted: OwnedSemaphorePermit,
 }
@@ -52,14 +52,14 @@ impl Screen {
     }
 
     /// Connects, or says why that cannot be: for a server that must answer before it gives its stream.
-    pub async fn reserve(&self) -> Result<Seat> {
+    pub async fn reserve(&self) -> Result<ViewerConnection> {
         let Ok(counted) = Arc::clone(&self.free).try_acquire_owned() else {
             let what = format!("{} clients look at this screen already, and more are not served", self.most);
             return Err(Error::new(Kind::Busy, what));
         };
         let shown = self.socket.display();
         match tokio::time::timeout(PATIENCE, UnixStream::connect(&self.socket)).await {
-            Ok(Ok(qemu)) => Ok(Seat { qemu, _counted: counted }),
+            Ok(Ok(qemu)) => Ok(ViewerConnection { qemu, _counted: counted }),
             Ok(Err(e)) => Err(Error::io(format!("cannot reach the machine's screen at {shown}"), e)),
             Err(_) => {
                 let what = format!("waited {} s for the machine's screen at {shown}", PATIENCE.as_secs());
@@ -69,7 +69,7 @@ impl Screen {
     }
 }
 
-impl Seat {
+impl ViewerConnection {
     /// Copies both ways until one side ends.
     pub async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send>(mut self, mut stream: S) {
         // How it ended is of no use to anyone: the client has gone, or QEMU has.

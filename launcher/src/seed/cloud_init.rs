@@ -1,7 +1,7 @@
 //! What cloud-init is told, gathered: who the machine is, the two texts, and the keys that let people in.
 
 use super::folder::Folder;
-use crate::error::{Error, Kind as Wrong, Result};
+use crate::error::{Error, Kind, Result};
 use api::launcher::Resolved;
 use api::machine::volume::Text;
 use api::machine::{CloudInit, Credential, KeyWay, Machine};
@@ -14,7 +14,7 @@ const NETWORK_DATA: &[&str] = &["networkdata", "networkData"];
 
 /// The form of the seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SeedFormat {
     /// `cloudInitNoCloud`.
     NoCloud,
     /// `cloudInitConfigDrive`.
@@ -62,7 +62,7 @@ impl Given {
     pub fn gather(
         credentials: &[Credential],
         texts: &CloudInit,
-        kind: Kind,
+        kind: SeedFormat,
         resolved: &Resolved,
     ) -> Result<Given> {
         let text = |text: &Option<Text>, what, keys| {
@@ -72,8 +72,8 @@ impl Given {
         for credential in credentials {
             let Credential::SshKeys { secret, way } = credential;
             let ours = match way {
-                KeyWay::NoCloud => kind == Kind::NoCloud,
-                KeyWay::ConfigDrive => kind == Kind::ConfigDrive,
+                KeyWay::NoCloud => kind == SeedFormat::NoCloud,
+                KeyWay::ConfigDrive => kind == SeedFormat::ConfigDrive,
             };
             if ours {
                 keys.extend(ssh_keys(secret, resolved)?);
@@ -99,7 +99,7 @@ fn read(text: &Text, what: &str, keys: &[&str], resolved: &Resolved) -> Result<V
         Text::Inline(bytes) => Ok(bytes.clone()),
         Text::Secret(name) => secret(name, resolved)?.text(keys, LONGEST_TEXT)?.ok_or_else(|| {
             let keys = keys.join(" or ");
-            Error::new(Wrong::NotFound, format!("the secret {name:?} has no {what}: it needs a key {keys}"))
+            Error::new(Kind::NotFound, format!("the secret {name:?} has no {what}: it needs a key {keys}"))
         }),
     }
 }
@@ -122,6 +122,6 @@ fn ssh_keys(name: &str, resolved: &Resolved) -> Result<Vec<String>> {
 fn secret(name: &str, resolved: &Resolved) -> Result<Folder> {
     match resolved.secrets.get(name) {
         Some(path) => Folder::open(path),
-        None => Err(Error::new(Wrong::NotFound, format!("the secret {name:?} is not there"))),
+        None => Err(Error::new(Kind::NotFound, format!("the secret {name:?} is not there"))),
     }
 }

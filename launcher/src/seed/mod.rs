@@ -52,13 +52,13 @@ pub fn of(
     let files = |source| files::read(name, source, resolved.volumes.get(name)).map_err(named);
     match volume {
         Volume::NoCloud(texts) => {
-            let given =
-                Given::gather(credentials, texts, cloud_init::Kind::NoCloud, resolved).map_err(named)?;
+            let given = Given::gather(credentials, texts, cloud_init::SeedFormat::NoCloud, resolved)
+                .map_err(named)?;
             seed(nocloud::LABEL, nocloud::files(identity, &given).map_err(named)?)
         }
         Volume::ConfigDrive(texts) => {
-            let given =
-                Given::gather(credentials, texts, cloud_init::Kind::ConfigDrive, resolved).map_err(named)?;
+            let given = Given::gather(credentials, texts, cloud_init::SeedFormat::ConfigDrive, resolved)
+                .map_err(named)?;
             seed(configdrive::LABEL, configdrive::files(identity, &given).map_err(named)?)
         }
         Volume::ConfigMap { name, label, .. } => {

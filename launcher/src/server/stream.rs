@@ -30,11 +30,11 @@ pub(super) fn console(
     mode: Mode,
 ) -> Result<Response<Out>, Refused> {
     upgrades(&request)?;
-    let seat = service.console.reserve(mode, Begin::Screen).map_err(|e| ours(&e))?;
+    let connection = service.console.reserve(mode, Begin::Screen).map_err(|e| ours(&e))?;
     let (state, relay) = (service.handle.state(), service.console.clone());
     Ok(switch(request, async move |client| {
         tokio::select! {
-            left = seat.serve(client) => tracing::debug!("the console: {left:?}"),
+            left = connection.serve(client) => tracing::debug!("the console: {left:?}"),
             () = over(state, relay) => tracing::debug!("the console: the machine has ended"),
         }
     }))
@@ -60,8 +60,8 @@ async fn over(mut state: watch::Receiver<State>, relay: Relay) {
 /// The screen.
 pub(super) async fn vnc(service: &Service, request: Request<Incoming>) -> Result<Response<Out>, Refused> {
     upgrades(&request)?;
-    let seat = service.screen.reserve().await.map_err(|e| ours(&e))?;
-    Ok(switch(request, async move |client| seat.serve(client).await))
+    let connection = service.screen.reserve().await.map_err(|e| ours(&e))?;
+    Ok(switch(request, async move |client| connection.serve(client).await))
 }
 
 /// Leaves HTTP, and serves the stream that is left.

@@ -12,7 +12,7 @@
 //! machine is being started are kept and looked at afterwards, in order; the last event decides what runs.
 //! **Never** blocks, and never forgets a machine: its end is published before anything else is begun.
 
-use super::effort::{self, Found, Outcome};
+use super::effort::{self, EarlierRun, Outcome};
 use super::handle::{Command, Handle, Known};
 use super::keep;
 use super::life::{self, Before, DiskError, Standing};
@@ -21,7 +21,7 @@ use super::publish::Publisher;
 use super::queue::{Mode, Next, Queue};
 use crate::console::Give;
 use crate::domain;
-use crate::domain::host::Place;
+use crate::domain::host::DiskLocation;
 use crate::error::{Error, Kind, Result, chain};
 use crate::hypervisor::{Condition, End, Event, Hypervisor, Pause, Seen};
 use crate::net;
@@ -292,7 +292,7 @@ impl Driver {
             && let Some(host) = &mut known.host
         {
             match &request {
-                Request::Eject { disk } => drop(host.disks.insert(disk.clone(), Place::Nothing)),
+                Request::Eject { disk } => drop(host.disks.insert(disk.clone(), DiskLocation::Nothing)),
                 Request::Insert { disk, path, format } => {
                     // It was looked at when it was let in; a disc that went since is named when it is put in.
                     if let Ok(place) = prepare::disc(path, *format) {
@@ -529,7 +529,7 @@ impl Driver {
         let Some(known) = self.known.clone() else { return Ok(()) };
         let last = self.publisher.state().life;
         let found = effort::find(&*self.parts.hypervisor, &known, &self.parts.root, &self.parts.lines, last);
-        let Found { seen, host } = found
+        let EarlierRun { seen, host } = found
             .map_err(|e| Error::new(Kind::Failed, "cannot see what became of the machine").because(e))?;
         if let Some(known) = &mut self.known {
             known.host = host;

@@ -5,7 +5,7 @@ use super::life::Standing;
 use super::prepare::{How, prepare};
 use crate::console::Give;
 use crate::domain;
-use crate::domain::host::{Host, Place};
+use crate::domain::host::{DiskLocation, Host};
 use crate::error::chain;
 use crate::hypervisor::{Condition, Hypervisor, Kind, Pause, Result, Seen};
 use crate::net;
@@ -116,7 +116,7 @@ fn change_media(hypervisor: &dyn Hypervisor, known: &Known, disk: &str) -> Resul
     let invalid = |why: String| crate::hypervisor::Error::new(Kind::Invalid, doing(), why);
     let host =
         known.host.as_ref().ok_or_else(|| invalid("nobody knows where the machine's parts are".into()))?;
-    if let Some(Place::File { path, .. }) = host.disks.get(disk) {
+    if let Some(DiskLocation::File { path, .. }) = host.disks.get(disk) {
         fs::File::open(path).map_err(|e| invalid(format!("cannot read {}: {e}", path.display())))?;
     }
     let xml = domain::draw_disk(&known.machine, host, disk).map_err(|e| invalid(chain(&e)))?;
@@ -124,7 +124,7 @@ fn change_media(hypervisor: &dyn Hypervisor, known: &Known, disk: &str) -> Resul
 }
 
 /// What a new launcher finds.
-pub(super) struct Found {
+pub(super) struct EarlierRun {
     pub(super) seen: Option<Seen>,
     pub(super) host: Option<Host>,
 }
@@ -136,7 +136,7 @@ pub(super) fn find(
     root: &Root,
     lines: &Give,
     last: Life,
-) -> Result<Found> {
+) -> Result<EarlierRun> {
     let mut seen = match hypervisor.look(&known.name) {
         Ok(seen) => Some(seen),
         Err(e) if e.kind == Kind::NotFound => None,
@@ -161,7 +161,7 @@ pub(super) fn find(
         false => None,
     };
     tracing::debug!("the last state was {last:?}, and there is {seen:?}");
-    Ok(Found { seen, host })
+    Ok(EarlierRun { seen, host })
 }
 
 /// The last line that QEMU wrote to its log, without its own name.

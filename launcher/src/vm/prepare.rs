@@ -9,7 +9,7 @@
 //! A launcher that takes a running machine over looks only: nothing is made anew under a guest.
 
 use super::{firmware, overlay, users};
-use crate::domain::host::{Efi, Host, Place};
+use crate::domain::host::{DiskLocation, Efi, Host};
 use crate::error::{Error, Kind, Result};
 use crate::root::{Root, socket_path};
 use api::launcher::{Format, Resolved, Source};
@@ -72,7 +72,7 @@ struct Preparing<'a> {
 }
 
 impl Preparing<'_> {
-    fn disks(&mut self) -> BTreeMap<String, Place> {
+    fn disks(&mut self) -> BTreeMap<String, DiskLocation> {
         let mut disks = BTreeMap::new();
         for disk in &self.machine.disks {
             match self.disk(disk) {
@@ -83,7 +83,7 @@ impl Preparing<'_> {
         disks
     }
 
-    fn disk(&self, disk: &Disk) -> Result<Place> {
+    fn disk(&self, disk: &Disk) -> Result<DiskLocation> {
         let source = self.resolved.volumes.get(&disk.name);
         let nobody = || Error::refused(format!("the volume '{}' has no place on this host", disk.name));
         match &disk.volume {
@@ -91,7 +91,7 @@ impl Preparing<'_> {
                 self.over(disk, source.ok_or_else(nobody)?)
             }
             Volume::Claim { .. } | Volume::DataVolume { .. } => self.itself(disk, source.ok_or_else(nobody)?),
-            Volume::NoDisc => Ok(Place::Nothing),
+            Volume::NoDisc => Ok(DiskLocation::Nothing),
             Volume::Empty { capacity } => {
                 let path = self.root.disk(&disk.name);
                 if self.how == How::Fresh {
@@ -112,7 +112,7 @@ impl Preparing<'_> {
     }
 
     /// A disk that is only read, under an overlay of ours.
-    fn over(&self, disk: &Disk, source: &Source) -> Result<Place> {
+    fn over(&self, disk: &Disk, source: &Source) -> Result<DiskLocation> {
         let (base, format) = match source {
             Source::Image { path, format } | Source::File { path, format, .. } => (path, *format),
             Source::Block { path } => (path, Format::Raw),
@@ -129,7 +129,7 @@ impl Preparing<'_> {
             overlay::over(base, format, &path)?;
         }
         let mut place = file(path, Format::Qcow2);
-        if let Place::File { backing, direct, .. } = &mut place {
+        if let DiskLocation::File { backing, direct, .. } = &mut place {
             backing.push((base.clone(), format));
             // One policy for the chain: the base is opened as the overlay is.
             *direct = *direct && opens_direct(base);
@@ -138,7 +138,7 @@ impl Preparing<'_> {
     }
 
     /// A disk that the guest writes to as it is.
-    fn itself(&self, disk: &Disk, source: &Source) -> Result<Place> {
+    fn itself(&self, disk: &Disk, source: &Source) -> Result<DiskLocation> {
         match source {
             Source::Image { .. } => self.over(disk, source),
             Source::File { path, format, preallocated } => {
@@ -146,7 +146,7 @@ impl Preparing<'_> {
                 // A qcow2 that has grown a backing file since it was made would let its guest read any file of ours.
                 overlay::virtual_size(path, *format)?;
                 let mut place = file(path.clone(), *format);
-                if let Place::File { preallocated: mark, .. } = &mut place {
+                if let DiskLocation::File { preallocated: mark, .. } = &mut place {
                     *mark = *preallocated;
                 }
                 Ok(place)
@@ -155,13 +155,13 @@ impl Preparing<'_> {
                 self.free(disk, path, !disk.readonly)?;
                 block(path)
             }
-            Source::Absent if matches!(disk.target, Target::CdRom { .. }) => Ok(Place::Nothing),
+            Source::Absent if matches!(disk.target, Target::CdRom { .. }) => Ok(DiskLocation::Nothing),
             Source::Folder { .. } | Source::Absent => Err(wrong(disk, "a file or a block device")),
         }
     }
 
     /// A file of the host, made where it may be.
-    fn host_disk(&self, disk: &Disk, path: &Path, create: Option<u64>) -> Result<Place> {
+    fn host_disk(&self, disk: &Disk, path: &Path, create: Option<u64>) -> Result<DiskLocation> {
         match (fs::metadata(path), create) {
             (Ok(found), _) if found.file_type().is_block_device() => {
                 return self.itself(disk, &Source::Block { path: path.to_owned() });
@@ -191,7 +191,7 @@ impl Preparing<'_> {
     }
 
     /// A small ISO.
-    fn seed(&self, disk: &Disk) -> Result<Place> {
+    fn seed(&self, disk: &Disk) -> Result<DiskLocation> {
         let path = self.root.seed(&disk.name);
         if self.how == How::Fresh {
             let seconds = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
@@ -256,7 +256,7 @@ impl Preparing<'_> {
 }
 
 /// The place of a disc that is put into a drive while the machine runs.
-pub fn disc(path: &Path, format: Format) -> Result<Place> {
+pub fn disc(path: &Path, format: Format) -> Result<DiskLocation> {
     overlay::virtual_size(path, format)?;
     Ok(file(path.to_owned(), format))
 }
@@ -265,14 +265,14 @@ fn wrong(disk: &Disk, wanted: &str) -> Error {
     Error::refused(format!("the volume '{}' must be {wanted} on this host", disk.name))
 }
 
-fn file(path: PathBuf, format: Format) -> Place {
+fn file(path: PathBuf, format: Format) -> DiskLocation {
     let found = fs::metadata(&path).ok();
     let blocks =
         found.and_then(|found| u32::try_from(found.blksize()).ok()).map(|size| size.clamp(512, 4096));
     // QEMU does not write past the host's cache to a raw file that ends within a block.
     let whole = fs::metadata(&path).is_ok_and(|found| found.len() == overlay::whole_blocks(found.len()));
     let direct = (format == Format::Qcow2 || whole) && opens_direct(&path);
-    Place::File {
+    DiskLocation::File {
         path,
         format,
         backing: Vec::new(),
@@ -282,7 +282,7 @@ fn file(path: PathBuf, format: Format) -> Place {
     }
 }
 
-fn block(path: &Path) -> Result<Place> {
+fn block(path: &Path) -> Result<DiskLocation> {
     let cannot = || format!("cannot open the block device {}", path.display());
     let device = fs::File::open(path).map_err(|e| Error::io(cannot(), e))?;
     let is_block = device.metadata().is_ok_and(|found| found.file_type().is_block_device());
@@ -291,7 +291,7 @@ fn block(path: &Path) -> Result<Place> {
     }
     let logical = rustix::fs::ioctl_blksszget(&device).map_err(|e| Error::io(cannot(), e))?;
     let physical = rustix::fs::ioctl_blkpbszget(&device).map_err(|e| Error::io(cannot(), e))?;
-    Ok(Place::Block {
+    Ok(DiskLocation::Block {
         path: path.to_owned(),
         blocks: (logical, physical.max(logical)),
         direct: opens_direct(path),

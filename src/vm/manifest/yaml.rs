@@ -95,11 +95,11 @@ struct Node {
     line: usize,
     /// How many values it is.
     size: usize,
-    kind: Kind,
+    kind: NodeKind,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum NodeKind {
     Scalar(Value),
     List(Vec<Rc<Node>>),
     Map(Vec<(String, usize, Rc<Node>)>),
@@ -168,9 +168,9 @@ impl<'t> Reader<'t> {
                 self.count(node.size, span)?;
                 // Whoever looks for a field of it is led to the alias.
                 let kind = match &node.kind {
-                    Kind::Scalar(value) => Kind::Scalar(value.clone()),
-                    Kind::List(items) => Kind::List(items.clone()),
-                    Kind::Map(fields) => Kind::Map(fields.clone()),
+                    NodeKind::Scalar(value) => NodeKind::Scalar(value.clone()),
+                    NodeKind::List(items) => NodeKind::List(items.clone()),
+                    NodeKind::Map(fields) => NodeKind::Map(fields.clone()),
                 };
                 return Ok(Rc::new(Node { line, size: node.size, kind }));
             }
@@ -179,7 +179,7 @@ impl<'t> Reader<'t> {
                     self.wrong.push(wrong(span, what));
                     Value::Null
                 });
-                (Kind::Scalar(value), anchor)
+                (NodeKind::Scalar(value), anchor)
             }
             Event::SequenceStart(anchor, _) => (self.list(depth)?, anchor),
             Event::MappingStart(anchor, _) => (self.map(depth)?, anchor),
@@ -187,9 +187,9 @@ impl<'t> Reader<'t> {
         };
         self.count(1, span)?;
         let size = 1 + match &kind {
-            Kind::Scalar(_) => 0,
-            Kind::List(items) => items.iter().map(|item| item.size).sum(),
-            Kind::Map(fields) => fields.iter().map(|(_, _, value)| value.size).sum(),
+            NodeKind::Scalar(_) => 0,
+            NodeKind::List(items) => items.iter().map(|item| item.size).sum(),
+            NodeKind::Map(fields) => fields.iter().map(|(_, _, value)| value.size).sum(),
         };
         let node = Rc::new(Node { line, size, kind });
         if anchor > 0 {
@@ -209,18 +209,18 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    fn list(&mut self, depth: usize) -> Result<Kind, Wrong> {
+    fn list(&mut self, depth: usize) -> Result<NodeKind, Wrong> {
         let mut items = vec![];
         loop {
             let (event, span) = self.next()?;
             if event == Event::SequenceEnd {
-                return Ok(Kind::List(items));
+                return Ok(NodeKind::List(items));
             }
             items.push(self.node(event, span, depth + 1)?);
         }
     }
 
-    fn map(&mut self, depth: usize) -> Result<Kind, Wrong> {
+    fn map(&mut self, depth: usize) -> Result<NodeKind, Wrong> {
         let mut fields: Vec<(String, usize, Rc<Node>)> = vec![];
         let mut merged = vec![];
         loop {
@@ -246,15 +246,15 @@ impl<'t> Reader<'t> {
         for (value, span) in merged {
             self.merge(&value, span, &mut fields);
         }
-        Ok(Kind::Map(fields))
+        Ok(NodeKind::Map(fields))
     }
 
     /// A key is text; numbers and truths are written as such.
     fn key(&mut self, key: &Node, span: Span) -> String {
         match &key.kind {
-            Kind::Scalar(Value::String(text)) => text.clone(),
-            Kind::Scalar(Value::Number(number)) => number.to_string(),
-            Kind::Scalar(Value::Bool(truth)) => truth.to_string(),
+            NodeKind::Scalar(Value::String(text)) => text.clone(),
+            NodeKind::Scalar(Value::Number(number)) => number.to_string(),
+            NodeKind::Scalar(Value::Bool(truth)) => truth.to_string(),
             _ => {
                 self.wrong.push(wrong(span, "a key must be a word"));
                 String::new()
@@ -265,11 +265,11 @@ impl<'t> Reader<'t> {
     /// `<<`: the fields of other objects, where there is none of that name.
     fn merge(&mut self, from: &Rc<Node>, span: Span, fields: &mut Vec<(String, usize, Rc<Node>)>) {
         let maps = match &from.kind {
-            Kind::List(items) => items.clone(),
+            NodeKind::List(items) => items.clone(),
             _ => vec![Rc::clone(from)],
         };
         for map in maps {
-            let Kind::Map(others) = &map.kind else {
+            let NodeKind::Map(others) = &map.kind else {
                 self.wrong.push(wrong(span, "only objects can be merged with <<"));
                 return;
             };
@@ -288,8 +288,8 @@ fn spread(node: &Node, path: &str, own: bool, lines: &mut Lines) -> Value {
         lines.0.entry(path.to_owned()).or_insert(node.line);
     }
     match &node.kind {
-        Kind::Scalar(value) => value.clone(),
-        Kind::List(items) => {
+        NodeKind::Scalar(value) => value.clone(),
+        NodeKind::List(items) => {
             let items = items.iter().enumerate().map(|(i, item)| {
                 // An alias stands below what it stands for, and its parts above it.
                 let own = own && item.line >= node.line;
@@ -297,7 +297,7 @@ fn spread(node: &Node, path: &str, own: bool, lines: &mut Lines) -> Value {
             });
             Value::Array(items.collect())
         }
-        Kind::Map(fields) => {
+        NodeKind::Map(fields) => {
             let mut map = Map::new();
             for (key, line, value) in fields {
                 let at = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };

@@ -19,7 +19,7 @@ const DEVICE: &str = "/dev/kvm";
 
 /// Accelerator that the user asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Wish {
+pub(crate) enum Choice {
     /// KVM if it boots kernels, else emulation.
     Auto,
     /// KVM, without a probe.
@@ -36,11 +36,11 @@ struct Kept {
 }
 
 /// What runs the guest.
-pub(crate) fn choose(wish: Wish, launcher: &Path, home: &Home) -> Result<Accelerator> {
+pub(crate) fn choose(wish: Choice, launcher: &Path, home: &Home) -> Result<Accelerator> {
     match wish {
-        Wish::Emulation => return Ok(Accelerator::Emulation),
-        Wish::Kvm => return forced(launcher, home),
-        Wish::Auto => {}
+        Choice::Emulation => return Ok(Accelerator::Emulation),
+        Choice::Kvm => return forced(launcher, home),
+        Choice::Auto => {}
     }
     // Nothing to probe.
     if std::fs::File::options().read(true).write(true).open(DEVICE).is_err() {

@@ -62,7 +62,7 @@ impl Cluster {
     /// virt-controller decides on everything, until there is nothing to do.
     pub(crate) async fn decide(&self) {
         // Certificates are told as a story of their own, and the settings need none here.
-        let looked_at = |key: &Key| matches!(key.kind, Kind::Machine | Kind::Instance);
+        let looked_at = |key: &Key| matches!(key.kind, Kind::VirtualMachine | Kind::VirtualMachineInstance);
         for _ in 0..10 {
             let mut writes = 0;
             for key in self.all().into_iter().filter(looked_at) {
@@ -103,7 +103,7 @@ impl Cluster {
             "spec": {"accessModes": ["ReadWriteOnce"], "resources": wanted},
             "status": {"phase": "Bound", "capacity": wanted["requests"]},
         });
-        self.put(&Key::new(Kind::Claim, data.namespace.clone(), data.name.clone()), claim);
+        self.put(&Key::new(Kind::PersistentVolumeClaim, data.namespace.clone(), data.name.clone()), claim);
         self.change(data, &json!({"status": {"phase": "Succeeded"}}));
     }
 
@@ -155,12 +155,12 @@ impl Cluster {
     ) -> std::result::Result<Value, String> {
         let is_new = old.is_null();
         let asked = |hook: &&Webhook| match (key.kind, is_new) {
-            (Kind::Machine, _) => hook.path.starts_with("/virtualmachines-"),
-            (Kind::Instance, true) => {
+            (Kind::VirtualMachine, _) => hook.path.starts_with("/virtualmachines-"),
+            (Kind::VirtualMachineInstance, true) => {
                 ["/virtualmachineinstances-mutate", "/virtualmachineinstances-validate-create"]
                     .contains(&hook.path)
             }
-            (Kind::Instance, false) => hook.path == "/virtualmachineinstances-validate-update",
+            (Kind::VirtualMachineInstance, false) => hook.path == "/virtualmachineinstances-validate-update",
             _ => false,
         };
         let settings = self.object(&Key::new(Kind::KubeVirt, "kubevirt", "kubevirt"));

@@ -54,8 +54,8 @@ fn manifest() -> Value {
 #[tokio::test]
 async fn a_machine_that_is_applied_runs() {
     let cluster = Cluster::new();
-    let machine = Key::new(Kind::Machine, "n", "web");
-    let instance = Key::new(Kind::Instance, "n", "web");
+    let machine = Key::new(Kind::VirtualMachine, "n", "web");
+    let instance = Key::new(Kind::VirtualMachineInstance, "n", "web");
 
     // Admission finds all faults, …
     let mut faulty = manifest();
@@ -126,7 +126,8 @@ async fn a_machine_waits_for_a_disk_that_is_filled_first() {
         return; // only root may give the disk to the launcher
     }
     let cluster = Cluster::new();
-    let [machine, instance] = [Kind::Machine, Kind::Instance].map(|kind| Key::new(kind, "n", "web"));
+    let [machine, instance] =
+        [Kind::VirtualMachine, Kind::VirtualMachineInstance].map(|kind| Key::new(kind, "n", "web"));
     let mut object = manifest();
     let spec = &mut object["spec"];
     spec["dataVolumeTemplates"] = json!([{
@@ -143,7 +144,7 @@ async fn a_machine_waits_for_a_disk_that_is_filled_first() {
     let data = Key::new(Kind::DataVolume, "n", "web-data");
     assert_eq!(cluster.object(&data)["metadata"]["ownerReferences"][0]["name"], "web");
     assert_eq!(cluster.object(&machine)["status"]["printableStatus"], "Provisioning");
-    assert!(cluster.keys(Kind::Instance).is_empty());
+    assert!(cluster.keys(Kind::VirtualMachineInstance).is_empty());
     cluster.filled(&data);
     cluster.decide().await;
 

@@ -5,9 +5,9 @@ use super::cluster::Cluster;
 use ::node::blocking::Blocking;
 use ::node::launcher_client::{Client, States};
 use ::node::now::now;
-use ::node::pod::{Folder, Layout, Place, Pod, Pods, Process};
+use ::node::pod::{Folder, Layout, Pod, PodFolder, Pods, Process};
 use ::node::vmi::patch::patch;
-use ::node::vmi::{Launcher as Seen, Plan, Seen as Known, decide};
+use ::node::vmi::{Actions, Launcher as Seen, Seen as Known, decide};
 use ::node::volumes::{self, Parts};
 use api::launcher::{Answer, Format, Info, Life, Resolved, Source, Sync};
 use api::machine::Machine;
@@ -83,7 +83,7 @@ impl Node {
                 "containerStatuses": [{"name": "compute", "ready": true, "state": {"running": {}}}],
             }}),
         );
-        let place = Place::new(&Pods::played(&pods), layout);
+        let place = PodFolder::new(&Pods::played(&pods), layout);
         let client = Client::new(&key.name, Arc::new(place.clone()));
         let (states, process) = client.watch().await.unwrap();
         let process = Arc::new(process.unwrap());
@@ -115,7 +115,7 @@ pub(crate) struct Launcher {
     fake: Arc<Fake>,
     /// All that it keeps.
     folder: PathBuf,
-    place: Place,
+    place: PodFolder,
     client: Client,
     states: States,
     process: Arc<Process>,
@@ -125,7 +125,7 @@ pub(crate) struct Launcher {
 
 impl Launcher {
     /// The agent hears the next word of the launcher, decides, and says what is to be said.
-    pub(crate) async fn look(&mut self, cluster: &Cluster, key: &Key) -> Plan {
+    pub(crate) async fn look(&mut self, cluster: &Cluster, key: &Key) -> Actions {
         let next = tokio::time::timeout(PATIENCE, self.states.next()).await;
         let state = next.expect("a word").unwrap().expect("the launcher lives");
         assert_ne!(state.life, Life::Failed, "{state:?}");

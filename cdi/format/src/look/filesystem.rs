@@ -111,16 +111,16 @@ pub(crate) fn content(area: Area<'_>) -> Content {
         return Content::Known(Box::new(found));
     }
     match (area.peek.take_missing(), front) {
-        (Some(Missing::Beyond) | None, Some(front)) if front.iter().all(|&b| b == 0) => Content::Blank,
-        (Some(Missing::Beyond) | None, Some(_)) => Content::Unknown,
-        (why, _) => Content::Unread(why.unwrap_or(Missing::Beyond).to_string()),
+        (Some(Missing::PastEnd) | None, Some(front)) if front.iter().all(|&b| b == 0) => Content::Blank,
+        (Some(Missing::PastEnd) | None, Some(_)) => Content::Unknown,
+        (why, _) => Content::Unread(why.unwrap_or(Missing::PastEnd).to_string()),
     }
 }
 
 impl std::fmt::Display for Missing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Missing::Beyond => f.write_str("it lies past the end of the disk"),
+            Missing::PastEnd => f.write_str("it lies past the end of the disk"),
             Missing::Unread => f.write_str("it lies past the part of the disk that was read"),
             Missing::Budget => f.write_str("this look has read as much as it may"),
             Missing::Failed(why) => write!(f, "the read failed: {why}"),

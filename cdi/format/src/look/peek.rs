@@ -19,7 +19,7 @@ const PAGE: u64 = 4096;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Missing {
     /// Past the end of the disk or of the partition.
-    Beyond,
+    PastEnd,
     /// On the disk, but not in the part that can be read (the front of a stream).
     Unread,
     /// This look has read enough.
@@ -79,7 +79,7 @@ impl<'a> Peek<'a> {
     /// `len` bytes at `at`, or `None` and a reason.
     pub(crate) fn get(&self, at: u64, len: usize) -> Option<Vec<u8>> {
         let end = at.checked_add(len as u64).filter(|&end| end <= self.size.unwrap_or(u64::MAX));
-        let Some(end) = end else { return self.none(Missing::Beyond) };
+        let Some(end) = end else { return self.none(Missing::PastEnd) };
         if len as u64 > BYTES {
             return self.none(Missing::Budget);
         }
@@ -114,7 +114,7 @@ impl<'a> Peek<'a> {
 
     /// Brings `run` pages from page `from` in with one read. The last page of the disk may be short.
     fn fetch(&self, from: u64, run: u64) -> Result<(), Missing> {
-        let start = from.checked_mul(PAGE).ok_or(Missing::Beyond)?;
+        let start = from.checked_mul(PAGE).ok_or(Missing::PastEnd)?;
         let readable = self.disk.size().min(self.size.unwrap_or(u64::MAX));
         let end = start.saturating_add(run * PAGE).min(readable);
         let len = end.saturating_sub(start);
@@ -169,7 +169,7 @@ impl Area<'_> {
         let inside = at.checked_add(len as u64).is_some_and(|end| end <= self.len);
         match self.start.checked_add(at) {
             Some(at) if inside => self.peek.get(at, len),
-            _ => self.peek.none(Missing::Beyond),
+            _ => self.peek.none(Missing::PastEnd),
         }
     }
 

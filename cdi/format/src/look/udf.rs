@@ -6,7 +6,7 @@
 
 mod tree;
 
-pub(crate) use tree::Place;
+pub(crate) use tree::VolumeLayout;
 
 use super::field::{Fields, harmless};
 use super::filesystem::Filesystem;
@@ -25,7 +25,7 @@ pub struct Udf {
 pub(crate) struct Volume {
     pub(crate) facts: Udf,
     /// `None` where the layout is one that is not read (a virtual or metadata partition).
-    pub(crate) tree: Option<Place>,
+    pub(crate) tree: Option<VolumeLayout>,
 }
 
 const ANCHOR: u16 = 2;
@@ -68,7 +68,7 @@ fn described(area: Area<'_>, sector: u64) -> Option<Volume> {
         label: dstring(logical.get(84..212)?),
         version: Some(format!("{:x}.{:02x}", revision >> 8, revision & 0xff)),
     };
-    Some(Volume { facts, tree: Place::new(&logical, &partitions) })
+    Some(Volume { facts, tree: VolumeLayout::new(&logical, &partitions) })
 }
 
 /// The volume as one more filesystem, for partitions.

@@ -16,7 +16,7 @@ use std::sync::RwLock;
 use std::time::Duration;
 
 /// A way to one file on one server.
-pub(super) struct Line {
+pub(super) struct RemoteFile {
     client: Client<Headers>,
     origin: Location,
     /// Where redirects led; asked first, until it refuses (links to object stores expire).
@@ -25,8 +25,8 @@ pub(super) struct Line {
     pub(super) concurrency: Concurrency,
 }
 
-impl Line {
-    pub(super) fn new(url: &str, options: &Options) -> Result<Line> {
+impl RemoteFile {
+    pub(super) fn new(url: &str, options: &Options) -> Result<RemoteFile> {
         let (origin, user_info) = Location::parse(url)?;
         let login = login(options, user_info);
         let headers = Headers::new(&options.headers, login.as_ref())?;
@@ -36,7 +36,7 @@ impl Line {
         };
         // A user in the address is not used: who we are is the user's word, not the server's.
         let policy = redirect::Policy { may_leave_tls: options.insecure_tls, may_name_users: true };
-        Ok(Line {
+        Ok(RemoteFile {
             client: Client::new(connect(options), policy, headers, words),
             origin,
             resolved: RwLock::new(None),
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_digest_tells_queries_apart_and_holds_no_password() {
-        let digest = |url: &str| Line::new(url, &Options::default()).unwrap().name_digest();
+        let digest = |url: &str| RemoteFile::new(url, &Options::default()).unwrap().name_digest();
         let plain = digest("https://host/a?sig=1");
         assert_ne!(plain, digest("https://host/a?sig=2"));
         assert_ne!(plain, digest("https://host/a"));

@@ -36,7 +36,7 @@ use disk_format::ReadAt;
 use encoding::{Decoded, Encoding};
 use fetch::Validators;
 use fetch::ordered::Ordered;
-use line::Line;
+use line::RemoteFile;
 use probe::Body;
 use remote::{Ahead, Remote};
 use std::io::{self, Read};
@@ -64,7 +64,7 @@ enum Bytes {
 impl Http {
     /// Asks the server for the first bytes, and learns from the answer what it can do.
     pub fn open(url: &str, options: &Options) -> Result<Http> {
-        let line = Line::new(url, options)?;
+        let line = RemoteFile::new(url, options)?;
         let (name, name_digest) = (line.name().to_owned(), line.name_digest());
         let found = fetch::runtime()?.block_on(probe::probe(line))?;
         let (bytes, size, ranges) = match found.body {

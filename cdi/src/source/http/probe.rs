@@ -1,7 +1,7 @@
 //! The first request: one GET that tells the size, whether ranges work, and the version, and brings the first bytes.
 
 use super::encoding::{self, Encoding};
-use super::line::Line;
+use super::line::RemoteFile;
 use super::remote::Remote;
 use super::whole::{Begun, Whole};
 use bytes::{Bytes, BytesMut};
@@ -17,7 +17,7 @@ const HEAD: u64 = 256 << 10;
 const PEEK: usize = 1 << 10;
 
 /// What was found.
-pub(super) struct Found {
+pub(super) struct Probed {
     pub(super) body: Body,
     pub(super) encoding: Encoding,
     pub(super) validators: Validators,
@@ -32,7 +32,7 @@ pub(super) enum Body {
 }
 
 /// Asks, and asks again where that may help.
-pub(super) async fn probe(line: Line) -> Result<Found> {
+pub(super) async fn probe(line: RemoteFile) -> Result<Probed> {
     let mut attempts = line.attempts(0);
     let mut ranges = true;
     let (response, encoding) = loop {
@@ -63,7 +63,7 @@ pub(super) async fn probe(line: Line) -> Result<Found> {
             (begun.head.clone(), Body::Whole(Whole::new(line, validators.clone(), size, begun), size))
         }
     };
-    let found = Found { body, encoding, validators };
+    let found = Probed { body, encoding, validators };
     if is_web_page(&headers, &encoding.first_bytes(&head)) {
         let what = "the server sent a web page, not a disk: open the link in a browser to see what it says; \
                     check the link, or log in";
@@ -72,7 +72,7 @@ pub(super) async fn probe(line: Line) -> Result<Found> {
     Ok(found)
 }
 
-impl Found {
+impl Probed {
     fn name(&self) -> &str {
         match &self.body {
             Body::Ranged(remote) => remote.line.name(),
@@ -83,7 +83,7 @@ impl Found {
 
 /// The first answer that can be read: 206 from byte 0 with a size, 200, or 416 of an empty file.
 async fn first_answer(
-    line: &Line,
+    line: &RemoteFile,
     ranges: &mut bool,
     attempts: &mut Attempts,
 ) -> Result<(Response, Encoding), Fault> {
@@ -125,7 +125,7 @@ async fn first_bytes(remote: &Remote, response: Response, mut attempts: Attempts
 }
 
 /// Reads a little of a whole response; if that fails, asks again.
-async fn begin(line: &Line, mut response: Response, mut attempts: Attempts) -> Result<Begun> {
+async fn begin(line: &RemoteFile, mut response: Response, mut attempts: Attempts) -> Result<Begun> {
     loop {
         match peek(line, &mut response, &mut attempts).await {
             Ok(head) => return Ok(Begun { head, response }),
@@ -140,7 +140,7 @@ async fn begin(line: &Line, mut response: Response, mut attempts: Attempts) -> R
     }
 }
 
-async fn peek(line: &Line, response: &mut Response, attempts: &mut Attempts) -> Result<Bytes, Fault> {
+async fn peek(line: &RemoteFile, response: &mut Response, attempts: &mut Attempts) -> Result<Bytes, Fault> {
     let mut head = BytesMut::new();
     while head.len() < PEEK {
         let wanted = || "the first bytes".to_owned();

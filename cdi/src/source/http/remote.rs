@@ -1,7 +1,7 @@
 //! A remote file that can be read in ranges: every range is checked to be the bytes that were asked for, of the
 //! version that was opened; a broken one continues at the byte where it broke.
 
-use super::line::Line;
+use super::line::RemoteFile;
 use bytes::Bytes;
 use fetch::{
     Attempts, ContentRange, Fault, Part, Permit, Ranged, Result, Sink, Validators, Why, ordered::MOST_HELD,
@@ -21,7 +21,7 @@ const LONG: u64 = 16 * MIB;
 
 /// One version of one file.
 pub(super) struct Remote {
-    pub(super) line: Line,
+    pub(super) line: RemoteFile,
     pub(super) size: u64,
     /// The first bytes, which came with the first answer.
     pub(super) head: Bytes,
@@ -30,7 +30,7 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    pub(super) fn new(line: Line, validators: Validators, size: u64, head: Bytes) -> Remote {
+    pub(super) fn new(line: RemoteFile, validators: Validators, size: u64, head: Bytes) -> Remote {
         let if_range = validators.if_range();
         Remote { line, size, head, validators, if_range }
     }

@@ -2,7 +2,7 @@
 //! When it breaks, the rest is asked for all the same; a server that then sends it is believed if it can be shown to
 //! be the rest of the same file.
 
-use super::line::Line;
+use super::line::RemoteFile;
 use bytes::Bytes;
 use fetch::ordered::{ended_by_error, hand_out};
 use fetch::queue::{Filler, Next, Queue};
@@ -29,13 +29,13 @@ pub(super) struct Begun {
 }
 
 struct File {
-    line: Line,
+    line: RemoteFile,
     validators: Validators,
     size: Option<u64>,
 }
 
 impl Whole {
-    pub(super) fn new(line: Line, validators: Validators, size: Option<u64>, begun: Begun) -> Whole {
+    pub(super) fn new(line: RemoteFile, validators: Validators, size: Option<u64>, begun: Begun) -> Whole {
         Whole { file: Arc::new(File { line, validators, size }), pending: Mutex::new(Some(begun)) }
     }
 

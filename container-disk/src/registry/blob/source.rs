@@ -3,8 +3,8 @@
 use super::transfer::bring;
 use crate::registry::counters::count;
 use crate::registry::journey::Journey;
-use crate::registry::line::{Ask, Where};
 use crate::registry::repository::{Mirror, Repository};
+use crate::registry::server_connection::{Ask, Where};
 use crate::{Digest, Error, Result};
 use fetch::Answer;
 use fetch::Location;

@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 
 /// What a folder holds.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct ServerCertificates {
     pub(super) ca: Vec<PathBuf>,
     pub(super) client: Option<(PathBuf, PathBuf)>,
 }
 
 /// Looks into the first of `folders` that knows the address.
-pub(super) fn find(folders: &[PathBuf], address: &str) -> Result<Found> {
+pub(super) fn find(folders: &[PathBuf], address: &str) -> Result<ServerCertificates> {
     let folder = folders.iter().map(|folder| folder.join(address)).find(|folder| folder.is_dir());
-    folder.map_or(Ok(Found::default()), |folder| {
+    folder.map_or(Ok(ServerCertificates::default()), |folder| {
         sort(&folder, places::list(&folder, &[".crt", ".cert", ".key"]))
     })
 }
 
-fn sort(folder: &Path, files: Vec<PathBuf>) -> Result<Found> {
+fn sort(folder: &Path, files: Vec<PathBuf>) -> Result<ServerCertificates> {
     let has = |path: &PathBuf, end: &str| path.extension().is_some_and(|e| e == end);
     let certs: Vec<&PathBuf> = files.iter().filter(|path| has(path, "cert")).collect();
     let keys: Vec<&PathBuf> = files.iter().filter(|path| has(path, "key")).collect();
@@ -35,14 +35,14 @@ fn sort(folder: &Path, files: Vec<PathBuf>) -> Result<Found> {
         tracing::warn!(folder = %folder.display(), "several client certificates; the first one is used");
     }
     let client = certs.first().map(|cert| (cert.to_path_buf(), cert.with_extension("key")));
-    Ok(Found { client, ca: files.into_iter().filter(|path| has(path, "crt")).collect() })
+    Ok(ServerCertificates { client, ca: files.into_iter().filter(|path| has(path, "crt")).collect() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn sorted(names: &[&str]) -> Result<Found> {
+    fn sorted(names: &[&str]) -> Result<ServerCertificates> {
         sort(Path::new("/d"), names.iter().map(|name| Path::new("/d").join(name)).collect())
     }
 
@@ -51,7 +51,7 @@ mod tests {
         let found = sorted(&["a.crt", "b.crt", "me.cert", "me.key"]).unwrap();
         assert_eq!(found.ca, [Path::new("/d/a.crt"), Path::new("/d/b.crt")]);
         assert_eq!(found.client, Some(("/d/me.cert".into(), "/d/me.key".into())));
-        assert_eq!(sorted(&[]).unwrap(), Found::default());
+        assert_eq!(sorted(&[]).unwrap(), ServerCertificates::default());
         assert!(sorted(&["me.cert"]).unwrap_err().to_string().contains("no key"));
         assert!(sorted(&["me.key"]).unwrap_err().to_string().contains("no .cert"));
     }
@@ -64,7 +64,7 @@ mod tests {
         std::fs::write(far.path().join("h:5000/ca.crt"), "").unwrap();
         assert_eq!(find(&folders, "h:5000").unwrap().ca, [far.path().join("h:5000/ca.crt")]);
         std::fs::create_dir(near.path().join("h:5000")).unwrap();
-        assert_eq!(find(&folders, "h:5000").unwrap(), Found::default());
-        assert_eq!(find(&folders, "other").unwrap(), Found::default());
+        assert_eq!(find(&folders, "h:5000").unwrap(), ServerCertificates::default());
+        assert_eq!(find(&folders, "other").unwrap(), ServerCertificates::default());
     }
 }

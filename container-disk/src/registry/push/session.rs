@@ -2,8 +2,8 @@
 
 use super::{header, same_digest};
 use crate::Digest;
-use crate::registry::line::{Ask, Line, REDIRECTS, Where, not_followed};
 use crate::registry::repository::{Mirror, Repository};
+use crate::registry::server_connection::{Ask, REDIRECTS, ServerConnection, Where, not_followed};
 use bytes::Bytes;
 use fetch::Location;
 use fetch::authorize::Scopes;
@@ -25,7 +25,7 @@ const COMMIT: u32 = 10;
 /// An upload that has begun.
 #[derive(Clone)]
 pub(super) struct Session {
-    line: Arc<Line>,
+    line: Arc<ServerConnection>,
     scopes: Scopes,
     location: Location,
     idle: Duration,

@@ -23,7 +23,7 @@ pub struct Request {
     /// As it is now.
     pub old: Value,
     /// Who wants it.
-    pub who: Who,
+    pub who: Requester,
 }
 
 /// What is to be done.
@@ -38,7 +38,7 @@ pub enum Operation {
 
 /// Who wants it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Who {
+pub struct Requester {
     /// The user's name.
     pub name: String,
     /// The node of the pod that the user's token is bound to; from Kubernetes 1.30 on.
@@ -66,7 +66,7 @@ impl Request {
             return Err("request.uid is missing".to_owned());
         }
         let user = &request["userInfo"];
-        let who = Who {
+        let who = Requester {
             name: text(&user["username"]),
             node: user["extra"][NODE_CLAIM][0].as_str().map(str::to_owned),
         };
@@ -99,7 +99,7 @@ mod tests {
         });
         let read = |review: &Value| Request::read(review.to_string().as_bytes());
         let request = read(&review).unwrap();
-        assert_eq!(request.who, Who { name: "u".into(), node: Some("node1".into()) });
+        assert_eq!(request.who, Requester { name: "u".into(), node: Some("node1".into()) });
         assert_eq!(
             (request.operation, &request.object["a"], &request.old["a"]),
             (Operation::Update, &json!(1), &json!(2))

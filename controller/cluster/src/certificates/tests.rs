@@ -47,8 +47,8 @@ fn trusted(sim: &Sim) -> Vec<Certificate> {
 
 /// What must be so at any time: where the API server is led, it is shown a certificate that it trusts.
 fn check(sim: &Sim) {
-    for shelf in [&sim.world.mutating_webhooks, &sim.world.validating_webhooks] {
-        for hooks in shelf.all() {
+    for store in [&sim.world.mutating_webhooks, &sim.world.validating_webhooks] {
+        for hooks in store.all() {
             let server = of(sim, SERVER).expect("a certificate before the webhooks");
             for hook in hooks.object["webhooks"].as_array().unwrap() {
                 use base64::Engine as _;
@@ -67,7 +67,7 @@ fn an_installation_gets_them_in_order_and_then_there_is_silence() {
     assert_eq!(settle(&mut sim), 3, "the authority; who is told and the server's; the webhooks");
     assert!(of(&sim, SERVER).unwrap().is_from(&of(&sim, AUTHORITY).unwrap(), &HOST, sim.now));
     assert_eq!(trusted(&sim), [of(&sim, AUTHORITY).unwrap()]);
-    let hooks = sim.get(&Key::new(Kind::Validating, "", "virt-api-validator"));
+    let hooks = sim.get(&Key::new(Kind::ValidatingWebhookConfiguration, "", "virt-api-validator"));
     assert!(hooks["webhooks"].as_array().unwrap().len() >= 6);
     let writes = sim.writes;
     sim.later(3600);
@@ -128,7 +128,7 @@ fn what_is_taken_away_or_spoilt_is_made_again() {
     for key in [
         Key::new(Kind::Secret, "kubevirt", SERVER),
         Key::new(Kind::ConfigMap, "kubevirt", AUTHORITY),
-        Key::new(Kind::Mutating, "", "virt-api-mutator"),
+        Key::new(Kind::MutatingWebhookConfiguration, "", "virt-api-mutator"),
     ] {
         sim.vanish(&key);
         settle(&mut sim);
@@ -160,7 +160,7 @@ fn what_is_taken_away_or_spoilt_is_made_again() {
 fn the_webhooks_go_when_the_installation_goes_and_nothing_is_left() {
     let mut sim = installed(&json!({}));
     settle(&mut sim);
-    let vm = sim.put(Kind::Machine, crate::sim::machine("web", "Halted"));
+    let vm = sim.put(Kind::VirtualMachine, crate::sim::machine("web", "Halted"));
     let settings = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
     sim.change(&settings, json!({"metadata": {"finalizers": ["ours"]}}));
     sim.delete(&settings);

@@ -9,11 +9,17 @@ use kubernetes::webhooks;
 use serde_json::{Value, json};
 
 /// The configurations: kind, name, and whether its webhooks change what they are asked about.
-const CONFIGURATIONS: [(Kind, &str, bool); 2] =
-    [(Kind::Mutating, MUTATOR, true), (Kind::Validating, VALIDATOR, false)];
+const CONFIGURATIONS: [(Kind, &str, bool); 2] = [
+    (Kind::MutatingWebhookConfiguration, MUTATOR, true),
+    (Kind::ValidatingWebhookConfiguration, VALIDATOR, false),
+];
 
 fn store(world: &World, kind: Kind) -> &Store<Plain> {
-    if kind == Kind::Mutating { &world.mutating_webhooks } else { &world.validating_webhooks }
+    if kind == Kind::MutatingWebhookConfiguration {
+        &world.mutating_webhooks
+    } else {
+        &world.validating_webhooks
+    }
 }
 
 /// Leads the API server to virt-api, whose certificate is from one of this bundle.
@@ -43,8 +49,8 @@ fn object(kind: Kind, name: &str, webhooks: &Value) -> Value {
 
 /// Takes them away, once no machine is left that they look after.
 pub(super) fn take_away(world: &World, plan: &mut Plan) {
-    let is_left = world.machines.all().next().is_some()
-        || world.instances.all().next().is_some()
+    let is_left = world.vms.all().next().is_some()
+        || world.vmis.all().next().is_some()
         || world.replica_sets.all().next().is_some();
     if is_left {
         return;

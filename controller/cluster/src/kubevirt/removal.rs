@@ -96,16 +96,16 @@ pub(super) fn decide(world: &World, settings: &Plain, now: Timestamp) -> Plan {
 
 /// What would not be looked after any more: what makes others comes before what is made.
 fn left(world: &World) -> Vec<(Kind, &ObjectMeta)> {
-    let machines = world.machines.all().map(|vm| (Kind::Machine, &vm.metadata));
-    let sets = world.replica_sets.all().map(|set| (Kind::ReplicaSet, set.meta()));
+    let machines = world.vms.all().map(|vm| (Kind::VirtualMachine, &vm.metadata));
+    let sets = world.replica_sets.all().map(|set| (Kind::VirtualMachineInstanceReplicaSet, set.meta()));
     // One that somebody looks after goes with that one.
-    let own = world.instances.all().filter(|vmi| owner::controller(&vmi.metadata).is_none());
+    let own = world.vmis.all().filter(|vmi| owner::controller(&vmi.metadata).is_none());
     let all: Vec<(Kind, &ObjectMeta)> =
-        machines.chain(sets).chain(own.map(|vmi| (Kind::Instance, &vmi.metadata))).collect();
+        machines.chain(sets).chain(own.map(|vmi| (Kind::VirtualMachineInstance, &vmi.metadata))).collect();
     if !all.is_empty() {
         return all;
     }
-    world.instances.all().map(|vmi| (Kind::Instance, &vmi.metadata)).collect()
+    world.vmis.all().map(|vmi| (Kind::VirtualMachineInstance, &vmi.metadata)).collect()
 }
 
 fn shown(left: &[(Kind, &ObjectMeta)]) -> String {

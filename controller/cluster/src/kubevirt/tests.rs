@@ -40,8 +40,12 @@ fn component(name: &str, kind: Kind, wanted: u32, ready: u32) -> Value {
 }
 
 fn webhooks(sim: &mut Sim, there: bool) {
-    for kind in [Kind::Mutating, Kind::Validating] {
-        let name = if kind == Kind::Mutating { "virt-api-mutator" } else { "virt-api-validator" };
+    for kind in [Kind::MutatingWebhookConfiguration, Kind::ValidatingWebhookConfiguration] {
+        let name = if kind == Kind::MutatingWebhookConfiguration {
+            "virt-api-mutator"
+        } else {
+            "virt-api-validator"
+        };
         let (label, value) = kubernetes::issue::LABEL;
         match there {
             true => drop(sim.put(kind, json!({"metadata": {"name": name, "labels": {label: value}}}))),
@@ -106,9 +110,9 @@ fn a_setting_without_effect_is_named_until_it_is_gone() {
 fn it_takes_machines_and_webhooks_along_and_is_not_made_again() {
     let (mut sim, key) = begin();
     webhooks(&mut sim, true);
-    sim.put(Kind::Machine, machine("web", "Always"));
-    let alone = sim.put(Kind::Instance, instance("alone"));
-    sim.boot(&Key::new(Kind::Instance, "n", "web"));
+    sim.put(Kind::VirtualMachine, machine("web", "Always"));
+    let alone = sim.put(Kind::VirtualMachineInstance, instance("alone"));
+    sim.boot(&Key::new(Kind::VirtualMachineInstance, "n", "web"));
     sim.boot(&alone);
     sim.delete(&key);
     sim.settle();
@@ -116,7 +120,7 @@ fn it_takes_machines_and_webhooks_along_and_is_not_made_again() {
     let said = sim.condition(&key, "Progressing").unwrap();
     assert!(said.0 == "True" && said.2.contains("VirtualMachine n/web"), "{said:?}");
     for name in ["web", "alone"] {
-        let vmi = Key::new(Kind::Instance, "n", name);
+        let vmi = Key::new(Kind::VirtualMachineInstance, "n", name);
         assert!(!sim.get(&vmi)["metadata"]["deletionTimestamp"].is_null(), "{name} is asked to end");
         let pod = sim.pod_of(&vmi).unwrap();
         assert!(sim.get(&pod)["metadata"]["deletionTimestamp"].is_null(), "and has its time");
@@ -125,7 +129,11 @@ fn it_takes_machines_and_webhooks_along_and_is_not_made_again() {
         sim.pod_ends(&pod, "Succeeded", 0);
         sim.settle();
     }
-    assert!(sim.objects.keys().all(|key| !matches!(key.kind, Kind::Machine | Kind::Instance)));
+    assert!(
+        sim.objects
+            .keys()
+            .all(|key| !matches!(key.kind, Kind::VirtualMachine | Kind::VirtualMachineInstance))
+    );
     webhooks(&mut sim, false);
     sim.settle();
     assert!(!sim.objects.contains_key(&key), "{:?}", sim.objects.get(&key));
@@ -142,7 +150,7 @@ fn it_takes_machines_and_webhooks_along_and_is_not_made_again() {
 fn it_is_blocked_by_machines_where_its_strategy_says_so() {
     let (mut sim, key) = begin();
     sim.change(&key, json!({"spec": {"uninstallStrategy": "BlockUninstallIfWorkloadsExist"}}));
-    let vm = sim.put(Kind::Machine, machine("web", "Halted"));
+    let vm = sim.put(Kind::VirtualMachine, machine("web", "Halted"));
     sim.settle();
     sim.delete(&key);
     sim.settle();

@@ -40,7 +40,7 @@ use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
 use kubernetes::config::Config;
 use kubernetes::launcher::{CAPABILITIES, USER};
-use kubernetes::objects::{Claim, Facts, Kind, names, owner};
+use kubernetes::objects::{Facts, Kind, PersistentVolumeClaim, names, owner};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ pub(crate) struct Surroundings<'a> {
     /// Image volumes work: the server keeps them, and each node that may get the pod can mount them.
     pub(crate) image_volumes: bool,
     /// The claims that the machine names, by their names.
-    pub(crate) claims: &'a BTreeMap<String, Claim>,
+    pub(crate) claims: &'a BTreeMap<String, PersistentVolumeClaim>,
 }
 
 /// The pod of an instance. `vmi` is complete (its defaults are filled in), and `machine` is what the check made of it.
@@ -96,7 +96,7 @@ pub(crate) fn pod(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surr
             "namespace": machine.namespace,
             "labels": labels::labels(meta, machine),
             "annotations": labels::annotations(vmi, machine, around.config),
-            "ownerReferences": [owner::reference(Kind::Instance, meta)],
+            "ownerReferences": [owner::reference(Kind::VirtualMachineInstance, meta)],
         },
         "spec": spec,
     })

@@ -9,7 +9,7 @@ use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
 use kubernetes::config::Config;
 use kubernetes::launcher::{CAPABILITIES, USER, VOLUMES};
-use kubernetes::objects::{Claim, Facts, Plain};
+use kubernetes::objects::{Facts, PersistentVolumeClaim, Plain};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -22,9 +22,12 @@ fn render(change: Value, settings: Value, image_volumes: bool) -> Value {
     api::defaults::apply(&mut vmi, &config.given(api::uuid::of_machine("web")));
     let machine = Machine::handed(&vmi).unwrap();
     let facts = Facts { launcher_image: "registry.example/virt-launcher:1".into(), ..Facts::default() };
-    let mut block = Claim::default();
+    let mut block = PersistentVolumeClaim::default();
     block.spec.volume_mode = Some("Block".into());
-    let claims = BTreeMap::from([("files".to_owned(), Claim::default()), ("device".to_owned(), block)]);
+    let claims = BTreeMap::from([
+        ("files".to_owned(), PersistentVolumeClaim::default()),
+        ("device".to_owned(), block),
+    ]);
     pod(&vmi, &machine, &Surroundings { config: &config, facts: &facts, image_volumes, claims: &claims })
 }
 

@@ -96,7 +96,7 @@ impl Volumes {
             source["readOnly"] = json!(true);
         }
         self.add(volume, json!({"persistentVolumeClaim": source}));
-        if around.claims.get(claim).is_some_and(kubernetes::objects::Claim::is_block) {
+        if around.claims.get(claim).is_some_and(kubernetes::objects::PersistentVolumeClaim::is_block) {
             self.devices.push(json!({"name": volume, "devicePath": format!("/dev/{volume}")}));
         } else {
             self.mount(volume, &format!("{PRIVATE}/vmi-disks/{volume}"), only_read);

@@ -35,21 +35,28 @@ fn history() -> Sim {
     web["spec"]["dataVolumeTemplates"] =
         json!([{"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}}}]);
     web["spec"]["template"]["spec"]["volumes"] = json!([{"name": "root", "dataVolume": {"name": "data"}}]);
-    let web = sim.put(Kind::Machine, web);
+    let web = sim.put(Kind::VirtualMachine, web);
     sim.settle();
     let claim = json!({"metadata": {"namespace": "n", "name": "data"}, "status": {"phase": "Bound"}});
-    sim.put(Kind::Claim, claim);
+    sim.put(Kind::PersistentVolumeClaim, claim);
     sim.change(&Key::new(Kind::DataVolume, "n", "data"), json!({"status": {"phase": "Succeeded"}}));
-    let run = Key::new(Kind::Instance, "n", "web");
+    let run = Key::new(Kind::VirtualMachineInstance, "n", "web");
     sim.boot(&run);
     // A set that is scaled to nothing.
     let template = json!({"metadata": {"labels": {"app": "many"}}, "spec": instance("many")["spec"]});
     let selector = json!({"matchLabels": {"app": "many"}});
     let spec = json!({"replicas": 1, "selector": selector, "template": template});
-    let set =
-        sim.put(Kind::ReplicaSet, json!({"metadata": {"namespace": "n", "name": "many"}, "spec": spec}));
+    let set = sim.put(
+        Kind::VirtualMachineInstanceReplicaSet,
+        json!({"metadata": {"namespace": "n", "name": "many"}, "spec": spec}),
+    );
     sim.settle();
-    let one = sim.objects.keys().find(|key| key.kind == Kind::Instance && key.name != "web").unwrap().clone();
+    let one = sim
+        .objects
+        .keys()
+        .find(|key| key.kind == Kind::VirtualMachineInstance && key.name != "web")
+        .unwrap()
+        .clone();
     let pod = sim.pod_of(&one).unwrap();
     sim.change(&pod, json!({"spec": {"nodeName": "node1"}}));
     sim.change(&set, json!({"spec": {"replicas": 0}}));
@@ -178,8 +185,7 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
         || Some(Signer { key: authority.key.clone(), name: "authority".into(), hosts: vec!["a".into()] });
     let patch = |part| Step::Patch { key: pod.clone(), version: "1".into(), change: json!({}), part };
     let owner = ObjectMeta { name: Some("web".into()), uid: Some("1".into()), ..ObjectMeta::default() };
-    let owned =
-        json!({"metadata": {"name": "web", "ownerReferences": [owner::reference(Kind::Instance, &owner)]}});
+    let owned = json!({"metadata": {"name": "web", "ownerReferences": [owner::reference(Kind::VirtualMachineInstance, &owner)]}});
     let message = "A sentence.".to_owned();
     let note = Note { key: pod.clone(), uid: "1".into(), warning: false, reason: "Word", message };
     for step in [

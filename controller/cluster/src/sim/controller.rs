@@ -1,7 +1,7 @@
-//! One virt-controller: the loop's own Desk, what it has not heard yet, and what is on its way to the server and back.
+//! One virt-controller: the loop's own ControlLoop, what it has not heard yet, and what is on its way to the server and back.
 
 use super::{News, Sim, door};
-use crate::run::Desk;
+use crate::run::ControlLoop;
 use api_server::Done;
 use api_server::watch::Seen;
 use kubernetes::objects::{Key, Kind};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 const AT_ONCE: usize = 16;
 
 pub(crate) struct Controller {
-    pub(crate) desk: Desk,
+    pub(crate) control: ControlLoop,
     number: usize,
     /// Kinds that nothing is heard of: until when, and whether all of it is lost then.
     deaf: BTreeMap<Kind, (usize, bool)>,
@@ -32,11 +32,11 @@ impl Controller {
     /// Begins: everything is listed. `number` is its own.
     pub(crate) fn begin(sim: &mut Sim, number: usize) -> Controller {
         sim.watchers.insert(number, News::new());
-        let mut desk = Desk::new(sim.world.facts.clone());
+        let mut control = ControlLoop::new(sim.world.facts.clone());
         for kind in watched() {
-            desk.see(listed(sim, kind), sim.now);
+            control.see(listed(sim, kind), sim.now);
         }
-        Controller { desk, number, deaf: BTreeMap::new(), slow: (0, 0), flights: Vec::new() }
+        Controller { control, number, deaf: BTreeMap::new(), slow: (0, 0), flights: Vec::new() }
     }
 
     /// Ends, in the middle of whatever it does.
@@ -68,7 +68,7 @@ impl Controller {
         let pause = if self.slow.0 > tick { self.slow.1 } else { 0 };
         let mut fresh = Vec::new();
         while self.flights.len() + fresh.len() < AT_ONCE {
-            let Some((key, plan)) = self.desk.next(sim.now) else { break };
+            let Some((key, plan)) = self.control.next(sim.now) else { break };
             fresh.push(Flight::There(tick + pause, key, plan));
         }
         if sim.wire.meddles && !fresh.is_empty() {
@@ -89,7 +89,7 @@ impl Controller {
             match flight {
                 Flight::Back(when, key, done) if when <= tick => {
                     moved = true;
-                    self.desk.done(key, done, sim.now);
+                    self.control.done(key, done, sim.now);
                 }
                 still => self.flights.push(still),
             }
@@ -108,11 +108,11 @@ impl Controller {
             self.deaf.remove(&kind);
             let news = sim.watchers.get_mut(&self.number).and_then(|news| news.remove(&kind));
             if is_lost {
-                self.desk.see(listed(sim, kind), sim.now);
+                self.control.see(listed(sim, kind), sim.now);
             }
             for seen in news.into_iter().flatten().filter(|_| !is_lost) {
                 moved = true;
-                self.desk.see(seen, sim.now);
+                self.control.see(seen, sim.now);
             }
             moved |= is_lost;
         }

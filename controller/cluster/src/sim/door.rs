@@ -89,7 +89,11 @@ impl Server for Door<'_> {
             if key.kind == Kind::Pod && sim.wire.full {
                 return Err(no(Wrong::Refused, key, "exceeded quota"));
             }
-            let object = if key.kind == Kind::Instance { admitted(object.clone()) } else { object.clone() };
+            let object = if key.kind == Kind::VirtualMachineInstance {
+                admitted(object.clone())
+            } else {
+                object.clone()
+            };
             sim.put(key.kind, object);
             Ok(sim.get(key).clone())
         })
@@ -107,7 +111,10 @@ impl Server for Door<'_> {
                 return Err(no(Wrong::Conflict, key, "the object has been modified"));
             }
             let says = change.get("status").is_some();
-            assert!(says == part.is_some() || key.kind == Kind::Instance, "{key}: a status has its own path");
+            assert!(
+                says == part.is_some() || key.kind == Kind::VirtualMachineInstance,
+                "{key}: a status has its own path"
+            );
             let mut object = old.clone();
             match change["status"]["conditions"].as_array() {
                 Some(conditions) if key.kind == Kind::Pod => {

@@ -105,15 +105,15 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
 /// What goes wrong after an event, and how many ticks after it.
 pub(crate) fn faults() -> impl Strategy<Value = Vec<(usize, Fault)>> {
     let kinds = vec![
-        Kind::Machine,
-        Kind::Instance,
+        Kind::VirtualMachine,
+        Kind::VirtualMachineInstance,
         Kind::Pod,
-        Kind::ReplicaSet,
-        Kind::Claim,
+        Kind::VirtualMachineInstanceReplicaSet,
+        Kind::PersistentVolumeClaim,
         Kind::DataVolume,
         Kind::KubeVirt,
         Kind::ConfigMap,
-        Kind::Mutating,
+        Kind::MutatingWebhookConfiguration,
         Kind::Node,
     ];
     let fault = prop_oneof![
@@ -132,15 +132,15 @@ pub(crate) fn faults() -> impl Strategy<Value = Vec<(usize, Fault)>> {
 impl Event {
     /// Happens, if it can.
     pub(super) fn happen(&self, sim: &mut Sim, others: &mut Others) {
-        let machine_key = |which: usize| Key::new(Kind::Machine, "n", MACHINES[which % 2]);
-        let set = Key::new(Kind::ReplicaSet, "n", SET);
+        let machine_key = |which: usize| Key::new(Kind::VirtualMachine, "n", MACHINES[which % 2]);
+        let set = Key::new(Kind::VirtualMachineInstanceReplicaSet, "n", SET);
         let settings = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
         match *self {
             Event::Machine(which, strategy) => {
                 let key = machine_key(which);
                 match sim.objects.contains_key(&key) {
                     true => sim.change(&key, json!({"spec": {"runStrategy": strategy}})),
-                    false => drop(sim.put(Kind::Machine, complete(which % 2, strategy))),
+                    false => drop(sim.put(Kind::VirtualMachine, complete(which % 2, strategy))),
                 }
             }
             Event::Ask(which, actions) => ask(sim, &machine_key(which), actions),
@@ -155,22 +155,22 @@ impl Event {
                 let key = Key::new(Kind::DataVolume, "n", "data");
                 if sim.objects.contains_key(&key) {
                     sim.change(&key, json!({"status": {"phase": phase}}));
-                    sim.put(Kind::Claim, claim("data"));
+                    sim.put(Kind::PersistentVolumeClaim, claim("data"));
                 }
             }
             Event::Alone => {
-                if !sim.objects.contains_key(&Key::new(Kind::Instance, "n", ALONE)) {
+                if !sim.objects.contains_key(&Key::new(Kind::VirtualMachineInstance, "n", ALONE)) {
                     let mut object = instance(ALONE);
                     object["spec"]["volumes"] =
                         json!([{"name": "root", "persistentVolumeClaim": {"claimName": "disk"}}]);
-                    sim.put(Kind::Instance, admitted(object));
+                    sim.put(Kind::VirtualMachineInstance, admitted(object));
                 }
             }
-            Event::Claim(true) => drop(sim.put(Kind::Claim, claim("disk"))),
-            Event::Claim(false) => sim.vanish(&Key::new(Kind::Claim, "n", "disk")),
+            Event::Claim(true) => drop(sim.put(Kind::PersistentVolumeClaim, claim("disk"))),
+            Event::Claim(false) => sim.vanish(&Key::new(Kind::PersistentVolumeClaim, "n", "disk")),
             Event::Scale(count) => match sim.objects.contains_key(&set) {
                 true => sim.change(&set, json!({"spec": {"replicas": count}})),
-                false => drop(sim.put(Kind::ReplicaSet, replica_set(SET, count))),
+                false => drop(sim.put(Kind::VirtualMachineInstanceReplicaSet, replica_set(SET, count))),
             },
             Event::Pause(is) if sim.objects.contains_key(&set) => {
                 sim.change(&set, json!({"spec": {"paused": is}}));
@@ -178,7 +178,7 @@ impl Event {
             Event::Pause(_) => {}
             Event::Delete(which, leave) => {
                 let key = match which % 4 {
-                    2 => Key::new(Kind::Instance, "n", ALONE),
+                    2 => Key::new(Kind::VirtualMachineInstance, "n", ALONE),
                     3 => set,
                     which => machine_key(which),
                 };
@@ -222,7 +222,7 @@ fn name(which: usize) -> &'static str {
 fn chosen(sim: &Sim, which: usize) -> Option<Key> {
     let name = name(which);
     let is_it = |key: &Key| key.name == name || key.name.starts_with(super::shape::FLOCK) && name == SET;
-    let all = sim.keys(Kind::Instance).into_iter().filter(is_it);
+    let all = sim.keys(Kind::VirtualMachineInstance).into_iter().filter(is_it);
     all.min_by_key(|key| sim.get(key)["status"]["phase"] != "Running")
 }
 
@@ -249,7 +249,7 @@ fn claim(name: &str) -> Value {
 fn ask(sim: &mut Sim, key: &Key, actions: &[&str]) {
     let Some(machine) = sim.objects.get(key) else { return };
     let waits = machine["status"]["stateChangeRequests"].as_array().is_some_and(|list| !list.is_empty());
-    let there = sim.objects.get(&Key::new(Kind::Instance, "n", &key.name));
+    let there = sim.objects.get(&Key::new(Kind::VirtualMachineInstance, "n", &key.name));
     if waits || there.is_none() != (actions == ["Start"]) {
         return;
     }

@@ -80,7 +80,12 @@ impl Run {
 
     /// Everything of people's goes, in whatever state it is.
     pub(crate) fn clear(&mut self) {
-        for kind in [Kind::Machine, Kind::ReplicaSet, Kind::Instance, Kind::DataVolume] {
+        for kind in [
+            Kind::VirtualMachine,
+            Kind::VirtualMachineInstanceReplicaSet,
+            Kind::VirtualMachineInstance,
+            Kind::DataVolume,
+        ] {
             for key in self.sim.keys(kind) {
                 self.sim.delete(&key);
             }
@@ -132,7 +137,7 @@ impl Run {
     fn is_awaited(&self) -> bool {
         let until =
             |vm: &Value| vm.pointer("/status/startFailure/retryAfterTimestamp")?.as_str()?.parse().ok();
-        let machines = self.sim.objects.iter().filter(|(key, _)| key.kind == Kind::Machine);
+        let machines = self.sim.objects.iter().filter(|(key, _)| key.kind == Kind::VirtualMachine);
         machines.filter_map(|(_, vm)| until(vm)).any(|until: Timestamp| until > self.sim.now)
     }
 
@@ -194,7 +199,7 @@ impl Run {
     fn pass(&mut self, longest: SignedDuration) {
         let now = self.sim.now;
         let controllers = self.old.iter().map(|(controller, _)| controller).chain(&self.controller);
-        let wanted = controllers.flat_map(|controller| controller.desk.later.values().copied());
+        let wanted = controllers.flat_map(|controller| controller.control.later.values().copied());
         let most = self.after(longest);
         let next = wanted.filter(|time| *time > now).fold(most, Timestamp::min);
         self.sim.now = next;
@@ -207,7 +212,7 @@ impl Run {
     /// what is wanted is there. What is not so, if anything.
     pub(crate) fn wrong(&self) -> Option<String> {
         let now = self.sim.now;
-        let pictures = self.controller.iter().map(|controller| ("its own", &controller.desk.world));
+        let pictures = self.controller.iter().map(|controller| ("its own", &controller.control.world));
         for (whose, world) in pictures.chain([("the right", &self.sim.world)]) {
             for key in self.sim.objects.keys() {
                 let plan = crate::decide(world, key, now);
@@ -216,13 +221,13 @@ impl Run {
                 }
             }
         }
-        self.sim.keys(Kind::Machine).iter().find_map(|key| self.unwanted(key))
+        self.sim.keys(Kind::VirtualMachine).iter().find_map(|key| self.unwanted(key))
     }
 
     /// Why a machine is not as its strategy wants it, where nothing is in its way.
     fn unwanted(&self, key: &Key) -> Option<String> {
         let machine = self.sim.get(key);
-        let found = self.sim.objects.get(&Key::new(Kind::Instance, "n", &key.name));
+        let found = self.sim.objects.get(&Key::new(Kind::VirtualMachineInstance, "n", &key.name));
         let owner = |vmi: &Value| vmi["metadata"]["ownerReferences"][0]["uid"].clone();
         let anothers = found.is_some_and(|vmi| owner(vmi) != machine["metadata"]["uid"]);
         if self.others.silent || self.others.no_images || is_going(machine) || anothers {

@@ -47,7 +47,7 @@ impl Others {
                 self.kubelet(sim, &pod);
             }
         }
-        let instances = sim.keys(Kind::Instance);
+        let instances = sim.keys(Kind::VirtualMachineInstance);
         for instance in &instances {
             if !self.silent {
                 self.agent(sim, instance);
@@ -69,7 +69,7 @@ impl Others {
             if let Some(other) = guests.insert(of, key) {
                 panic!("the guest of {of} runs in {other} and in {key}");
             }
-            let vmi = sim.world.instances.all().find(|vmi| vmi.metadata.uid.as_deref() == Some(of));
+            let vmi = sim.world.vmis.all().find(|vmi| vmi.metadata.uid.as_deref() == Some(of));
             if let Some(vmi) = vmi {
                 let active = sim.world.active_pod(vmi).and_then(|pod| pod.meta.uid.clone());
                 assert_eq!(
@@ -186,7 +186,7 @@ impl Others {
         };
         let version = vmi.metadata.resource_version.as_deref();
         if let Some(object) = patched(now.clone(), &change, version) {
-            sim.put(Kind::Instance, object);
+            sim.put(Kind::VirtualMachineInstance, object);
         }
     }
 

@@ -18,7 +18,7 @@ pub(crate) const FLOCK: &str = "flock-";
 pub(crate) fn shape(sim: &Sim) -> Shape {
     let mut shape = Shape::new();
     // A revision may be left where a plan breaks off; it goes with its machine.
-    for (key, object) in sim.objects.iter().filter(|(key, _)| key.kind != Kind::Revision) {
+    for (key, object) in sim.objects.iter().filter(|(key, _)| key.kind != Kind::ControllerRevision) {
         let owner = &object["metadata"]["ownerReferences"][0]["name"];
         let name = match (key.kind, owner.as_str()) {
             (Kind::Pod, Some(owner)) => format!("of {}", plain_text(owner)),
@@ -26,7 +26,10 @@ pub(crate) fn shape(sim: &Sim) -> Shape {
         };
         let mut object = match key.kind {
             // Keys and certificates are others each time.
-            Kind::Secret | Kind::ConfigMap | Kind::Mutating | Kind::Validating => Value::Null,
+            Kind::Secret
+            | Kind::ConfigMap
+            | Kind::MutatingWebhookConfiguration
+            | Kind::ValidatingWebhookConfiguration => Value::Null,
             _ => plain(object),
         };
         for (part, field) in [
@@ -44,7 +47,7 @@ pub(crate) fn shape(sim: &Sim) -> Shape {
             // What was said of one that has ended depends on who was quicker, and is nothing to anybody.
             object["status"].as_object_mut().unwrap().remove("conditions");
         }
-        if let (Kind::Instance, Some(Value::Array(list)), true) =
+        if let (Kind::VirtualMachineInstance, Some(Value::Array(list)), true) =
             (key.kind, object.pointer_mut("/metadata/finalizers"), owner.is_null())
         {
             // It may stay where the machine was quicker to go than to let go; nobody asks for it then.

@@ -57,7 +57,7 @@ pub(super) fn look(world: &World, vm: &VirtualMachine) -> Disks {
     for template in &vm.spec.data_volume_templates {
         let Some(name) = names(template) else { continue };
         let there =
-            world.data_volumes.get(namespace, name).is_some() || world.claims.get(namespace, name).is_some();
+            world.data_volumes.get(namespace, name).is_some() || world.pvcs.get(namespace, name).is_some();
         if there {
             continue;
         }
@@ -73,12 +73,12 @@ pub(super) fn look(world: &World, vm: &VirtualMachine) -> Disks {
     }
     let volumes = vm.spec.template.iter().flat_map(|template| &template.spec.volumes);
     for name in volumes.filter_map(claim_of) {
-        let claim = world.claims.get(namespace, name);
+        let claim = world.pvcs.get(namespace, name);
         disks.unbound |= claim.is_some_and(|claim| !claim.is_bound());
         let Some(data) = world.data_volumes.get(namespace, name) else { continue };
         let status = data.status.as_ref();
         let phase = status.and_then(|status| status.phase.clone()).unwrap_or_default();
-        let bound = claim.is_some_and(kubernetes::objects::Claim::is_bound);
+        let bound = claim.is_some_and(kubernetes::objects::PersistentVolumeClaim::is_bound);
         disks.failed |= phase == Phase::Failed || has_error(data);
         disks.filling |= !matches!(phase, Phase::Succeeded | Phase::PendingPopulation | Phase::Failed)
             && (bound || phase != Phase::WaitForFirstConsumer);
@@ -121,7 +121,7 @@ pub(super) fn make(
                 "namespace": vm.metadata.namespace,
                 "labels": labels,
                 "annotations": annotations,
-                "ownerReferences": [owner::reference(Kind::Machine, &vm.metadata)],
+                "ownerReferences": [owner::reference(Kind::VirtualMachine, &vm.metadata)],
             },
             "spec": template.spec.write(),
         });
@@ -130,13 +130,13 @@ pub(super) fn make(
             object,
         );
         let message = format!("Created DataVolume {name}");
-        plan.tell(Kind::Machine, &vm.metadata, false, "SuccessfulDataVolumeCreate", message);
+        plan.tell(Kind::VirtualMachine, &vm.metadata, false, "SuccessfulDataVolumeCreate", message);
         let LeftOut { labels, annotations } = left_out_of_disk(&meta);
         let left: Vec<&str> = labels.into_iter().chain(annotations).collect();
         if !left.is_empty() {
             let message =
                 format!("Labels and annotations that DataVolume {name} does not get: {}", left.join(", "));
-            plan.tell(Kind::Machine, &vm.metadata, false, "NotPassedOn", message);
+            plan.tell(Kind::VirtualMachine, &vm.metadata, false, "NotPassedOn", message);
         }
     }
 }

@@ -55,8 +55,8 @@ pub(crate) fn run_strategy(vm: &VirtualMachine) -> RunStrategy {
 /// What is to be done for a machine.
 pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
-    let Some(vm) = world.machines.get(namespace, name) else { return plan };
-    let found = world.instances.get(namespace, name);
+    let Some(vm) = world.vms.get(namespace, name) else { return plan };
+    let found = world.vmis.get(namespace, name);
     let vmi = found.filter(|vmi| is_of(vm, vmi));
     let mut next = vm.clone();
 
@@ -64,7 +64,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         delete(vm, vmi, found, &mut next, &mut plan);
     } else {
         complete(&mut next);
-        let failed = world.failures.get(&key(Kind::Machine, &vm.metadata));
+        let failed = world.failures.get(&key(Kind::VirtualMachine, &vm.metadata));
         let strategy = run_strategy(vm);
         failure::count(&mut next, vmi, now);
         let disks = disks::look(world, vm);
@@ -101,7 +101,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         status::say(&mut next, &strategy, vmi, &disks, failure, now);
     }
     let made = std::mem::take(&mut plan.steps);
-    plan.update(Kind::Machine, &vm.metadata, &vm.write(), &next.write(), true);
+    plan.update(Kind::VirtualMachine, &vm.metadata, &vm.write(), &next.write(), true);
     // What a status remembers (a failure that was counted) must be written before what it is about is gone; what is
     // made may be made first, for it is seen.
     let (first, last): (Vec<_>, Vec<_>) = made.into_iter().partition(|step| {
@@ -157,7 +157,7 @@ fn delete(
             if let Some(vmi) = vmi.or(found).filter(|_| orphaned) {
                 let mut free = vmi.clone();
                 free.metadata.finalizers.retain(|finalizer| finalizer != OF_MACHINE);
-                plan.update(Kind::Instance, &vmi.metadata, &vmi.write(), &free.write(), false);
+                plan.update(Kind::VirtualMachineInstance, &vmi.metadata, &vmi.write(), &free.write(), false);
             }
         }
     }
@@ -186,17 +186,20 @@ fn start(vm: &VirtualMachine, paused: bool, config: &Config, plan: &mut Plan) {
     meta.annotations.insert(revision::TEMPLATE.to_owned(), revision::of_template(vm));
     meta.finalizers.push(OF_MACHINE.to_owned());
     let mut object = vmi.write();
-    object["metadata"]["ownerReferences"] = json!([owner::reference(Kind::Machine, &vm.metadata)]);
+    object["metadata"]["ownerReferences"] = json!([owner::reference(Kind::VirtualMachine, &vm.metadata)]);
     let namespace = vm.metadata.namespace.clone().unwrap_or_default();
-    plan.create(Key::new(Kind::Revision, namespace.clone(), revision), revision::object(vm, generation));
-    plan.create(Key::new(Kind::Instance, namespace, name.clone()), object);
+    plan.create(
+        Key::new(Kind::ControllerRevision, namespace.clone(), revision),
+        revision::object(vm, generation),
+    );
+    plan.create(Key::new(Kind::VirtualMachineInstance, namespace, name.clone()), object);
     let message = format!("Started the virtual machine by creating the new virtual machine instance {name}");
-    plan.tell(Kind::Machine, &vm.metadata, false, "SuccessfulCreate", message);
+    plan.tell(Kind::VirtualMachine, &vm.metadata, false, "SuccessfulCreate", message);
 }
 
 fn stop(vmi: Option<&VirtualMachineInstance>, plan: &mut Plan) {
     let Some(vmi) = vmi.filter(|vmi| vmi.metadata.deletion_timestamp.is_none()) else { return };
-    plan.delete(key(Kind::Instance, &vmi.metadata), &vmi.metadata);
+    plan.delete(key(Kind::VirtualMachineInstance, &vmi.metadata), &vmi.metadata);
 }
 
 /// An instance that has ended has been looked at: it may go.
@@ -207,14 +210,14 @@ fn let_go(vmi: &VirtualMachineInstance, plan: &mut Plan) {
     }
     let mut free = vmi.clone();
     free.metadata.finalizers.retain(|finalizer| finalizer != OF_MACHINE);
-    plan.update(Kind::Instance, &vmi.metadata, &vmi.write(), &free.write(), false);
+    plan.update(Kind::VirtualMachineInstance, &vmi.metadata, &vmi.write(), &free.write(), false);
     if let Some(revision) =
         vmi.status.as_ref().and_then(|status| status.virtual_machine_revision_name.clone())
         && is_revision(&revision)
     {
         let namespace = vmi.metadata.namespace.clone().unwrap_or_default();
         plan.steps.push(kubernetes::plan::Step::Delete {
-            key: Key::new(Kind::Revision, namespace, revision),
+            key: Key::new(Kind::ControllerRevision, namespace, revision),
             uid: String::new(),
         });
     }

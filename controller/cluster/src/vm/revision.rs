@@ -31,12 +31,12 @@ pub(super) fn of_template(vm: &VirtualMachine) -> String {
 pub(super) fn object(vm: &VirtualMachine, generation: i64) -> Value {
     let uid = vm.metadata.uid.clone().unwrap_or_default();
     json!({
-        "apiVersion": Kind::Revision.api_version(),
-        "kind": Kind::Revision.name(),
+        "apiVersion": Kind::ControllerRevision.api_version(),
+        "kind": Kind::ControllerRevision.name(),
         "metadata": {
             "name": name(&uid, generation),
             "namespace": vm.metadata.namespace,
-            "ownerReferences": [owner::reference(Kind::Machine, &vm.metadata)],
+            "ownerReferences": [owner::reference(Kind::VirtualMachine, &vm.metadata)],
         },
         "data": {"spec": vm.spec.write()},
         "revision": generation,

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 fn begin(strategy: &str) -> (Sim, Key, Key) {
     let mut sim = Sim::new();
-    let vm = sim.put(Kind::Machine, machine("web", strategy));
+    let vm = sim.put(Kind::VirtualMachine, machine("web", strategy));
     sim.settle();
-    (sim, vm, Key::new(Kind::Instance, "n", "web"))
+    (sim, vm, Key::new(Kind::VirtualMachineInstance, "n", "web"))
 }
 
 fn word(sim: &Sim, vm: &Key) -> String {
@@ -50,9 +50,13 @@ fn a_machine_that_always_runs_runs_again() {
     assert_ne!(sim.get(&vmi)["metadata"]["uid"], first);
     assert_eq!(
         sim.get(&vmi)["status"]["virtualMachineRevisionName"],
-        sim.objects.keys().find(|key| key.kind == Kind::Revision).unwrap().name.as_str()
+        sim.objects.keys().find(|key| key.kind == Kind::ControllerRevision).unwrap().name.as_str()
     );
-    assert_eq!(sim.objects.keys().filter(|key| key.kind == Kind::Revision).count(), 1, "an old one goes");
+    assert_eq!(
+        sim.objects.keys().filter(|key| key.kind == Kind::ControllerRevision).count(),
+        1,
+        "an old one goes"
+    );
 }
 
 #[test]
@@ -68,7 +72,7 @@ fn what_each_strategy_makes_of_each_end() {
         let (sim, ..) = begin(strategy);
         let runs = |sim: &Sim| {
             sim.objects.iter().any(|(key, object)| {
-                key.kind == Kind::Instance
+                key.kind == Kind::VirtualMachineInstance
                     && !["Succeeded", "Failed"]
                         .contains(&object["status"]["phase"].as_str().unwrap_or_default())
             })
@@ -202,15 +206,15 @@ fn disks_are_made_and_waited_for() {
     object["spec"]["dataVolumeTemplates"] =
         json!([{"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}}}]);
     object["spec"]["template"]["spec"]["volumes"] = json!([{"name": "root", "dataVolume": {"name": "data"}}]);
-    let vm = sim.put(Kind::Machine, object);
+    let vm = sim.put(Kind::VirtualMachine, object);
     sim.settle();
     let data = Key::new(Kind::DataVolume, "n", "data");
-    let vmi = Key::new(Kind::Instance, "n", "web");
+    let vmi = Key::new(Kind::VirtualMachineInstance, "n", "web");
     assert_eq!(sim.get(&data)["metadata"]["ownerReferences"][0]["name"], "web");
     assert_eq!(word(&sim, &vm), "Provisioning");
     assert!(!sim.objects.contains_key(&vmi));
     sim.put(
-        Kind::Claim,
+        Kind::PersistentVolumeClaim,
         json!({"metadata": {"namespace": "n", "name": "data"}, "status": {"phase": "Bound"}}),
     );
     sim.change(&data, json!({"status": {"phase": "Failed"}}));
@@ -235,10 +239,10 @@ fn a_disk_that_is_somebody_elses_claim_is_not_made() {
         object["spec"]["dataVolumeTemplates"] = json!([{"metadata": {"name": "data"}, "spec": source}]);
         object["spec"]["template"]["spec"]["volumes"] =
             json!([{"name": "root", "dataVolume": {"name": "data"}}]);
-        let vm = sim.put(Kind::Machine, object);
+        let vm = sim.put(Kind::VirtualMachine, object);
         sim.settle();
         assert!(!sim.objects.contains_key(&Key::new(Kind::DataVolume, "n", "data")), "{source}");
-        assert!(!sim.objects.contains_key(&Key::new(Kind::Instance, "n", "web")), "{source}");
+        assert!(!sim.objects.contains_key(&Key::new(Kind::VirtualMachineInstance, "n", "web")), "{source}");
         let status = sim.get(&vm)["status"].to_string();
         assert!(status.contains("is not made"), "{source}: {status}");
         assert!(status.contains("create datavolumes/source there"), "{source}: {status}");
@@ -283,18 +287,18 @@ fn a_replica_set_keeps_its_number() {
     let mut template = crate::sim::instance("x");
     template = json!({"metadata": {"labels": {"app": "web"}}, "spec": template["spec"].take()});
     let set = sim.put(
-        Kind::ReplicaSet,
+        Kind::VirtualMachineInstanceReplicaSet,
         json!({
             "metadata": {"namespace": "n", "name": "web"},
             "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template},
         }),
     );
-    let count = |sim: &Sim| sim.objects.keys().filter(|key| key.kind == Kind::Instance).count();
+    let count = |sim: &Sim| sim.objects.keys().filter(|key| key.kind == Kind::VirtualMachineInstance).count();
     sim.settle();
     assert_eq!(count(&sim), 3);
     assert_eq!(sim.get(&set)["status"]["replicas"], 3);
     assert_eq!(sim.get(&set)["status"]["labelSelector"], "app=web");
-    let first = Key::new(Kind::Instance, "n", "web-0");
+    let first = Key::new(Kind::VirtualMachineInstance, "n", "web-0");
     sim.boot(&first);
     assert_eq!(sim.get(&set)["status"]["readyReplicas"], 1);
     // Paused: a failed one is not replaced. Then one that serves is the last to go.
@@ -319,16 +323,18 @@ fn a_replica_set_keeps_its_number() {
     sim.settle();
     assert_eq!(count(&sim), 1, "one that has ended is replaced");
     assert!(
-        sim.objects.keys().all(|key| key.kind != Kind::Instance || sim.get(key)["metadata"]["uid"] != uid)
+        sim.objects
+            .keys()
+            .all(|key| key.kind != Kind::VirtualMachineInstance || sim.get(key)["metadata"]["uid"] != uid)
     );
 }
 
 #[test]
 fn a_name_that_somebody_elses_instance_has_is_told_and_waited_for() {
     let mut sim = Sim::new();
-    let other = sim.put(Kind::Instance, crate::sim::instance("web"));
+    let other = sim.put(Kind::VirtualMachineInstance, crate::sim::instance("web"));
     sim.settle();
-    let vm = sim.put(Kind::Machine, machine("web", "Always"));
+    let vm = sim.put(Kind::VirtualMachine, machine("web", "Always"));
     sim.settle();
     let (status, reason, said) = sim.condition(&vm, "Failure").unwrap();
     assert_eq!((status.as_str(), reason.as_str()), ("True", "FailedCreate"));
@@ -377,7 +383,7 @@ fn a_disk_of_a_template_gets_what_a_pod_may_get_and_the_rest_is_told() {
         },
         "spec": {"source": {"blank": {}}, "storage": {"resources": {"requests": {"storage": "1Gi"}}}},
     }]);
-    let vm = sim.put(Kind::Machine, object);
+    let vm = sim.put(Kind::VirtualMachine, object);
     sim.settle();
     let meta = sim.get(&Key::new(Kind::DataVolume, "n", "data"))["metadata"].clone();
     let passed = json!({"cdi.kubevirt.io/storage.bind.immediate.requested": "true", "sidecar.istio.io/inject": "false"});
@@ -401,14 +407,15 @@ fn a_disk_of_a_template_gets_what_a_pod_may_get_and_the_rest_is_told() {
 fn the_word_that_ends_fencing_does_not_come_from_a_template() {
     let template =
         json!({"template": {"metadata": {"annotations": {"kubevirt.io/fencing": "off", "mine": "a"}}}});
-    for (kind, mut object) in
-        [(Kind::Machine, machine("web", "Always")), (Kind::ReplicaSet, replica_set("flock", 1))]
-    {
+    for (kind, mut object) in [
+        (Kind::VirtualMachine, machine("web", "Always")),
+        (Kind::VirtualMachineInstanceReplicaSet, replica_set("flock", 1)),
+    ] {
         let mut sim = Sim::new();
         kubernetes::plan::merge(&mut object["spec"], &template);
         sim.put(kind, object);
         sim.settle();
-        let made = sim.keys(Kind::Instance).remove(0);
+        let made = sim.keys(Kind::VirtualMachineInstance).remove(0);
         let notes = &sim.get(&made)["metadata"]["annotations"];
         assert_eq!((&notes["mine"], &notes["kubevirt.io/fencing"]), (&json!("a"), &json!(null)), "{kind:?}");
     }

@@ -55,7 +55,7 @@ pub(crate) fn phase(vmi: &VirtualMachineInstance) -> Phase {
 /// The VM that an instance is a run of is there, and has to look at it before it may go.
 fn is_looked_after(world: &World, vmi: &VirtualMachineInstance) -> bool {
     owner::controller(&vmi.metadata).filter(|owner| owner.kind == "VirtualMachine").is_some_and(|owner| {
-        let machine = world.machines.get(vmi.metadata.namespace.as_deref().unwrap_or_default(), &owner.name);
+        let machine = world.vms.get(vmi.metadata.namespace.as_deref().unwrap_or_default(), &owner.name);
         machine.is_some_and(|vm| vm.metadata.uid.as_deref() == Some(owner.uid.as_str()))
     })
 }
@@ -63,7 +63,7 @@ fn is_looked_after(world: &World, vmi: &VirtualMachineInstance) -> bool {
 /// What is to be done for an instance.
 pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
-    let Some(vmi) = world.instances.get(namespace, name) else { return plan };
+    let Some(vmi) = world.vmis.get(namespace, name) else { return plan };
     let mut round = Round {
         world,
         vmi,
@@ -90,7 +90,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     }
     let Round { next, before, after, .. } = round;
     plan.steps = before;
-    plan.update(Kind::Instance, &vmi.metadata, &vmi.write(), &next.write(), false);
+    plan.update(Kind::VirtualMachineInstance, &vmi.metadata, &vmi.write(), &next.write(), false);
     plan.steps.extend(after.steps);
     plan.again = after.again;
     plan
@@ -116,7 +116,7 @@ impl Round<'_> {
         self.next.status.get_or_insert_default()
     }
 
-    fn become_(&mut self, phase: Phase) {
+    fn set_phase(&mut self, phase: Phase) {
         if !self.phase.may_become(&phase) {
             return;
         }
@@ -134,7 +134,7 @@ impl Round<'_> {
         if self.vmi.status.as_ref().is_none_or(|status| status.reason.is_none()) {
             self.status().reason = Some(reason.to_owned());
         }
-        self.become_(Phase::Failed);
+        self.set_phase(Phase::Failed);
     }
 
     fn say(&mut self, kind: ConditionType, status: &str, reason: &str, message: &str) {
@@ -159,7 +159,7 @@ impl Round<'_> {
     }
 
     fn tell(&mut self, warning: bool, reason: &'static str, message: impl Into<String>) {
-        self.after.tell(Kind::Instance, &self.vmi.metadata, warning, reason, message);
+        self.after.tell(Kind::VirtualMachineInstance, &self.vmi.metadata, warning, reason, message);
     }
 
     // ── Pending ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -195,7 +195,7 @@ impl Round<'_> {
             Needs::Filling { message } => {
                 self.say(ConditionType::DataVolumesReady, "False", "NotAllDVsReady", &message);
                 self.say(ConditionType::Provisioning, "True", "NotAllDVsReady", &message);
-                self.become_(Phase::Pending);
+                self.set_phase(Phase::Pending);
             }
             Needs::There(claims) => {
                 self.say_data_is_there();
@@ -211,7 +211,7 @@ impl Round<'_> {
         let is_held = self.vmi.metadata.finalizers.iter().any(|finalizer| finalizer == FINALIZER);
         if !is_held {
             self.next.metadata.finalizers.push(FINALIZER.to_owned());
-            self.become_(Phase::Pending);
+            self.set_phase(Phase::Pending);
         }
         is_held
     }
@@ -219,7 +219,7 @@ impl Round<'_> {
     fn make_pod(
         &mut self,
         config: &Config,
-        claims: &std::collections::BTreeMap<String, kubernetes::objects::Claim>,
+        claims: &std::collections::BTreeMap<String, kubernetes::objects::PersistentVolumeClaim>,
     ) {
         // The webhook has filled the defaults in; where there is none they are the same, in memory only.
         let mut whole = self.vmi.clone();
@@ -294,7 +294,7 @@ impl Round<'_> {
     /// The pod is there: the instance waits for it now.
     fn take_pod(&mut self) {
         self.hold();
-        self.become_(Phase::Scheduling);
+        self.set_phase(Phase::Scheduling);
         if let Some(pod) = self.pod {
             self.repeat(pod);
         }
@@ -311,7 +311,7 @@ impl Round<'_> {
             self.tell(true, reason, message);
         }
         self.say(ConditionType::Synchronized, "False", reason, message);
-        self.become_(Phase::Pending);
+        self.set_phase(Phase::Pending);
     }
 
     /// What it waited for is there.
@@ -345,7 +345,7 @@ impl Round<'_> {
 
     fn hand_over(&mut self, pod: &Pod, node: &str) {
         self.say_place(pod, node);
-        self.become_(Phase::Scheduled);
+        self.set_phase(Phase::Scheduled);
     }
 
     /// Says where it is, as its pod has it. It is said in every round: what else stands there was written by somebody else,
@@ -529,7 +529,7 @@ impl Round<'_> {
             && is_revision(&name)
         {
             let namespace = self.vmi.metadata.namespace.clone().unwrap_or_default();
-            let key = Key { kind: Kind::Revision, namespace, name };
+            let key = Key { kind: Kind::ControllerRevision, namespace, name };
             self.before.push(Step::Delete { key, uid: String::new() });
         }
         let keeps = is_looked_after(self.world, self.vmi);
@@ -553,5 +553,5 @@ fn create_failed(machine: &Machine, why: &str) -> String {
 }
 
 fn key_of(vmi: &VirtualMachineInstance) -> Key {
-    key(Kind::Instance, &vmi.metadata)
+    key(Kind::VirtualMachineInstance, &vmi.metadata)
 }

@@ -2,13 +2,13 @@
 
 use api::datavolume::Phase;
 use api::vmi::VirtualMachineInstance;
-use kubernetes::objects::{Claim, World, claim_of};
+use kubernetes::objects::{PersistentVolumeClaim, World, claim_of};
 use std::collections::BTreeMap;
 
 /// How it is with what an instance needs.
 pub(super) enum Needs {
     /// All is there; the claims by name.
-    There(BTreeMap<String, Claim>),
+    There(BTreeMap<String, PersistentVolumeClaim>),
     /// A claim is not.
     Missing { message: String },
     /// A DataVolume is still being filled.
@@ -55,7 +55,7 @@ pub(super) fn look(world: &World, vmi: &VirtualMachineInstance) -> Needs {
                 }
             }
         }
-        match world.claims.get(namespace, name) {
+        match world.pvcs.get(namespace, name) {
             Some(claim) => {
                 claims.insert(name.to_owned(), claim.clone());
             }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 fn begin() -> (Sim, Key) {
     let mut sim = Sim::new();
-    let key = sim.put(Kind::Instance, instance("web"));
+    let key = sim.put(Kind::VirtualMachineInstance, instance("web"));
     (sim, key)
 }
 
@@ -44,7 +44,7 @@ fn what_keeps_an_instance_is_there_before_its_pod() {
     let mut sim = Sim::new();
     let mut object = instance("web");
     object["metadata"].as_object_mut().unwrap().remove("finalizers");
-    let key = sim.put(Kind::Instance, object);
+    let key = sim.put(Kind::VirtualMachineInstance, object);
     sim.round();
     assert_eq!(sim.get(&key)["metadata"]["finalizers"], json!([kubernetes::objects::FINALIZER]));
     assert!(sim.pod_of(&key).is_none());
@@ -58,7 +58,7 @@ fn what_a_pod_does_not_get_is_told_when_it_is_made() {
     let mut object = instance("web");
     object["metadata"]["annotations"] =
         json!({"k8s.v1.cni.cncf.io/networks": "other/net", "vm.kubevirt.io/os": "a"});
-    let key = sim.put(Kind::Instance, object);
+    let key = sim.put(Kind::VirtualMachineInstance, object);
     sim.settle();
     assert_eq!(sim.reasons(), ["SuccessfulCreate", "NotPassedOn"]);
     let pod = sim.get(&sim.pod_of(&key).unwrap());
@@ -134,7 +134,7 @@ fn a_claim_that_is_not_there_is_waited_for_by_name() {
     let mut sim = Sim::new();
     let mut object = instance("web");
     object["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": "data"}}]);
-    let key = sim.put(Kind::Instance, object);
+    let key = sim.put(Kind::VirtualMachineInstance, object);
     sim.settle();
     assert_eq!(phase(&sim, &key), "Pending");
     let message = "PVC n/data does not exist, waiting for it to appear";
@@ -144,7 +144,7 @@ fn a_claim_that_is_not_there_is_waited_for_by_name() {
     );
     assert_eq!(sim.condition(&key, "PodScheduled").unwrap().2, message);
     assert_eq!(sim.reasons(), ["FailedPvcNotFound"]);
-    sim.put(Kind::Claim, json!({
+    sim.put(Kind::PersistentVolumeClaim, json!({
         "metadata": {"namespace": "n", "name": "data"}, "spec": {"volumeMode": "Block"}, "status": {"phase": "Bound"},
     }));
     sim.settle();
@@ -163,7 +163,7 @@ fn a_claim_that_is_not_there_is_waited_for_by_name() {
     // What the node agent says beside stays.
     sim.change(&key, json!({"status": {"volumeStatus": [{"name": "root", "target": "vda"}]}}));
     sim.change(
-        &Key::new(Kind::Claim, "n", "data"),
+        &Key::new(Kind::PersistentVolumeClaim, "n", "data"),
         json!({"spec": {"resources": {"requests": {"storage": "1Gi"}}}, "status": {"capacity": {"storage": "2Gi"}}}),
     );
     sim.settle();
@@ -381,7 +381,7 @@ fn reference(uid: &Value) -> Value {
 #[test]
 fn without_settings_nothing_is_made_and_it_is_said_why() {
     let mut sim = Sim::bare();
-    let key = sim.put(Kind::Instance, instance("web"));
+    let key = sim.put(Kind::VirtualMachineInstance, instance("web"));
     // Settings of somebody else's namespace say nothing.
     let gates = json!({"configuration": {"developerConfiguration": {"featureGates": ["HostDisk"]}}});
     let meta = |namespace: &str| json!({"namespace": namespace, "name": "kubevirt"});
@@ -406,7 +406,7 @@ fn a_gate_that_is_shut_holds_where_no_webhook_stands() {
     let mut object = instance("web");
     object["spec"]["volumes"] =
         json!([{"name": "root", "hostDisk": {"path": "/etc/shadow", "type": "Disk"}}]);
-    let key = sim.put(Kind::Instance, object);
+    let key = sim.put(Kind::VirtualMachineInstance, object);
     sim.settle();
     let (_, reason, said) = sim.condition(&key, "Synchronized").unwrap();
     assert_eq!(reason, "InvalidSpec");
@@ -452,8 +452,8 @@ fn a_forged_place_is_put_right_by_what_the_pod_says() {
 fn a_forged_status_takes_nobody_elses_revision_away() {
     let (mut sim, key) = begin();
     sim.boot(&key);
-    let others = Key::new(Kind::Revision, "n", "database-6d4cf56db6");
-    sim.put(Kind::Revision, json!({"metadata": {"namespace": "n", "name": others.name}}));
+    let others = Key::new(Kind::ControllerRevision, "n", "database-6d4cf56db6");
+    sim.put(Kind::ControllerRevision, json!({"metadata": {"namespace": "n", "name": others.name}}));
     sim.change(&key, json!({"status": {"virtualMachineRevisionName": others.name}}));
     let pod = sim.pod_of(&key).unwrap();
     sim.agent_says(&key, "Succeeded");

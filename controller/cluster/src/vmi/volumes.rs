@@ -2,7 +2,7 @@
 
 use super::Round;
 use api::vmi::{ClaimInfo, VolumeStatus};
-use kubernetes::objects::{Claim, claim_of};
+use kubernetes::objects::{PersistentVolumeClaim, claim_of};
 
 impl Round<'_> {
     /// Repeats what its claims are like. What others say of its volumes stays.
@@ -11,7 +11,7 @@ impl Round<'_> {
         let world = self.world;
         for volume in &self.vmi.spec.volumes {
             let Some(name) = claim_of(volume) else { continue };
-            let Some(claim) = world.claims.get(namespace, name) else { continue };
+            let Some(claim) = world.pvcs.get(namespace, name) else { continue };
             let list = &mut self.next.status.get_or_insert_default().volume_status;
             let at = match list.iter().position(|known| known.name == volume.name) {
                 Some(at) => at,
@@ -27,7 +27,7 @@ impl Round<'_> {
     }
 }
 
-fn info(name: &str, claim: &Claim, known: &ClaimInfo) -> ClaimInfo {
+fn info(name: &str, claim: &PersistentVolumeClaim, known: &ClaimInfo) -> ClaimInfo {
     ClaimInfo {
         claim_name: Some(name.to_owned()),
         access_modes: claim.spec.access_modes.clone(),

@@ -75,9 +75,9 @@ fn every_right_to_write_is_bound_or_it_is_said_why_not() {
     let named = "bound by resourceNames; the API server asks no policy about webhooks";
     let mut unbound: Vec<Unbound> = Vec::new();
     for (kind, verbs) in [
-        (Kind::Machine, &["delete", "patch"][..]),
-        (Kind::Instance, &["create", "delete", "patch"]),
-        (Kind::ReplicaSet, &["delete"]),
+        (Kind::VirtualMachine, &["delete", "patch"][..]),
+        (Kind::VirtualMachineInstance, &["create", "delete", "patch"]),
+        (Kind::VirtualMachineInstanceReplicaSet, &["delete"]),
         (Kind::KubeVirt, &["create", "patch"]),
         (Kind::DataVolume, &["create"]),
         (Kind::Event, &["create"]),
@@ -85,13 +85,13 @@ fn every_right_to_write_is_bound_or_it_is_said_why_not() {
     ] {
         unbound.extend(verbs.iter().map(|&verb| ((kind, None, verb), whole)));
     }
-    for kind in [Kind::Mutating, Kind::Validating] {
+    for kind in [Kind::MutatingWebhookConfiguration, Kind::ValidatingWebhookConfiguration] {
         unbound.extend(["create", "delete", "patch"].map(|verb| ((kind, None, verb), named)));
     }
-    for kind in [Kind::Machine, Kind::ReplicaSet, Kind::KubeVirt] {
+    for kind in [Kind::VirtualMachine, Kind::VirtualMachineInstanceReplicaSet, Kind::KubeVirt] {
         unbound.push(((kind, Some("status"), "patch"), whole));
     }
-    for kind in [Kind::Machine, Kind::Instance, Kind::ReplicaSet] {
+    for kind in [Kind::VirtualMachine, Kind::VirtualMachineInstance, Kind::VirtualMachineInstanceReplicaSet] {
         unbound.push((
             (kind, Some("finalizers"), "update"),
             "it is no path: only who makes an owner wait is asked for it",

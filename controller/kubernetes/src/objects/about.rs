@@ -23,7 +23,7 @@ pub struct About {
     /// What virt-handler does with them.
     pub handler: Use,
     /// The store of the World that keeps them.
-    pub kept: Option<Place>,
+    pub kept: Option<StoreOf>,
     /// Reads an object of a kind without a store; whether that changed the World.
     pub read: fn(&mut World, &Value) -> bool,
     /// Called after an object was put into its store.
@@ -94,7 +94,7 @@ pub struct Home {
 
 /// A store of the World.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct StoreOf {
     pub(super) of: fn(&World) -> &dyn Objects,
     pub(super) of_mut: fn(&mut World) -> &mut dyn Objects,
 }
@@ -162,7 +162,7 @@ impl About {
 /// The store of a kind, by the name of the World's field.
 macro_rules! kept {
     ($field:ident) => {
-        Some($crate::objects::about::Place { of: |world| &world.$field, of_mut: |world| &mut world.$field })
+        Some($crate::objects::about::StoreOf { of: |world| &world.$field, of_mut: |world| &mut world.$field })
     };
 }
 pub(super) use kept;

@@ -29,14 +29,14 @@ macro_rules! kinds {
 }
 
 kinds! {
-    Machine: virtual_machine,
-    Instance: virtual_machine_instance,
-    ReplicaSet: replica_set,
+    VirtualMachine: virtual_machine,
+    VirtualMachineInstance: virtual_machine_instance,
+    VirtualMachineInstanceReplicaSet: replica_set,
     KubeVirt: kubevirt,
     DataVolume: data_volume,
-    Revision: controller_revision,
+    ControllerRevision: controller_revision,
     Pod: pod,
-    Claim: persistent_volume_claim,
+    PersistentVolumeClaim: persistent_volume_claim,
     Node: node,
     Event: event,
     Lease: lease,
@@ -44,10 +44,10 @@ kinds! {
     DaemonSet: daemon_set,
     Secret: secret,
     ConfigMap: config_map,
-    Mutating: mutating_webhooks,
-    Validating: validating_webhooks,
+    MutatingWebhookConfiguration: mutating_webhooks,
+    ValidatingWebhookConfiguration: validating_webhooks,
     TokenReview: token_review,
-    AccessReview: subject_access_review,
+    SubjectAccessReview: subject_access_review,
 }
 
 /// What an object is found by. The namespace of an object of the cluster is empty.
@@ -159,18 +159,21 @@ mod tests {
         let path = |kind, namespace: &str| Key::new(kind, namespace, "a").path();
         assert_eq!(path(Kind::Pod, "n"), "/api/v1/namespaces/n/pods/a");
         assert_eq!(path(Kind::Node, ""), "/api/v1/nodes/a");
-        assert_eq!(path(Kind::Instance, "n"), "/apis/kubevirt.io/v1/namespaces/n/virtualmachineinstances/a");
+        assert_eq!(
+            path(Kind::VirtualMachineInstance, "n"),
+            "/apis/kubevirt.io/v1/namespaces/n/virtualmachineinstances/a"
+        );
     }
 
     #[test]
     fn the_node_of_a_selector_is_the_one_that_the_program_runs_on() {
         let home = Home { node: "node1".into(), namespace: "kubevirt".into() };
         let of = |kind: Kind| kind.followed_by(Program::Handler, &home);
-        assert_eq!(of(Kind::Instance)[0].labels.as_deref(), Some("kubevirt.io/nodeName=node1"));
+        assert_eq!(of(Kind::VirtualMachineInstance)[0].labels.as_deref(), Some("kubevirt.io/nodeName=node1"));
         assert_eq!(of(Kind::Pod)[0].fields.as_deref(), Some("spec.nodeName=node1"));
         assert_eq!(of(Kind::KubeVirt)[0].namespace, "kubevirt");
         assert_eq!(of(Kind::Secret)[0].name, Some(super::super::HANDLER_CERTIFICATE));
-        assert_eq!(of(Kind::Claim), []);
+        assert_eq!(of(Kind::PersistentVolumeClaim), []);
     }
 
     #[test]

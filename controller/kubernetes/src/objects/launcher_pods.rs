@@ -103,8 +103,8 @@ impl LauncherPods {
         let is_active = self.active.contains_key(uid);
         let is_owned = match owner::controller(pod) {
             Some(owner) => {
-                owner.api_version == Kind::Instance.api_version()
-                    && owner.kind == Kind::Instance.name()
+                owner.api_version == Kind::VirtualMachineInstance.api_version()
+                    && owner.kind == Kind::VirtualMachineInstance.name()
                     && owner.uid == self.owner
             }
             None => is_active || self.any,

@@ -9,7 +9,7 @@ pub enum Mark {
     /// The controlling owner has this uid.
     Owner(String),
     /// The object uses the PersistentVolumeClaim (or the DataVolume that makes it) of this namespace and name.
-    Claim(String, String),
+    PersistentVolumeClaim(String, String),
     /// The VMI runs on the node of this name.
     Node(String),
     /// A launcher pod of the VMI has, or would have, this namespace and name.

@@ -10,7 +10,7 @@
 //! of them alone: a cluster has many of those that are none of our business. Objects find each other by their marks ([`Mark`]).
 
 use super::marks::Marks;
-use super::{Claim, Component, Key, Kind, LauncherPods, Mark, Node, Pod, Secret, Store};
+use super::{Component, Key, Kind, LauncherPods, Mark, Node, PersistentVolumeClaim, Pod, Secret, Store};
 use api::datavolume::DataVolume;
 use api::meta::ObjectMeta;
 use api::vm::VirtualMachine;
@@ -23,15 +23,15 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
 pub struct World {
-    pub machines: Store<VirtualMachine>,
-    pub instances: Store<VirtualMachineInstance>,
+    pub vms: Store<VirtualMachine>,
+    pub vmis: Store<VirtualMachineInstance>,
     /// As they stand; there are few.
     pub replica_sets: Store<Plain>,
     /// As they stand; there is one.
     pub kubevirts: Store<Plain>,
     pub data_volumes: Store<DataVolume>,
     pub pods: Store<Pod>,
-    pub claims: Store<Claim>,
+    pub pvcs: Store<PersistentVolumeClaim>,
     pub nodes: Store<Node>,
     /// In the namespace of the installation.
     pub deployments: Store<Component>,
@@ -153,8 +153,8 @@ impl World {
     /// The VMIs whose controlling owner has this uid.
     pub fn instances_of(&self, owner: &str) -> impl Iterator<Item = &VirtualMachineInstance> {
         self.marked(&Mark::Owner(owner.to_owned()))
-            .filter(|key| key.kind == Kind::Instance)
-            .filter_map(|key| self.instances.get(&key.namespace, &key.name))
+            .filter(|key| key.kind == Kind::VirtualMachineInstance)
+            .filter_map(|key| self.vmis.get(&key.namespace, &key.name))
     }
 
     /// What a kubelet warned of a pod.
@@ -204,20 +204,20 @@ mod tests {
     #[test]
     fn objects_are_found_by_the_marks_they_have_now() {
         let mut world = World::default();
-        let key = Key::new(Kind::Instance, "n", "web");
-        let claim = |name: &str| Mark::Claim("n".into(), name.into());
+        let key = Key::new(Kind::VirtualMachineInstance, "n", "web");
+        let claim = |name: &str| Mark::PersistentVolumeClaim("n".into(), name.into());
         let pod = Mark::LauncherPod(
             "n".into(),
             crate::objects::names::pod("web", "1", crate::objects::names::FIRST),
         );
-        assert!(world.put(Kind::Instance, vmi("5", None, "a"), NOW));
+        assert!(world.put(Kind::VirtualMachineInstance, vmi("5", None, "a"), NOW));
         for mark in [Mark::Owner("o".into()), claim("a"), pod.clone(), Mark::Waiting] {
             assert_eq!(marked(&world, &mark), std::slice::from_ref(&key), "{mark:?}");
         }
         assert_eq!(world.instances_of("o").count(), 1);
-        assert_eq!(marked(&world, &Mark::Claim("m".into(), "a".into())), []);
-        assert!(world.put(Kind::Instance, vmi("6", Some("node1"), "b"), NOW));
-        assert!(!world.put(Kind::Instance, vmi("4", None, "a"), NOW), "it is older");
+        assert_eq!(marked(&world, &Mark::PersistentVolumeClaim("m".into(), "a".into())), []);
+        assert!(world.put(Kind::VirtualMachineInstance, vmi("6", Some("node1"), "b"), NOW));
+        assert!(!world.put(Kind::VirtualMachineInstance, vmi("4", None, "a"), NOW), "it is older");
         for mark in [claim("a"), Mark::Waiting] {
             assert_eq!(marked(&world, &mark), [], "{mark:?}");
         }
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn a_pod_that_another_kind_owns_touches_no_vmi() {
         let mut world = World::default();
-        world.put(Kind::Instance, vmi("5", None, "a"), NOW);
+        world.put(Kind::VirtualMachineInstance, vmi("5", None, "a"), NOW);
         let name = crate::objects::names::pod("web", "1", crate::objects::names::FIRST);
         let pod =
             |owner: Value| json!({"metadata": {"namespace": "n", "name": name, "ownerReferences": owner}});

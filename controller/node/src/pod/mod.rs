@@ -12,17 +12,17 @@
 //! The layout is read from the pod itself, so it is written down in one place: where the pod is made.
 
 pub mod beneath;
+pub mod folder;
 pub mod layout;
 pub mod mounts;
 pub mod object;
-pub mod place;
 #[cfg(test)]
 pub(crate) mod played;
 pub mod process;
 mod socket;
 
 pub use beneath::Folder;
+pub use folder::{PodFolder, Pods};
 pub use layout::Layout;
 pub use object::Pod;
-pub use place::{Place, Pods};
 pub use process::Process;

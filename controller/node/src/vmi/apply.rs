@@ -27,7 +27,8 @@ pub trait Cluster: Send + Sync + 'static {
 
 impl Cluster for Writer {
     async fn change(&self, vmi: &ObjectMeta, change: &Value) -> Result<Option<Value>> {
-        let (key, version) = (key(Of::Instance, vmi), vmi.resource_version.clone().unwrap_or_default());
+        let (key, version) =
+            (key(Of::VirtualMachineInstance, vmi), vmi.resource_version.clone().unwrap_or_default());
         let step = Step::Patch { key: key.clone(), version, change: change.clone(), part: None };
         let mut done = self.carry_out(Plan { steps: vec![step], again: None }).await;
         let Some((_, error)) = done.failed else { return Ok(done.answers.pop().map(|(_, object)| object)) };
@@ -47,7 +48,7 @@ impl Cluster for Writer {
 
     async fn tell(&self, vmi: &ObjectMeta, event: &Event) {
         let note = Note {
-            key: key(Of::Instance, vmi),
+            key: key(Of::VirtualMachineInstance, vmi),
             uid: vmi.uid.clone().unwrap_or_default(),
             warning: event.warning,
             reason: event.reason,

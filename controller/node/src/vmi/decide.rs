@@ -78,7 +78,7 @@ pub struct Trouble {
 
 /// What is to be done.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
+pub struct Actions {
     /// The status that should be there, where it differs from what is there.
     pub status: Option<Box<Status>>,
     /// The launcher is handed the machine.
@@ -116,10 +116,10 @@ impl Event {
 }
 
 /// What is to be done. `now` is RFC 3339 and in seconds since 1970.
-pub fn decide(seen: &Seen<'_>, now: &Now) -> Plan {
+pub fn decide(seen: &Seen<'_>, now: &Now) -> Actions {
     let old = seen.vmi.status.clone().unwrap_or_default();
     let phase = old.phase.clone().unwrap_or_default();
-    let mut plan = Plan::default();
+    let mut plan = Actions::default();
     // Not ours yet, or no more.
     if !matches!(phase, Phase::Scheduled | Phase::Running) {
         return plan;

@@ -47,34 +47,34 @@ fn seen<'a>(vmi: &'a VirtualMachineInstance, launcher: &'a Launcher) -> Seen<'a>
     Seen { emulated: true, ..Seen::new(vmi, launcher) }
 }
 
-fn phase(plan: &Plan) -> Option<Phase> {
+fn phase(plan: &Actions) -> Option<Phase> {
     plan.status.as_ref()?.phase.clone()
 }
 
-fn condition(plan: &Plan, kind: &str) -> Option<(String, Option<String>, Option<String>)> {
+fn condition(plan: &Actions, kind: &str) -> Option<(String, Option<String>, Option<String>)> {
     let conditions = &plan.status.as_ref()?.conditions;
     let found = conditions.iter().find(|condition| condition.r#type.as_str() == kind)?;
     Some((found.status.clone(), found.reason.clone(), found.message.clone()))
 }
 
 /// Deciding again on what was decided gives nothing.
-fn is_settled(vmi: &VirtualMachineInstance, launcher: &Launcher, plan: &Plan) {
+fn is_settled(vmi: &VirtualMachineInstance, launcher: &Launcher, plan: &Actions) {
     let mut after = vmi.clone();
     if let Some(status) = &plan.status {
         after.status = Some((**status).clone());
     }
     let again = decide(&Seen { told: true, ..seen(&after, launcher) }, &now());
-    assert_eq!(Plan { request: None, events: Vec::new(), ..again }, Plan::default());
+    assert_eq!(Actions { request: None, events: Vec::new(), ..again }, Actions::default());
 }
 
 #[test]
 fn a_machine_is_handed_over_once_its_launcher_listens() {
     let vmi = vmi("Scheduled", json!({}));
-    assert_eq!(decide(&seen(&vmi, &Launcher::NotYet), &now()), Plan::default());
+    assert_eq!(decide(&seen(&vmi, &Launcher::NotYet), &now()), Actions::default());
     let empty = speaks(Life::Empty);
     let plan = decide(&seen(&vmi, &empty), &now());
-    assert_eq!(plan, Plan { begin: true, ..Plan::default() });
-    assert_eq!(decide(&Seen { told: true, ..seen(&vmi, &empty) }, &now()), Plan::default());
+    assert_eq!(plan, Actions { begin: true, ..Actions::default() });
+    assert_eq!(decide(&Seen { told: true, ..seen(&vmi, &empty) }, &now()), Actions::default());
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_phase_that_is_not_ours_is_let_be() {
     for phase in ["", "Pending", "Scheduling", "Succeeded", "Failed", "Unknown", "WaitingForSync"] {
         let vmi = vmi(phase, json!({}));
         for launcher in [Launcher::NotYet, speaks(Life::Empty), speaks(Life::Running), speaks(Life::Failed)] {
-            assert_eq!(decide(&seen(&vmi, &launcher), &now()), Plan::default(), "{phase}");
+            assert_eq!(decide(&seen(&vmi, &launcher), &now()), Actions::default(), "{phase}");
         }
     }
 }
@@ -224,7 +224,7 @@ fn a_pause_comes_and_goes_and_the_agent_too() {
     assert_eq!(status.interfaces[0].ip_address.as_deref(), Some("10.0.2.2"));
     after.status = Some(*status);
     let again = decide(&Seen { guest: Some(&info), ..seen(&after, &agent) }, &now());
-    assert_eq!(again, Plan::default());
+    assert_eq!(again, Actions::default());
     let plan = decide(&seen(&after, &speaks(Life::Running)), &now());
     assert_eq!(plan.status.unwrap().interfaces, []);
 }
@@ -246,5 +246,5 @@ fn a_machine_that_runs_is_told_with_the_addresses_of_its_pod() {
     after.status = Some(*status);
     let unknown: Vec<InterfaceStatus> = vec![api::wire::read(json!({"name": "default"})).unwrap()];
     let again = decide(&Seen { interfaces: &unknown, told: true, ..seen(&after, &running) }, &now());
-    assert_eq!(again, Plan::default());
+    assert_eq!(again, Actions::default());
 }

@@ -10,7 +10,7 @@
 //! What it holds besides a connection is a memory of what failed; both may be lost.
 
 use super::apply::{self, Cluster};
-use super::decide::{Event, Launcher, Plan, SHUTTING_DOWN, Seen, Trouble, decide};
+use super::decide::{Actions, Event, Launcher, SHUTTING_DOWN, Seen, Trouble, decide};
 use super::pace::{self, Pace};
 use super::patch::patch;
 use super::permitted::Permitted;
@@ -20,12 +20,12 @@ use crate::capability;
 use crate::devices;
 use crate::error::{Error, Kind, Result};
 use crate::launcher_client::{Client, States};
-use crate::measures::{self, Launchers, Seat};
+use crate::measures::{self, Launchers, Listed};
 use crate::network;
 use crate::now::now;
+use crate::pod::folder::NOT_SEEN;
 use crate::pod::layout::COMPUTE;
-use crate::pod::place::NOT_SEEN;
-use crate::pod::{Layout, Place, Pod, Pods, Process};
+use crate::pod::{Layout, Pod, PodFolder, Pods, Process};
 use crate::volumes::{self, Parts};
 use api::launcher::{Answer, GuestInfo, Link, State, Sync};
 use api::machine::Machine;
@@ -127,7 +127,7 @@ pub(crate) async fn keep<C: Cluster>(node: Arc<Node<C>>, mut wanted: watch::Rece
 struct Keeper<C> {
     node: Arc<Node<C>>,
     pod: Option<Arc<Pod>>,
-    place: Option<Arc<Place>>,
+    place: Option<Arc<PodFolder>>,
     /// One at a time: what does not come back is not begun again beside itself.
     preparing: Blocking,
     object: Arc<Value>,
@@ -152,7 +152,7 @@ struct Keeper<C> {
 /// The connection to the launcher.
 enum Contact {
     None,
-    There { client: Client, states: Box<States>, process: Option<Arc<Process>>, seat: Seat },
+    There { client: Client, states: Box<States>, process: Option<Arc<Process>>, listed: Listed },
 }
 
 impl Contact {
@@ -186,7 +186,7 @@ impl<C: Cluster> Keeper<C> {
         let uid = |pod: &Arc<Pod>| pod.metadata.uid.clone();
         if self.pod.as_ref().map(uid) != Some(uid(&pod)) {
             match Layout::of(&pod) {
-                Ok(layout) => self.place = Some(Arc::new(Place::new(&self.node.pods, layout))),
+                Ok(layout) => self.place = Some(Arc::new(PodFolder::new(&self.node.pods, layout))),
                 Err(e) => self.trouble = Some(Trouble { message: e.chain(), hopeless: false }),
             }
         }
@@ -228,14 +228,15 @@ impl<C: Cluster> Keeper<C> {
 
     /// What is measured has the names of the spec: a launcher's word for a volume that the spec has not names nothing.
     fn name_devices(&self, state: &State) {
-        let Contact::There { seat, .. } = &self.contact else { return };
+        let Contact::There { listed, .. } = &self.contact else { return };
         let taps = self.links.iter().filter_map(|(name, link)| match link {
             Link::Tap { name: tap, .. } => Some((tap.clone(), name.clone())),
             Link::User { .. } => None,
         });
         let is_volume = |name: &str| self.vmi.spec.volumes.iter().any(|volume| volume.name == name);
         let targets = state.targets.iter().filter(|(name, _)| is_volume(name));
-        seat.devices(taps.collect(), targets.map(|(name, target)| (target.clone(), name.clone())).collect());
+        listed
+            .devices(taps.collect(), targets.map(|(name, target)| (target.clone(), name.clone())).collect());
     }
 
     // ---- The launcher ----
@@ -258,9 +259,9 @@ impl<C: Cluster> Keeper<C> {
         let client = Client::new(&self.name(), place.clone());
         match client.watch().await {
             Ok((states, process)) => {
-                let seat = self.node.launchers.seat(&self.vmi.metadata, &client);
+                let listed = self.node.launchers.list(&self.vmi.metadata, &client);
                 let process = process.map(Arc::new);
-                self.contact = Contact::There { client, states: Box::new(states), process, seat };
+                self.contact = Contact::There { client, states: Box::new(states), process, listed };
                 self.first_state().await;
             }
             Err(e) if e.kind() == Kind::NotFound && self.has_spoken() => self.gone(&place, None).await,
@@ -293,7 +294,7 @@ impl<C: Cluster> Keeper<C> {
             || self.vmi.status.as_ref().is_some_and(|status| status.phase == Some(Phase::Running))
     }
 
-    async fn gone(&mut self, place: &Place, why: Option<String>) {
+    async fn gone(&mut self, place: &PodFolder, why: Option<String>) {
         let told = match &self.launcher {
             Launcher::Speaks(state) if state.life.is_final() => Some(state.clone()),
             _ => None,
@@ -336,13 +337,13 @@ impl<C: Cluster> Keeper<C> {
         // Each round changes what is seen; one that changes nothing is the last.
         for _ in 0..8 {
             let plan = self.plan();
-            if plan == Plan::default() || !self.carry_out(plan).await {
+            if plan == Actions::default() || !self.carry_out(plan).await {
                 return;
             }
         }
     }
 
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> Actions {
         let interfaces = self.interfaces();
         let emulated = self.place.as_ref().is_some_and(|place| !place.layout().kvm);
         let seen = Seen {
@@ -379,7 +380,7 @@ impl<C: Cluster> Keeper<C> {
     }
 
     /// Gives back whether it is worth deciding again at once.
-    async fn carry_out(&mut self, mut plan: Plan) -> bool {
+    async fn carry_out(&mut self, mut plan: Actions) -> bool {
         let mut more = false;
         let last =
             plan.status.as_ref().is_some_and(|status| status.phase.as_ref().is_some_and(Phase::is_final));

@@ -4,7 +4,7 @@
 //!   watch: instances, pods of this node; the settings of the cluster
 //!        │ one Wanted per instance
 //!        ▼
-//!   keeper ── Seen ──► decide (pure) ──► Plan ──► apply: status (guarded merge patch), events
+//!   keeper ── Seen ──► decide (pure) ──► Actions ──► apply: status (guarded merge patch), events
 //!     ▲ │                                  └────► launcher: volumes ready ─► sync; shutdown
 //!     │ └─ launcher_client ──watch──┐
 //!     └──────── State ◄─────────────┘
@@ -28,4 +28,4 @@ pub(crate) mod permitted;
 pub(crate) mod status;
 pub(crate) mod watch;
 
-pub use decide::{Launcher, Plan, Seen, decide};
+pub use decide::{Actions, Launcher, Seen, decide};

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  the KubeVirt object in the namespace of the installation ┐                  ┌─► keeper
-//!  instances with the label kubevirt.io/nodeName=NODE ──────┼─► Machines ──────┼─► keeper     one Wanted each
+//!  instances with the label kubevirt.io/nodeName=NODE ──────┼─► NodeVmis ──────┼─► keeper     one Wanted each
 //!  pods with kubevirt.io=virt-launcher on NODE ─────────────┘   (pure)         └─► keeper
 //! ```
 //!
@@ -45,7 +45,7 @@ pub(crate) fn which(home: &Home) -> Vec<Which> {
 /// One keeper per instance, as it is seen.
 async fn keep<C: Cluster>(mut seen: mpsc::Receiver<Seen>, home: Home, node: Arc<Node<C>>, health: Health) {
     let mut keepers = Keepers { node, running: BTreeMap::new() };
-    let mut machines = Machines::at(home);
+    let mut machines = NodeVmis::at(home);
     while let Some(seen) = seen.recv().await {
         let uids = machines.see(seen);
         if machines.listed.len() == FOLLOWED.len() {
@@ -58,11 +58,11 @@ async fn keep<C: Cluster>(mut seen: mpsc::Receiver<Seen>, home: Home, node: Arc<
 }
 
 /// Kinds that are followed; a list of each has to come before anything is known.
-const FOLLOWED: [Kind; 3] = [Kind::Instance, Kind::Pod, Kind::KubeVirt];
+const FOLLOWED: [Kind; 3] = [Kind::VirtualMachineInstance, Kind::Pod, Kind::KubeVirt];
 
 /// What is known of the machines of this node. Pure.
 #[derive(Debug, Default)]
-struct Machines {
+struct NodeVmis {
     home: Home,
     /// By uid.
     instances: BTreeMap<String, Instance>,
@@ -86,9 +86,9 @@ struct Known {
     pod: Arc<Pod>,
 }
 
-impl Machines {
-    fn at(home: Home) -> Machines {
-        Machines { home, ..Machines::default() }
+impl NodeVmis {
+    fn at(home: Home) -> NodeVmis {
+        NodeVmis { home, ..NodeVmis::default() }
     }
 
     /// Takes what is seen; gives back the uids of the instances that it is about.
@@ -221,8 +221,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn machines() -> Machines {
-        Machines::at(Home { node: "node1".into(), namespace: "kubevirt".into() })
+    fn machines() -> NodeVmis {
+        NodeVmis::at(Home { node: "node1".into(), namespace: "kubevirt".into() })
     }
 
     /// One that was handed over with this pod.
@@ -256,7 +256,7 @@ mod tests {
         Seen::Gone(Key::new(Kind::Pod, text("namespace"), text("name")), text("uid"))
     }
 
-    fn has(machines: &Machines, uid: &str) -> Option<String> {
+    fn has(machines: &NodeVmis, uid: &str) -> Option<String> {
         Some(machines.wanted(uid)?.pod?.metadata.uid.clone())
     }
 
@@ -265,7 +265,7 @@ mod tests {
         let mut machines = machines();
         assert!(machines.see(changed(Kind::Pod, pod("p", "a"))).is_empty(), "nobody waits for it yet");
         assert!(machines.wanted("a").is_none());
-        assert_eq!(machines.see(changed(Kind::Instance, instance("a", "p"))), ["a"]);
+        assert_eq!(machines.see(changed(Kind::VirtualMachineInstance, instance("a", "p"))), ["a"]);
         assert_eq!(has(&machines, "a").as_deref(), Some("p"));
         assert_eq!(machines.see(gone(&pod("p", "a"))), ["a"]);
         assert_eq!(has(&machines, "a"), None);
@@ -277,7 +277,7 @@ mod tests {
     fn a_strangers_pod_neither_comes_to_an_instance_nor_takes_its_own_away() {
         let mut machines = machines();
         machines.see(changed(Kind::Pod, pod("p", "a")));
-        machines.see(changed(Kind::Instance, instance("a", "p")));
+        machines.see(changed(Kind::VirtualMachineInstance, instance("a", "p")));
         let mut strange = pod("s", "a");
         strange["metadata"]["name"] = json!("stranger");
         assert!(machines.see(changed(Kind::Pod, strange.clone())).is_empty());
@@ -300,19 +300,19 @@ mod tests {
         machines.see(changed(Kind::Pod, pod("p", "a")));
         let mut elsewhere = instance("a", "p");
         elsewhere["status"]["activePods"]["p"] = json!("node2");
-        machines.see(changed(Kind::Instance, elsewhere));
+        machines.see(changed(Kind::VirtualMachineInstance, elsewhere));
         assert_eq!(has(&machines, "a"), None);
         let mut nowhere = instance("a", "p");
         nowhere["status"] = json!({"phase": "Scheduled"});
-        machines.see(changed(Kind::Instance, nowhere));
+        machines.see(changed(Kind::VirtualMachineInstance, nowhere));
         assert_eq!(has(&machines, "a"), None);
     }
 
     #[test]
     fn the_settings_reach_every_keeper_and_their_going_too() {
         let mut machines = machines();
-        machines.see(changed(Kind::Instance, instance("a", "p")));
-        let permitted = |machines: &Machines| machines.wanted("a").unwrap().permitted;
+        machines.see(changed(Kind::VirtualMachineInstance, instance("a", "p")));
+        let permitted = |machines: &NodeVmis| machines.wanted("a").unwrap().permitted;
         assert_eq!(permitted(&machines), Permitted::NotKnown);
         assert_eq!(machines.see(Seen::Listed(Kind::KubeVirt, Vec::new())), ["a"]);
         assert_eq!(permitted(&machines), Permitted::Nothing("kubevirt".into()));
@@ -332,10 +332,10 @@ mod tests {
     fn what_a_list_does_not_tell_is_gone() {
         let mut machines = machines();
         for uid in ["a", "b"] {
-            machines.see(changed(Kind::Instance, instance(uid, uid)));
+            machines.see(changed(Kind::VirtualMachineInstance, instance(uid, uid)));
             machines.see(changed(Kind::Pod, pod(uid, uid)));
         }
-        let listed = Seen::Listed(Kind::Instance, vec![instance("b", "b")]);
+        let listed = Seen::Listed(Kind::VirtualMachineInstance, vec![instance("b", "b")]);
         assert_eq!(machines.see(listed), ["a", "b"], "what is gone, and what was told");
         assert!(machines.wanted("a").is_none() && machines.wanted("b").is_some());
         assert_eq!(machines.see(Seen::Listed(Kind::Pod, Vec::new())), ["b"]);

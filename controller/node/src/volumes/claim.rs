@@ -40,7 +40,7 @@ const WHOLE: u64 = 1 << 20;
 
 /// What is wanted of a claim's disk.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wish {
+pub struct ClaimedDisk {
     claim: String,
     /// Bytes that were asked for.
     capacity: Option<u64>,
@@ -50,9 +50,9 @@ pub struct Wish {
     readonly: bool,
 }
 
-impl Wish {
+impl ClaimedDisk {
     /// By what the cluster knows of the claim.
-    pub fn of(claim: &str, info: Option<&ClaimInfo>, readonly: bool) -> Wish {
+    pub fn of(claim: &str, info: Option<&ClaimInfo>, readonly: bool) -> ClaimedDisk {
         let bytes = |list: &std::collections::BTreeMap<String, api::quantity::Quantity>| {
             list.get("storage").and_then(api::quantity::Quantity::bytes)
         };
@@ -61,7 +61,7 @@ impl Wish {
             (request, capacity) => capacity.or(request),
         };
         let overhead = info.and_then(|info| info.filesystem_overhead.as_ref()?.parse().ok());
-        Wish {
+        ClaimedDisk {
             claim: claim.to_owned(),
             capacity: info.and_then(of),
             overhead: overhead.filter(|part| (0.0..1.0).contains(part)).unwrap_or(OVERHEAD),
@@ -78,7 +78,7 @@ impl Wish {
 }
 
 /// Makes the disk of a claim ready. Gives back the file that was looked at, and what a person should know.
-pub fn ready(folder: &Folder, wish: &Wish) -> Result<(Held, Option<String>)> {
+pub fn ready(folder: &Folder, wish: &ClaimedDisk) -> Result<(Held, Option<String>)> {
     let unusable = |e: Error| {
         let what = format!("the claim {} has no disk that can be used", wish.claim);
         Error::new(e.kind(), what).because(e)
@@ -120,7 +120,7 @@ pub fn host_disk(folder: &Folder, file: &str, create: Option<u64>) -> Result<Hel
     }
 }
 
-fn make(folder: &Folder, wish: &Wish) -> Result<(Held, Option<String>)> {
+fn make(folder: &Folder, wish: &ClaimedDisk) -> Result<(Held, Option<String>)> {
     let Some(capacity) = wish.capacity else {
         let what = format!("the claim {} has no disk.img, and how large it is, is not known yet", wish.claim);
         return Err(Error::new(Kind::NotFound, what));

@@ -25,7 +25,7 @@ mod shown;
 
 use super::error::{Error, Result};
 use super::pod::beneath::{Access, Held};
-use super::pod::{Folder, Layout, Place, Process, mounts};
+use super::pod::{Folder, Layout, PodFolder, Process, mounts};
 use api::launcher::{Accelerator, Format, Kernel, Resolved, Source};
 use api::machine::volume::{Named, Text};
 use api::machine::{CloudInit, Credential, Disk, Machine, Volume};
@@ -41,7 +41,7 @@ pub struct Parts<'a> {
     /// The machine it asks for.
     pub machine: &'a Machine,
     /// Its pod's folder on this node, and where its parts are.
-    pub place: &'a Place,
+    pub place: &'a PodFolder,
     /// The launcher's process, …
     pub process: &'a Process,
     /// … and the root that it sees.
@@ -157,7 +157,7 @@ impl Parts<'_> {
         let mount = self.mount(volume)?;
         let folder = self.mounted(mount)?.alone()?;
         self.is_no_host_disk(&folder, claim)?;
-        let wish = claim::Wish::of(claim, self.claim_info(volume), readonly);
+        let wish = claim::ClaimedDisk::of(claim, self.claim_info(volume), readonly);
         let (held, note) = claim::ready(&folder, &wish)?;
         notes.extend(note.map(|note| ("ToleratedSmallPV", note)));
         let access = if readonly { Access::Read } else { Access::Write };

@@ -6,7 +6,7 @@ use super::*;
 use crate::pod::beneath::LAUNCHER;
 use crate::pod::layout::Inside;
 use crate::pod::played::{Container, may_mount};
-use crate::pod::{Layout, Place, Pods};
+use crate::pod::{Layout, PodFolder, Pods};
 use api::launcher::Source;
 use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
@@ -88,7 +88,7 @@ impl Pod {
         kubernetes::plan::merge(&mut object["spec"], spec);
         let vmi: VirtualMachineInstance = api::wire::read(object).unwrap();
         let machine = Machine::handed(&vmi).unwrap();
-        let place = Place::new(&Pods::played(self.compute.place.path()), self.layout.clone());
+        let place = PodFolder::new(&Pods::played(self.compute.place.path()), self.layout.clone());
         let (process, root) = (self.compute.process(), self.compute.root());
         ready(&Parts { vmi: &vmi, machine: &machine, place: &place, process: &process, root: &root })
     }

@@ -73,7 +73,7 @@ impl Pod {
         .unwrap();
         let machine = Machine::handed(&vmi).unwrap();
         let root = Folder::open(self.place.path()).unwrap();
-        let place = Place::new(&Pods::played(self.place.path()), self.layout.clone());
+        let place = PodFolder::new(&Pods::played(self.place.path()), self.layout.clone());
         let process = Process::of(std::process::id()).unwrap();
         ready(&Parts { vmi: &vmi, machine: &machine, place: &place, root: &root, process: &process })
     }

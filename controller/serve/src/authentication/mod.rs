@@ -73,7 +73,7 @@ impl Gate {
         let verdict = match known {
             Some(verdict) => verdict,
             None => {
-                let Some(_place) = Place::take(&self.asking, peer) else {
+                let Some(_place) = ReviewSlot::take(&self.asking, peer) else {
                     let said = "whether you may is being asked already";
                     return Err(busy(StatusCode::TOO_MANY_REQUESTS, said));
                 };
@@ -112,7 +112,7 @@ impl Gate {
             "extra": user["extra"],
             "nonResourceAttributes": {"path": path, "verb": "get"},
         });
-        let may = review(&self.client, Kind::AccessReview, &asked).await?;
+        let may = review(&self.client, Kind::SubjectAccessReview, &asked).await?;
         Ok(match may["allowed"] == true {
             true => Verdict::Allowed,
             false => Verdict::Denied(user["username"].as_str().unwrap_or_default().to_owned()),
@@ -138,23 +138,23 @@ fn unauthorized() -> Answer {
 }
 
 /// One of the reviews that an address may have at once.
-struct Place<'a> {
+struct ReviewSlot<'a> {
     all: &'a Mutex<HashMap<Peer, usize>>,
     peer: Peer,
 }
 
-impl<'a> Place<'a> {
-    fn take(all: &'a Mutex<HashMap<Peer, usize>>, peer: Peer) -> Option<Place<'a>> {
+impl<'a> ReviewSlot<'a> {
+    fn take(all: &'a Mutex<HashMap<Peer, usize>>, peer: Peer) -> Option<ReviewSlot<'a>> {
         let mut counts = all.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(peer).or_default();
         (*count < OF_ONE).then(|| {
             *count += 1;
-            Place { all, peer }
+            ReviewSlot { all, peer }
         })
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for ReviewSlot<'_> {
     fn drop(&mut self) {
         let mut counts = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = counts.get_mut(&self.peer) {

@@ -76,7 +76,7 @@ async fn invented_tokens_of_one_address_do_not_hold_up_another() {
     let gate = Gate::new(server.client.clone());
     let mut held = Vec::new();
     for _ in 0..OF_ONE {
-        held.push(Place::take(&gate.asking, peer(1)).unwrap());
+        held.push(ReviewSlot::take(&gate.asking, peer(1)).unwrap());
     }
     let refused = gate.may_read(&head("/metrics", Some("nobody-2")), peer(1)).await.unwrap_err();
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);

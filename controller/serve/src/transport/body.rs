@@ -1,7 +1,7 @@
 //! The body of a request, and of its answer: each is charged while it is there.
 
+use super::connections::{Admitted, Connections};
 use super::room::{BASE, Phase, Room};
-use super::seats::{Seated, Seats};
 use super::server::Counters;
 use super::{Answer, Peer, busy, plain};
 use http::StatusCode;
@@ -23,7 +23,7 @@ const PIECE: usize = 32 << 10;
 /// What all requests share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) seats: Mutex<Seats>,
+    pub(super) connections: Mutex<Connections>,
     pub(super) room: Mutex<Room>,
     pub(super) large: Arc<Semaphore>,
     pub(super) farewells: Semaphore,
@@ -31,8 +31,8 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn seats(&self) -> MutexGuard<'_, Seats> {
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn connections(&self) -> MutexGuard<'_, Connections> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn room(&self) -> MutexGuard<'_, Room> {
@@ -43,7 +43,7 @@ impl Shared {
 /// A request from its head to the last byte of its answer: what it holds is given back when this goes.
 pub(super) struct Turn {
     shared: Arc<Shared>,
-    seated: Seated,
+    admitted: Admitted,
     share: u64,
     cut: Arc<Notify>,
     phase: AtomicU8,
@@ -51,17 +51,17 @@ pub(super) struct Turn {
 
 impl Turn {
     /// Begins to work on a request; nothing, where there is no memory for it.
-    pub(super) fn begin(shared: &Arc<Shared>, seated: &Seated, peer: Peer) -> Option<Arc<Turn>> {
+    pub(super) fn begin(shared: &Arc<Shared>, admitted: &Admitted, peer: Peer) -> Option<Arc<Turn>> {
         let (now, cut) = (Instant::now(), Arc::new(Notify::new()));
         let (share, cut_now) = shared.room().begin(peer, Arc::clone(&cut), now);
         shared.counters.cut(cut_now);
-        shared.seats().begins(seated.id, now);
+        shared.connections().begins(admitted.id, now);
         let Some(share) = share else {
-            shared.seats().ends(seated.id, 0, true, now);
+            shared.connections().ends(admitted.id, 0, true, now);
             return None;
         };
         let phase = AtomicU8::new(Phase::Working as u8);
-        Some(Arc::new(Turn { shared: Arc::clone(shared), seated: seated.clone(), share, cut, phase }))
+        Some(Arc::new(Turn { shared: Arc::clone(shared), admitted: admitted.clone(), share, cut, phase }))
     }
 
     fn enters(&self, phase: Phase) -> bool {
@@ -82,8 +82,8 @@ impl Turn {
         let success = answer.status().is_success();
         self.phase.store(Phase::Leaving as u8, Ordering::Relaxed);
         // Who does not take it is cut off with the whole connection: nothing else gets it out of there.
-        self.shared.room().leaves(self.share, Arc::clone(&self.seated.leave));
-        self.shared.seats().answers(self.seated.id, self.share, success, Instant::now());
+        self.shared.room().leaves(self.share, Arc::clone(&self.admitted.leave));
+        self.shared.connections().answers(self.admitted.id, self.share, success, Instant::now());
         answer.map(|bytes| Sent { bytes, turn: Some(self) })
     }
 }
@@ -92,7 +92,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let works = self.phase.load(Ordering::Relaxed) == Phase::Working as u8;
         self.shared.room().end(self.share);
-        self.shared.seats().ends(self.seated.id, self.share, works, Instant::now());
+        self.shared.connections().ends(self.admitted.id, self.share, works, Instant::now());
     }
 }
 
@@ -128,12 +128,12 @@ impl Body {
     pub async fn whole(mut self, most: usize) -> Result<Whole, Answer> {
         let turn = Arc::clone(&self.turn);
         turn.enters(Phase::Arriving);
-        turn.shared.seats().waits(turn.seated.id, Instant::now());
+        turn.shared.connections().waits(turn.admitted.id, Instant::now());
         let came = tokio::select! {
             came = tokio::time::timeout(self.patience, self.collect(most)) => came,
             () = turn.cut.notified() => Ok(Err(too_much())),
         };
-        turn.shared.seats().works(turn.seated.id, Instant::now());
+        turn.shared.connections().works(turn.admitted.id, Instant::now());
         let goes_on = turn.enters(Phase::Working);
         match came {
             Ok(Ok(_)) if !goes_on => Err(too_much()),

@@ -2,14 +2,14 @@
 //! three programs stand on it; it knows nothing of Kubernetes.
 //!
 //! ```text
-//!  accept ─► seats: a place among the connections ─► tls ─► HTTP ─► room: a share of the memory ─► Answers
+//!  accept ─► connections: a place among the connections ─► tls ─► HTTP ─► room: a share of the memory ─► Answers
 //!                │ too many: one is closed                             │ too little: one is cut       │
 //!                └── patience: who keeps us waiting is closed          └── body: charged as it comes ◄┘
 //! ```
 //!
 //! | what is short | how much there is | who gives way |
 //! |---|---|---|
-//! | connections | as many as there are file descriptors, at most 16,384 | `seats`: of the address with most, what proves nothing |
+//! | connections | as many as there are file descriptors, at most 16,384 | `connections`: of the address with most, what proves nothing |
 //! | connections that are being closed | 128, one second each | one more is dropped without a word |
 //! | memory of requests | 32 MiB | `room`: who has kept most beyond the time it takes |
 //! | requests on one HTTP/2 connection | 100 | the client waits |
@@ -19,18 +19,18 @@
 //! **Who may call**: whoever reaches the port. Who may have which answer is for [`Answers`] to say.
 
 mod body;
+mod connections;
 mod files;
 mod missed;
 mod room;
-mod seats;
 mod server;
 #[cfg(test)]
 mod tests;
 pub mod tls;
 
 pub use body::{Body, Whole};
+pub use connections::Patience;
 pub use files::raise;
-pub use seats::Patience;
 pub use server::{Counts, Transport, everywhere, listen};
 
 use http::request::Parts;

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A request is charged for what it holds, not for what it announces: a thousand clients that announce 8 MiB and send
-//! nothing hold nothing. No address has a limit of its own (see [`super::seats`]). Where a byte more does not fit, requests
+//! nothing hold nothing. No address has a limit of its own (see [`super::connections`]). Where a byte more does not fit, requests
 //! are cut that keep memory for longer than it takes: those of the address that has kept most, bytes times time, and of them
 //! the one that has. The time that a body takes at [`PACE`] is not counted: one that comes at least so fast counts by its
 //! bytes alone, so that many small ones that are renewed all the time, and are never old, do not push it out; a body that

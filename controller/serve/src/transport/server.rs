@@ -1,9 +1,9 @@
 //! The server: connections in, each request to whoever answers it, and an end that loses nothing.
 
 use super::body::{Body, Sent, Shared, Turn};
+use super::connections::{Admitted, Connections};
 use super::missed::Missed;
 use super::room::Room;
-use super::seats::{Seated, Seats};
 use super::{Answers, Asked, Limits, Peer};
 use api_server::error::{Error, Result};
 use http::{Request, Response};
@@ -108,7 +108,7 @@ impl Transport {
     /// A server with these limits.
     pub fn new(limits: Limits) -> Transport {
         let shared = Shared {
-            seats: Mutex::new(Seats::new(limits.connections)),
+            connections: Mutex::new(Connections::new(limits.connections)),
             room: Mutex::new(Room::new(limits.room)),
             large: Arc::new(Semaphore::new(1)),
             farewells: Semaphore::new(FAREWELLS),
@@ -119,7 +119,7 @@ impl Transport {
 
     /// What it has done, and holds.
     pub fn counts(&self) -> Counts {
-        let (open, held) = (self.shared.seats().len(), self.shared.room().held());
+        let (open, held) = (self.shared.connections().len(), self.shared.room().held());
         let is = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Counters { taken, closed, expired, turned_away, cut } = &self.shared.counters;
         Counts {
@@ -162,17 +162,17 @@ impl Transport {
                                 "connections cannot be taken ({count} times since the last line): {error}"
                             );
                         }
-                        self.shared.seats().close_one(Instant::now());
+                        self.shared.connections().close_one(Instant::now());
                         tokio::time::sleep(Duration::from_millis(10)).await;
                         continue;
                     }
                 };
                 let peer = Peer::of(from.ip());
-                let Some(seated) = self.seat(peer) else { continue };
+                let Some(admitted) = self.connection(peer) else { continue };
                 let connection = Connection {
                     shared: Arc::clone(&self.shared),
                     limits: self.limits,
-                    seated,
+                    admitted,
                     peer,
                     left: left.clone(),
                 };
@@ -191,14 +191,14 @@ impl Transport {
     }
 
     /// A place for a connection that has come.
-    fn seat(&self, peer: Peer) -> Option<Seated> {
+    fn connection(&self, peer: Peer) -> Option<Admitted> {
         let counters = &self.shared.counters;
-        let entered = self.shared.seats().enter(peer, Instant::now());
+        let entered = self.shared.connections().enter(peer, Instant::now());
         counters.taken.fetch_add(1, Ordering::Relaxed);
         match entered {
-            Some((seated, other_closed)) => {
+            Some((admitted, other_closed)) => {
                 counters.closed.fetch_add(u64::from(other_closed), Ordering::Relaxed);
-                Some(seated)
+                Some(admitted)
             }
             None => {
                 counters.turned_away.fetch_add(1, Ordering::Relaxed);
@@ -212,14 +212,14 @@ impl Transport {
 struct Connection {
     shared: Arc<Shared>,
     limits: Limits,
-    seated: Seated,
+    admitted: Admitted,
     peer: Peer,
     left: watch::Receiver<bool>,
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.shared.seats().left(self.seated.id);
+        self.shared.connections().left(self.admitted.id);
     }
 }
 
@@ -229,7 +229,7 @@ impl Connection {
         let _ = stream.set_nodelay(true);
         let accepted = tokio::select! {
             accepted = tokio::time::timeout(self.limits.handshake, acceptor.accept(stream)) => accepted,
-            () = self.seated.leave.notified() => return,
+            () = self.admitted.leave.notified() => return,
         };
         let stream = match accepted {
             Ok(Ok(stream)) => stream,
@@ -240,10 +240,10 @@ impl Connection {
             }
         };
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        let (shared, seated, peer) = (Arc::clone(&self.shared), self.seated.clone(), self.peer);
+        let (shared, admitted, peer) = (Arc::clone(&self.shared), self.admitted.clone(), self.peer);
         let patience = self.limits.body;
         let service = service_fn(move |request: Request<Incoming>| {
-            let turn = Turn::begin(&shared, &seated, peer);
+            let turn = Turn::begin(&shared, &admitted, peer);
             let answers = Arc::clone(&answers);
             async move { Ok::<_, Infallible>(answer(request, turn, peer, patience, &*answers).await) }
         });
@@ -272,11 +272,11 @@ impl Connection {
 
     /// Goes on until the client ends it, or somebody has a reason to.
     async fn drive<C: Future>(&mut self, mut connection: Pin<Box<C>>, end: impl Fn(Pin<&mut C>)) {
-        let (shared, id, patience) = (Arc::clone(&self.shared), self.seated.id, self.limits.patience);
+        let (shared, id, patience) = (Arc::clone(&self.shared), self.admitted.id, self.limits.patience);
         // What begins meanwhile may be due before what was looked at.
         let due = || {
             let now = Instant::now();
-            let due = shared.seats().due(id, &patience, now);
+            let due = shared.connections().due(id, &patience, now);
             due.map(|due| due.min(now + patience.taking))
         };
         let first = due();
@@ -285,7 +285,7 @@ impl Connection {
             tokio::select! {
                 // What a client breaks off is no concern of ours.
                 _ = connection.as_mut() => return,
-                () = self.seated.leave.notified() => break false,
+                () = self.admitted.leave.notified() => break false,
                 _ = self.left.changed() => break true,
                 () = look.as_mut() => match due() {
                     Some(later) => look.as_mut().reset(later.into()),
@@ -297,7 +297,7 @@ impl Connection {
             }
         };
         // It is nobody's place any more, however long the client takes.
-        shared.seats().left(id);
+        shared.connections().left(id);
         let farewell = shared.farewells.try_acquire().ok();
         let time = match farewell {
             _ if program_ends => GOODBYE,

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &args::NodeInfo) -> Result<()> {
         firmware: node::firmwares(),
         missing: node::missing(),
     };
-    let place = Place::new()?;
+    let place = TemporaryFolder::new()?;
     if let Err(e) = ask_libvirt(&mut found, &place.0, cache.as_deref()) {
         let mend =
             if found.missing.is_empty() { "see the reason" } else { "mend what is missing above first" };
@@ -79,18 +79,18 @@ fn ask_libvirt(found: &mut Node, folder: &Path, cache: Option<&Path>) -> Result<
 }
 
 /// A folder that goes with this value.
-struct Place(PathBuf);
+struct TemporaryFolder(PathBuf);
 
-impl Place {
-    fn new() -> Result<Place> {
+impl TemporaryFolder {
+    fn new() -> Result<TemporaryFolder> {
         let folder = std::env::temp_dir().join(format!("coracle-node-{}", std::process::id()));
         std::fs::create_dir(&folder)
             .map_err(|e| Error::io(format!("cannot make {}", folder.display()), e))?;
-        Ok(Place(folder))
+        Ok(TemporaryFolder(folder))
     }
 }
 
-impl Drop for Place {
+impl Drop for TemporaryFolder {
     fn drop(&mut self) {
         // What stays is in the folder for temporary files.
         let _ = std::fs::remove_dir_all(&self.0);

@@ -9,17 +9,22 @@
 
 use super::{Drawing, field};
 use crate::domain::error::DrawError;
-use crate::domain::host::Place;
+use crate::domain::host::DiskLocation;
 use crate::domain::xml::Element;
 use api::launcher::Format;
 use api::machine::{Bus, Cache, Disk, ErrorPolicy, Io, Target};
 
 impl Drawing<'_> {
-    pub(super) fn driver(&self, position: usize, disk: &Disk, place: &Place) -> Result<Element, DrawError> {
+    pub(super) fn driver(
+        &self,
+        position: usize,
+        disk: &Disk,
+        place: &DiskLocation,
+    ) -> Result<Element, DrawError> {
         let disc = matches!(disk.target, Target::CdRom { .. });
         let direct = match place {
-            Place::File { direct, .. } | Place::Block { direct, .. } => *direct,
-            Place::Nothing => false,
+            DiskLocation::File { direct, .. } | DiskLocation::Block { direct, .. } => *direct,
+            DiskLocation::Nothing => false,
         };
         let cache = match disk.cache {
             Some(cache) => Some(cache),
@@ -30,7 +35,7 @@ impl Drawing<'_> {
         if disk.io == Some(Io::Native) && cache != Some(Cache::None) {
             return Err(DrawError::refused(field(disk, position, "io"), "`native` needs cache `none`"));
         }
-        if cache == Some(Cache::None) && !direct && *place != Place::Nothing {
+        if cache == Some(Cache::None) && !direct && *place != DiskLocation::Nothing {
             let why = "`none` needs a file system that can pass by the host's cache (O_DIRECT) and a raw disk of whole 4 KiB blocks";
             return Err(match disk.cache {
                 Some(_) => DrawError::refused(field(disk, position, "cache"), why),
@@ -41,9 +46,9 @@ impl Drawing<'_> {
             });
         }
         let (whole, preallocated) = match place {
-            Place::Block { .. } => (true, false),
-            Place::File { preallocated, .. } => (*preallocated, *preallocated),
-            Place::Nothing => (false, false),
+            DiskLocation::Block { .. } => (true, false),
+            DiskLocation::File { preallocated, .. } => (*preallocated, *preallocated),
+            DiskLocation::Nothing => (false, false),
         };
         let io = disk.io.or((!disc && whole && cache == Some(Cache::None)).then_some(Io::Native));
         let multi_queue = self.machine.block_multi_queue && disk.bus == Bus::Virtio;
@@ -59,11 +64,11 @@ impl Drawing<'_> {
     }
 }
 
-fn format(place: &Place) -> Option<&'static str> {
+fn format(place: &DiskLocation) -> Option<&'static str> {
     match place {
-        Place::File { format, .. } => Some(word_of_format(*format)),
-        Place::Block { .. } => Some("raw"),
-        Place::Nothing => None,
+        DiskLocation::File { format, .. } => Some(word_of_format(*format)),
+        DiskLocation::Block { .. } => Some("raw"),
+        DiskLocation::Nothing => None,
     }
 }
 

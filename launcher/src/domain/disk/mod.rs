@@ -10,11 +10,11 @@
 mod driver;
 mod source;
 
-use super::beyond::Beyond;
 use super::error::DrawError;
-use super::host::Place;
+use super::host::DiskLocation;
 use super::input::usb_address;
-use super::seats::{SATA_DRIVES, Seat};
+use super::pci_devices::{PciDevice, SATA_DRIVES};
+use super::qemu_arguments::QemuArguments;
 use super::xml::Element;
 use super::{Drawing, alias};
 use api::machine::{BlockSize, Bus, Disk, Machine, Target};
@@ -22,7 +22,11 @@ use std::collections::BTreeMap;
 
 impl Drawing<'_> {
     /// A disk, by its position.
-    pub(super) fn disk(&self, position: usize, beyond: &mut Beyond) -> Result<Element, DrawError> {
+    pub(super) fn disk(
+        &self,
+        position: usize,
+        qemu_arguments: &mut QemuArguments,
+    ) -> Result<Element, DrawError> {
         let disk = self.machine.disks.get(position).ok_or_else(|| DrawError::unplaced("a disk"))?;
         let place = self.host.disks.get(&disk.name);
         let place = place.ok_or_else(|| DrawError::unplaced(format!("disk `{}`", disk.name)))?;
@@ -42,7 +46,7 @@ impl Drawing<'_> {
             .and(target)
             .with(disk.serial.as_ref().map(|serial| Element::of("serial", serial)))
             .with(self.boot_order(position).map(|order| Element::new("boot").at("order", order)))
-            .with(blocks(disk, place, beyond))
+            .with(blocks(disk, place, qemu_arguments))
             .with(is_readonly(disk).then(|| Element::new("readonly")))
             .with(disk.shareable.then(|| Element::new("shareable")))
             .and(alias(&disk.name))
@@ -60,7 +64,7 @@ impl Drawing<'_> {
             Some(address.at("bus", 0).at("target", 0).at("unit", unit))
         };
         match on {
-            Bus::Virtio => self.places.element(Seat::Disk(position)),
+            Bus::Virtio => self.places.element(PciDevice::Disk(position)),
             Bus::Sata => drive(before / SATA_DRIVES, before % SATA_DRIVES),
             Bus::Scsi => drive(0, before),
             Bus::Usb => Some(usb_address(before + 1)),
@@ -128,23 +132,23 @@ fn field(disk: &Disk, position: usize, name: &str) -> String {
 }
 
 /// What only this host tells to be impossible.
-fn check(disk: &Disk, place: &Place, position: usize) -> Result<(), DrawError> {
+fn check(disk: &Disk, place: &DiskLocation, position: usize) -> Result<(), DrawError> {
     let refused = |name: &str, why: &str| Err(DrawError::refused(field(disk, position, name), why));
     match (disk.target, place) {
-        (Target::Lun, Place::File { .. } | Place::Nothing) => {
+        (Target::Lun, DiskLocation::File { .. } | DiskLocation::Nothing) => {
             let path = format!("spec.domain.devices.disks[{position}].lun");
             Err(DrawError::refused(
                 path,
                 "commands are passed through to a block device, and this volume is a file",
             ))
         }
-        (Target::Lun, Place::Block { .. }) if disk.bus != Bus::Scsi => {
+        (Target::Lun, DiskLocation::Block { .. }) if disk.bus != Bus::Scsi => {
             refused("bus", "commands are passed through on bus scsi alone")
         }
         (Target::CdRom { .. }, _) if disk.bus == Bus::Virtio => {
             refused("bus", "a disc needs a drive: sata, scsi or usb")
         }
-        (Target::Disk, Place::Nothing) => Err(DrawError::unplaced(format!("disk `{}`", disk.name))),
+        (Target::Disk, DiskLocation::Nothing) => Err(DrawError::unplaced(format!("disk `{}`", disk.name))),
         (Target::Disk, _) if disk.readonly && disk.bus == Bus::Sata => {
             refused("readonly", "a sata disk cannot be read-only; virtio and scsi disks can")
         }
@@ -152,19 +156,19 @@ fn check(disk: &Disk, place: &Place, position: usize) -> Result<(), DrawError> {
     }
 }
 
-fn blocks(disk: &Disk, place: &Place, beyond: &mut Beyond) -> Option<Element> {
+fn blocks(disk: &Disk, place: &DiskLocation, qemu_arguments: &mut QemuArguments) -> Option<Element> {
     let (logical, physical) = match disk.block_size? {
         BlockSize::Custom { logical, physical, discard_granularity } => {
             // libvirt has a word for it only since version 11.
             if let Some(size) = discard_granularity {
-                beyond.property(format!("ua-{}", disk.name), "discard_granularity", u64::from(size));
+                qemu_arguments.property(format!("ua-{}", disk.name), "discard_granularity", u64::from(size));
             }
             (logical, physical)
         }
         BlockSize::MatchVolume => match place {
-            Place::Block { blocks, .. } => *blocks,
-            Place::File { blocks, .. } => (*blocks)?,
-            Place::Nothing => return None,
+            DiskLocation::Block { blocks, .. } => *blocks,
+            DiskLocation::File { blocks, .. } => (*blocks)?,
+            DiskLocation::Nothing => return None,
         },
     };
     Some(Element::new("blockio").at("logical_block_size", logical).at("physical_block_size", physical))

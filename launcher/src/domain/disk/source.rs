@@ -3,7 +3,7 @@
 
 use super::driver::word_of_format;
 use crate::domain::error::DrawError;
-use crate::domain::host::Place;
+use crate::domain::host::DiskLocation;
 use crate::domain::text;
 use crate::domain::xml::Element;
 use api::launcher::Format;
@@ -13,20 +13,20 @@ use std::path::PathBuf;
 /// The type of the disk, and its source. A drive without a disc has none.
 pub(super) fn draw(
     disk: &Disk,
-    place: &Place,
+    place: &DiskLocation,
     position: usize,
 ) -> Result<(&'static str, Vec<Element>), DrawError> {
     let field = format!("spec.domain.devices.disks[{position}] ({})", disk.name);
     match place {
-        Place::File { path, backing, .. } => {
+        DiskLocation::File { path, backing, .. } => {
             let source = Element::new("source").at("file", text(path, &field)?);
             Ok(("file", vec![source, below(backing, &field)?]))
         }
-        Place::Block { path, .. } => {
+        DiskLocation::Block { path, .. } => {
             let source = Element::new("source").at("dev", text(path, &field)?);
             Ok(("block", vec![source, Element::new("backingStore")]))
         }
-        Place::Nothing => Ok(("file", Vec::new())),
+        DiskLocation::Nothing => Ok(("file", Vec::new())),
     }
 }
 

@@ -3,9 +3,9 @@
 use super::fixture::{Fixture, cdrom, cloud_init, container_disk, disk, nic, overlay, raw, tap, user};
 use super::golden;
 use crate::domain::Drawing;
-use crate::domain::beyond::Beyond;
 use crate::domain::error::DrawError;
-use crate::domain::host::Place;
+use crate::domain::host::DiskLocation;
+use crate::domain::qemu_arguments::QemuArguments;
 use crate::domain::xml::Element;
 use api::launcher::{Format, Forward, Link};
 use api::machine::cpu::{Apic, Clock, Feature, Model, Offset, Policy, Timer};
@@ -20,13 +20,16 @@ use api::machine::{
 fn device<E: IntoIterator<Item = Element>>(
     name: &str,
     fixture: &Fixture,
-    draw: impl FnOnce(&Drawing<'_>, &mut Beyond) -> Result<E, DrawError>,
+    draw: impl FnOnce(&Drawing<'_>, &mut QemuArguments) -> Result<E, DrawError>,
 ) {
     let drawing = Drawing::begin(&fixture.machine, &fixture.host).unwrap();
-    let mut beyond = Beyond::default();
-    let elements: Vec<_> = draw(&drawing, &mut beyond).unwrap().into_iter().collect();
-    let xml: String =
-        elements.into_iter().chain(beyond.elements()).map(|element| element.write().unwrap()).collect();
+    let mut qemu_arguments = QemuArguments::default();
+    let elements: Vec<_> = draw(&drawing, &mut qemu_arguments).unwrap().into_iter().collect();
+    let xml: String = elements
+        .into_iter()
+        .chain(qemu_arguments.elements())
+        .map(|element| element.write().unwrap())
+        .collect();
     golden(&format!("device/{name}"), &xml);
 }
 
@@ -45,7 +48,7 @@ fn memory() {
 
 #[test]
 fn cpu() {
-    let all = |drawing: &Drawing<'_>, _: &mut Beyond| Ok([drawing.vcpu(), drawing.cpu()]);
+    let all = |drawing: &Drawing<'_>, _: &mut QemuArguments| Ok([drawing.vcpu(), drawing.cpu()]);
     let model = |model: Model| {
         bare(|machine| {
             machine.cpu.model = model;
@@ -78,7 +81,7 @@ fn cpu() {
 
 #[test]
 fn os() {
-    let os = |drawing: &Drawing<'_>, _: &mut Beyond| Ok([drawing.os()?, drawing.features()?]);
+    let os = |drawing: &Drawing<'_>, _: &mut QemuArguments| Ok([drawing.os()?, drawing.features()?]);
     device("os-bios", &bare(|machine| machine.firmware.boot = Boot::Bios { use_serial: true }), os);
     device("os-efi", &Fixture::bare().efi(false), os);
     device("os-efi-secure", &Fixture::bare().efi(true), os);
@@ -101,7 +104,7 @@ fn features() {
 #[test]
 fn clock() {
     let clock = |offset: Offset| bare(|machine| machine.clock = Some(Clock { offset, timers: Vec::new() }));
-    let draw = |drawing: &Drawing<'_>, _: &mut Beyond| Ok(drawing.clock());
+    let draw = |drawing: &Drawing<'_>, _: &mut QemuArguments| Ok(drawing.clock());
     device("clock-utc", &clock(Offset::Utc(None)), draw);
     device("clock-shifted", &clock(Offset::Utc(Some(-60))), draw);
     device("clock-zone", &clock(Offset::Timezone("Europe/Berlin".into())), draw);
@@ -156,12 +159,14 @@ fn controllers() {
 }
 
 /// One disk alone.
-fn one_disk(name: &str, disk: Disk, place: Place) {
-    device(name, &Fixture::bare().disk(disk, place), |drawing, beyond| Ok([drawing.disk(0, beyond)?]));
+fn one_disk(name: &str, disk: Disk, place: DiskLocation) {
+    device(name, &Fixture::bare().disk(disk, place), |drawing, qemu_arguments| {
+        Ok([drawing.disk(0, qemu_arguments)?])
+    });
 }
 
-fn file(direct: bool, preallocated: bool) -> Place {
-    Place::File {
+fn file(direct: bool, preallocated: bool) -> DiskLocation {
+    DiskLocation::File {
         path: "/vm/disk.img".into(),
         format: Format::Raw,
         backing: Vec::new(),
@@ -171,8 +176,8 @@ fn file(direct: bool, preallocated: bool) -> Place {
     }
 }
 
-fn block() -> Place {
-    Place::Block { path: "/dev/null".into(), blocks: (4096, 4096), direct: true }
+fn block() -> DiskLocation {
+    DiskLocation::Block { path: "/dev/null".into(), blocks: (4096, 4096), direct: true }
 }
 
 #[test]
@@ -192,11 +197,15 @@ fn disks_and_what_they_are_taken_for() {
     one_disk(
         "cdrom-empty",
         Disk { target: Target::CdRom { open: true }, ..cdrom("iso", Bus::Scsi) },
-        Place::Nothing,
+        DiskLocation::Nothing,
     );
     one_disk("cdrom-direct", cdrom("iso", Bus::Sata), file(true, true));
     one_disk("cdrom-native", Disk { io: Some(Io::Native), ..cdrom("iso", Bus::Sata) }, file(true, false));
-    one_disk("cdrom-native-empty", Disk { io: Some(Io::Native), ..cdrom("iso", Bus::Sata) }, Place::Nothing);
+    one_disk(
+        "cdrom-native-empty",
+        Disk { io: Some(Io::Native), ..cdrom("iso", Bus::Sata) },
+        DiskLocation::Nothing,
+    );
     one_disk("disk-shareable", Disk { shareable: true, ..disk("root", Bus::Virtio) }, raw("root"));
 }
 
@@ -232,10 +241,10 @@ fn threads() {
         ("auto", IoThreads::Auto),
         ("pool", IoThreads::Pool(3)),
     ] {
-        device(&format!("threads-{name}"), &disks(policy), |drawing, beyond| {
+        device(&format!("threads-{name}"), &disks(policy), |drawing, qemu_arguments| {
             let mut elements: Vec<_> = drawing.threads.element().into_iter().collect();
             for position in 0..names.len() {
-                elements.push(drawing.disk(position, beyond)?);
+                elements.push(drawing.disk(position, qemu_arguments)?);
             }
             Ok(elements)
         });
@@ -248,7 +257,7 @@ fn one_nic(name: &str, nic: Interface, link: Link) {
         machine.network_multi_queue = true;
         machine.cpu.cores = 4;
     });
-    device(name, &fixture.nic(nic, link), |drawing, beyond| drawing.interface(0, beyond));
+    device(name, &fixture.nic(nic, link), |drawing, qemu_arguments| drawing.interface(0, qemu_arguments));
 }
 
 #[test]
@@ -283,7 +292,7 @@ fn interfaces() {
 
 #[test]
 fn serial_and_channel() {
-    let draw = |drawing: &Drawing<'_>, _: &mut Beyond| drawing.serial();
+    let draw = |drawing: &Drawing<'_>, _: &mut QemuArguments| drawing.serial();
     device("serial", &Fixture::bare(), draw);
     device("serial-unlogged", &bare(|machine| machine.serial = Some(Serial { log: false })), draw);
     device("channel", &Fixture::bare(), |drawing, _| Ok([drawing.channel()?]));
@@ -291,7 +300,7 @@ fn serial_and_channel() {
 
 #[test]
 fn video() {
-    let draw = |drawing: &Drawing<'_>, _: &mut Beyond| drawing.video();
+    let draw = |drawing: &Drawing<'_>, _: &mut QemuArguments| drawing.video();
     device("video", &Fixture::bare().screen(), draw);
     device("video-efi", &Fixture::bare().screen().efi(false), draw);
     for model in ["virtio", "cirrus", "ramfb"] {
@@ -321,7 +330,7 @@ fn the_smaller_ones() {
     });
     device("inputs", &inputs, |drawing, _| drawing.inputs());
     let panics = |panics: &[Panic]| bare(|machine| machine.panics = panics.to_vec());
-    let draw = |drawing: &Drawing<'_>, beyond: &mut Beyond| drawing.panics(beyond);
+    let draw = |drawing: &Drawing<'_>, qemu_arguments: &mut QemuArguments| drawing.panics(qemu_arguments);
     device("panic", &panics(&[Panic::Isa, Panic::Pvpanic]), draw);
     device("panic-hyperv-kvm", &panics(&[Panic::Hyperv]).kvm(), draw);
 }

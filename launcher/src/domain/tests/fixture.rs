@@ -1,6 +1,6 @@
 //! Machines to draw. All that is on the host lies under `/vm`, so that a test may put it elsewhere.
 
-use crate::domain::host::{Efi, Host, Place};
+use crate::domain::host::{DiskLocation, Efi, Host};
 use api::launcher::{Accelerator, Format, Forward, Kernel, Link};
 use api::machine::cpu::Model;
 use api::machine::firmware::Image;
@@ -39,7 +39,7 @@ impl Fixture {
         self
     }
 
-    pub(super) fn disk(self, disk: Disk, place: Place) -> Fixture {
+    pub(super) fn disk(self, disk: Disk, place: DiskLocation) -> Fixture {
         let name = disk.name.clone();
         self.with(|machine| machine.disks.push(disk)).on(|host| {
             host.disks.insert(name, place);
@@ -193,8 +193,8 @@ pub(super) fn cdrom(name: &str, bus: Bus) -> Disk {
     Disk { target: Target::CdRom { open: false }, readonly: true, ..disk(name, bus) }
 }
 
-pub(super) fn raw(name: &str) -> Place {
-    Place::File {
+pub(super) fn raw(name: &str) -> DiskLocation {
+    DiskLocation::File {
         path: format!("/vm/{name}.img").into(),
         format: Format::Raw,
         backing: Vec::new(),
@@ -204,8 +204,8 @@ pub(super) fn raw(name: &str) -> Place {
     }
 }
 
-pub(super) fn overlay(name: &str) -> Place {
-    Place::File {
+pub(super) fn overlay(name: &str) -> DiskLocation {
+    DiskLocation::File {
         path: format!("/vm/{name}.qcow2").into(),
         format: Format::Qcow2,
         backing: vec![("/vm/base.qcow2".into(), Format::Qcow2)],

@@ -3,7 +3,7 @@
 use super::fixture::{Fixture, disk, nic, user};
 use crate::domain::draw;
 use crate::domain::error::DrawError;
-use crate::domain::host::Place;
+use crate::domain::host::DiskLocation;
 use api::launcher::Format;
 use api::machine::network::Dhcp;
 use api::machine::{Bus, Disk, Nic};
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 /// A machine that says `text` wherever it can.
 fn everywhere(text: &str) -> Fixture {
-    let place = Place::File {
+    let place = DiskLocation::File {
         path: format!("/vm/{text}").into(),
         format: Format::Qcow2,
         backing: vec![(format!("/vm/{text}/base").into(), Format::Raw)],

@@ -2,7 +2,7 @@
 
 use super::fixture::{Fixture, disk, nic, raw, user};
 use crate::domain::pci::{PORTS, Places};
-use crate::domain::seats::Seat;
+use crate::domain::pci_devices::PciDevice;
 use api::machine::{Bus, Input, Machine, Nic, Panic, PciAddress, Watchdog, devices::WatchdogAction};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,21 +43,28 @@ fn on_root(slot: u8) -> PciAddress {
 }
 
 /// Every device's address element, as it would be drawn.
-fn drawn(machine: &Machine) -> BTreeMap<Seat, String> {
+fn drawn(machine: &Machine) -> BTreeMap<PciDevice, String> {
     let places = Places::of(machine).unwrap();
-    let many = (0..70)
-        .flat_map(|n| [Seat::Interface(n), Seat::Disk(n), Seat::Input(n), Seat::Sata(n), Seat::Port(n)]);
+    let many = (0..70).flat_map(|n| {
+        [
+            PciDevice::Interface(n),
+            PciDevice::Disk(n),
+            PciDevice::Input(n),
+            PciDevice::Sata(n),
+            PciDevice::Port(n),
+        ]
+    });
     let single = [
-        Seat::Video,
-        Seat::Usb,
-        Seat::Scsi,
-        Seat::Serial,
-        Seat::Balloon,
-        Seat::Rng,
-        Seat::Watchdog,
-        Seat::Panic,
+        PciDevice::Video,
+        PciDevice::Usb,
+        PciDevice::Scsi,
+        PciDevice::Serial,
+        PciDevice::Balloon,
+        PciDevice::Rng,
+        PciDevice::Watchdog,
+        PciDevice::Panic,
     ];
-    let element = |seat| Some((seat, places.element(seat)?.write().unwrap()));
+    let element = |device| Some((device, places.element(device)?.write().unwrap()));
     many.chain(single).filter_map(element).collect()
 }
 
@@ -75,8 +82,8 @@ proptest! {
         let mut machine = machine;
         machine.disks.push(disk("last", bus));
         let after = drawn(&machine);
-        for (seat, element) in before {
-            prop_assert_eq!(after.get(&seat), Some(&element), "{:?}", seat);
+        for (device, element) in before {
+            prop_assert_eq!(after.get(&device), Some(&element), "{:?}", device);
         }
     }
 
@@ -86,8 +93,8 @@ proptest! {
         let mut machine = machine;
         machine.interfaces.push(nic("last", Nic::E1000));
         let after = drawn(&machine);
-        for (seat, element) in before {
-            prop_assert_eq!(after.get(&seat), Some(&element), "{:?}", seat);
+        for (device, element) in before {
+            prop_assert_eq!(after.get(&device), Some(&element), "{:?}", device);
         }
     }
 
@@ -98,8 +105,8 @@ proptest! {
         (machine.rng, machine.balloon, machine.no_hotplug) = (true, true, false);
         machine.inputs.push(Input { name: "last".into(), virtio: true });
         let after = drawn(&machine);
-        for (seat, element) in before {
-            prop_assert_eq!(after.get(&seat), Some(&element), "{:?}", seat);
+        for (device, element) in before {
+            prop_assert_eq!(after.get(&device), Some(&element), "{:?}", device);
         }
     }
 }
@@ -111,8 +118,8 @@ fn an_own_address_is_had_and_its_place_in_the_range_goes_to_the_next() {
     first.pci_address = Some(own);
     let fixture = Fixture::bare().disk(first, raw("d")).disk(disk("second", Bus::Virtio), raw("d"));
     let places = Places::of(&fixture.machine).unwrap();
-    assert_eq!(places.get(Seat::Disk(0)), Some(own));
-    assert_eq!(places.get(Seat::Disk(1)), Some(on_root(0x10)), "function 0 of a slot is never empty");
+    assert_eq!(places.get(PciDevice::Disk(0)), Some(own));
+    assert_eq!(places.get(PciDevice::Disk(1)), Some(on_root(0x10)), "function 0 of a slot is never empty");
 }
 
 #[test]

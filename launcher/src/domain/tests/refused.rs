@@ -1,7 +1,7 @@
 //! What cannot be drawn: each is a sentence that names the field.
 
 use super::fixture::{Fixture, cdrom, disk, nic, raw, tap, user};
-use crate::domain::host::Place;
+use crate::domain::host::DiskLocation;
 use crate::domain::{draw, draw_disk};
 use api::launcher::Link;
 use api::machine::network::Network;
@@ -23,7 +23,7 @@ fn two_devices_at_one_place_are_both_named() {
     assert_eq!(
         fixture.refusal(),
         "disk `root` asks for the PCI address 0000:01:00.0, which interface `default` has; 0000:00:18.0 to \
-         0000:00:1e.0 are free for such wishes"
+         0000:00:1e.0 are free for such requests"
     );
     let chipset = with_disk(Disk { pci_address: pci(0, 0x1f, 2), ..disk("root", Bus::Virtio) });
     assert!(chipset.refusal().contains("which the chipset has"), "{}", chipset.refusal());
@@ -140,7 +140,7 @@ fn a_host_that_does_not_say_where_things_are() {
     assert!(lost(Fixture::bare().nic(nic("default", Nic::Virtio), tap(1))).contains("interface `default`"));
     assert!(lost(Fixture::bare().kernel()).contains("the kernel"));
     assert!(lost(Fixture::bare().efi(false)).contains("the EFI firmware"));
-    let empty = Fixture::bare().disk(disk("root", Bus::Sata), Place::Nothing);
+    let empty = Fixture::bare().disk(disk("root", Bus::Sata), DiskLocation::Nothing);
     assert!(empty.refusal().contains("disk `root`"), "only a drive may be empty");
 }
 

@@ -4,7 +4,7 @@ use super::fixture::{
     Fixture, cdrom, cloud_init, container_disk, disk, forwarded, nic, overlay, raw, tap, user,
 };
 use super::golden;
-use crate::domain::host::Place;
+use crate::domain::host::DiskLocation;
 use api::machine::cpu::{Apic, Clock, Feature, Model, Offset, Policy, Timer};
 use api::machine::devices::WatchdogAction;
 use api::machine::{
@@ -37,7 +37,7 @@ fn an_installer_and_an_empty_disk() {
         .screen()
         .disk(Disk { boot_order: Some(2), ..disk("root", Bus::Sata) }, raw("root"))
         .disk(Disk { boot_order: Some(1), ..cdrom("iso", Bus::Sata) }, raw("iso"))
-        .disk(cdrom("tray", Bus::Sata), Place::Nothing);
+        .disk(cdrom("tray", Bus::Sata), DiskLocation::Nothing);
     whole("installer", &fixture.with(|machine| machine.start_paused = true));
 }
 

@@ -34,7 +34,7 @@ impl Mac {
 /// What the guest is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub struct Told {
+pub struct DhcpSettings {
     /// Whom we answer.
     pub mac: Mac,
     pub lease: Lease,
@@ -60,7 +60,7 @@ pub struct Answer {
 }
 
 /// The answer to what came in, if it has one.
-pub fn answer(told: &Told, bytes: &[u8]) -> Option<Answer> {
+pub fn answer(told: &DhcpSettings, bytes: &[u8]) -> Option<Answer> {
     let packet = Packet::read(bytes)?;
     if packet.mac != told.mac.0 || packet.relay != Ipv4Addr::UNSPECIFIED {
         return None;
@@ -83,7 +83,7 @@ pub fn answer(told: &Told, bytes: &[u8]) -> Option<Answer> {
     }
 }
 
-fn say(told: &Told, packet: &Packet, kind: u8, address: bool) -> Answer {
+fn say(told: &DhcpSettings, packet: &Packet, kind: u8, address: bool) -> Answer {
     let mut options = Options::new(packet.room());
     options.put(options::KIND, &[kind]);
     options.put(options::SERVER, &told.lease.server.octets());
@@ -99,7 +99,7 @@ fn say(told: &Told, packet: &Packet, kind: u8, address: bool) -> Answer {
     Answer { to, bytes: packet.reply(&head, &options.finish()) }
 }
 
-fn refuse(told: &Told, packet: &Packet) -> Answer {
+fn refuse(told: &DhcpSettings, packet: &Packet) -> Answer {
     let mut options = Options::new(packet.room());
     options.put(options::KIND, &[options::NAK]);
     options.put(options::SERVER, &told.lease.server.octets());

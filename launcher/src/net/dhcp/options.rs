@@ -1,6 +1,6 @@
 //! Options of DHCP: a number, a length, bytes. RFC 2132, long ones RFC 3396, search lists RFC 3397, routes RFC 3442.
 
-use super::Told;
+use super::DhcpSettings;
 use std::net::Ipv4Addr;
 
 pub(super) const OFFER: u8 = 2;
@@ -80,7 +80,7 @@ impl Options {
     }
 
     /// Everything that the guest is told, the important first.
-    pub(super) fn told(&mut self, told: &Told) {
+    pub(super) fn told(&mut self, told: &DhcpSettings) {
         let lease = &told.lease;
         let mask = u32::MAX.checked_shl(32 - u32::from(lease.prefix)).unwrap_or(0);
         self.number(MASK, mask);
@@ -113,7 +113,7 @@ impl Options {
 
 /// All ways, the last to everywhere else: whoever reads this option leaves the router's out. None where the router is
 /// the only one.
-fn routes(told: &Told) -> Vec<u8> {
+fn routes(told: &DhcpSettings) -> Vec<u8> {
     let lease = &told.lease;
     if lease.routes.is_empty() {
         return Vec::new();

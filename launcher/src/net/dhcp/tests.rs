@@ -1,8 +1,8 @@
 use super::*;
 use api::lease::Route;
 
-fn told() -> Told {
-    Told {
+fn told() -> DhcpSettings {
+    DhcpSettings {
         mac: Mac([2, 0, 0, 0, 1, 7]),
         lease: Lease {
             device: "k6t-eth0".into(),

@@ -32,11 +32,11 @@ struct Folder {
 struct Child {
     id: Vec<u8>,
     name: String,
-    what: What,
+    what: EntryKind,
 }
 
 #[derive(Clone, Copy)]
-enum What {
+enum EntryKind {
     /// The folder's place in the tree.
     Folder(usize),
     /// The file's place among all files.
@@ -54,7 +54,7 @@ pub(super) struct Places<'a> {
 #[derive(Default)]
 struct Plain<'a> {
     folders: BTreeMap<&'a str, Plain<'a>>,
-    files: BTreeMap<&'a str, What>,
+    files: BTreeMap<&'a str, EntryKind>,
 }
 
 impl Tree {
@@ -76,7 +76,7 @@ impl Tree {
             for folder in above.split('/').filter(|folder| !folder.is_empty()) {
                 at = at.folders.entry(folder).or_default();
             }
-            at.files.insert(name, What::File { number, executable: file.executable });
+            at.files.insert(name, EntryKind::File { number, executable: file.executable });
         }
 
         let folder = |id, parent| Folder { id, parent, children: Vec::new(), extent: Extent::default() };
@@ -91,7 +91,8 @@ impl Tree {
             };
             let mut children: Vec<(Child, Option<&Plain<'_>>)> = Vec::new();
             for (name, inner) in &here.folders {
-                let child = Child { id: id(name, true), name: (*name).to_owned(), what: What::Folder(0) };
+                let child =
+                    Child { id: id(name, true), name: (*name).to_owned(), what: EntryKind::Folder(0) };
                 children.push((child, Some(inner)));
             }
             for (name, what) in &here.files {
@@ -101,7 +102,7 @@ impl Tree {
             children.sort_by(|(a, _), (b, _)| a.id.cmp(&b.id));
             for (mut child, inner) in children {
                 if let Some(inner) = inner {
-                    child.what = What::Folder(folders.len());
+                    child.what = EntryKind::Folder(folders.len());
                     folders.push(folder(child.id.clone(), at));
                     plain.push(inner);
                 }
@@ -139,7 +140,7 @@ impl Tree {
 
     fn files(&self) -> usize {
         let children = self.folders.iter().flat_map(|folder| &folder.children);
-        children.filter(|child| matches!(child.what, What::File { .. })).count()
+        children.filter(|child| matches!(child.what, EntryKind::File { .. })).count()
     }
 
     /// The records of a folder.
@@ -162,10 +163,10 @@ impl Tree {
         }
         for child in &here.children {
             let (extent, is_folder, fields) = match child.what {
-                What::Folder(inner) => {
+                EntryKind::Folder(inner) => {
                     (self.folders[inner].extent, true, rock_ridge(FOLDER_MODE, self.links(inner)))
                 }
-                What::File { number, executable } => {
+                EntryKind::File { number, executable } => {
                     let mode = if executable { PROGRAM_MODE } else { FILE_MODE };
                     (places.files[number], false, rock_ridge(mode, 1))
                 }
@@ -179,7 +180,7 @@ impl Tree {
     /// How many names lead to a folder: its own, its dot, and the two dots of those in it.
     fn links(&self, folder: usize) -> u32 {
         let children = self.folders[folder].children.iter();
-        2 + children.filter(|child| matches!(child.what, What::Folder(_))).count() as u32
+        2 + children.filter(|child| matches!(child.what, EntryKind::Folder(_))).count() as u32
     }
 
     pub(super) fn path_table_size(&self) -> usize {

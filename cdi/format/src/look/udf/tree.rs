@@ -15,7 +15,7 @@ const ORDINARY: u8 = 5;
 const MOST_EXTENTS: usize = 64;
 
 /// Where a volume's directories are.
-pub(crate) struct Place {
+pub(crate) struct VolumeLayout {
     block: u64,
     /// The first sector of each partition, by its reference number.
     partitions: Vec<u32>,
@@ -29,9 +29,9 @@ pub(crate) struct Node {
     partition: u16,
 }
 
-impl Place {
+impl VolumeLayout {
     /// From a logical volume descriptor and the partitions (number, first sector).
-    pub(super) fn new(logical: &[u8], known: &[(u16, u32)]) -> Option<Place> {
+    pub(super) fn new(logical: &[u8], known: &[(u16, u32)]) -> Option<VolumeLayout> {
         let block = logical.le32(212).filter(|b| b.is_power_of_two() && (512..=4096).contains(b))?;
         let maps = logical.le32(268)?.min(4);
         let mut partitions = vec![];
@@ -46,7 +46,7 @@ impl Place {
             at += 6;
         }
         let file_set = long_address(logical, 248)?;
-        Some(Place { block: u64::from(block), partitions, file_set })
+        Some(VolumeLayout { block: u64::from(block), partitions, file_set })
     }
 
     /// The directories, beginning at the file set's root.
@@ -61,7 +61,7 @@ impl Place {
 /// A volume that is read by path.
 pub(crate) struct UdfTree<'a, 'p> {
     area: Area<'a>,
-    place: &'p Place,
+    place: &'p VolumeLayout,
     root: Node,
 }
 

@@ -29,7 +29,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Mode, owner, group, each in four bytes.
-type Wish = [u8; 12];
+type EncodedAttributes = [u8; 12];
 
 /// As the kernel takes it: this one stays.
 const STAYS: u32 = u32::MAX;
@@ -154,7 +154,7 @@ fn close_range(from: i32, to: i32) {
 
 /// Whether there was a question.
 fn answer(socket: &OwnedFd) -> rustix::io::Result<bool> {
-    let mut wish: Wish = [0; 12];
+    let mut wish: EncodedAttributes = [0; 12];
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut room);
     let got = rustix::net::recvmsg(
@@ -179,7 +179,7 @@ fn answer(socket: &OwnedFd) -> rustix::io::Result<bool> {
     Ok(true)
 }
 
-fn judged(file: &OwnedFd, wish: &Wish) -> rustix::io::Result<()> {
+fn judged(file: &OwnedFd, wish: &EncodedAttributes) -> rustix::io::Result<()> {
     let part = |at: usize| u32::from_ne_bytes([wish[at], wish[at + 1], wish[at + 2], wish[at + 3]]);
     let wish = match (part(0), part(4), part(8)) {
         (STAYS, uid, gid) => Attributes::Owner(uid, gid),

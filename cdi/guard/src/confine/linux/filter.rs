@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 
 /// Whose filter it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum Profile {
     /// Of a thread that parses.
     Parser,
     /// Of a program that talks to nobody.
@@ -24,7 +24,7 @@ pub(super) enum Kind {
 }
 
 /// Applies it to every thread of the program.
-pub(super) fn apply_to_all(kind: Kind) -> InForce {
+pub(super) fn apply_to_all(kind: Profile) -> InForce {
     InForce::of(programs(kind).and_then(|programs| {
         programs
             .iter()
@@ -37,7 +37,7 @@ pub(super) fn apply_to_all(kind: Kind) -> InForce {
 /// Applies that of a parser to the calling thread. It is made once.
 pub(super) fn apply_here() -> InForce {
     static PARSER: OnceLock<Result<Vec<BpfProgram>, String>> = OnceLock::new();
-    let programs = PARSER.get_or_init(|| programs(Kind::Parser));
+    let programs = PARSER.get_or_init(|| programs(Profile::Parser));
     InForce::of(programs.as_ref().map_err(String::clone).and_then(|programs| {
         programs
             .iter()
@@ -68,7 +68,7 @@ const APART: u64 = (libc::CLONE_NEWNS
 /// Two filters, of which the kernel takes the stricter answer for each call (the later one's of two that are equally
 /// strict): the list, and one that says of `clone3` and `openat2` that they do not exist. Their arguments lie in memory
 /// where no filter sees them, and the C library then uses `clone` and `openat`.
-fn programs(kind: Kind) -> Result<Vec<BpfProgram>, String> {
+fn programs(kind: Profile) -> Result<Vec<BpfProgram>, String> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|e| e.to_string())?;
     let rules = rules(kind).map_err(|e| e.to_string())?;
     let list =
@@ -85,19 +85,19 @@ fn programs(kind: Kind) -> Result<Vec<BpfProgram>, String> {
         .collect()
 }
 
-fn rules(kind: Kind) -> Result<Rules, BackendError> {
+fn rules(kind: Profile) -> Result<Rules, BackendError> {
     let mut rules = Rules::new();
     let mut any = |calls: &[c_long]| rules.extend(calls.iter().map(|call| (*call, vec![])));
     any(ANY);
     any(ANY_OLDER);
     any(&[libc::SYS_clone3, libc::SYS_openat2]);
-    if kind != Kind::Parser {
+    if kind != Profile::Parser {
         any(FILES);
         any(FILES_OLDER);
         any(SOCKETS);
         any(&[libc::SYS_mmap, libc::SYS_mprotect]);
     }
-    if kind == Kind::Network {
+    if kind == Profile::Network {
         any(NETWORK);
     }
     let own = u64::from(std::process::id());
@@ -116,7 +116,7 @@ fn rules(kind: Kind) -> Result<Rules, BackendError> {
     // What is asked of itself is told; nothing is set.
     only(libc::SYS_prlimit64, vec![vec![(0, Dword, Eq, 0), (2, Qword, Eq, 0)]])?;
     match kind {
-        Kind::Parser => {
+        Profile::Parser => {
             let not_run = || vec![vec![(2, Dword, MaskedEq(libc::PROT_EXEC as u64), 0)]];
             only(libc::SYS_mmap, not_run())?;
             only(libc::SYS_mprotect, not_run())?;
@@ -128,7 +128,7 @@ fn rules(kind: Kind) -> Result<Rules, BackendError> {
             let asked = vec![(1, Qword, Eq, 0)];
             only(libc::SYS_rt_sigaction, vec![of(libc::SIGSEGV), of(libc::SIGBUS), asked])?;
         }
-        Kind::Local | Kind::Network => {
+        Profile::Local | Profile::Network => {
             only(libc::SYS_tgkill, vec![vec![(0, Dword, Eq, own)]])?;
             only(libc::SYS_rt_sigaction, vec![])?;
             // A pair of streams reaches nobody; tokio wakes its signal handler by one. One end of a pair of datagram
@@ -149,7 +149,7 @@ fn rules(kind: Kind) -> Result<Rules, BackendError> {
             }
         }
     }
-    if kind == Kind::Network {
+    if kind == Profile::Network {
         let socket =
             |family, kind| vec![(0, Dword, Eq, family as u64), (1, Dword, MaskedEq(TYPE), kind as u64)];
         only(

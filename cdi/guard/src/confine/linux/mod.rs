@@ -10,7 +10,7 @@ mod tests;
 
 use super::{Confined, InForce, Process, Use};
 pub(super) use attributes::set;
-use filter::Kind;
+use filter::Profile;
 
 /// Confines the whole program; the calling thread must be the only one for files to be covered.
 pub(super) fn process(wanted: &Process) -> Confined {
@@ -24,7 +24,7 @@ pub(super) fn process(wanted: &Process) -> Confined {
         tracing::warn!("modes and owners of files cannot be set from now on: {e}");
     }
     let landlock = files::restrict(&paths, wanted.network);
-    let kind = if wanted.network { Kind::Network } else { Kind::Local };
+    let kind = if wanted.network { Profile::Network } else { Profile::Local };
     Confined { landlock, seccomp: filter::apply_to_all(kind) }
 }
 

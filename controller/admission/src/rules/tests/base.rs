@@ -1,6 +1,6 @@
 //! A request to begin with, how to change it, and what came of it.
 
-use crate::rules::review::Who;
+use crate::rules::review::Requester;
 use crate::rules::{Answer, Around, Operation, Request, judge, patch};
 use kubernetes::objects::Plain;
 use kubernetes::webhooks::Webhook;
@@ -23,7 +23,7 @@ pub(super) fn with(configuration: &Value) -> Around {
 
 /// Somebody makes an object.
 pub(super) fn create(object: Value) -> Request {
-    let who = Who { name: "kubernetes-admin".into(), node: None };
+    let who = Requester { name: "kubernetes-admin".into(), node: None };
     Request { uid: "1".into(), object, who, ..Request::default() }
 }
 
@@ -33,7 +33,7 @@ pub(super) fn update(old: Value, object: Value) -> Request {
 }
 
 pub(super) fn by(name: &str, node: Option<&str>, request: Request) -> Request {
-    Request { who: Who { name: name.into(), node: node.map(str::to_owned) }, ..request }
+    Request { who: Requester { name: name.into(), node: node.map(str::to_owned) }, ..request }
 }
 
 /// The answer at a path.

@@ -19,7 +19,7 @@ pub(crate) const ABOUT: About = About {
     handler: Use { follows: &[Selector::HOME], ..Use::NONE },
     // Settings count for VMIs that are started from now on.
     touches: |world, key| {
-        let waiting = world.marked(&Mark::Waiting).filter(|key| key.kind == Kind::Instance);
+        let waiting = world.marked(&Mark::Waiting).filter(|key| key.kind == Kind::VirtualMachineInstance);
         [key.clone(), certificates(world)].into_iter().chain(waiting.cloned()).collect()
     },
     // One is made where there is none.

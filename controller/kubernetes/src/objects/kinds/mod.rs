@@ -27,7 +27,7 @@ pub use kubevirt::NAME as KUBEVIRT;
 pub use lease::NAME as LEASE;
 pub use mutating_webhooks::NAME as MUTATOR;
 pub use node::{ABILITIES, HEARTBEAT, Node, SCHEDULABLE};
-pub use persistent_volume_claim::Claim;
+pub use persistent_volume_claim::PersistentVolumeClaim;
 pub use pod::{Condition, Container, FOUND_BY, LAUNCHER, Pod, PodPhase};
 pub use secret::{
     API_CERTIFICATE, AUTHORITY, CONTROLLER_CERTIFICATE, HANDLER_CERTIFICATE, Secret, certificates,

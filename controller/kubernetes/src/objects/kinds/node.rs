@@ -28,7 +28,8 @@ pub(crate) const ABOUT: About = About {
     put: hear,
     removed: |world, key| drop(world.heard.remove(&key.name)),
     touches: |world, key| {
-        let marked = |mark: Mark| world.marked(&mark).filter(|key| key.kind == Kind::Instance).cloned();
+        let marked =
+            |mark: Mark| world.marked(&mark).filter(|key| key.kind == Kind::VirtualMachineInstance).cloned();
         let on: Vec<Key> = marked(Mark::Node(key.name.clone())).collect();
         marked(Mark::Waiting).chain(on).chain([key.clone()]).collect()
     },

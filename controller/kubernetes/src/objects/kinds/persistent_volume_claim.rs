@@ -9,7 +9,7 @@ use api::wire;
 use serde_json::Value;
 
 pub(crate) const ABOUT: About = About {
-    kept: kept!(claims),
+    kept: kept!(pvcs),
     controller: Use { follows: &[Selector::ALL], ..Use::NONE },
     touches: users,
     ..About::named("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
@@ -17,12 +17,12 @@ pub(crate) const ABOUT: About = About {
 
 /// The VMs and VMIs that use the claim, or the claim of the DataVolume, of a name.
 pub(super) fn users(world: &World, key: &Key) -> Vec<Key> {
-    world.marked(&Mark::Claim(key.namespace.clone(), key.name.clone())).cloned().collect()
+    world.marked(&Mark::PersistentVolumeClaim(key.namespace.clone(), key.name.clone())).cloned().collect()
 }
 
 /// The part of a PersistentVolumeClaim that is kept.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Claim {
+pub struct PersistentVolumeClaim {
     /// Its name and the like.
     pub meta: ObjectMeta,
     /// What is wanted.
@@ -31,7 +31,7 @@ pub struct Claim {
     pub status: ClaimStatus,
 }
 
-impl Claim {
+impl PersistentVolumeClaim {
     /// It has a volume.
     pub fn is_bound(&self) -> bool {
         self.status.phase.as_deref() == Some("Bound")
@@ -43,13 +43,13 @@ impl Claim {
     }
 }
 
-impl Kept for Claim {
+impl Kept for PersistentVolumeClaim {
     fn take(mut object: Value) -> Option<Self> {
         let mut part =
             |name: &str| object.get_mut(name).map_or_else(|| Value::Object(Default::default()), Value::take);
         let (spec, status) = (part("spec"), part("status"));
         let faults = &mut Vec::new();
-        Some(Claim {
+        Some(PersistentVolumeClaim {
             meta: meta(&object)?,
             spec: wire::read_in_part(spec, faults).unwrap_or_default(),
             status: wire::read_in_part(status, faults).unwrap_or_default(),

@@ -37,8 +37,8 @@ pub(crate) const ABOUT: About = About {
 pub(super) fn touched(world: &World, key: &Key) -> Vec<Key> {
     let Key { namespace, name, .. } = key;
     match world.pods.get(namespace, name).and_then(|pod| owner::controller(&pod.meta)) {
-        Some(owner) if owner.kind == Kind::Instance.name() => {
-            vec![Key::new(Kind::Instance, namespace, &owner.name)]
+        Some(owner) if owner.kind == Kind::VirtualMachineInstance.name() => {
+            vec![Key::new(Kind::VirtualMachineInstance, namespace, &owner.name)]
         }
         Some(_) => Vec::new(),
         None => world.marked(&Mark::LauncherPod(namespace.clone(), name.clone())).cloned().collect(),

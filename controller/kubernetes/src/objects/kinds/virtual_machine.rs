@@ -10,7 +10,7 @@ use api::vm::VirtualMachine;
 use serde_json::Value;
 
 pub(crate) const ABOUT: About = About {
-    kept: kept!(machines),
+    kept: kept!(vms),
     controller: Use {
         follows: &[Selector::ALL],
         verbs: &[
@@ -24,7 +24,7 @@ pub(crate) const ABOUT: About = About {
     api: Use { verbs: &[(None, &["list"])], ..Use::NONE },
     // A VMI waits for its VM to let go of it.
     touches: |world, key| {
-        let both = [key.clone(), Key::new(Kind::Instance, &key.namespace, &key.name)];
+        let both = [key.clone(), Key::new(Kind::VirtualMachineInstance, &key.namespace, &key.name)];
         both.into_iter().chain(removed_with(world)).collect()
     },
     ..About::named("kubevirt.io/v1", "VirtualMachine", "virtualmachines")

@@ -26,7 +26,7 @@ pub const TOLD_BY_HANDLER: [&str; 9] = [
 ];
 
 pub(crate) const ABOUT: About = About {
-    kept: kept!(instances),
+    kept: kept!(vmis),
     // The status of a VMI is no subresource.
     controller: Use {
         follows: &[Selector::ALL],
@@ -93,22 +93,25 @@ pub(super) fn uses<'a>(
     names: impl Iterator<Item = &'a str>,
 ) -> impl Iterator<Item = Mark> {
     let namespace = meta.namespace.clone().unwrap_or_default();
-    names.map(move |name| Mark::Claim(namespace.clone(), name.to_owned()))
+    names.map(move |name| Mark::PersistentVolumeClaim(namespace.clone(), name.to_owned()))
 }
 
 fn touched(world: &World, found: &Key) -> Vec<Key> {
     let Key { namespace, name, .. } = found;
-    let mut keys = vec![found.clone(), Key::new(Kind::Machine, namespace, name)];
+    let mut keys = vec![found.clone(), Key::new(Kind::VirtualMachine, namespace, name)];
     keys.extend(removed_with(world));
-    match world.instances.get(namespace, name).and_then(|vmi| owner::controller(&vmi.metadata)) {
-        Some(owner) if owner.kind == Kind::ReplicaSet.name() => {
-            keys.push(Key::new(Kind::ReplicaSet, namespace, &owner.name));
+    match world.vmis.get(namespace, name).and_then(|vmi| owner::controller(&vmi.metadata)) {
+        Some(owner) if owner.kind == Kind::VirtualMachineInstanceReplicaSet.name() => {
+            keys.push(Key::new(Kind::VirtualMachineInstanceReplicaSet, namespace, &owner.name));
         }
         Some(_) => {}
         // It is gone, or has no owner: one of the replica sets may miss it.
-        None => {
-            keys.extend(world.replica_sets.within(namespace).map(|set| key(Kind::ReplicaSet, set.meta())))
-        }
+        None => keys.extend(
+            world
+                .replica_sets
+                .within(namespace)
+                .map(|set| key(Kind::VirtualMachineInstanceReplicaSet, set.meta())),
+        ),
     }
     keys
 }

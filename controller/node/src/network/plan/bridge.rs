@@ -1,6 +1,6 @@
 //! Bridge: the guest takes the pod's place on the wire, with its address and its MAC.
 
-use super::{DHCP, Given, Plan, Step};
+use super::{DHCP, Given, NetworkPlan, Step};
 use crate::error::Result;
 use crate::network::facts::{Address, Card};
 use crate::network::names;
@@ -8,7 +8,7 @@ use api::launcher::Link;
 use api::lease::{Lease, Route};
 use std::net::{IpAddr, Ipv4Addr};
 
-pub(super) fn plan(given: &Given<'_>) -> Result<Plan> {
+pub(super) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
     let card = given.card;
     let (bridge, tap, aside) = (names::bridge(&card.name), names::tap(&card.name), names::aside(&card.name));
     let mac = given.wanted_mac()?.unwrap_or(card.mac);
@@ -35,7 +35,7 @@ pub(super) fn plan(given: &Given<'_>) -> Result<Plan> {
         Step::Up(aside),
         Step::Up(tap.clone()),
     ]);
-    Ok(Plan { steps, link: Link::Tap { name: tap, mac: mac.to_string(), mtu: Some(card.mtu), dhcp } })
+    Ok(NetworkPlan { steps, link: Link::Tap { name: tap, mac: mac.to_string(), mtu: Some(card.mtu), dhcp } })
 }
 
 /// The address on which the guest asks for its own: on no wire, one for each interface.

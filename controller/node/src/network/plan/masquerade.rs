@@ -1,6 +1,6 @@
 //! Masquerade: the guest has a network of its own behind the pod's address.
 
-use super::{DHCP, Given, Plan, Step};
+use super::{DHCP, Given, NetworkPlan, Step};
 use crate::error::Result;
 use crate::network::facts::{Address, Mac};
 use crate::network::names;
@@ -19,7 +19,7 @@ const BRIDGE: Mac = Mac([2, 0, 0, 0, 0, 0]);
 const IN: &str = "KUBEVIRT_PREINBOUND";
 const OUT: &str = "KUBEVIRT_POSTINBOUND";
 
-pub(super) fn plan(given: &Given<'_>) -> Result<Plan> {
+pub(super) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
     let card = given.card;
     let (bridge, tap) = (names::bridge(&card.name), names::tap(&card.name));
     let Network::Pod { cidr, cidr6 } = &given.interface.network else {
@@ -74,7 +74,7 @@ pub(super) fn plan(given: &Given<'_>) -> Result<Plan> {
         }
         _ => None,
     };
-    Ok(Plan { steps, link: Link::Tap { name: tap, mac: mac.to_string(), mtu: Some(card.mtu), dhcp } })
+    Ok(NetworkPlan { steps, link: Link::Tap { name: tap, mac: mac.to_string(), mtu: Some(card.mtu), dhcp } })
 }
 
 /// The two ends of the guest's network.

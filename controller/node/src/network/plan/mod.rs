@@ -27,7 +27,7 @@ const DHCP: u16 = 67;
 
 /// What is to be made, and what the launcher is told of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct NetworkPlan {
     /// In order.
     pub(crate) steps: Vec<Step>,
     /// For the launcher.
@@ -92,7 +92,7 @@ pub(crate) struct Given<'a> {
 }
 
 /// What is to be made for one interface.
-pub(crate) fn plan(given: &Given<'_>) -> Result<Plan> {
+pub(crate) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
     match given.interface.binding {
         Binding::Masquerade => masquerade::plan(given),
         Binding::Bridge => bridge::plan(given),

@@ -31,15 +31,15 @@ fn card(addresses: &[&str], routes: &[&str]) -> Card {
     }
 }
 
-fn planned(machine: &Machine, card: &Card) -> Result<Plan> {
+fn planned(machine: &Machine, card: &Card) -> Result<NetworkPlan> {
     plan(&Given { machine, interface: &machine.interfaces[0], position: 0, card })
 }
 
-fn text(plan: &Plan) -> String {
+fn text(plan: &NetworkPlan) -> String {
     plan.steps.iter().map(|step| format!("{step}\n")).collect()
 }
 
-fn lease(plan: &Plan) -> Option<String> {
+fn lease(plan: &NetworkPlan) -> Option<String> {
     let Link::Tap { dhcp, .. } = &plan.link else { panic!("no tap") };
     dhcp.as_ref().map(|lease| serde_json::to_string(lease).unwrap())
 }

@@ -49,7 +49,7 @@ impl Pods {
 
 /// The folder of one pod on this node.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct PodFolder {
     /// `/var/lib/kubelet/pods/UID`
     folder: PathBuf,
     node: PathBuf,
@@ -58,12 +58,12 @@ pub struct Place {
     blocking: Blocking,
 }
 
-impl Place {
+impl PodFolder {
     /// The folder of a pod, below where the kubelet keeps them.
-    pub fn new(pods: &Pods, layout: Layout) -> Place {
+    pub fn new(pods: &Pods, layout: Layout) -> PodFolder {
         let blocking = Blocking::new(format!("the pod {}", layout.uid), AT_ONCE);
         let (folder, node) = (pods.folder.join(&layout.uid), pods.node.clone());
-        Place { folder, node, layout, belongs: pods.belongs, blocking }
+        PodFolder { folder, node, layout, belongs: pods.belongs, blocking }
     }
 
     /// Where the pod's parts are.
@@ -133,7 +133,7 @@ pub const NOT_SEEN: &str =
 /// A connection to a launcher, and the process that listens; none where the pod's processes are not seen from here.
 pub type Open = launcher_client::Open<Option<Process>>;
 
-impl Door<Option<Process>> for Place {
+impl Door<Option<Process>> for PodFolder {
     /// For as long as the socket's queue is full it is tried again; whoever asked gives up in time.
     fn open(&self) -> BoxFuture<'_, Result<Open, Cause>> {
         const DOING: &str = "connecting to the launcher";

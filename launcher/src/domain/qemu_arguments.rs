@@ -6,13 +6,13 @@ use serde_json::Value;
 
 /// What goes past libvirt.
 #[derive(Default)]
-pub(super) struct Beyond {
+pub(super) struct QemuArguments {
     args: Vec<String>,
     properties: Vec<(String, &'static str, u64)>,
     unknown: Vec<&'static str>,
 }
 
-impl Beyond {
+impl QemuArguments {
     /// An option and its value.
     pub(super) fn arg(&mut self, option: &str, value: String) {
         self.args.extend([option.to_string(), value]);

@@ -28,7 +28,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 const LONGEST_DETAIL: usize = 16 << 10;
 
 /// A server, reached in one way.
-pub(super) struct Line {
+pub(super) struct ServerConnection {
     pub(super) address: String,
     access: Access,
     base: tokio::sync::OnceCell<Location>,
@@ -92,9 +92,9 @@ impl<'a> Ask<'a> {
     }
 }
 
-impl Line {
-    pub(super) fn new(address: &str, access: &Access) -> Line {
-        Line {
+impl ServerConnection {
+    pub(super) fn new(address: &str, access: &Access) -> ServerConnection {
+        ServerConnection {
             address: address.to_owned(),
             access: access.clone(),
             base: tokio::sync::OnceCell::new(),

@@ -4,7 +4,7 @@ use api::machine::{Bus, Chipset, Machine, Panic, PciAddress, Video};
 
 /// A device on the PCI bus. Numbers begin at 0; those of disks and interfaces are of the machine's own lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Seat {
+pub(super) enum PciDevice {
     Video,
     Port(usize),
     Interface(usize),
@@ -22,11 +22,11 @@ pub(super) enum Seat {
 
 /// A device that wants a place.
 #[derive(Clone, Debug)]
-pub(super) struct Wish {
+pub(super) struct PciRequest {
     /// The device.
-    pub seat: Seat,
+    pub device: PciDevice,
     /// The same with its position among those of the kind that ask for no address.
-    pub position: Seat,
+    pub position: PciDevice,
     /// The address it asks for.
     pub own: Option<PciAddress>,
     /// What it is called in an error.
@@ -38,62 +38,72 @@ pub(super) struct Wish {
 /// Sata drives that one controller takes.
 pub(super) const SATA_DRIVES: usize = 6;
 
-impl Seat {
+impl PciDevice {
     /// Its number, for kinds that have more than one.
     pub(super) fn number(self) -> usize {
         match self {
-            Seat::Port(n) | Seat::Interface(n) | Seat::Input(n) | Seat::Sata(n) | Seat::Disk(n) => n,
-            Seat::Video | Seat::Usb | Seat::Scsi | Seat::Serial => 0,
-            Seat::Balloon | Seat::Rng | Seat::Watchdog | Seat::Panic => 0,
+            PciDevice::Port(n)
+            | PciDevice::Interface(n)
+            | PciDevice::Input(n)
+            | PciDevice::Sata(n)
+            | PciDevice::Disk(n) => n,
+            PciDevice::Video | PciDevice::Usb | PciDevice::Scsi | PciDevice::Serial => 0,
+            PciDevice::Balloon | PciDevice::Rng | PciDevice::Watchdog | PciDevice::Panic => 0,
         }
     }
 
     /// Its kind shares slots, so each slot says so from the beginning: a further device changes nothing of the first.
     pub(super) fn in_range(self) -> bool {
-        matches!(self, Seat::Port(_) | Seat::Input(_) | Seat::Sata(_) | Seat::Disk(_))
+        matches!(self, PciDevice::Port(_) | PciDevice::Input(_) | PciDevice::Sata(_) | PciDevice::Disk(_))
     }
 
     /// The kind in an error.
     pub(super) fn plural(self) -> &'static str {
         match self {
-            Seat::Interface(_) => "interfaces",
-            Seat::Input(_) => "virtio input devices",
-            Seat::Sata(_) => "sata disks",
-            Seat::Disk(_) => "virtio disks",
-            Seat::Port(_) => "root ports",
-            Seat::Video | Seat::Usb | Seat::Scsi | Seat::Serial => "controllers",
-            Seat::Balloon | Seat::Rng | Seat::Watchdog | Seat::Panic => "devices",
+            PciDevice::Interface(_) => "interfaces",
+            PciDevice::Input(_) => "virtio input devices",
+            PciDevice::Sata(_) => "sata disks",
+            PciDevice::Disk(_) => "virtio disks",
+            PciDevice::Port(_) => "root ports",
+            PciDevice::Video | PciDevice::Usb | PciDevice::Scsi | PciDevice::Serial => "controllers",
+            PciDevice::Balloon | PciDevice::Rng | PciDevice::Watchdog | PciDevice::Panic => "devices",
         }
     }
 }
 
 /// The devices of a machine, without its root ports.
-pub(super) fn wishes(machine: &Machine) -> Vec<Wish> {
-    let mut wishes = Vec::new();
-    let mut plain = |there: bool, seat: Seat, who: &str| {
+pub(super) fn requests(machine: &Machine) -> Vec<PciRequest> {
+    let mut requests = Vec::new();
+    let mut plain = |there: bool, device: PciDevice, who: &str| {
         if there {
-            wishes.push(Wish { seat, position: seat, own: None, who: who.into(), field: String::new() });
+            requests.push(PciRequest {
+                device,
+                position: device,
+                own: None,
+                who: who.into(),
+                field: String::new(),
+            });
         }
     };
-    plain(has_pci_screen(machine), Seat::Video, "the screen");
-    plain(has_usb(machine), Seat::Usb, "the usb controller");
-    plain(has_scsi(machine), Seat::Scsi, "the scsi controller");
-    plain(true, Seat::Serial, "the controller of the agent's channel");
-    plain(machine.balloon, Seat::Balloon, "the balloon");
-    plain(machine.rng, Seat::Rng, "the source of randomness");
-    plain(machine.watchdog.is_some(), Seat::Watchdog, "the watchdog");
-    plain(machine.panics.contains(&Panic::Pvpanic), Seat::Panic, "the panic device");
+    plain(has_pci_screen(machine), PciDevice::Video, "the screen");
+    plain(has_usb(machine), PciDevice::Usb, "the usb controller");
+    plain(has_scsi(machine), PciDevice::Scsi, "the scsi controller");
+    plain(true, PciDevice::Serial, "the controller of the agent's channel");
+    plain(machine.balloon, PciDevice::Balloon, "the balloon");
+    plain(machine.rng, PciDevice::Rng, "the source of randomness");
+    plain(machine.watchdog.is_some(), PciDevice::Watchdog, "the watchdog");
+    plain(machine.panics.contains(&Panic::Pvpanic), PciDevice::Panic, "the panic device");
     for n in 0..machine.inputs.iter().filter(|input| input.virtio).count() {
-        plain(true, Seat::Input(n), "an input device");
+        plain(true, PciDevice::Input(n), "an input device");
     }
     for n in 0..sata_controllers(machine) {
-        plain(true, Seat::Sata(n), "a sata controller");
+        plain(true, PciDevice::Sata(n), "a sata controller");
     }
     let mut nth = 0;
     for (n, nic) in machine.interfaces.iter().enumerate() {
-        wishes.push(Wish {
-            seat: Seat::Interface(n),
-            position: Seat::Interface(nth),
+        requests.push(PciRequest {
+            device: PciDevice::Interface(n),
+            position: PciDevice::Interface(nth),
             own: nic.pci_address,
             who: format!("interface `{}`", nic.name),
             field: format!("spec.domain.devices.interfaces[{n}].pciAddress"),
@@ -102,16 +112,16 @@ pub(super) fn wishes(machine: &Machine) -> Vec<Wish> {
     }
     let mut nth = 0;
     for (n, disk) in machine.disks.iter().enumerate().filter(|(_, disk)| disk.bus == Bus::Virtio) {
-        wishes.push(Wish {
-            seat: Seat::Disk(n),
-            position: Seat::Disk(nth),
+        requests.push(PciRequest {
+            device: PciDevice::Disk(n),
+            position: PciDevice::Disk(nth),
             own: disk.pci_address,
             who: format!("disk `{}`", disk.name),
             field: format!("spec.domain.devices.disks[{n}].disk.pciAddress"),
         });
         nth += usize::from(disk.pci_address.is_none());
     }
-    wishes
+    requests
 }
 
 /// Sata controllers that stand on the bus as devices of their own. The first of a q35 board is part of its chipset.

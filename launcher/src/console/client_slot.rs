@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// A place that is kept for a client until it is dropped.
 #[derive(Debug)]
-pub struct Seat {
+pub struct ClientSlot {
     shared: Arc<Shared>,
     id: u64,
     types: bool,
@@ -23,10 +23,10 @@ pub enum Left {
     End,
 }
 
-impl Seat {
-    pub(super) fn reserve(shared: Arc<Shared>, mode: Mode, from: Begin) -> Result<Seat> {
+impl ClientSlot {
+    pub(super) fn reserve(shared: Arc<Shared>, mode: Mode, from: Begin) -> Result<ClientSlot> {
         let id = shared.enter(mode, from)?;
-        Ok(Seat { shared, id, types: mode != Mode::Read })
+        Ok(ClientSlot { shared, id, types: mode != Mode::Read })
     }
 
     /// Serves the client until it leaves or the relay ends.
@@ -77,7 +77,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ClientSlot {
     fn drop(&mut self) {
         self.shared.leave(self.id);
     }
