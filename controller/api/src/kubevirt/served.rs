@@ -22,11 +22,13 @@ pub enum Served {
     Yes,
     /// A program reads it; only these values (or entries, of a list) have an effect.
     Values(&'static [&'static str]),
+    /// A program reads it; only entries of the list that have one of these as their `type` have an effect.
+    Types(&'static [&'static str]),
     /// No program reads it: why, as a sentence.
     No(&'static str),
 }
 
-use Served::{No, Values, Yes};
+use Served::{No, Types, Values, Yes};
 
 const NO_MIGRATION: &str = "instances are not migrated yet";
 const NO_UPDATE: &str = "running instances are not updated yet";
@@ -113,7 +115,7 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("configuration.architectureConfiguration.defaultArchitecture", Values(&["amd64"])),
     ("configuration.evictionStrategy", Values(&["None", "LiveMigrateIfPossible"])),
     ("configuration.additionalGuestMemoryOverheadRatio", Yes),
-    ("configuration.supportContainerResources", Yes),
+    ("configuration.supportContainerResources", Types(&["container-disk", "guest-console-log"])),
     ("configuration.supportedGuestAgentVersions", No(DEPRECATED)),
     ("configuration.memBalloonStatsPeriod", No("the period is 10 s")),
     ("configuration.permittedHostDevices", No(NO_DEVICES)),
@@ -181,21 +183,31 @@ pub fn unserved(object: &Value) -> Vec<Unserved> {
             Yes => {}
             No(why) if says(value) => found.push(note(why)),
             No(_) => {}
-            Values(known) => found.extend(
-                others(value, known)
-                    .map(|other| note(&format!("{other:?} is not known; known are {}", known.join(", ")))),
-            ),
+            Values(known) | Types(known) => {
+                let said = if matches!(served, Types(_)) { types(value) } else { texts(value) };
+                let others = said.into_iter().filter(|text| !text.is_empty() && !known.contains(text));
+                // What a person wrote is not said again at length.
+                let others = others.map(|text| text.chars().take(64).collect::<String>());
+                let supported = known.join(", ");
+                found
+                    .extend(others.map(|other| {
+                        note(&format!("{other:?} is not supported; supported are {supported}"))
+                    }));
+            }
         }
     }
     found
 }
 
-/// The texts that a value is, or has in its list, and that are not known. What a person wrote is not said again at length.
-fn others<'a>(value: &'a Value, known: &'a [&str]) -> impl Iterator<Item = String> + 'a {
+/// The texts that a value is, or has in its list.
+fn texts(value: &Value) -> Vec<&str> {
     let list = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
-    let texts =
-        list.iter().filter_map(Value::as_str).filter(|text| !text.is_empty() && !known.contains(text));
-    texts.map(|text| text.chars().take(64).collect())
+    list.iter().filter_map(Value::as_str).collect()
+}
+
+/// The types of the entries of a list.
+fn types(value: &Value) -> Vec<&str> {
+    value.as_array().into_iter().flatten().filter_map(|entry| entry.get("type")?.as_str()).collect()
 }
 
 /// Whether a value says something: `null`, `false`, an empty text and an empty list are what holds without it.

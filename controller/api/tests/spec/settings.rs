@@ -62,6 +62,12 @@ fn a_field_that_is_set_is_named_where_it_has_no_effect() {
         match served {
             Served::Yes => assert_eq!(named, [""; 0], "{leaf}"),
             Served::No(_) => assert_eq!(named, [format!("spec.{field}")], "{leaf}"),
+            Served::Types(known) => {
+                for (value, count) in [(known[0], 0), ("other", 1)] {
+                    set(&mut object, &format!("spec.{field}"), json!([{"type": value}]));
+                    assert_eq!(unserved(&object).len(), count, "{object}");
+                }
+            }
             Served::Values(known) => {
                 for (value, count) in [(known[0], 0), ("Other", 1)] {
                     let list = leaf.ends_with("Gates");
@@ -98,11 +104,11 @@ fn what_holds_anyway_is_not_named() {
         told,
         [
             format!(
-                "spec.configuration.developerConfiguration.featureGates: no effect, {:?} is not known; known are \
+                "spec.configuration.developerConfiguration.featureGates: no effect, {:?} is not supported; supported are \
                  DeclarativeHotplugVolumes, HostDisk, ImageVolume, RebootPolicy",
                 "x".repeat(64)
             ),
-            "spec.configuration.evictionStrategy: no effect, \"LiveMigrate\" is not known; known are None, \
+            "spec.configuration.evictionStrategy: no effect, \"LiveMigrate\" is not supported; supported are None, \
              LiveMigrateIfPossible"
                 .to_owned(),
             "spec.configuration.virtualMachineOptions.disableFreePageReporting: no effect, free pages are always reported"
@@ -128,6 +134,9 @@ fn document() -> String {
         let says = match served {
             Served::Yes => "served".to_owned(),
             Served::Values(known) => format!("served: `{}`; a warning for others", known.join("`, `")),
+            Served::Types(known) => {
+                format!("served of the types `{}`; a warning for others", known.join("`, `"))
+            }
             Served::No(why) => format!("a warning: {why}"),
         };
         writeln!(text, "| `{field}` | {says} |").unwrap();

@@ -93,7 +93,7 @@ fn a_setting_without_effect_is_named_until_it_is_gone() {
     assert_eq!((status.as_str(), reason.as_str()), ("False", "FieldsWithoutEffect"));
     assert_eq!(
         said,
-        "spec.configuration.evictionStrategy: no effect, \"LiveMigrate\" is not known; known are None, \
+        "spec.configuration.evictionStrategy: no effect, \"LiveMigrate\" is not supported; supported are None, \
          LiveMigrateIfPossible; spec.infra: no effect, the manifests say where components run and how many."
     );
     assert_eq!(sim.condition(&key, "Available").unwrap().0, "True", "it works all the same");

@@ -114,7 +114,7 @@ fn a_setting_without_effect_is_warned_of() {
             answer.warnings,
             [
                 "spec.configuration.migrations: no effect, instances are not migrated yet",
-                "spec.configuration.evictionStrategy: no effect, \"LiveMigrate\" is not known; known are None, \
+                "spec.configuration.evictionStrategy: no effect, \"LiveMigrate\" is not supported; supported are None, \
                  LiveMigrateIfPossible",
             ]
         );
