@@ -16,13 +16,14 @@
 //! | ustar, GNU, v7 headers | read; the prefix of a name in ustar alone; any other magic that begins with `ustar` is refused, and so is what Go would take for a prefix in GNU's times, or another end of it in star's |
 //! | checksum | must be right, over unsigned or signed bytes |
 //! | numbers | octal between blanks, or base 256 (0x80 first); at most 63 bits; an empty field is 0 |
-//! | PAX (`x`, `X`), long name and link (`L`, `K`) | read, 1 MiB and 64 KiB at most, each once before a member; a name told by two of them, or a record told twice, is refused |
+//! | PAX (`x`), long name and link (`L`, `K`) | read, 1 MiB and 64 KiB at most, each once before a member; a name told by two of them, or a record told twice, is refused |
 //! | PAX for all members (`g`) | read over, unless it tells names, sizes, owners or holes, or stands between a member and what is told of it: refused |
+//! | attributes of overlay file systems (PAX) | refused: they hide files, or show others |
 //! | sparse: old GNU, PAX 0.0, 0.1, 1.0 | a map, checked; other kinds (star, Solaris) are refused |
 //! | names | UTF-8, relative, without `..`, not empty, at most 4096 bytes, 255 in a part; a file is never the root |
 //! | a file (`0`, `7`) whose name ends with a slash | refused: a folder for some programs, a file for others; a v7 one is a folder |
 //! | anything but a file with a size | refused, but for a GNU list of a folder (`D`) |
-//! | other types, members continued from another volume | refused |
+//! | other types (Solaris' `X`, which Go does not read), members continued from another volume | refused |
 //! | the end | two empty blocks, then zeros alone; [`End`] tells whether the bytes may end without them |
 //! | names that come twice, links | told; the caller's to judge |
 

@@ -63,6 +63,10 @@ impl Pax {
                 sparse.map.get_or_insert_default().push((offset, number()?));
             }
             b"GNU.sparse.map" => once(&mut sparse.map, map(value).ok_or_else(not_understood)?, key)?,
+            _ if moves(key) => {
+                let what = format!("overlay file systems show another file by {}", shown(key));
+                return Err(broken(&what));
+            }
             _ if matters(key) => return Err(not_understood()),
             _ => return Ok(()),
         }
@@ -107,8 +111,19 @@ fn matters(key: &[u8]) -> bool {
         b"SCHILY.realsize" | b"SUN.holesdata" => true,
         // The label and the number of a volume are notes; the rest says that a member goes on from another one.
         b"GNU.volume.label" | b"GNU.volume.minor" => false,
-        key => key.starts_with(b"GNU.sparse.") || key.starts_with(b"GNU.volume."),
+        key => key.starts_with(b"GNU.sparse.") || key.starts_with(b"GNU.volume.") || moves(key),
     }
+}
+
+/// Whether an overlay file system takes an attribute for its own: it hides what is below, or shows what lies elsewhere. Some
+/// of its notes do neither, and come into archives by accident.
+fn moves(key: &[u8]) -> bool {
+    const NOTES: [&[u8]; 6] = [b"origin", b"impure", b"nlink", b"upper", b"uuid", b"protattr"];
+    let attribute = key.strip_prefix(b"SCHILY.xattr.");
+    let named = attribute.and_then(|name| {
+        name.strip_prefix(b"trusted.overlay.").or_else(|| name.strip_prefix(b"user.overlay."))
+    });
+    named.is_some_and(|name| !NOTES.contains(&name))
 }
 
 fn once<T>(field: &mut Option<T>, value: T, key: &[u8]) -> Result<(), String> {

@@ -81,8 +81,15 @@ impl Archive {
             let size = header.size().map_err(refused)?;
             let again = match header.kind() {
                 b'L' => told.name.replace(self.name(size, "a long name")?).is_some(),
-                b'K' => told.link.replace(self.name(size, "a long link name")?).is_some(),
-                b'x' | b'X' => {
+                b'K' => {
+                    let link = self.name(size, "a long link name")?;
+                    if link.is_empty() {
+                        // For Go nothing was told then.
+                        return Err(Fault::refused(at, "a long link name here is empty"));
+                    }
+                    told.link.replace(link).is_some()
+                }
+                b'x' => {
                     let records = self.text(size, PAX, "a PAX header")?;
                     told.pax.replace(Pax::parse(&records).map_err(refused)?).is_some()
                 }

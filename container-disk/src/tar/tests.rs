@@ -1,5 +1,6 @@
 //! Tars as others write them, as we write them, and as an attacker would.
 
+mod go;
 mod strict;
 
 use super::*;

@@ -133,6 +133,27 @@ fn what_star_and_solaris_call_sparse_is_never_read_as_the_packed_bytes() {
 }
 
 #[test]
+fn attributes_by_which_overlay_file_systems_show_other_files_are_refused() {
+    let with = |name: &str| {
+        Tarball::default()
+            .pax(record(&format!("SCHILY.xattr.{name}"), "/etc").as_bytes())
+            .with("disk/", b"")
+            .end()
+    };
+    for name in [
+        "trusted.overlay.redirect",
+        "trusted.overlay.opaque",
+        "user.overlay.metacopy",
+        "user.overlay.whiteout",
+    ] {
+        refused(&with(name), "overlay file systems show another file");
+    }
+    for name in ["trusted.overlay.origin", "user.overlay.impure", "security.capability", "user.overlay"] {
+        assert_eq!(read(&with(name)).unwrap().len(), 1, "{name}");
+    }
+}
+
+#[test]
 fn a_file_named_like_a_folder_is_neither() {
     for (kind, name) in [(b'0', "disk/"), (b'7', "disk/"), (b'0', "disk/."), (b'0', "./")] {
         refused(&Tarball::default().raw(kind, name.as_bytes(), b"", 0, b"").end(), "ends like a folder's");
@@ -147,6 +168,12 @@ fn a_member_has_a_name_and_only_a_folder_is_the_root() {
     refused(&Tarball::default().raw(b'0', b"", b"", 0, b"").end(), "no name");
     refused(&Tarball::default().raw(b'L', b"", b"", 1, b"\0").with("a", b"1").end(), "no name");
     refused(&Tarball::default().raw(b'2', b".", b"x", 0, b"").end(), "root");
+    let empty = Tarball::default().raw(b'K', b"", b"", 1, b"\0").raw(b'2', b"a", b"x", 0, b"");
+    refused(&empty.end(), "link name here is empty");
+    refused(
+        &Tarball::default().raw(b'X', b"a", b"", 9, b"9 path=b\n").with("a", b"1").end(),
+        "is of type 'X'",
+    );
     let root = read(&Tarball::default().with("./", b"").end()).unwrap();
     assert_eq!((root[0].0.name.as_str(), &root[0].0.what), ("", &What::Folder));
 }
