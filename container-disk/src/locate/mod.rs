@@ -3,6 +3,7 @@
 //! ```text
 //!  layers, lowest first ──scan──► changes of each ──merge──► tree ──rules──► the disk ──► its bytes
 //!                         scan.rs                   tree.rs        rules.rs       stream.rs
+//!                         links.rs  links, folders  detour.rs  members below links that lead to the disk
 //! ```
 //!
 //! | layer | is read |
@@ -18,8 +19,20 @@
 //! **Rules**, those of the readers that images are made for: a path that is asked for; else the one file in `/disk`;
 //! else, where there is no `/disk`, the one file at the root and nothing beside it. Upper layers replace and delete
 //! what is below. Links and devices are never taken for a disk, and no name may lead out of the image.
+//!
+//! **What programs that unpack layers make of an image in different ways** is refused where it could concern the disk:
+//!
+//! | in the layers | some | others |
+//! |---|---|---|
+//! | members below a link | follow it | make a folder in its place |
+//! | a file and its whiteout in one layer | delete it | keep it |
+//! | a folder and its whiteout in one layer | show what is below | do not |
+//! | nothing below is seen through the root | show what is below | do not |
+//! | a whiteout of nothing, of `.` or of `..` | delete the folder itself | delete nothing |
 
 mod boot;
+mod detour;
+mod links;
 pub mod mounted;
 mod rules;
 pub(crate) mod scan;
@@ -40,7 +53,9 @@ use crate::place::{Blob, Place};
 use crate::section::Section;
 use crate::tar::{BLOCK, Seekable, Streamed};
 use crate::{Digest, Error, Result};
+use detour::Detours;
 use disk_format::ReadAt;
+use links::Room;
 use scan::{Changes, Interest};
 use std::io::Read;
 use std::sync::Arc;
@@ -104,12 +119,11 @@ pub fn disk(place: &dyn Place, manifest: &Manifest, options: &Options) -> Result
     let carrier = (0..sources.len())
         .filter(|&at| options.one_pass && !sources[at].is_seekable())
         .max_by_key(|&at| sources[at].blob.size());
-    let mut layers = vec![];
+    let mut image = Image { name: place.name().to_owned(), interest, layers: vec![] };
     for (at, source) in sources.iter().enumerate() {
-        layers.push(if Some(at) == carrier { None } else { Some(source.scan(&interest, at)?) });
+        let changes = if Some(at) == carrier { None } else { Some(source.scan(&image, at)?) };
+        image.layers.push(changes);
     }
-    let name = place.name().to_owned();
-    let mut image = Image { name, interest, layers };
     if let Some(at) = carrier {
         let source = &sources[at];
         let members = source.members()?;
@@ -143,7 +157,7 @@ pub fn judge(place: &dyn Place, manifest: &Manifest) -> Result<()> {
     let mut image = Image { name: place.name().to_owned(), interest, layers: vec![] };
     for (at, descriptor) in manifest.layers.iter().enumerate() {
         let source = Source::open(place, at, descriptor, Options::default().limit)?;
-        let changes = source.scan(&image.interest, at)?;
+        let changes = source.scan(&image, at)?;
         image.layers.push(Some(changes));
     }
     match boot {
@@ -232,7 +246,20 @@ impl Image {
 
     /// The same, with another idea of one layer.
     fn judge_with(&self, other: Option<(usize, &Changes)>) -> Result<(String, tree::Entry)> {
-        rules::choose(&self.name, &self.tree_with(other)?, self.interest.path())
+        let (path, entry) = rules::choose(&self.name, &self.tree_with(other)?, self.interest.path())?;
+        let layers = self.layers_with(other);
+        let has_folders = layers.iter().any(|(_, changes)| changes.links.has_folders());
+        if self.interest.path().is_none() && !path.contains('/') && has_folders {
+            let what = format!(
+                "{} is no containerDisk: it has no folder /disk, and its one file at the root lies beside folders",
+                self.name
+            );
+            return Err(Error::refused(what));
+        }
+        let mut detours = detours(&self.name, &layers);
+        detours.check_file(&path)?;
+        detours.check_owner(&path, &entry)?;
+        Ok((path, entry))
     }
 
     /// The layers merged.
@@ -242,17 +269,35 @@ impl Image {
 
     fn tree_with(&self, other: Option<(usize, &Changes)>) -> Result<Tree> {
         let mut tree = Tree::default();
-        for (at, known) in self.layers.iter().enumerate() {
-            let changes = match other {
-                Some((layer, changes)) if layer == at => Some(changes),
-                _ => known.as_ref(),
-            };
-            if let Some(changes) = changes {
-                tree.apply(&self.name, at, changes)?;
-            }
+        let layers = self.layers_with(other);
+        for &(at, changes) in &layers {
+            tree.apply(&self.name, at, changes)?;
         }
+        let mut detours = detours(&self.name, &layers);
+        let mut files = self.interest.beside().filter(|path| tree.kind(path) == Some(&tree::Kind::File));
+        files.try_for_each(|path| detours.check_file(path))?;
+        detours.check(&self.interest.leaves().collect::<Vec<_>>())?;
         Ok(tree)
     }
+
+    /// Those that are known, each with its number.
+    fn layers_with<'a>(&'a self, other: Option<(usize, &'a Changes)>) -> Vec<(usize, &'a Changes)> {
+        let known = self.layers.iter().enumerate().filter_map(|(at, known)| match other {
+            Some((layer, changes)) if layer == at => Some((at, changes)),
+            _ => known.as_ref().map(|changes| (at, changes)),
+        });
+        known.collect()
+    }
+
+    /// What the other layers leave for the links of one.
+    pub(crate) fn room_of(&self, layer: usize) -> Room {
+        let others = self.layers.iter().enumerate().filter(|(at, _)| *at != layer);
+        Room::beside(others.filter_map(|(_, known)| known.as_ref()).map(|changes| &changes.links))
+    }
+}
+
+fn detours<'a>(image: &'a str, layers: &[(usize, &'a Changes)]) -> Detours<'a> {
+    Detours::new(image, layers.iter().map(|&(at, changes)| (at, &changes.links)).collect())
 }
 
 /// A layer, and the ways to read it.
@@ -299,9 +344,9 @@ impl Source {
         self.seekable.is_some()
     }
 
-    fn scan(&self, interest: &Interest, at: usize) -> Result<Changes> {
+    fn scan(&self, image: &Image, at: usize) -> Result<Changes> {
         let members = self.members()?;
-        self.apart(|| scan::all(members, interest, at))?
+        self.apart(|| scan::all(members, &image.interest, at, image.room_of(at)))?
     }
 
     /// A layer that must be decoded is looked at by a thread that can open nothing. One that is plain may be read from a

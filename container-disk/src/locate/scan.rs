@@ -1,16 +1,19 @@
 //! What one layer changes, as far as it matters.
 
 use super::is_disk_path;
+use super::links::{Links, Room};
 use super::tree::{Entry, Kind};
 use crate::members::Members;
 use crate::tar::{Member, What, quoted};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 
+/// The folder that all readers look into.
+const DISK: &str = "disk";
 /// A name that begins so says something about another.
 const WHITEOUT: &str = ".wh.";
 /// What it says then: nothing below is to be seen through this folder.
-const OPAQUE: &str = ".wh..wh..opq";
+pub(super) const OPAQUE: &str = ".wh..wh..opq";
 /// Names that are kept of one layer. A disk needs two.
 const KEPT: usize = 1 << 12;
 /// Bytes of these names.
@@ -54,6 +57,21 @@ impl Interest {
         }
     }
 
+    /// Paths that make an image what it is; what lies below them is part of that.
+    pub(super) fn leaves(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.path().unwrap_or(DISK)).chain(self.beside())
+    }
+
+    /// Files that are to be found beside the disk.
+    pub(super) fn beside(&self) -> impl Iterator<Item = &str> {
+        self.beside.iter().map(String::as_str)
+    }
+
+    /// Whether it is named like a part of such a path.
+    fn watches(&self, name: &str) -> bool {
+        self.leaves().any(|leaf| leaf.split('/').any(|part| part == name))
+    }
+
     fn keeps(&self, name: &str) -> bool {
         let on_the_way =
             |path: &str| path == name || path.strip_prefix(name).is_some_and(|r| r.starts_with('/'));
@@ -71,13 +89,14 @@ pub(crate) fn clean(path: &str) -> Option<String> {
 }
 
 /// What one layer changes.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Changes {
     pub(crate) entries: BTreeMap<String, Entry>,
     /// Paths of layers below that are gone.
     pub(crate) deleted: Vec<String>,
     /// Folders through which layers below are not seen.
     pub(crate) opaque: Vec<String>,
+    pub(super) links: Links,
     members: u64,
     /// Bytes of the names that are kept.
     kept: usize,
@@ -87,23 +106,54 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
+    /// None yet.
+    pub(crate) fn within(room: Room) -> Changes {
+        Changes {
+            entries: BTreeMap::new(),
+            deleted: vec![],
+            opaque: vec![],
+            links: Links::within(room),
+            members: 0,
+            kept: 0,
+            bytes: 0,
+            largest: 0,
+        }
+    }
+
     /// One more member.
     pub(crate) fn take(&mut self, interest: &Interest, layer: usize, member: &Member) -> Result<()> {
         self.count(interest, layer, member)?;
         let (folder, name) = member.name.rsplit_once('/').unwrap_or(("", &member.name));
+        self.links.lies_in(layer, folder)?;
         if name == OPAQUE {
+            self.links.named(layer, &member.name)?;
             if folder.is_empty() || interest.keeps(folder) {
                 self.kept += folder.len();
                 self.opaque.push(folder.to_owned());
             }
         } else if let Some(name) = name.strip_prefix(WHITEOUT) {
+            if matches!(name, "" | "." | "..") {
+                // Some programs delete the folder itself then, or the one that it lies in.
+                let what =
+                    format!("layer {} deletes a file without a name, by {}", layer + 1, quoted(&member.name));
+                return Err(Error::refused(what));
+            }
             let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+            if interest.watches(name) {
+                self.links.named(layer, &path)?;
+            }
             if interest.keeps(&path) {
                 self.kept += path.len();
                 self.deleted.push(path);
             }
-        } else if !member.name.is_empty() && interest.keeps(&member.name) {
-            self.keep(layer, member)?;
+        } else {
+            if interest.watches(name) {
+                self.links.named(layer, &member.name)?;
+            }
+            self.links.take(layer, member)?;
+            if !member.name.is_empty() && interest.keeps(&member.name) {
+                self.keep(layer, member)?;
+            }
         }
         Ok(())
     }
@@ -151,8 +201,8 @@ impl Changes {
 }
 
 /// Reads a layer to its end.
-pub(crate) fn all(mut members: Members, interest: &Interest, layer: usize) -> Result<Changes> {
-    let mut changes = Changes::default();
+pub(crate) fn all(mut members: Members, interest: &Interest, layer: usize, room: Room) -> Result<Changes> {
+    let mut changes = Changes::within(room);
     rest(&mut members, &mut changes, interest, layer)?;
     Ok(changes)
 }

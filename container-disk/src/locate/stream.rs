@@ -34,7 +34,7 @@ pub(super) enum Rest {
 impl Stream {
     /// Reads a layer up to the disk.
     pub(super) fn search(mut members: Members, layer: usize, image: &Image) -> Result<Rest> {
-        let mut changes = Changes::default();
+        let mut changes = Changes::within(image.room_of(layer));
         let mut candidates = 0;
         while let Some(member) = members.next()? {
             changes.take(&image.interest, layer, &member)?;
@@ -55,7 +55,7 @@ impl Stream {
 
     /// Reads a layer up to the disk that was found in it before.
     pub(super) fn again(mut members: Members, layer: usize, image: &Image, path: &str) -> Result<Stream> {
-        let mut changes = Changes::default();
+        let mut changes = Changes::within(image.room_of(layer));
         while let Some(member) = members.next()? {
             changes.take(&image.interest, layer, &member)?;
             if member.name == path

@@ -1,5 +1,7 @@
 //! Which file is the disk, of good images and of bad ones, read in every way there is.
 
+mod detours;
+
 use super::*;
 use crate::layout::Layout;
 use crate::layout::tests::image_of;
@@ -150,16 +152,7 @@ fn the_disk_is_found_by_the_rules() {
             None,
             ("disk/b", 1, "2"),
         ),
-        (
-            vec![disk("disk/a"), t().with(".wh.disk", b"").with("disk/b", b"2").end()],
-            None,
-            ("disk/b", 1, "2"),
-        ),
-        (
-            vec![disk("disk/a"), t().with(".wh..wh..opq", b"").with("disk/b", b"2").end()],
-            None,
-            ("disk/b", 1, "2"),
-        ),
+        (vec![disk("disk/a"), t().with(".wh.disk", b"").end(), disk("disk/b")], None, ("disk/b", 2, "1")),
         (
             vec![disk("disk/a"), t().with(".wh.etc", b"").with("etc/.wh.a", b"").end()],
             None,

@@ -37,7 +37,16 @@ pub(crate) struct Tree {
 impl Tree {
     /// Puts a layer on top.
     pub(crate) fn apply(&mut self, image: &str, layer: usize, changes: &Changes) -> Result<()> {
+        changes.deleted.iter().try_for_each(|path| not_deleted(image, layer, changes, path))?;
         for folder in &changes.opaque {
+            if folder.is_empty() && !self.entries.is_empty() {
+                let what = format!(
+                    "layer {} of {image} hides the root of the layers below it (.wh..wh..opq), which overlay file systems do \
+                     not: begin a new image instead",
+                    layer + 1
+                );
+                return Err(Error::refused(what));
+            }
             self.remove_below(folder, layer);
         }
         for path in &changes.deleted {
@@ -89,6 +98,27 @@ impl Tree {
             self.deleted.push((path.to_owned(), layer));
         }
     }
+}
+
+/// What a layer both deletes and has, some programs have then and others do not. What only stands at the root is not the
+/// disk's, unless it is a file.
+fn not_deleted(image: &str, layer: usize, changes: &Changes, path: &str) -> Result<()> {
+    let itself = changes
+        .entries
+        .get(path)
+        .filter(|entry| path.contains('/') || path == "disk" || entry.kind == Kind::File);
+    let prefix = prefix(path);
+    let below = changes.entries.range(prefix.clone()..).next();
+    let below = below.map(|(name, _)| name.as_str()).filter(|name| name.starts_with(&prefix));
+    let Some(name) = itself.map(|_| path).or(below) else { return Ok(()) };
+    let what = format!(
+        "layer {} of {image} has {}, and a whiteout that deletes {}: programs differ in whether it is there then; put them \
+         into two layers",
+        layer + 1,
+        quoted(name),
+        quoted(path),
+    );
+    Err(Error::refused(what))
 }
 
 /// The folders that a path lies in.

@@ -22,7 +22,7 @@ pub(super) fn check(
         return Ok(());
     }
     if let Some(boot) = boot {
-        let tree = image.tree()?;
+        let Some(tree) = checks.part_of("kernel", image.tree())? else { return Ok(()) };
         checks.of("kernel", is_file(&tree, &boot.kernel))?;
         if let Some(initrd) = &boot.initrd {
             checks.of("initrd", is_file(&tree, initrd))?;

@@ -6,7 +6,8 @@ use super::format::{Verdict, judge};
 use crate::apart::apart;
 use crate::aside::Aside;
 use crate::digest::Hasher;
-use crate::locate::scan::{Changes, Interest};
+use crate::locate::Image;
+use crate::locate::scan::Changes;
 use crate::manifest::Descriptor;
 use crate::members::Members;
 use crate::pack::Compression;
@@ -49,33 +50,33 @@ impl Layer<'_> {
     /// What it changes, and what its files are; `None` if it could not be read to its end.
     pub(super) fn check(
         &self,
-        interest: &Interest,
+        image: &Image,
         diff_id: Option<Result<Digest>>,
         checks: &mut Checks,
     ) -> Result<Option<(Changes, Vec<FileVerdict>)>> {
         let outer = checks.prefix.clone();
         checks.prefix = format!("{outer}layer {}: ", self.at + 1);
-        let result = self.check_named(interest, diff_id, checks);
+        let result = self.check_named(image, diff_id, checks);
         checks.prefix = outer;
         result
     }
 
     fn check_named(
         &self,
-        interest: &Interest,
+        image: &Image,
         diff_id: Option<Result<Digest>>,
         checks: &mut Checks,
     ) -> Result<Option<(Changes, Vec<FileVerdict>)>> {
         let Some(blob) = checks.part_of(BLOB, self.place.blob(self.descriptor))? else { return Ok(None) };
         let name = format!("layer {} of {}", self.at + 1, self.place.name());
         let told = diff_id.as_ref().and_then(|told| told.as_ref().ok());
-        let mut read = self.read(&name, &*blob, interest, told)?;
+        let mut read = self.read(&name, &*blob, image, told)?;
         for _ in 1..TRIES {
             match &read {
                 // That one registry lies says nothing of the image, as long as another has it.
                 Err((_, e)) if e.kind() == Kind::Refused && blob.is_elsewhere() => {
                     tracing::info!(error = %e, "a layer is read again");
-                    read = self.read(&name, &*blob, interest, told)?;
+                    read = self.read(&name, &*blob, image, told)?;
                 }
                 _ => break,
             }
@@ -101,7 +102,7 @@ impl Layer<'_> {
         &self,
         name: &str,
         blob: &dyn Blob,
-        interest: &Interest,
+        image: &Image,
         told: Option<&Digest>,
     ) -> Result<Result<(Digest, Contents), Refusal>> {
         let digest: Digest = self.descriptor.digest.parse()?;
@@ -115,7 +116,7 @@ impl Layer<'_> {
             Err(e) => return Ok(Err((MEDIA_TYPE, e))),
         };
         let members = Members::new(name.to_owned(), Streamed::new(tar));
-        match apart(|| self.scan(members, interest))? {
+        match apart(|| self.scan(members, image))? {
             Ok(contents) => {
                 let hash = hash.lock().unwrap_or_else(PoisonError::into_inner).take();
                 Ok(Ok((hash.map_or(Ok(digest), Aside::finish)?, contents)))
@@ -124,8 +125,9 @@ impl Layer<'_> {
         }
     }
 
-    fn scan(&self, mut members: Members, interest: &Interest) -> Result<Contents> {
-        let mut changes = Changes::default();
+    fn scan(&self, mut members: Members, image: &Image) -> Result<Contents> {
+        let mut changes = Changes::within(image.room_of(self.at));
+        let interest = &image.interest;
         let mut found = vec![];
         while let Some(member) = members.next()? {
             changes.take(interest, self.at, &member)?;

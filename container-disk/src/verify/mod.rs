@@ -182,7 +182,7 @@ fn image(
     for (at, descriptor) in manifest.layers.iter().enumerate() {
         let diff_id = config.as_ref().map(|config| config.diff_id(at));
         let layer = Layer { place, at, descriptor, limit: options.limit };
-        match layer.check(&image.interest, diff_id, checks)? {
+        match layer.check(&image, diff_id, checks)? {
             Some((changes, found)) => {
                 image.layers.push(Some(changes));
                 formats.extend(found);

@@ -1,0 +1,167 @@
+//! What one layer has of links, kept small: each link, and as hashes the folders that its members lie in. By them
+//! [`super::detour`] tells where members lie below links, when all layers are known: they come in any order.
+//!
+//! | kept | of | as |
+//! |---|---|---|
+//! | name and target | each symbolic link, each hard link | text, one after the other |
+//! | folders | all members and whiteouts | a hash each |
+//! | names | members and whiteouts named like a part of the disk's path | a hash each |
+//!
+//! Two names with one hash are taken for one another, which may refuse an image and never lets one pass.
+
+use crate::tar::{Member, What};
+use crate::{Error, Result};
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hasher as _};
+
+/// Room for all layers of an image. The base of an operating system has a few thousand links and folders.
+const ROOM: Room = Room { links: 1 << 15, bytes: 2 << 20, hashes: 1 << 17 };
+
+/// What may still be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    links: usize,
+    /// Bytes of their names and targets.
+    bytes: usize,
+    hashes: usize,
+}
+
+impl Room {
+    /// What other layers of the image leave.
+    pub(super) fn beside<'a>(others: impl Iterator<Item = &'a Links>) -> Room {
+        others.fold(ROOM, |room, other| Room {
+            links: room.links.saturating_sub(other.spans.len()),
+            bytes: room.bytes.saturating_sub(other.text.len()),
+            hashes: room.hashes.saturating_sub(other.folders.len() + other.names.len()),
+        })
+    }
+}
+
+/// User, group and mode that a hard link tells.
+pub(super) type Owner = (u64, u64, u64);
+
+/// The links of a layer, and where its members lie.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Links {
+    room: Room,
+    /// Name and target of each link.
+    text: String,
+    spans: Vec<Span>,
+    folders: BTreeSet<u64>,
+    names: BTreeSet<u64>,
+}
+
+/// Where a link's name and target stand in the text.
+#[derive(Debug, PartialEq, Eq)]
+struct Span {
+    at: usize,
+    name: usize,
+    target: usize,
+    hard: Option<Box<Owner>>,
+}
+
+/// A link as it is written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Link<'a> {
+    pub(super) path: &'a str,
+    pub(super) to: &'a str,
+    /// Whose the target is said to be, where it is a hard link.
+    pub(super) hard: Option<&'a Owner>,
+}
+
+impl Links {
+    pub(super) fn within(room: Room) -> Links {
+        Links {
+            room,
+            text: String::new(),
+            spans: Vec::new(),
+            folders: BTreeSet::new(),
+            names: BTreeSet::new(),
+        }
+    }
+
+    /// One more member.
+    pub(super) fn take(&mut self, layer: usize, member: &Member) -> Result<()> {
+        let (to, hard) = match &member.what {
+            What::Symlink(to) => (to, None),
+            What::HardLink(to) => (to, Some(Box::new((member.uid, member.gid, member.mode)))),
+            _ => return Ok(()),
+        };
+        let at = self.text.len();
+        self.text.push_str(&member.name);
+        self.text.push_str(to);
+        self.spans.push(Span { at, name: member.name.len(), target: to.len(), hard });
+        self.fits(layer)
+    }
+
+    /// Something lies in this folder.
+    pub(super) fn lies_in(&mut self, layer: usize, folder: &str) -> Result<()> {
+        let mut left = folder;
+        // What is known is known with all that it lies in.
+        while !left.is_empty() && self.folders.insert(Hash::of(left).0) {
+            left = left.rsplit_once('/').map_or("", |(above, _)| above);
+        }
+        self.fits(layer)
+    }
+
+    /// Something has this name, or is deleted by it.
+    pub(super) fn named(&mut self, layer: usize, path: &str) -> Result<()> {
+        self.names.insert(Hash::of(path).0);
+        self.fits(layer)
+    }
+
+    fn fits(&self, layer: usize) -> Result<()> {
+        let room = &self.room;
+        let is_full = self.spans.len() > room.links
+            || self.text.len() > room.bytes
+            || self.folders.len() + self.names.len() > room.hashes;
+        if !is_full {
+            return Ok(());
+        }
+        let what = format!(
+            "layer {} holds more links and folders than are looked through: an image has at most {} links of {} bytes, and \
+             {} folders; put the disk into an image without them",
+            layer + 1,
+            ROOM.links,
+            ROOM.bytes,
+            ROOM.hashes
+        );
+        Err(Error::refused(what))
+    }
+
+    pub(super) fn has_folders(&self) -> bool {
+        !self.folders.is_empty()
+    }
+
+    /// Whether something lies in a folder of this name, at any depth.
+    pub(super) fn has_below(&self, folder: Hash) -> bool {
+        self.folders.contains(&folder.0)
+    }
+
+    pub(super) fn has_named(&self, path: Hash) -> bool {
+        self.names.contains(&path.0)
+    }
+
+    pub(super) fn each(&self) -> impl Iterator<Item = Link<'_>> {
+        self.spans.iter().map(|span| {
+            let middle = span.at + span.name;
+            Link {
+                path: &self.text[span.at..middle],
+                to: &self.text[middle..middle + span.target],
+                hard: span.hard.as_deref(),
+            }
+        })
+    }
+}
+
+/// Of a name.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hash(u64);
+
+impl Hash {
+    pub(super) fn of(name: &str) -> Hash {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(name.as_bytes());
+        Hash(hasher.finish())
+    }
+}
