@@ -67,6 +67,8 @@ impl Location {
         let mut bare = url.clone();
         bare.set_query(None);
         let shown = if url.query().is_some() { format!("{bare}?…") } else { bare.to_string() };
+        // A redirect may be as long as a header.
+        let shown = printable::line(&shown);
         Ok(Location { url, shown })
     }
 

@@ -101,9 +101,8 @@ fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     (!value.is_empty()).then(|| value.to_owned())
 }
 
-fn clip(text: &str) -> &str {
-    // Header text that `to_str` let through is ASCII, so any index is a boundary.
-    text.get(..80).unwrap_or(text)
+fn clip(text: &str) -> String {
+    printable::text(text, 80)
 }
 
 #[cfg(test)]

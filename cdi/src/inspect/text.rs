@@ -119,8 +119,10 @@ impl Page {
 
     fn push(&mut self, line: &str) {
         // What an image says of itself is shown and not obeyed.
-        let line: String =
-            line.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect();
+        let line: String = line
+            .chars()
+            .map(|c| if printable::is_plain(c) { c } else { char::REPLACEMENT_CHARACTER })
+            .collect();
         self.text.push_str(line.trim_end());
         self.text.push('\n');
     }

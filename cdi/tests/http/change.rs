@@ -125,3 +125,15 @@ fn ranges_that_stop_working_are_an_error_and_not_the_wrong_bytes() {
         &["asked for bytes 983040-1048575, but the server answered 200", "failures in a row"],
     );
 }
+
+#[test]
+fn a_content_range_does_nothing_on_a_terminal() {
+    // CSI of eight bits, a mark that turns text around, and far more than a line.
+    let said = format!("bytes \u{9b}31m\u{202e}{}", "x".repeat(5000));
+    let behaviour = Behaviour { claimed_range: Some((1, said)), ..Behaviour::default() };
+    let server = Server::start(pattern(SIZE), behaviour);
+    let told = failure(read_at(&open(&server.url("/d"), &quick()), 1_000_000, 100));
+    told.says(Kind::Failed, &["the server says Content-Range: bytes", "xxx"]);
+    let line = &told.chain;
+    assert!(!line.contains(['\u{9b}', '\u{202e}']) && line.len() < 600, "{line:?}");
+}

@@ -234,6 +234,23 @@ fn detail(body: &[u8]) -> String {
     let Some(first) = errors.and_then(|errors| errors.errors.into_iter().next()) else {
         return String::new();
     };
-    let text = format!(" ({}: {})", first.code, first.message);
-    text.chars().filter(|c| !c.is_control()).take(200).collect()
+    printable::text(&format!(" ({}: {})", first.code, first.message), 200)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_registry_says_does_nothing_on_a_terminal() {
+        let body = |message: &str| {
+            let one = serde_json::json!({ "code": "DENIED", "message": message });
+            serde_json::json!({ "errors": [one] }).to_string()
+        };
+        assert_eq!(detail(body("no access").as_bytes()), " (DENIED: no access)");
+        assert_eq!(detail(b"<html>"), "");
+        let said = detail(body("a\u{1b}[31m\u{202e}b\u{9b}c").as_bytes());
+        assert_eq!(said, " (DENIED: a [31m b c)");
+        assert!(detail(body(&"x".repeat(9000)).as_bytes()).chars().count() < 260);
+    }
 }

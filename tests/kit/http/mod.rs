@@ -75,6 +75,8 @@ pub struct Behaviour {
     pub range_lie: i64,
     /// The total in `Content-Range`, instead of the true one.
     pub total_lie: Option<u64>,
+    /// A `Content-Range` to say instead of the true one, from this request on (the first is 0).
+    pub claimed_range: Option<(u32, String)>,
     /// The most bytes sent for one range.
     pub longest_range: Option<u64>,
 }
@@ -107,6 +109,7 @@ impl Default for Behaviour {
             length_lie: 0,
             range_lie: 0,
             total_lie: None,
+            claimed_range: None,
             longest_range: None,
         }
     }

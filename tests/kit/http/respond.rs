@@ -98,7 +98,9 @@ impl<'a> Answer<'a> {
                 let (first, last) =
                     (range.start as i64 + behaviour.range_lie, end as i64 - 1 + behaviour.range_lie);
                 let total = behaviour.total_lie.unwrap_or(size);
-                head += &format!("Content-Range: bytes {first}-{last}/{total}\r\n");
+                let claimed = behaviour.claimed_range.as_ref().filter(|(from, _)| number >= *from);
+                let said = claimed.map_or(format!("bytes {first}-{last}/{total}"), |(_, said)| said.clone());
+                head += &format!("Content-Range: {said}\r\n");
                 part = range.start as usize..end as usize;
             }
         }

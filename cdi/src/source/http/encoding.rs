@@ -24,7 +24,7 @@ pub(super) fn of(headers: &HeaderMap) -> Result<Encoding, String> {
                 ("" | "identity", _) => {}
                 ("gzip" | "x-gzip", Encoding::Identity) => found = Encoding::Gzip,
                 _ => {
-                    let value = value.get(..80).unwrap_or(value);
+                    let value = printable::text(value, 80);
                     return Err(format!("Content-Encoding: {value} was not asked for and is not supported"));
                 }
             }

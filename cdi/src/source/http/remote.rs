@@ -127,9 +127,8 @@ impl Remote {
         match range {
             Some(range) if partial && range.start == first => Ok(range.end),
             _ if partial => {
-                let sent =
-                    headers.get("content-range").map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned());
-                let sent = sent.unwrap_or_else(|| "nothing".into());
+                let sent = headers.get("content-range").map(|v| String::from_utf8_lossy(v.as_bytes()));
+                let sent = sent.map_or_else(|| "nothing".into(), |sent| printable::text(&sent, 80));
                 let what = format!(
                     "asked for bytes {first}-{last}, but the server says Content-Range: {sent}; it cannot be trusted \
                      with ranges"

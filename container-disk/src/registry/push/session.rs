@@ -110,7 +110,8 @@ impl Session {
             .strip_prefix("0-")
             .and_then(|last| last.parse::<u64>().ok());
         let last = last.ok_or_else(|| {
-            let what = format!("{}: it does not say how much it has ({range:?})", self.shown());
+            let range = printable::text(range, 80);
+            let what = format!("{}: it does not say how much it has (Range: {range})", self.shown());
             Fault::because(Why::Odd, what)
         })?;
         Ok(if last == 0 { 0 } else { last.saturating_add(1) })

@@ -1,0 +1,60 @@
+//! Foreign words, made fit for a terminal, a log and a condition: what a server, an image, a launcher or a guest says is shown
+//! and not obeyed.
+//!
+//! **Guarantees.** What comes out is one line of at most so many characters. None of them controls a terminal, turns the text
+//! beside it around, or stands there unseen. A leaf, without dependencies.
+
+/// Characters of a sentence.
+pub const SENTENCE: usize = 1024;
+
+/// How a text ends that was longer.
+const CUT: &str = "… (truncated)";
+
+/// A text of at most so many characters.
+pub fn text(text: &str, most: usize) -> String {
+    let plain = |c: char| if is_plain(c) { c } else { ' ' };
+    let mut short: String = text.chars().take(most).map(plain).collect();
+    if text.chars().nth(most).is_some() {
+        let kept = most.saturating_sub(CUT.chars().count());
+        short = short.chars().take(kept).chain(CUT.chars()).collect();
+    }
+    short
+}
+
+/// A sentence.
+pub fn line(said: &str) -> String {
+    text(said, SENTENCE)
+}
+
+/// Whether a character is seen, and does nothing to what stands beside it: it neither ends the line nor turns the text around.
+pub fn is_plain(c: char) -> bool {
+    let does_something = matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
+    !c.is_control() && !does_something
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_do_nothing_on_a_terminal() {
+        for (said, shown) in [
+            ("größe: 7 → 8", "größe: 7 → 8"),
+            ("a\u{1b}[31mb\u{9b}0mc\r\nd\te", "a [31mb 0mc  d e"),
+            ("a\u{202e}b\u{2066}c\u{200f}d", "a b c d"),
+            ("a\u{200b}b\u{feff}c\u{ad}d\u{e0041}e", "a b c d e"),
+        ] {
+            assert_eq!(line(said), shown, "{said:?}");
+        }
+    }
+
+    #[test]
+    fn words_are_cut_and_say_so() {
+        assert_eq!(text("abc", 3), "abc");
+        assert_eq!(text(&"x".repeat(21), 20), "xxxxxxx… (truncated)");
+        assert_eq!(line(&"é".repeat(5000)).chars().count(), SENTENCE);
+        assert_eq!(text("abcd", 3).chars().count(), CUT.chars().count());
+    }
+}
