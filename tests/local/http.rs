@@ -162,6 +162,21 @@ fn a_file_that_changes_midway_is_never_mixed() {
 }
 
 #[test]
+fn a_server_that_names_no_version_gives_one_version() {
+    let place = Place::new(47);
+    for file in FILES {
+        let bytes = place.bytes(file);
+        let new = bytes.iter().map(|b| b ^ 0x55).collect();
+        let change = Change { after_requests: 2, bytes: new, etag: None, last_modified: None };
+        let behaviour = Behaviour { etag: None, last_modified: None, change: Some(change), ..good() };
+        let server = Server::start(bytes, behaviour);
+        // Convert compares the disk with the first version.
+        place.convert(&server.url("/disk"), &[]).ok();
+        assert_eq!(server.requests().len(), 2, "{file}: the first bytes, and all of them");
+    }
+}
+
+#[test]
 fn lies_are_noticed() {
     let place = Place::new(35);
     let cases = [

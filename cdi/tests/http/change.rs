@@ -63,19 +63,78 @@ fn another_date_is_noticed() {
         ("mtime:Sun, 06 Nov 1994 08:49:37 GMT", Some(5_000_000), false)
     );
     assert!(read_all(&source) == pattern(SIZE));
-    let dates = server.requests();
-    assert!(dates[1..].iter().all(|r| r.header("if-range") == Some("Sun, 06 Nov 1994 08:49:37 GMT")));
+    assert!(
+        server.requests().iter().all(|r| r.header("if-range").is_none()),
+        "an answer to a date in If-Range may leave the date out, and then it would show no version"
+    );
+}
+
+/// A server of ranges that names no version, neither by an ETag nor by a date.
+fn bare() -> Behaviour {
+    Behaviour { etag: None, last_modified: None, ..Behaviour::default() }
 }
 
 #[test]
-fn without_validators_the_size_is_all_there_is() {
-    let bare = Behaviour { etag: None, last_modified: None, ..Behaviour::default() };
-    let change = changed(None, None, SIZE + 1);
-    is_noticed(Behaviour { change, ..bare.clone() }, &["its size of 5000000 bytes became 5000001"]);
-    let server = Server::start(pattern(SIZE), bare);
-    let source = open(&server.url("/d"), &quick());
-    assert_eq!(source.facts().identity, None);
-    assert!(read_all(&source) == pattern(SIZE));
+fn without_a_version_all_bytes_are_of_one_answer() {
+    // The file changes, and keeps its size: before the request for all of it, and after that request.
+    for (after_requests, whole) in [(1, vec![9; SIZE]), (2, pattern(SIZE))] {
+        let change = Some(Change { after_requests, ..changed(None, None, SIZE).unwrap() });
+        let server = Server::start(pattern(SIZE), Behaviour { change, ..bare() });
+        let source = open(&server.url("/d"), &quick());
+        assert!(!source.facts().seekable, "a second range could be of another version");
+        assert_eq!((source.facts().identity.clone(), source.facts().size), (None, Some(SIZE as u64)));
+        assert!(read_all(&source) == whole, "after {after_requests} requests");
+        let ranges: Vec<_> = server.requests().iter().map(|r| r.range(SIZE as u64)).collect();
+        assert_eq!(ranges, [Some(0..262_144), None]);
+        let words = ["nothing shows that a second reading is of the same file"];
+        failure(read(&source, 0)).says(Kind::Failed, &words);
+    }
+}
+
+#[test]
+fn without_a_version_a_break_ends_the_reading() {
+    let drop_after = Spoil::some(1_000_000, 1);
+    for change in [None, changed(None, None, SIZE)] {
+        let server = Server::start(pattern(SIZE), Behaviour { drop_after, change, ..bare() });
+        let told = failure(read(&open(&server.url("/d"), &quick()), 0));
+        let words = [
+            "the connection broke at byte 1000000 of 5000000",
+            "nothing shows that the rest is of the same file",
+            "neither an ETag nor Last-Modified",
+        ];
+        told.says(Kind::Failed, &words);
+    }
+}
+
+#[test]
+fn a_range_that_names_no_version_any_more_is_refused() {
+    // A proxy drops the ETag from a 206, and does not know If-Range: the bytes may be of the same file or of another.
+    for bytes in [vec![9; SIZE], pattern(SIZE)] {
+        let change = Some(Change { bytes, ..changed(None, None, SIZE).unwrap() });
+        for etag in [Some("\"v1\"".to_owned()), Some("W/\"v1\"".to_owned()), None] {
+            let behaviour =
+                Behaviour { change: change.clone(), ignore_if_range: true, etag, ..Behaviour::default() };
+            let server = Server::start(pattern(SIZE), behaviour);
+            let source = open(&server.url("/d"), &quick());
+            for result in [read(&source, 0), read_at(&source, 400_000, 100)] {
+                let words = [
+                    "names neither the ETag nor the date of the file",
+                    "curl -fL",
+                    "| coracle convert - TARGET",
+                ];
+                failure(result).says(Kind::Refused, &words);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_date_that_is_repeated_is_enough() {
+    let modified = Behaviour::default().last_modified;
+    let change = Some(Change { bytes: pattern(SIZE), ..changed(None, modified.as_deref(), SIZE).unwrap() });
+    let behaviour = Behaviour { change, ignore_if_range: true, ..Behaviour::default() };
+    let server = Server::start(pattern(SIZE), behaviour);
+    assert!(read_all(&open(&server.url("/d"), &quick())) == pattern(SIZE));
 }
 
 #[test]
@@ -90,8 +149,7 @@ fn another_encoding_is_noticed() {
 #[test]
 fn a_shorter_file_is_noticed_past_its_end() {
     let change = changed(None, None, 300_000);
-    let bare = Behaviour { etag: None, last_modified: None, change, ..Behaviour::default() };
-    let server = Server::start(pattern(SIZE), bare);
+    let server = Server::start(pattern(SIZE), Behaviour { change, ..Behaviour::default() });
     let source = open(&server.url("/d"), &quick());
     let told = failure(read_at(&source, 1_000_000, 100));
     told.says(Kind::Failed, &["its size of 5000000 bytes became 300000"]);

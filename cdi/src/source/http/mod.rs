@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!               open: one GET of the first 256 KiB                                   probe.rs
-//!                │ 206                                    │ 200
+//!                │ 206 that names a version               │ 200, or a 206 that names none: asked for again
 //!                ▼                                        ▼
 //!             Remote: one version of one file          Whole: one response           remote.rs whole.rs
 //!              │ transfer: exactly these bytes,           │
@@ -137,7 +137,7 @@ impl Source for Http {
                 Box::new(Ordered::new(Arc::clone(remote), from, Ahead(Arc::clone(remote))))
             }
             Bytes::Whole(_) if from > 0 => {
-                return Err(self.cannot_start(from, "the server does not support ranges"));
+                return Err(self.cannot_start(from, "it comes in one answer, from its beginning"));
             }
             Bytes::Whole(whole) => Box::new(whole.stream()?),
         };

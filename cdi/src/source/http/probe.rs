@@ -1,4 +1,7 @@
 //! The first request: one GET that tells the size, whether ranges work, and the version, and brings the first bytes.
+//!
+//! Ranges of a file whose version nobody names are not used: two of them could be of two files of equal size. Such a file
+//! is asked for once more, as a whole, and comes as one response.
 
 use super::encoding::{self, Encoding};
 use super::line::RemoteFile;
@@ -35,34 +38,27 @@ pub(super) enum Body {
 pub(super) async fn probe(line: RemoteFile) -> Result<Probed> {
     let mut attempts = line.attempts(0);
     let mut ranges = true;
-    let (response, encoding) = loop {
+    let response = loop {
         match first_answer(&line, &mut ranges, &mut attempts).await {
             Ok(answer) => break answer,
             Err(fault) => attempts.pause(0, fault).await?,
         }
     };
-    let headers = response.headers().clone();
-    let partial = response.status() == StatusCode::PARTIAL_CONTENT;
-    let size =
-        if partial { ContentRange::of(&headers).and_then(|r| r.total) } else { response.content_length() };
-    let size = if response.status() == StatusCode::RANGE_NOT_SATISFIABLE { Some(0) } else { size };
-    if let Some(size) = size.filter(|size| i64::try_from(*size).is_err()) {
-        let what =
-            format!("{}: the server says that the file has {size} bytes, which no disk has", line.name());
-        return Err(Error::refused(what));
-    }
-    let validators = Validators::new(&headers, size);
-    let (head, body) = match size {
-        Some(size) if partial || size == 0 => {
-            let mut remote = Remote::new(line, validators.clone(), size, Bytes::new());
+    let said = Said::of(&line, &response)?;
+    let (said, head, body) = match said.size {
+        Some(size) if said.ranges => {
+            let mut remote = Remote::new(line, said.validators.clone(), size, Bytes::new());
             remote.head = first_bytes(&remote, response, attempts).await?;
-            (remote.head.clone(), Body::Ranged(Arc::new(remote)))
+            (said, remote.head.clone(), Body::Ranged(Arc::new(remote)))
         }
-        size => {
-            let begun = begin(&line, response, attempts).await?;
-            (begun.head.clone(), Body::Whole(Whole::new(line, validators.clone(), size, begun), size))
+        _ => {
+            let (said, begun) = begin(&line, said, response, attempts).await?;
+            let (head, size) = (begun.head.clone(), said.size);
+            let whole = Whole::new(line, said.validators.clone(), size, begun);
+            (said, head, Body::Whole(whole, size))
         }
     };
+    let Said { headers, encoding, validators, .. } = said;
     let found = Probed { body, encoding, validators };
     if is_web_page(&headers, &encoding.first_bytes(&head)) {
         let what = "the server sent a web page, not a disk: open the link in a browser to see what it says; \
@@ -81,33 +77,61 @@ impl Probed {
     }
 }
 
-/// The first answer that can be read: 206 from byte 0 with a size, 200, or 416 of an empty file.
-async fn first_answer(
-    line: &RemoteFile,
-    ranges: &mut bool,
-    attempts: &mut Attempts,
-) -> Result<(Response, Encoding), Fault> {
+/// What an answer says of the file.
+struct Said {
+    headers: HeaderMap,
+    encoding: Encoding,
+    size: Option<u64>,
+    /// Its bytes can be asked for in ranges.
+    ranges: bool,
+    validators: Validators,
+}
+
+impl Said {
+    fn of(line: &RemoteFile, response: &Response) -> Result<Said> {
+        let headers = response.headers().clone();
+        let encoding =
+            encoding::of(&headers).map_err(|what| Error::refused(format!("{}: {what}", line.name())))?;
+        let size = match response.status() {
+            StatusCode::PARTIAL_CONTENT => ContentRange::of(&headers).and_then(|range| range.total),
+            StatusCode::RANGE_NOT_SATISFIABLE => Some(0),
+            _ => response.content_length(),
+        };
+        if let Some(size) = size.filter(|size| i64::try_from(*size).is_err()) {
+            let what =
+                format!("{}: the server says that the file has {size} bytes, which no disk has", line.name());
+            return Err(Error::refused(what));
+        }
+        // An empty file has no bytes that could be of another version.
+        let ranges = response.status() == StatusCode::PARTIAL_CONTENT || size == Some(0);
+        let validators = Validators::new(&headers, size);
+        Ok(Said { headers, encoding, size, ranges, validators })
+    }
+}
+
+/// The first answer that can be read: 206 from byte 0 with a size and a version, 200, or 416 of an empty file.
+async fn first_answer(line: &RemoteFile, ranges: &mut bool, attempts: &mut Attempts) -> Result<Response, Fault> {
     loop {
         let range = ranges.then_some(0..HEAD);
         let response = line.get(range, None, &mut attempts.silence).await?;
         let headers = response.headers();
         let usable = match response.status() {
             StatusCode::PARTIAL_CONTENT => {
-                ContentRange::of(headers).is_some_and(|range| range.start == 0 && range.total.is_some())
+                let placed =
+                    ContentRange::of(headers).is_some_and(|range| range.start == 0 && range.total.is_some());
+                placed && Validators::new(headers, None).names_a_version()
             }
             StatusCode::RANGE_NOT_SATISFIABLE => ContentRange::unsatisfied(headers) == Some(0),
             _ => true,
         };
         if usable {
-            let encoding =
-                encoding::of(headers).map_err(|what| Error::refused(format!("{}: {what}", line.name())))?;
-            return Ok((response, encoding));
+            return Ok(response);
         }
         if !*ranges {
             let what = format!("the server answered {} to a request for the whole file", response.status());
             return Err(line.failed(what).into());
         }
-        // A range of which nobody says where it lies is worth nothing.
+        // A range of which nobody says where it lies, or of which version it is, is worth nothing.
         *ranges = false;
     }
 }
@@ -124,11 +148,20 @@ async fn first_bytes(remote: &Remote, response: Response, mut attempts: Attempts
     Ok(head.0.freeze())
 }
 
-/// Reads a little of a whole response; if that fails, asks again.
-async fn begin(line: &RemoteFile, mut response: Response, mut attempts: Attempts) -> Result<Begun> {
+/// Reads a little of a whole response; if that fails, asks again. What is said of the file is what the answer says that is
+/// read: the first one may have been of another version.
+async fn begin(
+    line: &RemoteFile,
+    mut said: Said,
+    mut response: Response,
+    mut attempts: Attempts,
+) -> Result<(Said, Begun)> {
     loop {
         match peek(line, &mut response, &mut attempts).await {
-            Ok(head) => return Ok(Begun { head, response }),
+            Ok(head) => {
+                let begun = Begun { head, response, size: said.size };
+                return Ok((said, begun));
+            }
             Err(fault) => attempts.pause(0, fault).await?,
         }
         response = loop {
@@ -137,6 +170,7 @@ async fn begin(line: &RemoteFile, mut response: Response, mut attempts: Attempts
                 Err(fault) => attempts.pause(0, fault).await?,
             }
         };
+        said = Said::of(line, &response)?;
     }
 }
 

@@ -1,10 +1,13 @@
 //! A remote file that can be read in ranges: every range is checked to be the bytes that were asked for, of the
 //! version that was opened; a broken one continues at the byte where it broke.
+//!
+//! Each answer must name the version itself. That `If-Range` was sent proves nothing: a proxy that does not know it
+//! sends what is there now.
 
 use super::line::RemoteFile;
 use bytes::Bytes;
 use fetch::{
-    Attempts, ContentRange, Fault, Part, Permit, Ranged, Result, Sink, Validators, Why, ordered::MOST_HELD,
+    Attempts, ContentRange, Error, Fault, Part, Permit, Ranged, Result, Sink, Validators, Why, ordered::MOST_HELD,
     ordered::Window,
 };
 use reqwest::header::HeaderValue;
@@ -119,10 +122,13 @@ impl Remote {
         if let Some(difference) = self.validators.difference(&now) {
             return Err(self.changed(&difference));
         }
-        // A server that was told by If-Range which version is meant vouches for it; a weak ETag cannot be sent there.
-        let vouched = self.if_range.is_some() || !self.validators.names_a_version();
-        if partial && !vouched && !self.validators.agrees(&now) {
-            return Err(self.changed("the answer names no version any more"));
+        if partial && !self.validators.agrees(&now) {
+            let what = format!(
+                "the answer for bytes {first}-{last} names neither the ETag nor the date of the file, as the first one did \
+                 (a proxy may leave them out), so nothing shows that it is of the same version; read the file in one \
+                 request: curl -fL URL | coracle convert - TARGET"
+            );
+            return Err(Error::refused(format!("{}: {what}", self.line.name())).into());
         }
         match range {
             Some(range) if partial && range.start == first => Ok(range.end),

@@ -1,6 +1,6 @@
-//! A file from a server that does not do ranges (or does not say where they lie): one response, read once in order.
-//! When it breaks, the rest is asked for all the same; a server that then sends it is believed if it can be shown to
-//! be the rest of the same file.
+//! A file from a server that does not do ranges, or does not say where they lie or of which version they are: one
+//! response, read once in order. When it breaks, the rest is asked for all the same; a server that then sends it is
+//! believed if it can be shown to be the rest of the same file.
 
 use super::line::RemoteFile;
 use bytes::Bytes;
@@ -26,6 +26,8 @@ pub(super) struct Whole {
 pub(super) struct Begun {
     pub(super) head: Bytes,
     pub(super) response: Response,
+    /// The size of the whole file, where this answer says it.
+    pub(super) size: Option<u64>,
 }
 
 struct File {
@@ -95,10 +97,10 @@ impl File {
         attempts: &mut Attempts,
     ) -> Result<(), Fault> {
         let mut permit: Option<Permit<'_>> = None;
-        let Begun { head, mut response } = begun;
+        let Begun { head, mut response, size } = begun;
         let mut next = Some(head);
         while let Some(mut bytes) = next.take() {
-            if let Some(size) = self.size {
+            if let Some(size) = size {
                 bytes.truncate(usize::try_from(size.saturating_sub(*at)).unwrap_or(usize::MAX));
             }
             *at += bytes.len() as u64;
@@ -109,7 +111,7 @@ impl File {
             let wanted = || format!("bytes from {here} on");
             next = self.line.chunk(&mut response, &mut attempts.silence, wanted).await?;
         }
-        match self.size {
+        match size {
             Some(size) if *at < size => {
                 let what = format!("the server promised {size} bytes and sent only {at}");
                 Err(Fault::new(Why::Cut, self.line.failed(what)))
@@ -133,7 +135,14 @@ impl File {
             let what = format!("{name}: the file changed while it was read ({difference}); start again");
             return Err(Fault::because(Why::Changed, what));
         }
-        let right = if partial { range.is_some_and(|range| range.start == at) } else { at == 0 };
+        if at == 0 && !self.validators.names_a_version() {
+            let what = "it was read once already, and nothing shows that a second reading is of the same file: the server \
+                        gives neither an ETag nor Last-Modified";
+            return Err(self.line.failed(what).into());
+        }
+        // Without the total nobody could tell the end of the file from that of the range.
+        let placed = range.is_some_and(|range| range.start == at && range.total.or(self.size).is_some());
+        let right = if partial { placed } else { at == 0 };
         let of = self.size.map(|size| format!(" of {size}")).unwrap_or_default();
         let broke = format!("the connection broke at byte {at}{of}");
         if !right {
@@ -151,7 +160,7 @@ impl File {
             );
             return Err(self.line.failed(what).into());
         }
-        Ok(Begun { head: Bytes::new(), response })
+        Ok(Begun { head: Bytes::new(), response, size: self.size.or(size) })
     }
 }
 
