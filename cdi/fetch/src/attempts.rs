@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// A connection that broke after this much is simply opened again, without a pause.
-const GOOD_PROGRESS: u64 = 64 << 10;
+/// A connection that broke after this much is simply opened again, without a pause; less does not count, so that nobody
+/// is held up by a byte now and then.
+pub const GOOD_PROGRESS: u64 = 64 << 10;
 
 /// How often and for how long one server is asked.
 #[derive(Debug, Clone, Copy)]
 pub struct Retry {
-    /// How many times in a row a request is repeated without one new byte before we give up.
+    /// How many times in a row a request is repeated without good progress ([`GOOD_PROGRESS`]) before we give up.
     pub retries: u32,
     /// The pause before the first repetition; it doubles with each further one.
     pub first_pause: Duration,
@@ -23,7 +24,7 @@ pub struct Retry {
     pub idle: Duration,
 }
 
-/// One transfer and its failures. Only failures without a new byte between them count.
+/// One transfer and its failures. Only failures without good progress between them count.
 pub struct Attempts {
     name: String,
     retry: Retry,
@@ -53,7 +54,7 @@ impl Attempts {
             return Err(error);
         }
         let progress = at.saturating_sub(self.at);
-        if progress > 0 {
+        if progress >= GOOD_PROGRESS {
             (self.at, self.failures) = (at, 0);
         }
         self.failures += 1;
@@ -156,14 +157,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_failures_without_a_new_byte_count() {
-        let mut tries = attempts(2);
-        for at in [0, 0, 1, 1, 2, 1000] {
+    async fn only_failures_without_good_progress_between_count() {
+        let (mut tries, good) = (attempts(2), GOOD_PROGRESS);
+        for at in [0, 1, good, 2 * good - 1, 2 * good, 2 * good + 1, 9 * good, 9 * good] {
             tries.pause(at, fault()).await.unwrap();
         }
-        tries.pause(1000, fault()).await.unwrap();
-        let error = tries.pause(1000, fault()).await.unwrap_err();
-        assert_eq!(error.to_string(), "http://h/d: gave up at byte 1000 after 3 failures in a row");
+        let error = tries.pause(10 * good - 1, fault()).await.unwrap_err();
+        assert_eq!(error.to_string(), "http://h/d: gave up at byte 655359 after 3 failures in a row");
         for why in [Why::Odd, Why::Silent, Why::Changed] {
             let last = attempts(9).pause(0, Fault::because(why, "final")).await.unwrap_err();
             assert_eq!(last.to_string(), "final");

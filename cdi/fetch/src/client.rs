@@ -11,7 +11,7 @@
 //! Nothing is repeated here but what a challenge asks for, and that only where it can be sent again.
 
 use crate::authorize::{Authorizer, Server};
-use crate::retry::{self, within};
+use crate::retry::{self, Wait, within};
 use crate::{Connect, Connector, Error, Fault, Kind, Location, Result, Silence, Why, redirect};
 use bytes::Bytes;
 use reqwest::header::{ACCEPT_ENCODING, HeaderMap, LOCATION};
@@ -247,10 +247,10 @@ impl<A: Authorizer> Client<A> {
         request: &Request<'_, A::Scope>,
         response: &mut Response,
     ) -> Fault {
-        let (status, most, wait) = (response.status(), request.excerpt, request.idle.min(EXCERPT));
+        let (status, most, all) = (response.status(), request.excerpt, request.idle.min(EXCERPT));
         let retry_after = retry::after(response.headers());
         let excerpt = match most > 0 && request.method != Method::HEAD {
-            true => within(wait, retry::body(response, most, wait, "")).await.and_then(Result::ok),
+            true => retry::body(response, most, Wait { idle: all, all }, "").await.ok(),
             false => None,
         };
         let excerpt = excerpt.unwrap_or_default();

@@ -44,7 +44,7 @@ mod runtime;
 mod secret;
 mod validators;
 
-pub use attempts::{Attempts, Retry, Silence, TooQuiet};
+pub use attempts::{Attempts, GOOD_PROGRESS, Retry, Silence, TooQuiet};
 pub use client::{Answer, Client, Lost, Messages, Payload, Rejected, Request};
 pub use concurrency::{Concurrency, Permit};
 pub use connect::{Connect, Connector, Unchecked};

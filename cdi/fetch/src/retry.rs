@@ -27,13 +27,32 @@ pub(crate) fn why_unanswered(e: &reqwest::Error) -> Why {
     }
 }
 
-/// A body that must be short.
-pub async fn body(
-    response: &mut Response,
-    most: usize,
-    idle: Duration,
-    name: &str,
-) -> Result<Vec<u8>, Fault> {
+/// How long a short body may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Wait {
+    /// No byte for this long ends it.
+    pub idle: Duration,
+    /// All of it, from now on: a byte now and then is no progress.
+    pub all: Duration,
+}
+
+impl Wait {
+    /// Where nothing may come for `idle`, all of it may take twice as long.
+    pub fn of(idle: Duration) -> Wait {
+        Wait { idle, all: idle.saturating_mul(2) }
+    }
+}
+
+/// A body that must be short, in size and in time.
+pub async fn body(response: &mut Response, most: usize, wait: Wait, name: &str) -> Result<Vec<u8>, Fault> {
+    let whole = within(wait.all, pieces(response, most, wait.idle, name)).await;
+    whole.unwrap_or_else(|| {
+        let what = format!("{name}: the answer was not complete after {} s", seconds(wait.all));
+        Err(Fault::because(Why::Slow, what))
+    })
+}
+
+async fn pieces(response: &mut Response, most: usize, idle: Duration, name: &str) -> Result<Vec<u8>, Fault> {
     let mut body = Vec::new();
     let too_long = || {
         let what = format!("{name}: the answer is longer than {} KiB; that is refused", most >> 10);

@@ -67,6 +67,38 @@ fn a_server_may_send_less_than_was_asked_for() {
 }
 
 #[test]
+fn ranges_of_a_few_bytes_are_failures() {
+    let disk = pattern(SIZE);
+    let giving = |longest| {
+        Server::start(disk.clone(), Behaviour { longest_range: Some(longest), ..Behaviour::default() })
+    };
+    let server = giving(1);
+    let told = failure(read_at(&open(&server.url("/d"), &quick()), 1_000_000, 1_000_000));
+    told.says(Kind::Failed, &["the server gives 1 bytes for a request of 999995", "6 failures in a row"]);
+    assert_eq!(server.requests().len(), 7);
+    // Few as these are, they come to something.
+    let server = giving(40_000);
+    assert!(
+        read_at(&open(&server.url("/d"), &quick()), 1_000_000, 500_000).unwrap()
+            == disk[1_000_000..1_500_000]
+    );
+    // A small file and a small end are no failures.
+    let server = giving(70_000);
+    let source = open(&server.url("/d"), &Options { retries: 0, ..quick() });
+    assert!(read_at(&source, 1_000_000, 140_010).unwrap() == disk[1_000_000..1_140_010]);
+}
+
+#[test]
+fn a_few_bytes_between_failures_are_no_progress() {
+    let drop_after = Some(Spoil { bytes: 10, times: u32::MAX, skip: 1 });
+    let server = Server::start(pattern(SIZE), Behaviour { drop_after, ..Behaviour::default() });
+    let source = open(&server.url("/d"), &Options { retries: 2, ..quick() });
+    let told = failure(read_at(&source, 1_000_000, 1_000_000));
+    told.says(Kind::Failed, &["gave up at byte 1000030 after 3 failures in a row"]);
+    assert_eq!(server.requests().len(), 4);
+}
+
+#[test]
 fn a_range_that_stays_empty_is_an_error_with_both_numbers() {
     // Content-Range promises more than Content-Length.
     for (lie, words) in [

@@ -5,7 +5,7 @@ use super::mirror::{Step, Walk};
 use super::repository::Repository;
 use crate::{Digest, Result};
 use fetch::retry::jitter;
-use fetch::{Fault, chain};
+use fetch::{Fault, GOOD_PROGRESS, chain};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -116,6 +116,3 @@ impl Journey {
         self.repository.mirrors.get(mirror).map_or("", |mirror| &mirror.line.address)
     }
 }
-
-/// A connection that broke after this much was a good one.
-const GOOD_PROGRESS: u64 = 64 << 10;

@@ -14,7 +14,7 @@
 
 use super::challenge::{self, Bearer, Challenge};
 use super::{Authorizer, Server, basic, secret};
-use crate::retry::{self, within};
+use crate::retry::{self, Wait, within};
 use crate::{Error, Fault, Kind, Location, Result, Secret, Why};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{RequestBuilder, StatusCode};
@@ -24,8 +24,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A token is not longer than this.
-const MOST: usize = 1 << 20;
+/// A token server's answer is not longer than this: a token that is longer goes into no header.
+const MOST: usize = 64 << 10;
+
+/// Tokens that are kept at once: a registry that names other scopes with each challenge fills no memory.
+const MOST_TOKENS: usize = 64;
 
 /// How long a token lives whose server does not say, as the specification has it.
 const USUAL_LIFE: Duration = Duration::from_secs(60);
@@ -113,6 +116,20 @@ struct State {
     tokens: HashMap<String, Token>,
 }
 
+impl State {
+    /// Keeps a token, in the place of those that have ended, and of the one that ends next where there are too many.
+    fn keep(&mut self, key: String, token: Token) {
+        let now = Instant::now();
+        self.tokens.retain(|_, token| now < token.until);
+        while self.tokens.len() >= MOST_TOKENS && !self.tokens.contains_key(&key) {
+            let next = self.tokens.iter().min_by_key(|(_, token)| token.until).map(|(key, _)| key.clone());
+            let Some(next) = next else { break };
+            self.tokens.remove(&next);
+        }
+        self.tokens.insert(key, token);
+    }
+}
+
 struct Token {
     header: HeaderValue,
     until: Instant,
@@ -197,7 +214,7 @@ impl RegistryToken {
         let credential = self.credential(state, &scopes.repository).await?;
         let token = self.fetch(to, &bearer, &wanted, credential.as_ref()).await?;
         let header = token.header.clone();
-        state.tokens.insert(key, token);
+        state.keep(key, token);
         Ok(header)
     }
 
@@ -245,7 +262,7 @@ impl RegistryToken {
         if !status.is_success() {
             return Err(self.no_token(name, status, retry::after(response.headers()), credential.is_some()));
         }
-        let body = retry::body(&mut response, MOST, to.idle, name).await?;
+        let body = retry::body(&mut response, MOST, Wait::of(to.idle), name).await?;
         let bad = |why: &str| Fault::because(Why::Odd, format!("{name}: {why}; a token was expected"));
         // The parser's message would repeat a part of it.
         let answer: Answer =
@@ -405,6 +422,63 @@ mod tests {
         );
         assert_eq!(Scopes::pull("a").with(&[]), ["repository:a:pull"]);
         assert_eq!(Scopes::mount("a", "a").with(&[]), ["repository:a:pull,push"]);
+    }
+
+    struct Nobody;
+
+    impl Credentials for Nobody {
+        fn find(&self, _: &str) -> Result<Option<Credential>> {
+            Ok(None)
+        }
+    }
+
+    /// A registry whose token server answers so; what comes of challenges for these scopes.
+    fn challenged(answer: String, scopes: &[String]) -> (RegistryToken, Vec<Result<HeaderValue, Fault>>) {
+        let server = ::tests::http::Server::start(answer, ::tests::http::Behaviour::default());
+        let origin = Location::parse(&server.url("/v2/")).unwrap().0;
+        let timeout = Duration::from_secs(20);
+        let connector = crate::Connector::new(crate::Connect {
+            ca: vec![],
+            identity: None,
+            unchecked: crate::Unchecked::Nobody,
+            timeout,
+            kept: 1,
+            hint: "",
+        });
+        let to = Server { origin: &origin, connector: &connector, idle: timeout };
+        let token = RegistryToken::new("registry", Arc::new(Nobody));
+        let answers = scopes.iter().map(|scope| {
+            let challenge = format!("Bearer realm=\"{}\",scope=\"{scope}\"", server.url("/token"));
+            let headers = HeaderMap::from_iter([(
+                reqwest::header::WWW_AUTHENTICATE,
+                HeaderValue::try_from(challenge).unwrap(),
+            )]);
+            crate::runtime().unwrap().block_on(token.answer_to(&to, &headers, None, &Scopes::pull("a")))
+        });
+        let answers = answers.collect();
+        (token, answers)
+    }
+
+    #[test]
+    fn a_registry_that_changes_its_mind_fills_no_memory() {
+        let scopes: Vec<String> = (0..200).map(|i| format!("repository:a{i}:pull")).collect();
+        let (token, answers) = challenged("{\"token\":\"t\"}".into(), &scopes);
+        assert!(answers.iter().all(|answer| answer.as_ref().is_ok_and(|value| value == "Bearer t")));
+        let state = token.state.try_lock().unwrap();
+        assert!(state.tokens.len() <= 64, "{} tokens", state.tokens.len());
+        assert!(state.tokens.contains_key("repository:a199:pull repository:a:pull"), "the last one is kept");
+    }
+
+    #[test]
+    fn a_token_is_no_longer_than_64_kib() {
+        let long = |len: usize| format!("{{\"token\":\"{}\"}}", "t".repeat(len));
+        let scope = ["repository:a:pull".to_owned()];
+        let (_, answers) = challenged(long(60 << 10), &scope);
+        assert!(answers[0].is_ok());
+        let (_, answers) = challenged(long(64 << 10), &scope);
+        let fault = answers[0].as_ref().unwrap_err();
+        assert_eq!(fault.why, Why::Wrong);
+        assert!(fault.error.to_string().contains("the answer is longer than 64 KiB"), "{}", fault.error);
     }
 
     #[test]

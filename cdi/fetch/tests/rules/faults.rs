@@ -2,6 +2,7 @@
 
 use super::*;
 use fetch::authorize::Headers;
+use fetch::retry::{self, Wait};
 use fetch::{Attempts, Kind, Retry};
 use tests::http::{Authority, Fail, Server, pattern};
 
@@ -83,4 +84,21 @@ fn only_what_passes_is_tried_again_and_only_so_often() {
         };
         assert_eq!((server.requests().len(), error.kind()), (requests, kind), "{status}");
     }
+}
+
+#[test]
+fn a_body_that_trickles_ends_in_time() {
+    // Never quiet for the idle time, and not complete for a quarter of an hour.
+    let server = Server::start(pattern(4 << 20), Behaviour { rate: Some(4 << 10), ..Behaviour::default() });
+    let mut ask = request(Method::GET, &server.url("/a"), Payload::Nothing, &());
+    ask.headers = HeaderMap::new();
+    let mut answer = send(&client(Headers::default()).0, ask, IDLE).ok().unwrap();
+    let wait = Wait { idle: IDLE, all: Duration::from_millis(500) };
+    let body = retry::body(&mut answer.response, 8 << 20, wait, "it");
+    let slow = runtime().unwrap().block_on(body).unwrap_err();
+    assert_eq!(
+        (slow.why, slow.error.to_string()),
+        (Why::Slow, "it: the answer was not complete after 0.5 s".into())
+    );
+    assert_eq!(Wait::of(IDLE).all, 2 * IDLE);
 }

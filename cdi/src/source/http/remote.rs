@@ -7,8 +7,8 @@
 use super::line::RemoteFile;
 use bytes::Bytes;
 use fetch::{
-    Attempts, ContentRange, Error, Fault, Part, Permit, Ranged, Result, Sink, Validators, Why, ordered::MOST_HELD,
-    ordered::Window,
+    Attempts, ContentRange, Error, Fault, GOOD_PROGRESS, Part, Permit, Ranged, Result, Sink, Validators, Why,
+    ordered::MOST_HELD, ordered::Window,
 };
 use reqwest::header::HeaderValue;
 use reqwest::{Response, StatusCode};
@@ -68,8 +68,15 @@ impl Remote {
         permit: &mut Option<Permit<'_>>,
     ) -> Result<(), Fault> {
         let response = self.line.get(Some(*at..end), self.if_range.as_ref(), &mut attempts.silence).await?;
-        let promised = self.check(&response, *at..end)?;
-        self.body(response, at, promised.min(end), sink, attempts, permit).await
+        let end_of_answer = self.check(&response, *at..end)?.min(end);
+        let (asked, given) = (end - *at, end_of_answer - *at);
+        self.body(response, at, end_of_answer, sink, attempts, permit).await?;
+        if given < asked.min(GOOD_PROGRESS) {
+            // A few bytes an answer: that could go on for years.
+            let what = format!("the server gives {given} bytes for a request of {asked}");
+            return Err(Fault::new(Why::Cut, self.line.failed(what)));
+        }
+        Ok(())
     }
 
     /// Pumps a checked body into the sink up to `end`.
