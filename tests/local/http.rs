@@ -283,6 +283,30 @@ fn redirects_are_followed_and_credentials_stay_where_they_belong() {
 type Case<'a> = (&'a Behaviour, &'a [&'a str], &'a [(&'a str, &'a str)]);
 
 #[test]
+fn a_server_outside_leads_nobody_with_credentials_inside_by_way_of_another() {
+    let place = Place::new(48);
+    // Hosts that do not exist are outside: a proxy answers for them.
+    let proxy = Server::start(vec![], good());
+    let inside = proxy.url("/secret");
+    let path = |url: &str, status, to: &str| (url.to_owned(), status, to.to_owned());
+    let redirects = vec![
+        path("http://first.invalid/disk", 302, "http://second.invalid/hop"),
+        path("http://second.invalid/hop", 302, &inside),
+    ];
+    let files = vec![(inside.clone(), place.bytes("disk.raw")), ("/secret".into(), place.bytes("disk.raw"))];
+    proxy.set(Behaviour { redirects, files, ..good() });
+    let by_proxy = proxy.url("");
+    let variables = [("http_proxy", &*by_proxy), ("no_proxy", ""), ("NO_PROXY", "")];
+    let ran = place.convert_with("http://me:pw@first.invalid/disk", &[], &variables);
+    let ran = ran.refused(1, "a private address, for a request with credentials");
+    assert!(!ran.err.contains("me:pw"), "{}", ran.err);
+    let asked = proxy.requests();
+    assert!(asked.iter().all(|r| !r.path.ends_with("/secret")), "{asked:?}");
+    // Without credentials there is nothing that the way there could be paid with.
+    place.convert_with("http://first.invalid/disk", &[], &variables).ok();
+}
+
+#[test]
 fn secrets_are_sent_and_never_shown() {
     const SECRET: &str = "s3cr3t-p4ss";
     let place = Place::new(38);

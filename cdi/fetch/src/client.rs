@@ -11,8 +11,10 @@
 //! Nothing is repeated here but what a challenge asks for, and that only where it can be sent again.
 
 use crate::authorize::{Authorizer, Server};
+use crate::redirect::{self, Trail};
+use crate::resolved::{Led, Resolved};
 use crate::retry::{self, Wait, within};
-use crate::{Connect, Connector, Error, Fault, Kind, Location, Result, Silence, Why, redirect};
+use crate::{Connect, Connector, Error, Fault, Kind, Location, Result, Silence, Why};
 use bytes::Bytes;
 use reqwest::header::{ACCEPT_ENCODING, HeaderMap, LOCATION};
 use reqwest::{Body, Method, Response, StatusCode};
@@ -67,6 +69,8 @@ pub struct Answer {
     pub location: Location,
     /// It did not come from the server itself, but from where that sent us.
     pub redirected: bool,
+    /// The servers that were asked for it.
+    pub(crate) trail: Trail,
 }
 
 /// What is said about a server, in the words of whoever asks it. Kinds of errors follow [`Fault::because`], where a
@@ -129,6 +133,42 @@ impl<A: Authorizer> Client<A> {
     pub async fn send(
         &self,
         origin: &Location,
+        request: Request<'_, A::Scope>,
+        silence: &mut Silence,
+    ) -> Result<Answer, Fault> {
+        self.walk(origin, Trail::default(), request, silence).await
+    }
+
+    /// The same for one of many requests for a file: it goes where an earlier one was led, as long as that place answers.
+    pub async fn send_resolved(
+        &self,
+        origin: &Location,
+        resolved: &Resolved,
+        request: Request<'_, A::Scope>,
+        silence: &mut Silence,
+    ) -> Result<Answer, Fault> {
+        let asked = request.to.clone();
+        if let (Some(Led { to, trail }), Payload::Nothing) = (resolved.get(), &request.payload) {
+            let (method, headers) = (request.method.clone(), request.headers.clone());
+            let short = Request { method, to, headers, payload: Payload::Nothing, ..request };
+            match self.walk(origin, trail, short, silence).await {
+                Ok(answer) => {
+                    resolved.answered(&asked, &answer);
+                    return Ok(answer);
+                }
+                Err(fault) if resolved.failed(&fault) => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+        let answer = self.walk(origin, Trail::default(), request, silence).await?;
+        resolved.answered(&asked, &answer);
+        Ok(answer)
+    }
+
+    async fn walk(
+        &self,
+        origin: &Location,
+        mut trail: Trail,
         mut request: Request<'_, A::Scope>,
         silence: &mut Silence,
     ) -> Result<Answer, Fault> {
@@ -145,10 +185,11 @@ impl<A: Authorizer> Client<A> {
                 Some(private) if own => private.clone(),
                 _ => HeaderMap::new(),
             };
+            trail.passes(&place, !said.is_empty());
             let mut response = self.once(&place, own, &said, &mut request, silence).await?;
             let status = response.status();
             if request.fine.contains(&status.as_u16()) {
-                return Ok(Answer { response, location: place, redirected: hops > 0 });
+                return Ok(Answer { response, location: place, redirected: hops > 0, trail });
             }
             if status == StatusCode::UNAUTHORIZED && own && !challenged {
                 challenged = true;
@@ -168,7 +209,7 @@ impl<A: Authorizer> Client<A> {
             }
             if redirect::leads_on(status) && matches!(request.method, Method::GET | Method::HEAD) {
                 hops += 1;
-                place = self.next(&place, &response, !said.is_empty(), hops)?;
+                place = self.next(&place, &response, trail, hops)?;
             } else {
                 return Err(self.rejected(&place, own, !said.is_empty(), &request, &mut response).await);
             }
@@ -225,13 +266,13 @@ impl<A: Authorizer> Client<A> {
         &self,
         place: &Location,
         response: &Response,
-        authorized: bool,
+        trail: Trail,
         hops: usize,
     ) -> Result<Location, Fault> {
         let lost = |lost: Lost<'_>| Fault::new(Why::Odd, self.messages.lost(place, lost));
         let target = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
         let target = target.ok_or_else(|| lost(Lost::Nowhere(response.status())))?;
-        let next = self.redirects.follow(place, target, authorized).map_err(|e| lost(Lost::Refused(e)))?;
+        let next = self.redirects.follow(place, target, trail).map_err(|e| lost(Lost::Refused(e)))?;
         if hops > redirect::MOST {
             return Err(lost(Lost::TooMany(&next)));
         }

@@ -12,6 +12,7 @@
 //!                            Client: one request, redirects, who asks                     client.rs authorize/
 //!                            Attempts, Silence; what a Fault means                        attempts.rs retry.rs fault.rs
 //!                            where a request goes, and where a redirect may lead          location.rs redirect.rs host.rs
+//!                            where one led, which is asked first from then on            resolved.rs
 //!                               ▼
 //!                            Connector: TLS, proxies, time-outs                          connect.rs
 //!                               ▼
@@ -39,6 +40,7 @@ mod range;
 mod ranged;
 mod read_at;
 pub mod redirect;
+mod resolved;
 pub mod retry;
 mod runtime;
 mod secret;
@@ -55,6 +57,7 @@ pub use location::{Location, UserInfo};
 pub use range::ContentRange;
 pub use ranged::{Expect, Part, Ranged, Sink};
 pub use read_at::ReadAt;
+pub use resolved::Resolved;
 pub use runtime::runtime;
 pub use secret::Secret;
 pub use validators::Validators;

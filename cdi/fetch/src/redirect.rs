@@ -4,14 +4,14 @@
 //! |---|---|
 //! | a scheme other than `http` and `https` | never |
 //! | TLS → plain HTTP | never, unless the user gave up on certificates: whoever is on the way could answer |
-//! | outside → an address inside, for a request with credentials | never: a server outside does not choose whom ours ask inside |
+//! | outside → an address inside, for a request with credentials | never, by way of other servers neither ([`Trail`]): a server outside does not choose whom ours ask inside |
 //! | an address with a user in it | the policy says: refused, or followed without that user |
 //!
 //! Who asks (credentials, the user's own headers) is told to the first origin alone; that is kept where requests are sent.
 
 use crate::Location;
 use crate::host::is_inside;
-use reqwest::StatusCode;
+use reqwest::{StatusCode, Url};
 use std::fmt;
 
 /// More than anyone needs, few enough to end a loop soon.
@@ -24,6 +24,23 @@ pub struct Policy {
     pub may_leave_tls: bool,
     /// A user in the address is left out of it, and the rest is followed.
     pub may_name_users: bool,
+}
+
+/// What lies behind a request that is led on: credentials that went to one server on the way are not forgotten at the next.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Trail {
+    /// Some server on the way was told who asks.
+    pub authorized: bool,
+    /// Some server on the way is outside.
+    pub outside: bool,
+}
+
+impl Trail {
+    /// One more server on the way; `authorized` is whether it was told who asks.
+    pub fn passes(&mut self, place: &Location, authorized: bool) {
+        self.authorized |= authorized;
+        self.outside |= !is_inside(place.host());
+    }
 }
 
 /// A redirect that is not followed. `Display` is a sentence with both ends of it, and without secrets.
@@ -41,17 +58,36 @@ pub fn leads_on(status: StatusCode) -> bool {
 }
 
 impl Policy {
-    /// Where `target`, the `Location` of an answer from `from`, leads. `authorized` is whether the request said who asks.
-    pub fn follow(&self, from: &Location, target: &str, authorized: bool) -> Result<Location, Refused> {
+    /// Where `target`, the `Location` of an answer from `from`, leads. `trail` has passed `from`.
+    pub fn follow(&self, from: &Location, target: &str, trail: Trail) -> Result<Location, Refused> {
+        self.judge(from, from.url().join(target).map_err(|_| nowhere(from))?, trail)
+    }
+
+    /// Where an upload goes on. A registry behind a TLS proxy may believe that it is spoken to in plain; its path is then
+    /// one of the server that we speak TLS to, to the letter.
+    pub fn follow_upload(&self, from: &Location, target: &str) -> Result<Location, Refused> {
+        let mut url = from.url().join(target).map_err(|_| nowhere(from))?;
+        if from.is_tls() && url.scheme() == "http" && url.host() == from.url().host() {
+            let mut ours = from.url().clone();
+            ours.set_path(url.path());
+            ours.set_query(url.query());
+            url = ours;
+        }
+        let mut trail = Trail::default();
+        trail.passes(from, true);
+        self.judge(from, url, trail)
+    }
+
+    fn judge(&self, from: &Location, url: Url, trail: Trail) -> Result<Location, Refused> {
         let refused = |to: String| Refused { from: from.shown().to_owned(), to, leaves_tls: false };
-        let url = from.url().join(target).map_err(|_| refused("something that is no URL".to_owned()))?;
         let user = !url.username().is_empty() || url.password().is_some();
-        let next = Location::new(url).map_err(|scheme| refused(format!("the scheme {scheme:?}")))?;
+        let next = Location::new(url)
+            .map_err(|scheme| refused(format!("the scheme {:?}", printable::text(&scheme, 80))))?;
         let shown = next.shown();
         if from.is_tls() && !next.is_tls() && !self.may_leave_tls {
             return Err(Refused { leaves_tls: true, ..refused(format!("{shown}, from TLS to plain HTTP")) });
         }
-        if authorized && from.host() != next.host() && is_inside(next.host()) && !is_inside(from.host()) {
+        if trail.authorized && trail.outside && is_inside(next.host()) {
             return Err(refused(format!("{shown}, a private address, for a request with credentials")));
         }
         if user && !self.may_name_users {
@@ -59,20 +95,10 @@ impl Policy {
         }
         Ok(next)
     }
+}
 
-    /// Where an upload goes on. A registry behind a TLS proxy may believe that it is spoken to in plain; it is still
-    /// the one we speak TLS to.
-    pub fn follow_upload(&self, from: &Location, target: &str) -> Result<Location, Refused> {
-        let joined = from.url().join(target).ok();
-        let misled =
-            joined.filter(|url| from.is_tls() && url.scheme() == "http" && url.host() == from.url().host());
-        match misled {
-            Some(url) => {
-                self.follow(from, &format!("{}?{}", url.path(), url.query().unwrap_or_default()), true)
-            }
-            None => self.follow(from, target, true),
-        }
-    }
+fn nowhere(from: &Location) -> Refused {
+    Refused { from: from.shown().to_owned(), to: "something that is no URL".into(), leaves_tls: false }
 }
 
 impl fmt::Display for Refused {
@@ -90,6 +116,12 @@ mod tests {
 
     fn location(text: &str) -> Location {
         Location::parse(text).unwrap().0
+    }
+
+    fn trail(from: &str, authorized: bool) -> Trail {
+        let mut trail = Trail::default();
+        trail.passes(&location(from), authorized);
+        trail
     }
 
     #[test]
@@ -113,10 +145,22 @@ mod tests {
             ("http://h/a", "http://[::ffff:192.168.0.1]/a", true, Some(inside)),
             ("http://h/a", "http://[fd00::1]/a", true, Some(inside)),
             ("http://h/a", "http://2130706433/a", true, Some(inside)),
+            ("http://h/a", "http://localhost.:9/a", true, Some(inside)),
+            ("http://h/a", "http://a.localhost./a", true, Some(inside)),
+            ("http://h/a", "http://0.1.2.3/a", true, Some(inside)),
+            ("http://h/a", "http://192.0.0.8/a", true, Some(inside)),
+            ("http://h/a", "http://[::127.0.0.1]/a", true, Some(inside)),
+            ("http://h/a", "http://[64:ff9b::10.0.0.1]/a", true, Some(inside)),
+            ("http://h/a", "http://[64:ff9b:1::1]/a", true, Some(inside)),
+            ("http://h/a", "http://[2002:a00:1::]/a", true, Some(inside)),
+            ("http://h/a", "http://[fec0::1]/a", true, Some(inside)),
+            ("http://h/a", "http://[64:ff9b::93.184.216.34]/a", true, None),
+            ("http://h/a", "http://[2001:db8::1]/a", true, None),
+            ("http://h/a", "http://192.0.1.1/a", true, None),
             ("http://10.0.0.1/a", "http://10.0.0.2/a", true, None),
             ("http://127.0.0.1:5000/a", "http://127.0.0.1:6000/a", true, None),
         ] {
-            match (STRICT.follow(&location(from), to, authorized), refused) {
+            match (STRICT.follow(&location(from), to, trail(from, authorized)), refused) {
                 (Ok(_), None) => {}
                 (Err(found), Some(why)) => {
                     assert!(found.to_string().contains(why), "{to}: {found}");
@@ -129,7 +173,8 @@ mod tests {
 
     #[test]
     fn what_a_policy_allows_goes_no_further() {
-        let follow = |from: &str, to: &str, authorized| LOOSE.follow(&location(from), to, authorized);
+        let follow =
+            |from: &str, to: &str, authorized| LOOSE.follow(&location(from), to, trail(from, authorized));
         let url = |from: &str, to: &str, authorized| {
             follow(from, to, authorized).unwrap().url().as_str().to_owned()
         };
@@ -148,9 +193,32 @@ mod tests {
     }
 
     #[test]
+    fn what_was_told_on_the_way_is_not_forgotten() {
+        // Each server of a chain, and whether it was told who asks; the last one leads to an address inside.
+        for (chain, allowed) in [
+            (&[("http://h/a", true), ("http://i/a", false)][..], false),
+            (&[("http://h/a", true), ("http://10.0.0.1/a", false)], false),
+            (&[("http://10.0.0.1/a", true), ("http://i/a", false)], false),
+            (&[("http://10.0.0.1/a", true), ("http://10.0.0.2/a", false)], true),
+            (&[("http://h/a", false), ("http://i/a", false)], true),
+        ] {
+            let mut trail = Trail::default();
+            for (place, authorized) in chain {
+                trail.passes(&location(place), *authorized);
+            }
+            let last = location(chain.last().unwrap().0);
+            let found = STRICT.follow(&last, "http://127.0.0.1/secret", trail);
+            assert_eq!(found.is_ok(), allowed, "{chain:?}: {found:?}");
+        }
+    }
+
+    #[test]
     fn a_refusal_holds_no_secret() {
-        let refused =
-            STRICT.follow(&location("https://h/x?a=s3cret"), "http://u:s3cret@h/y?sig=s3cret", false);
+        let refused = STRICT.follow(
+            &location("https://h/x?a=s3cret"),
+            "http://u:s3cret@h/y?sig=s3cret",
+            Trail::default(),
+        );
         assert_eq!(
             refused.unwrap_err().to_string(),
             "https://h/x?…: the server redirects to http://h/y?…, from TLS to plain HTTP; that is not followed"
@@ -164,6 +232,9 @@ mod tests {
             ("/v2/x?_state=1", "https://h:5000/v2/x?_state=1"),
             ("http://h/v2/x?_state=1", "https://h:5000/v2/x?_state=1"),
             ("https://other/x", "https://other/x"),
+            ("http://h:5000//other/x", "https://h:5000//other/x"),
+            ("http://h/v2/x", "https://h:5000/v2/x"),
+            ("http://h:8080/v2/%2e%2e%2fx?a=%20#f", "https://h:5000/v2/%2e%2e%2fx?a=%20"),
         ] {
             assert_eq!(STRICT.follow_upload(&here, target).unwrap().url().as_str(), goes);
         }

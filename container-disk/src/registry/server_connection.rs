@@ -9,8 +9,8 @@ use crate::Error;
 use fetch::authorize::{RegistryToken, Scopes};
 use fetch::retry::{self, seconds};
 use fetch::{
-    Answer, Client, Connect, Fault, Location, Lost, Messages, Payload, Rejected, Request, Silence, Unchecked,
-    Why, is_loopback, redirect,
+    Answer, Client, Connect, Fault, Location, Lost, Messages, Payload, Rejected, Request, Resolved, Silence,
+    Unchecked, Why, is_loopback, redirect,
 };
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
@@ -40,6 +40,8 @@ pub(super) struct ServerConnection {
 pub(super) struct Ask<'a> {
     pub(super) method: Method,
     pub(super) to: Where<'a>,
+    /// Where earlier requests for the same were led.
+    pub(super) resolved: Option<&'a Resolved>,
     pub(super) headers: HeaderMap,
     pub(super) payload: Payload,
     pub(super) scopes: &'a Scopes,
@@ -68,7 +70,8 @@ impl<'a> Ask<'a> {
         idle: Duration,
     ) -> Self {
         let headers = HeaderMap::new();
-        Ask { method, to, headers, payload: Payload::Nothing, scopes, fine, idle, wait: idle }
+        let (resolved, payload) = (None, Payload::Nothing);
+        Ask { method, to, resolved, headers, payload, scopes, fine, idle, wait: idle }
     }
 
     /// The answer may take so long.
@@ -125,9 +128,13 @@ impl ServerConnection {
             Where::Path(path) => base.at(path),
             Where::Known(location) => location.clone(),
         };
-        let Ask { method, headers, payload, scopes: scope, fine, idle, wait, .. } = ask;
+        let Ask { method, resolved, headers, payload, scopes: scope, fine, idle, wait, .. } = ask;
         let request = Request { method, to, headers, payload, scope, fine, idle, excerpt: LONGEST_DETAIL };
-        self.client.send(base, request, &mut Silence::new(wait, false)).await
+        let mut silence = Silence::new(wait, false);
+        match resolved {
+            Some(resolved) => self.client.send_resolved(base, resolved, request, &mut silence).await,
+            None => self.client.send(base, request, &mut silence).await,
+        }
     }
 
     /// How the server is spoken to. Where that is not said, it is found out once.

@@ -6,21 +6,19 @@ use bytes::Bytes;
 use container_disk::Digest;
 use fetch::authorize::{Headers, Login};
 use fetch::{
-    Answer, Attempts, Client, Concurrency, Connect, Error, Fault, Location, Lost, Messages, Payload,
-    Rejected, Request, Result, Retry, Secret, Silence, TooQuiet, Unchecked, UserInfo, Why, redirect, retry,
+    Attempts, Client, Concurrency, Connect, Error, Fault, Location, Lost, Messages, Payload, Rejected,
+    Request, Resolved, Result, Retry, Secret, Silence, TooQuiet, Unchecked, UserInfo, Why, redirect, retry,
 };
 use reqwest::header::{self, HeaderMap, HeaderValue};
 use reqwest::{Method, Response, StatusCode};
 use std::ops::Range;
-use std::sync::RwLock;
 use std::time::Duration;
 
 /// A way to one file on one server.
 pub(super) struct RemoteFile {
     client: Client<Headers>,
     origin: Location,
-    /// Where redirects led; asked first, until it refuses (links to object stores expire).
-    resolved: RwLock<Option<Location>>,
+    resolved: Resolved,
     pub(super) options: Options,
     pub(super) concurrency: Concurrency,
 }
@@ -39,7 +37,7 @@ impl RemoteFile {
         Ok(RemoteFile {
             client: Client::new(connect(options), policy, headers, words),
             origin,
-            resolved: RwLock::new(None),
+            resolved: Resolved::default(),
             options: options.clone(),
             concurrency: Concurrency::new(options.max_connections),
         })
@@ -68,55 +66,25 @@ impl RemoteFile {
         if_range: Option<&HeaderValue>,
         silence: &mut Silence,
     ) -> Result<Response, Fault> {
-        let headers = ranged(range.as_ref(), if_range)?;
-        let mut shortcut = self.resolved.read().ok().and_then(|known| known.clone());
-        let to = shortcut.as_ref().unwrap_or(&self.origin);
-        let mut answer = self.get_from(to, headers.clone(), silence).await;
-        let refuses = |fault: &Fault| fault.status.is_some_and(|status| (400..500).contains(&status));
-        if shortcut.is_some() && answer.as_ref().is_err_and(refuses) {
-            // The place the redirect led to refuses now: perhaps the link has expired. Ask for a new one.
-            self.remember(None);
-            shortcut = None;
-            answer = self.get_from(&self.origin, headers, silence).await;
-        }
-        match answer {
-            Ok(Answer { response, location, .. }) => {
-                let redirected = (location != self.origin).then_some(location);
-                if redirected != shortcut {
-                    self.remember(redirected);
-                }
-                Ok(response)
-            }
-            Err(fault) => {
-                if shortcut.is_some() {
-                    // Perhaps it is only the place the redirect led to; the next try may be sent to another.
-                    self.remember(None);
-                }
-                if fault.status.is_some() && matches!(fault.why, Why::Busy | Why::Broken) {
-                    self.concurrency.overloaded();
-                }
-                Err(fault)
-            }
-        }
-    }
-
-    async fn get_from(
-        &self,
-        to: &Location,
-        headers: HeaderMap,
-        silence: &mut Silence,
-    ) -> Result<Answer, Fault> {
         let request = Request {
             method: Method::GET,
-            to: to.clone(),
-            headers,
+            to: self.origin.clone(),
+            headers: ranged(range.as_ref(), if_range)?,
             payload: Payload::Nothing,
             scope: &(),
             fine: &[200, 206, 416],
             idle: self.options.idle_timeout,
             excerpt: 0,
         };
-        self.client.send(&self.origin, request, silence).await
+        match self.client.send_resolved(&self.origin, &self.resolved, request, silence).await {
+            Ok(answer) => Ok(answer.response),
+            Err(fault) => {
+                if fault.status.is_some() && matches!(fault.why, Why::Busy | Why::Broken) {
+                    self.concurrency.overloaded();
+                }
+                Err(fault)
+            }
+        }
     }
 
     /// The next piece of a body; `None` at its end. `wanted` says what the piece belongs to, for the error.
@@ -143,12 +111,6 @@ impl RemoteFile {
     /// An error about this file.
     pub(super) fn failed(&self, what: impl std::fmt::Display) -> Error {
         Error::failed(format!("{}: {what}", self.name()))
-    }
-
-    fn remember(&self, place: Option<Location>) {
-        if let Ok(mut known) = self.resolved.write() {
-            *known = place;
-        }
     }
 
     fn too_quiet(&self, quiet: TooQuiet, wanted: &str) -> Fault {
@@ -292,7 +254,7 @@ mod tests {
         let strict = redirect::Policy { may_name_users: true, ..redirect::Policy::default() };
         let words = Words { name: "https://h/".into(), is_private: false };
         let refused = |to: &str| {
-            let refused = strict.follow(&parse("https://h/x"), to, false).unwrap_err();
+            let refused = strict.follow(&parse("https://h/x"), to, redirect::Trail::default()).unwrap_err();
             words.lost(&parse("https://h/x"), Lost::Refused(refused))
         };
         let e = refused("http://h/y?sig=s3cret");

@@ -3,11 +3,11 @@
 use super::transfer::bring;
 use crate::registry::counters::count;
 use crate::registry::journey::Journey;
-use crate::registry::repository::{Mirror, Repository};
+use crate::registry::repository::Repository;
 use crate::registry::server_connection::{Ask, Where};
 use crate::{Digest, Error, Result};
 use fetch::Answer;
-use fetch::Location;
+use fetch::Resolved;
 use fetch::authorize::Scopes;
 use fetch::{ContentRange, Expect, Part, Ranged, Sink};
 use fetch::{Fault, Why};
@@ -26,8 +26,8 @@ pub(super) struct Source {
     pub(super) size: u64,
     /// For people.
     pub(super) name: String,
-    /// Where redirects led, by mirror; asked first, until that refuses (links to object stores expire).
-    resolved: Mutex<BTreeMap<usize, Location>>,
+    /// Where redirects led, by mirror.
+    resolved: Vec<Resolved>,
     /// Who gave bytes, and the first of them.
     givers: Mutex<BTreeMap<usize, u64>>,
     /// Who was left because of its rate: asked last for the rest of this reading.
@@ -43,7 +43,7 @@ impl Source {
             digest,
             size,
             name: format!("{}: blob {digest}", repository.name),
-            resolved: Mutex::default(),
+            resolved: repository.mirrors.iter().map(|_| Resolved::default()).collect(),
             givers: Mutex::default(),
             slow: Mutex::default(),
             no_ranges: AtomicBool::new(false),
@@ -107,32 +107,11 @@ impl Source {
     pub(super) async fn ask(&self, index: usize, range: Option<Range<u64>>) -> Result<Answer, Fault> {
         let mirror = self.repository.mirrors.get(index);
         let mirror = mirror.ok_or_else(|| Fault::because(Why::Odd, "there is no such mirror"))?;
-        let known = self.resolved.lock().unwrap_or_else(PoisonError::into_inner).get(&index).cloned();
-        if let Some(location) = known {
-            let answer = self.send(mirror, Where::Known(&location), range.as_ref()).await;
-            if answer.is_ok() {
-                return answer;
-            }
-            // Perhaps the link has expired: the mirror gives a new one.
-            self.resolved.lock().unwrap_or_else(PoisonError::into_inner).remove(&index);
-        }
         let path = mirror.path(&format!("blobs/{}", self.digest));
-        let answer = self.send(mirror, Where::Path(&path), range.as_ref()).await?;
-        if answer.redirected {
-            let location = answer.location.clone();
-            self.resolved.lock().unwrap_or_else(PoisonError::into_inner).insert(index, location);
-        }
-        Ok(answer)
-    }
-
-    async fn send(
-        &self,
-        mirror: &Mirror,
-        to: Where<'_>,
-        range: Option<&Range<u64>>,
-    ) -> Result<Answer, Fault> {
         let scopes = Scopes::pull(&mirror.repository);
-        let mut ask = Ask::new(Method::GET, to, &scopes, &[200, 206, 416], self.repository.terms.idle);
+        let idle = self.repository.terms.idle;
+        let mut ask = Ask::new(Method::GET, Where::Path(&path), &scopes, &[200, 206, 416], idle);
+        ask.resolved = self.resolved.get(index);
         if let Some(range) = range.filter(|range| !range.is_empty()) {
             ask = ask.header(RANGE, &format!("bytes={}-{}", range.start, range.end - 1))?;
         }
