@@ -15,7 +15,7 @@
 //!      ReadAt                        Read
 //! ```
 //!
-//! Below all of it: `line.rs` (the requests, and what is said about the server), and the package `fetch`: redirects,
+//! Below all of it: `remote_file.rs` (the requests, and what is said about the server), and the package `fetch`: redirects,
 //! time-outs and pauses, how many requests at once, whether it is still the same file, TLS, the one runtime.
 //!
 //! What never happens: bytes of two versions in one result; credentials or the user's headers at another origin; a
@@ -24,9 +24,9 @@
 //! Everything here is for plain threads: calls block, and panic inside an async task.
 
 mod encoding;
-mod line;
 mod probe;
 mod remote;
+mod remote_file;
 mod whole;
 
 use crate::source::options::Options;
@@ -36,9 +36,9 @@ use disk_format::ReadAt;
 use encoding::{Decoded, Encoding};
 use fetch::Validators;
 use fetch::ordered::Ordered;
-use line::RemoteFile;
 use probe::Body;
 use remote::{Ahead, Remote};
+use remote_file::RemoteFile;
 use std::io::{self, Read};
 use std::sync::Arc;
 use whole::Whole;

@@ -4,8 +4,8 @@
 //! is asked for once more, as a whole, and comes as one response.
 
 use super::encoding::{self, Encoding};
-use super::line::RemoteFile;
 use super::remote::Remote;
+use super::remote_file::RemoteFile;
 use super::whole::{Begun, Whole};
 use bytes::{Bytes, BytesMut};
 use fetch::{Attempts, ContentRange, Error, Fault, Permit, Result, Sink, Validators, Why};
@@ -110,7 +110,11 @@ impl Said {
 }
 
 /// The first answer that can be read: 206 from byte 0 with a size and a version, 200, or 416 of an empty file.
-async fn first_answer(line: &RemoteFile, ranges: &mut bool, attempts: &mut Attempts) -> Result<Response, Fault> {
+async fn first_answer(
+    line: &RemoteFile,
+    ranges: &mut bool,
+    attempts: &mut Attempts,
+) -> Result<Response, Fault> {
     loop {
         let range = ranges.then_some(0..HEAD);
         let response = line.get(range, None, &mut attempts.silence).await?;

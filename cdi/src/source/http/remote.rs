@@ -4,7 +4,7 @@
 //! Each answer must name the version itself. That `If-Range` was sent proves nothing: a proxy that does not know it
 //! sends what is there now.
 
-use super::line::RemoteFile;
+use super::remote_file::RemoteFile;
 use bytes::Bytes;
 use fetch::{
     Attempts, ContentRange, Error, Fault, GOOD_PROGRESS, Part, Permit, Ranged, Result, Sink, Validators, Why,

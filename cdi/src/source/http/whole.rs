@@ -2,7 +2,7 @@
 //! response, read once in order. When it breaks, the rest is asked for all the same; a server that then sends it is
 //! believed if it can be shown to be the rest of the same file.
 
-use super::line::RemoteFile;
+use super::remote_file::RemoteFile;
 use bytes::Bytes;
 use fetch::ordered::{ended_by_error, hand_out};
 use fetch::queue::{Filler, Next, Queue};
