@@ -73,6 +73,12 @@ pub struct Answer {
     pub(crate) trail: Trail,
 }
 
+impl Answer {
+    fn led(&self) -> Led {
+        Led { to: self.location.clone(), trail: self.trail }
+    }
+}
+
 /// What is said about a server, in the words of whoever asks it. Kinds of errors follow [`Fault::because`], where a
 /// sentence alone is asked for.
 pub trait Messages: Send + Sync {
@@ -153,7 +159,7 @@ impl<A: Authorizer> Client<A> {
             let short = Request { method, to, headers, payload: Payload::Nothing, ..request };
             match self.walk(origin, trail, short, silence).await {
                 Ok(answer) => {
-                    resolved.answered(&asked, &answer);
+                    resolved.answered(&asked, answer.led());
                     return Ok(answer);
                 }
                 Err(fault) if resolved.failed(&fault) => {}
@@ -161,7 +167,7 @@ impl<A: Authorizer> Client<A> {
             }
         }
         let answer = self.walk(origin, Trail::default(), request, silence).await?;
-        resolved.answered(&asked, &answer);
+        resolved.answered(&asked, answer.led());
         Ok(answer)
     }
 

@@ -2,7 +2,7 @@
 //! expire).
 
 use crate::redirect::Trail;
-use crate::{Answer, Fault, Location, Why};
+use crate::{Fault, Location, Why};
 use std::sync::{Mutex, PoisonError};
 
 /// Where redirects led, if they did.
@@ -21,10 +21,9 @@ impl Resolved {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// An answer came to a request that was for `asked`.
-    pub(crate) fn answered(&self, asked: &Location, answer: &Answer) {
-        let led = || Led { to: answer.location.clone(), trail: answer.trail };
-        self.set((answer.location != *asked).then(led));
+    /// An answer came from the end of this chain to a request that was for `asked`.
+    pub(crate) fn answered(&self, asked: &Location, led: Led) {
+        self.set((led.to != *asked).then_some(led));
     }
 
     /// The place gave no answer. Whether the server is asked at once for another: not where a pause is asked for, and not
@@ -44,8 +43,8 @@ mod tests {
     use super::*;
     use crate::authorize::Headers;
     use crate::{
-        Client, Connect, Error, Lost, Messages, Payload, Rejected, Request, Silence, Unchecked, redirect,
-        runtime,
+        Answer, Client, Connect, Error, Lost, Messages, Payload, Rejected, Request, Silence, Unchecked,
+        redirect, runtime,
     };
     use ::tests::http::{Behaviour, Fail, Server, pattern};
     use reqwest::Method;
