@@ -37,7 +37,7 @@ fn no_circle_between_the_modules_of_a_package() {
             if !list(&target["kind"]).iter().any(|kind| kind == "lib" || kind == "bin") {
                 continue;
             }
-            let uses = uses(&Path::new(&text(&target["src_path"])).to_owned());
+            let uses = uses(Path::new(&text(&target["src_path"])));
             looked += uses.len();
             for circle in circles(&uses) {
                 let meant =
@@ -141,8 +141,7 @@ fn circles(uses: &Uses) -> Vec<Vec<&str>> {
         let back = |to: &&str| all[from].contains(*to) && all[to].contains(*from);
         all.keys().copied().filter(back).collect()
     };
-    let circles: BTreeSet<Vec<&str>> =
-        all.keys().map(|from| circle(from)).filter(|one| one.len() > 1).collect();
+    let circles: BTreeSet<Vec<&str>> = all.keys().map(circle).filter(|one| one.len() > 1).collect();
     circles.into_iter().collect()
 }
 

@@ -33,6 +33,6 @@ impl Again {
         tracing::info!(error = %e, "{} is read again", self.source.facts().name);
         watch.begin_anew();
         watch.enter(Phase::Opening, 0);
-        planned(self.request, self.source)
+        planned(self.request, &self.source)
     }
 }

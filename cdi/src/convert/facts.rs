@@ -92,7 +92,7 @@ pub(super) fn enter_at(
 /// `room`: the bytes of a target that is a device.
 pub(super) fn gather(
     request: &Request,
-    source: Arc<dyn Source>,
+    source: &Arc<dyn Source>,
     room: Option<u64>,
 ) -> Result<(Facts, Way<Seek, Stream>)> {
     let name = source.facts().name.clone();
@@ -101,12 +101,12 @@ pub(super) fn gather(
         Some(bytes) => {
             let head = head_of(&*bytes, &name)?;
             if looks_raw(request) || filter::detect(&head).is_none() {
-                by_offset(request, &source, bytes, &head)?
+                by_offset(request, source, bytes, &head)?
             } else {
-                by_stream(request, &source)?
+                by_stream(request, source)?
             }
         }
-        None => by_stream(request, &source)?,
+        None => by_stream(request, source)?,
     };
     let kept = Some(format).filter(|&format| is_kept(request, format));
     let output = match request.keep {

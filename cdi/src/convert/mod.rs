@@ -104,7 +104,7 @@ pub fn prepare(request: Request, watch: &Watch) -> Result<Prepared> {
     watch.enter(Phase::Opening, 0);
     let source = source::open(&request.source, &request.options)?;
     let again = Again::new(&request, &source);
-    planned(request, source).or_else(|e| again.after(e, watch))
+    planned(request, &source).or_else(|e| again.after(e, watch))
 }
 
 /// Whether the target's name leads to the file that is to be read, by whatever other name.
@@ -120,7 +120,7 @@ fn is_source(request: &Request) -> bool {
     }
 }
 
-fn planned(request: Request, source: Arc<dyn Source>) -> Result<Prepared> {
+fn planned(request: Request, source: &Arc<dyn Source>) -> Result<Prepared> {
     let room = match &request.target {
         Destination::Device(path) => Some(FileSource::open(path)?.facts().size.unwrap_or(0)),
         _ => None,

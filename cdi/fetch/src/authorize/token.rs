@@ -466,7 +466,7 @@ mod tests {
         assert!(answers.iter().all(|answer| answer.as_ref().is_ok_and(|value| value == "Bearer t")));
         let state = token.state.try_lock().unwrap();
         assert!(state.tokens.len() <= 64, "{} tokens", state.tokens.len());
-        assert!(state.tokens.contains_key("repository:a199:pull repository:a:pull"), "the last one is kept");
+        assert!(state.tokens.contains_key("repository:a:pull repository:a199:pull"), "the last one is kept");
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub struct Http {
 
 enum Bytes {
     Ranged(Arc<fetch::ReadAt<Remote>>),
-    Whole(Whole),
+    Whole(Box<Whole>),
 }
 
 impl Http {

@@ -31,7 +31,7 @@ pub(super) enum Body {
     /// In ranges.
     Ranged(Arc<Remote>),
     /// As one response; its length, where the server says it.
-    Whole(Whole, Option<u64>),
+    Whole(Box<Whole>, Option<u64>),
 }
 
 /// Asks, and asks again where that may help.
@@ -55,7 +55,7 @@ pub(super) async fn probe(line: RemoteFile) -> Result<Probed> {
             let (said, begun) = begin(&line, said, response, attempts).await?;
             let (head, size) = (begun.head.clone(), said.size);
             let whole = Whole::new(line, said.validators.clone(), size, begun);
-            (said, head, Body::Whole(whole, size))
+            (said, head, Body::Whole(Box::new(whole), size))
         }
     };
     let Said { headers, encoding, validators, .. } = said;

@@ -117,7 +117,8 @@ fn told(member: &Member, data: &[u8]) -> Option<Told> {
     };
     let mut whole = vec![0; usize::try_from(member.size).unwrap_or(MOST).min(MOST)];
     let mut data = data;
-    for segment in member.map.as_ref().map_or(&[0..member.size][..], |map| map.segments()) {
+    let all = 0..member.size;
+    for segment in member.map.as_ref().map_or(std::slice::from_ref(&all), |map| map.segments()) {
         for at in segment.clone() {
             let (Some(to), Some((byte, rest))) = (whole.get_mut(at as usize), data.split_first()) else {
                 break;
