@@ -2,7 +2,7 @@
 //! template to its DataVolume.
 //!
 //! virt-controller makes the pod, and may more than whoever made the instance: who may make machines and no pods must not
-//! say by an annotation what only who makes pods may say. So annotations go by a list ([`PASSED`]), which holds those that
+//! say by an annotation what only who makes pods may say. So annotations go by a list (`PASSED`), which holds those that
 //! are about the life of the pod, and not about what is in it or what confines it. Never among them: AppArmor and seccomp
 //! profiles, network attachments (`k8s.v1.cni.cncf.io/networks` reaches other namespaces; networks are said in the spec),
 //! volumes and images of sidecars, commands that a backup program runs in the pod.

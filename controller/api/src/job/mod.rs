@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The DataVolume is forgiving, the [`Import`] is strict: a source that is not served, or a field of one, is refused by its
-//! name in [`check`] and nowhere else. `Debug` of a job shows no secret; its JSON holds the values of those that are not
+//! name in [`check`](fn@check) and nowhere else. `Debug` of a job shows no secret; its JSON holds the values of those that are not
 //! in files.
 
 mod check;

@@ -1,4 +1,4 @@
-//! The KubeVirt object: what is said of the installation, and its end. Its settings are read by [`super::config`].
+//! The KubeVirt object: what is said of the installation, and its end. Its settings are read by [`kubernetes::config`].
 //!
 //! ```text
 //!  (none) ─ made, unless it was taken away ─► Deploying ◄─► Deployed        components: what runs, and is ready
