@@ -113,7 +113,7 @@ impl LauncherPods {
     }
 
     /// It was handed over to this node: its agent may do something with it.
-    pub fn is_on(&self, pod: &ObjectMeta, node: &str) -> bool {
+    fn is_on(&self, pod: &ObjectMeta, node: &str) -> bool {
         let uid = pod.uid.as_deref().unwrap_or_default();
         self.has(pod) && self.active.get(uid).is_some_and(|on| on == node)
     }
@@ -127,13 +127,19 @@ impl LauncherPods {
         let own: Vec<&P> = pods.into_iter().filter(|pod| self.has(meta(pod))).collect();
         match own[..] {
             [only] => Some(only),
-            _ => {
-                let node = self.node.as_deref()?;
-                let mut there = own.into_iter().filter(|pod| self.is_on(meta(pod), node));
-                // Of two on one node neither is known to be the one.
-                there.next().filter(|_| there.next().is_none())
-            }
+            _ => self.on(own, meta, self.node.as_deref()?),
         }
+    }
+
+    /// Which of the pods that there are was handed over to a node; of two there neither is known to be the one.
+    pub fn on<'a, P>(
+        &self,
+        pods: impl IntoIterator<Item = &'a P>,
+        meta: fn(&P) -> &ObjectMeta,
+        node: &str,
+    ) -> Option<&'a P> {
+        let mut there = pods.into_iter().filter(|pod| self.is_on(meta(pod), node));
+        there.next().filter(|_| there.next().is_none())
     }
 }
 

@@ -171,7 +171,7 @@ impl NodeVmis {
         let Instance { object, pods } = self.instances.get(uid)?;
         let here = pods.as_ref().and_then(|wanted| {
             let known = wanted.keys().filter_map(|key| self.pods.get(&key));
-            known.filter(|known| wanted.is_on(&known.meta, &self.home.node)).last()
+            wanted.on(known, |known| &known.meta, &self.home.node)
         });
         let pod = here.map(|known| known.pod.clone());
         Some(Wanted { object: object.clone(), pod, permitted: self.permitted() })
