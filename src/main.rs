@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     ui::log(cli.verbose);
     let result = guard::confine::check_switch()
-        .map_err(|e| cdi::Error::new(cdi::Kind::Usage, e.to_string()))
+        .map_err(|e| cdi::Error::new(cdi::ErrorKind::Usage, e.to_string()))
         .and_then(|()| cli.command.run());
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -2,8 +2,9 @@
 
 use cdi::run::watch::Watch;
 use cdi::size::human;
-use cdi::{Error, Kind, Result};
+use cdi::{Error, ErrorKind, Result};
 use container_disk::watched;
+use error_core::causes;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::Ordering::Relaxed;
@@ -60,15 +61,13 @@ pub(crate) fn say(text: &str) {
 /// Prints an error and its chain of causes, once.
 pub(crate) fn failure(e: &Error) {
     let mut text = format!("coracle: {e}");
-    let mut cause = std::error::Error::source(e);
-    while let Some(next) = cause {
-        let said = next.to_string();
+    for cause in causes(e) {
+        let said = cause.to_string();
         // Some libraries repeat their cause in their own words.
         if !text.contains(&said) {
             text.push_str("\n  because: ");
             text.push_str(&said);
         }
-        cause = next.source();
     }
     say(&text);
 }
@@ -204,7 +203,7 @@ fn lines(step: impl Fn() -> Step, wait: impl Fn(Duration) -> bool) {
 pub(crate) fn on_interrupt_go_on() -> Result<()> {
     let handler = || {
         say("coracle: interrupted; the same command goes on");
-        std::process::exit(i32::from(crate::error::code_of(Kind::Interrupted)));
+        std::process::exit(i32::from(crate::error::code_of(ErrorKind::Interrupted)));
     };
     on_signal(handler)
 }
@@ -231,7 +230,7 @@ pub(crate) fn on_signal(action: impl FnMut() + Send + 'static) -> Result<()> {
 pub(crate) fn on_interrupt(watch: Arc<Watch>) -> Result<()> {
     let handler = move || {
         if watch.interrupted() {
-            std::process::exit(i32::from(crate::error::code_of(Kind::Interrupted)));
+            std::process::exit(i32::from(crate::error::code_of(ErrorKind::Interrupted)));
         }
         watch.interrupt();
         let watch = watch.clone();
@@ -239,7 +238,7 @@ pub(crate) fn on_interrupt(watch: Arc<Watch>) -> Result<()> {
             std::thread::sleep(Duration::from_secs(2));
             let kept = watch.kept().map_or_else(String::new, |how| format!("; {how}"));
             say(&format!("coracle: interrupted{kept}"));
-            std::process::exit(i32::from(crate::error::code_of(Kind::Interrupted)));
+            std::process::exit(i32::from(crate::error::code_of(ErrorKind::Interrupted)));
         });
     };
     on_signal(handler)

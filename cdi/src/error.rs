@@ -1,7 +1,6 @@
 //! What went wrong: a small kind that callers branch on, one sentence with its context, the cause.
 
-use container_disk::error::advice;
-use std::fmt;
+use error_core::{Core, Details, OfIo};
 use std::io;
 
 /// This crate's result.
@@ -9,7 +8,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What a caller may branch on; the program's exit code follows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ErrorKind {
     /// It was tried and failed (a broken connection after all retries, a full disk).
     Failed,
     /// What was asked for makes no sense.
@@ -24,150 +23,94 @@ pub enum Kind {
     Interrupted,
 }
 
-/// An error. `Display` is one sentence a person can act on, without its cause; the cause is in `source()` and the
-/// chain is printed once, at the edge.
-pub struct Error {
-    kind: Kind,
+impl error_core::ErrorKind for ErrorKind {
+    /// An expired token is such a case, and so is a file that is gone for a while.
+    fn may_retry(self) -> bool {
+        !matches!(self, ErrorKind::Refused | ErrorKind::Usage)
+    }
+}
+
+impl OfIo for ErrorKind {
+    fn of_io(kind: io::ErrorKind) -> ErrorKind {
+        match kind {
+            io::ErrorKind::NotFound => ErrorKind::NotFound,
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => ErrorKind::Refused,
+            _ => ErrorKind::Failed,
+        }
+    }
+}
+
+/// What a failed run leaves behind.
+#[derive(Default)]
+pub struct Remains {
     /// What was done until now is of no use.
-    spoils: bool,
+    is_spoilt: bool,
     /// The disk is whole, and only its name is missing.
-    whole: bool,
-    what: String,
-    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    is_whole: bool,
+}
+
+impl Details for Remains {}
+
+error_core::error! {
+    /// An error. `Display` is one sentence a person can act on, without its cause; the cause is in `source()` and the
+    /// chain is printed once, at the edge.
+    pub struct Error(ErrorKind, Remains) from io: disk_format::Error, container_disk::Error;
 }
 
 impl Error {
-    /// `what` names the object (path, URL, field, offset) and what to do about it.
-    pub fn new(kind: Kind, what: impl Into<String>) -> Self {
-        Error { kind, spoils: false, whole: false, what: what.into(), source: None }
-    }
-
     /// Something that failed for an outside reason.
     pub fn failed(what: impl Into<String>) -> Self {
-        Error::new(Kind::Failed, what)
+        Error::new(ErrorKind::Failed, what)
     }
 
     /// Input that is refused.
     pub fn refused(what: impl Into<String>) -> Self {
-        Error::new(Kind::Refused, what)
-    }
-
-    /// The same error with its cause.
-    pub fn because(mut self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        self.source = Some(cause.into());
-        self
-    }
-
-    /// The same error with a further sentence on what to do.
-    pub fn with_hint(mut self, hint: impl fmt::Display) -> Self {
-        self.what = format!("{}; {hint}", self.what);
-        self
+        Error::new(ErrorKind::Refused, what)
     }
 
     /// The same error, after which nothing of this run may be gone on with: the source was replaced.
     pub(crate) fn of_another_version(mut self) -> Self {
-        self.spoils = true;
+        self.0.details.is_spoilt = true;
         self
     }
 
     /// The same error, which comes when the disk is whole and durable and has not got its name: it stays where it is.
     pub(crate) fn of_a_whole_disk(mut self) -> Self {
-        self.whole = true;
+        self.0.details.is_whole = true;
         self
     }
 
     /// Whether all that is missing is the disk's name.
     pub(crate) fn is_of_a_whole_disk(&self) -> bool {
-        self.whole
+        self.0.details.is_whole
     }
 
-    /// An I/O error on `what` ("cannot read /x/y"). An error of this crate or of one below that travelled inside
-    /// `io::Error` is taken out again, so the kind and the sentence survive a chain of readers.
-    pub fn io(what: impl Into<String>, e: io::Error) -> Self {
-        let e = match e.downcast::<Error>() {
-            Ok(ours) => return ours,
-            Err(e) => e,
-        };
-        let e = match e.downcast::<disk_format::Error>() {
-            Ok(theirs) => return theirs.into(),
-            Err(e) => e,
-        };
-        let e = match e.downcast::<container_disk::Error>() {
-            Ok(theirs) => return theirs.into(),
-            Err(e) => e,
-        };
-        let kind = match e.kind() {
-            io::ErrorKind::NotFound => Kind::NotFound,
-            io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => Kind::Refused,
-            _ => Kind::Failed,
-        };
-        Error::new(kind, format!("{}{}", what.into(), advice(&e))).because(e)
-    }
-
-    /// Whether a later run may go on from what this one has done: neither the input nor the wish is to blame. An
-    /// expired token is such a case, and so is a file that is gone for a while.
+    /// Whether a later run may go on from what this one has done: neither the input nor the request is to blame.
     pub(crate) fn may_go_on(&self) -> bool {
-        !self.spoils && !matches!(self.kind, Kind::Refused | Kind::Usage)
-    }
-
-    /// What a caller may branch on.
-    pub fn kind(&self) -> Kind {
-        self.kind
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
-    }
-}
-
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {}", self.kind, self.what)?;
-        match &self.source {
-            Some(cause) => write!(f, ": {cause:?}"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_deref().map(|e| e as _)
-    }
-}
-
-impl From<Error> for io::Error {
-    fn from(e: Error) -> io::Error {
-        io::Error::other(e)
+        !self.0.details.is_spoilt && self.may_retry()
     }
 }
 
 impl From<container_disk::Error> for Error {
     fn from(e: container_disk::Error) -> Error {
-        use container_disk::Kind as Theirs;
+        use container_disk::ErrorKind as Theirs;
         let kind = match e.kind() {
-            Theirs::Failed | Theirs::Changed => Kind::Failed,
-            Theirs::Usage => Kind::Usage,
-            Theirs::Refused => Kind::Refused,
-            Theirs::NotFound => Kind::NotFound,
-            Theirs::Auth => Kind::Auth,
+            Theirs::Failed | Theirs::Changed => ErrorKind::Failed,
+            Theirs::Usage => ErrorKind::Usage,
+            Theirs::Refused => ErrorKind::Refused,
+            Theirs::NotFound => ErrorKind::NotFound,
+            Theirs::Auth => ErrorKind::Auth,
         };
-        let spoils = e.kind() == Theirs::Changed;
-        let (what, cause) = e.into_parts();
-        let error = Error { spoils, ..Error::new(kind, what) };
-        match cause {
-            Some(cause) => error.because(cause),
-            None => error,
-        }
+        let is_spoilt = e.kind() == Theirs::Changed;
+        let Core { sentence, hint, cause, .. } = e.into_core();
+        Error(Core { kind, sentence, hint, details: Remains { is_spoilt, is_whole: false }, cause })
     }
 }
 
 impl From<disk_format::Error> for Error {
     fn from(mut e: disk_format::Error) -> Error {
         // A read that failed for a reason of ours (a lost connection, a changed file) is that reason.
-        let cause = match e.take_source().map(io::Error::downcast::<Error>) {
+        let cause = match e.take_io().map(io::Error::downcast::<Error>) {
             Some(Ok(ours)) => return ours,
             Some(Err(cause)) => Some(cause),
             None => None,
@@ -177,10 +120,11 @@ impl From<disk_format::Error> for Error {
             Some(Err(cause)) => Some(cause),
             None => None,
         };
-        let kind = if e.kind() == disk_format::Kind::Io { Kind::Failed } else { Kind::Refused };
+        let kind =
+            if e.kind() == disk_format::ErrorKind::Io { ErrorKind::Failed } else { ErrorKind::Refused };
         let error = Error::new(kind, e.to_string());
         let error = match e.kind() {
-            disk_format::Kind::TooLarge => error.with_hint("a larger one is allowed by --max-size"),
+            disk_format::ErrorKind::TooLarge => error.with_hint("a larger one is allowed by --max-size"),
             _ => error,
         };
         match cause {
@@ -200,11 +144,11 @@ mod tests {
         let through = |e: io::Error| {
             Error::from(disk_format::Error::io(disk_format::Format::Qcow2, "cannot read the header", 0, e))
         };
-        let denied = through(container_disk::Error::new(container_disk::Kind::Auth, "log in").into());
-        assert_eq!((denied.kind(), denied.to_string().as_str()), (Kind::Auth, "log in"));
-        let changed = container_disk::Error::new(container_disk::Kind::Changed, "it changed");
+        let denied = through(container_disk::Error::new(container_disk::ErrorKind::Auth, "log in").into());
+        assert_eq!((denied.kind(), denied.to_string().as_str()), (ErrorKind::Auth, "log in"));
+        let changed = container_disk::Error::new(container_disk::ErrorKind::Changed, "it changed");
         let changed = through(changed.into());
-        assert_eq!((changed.kind(), changed.may_go_on()), (Kind::Failed, false));
+        assert_eq!((changed.kind(), changed.may_go_on()), (ErrorKind::Failed, false));
         assert!(through(Error::failed("broken").into()).may_go_on());
     }
 }

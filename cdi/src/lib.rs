@@ -27,4 +27,4 @@ mod sys;
 pub mod target;
 pub mod zeros;
 
-pub use error::{Error, Kind, Result};
+pub use error::{Error, ErrorKind, Result};

@@ -19,7 +19,7 @@ use crate::journal::Mode;
 use crate::size::human;
 use crate::source;
 use crate::target::Destination;
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 use disk_format::judge::Judge;
 use disk_format::{Codec, Format};
 
@@ -312,7 +312,7 @@ fn size(facts: &Facts, wishes: &Wishes) -> Result<Option<u64>> {
             human(wish),
             disk
         );
-        return Err(Error::new(Kind::Usage, sentence));
+        return Err(Error::new(ErrorKind::Usage, sentence));
     }
     let size = wishes.resize.map(|wish| in_sectors(facts, wish)).transpose()?.or(disk);
     if let (Some(room), Some(size), Output::Raw) = (facts.room, size, facts.output)

@@ -1,6 +1,6 @@
 //! Sizes as people write and read them.
 
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 use std::fmt;
 
 /// A byte count for people: "512 bytes", "1.5 GiB", "20 GiB": the largest unit that leaves at least one before the
@@ -34,7 +34,7 @@ pub fn human(bytes: u64) -> String {
 pub fn parse(text: &str) -> Result<u64> {
     let wrong = || {
         let hint = "write a number with an optional unit, such as 20G, 512MiB or 10GB";
-        Error::new(Kind::Usage, format!("{text:?} is not a size; {hint}"))
+        Error::new(ErrorKind::Usage, format!("{text:?} is not a size; {hint}"))
     };
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
@@ -80,7 +80,7 @@ mod tests {
             assert_eq!(parse(text).unwrap(), bytes, "{text}");
         }
         for text in ["", "G", "-1", "1e3", "20X", "99999999999999999999", "17000000T", "1.2.3"] {
-            assert_eq!(parse(text).unwrap_err().kind(), Kind::Usage, "{text}");
+            assert_eq!(parse(text).unwrap_err().kind(), ErrorKind::Usage, "{text}");
         }
     }
 

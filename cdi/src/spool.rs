@@ -148,7 +148,7 @@ impl ReadAt for Spooled<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
+    use crate::ErrorKind;
     use proptest::prelude::*;
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
         spool.put(8192, &[1; 1]).unwrap();
         spool.put(4096, &[1; 4096]).unwrap();
         let e = spool.put(1 << 30, &[1]).unwrap_err();
-        assert_eq!(e.kind(), Kind::Refused);
+        assert_eq!(e.kind(), ErrorKind::Refused);
         assert!(e.to_string().contains("12 KiB (12288 bytes) are allowed"), "{e}");
         assert_eq!(spool.peak(), 3 * BLOCK);
     }
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn a_folder_that_is_not_there_is_named() {
         let e = Spool::beside(Path::new("/nonexistent/folder"), 1).unwrap_err();
-        assert_eq!(e.kind(), Kind::NotFound);
+        assert_eq!(e.kind(), ErrorKind::NotFound);
         assert!(e.to_string().contains("/nonexistent/folder"), "{e}");
     }
 

@@ -65,7 +65,7 @@ impl<R: Reading> Read for Checked<R> {
 mod tests {
     use super::*;
     use crate::place::Named;
-    use crate::{Kind, Result};
+    use crate::{ErrorKind, Result};
 
     const ABC: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
@@ -87,7 +87,7 @@ mod tests {
             (b"abcd", 3, "longer than the 3"),
         ] {
             let e = check(bytes, ABC, size).unwrap_err();
-            assert_eq!(e.kind(), Kind::Refused);
+            assert_eq!(e.kind(), ErrorKind::Refused);
             assert!(e.to_string().contains(why), "{e}");
         }
     }

@@ -3,8 +3,8 @@
 use crate::image::{Config, choose};
 use crate::locate::{Boot, boot};
 use crate::manifest::{self, Content, Document};
-use crate::open::Found;
-use crate::{Kind, Result};
+use crate::open::FoundImage;
+use crate::{ErrorKind, Result};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -55,12 +55,12 @@ pub struct Layer {
 }
 
 /// Reads the documents. An index that has no image for `architecture` is described without one.
-pub fn describe(found: &Found, architecture: &str) -> Result<Facts> {
+pub fn describe(found: &FoundImage, architecture: &str) -> Result<Facts> {
     let place = &*found.place;
     let top = place.document(&found.which)?;
     let chosen = match choose::manifest(place, &crate::place::Which::Digest(top.digest), architecture) {
         Ok(document) => chosen(found, &document)?,
-        Err(e) if e.kind() == Kind::NotFound && matches!(top.content, Content::Index(_)) => None,
+        Err(e) if e.kind() == ErrorKind::NotFound && matches!(top.content, Content::Index(_)) => None,
         Err(e) => return Err(e),
     };
     let architectures = match &top.content {
@@ -70,7 +70,7 @@ pub fn describe(found: &Found, architecture: &str) -> Result<Facts> {
     Ok(Facts { digest: top.digest.to_string(), media_type: top.media_type, architectures, chosen })
 }
 
-fn chosen(found: &Found, document: &Document) -> Result<Option<Chosen>> {
+fn chosen(found: &FoundImage, document: &Document) -> Result<Option<Chosen>> {
     let Content::Manifest(manifest) = &document.content else { return Ok(None) };
     let config = Config::read(&*found.place, manifest)?;
     let layers = manifest.layers.iter().map(|layer| {

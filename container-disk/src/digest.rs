@@ -155,7 +155,7 @@ impl<W: Write> Write for Counted<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
+    use crate::ErrorKind;
 
     const ABC: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
@@ -168,7 +168,7 @@ mod tests {
         for bad in
             [&ABC[7..], &ABC.to_uppercase(), &ABC[..70], "sha256:", "md5:0123", "", &ABC.replace('b', "g")]
         {
-            assert_eq!(bad.parse::<Digest>().unwrap_err().kind(), Kind::Refused, "{bad}");
+            assert_eq!(bad.parse::<Digest>().unwrap_err().kind(), ErrorKind::Refused, "{bad}");
         }
     }
 

@@ -54,6 +54,6 @@ pub mod watched;
 pub use apart::apart;
 pub use digest::Digest;
 pub use fetch::error;
-pub use fetch::{Error, Kind, Result};
+pub use fetch::{Error, ErrorKind, Result};
 pub use nameless::{Nameless, nameless, reserve};
 pub use reference::Name;

@@ -18,17 +18,17 @@ pub struct Places {
 }
 
 /// An image to be read.
-pub struct Found {
+pub struct FoundImage {
     /// Where it is.
     pub place: Arc<dyn Place>,
     /// Which one of those that are there.
     pub which: Which,
 }
 
-impl Found {
+impl FoundImage {
     /// The document of this digest, wherever the name leads by now.
-    pub fn exactly(self, digest: Digest) -> Found {
-        Found { which: Which::Digest(digest), ..self }
+    pub fn exactly(self, digest: Digest) -> FoundImage {
+        FoundImage { which: Which::Digest(digest), ..self }
     }
 }
 
@@ -94,8 +94,8 @@ impl Places {
     }
 
     /// An image that exists by this name. Registries are not asked before a document is wanted.
-    pub fn find(&self, name: &Name) -> Result<Found> {
-        let found = |place: Arc<dyn Place>, which| Ok(Found { place, which });
+    pub fn find(&self, name: &Name) -> Result<FoundImage> {
+        let found = |place: Arc<dyn Place>, which| Ok(FoundImage { place, which });
         match name {
             Name::Registry(remote) => found(Arc::new(self.registries()?.open(remote)?), remote.which()),
             Name::Store(local) => found(Arc::new(self.store_to_read()?), local.which()),

@@ -13,7 +13,7 @@ use container_disk::pack::{Compression, LayerWriter, Options};
 use container_disk::place::{Place, Sink, Which};
 use container_disk::reference::Local;
 use container_disk::store::{self, Store};
-use container_disk::{Digest, Kind, Result, verify};
+use container_disk::{Digest, ErrorKind, Result, verify};
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;
@@ -120,7 +120,7 @@ impl Worker {
     fn untag(&self, name: &str) {
         println!("? {name}");
         if let Err(e) = self.store().untag(&local(name)) {
-            assert_eq!(e.kind(), Kind::NotFound, "{e:?}");
+            assert_eq!(e.kind(), ErrorKind::NotFound, "{e:?}");
         }
         println!("- {name}");
     }

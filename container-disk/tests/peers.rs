@@ -105,7 +105,7 @@ fn disk() -> Vec<u8> {
     disk
 }
 
-fn build(sink: &dyn Sink, compression: Compression, kind: image::Kind, tags: &[&str]) -> Document {
+fn build(sink: &dyn Sink, compression: Compression, kind: image::ManifestFormat, tags: &[&str]) -> Document {
     let options = Options { compression, created: 1_700_000_000, ..Options::default() };
     let disk = disk();
     let mut layer = LayerWriter::disk(sink, &options, disk.len() as u64).unwrap();
@@ -165,7 +165,7 @@ fn skopeo_inspects_what_we_build() {
     let layout = room.layout("image");
     for compression in ALL {
         let tag = compression.name();
-        let document = build(&layout, compression, image::Kind::Oci, &[tag]);
+        let document = build(&layout, compression, image::ManifestFormat::Oci, &[tag]);
         let shown: serde_json::Value =
             serde_json::from_str(&room.skopeo(&["inspect", &format!("oci:image:{tag}")])).unwrap();
         assert_eq!(shown["Digest"], document.digest.to_string());
@@ -182,7 +182,7 @@ fn skopeo_copies_what_we_build_and_checks_every_digest() {
     let layout = room.layout("image");
     for compression in ALL {
         let tag = compression.name();
-        let document = build(&layout, compression, image::Kind::Oci, &[tag]);
+        let document = build(&layout, compression, image::ManifestFormat::Oci, &[tag]);
         let (from, to) = (format!("oci:image:{tag}"), format!("oci:copy:{tag}"));
         // Otherwise it compresses what is not.
         room.skopeo(&["copy", "-q", "--preserve-digests", &from, &to]);
@@ -203,7 +203,7 @@ fn skopeo_copies_what_we_build_and_checks_every_digest() {
 fn an_index_of_ours_is_copied_whole() {
     let room = Room::new();
     let layout = room.layout("image");
-    let one = build(&layout, Compression::Zstd, image::Kind::Oci, &[]);
+    let one = build(&layout, Compression::Zstd, image::ManifestFormat::Oci, &[]);
     let index = image::join(&image::index(&one, "amd64", None).unwrap(), &one, "arm64", Some("v8")).unwrap();
     image::put(&layout, &index, &["many"]).unwrap();
     room.skopeo(&["copy", "-q", "--all", "oci:image:many", "oci:copy:many"]);
@@ -219,7 +219,7 @@ fn umoci_unpacks_what_we_build() {
     // It does not know zstd.
     for compression in [Compression::None, Compression::Gzip] {
         let tag = compression.name();
-        build(&layout, compression, image::Kind::Oci, &[tag]);
+        build(&layout, compression, image::ManifestFormat::Oci, &[tag]);
         let (image, into) = (format!("image:{tag}"), format!("unpacked-{tag}"));
         let mut args = vec!["unpack", "--image", &image];
         if !is_root() {
@@ -250,7 +250,7 @@ fn buildah_takes_and_mounts_what_we_build() {
     let layout = room.layout("image");
     for compression in ALL {
         let tag = compression.name();
-        build(&layout, compression, image::Kind::Oci, &[tag]);
+        build(&layout, compression, image::ManifestFormat::Oci, &[tag]);
         let container = room.containers("buildah", &["from"], &[&format!("oci:image:{tag}")]);
         room.check_mounted("buildah", &format!("buildah mount {container}"));
         room.run("buildah", &["rm", &container]);
@@ -263,9 +263,9 @@ fn podman_pulls_and_mounts_what_we_build() {
     let layout = room.layout("image");
     for compression in ALL {
         let tag = compression.name();
-        build(&layout, compression, image::Kind::Oci, &[tag]);
+        build(&layout, compression, image::ManifestFormat::Oci, &[tag]);
         let sink = OciArchiveSink::create(&room.at(&format!("{tag}.tar"))).unwrap();
-        build(&sink, compression, image::Kind::Oci, &["one"]);
+        build(&sink, compression, image::ManifestFormat::Oci, &["one"]);
         sink.close().unwrap();
         for name in [format!("oci:image:{tag}"), format!("oci-archive:{tag}.tar")] {
             let id = room.containers("podman", &["pull", "-q"], &[&name]);
@@ -281,7 +281,7 @@ fn podman_takes_docker_s_form_too() {
     let room = Room::new();
     let layout = room.layout("image");
     for compression in [Compression::None, Compression::Gzip] {
-        let document = build(&layout, compression, image::Kind::Docker, &["docker"]);
+        let document = build(&layout, compression, image::ManifestFormat::Docker, &["docker"]);
         let folder = room.at(&format!("folder-{}", compression.name()));
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("version"), "Directory Transport Version: 1.1\n").unwrap();
@@ -329,7 +329,7 @@ fn an_image_that_buildah_built_from_a_containerfile_is_read() {
 fn a_layer_over_another_made_by_umoci_is_merged() {
     let room = Room::new();
     let layout = room.layout("image");
-    build(&layout, Compression::Gzip, image::Kind::Oci, &["one"]);
+    build(&layout, Compression::Gzip, image::ManifestFormat::Oci, &["one"]);
     drop(layout);
     let mut args = vec!["unpack", "--image", "image:one"];
     if !is_root() {
@@ -352,7 +352,7 @@ fn a_layer_over_another_made_by_umoci_is_merged() {
 #[test]
 fn nothing_of_ours_is_left_in_a_layout_beside_the_image() {
     let room = Room::new();
-    build(&room.layout("image"), Compression::Zstd, image::Kind::Oci, &["one"]);
+    build(&room.layout("image"), Compression::Zstd, image::ManifestFormat::Oci, &["one"]);
     assert_eq!(names(&room.at("image")), ["blobs", "index.json", "oci-layout"]);
 }
 
@@ -361,14 +361,14 @@ fn skopeo_reads_the_archives_we_write() {
     let room = Room::new();
     for compression in ALL {
         let sink = OciArchiveSink::create(&room.at("oci.tar")).unwrap();
-        let document = build(&sink, compression, image::Kind::Oci, &["one"]);
+        let document = build(&sink, compression, image::ManifestFormat::Oci, &["one"]);
         sink.close().unwrap();
         let shown: serde_json::Value =
             serde_json::from_str(&room.skopeo(&["inspect", "oci-archive:oci.tar:one"])).unwrap();
         assert_eq!(shown["Digest"], document.digest.to_string());
 
         let sink = DockerArchiveSink::create(&room.at("docker.tar")).unwrap();
-        build(&sink, compression, image::Kind::Oci, &["os:1"]);
+        build(&sink, compression, image::ManifestFormat::Oci, &["os:1"]);
         sink.close().unwrap();
         // It unpacks and checks the layers on the way.
         let to = format!("oci:from-docker:{}", compression.name());
@@ -382,7 +382,7 @@ fn skopeo_reads_the_archives_we_write() {
 fn podman_loads_the_archives_we_write_and_saves_them_so_that_we_read_them() {
     let room = Room::new();
     let sink = DockerArchiveSink::create(&room.at("docker.tar")).unwrap();
-    build(&sink, Compression::Zstd, image::Kind::Oci, &["os:1"]);
+    build(&sink, Compression::Zstd, image::ManifestFormat::Oci, &["os:1"]);
     sink.close().unwrap();
     let said = room.containers("podman", &["load"], &["-i", "docker.tar"]);
     assert!(said.contains("os:1"), "{said}");
@@ -405,7 +405,7 @@ fn podman_loads_the_archives_we_write_and_saves_them_so_that_we_read_them() {
 fn archives_that_skopeo_writes_are_read() {
     let room = Room::new();
     let layout = room.layout("image");
-    build(&layout, Compression::Gzip, image::Kind::Oci, &["one"]);
+    build(&layout, Compression::Gzip, image::ManifestFormat::Oci, &["one"]);
     room.skopeo(&["copy", "-q", "oci:image:one", "docker-archive:docker.tar:os:1"]);
     room.skopeo(&["copy", "-q", "oci:image:one", "oci-archive:oci.tar:one"]);
     let archive = DockerArchive::open(&room.at("docker.tar")).unwrap();

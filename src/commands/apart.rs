@@ -20,9 +20,9 @@ use cdi::{Error, Result, import};
 use container_disk::image::{Config, choose};
 use container_disk::locate;
 use container_disk::manifest::{Content, Document, Manifest};
-use container_disk::open::{Found, Places};
+use container_disk::open::{FoundImage, Places};
 use container_disk::registry::copy;
-use container_disk::{Digest, Kind, Name};
+use container_disk::{Digest, ErrorKind, Name};
 use serde_json::{Value, json};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ struct Work {
 
 /// An image that is open.
 struct Open {
-    found: Found,
+    found: FoundImage,
     document: Document,
 }
 
@@ -98,7 +98,7 @@ impl Work {
         self.reads(image)?.enter();
         match self.places.find(image).and_then(|found| found.place.document(&found.which)) {
             Ok(_) => Ok(json!(true)),
-            Err(e) if e.kind() == Kind::NotFound => Ok(json!(false)),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(json!(false)),
             Err(e) => Err(e.into()),
         }
     }
@@ -136,7 +136,7 @@ impl Work {
         let how = locate::Options { one_pass: true, ..locate::Options::default() };
         match locate::disk(&*open.found.place, manifest(&image.name, &open.document)?, &how) {
             Ok(_) => Ok(json!(true)),
-            Err(e) if matches!(e.kind(), Kind::Refused | Kind::NotFound) => Ok(json!(false)),
+            Err(e) if matches!(e.kind(), ErrorKind::Refused | ErrorKind::NotFound) => Ok(json!(false)),
             Err(e) => Err(e.into()),
         }
     }
@@ -233,7 +233,7 @@ impl Work {
 }
 
 impl Open {
-    fn of(found: Found) -> Result<Open> {
+    fn of(found: FoundImage) -> Result<Open> {
         let document = choose::manifest(&*found.place, &found.which, architecture())?;
         Ok(Open { found, document })
     }

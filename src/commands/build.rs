@@ -11,8 +11,8 @@ use cdi::reach::Reach;
 use cdi::run::watch::Watch;
 use cdi::source::Named;
 use cdi::target::Destination;
-use cdi::{Error, Kind, Result};
-use container_disk::image::{Kind as Documents, Recipe, hint, time};
+use cdi::{Error, ErrorKind, Result};
+use container_disk::image::{ManifestFormat, Recipe, hint, time};
 use container_disk::open::Places;
 use container_disk::registry::UPLOAD_MEMORY;
 use container_disk::{Name, pack};
@@ -226,7 +226,7 @@ fn request(args: &Args, disk: &str, options: cdi::source::Options, beside: Besid
     };
     if args.compress.is_some() && matches!(args.format, Some(Inside::Keep | Inside::Raw)) {
         let what = "--compress is for a qcow2 that is written; drop it, or give --format qcow2";
-        return Err(Error::new(Kind::Usage, what));
+        return Err(Error::new(ErrorKind::Usage, what));
     }
     let mut wishes = args.work.wishes(&args.from);
     wishes.beside = beside;
@@ -256,7 +256,7 @@ fn recipe(args: &Args) -> Result<Recipe> {
     let env = env.map(|(name, value)| (hint(name), value.clone())).collect();
     if args.layer == Layer::Zstd && args.manifest == Manifest::Docker {
         let what = "a Docker manifest knows no zstd; add --layer gzip, or drop --manifest docker";
-        return Err(Error::new(Kind::Usage, what));
+        return Err(Error::new(ErrorKind::Usage, what));
     }
     Ok(Recipe {
         kind: args.manifest.into(),
@@ -283,7 +283,7 @@ fn names(args: &Args) -> Result<Vec<Name>> {
     }
     if args.push && !names.iter().any(|name| matches!(name, Name::Registry(_))) {
         let what = "--push needs the name of a registry: -t docker://HOST/REPO:TAG";
-        return Err(Error::new(Kind::Usage, what));
+        return Err(Error::new(ErrorKind::Usage, what));
     }
     Ok(names)
 }
@@ -291,14 +291,14 @@ fn names(args: &Args) -> Result<Vec<Name>> {
 fn pair(text: &str) -> Result<(String, String)> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err(Error::new(Kind::Usage, format!("{text:?} is not NAME=VALUE"))),
+        _ => Err(Error::new(ErrorKind::Usage, format!("{text:?} is not NAME=VALUE"))),
     }
 }
 
 fn date(text: &str) -> Result<u64> {
     text.parse().ok().or_else(|| time::seconds(text)).ok_or_else(|| {
         let what = format!("{text:?} is not a time; write 2026-01-31T12:00:00Z or seconds since 1970");
-        Error::new(Kind::Usage, what)
+        Error::new(ErrorKind::Usage, what)
     })
 }
 
@@ -312,11 +312,11 @@ impl From<Layer> for pack::Compression {
     }
 }
 
-impl From<Manifest> for Documents {
-    fn from(manifest: Manifest) -> Documents {
+impl From<Manifest> for ManifestFormat {
+    fn from(manifest: Manifest) -> ManifestFormat {
         match manifest {
-            Manifest::Oci => Documents::Oci,
-            Manifest::Docker => Documents::Docker,
+            Manifest::Oci => ManifestFormat::Oci,
+            Manifest::Docker => ManifestFormat::Docker,
         }
     }
 }

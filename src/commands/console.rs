@@ -6,7 +6,7 @@ use crate::vm::console::{Left, close_at_end, join};
 use crate::vm::record::Vm;
 use crate::vm::terminal;
 use api::launcher::State;
-use cdi::{Kind, Result};
+use cdi::{ErrorKind, Result};
 use launcher_client::Console;
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub(super) fn attach(vm: &Vm, write: bool) -> Result<Option<State>> {
     let name = vm.name();
     ui::on_signal(|| {
         terminal::restore();
-        std::process::exit(i32::from(crate::error::code_of(Kind::Interrupted)));
+        std::process::exit(i32::from(crate::error::code_of(ErrorKind::Interrupted)));
     })?;
     if write && std::io::stdin().is_terminal() {
         ui::say(&format!("coracle: the console of {name}; Ctrl-] leaves it, and the VM keeps running"));

@@ -10,7 +10,7 @@ use cdi::run::watch::Watch;
 use cdi::size::human;
 use cdi::source::Named;
 use cdi::target::Destination;
-use cdi::{Error, Kind, Result};
+use cdi::{Error, ErrorKind, Result};
 use container_disk::Name;
 use disk_format::Codec;
 use std::sync::Arc;
@@ -126,7 +126,7 @@ fn request(args: &Args) -> Result<Request> {
             "{image} is an image and not a disk; make it with: coracle build -t {image} {}",
             cdi::source::shown(&args.source)
         );
-        return Err(Error::new(Kind::Usage, what));
+        return Err(Error::new(ErrorKind::Usage, what));
     }
     let format = match args.format {
         Some(format) => format,
@@ -140,13 +140,13 @@ fn request(args: &Args) -> Result<Request> {
         (Written::Raw, None) => Output::Raw,
         (Written::Raw, Some(_)) => {
             let what = "a raw disk cannot be compressed; add --format qcow2, or drop --compress";
-            return Err(Error::new(Kind::Usage, what));
+            return Err(Error::new(ErrorKind::Usage, what));
         }
         (Written::Qcow2, compress) => Output::Qcow2 { cluster_bits: args.cluster_size, compress },
     };
     if args.preallocate && output != Output::Raw {
         return Err(Error::new(
-            Kind::Usage,
+            ErrorKind::Usage,
             "--preallocate is for raw targets; a qcow2 grows as it is written",
         ));
     }
@@ -192,7 +192,7 @@ fn other_format(target: &str) -> Option<Error> {
         "{target} would be a plain raw disk, though its name ends in .{ending}: {advice}; choose another name, or add \
          --format raw if that is meant"
     );
-    Some(Error::new(Kind::Usage, what))
+    Some(Error::new(ErrorKind::Usage, what))
 }
 
 fn cluster_bits(text: &str) -> Result<u32> {
@@ -201,5 +201,5 @@ fn cluster_bits(text: &str) -> Result<u32> {
         return Ok(size.trailing_zeros());
     }
     let what = format!("{} is not a cluster size: it is a power of two from 512 bytes to 2 MiB", human(size));
-    Err(Error::new(Kind::Usage, what))
+    Err(Error::new(ErrorKind::Usage, what))
 }

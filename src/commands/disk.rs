@@ -4,7 +4,7 @@ use super::source::SourceArgs;
 use crate::ui::Show;
 use cdi::filter::verify::Digest;
 use cdi::plan::Wishes;
-use cdi::{Error, Kind, Result};
+use cdi::{Error, ErrorKind, Result};
 use disk_format::{Codec, Format};
 
 /// How a whole disk is read.
@@ -93,13 +93,13 @@ pub(crate) fn compression(text: &str) -> Result<(Codec, u8)> {
     let (codec, default, levels) = match name {
         "zlib" => (Codec::Deflate, 6, 1..=9),
         "zstd" => (Codec::Zstd, 3, 1..=19),
-        _ => return Err(Error::new(Kind::Usage, format!("{name:?} is neither zlib nor zstd"))),
+        _ => return Err(Error::new(ErrorKind::Usage, format!("{name:?} is neither zlib nor zstd"))),
     };
     match level.map_or(Ok(default), str::parse) {
         Ok(level) if levels.contains(&level) => Ok((codec, level)),
         _ => {
             let what = format!("the level of {name} is a number from {} to {}", levels.start(), levels.end());
-            Err(Error::new(Kind::Usage, what))
+            Err(Error::new(ErrorKind::Usage, what))
         }
     }
 }

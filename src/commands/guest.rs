@@ -5,7 +5,7 @@ use crate::ui;
 use crate::vm::place::HomeArgs;
 use crate::vm::record::Vm;
 use api::launcher::{Exec, Link};
-use cdi::{Error, Kind, Result};
+use cdi::{Error, ErrorKind, Result};
 use clap_complete::engine::ArgValueCompleter;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -64,7 +64,7 @@ pub(crate) fn ssh(args: &SshArgs) -> Result<()> {
     vm.up()?;
     let (address, port) = port_of_ssh(&vm).ok_or_else(|| {
         let what = format!("no port leads to port 22 of {name}; run it with -p 2222:22");
-        Error::new(Kind::Usage, what)
+        Error::new(ErrorKind::Usage, what)
     })?;
     let known = vm.home.machine(name).join("known_hosts");
     let mut command = Command::new("ssh");
@@ -85,7 +85,7 @@ pub(crate) fn ssh(args: &SshArgs) -> Result<()> {
     let e = command.exec();
     let error = match e.kind() {
         std::io::ErrorKind::NotFound => {
-            Error::new(Kind::NotFound, "there is no ssh here; as root: apt-get install openssh-client")
+            Error::new(ErrorKind::NotFound, "there is no ssh here; as root: apt-get install openssh-client")
         }
         _ => Error::io("cannot start ssh", e),
     };
@@ -125,7 +125,8 @@ fn port_of_ssh(vm: &Vm) -> Option<(String, u16)> {
 pub(crate) fn exec(args: &ExecArgs) -> Result<()> {
     let vm = args.machine.open()?;
     let client = vm.up()?;
-    let (program, rest) = args.command.split_first().ok_or_else(|| Error::new(Kind::Usage, "no program"))?;
+    let (program, rest) =
+        args.command.split_first().ok_or_else(|| Error::new(ErrorKind::Usage, "no program"))?;
     let exec =
         Exec { command: program.clone(), args: rest.to_vec(), input: None, timeout: Some(args.timeout) };
     let patience = Duration::from_secs(args.timeout.saturating_add(10).min(86_400));

@@ -2,7 +2,7 @@
 
 use crate::ui;
 use crate::vm::manifest;
-use cdi::{Error, Kind, Result};
+use cdi::{Error, ErrorKind, Result};
 use container_disk::Name;
 use install::{Wishes, objects};
 
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let image = format!("{}/virt-launcher:{}", args.registry.trim_end_matches('/'), args.version);
     Name::of_image(&format!("docker://{image}")).map_err(|e| {
         Error::new(
-            Kind::Usage,
+            ErrorKind::Usage,
             format!("--registry {} --version {} name no image", args.registry, args.version),
         )
         .because(e)
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             "--namespace {} is not a valid name: use lower-case letters, digits and dashes",
             args.namespace
         );
-        return Err(Error::new(Kind::Usage, what));
+        return Err(Error::new(ErrorKind::Usage, what));
     }
     let wishes = Wishes {
         namespace: args.namespace.clone(),

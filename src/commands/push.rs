@@ -1,7 +1,7 @@
 //! `coracle push`.
 
 use super::transfer::TransferArgs;
-use cdi::{Error, Kind, Result};
+use cdi::{Error, ErrorKind, Result};
 use container_disk::Name;
 
 /// Send an image to a registry
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let target = Name::of_image(&args.target)?;
     if !matches!(target, Name::Registry(_)) {
         let what = format!("{target} is not in a registry; write docker://HOST/REPO, or use coracle copy");
-        return Err(Error::new(Kind::Usage, what));
+        return Err(Error::new(ErrorKind::Usage, what));
     }
     args.transfer.run(&Name::of_image(&args.image)?, &target, args.arch.clone())
 }

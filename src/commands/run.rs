@@ -16,7 +16,7 @@ use crate::vm::start::{Start, absolute, free_name, judged};
 use api::launcher::{Forward, Link, State};
 use api::wire::Wire as _;
 use cdi::run::watch::Watch;
-use cdi::{Error, Kind, Result};
+use cdi::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -373,7 +373,7 @@ impl BareArgs {
         match used.iter().find(|(_, used)| *used) {
             Some((flag, _)) => {
                 let what = format!("{flag} is for disks and images; write it into the manifest");
-                Err(Error::new(Kind::Usage, what))
+                Err(Error::new(ErrorKind::Usage, what))
             }
             None => Ok(()),
         }
@@ -423,7 +423,7 @@ impl BareArgs {
             None => Policy::of(None, source)?,
         };
         let image = images.bring(source, policy).map_err(|e| match e.kind() {
-            Kind::NotFound if !source.contains("://") => {
+            ErrorKind::NotFound if !source.contains("://") => {
                 e.with_hint(format!("and there is no file {source}"))
             }
             _ => e,
@@ -456,7 +456,7 @@ impl BareArgs {
         let what = format!(
             "--disk {text}: there is no such file; write FILE:SIZE to make one, or docker://… for an image"
         );
-        Err(Error::new(Kind::NotFound, what))
+        Err(Error::new(ErrorKind::NotFound, what))
     }
 
     fn user_data(&self) -> Result<Option<String>> {
@@ -466,7 +466,7 @@ impl BareArgs {
         }
         let password = match self.password.as_deref() {
             Some("-") => Some(std::env::var("CORACLE_GUEST_PASSWORD").map_err(|_| {
-                Error::new(Kind::Usage, "--password - needs the variable CORACLE_GUEST_PASSWORD")
+                Error::new(ErrorKind::Usage, "--password - needs the variable CORACLE_GUEST_PASSWORD")
             })?),
             other => other.map(str::to_owned),
         };
@@ -492,7 +492,7 @@ fn key_lines(text: &str) -> Result<Vec<String>> {
         content.lines().map(str::trim).filter(|line| is_key(line)).map(str::to_owned).collect();
     if keys.is_empty() {
         let what = format!("{text} holds no public key; it is the file that ends in .pub");
-        return Err(Error::new(Kind::Usage, what));
+        return Err(Error::new(ErrorKind::Usage, what));
     }
     Ok(keys)
 }
@@ -500,6 +500,6 @@ fn key_lines(text: &str) -> Result<Vec<String>> {
 fn existing(path: &Path) -> Result<PathBuf> {
     match path.exists() {
         true => absolute(path),
-        false => Err(Error::new(Kind::NotFound, format!("there is no file {}", path.display()))),
+        false => Err(Error::new(ErrorKind::NotFound, format!("there is no file {}", path.display()))),
     }
 }

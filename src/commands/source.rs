@@ -2,7 +2,7 @@
 
 use super::places::PlaceArgs;
 use cdi::source::{Options, image, options};
-use cdi::{Error, Kind, Result};
+use cdi::{Error, ErrorKind, Result};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -119,7 +119,7 @@ impl SourceArgs {
             Some(path) => Ok(read(path)?.trim_end_matches(['\r', '\n']).to_owned()),
             None => std::env::var("CORACLE_HTTP_PASSWORD").map_err(|_| {
                 let what = "--user needs a password: give --password-file or set CORACLE_HTTP_PASSWORD";
-                Error::new(Kind::Usage, what)
+                Error::new(ErrorKind::Usage, what)
             }),
         }
     }
@@ -127,8 +127,9 @@ impl SourceArgs {
 
 fn header(line: &str) -> Result<(String, String)> {
     // The value may be a secret, so the message names only what stands before the colon.
-    options::header(line)
-        .ok_or_else(|| Error::new(Kind::Usage, "a header is written 'Name: value'; one given has no colon"))
+    options::header(line).ok_or_else(|| {
+        Error::new(ErrorKind::Usage, "a header is written 'Name: value'; one given has no colon")
+    })
 }
 
 fn read(path: &PathBuf) -> Result<String> {

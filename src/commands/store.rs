@@ -4,7 +4,7 @@ use crate::ui;
 use crate::vm::disks;
 use crate::vm::place::HomeArgs;
 use cdi::size::human;
-use cdi::{Error, Kind, Result};
+use cdi::{Error, ErrorKind, Result};
 use container_disk::Name;
 use container_disk::reference::Local;
 use container_disk::store::{self, Facts, Listed, Store};
@@ -109,7 +109,7 @@ fn open() -> Result<Store> {
 fn local(name: &str) -> Result<Local> {
     match Name::of_image(name)? {
         Name::Store(local) => Ok(local),
-        other => Err(Error::new(Kind::Usage, format!("{other} is not in the store; use coracle copy"))),
+        other => Err(Error::new(ErrorKind::Usage, format!("{other} is not in the store; use coracle copy"))),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::vm::start::free_name;
 use crate::vm::steps::{Action, Outcome, Step, again, junit, late, parse, typed};
 use crate::vm::transcript::{ExitReport, Transcript};
 use api::launcher::{Exec, Life};
-use cdi::{Error, Kind, Result};
+use cdi::{Error, ErrorKind, Result};
 use launcher_client::Console;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -147,7 +147,7 @@ impl Guard {
         *GUARDED.lock().unwrap_or_else(PoisonError::into_inner) = Some((home.clone(), name.to_owned()));
         ui::on_signal(|| {
             clean();
-            std::process::exit(i32::from(crate::error::code_of(Kind::Interrupted)));
+            std::process::exit(i32::from(crate::error::code_of(ErrorKind::Interrupted)));
         })?;
         Ok(Guard)
     }
@@ -164,7 +164,7 @@ fn clean() {
     let mut guarded = GUARDED.lock().unwrap_or_else(PoisonError::into_inner);
     let Some((home, name)) = guarded.take() else { return };
     match machine::remove(&home, &name, true) {
-        Err(e) if e.kind() != Kind::NotFound => {
+        Err(e) if e.kind() != ErrorKind::NotFound => {
             ui::say(&format!("coracle: the VM {name} was not removed: {e}"));
         }
         _ => {}
@@ -250,7 +250,7 @@ impl Session {
             }
             Action::Exec { command, exit, contains } => {
                 let (program, rest) =
-                    command.split_first().ok_or_else(|| Error::new(Kind::Usage, "no program"))?;
+                    command.split_first().ok_or_else(|| Error::new(ErrorKind::Usage, "no program"))?;
                 let timeout = Some(patience.as_secs().max(1));
                 let exec = Exec { command: program.clone(), args: rest.to_vec(), input: None, timeout };
                 let done = self.client.exec(&exec, patience + Duration::from_secs(5))?;

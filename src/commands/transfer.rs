@@ -4,7 +4,7 @@ use super::places::PlaceArgs;
 use crate::ui;
 use cdi::reach::Reach;
 use cdi::size::human;
-use cdi::{Error, Kind, Result};
+use cdi::{Error, ErrorKind, Result};
 use container_disk::Name;
 use container_disk::open::Places;
 use container_disk::registry::Counted;
@@ -96,7 +96,7 @@ impl TransferArgs {
 /// An image that the store does not have is perhaps one of a registry, or a disk.
 fn missing(from: &Name, e: Error) -> Error {
     let Name::Store(local) = from else { return e };
-    if e.kind() != Kind::NotFound {
+    if e.kind() != ErrorKind::NotFound {
         return e;
     }
     let local = local.to_string();

@@ -9,7 +9,7 @@ use cdi::reach::Reach;
 use cdi::run::watch::Watch;
 use cdi::source::Named;
 use cdi::target::Destination;
-use cdi::{Error, Kind, Result};
+use cdi::{Error, ErrorKind, Result};
 use container_disk::Name;
 use container_disk::verify::{self, Check, Outcome};
 use container_disk::watched::{Progress, Watched};
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn image(args: &Args, name: &Name, options: &cdi::source::Options) -> Result<Vec<Check>> {
     if args.work.checksum.is_some() || args.work.plan || args.work.source_format().is_some() {
         let what = format!("{name} is an image; --checksum, --plan and --source-format are for disks");
-        return Err(Error::new(Kind::Usage, what));
+        return Err(Error::new(ErrorKind::Usage, what));
     }
     ui::on_interrupt_go_on()?;
     let found = options.places.find(name)?;
@@ -112,7 +112,7 @@ fn disk(
     let check = |name: &str, outcome| Check { name: name.to_owned(), outcome };
     let prepared = match prepare(request, &watch) {
         Ok(prepared) => prepared,
-        Err(e) if e.kind() == Kind::Refused => return Ok(Some(vec![check("format", failed(&e))])),
+        Err(e) if e.kind() == ErrorKind::Refused => return Ok(Some(vec![check("format", failed(&e))])),
         Err(e) => return Err(e),
     };
     if args.work.plan {
@@ -125,7 +125,7 @@ fn disk(
     drop(progress);
     let whole = match read {
         Ok(_) => Outcome::Passed,
-        Err(e) if e.kind() == Kind::Refused => failed(&e),
+        Err(e) if e.kind() == ErrorKind::Refused => failed(&e),
         Err(e) => return Err(e),
     };
     Ok(Some(vec![check("format", Outcome::Passed), check("every byte can be read", whole)]))

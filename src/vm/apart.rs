@@ -16,8 +16,9 @@
 use crate::error::{code_of, kind_of};
 use crate::ui::Show;
 use api::job::Import;
-use cdi::{Error, Kind, Result};
+use cdi::{Error, ErrorKind, Result};
 use container_disk::locate::Boot;
+use error_core::causes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -146,8 +147,7 @@ impl Answer {
         match done {
             Ok(value) => Answer::Done(value),
             Err(e) => {
-                let causes = std::iter::successors(std::error::Error::source(&e), |e| e.source());
-                let because = causes.map(ToString::to_string).collect();
+                let because = causes(&e).map(ToString::to_string).collect();
                 Answer::Failed { code: code_of(e.kind()), what: e.to_string(), because }
             }
         }
@@ -204,8 +204,8 @@ fn senseless() -> Error {
 fn ended(status: ExitStatus) -> Error {
     use rustix::process::Signal;
     let by_signal = [Signal::INT, Signal::TERM].iter().any(|end| status.signal() == Some(end.as_raw()));
-    if by_signal || status.code() == Some(i32::from(code_of(Kind::Interrupted))) {
-        return Error::new(Kind::Interrupted, "interrupted; the same command goes on");
+    if by_signal || status.code() == Some(i32::from(code_of(ErrorKind::Interrupted))) {
+        return Error::new(ErrorKind::Interrupted, "interrupted; the same command goes on");
     }
     Error::failed(format!("the process that reads images ended without an answer ({status})"))
 }
@@ -246,13 +246,13 @@ mod tests {
     fn an_error_comes_back_with_its_kind_and_its_causes() {
         let inner = Said { what: "no route".into(), next: None };
         let middle = Said { what: "cannot connect".into(), next: Some(Box::new(inner)) };
-        let error = Error::new(Kind::Auth, "cannot pull").because(middle);
+        let error = Error::new(ErrorKind::Auth, "cannot pull").because(middle);
         let text = serde_json::to_vec(&Answer::of(Err(error))).unwrap();
         let Answer::Failed { code, what, because } = serde_json::from_slice(&text).unwrap() else {
             panic!("it failed")
         };
         let back = failed(code, what, because);
-        assert_eq!((back.kind(), back.to_string()), (Kind::Auth, "cannot pull".to_owned()));
+        assert_eq!((back.kind(), back.to_string()), (ErrorKind::Auth, "cannot pull".to_owned()));
         let cause = std::error::Error::source(&back).unwrap();
         assert_eq!(cause.to_string(), "cannot connect");
         assert_eq!(cause.source().unwrap().to_string(), "no route");
@@ -276,7 +276,12 @@ mod tests {
             disks.join("a"),
         ];
         for path in out {
-            assert_eq!(within(&disks, path.clone()).unwrap_err().kind(), Kind::Refused, "{}", path.display());
+            assert_eq!(
+                within(&disks, path.clone()).unwrap_err().kind(),
+                ErrorKind::Refused,
+                "{}",
+                path.display()
+            );
         }
     }
 }

@@ -2,7 +2,7 @@
 //! speak of the machine.
 
 use api::launcher::{Answer, Exec, Executed, GuestInfo, Info, Request, State, Sync};
-use cdi::{Error, Kind, Result};
+use cdi::{Error, ErrorKind, Result};
 use launcher_client::{self as one, Console, Patience, wait};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -105,18 +105,21 @@ impl Client {
     /// The verbs' error: faults one below the other, and the hint as theirs.
     fn error(&self, e: one::Error) -> Error {
         let kind = match e.kind() {
-            one::Kind::Absent | one::Kind::NotFound => Kind::NotFound,
-            one::Kind::Refused => Kind::Refused,
-            one::Kind::Closed | one::Kind::Late | one::Kind::Endless | one::Kind::Failed => Kind::Failed,
+            one::ErrorKind::Absent | one::ErrorKind::NotFound => ErrorKind::NotFound,
+            one::ErrorKind::Refused => ErrorKind::Refused,
+            one::ErrorKind::Closed
+            | one::ErrorKind::Late
+            | one::ErrorKind::Endless
+            | one::ErrorKind::Failed => ErrorKind::Failed,
         };
-        if e.kind() == one::Kind::Closed {
+        if e.kind() == one::ErrorKind::Closed {
             let what = format!("cannot reach {}", self.socket.display());
             return e.into_cause().into_iter().fold(Error::new(kind, what), Error::because);
         }
         let Some(refusal) = e.refusal() else {
             let error = Error::new(kind, e.to_string());
             // That nobody listens is said already.
-            let cause = e.into_cause().filter(|_| kind != Kind::NotFound);
+            let cause = e.into_cause().filter(|_| kind != ErrorKind::NotFound);
             return cause.into_iter().fold(error, Error::because);
         };
         let faults: String = refusal.faults.iter().map(|fault| format!("\n  {fault}")).collect();

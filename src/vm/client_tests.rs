@@ -79,7 +79,7 @@ fn a_refusal_is_told_with_its_faults_and_its_kind() {
     let answer = format!("HTTP/1.1 422 No\r\nContent-Length: {}\r\n\r\n{body}", body.len());
     let (_folder, client, _asked) = launcher(answer.leak().as_bytes());
     let e = client.state().unwrap_err();
-    assert_eq!(e.kind(), Kind::Refused);
+    assert_eq!(e.kind(), ErrorKind::Refused);
     assert_eq!(e.to_string(), "the machine cannot be made\n  spec.x: is wrong; mend it");
 }
 
@@ -102,5 +102,5 @@ fn whatever_else_it_says_is_an_error_and_no_panic() {
         assert!(e.to_string().contains("launcher of m"), "{e}");
     }
     let nobody = Client::new("m", "/nowhere/s".into());
-    assert_eq!(nobody.state().unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(nobody.state().unwrap_err().kind(), ErrorKind::NotFound);
 }

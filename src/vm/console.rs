@@ -62,7 +62,7 @@ pub(crate) fn join(stream: &mut Stream, input: bool) -> Result<Left> {
         }
         match poll(&mut fds, None) {
             Err(Errno::INTR) => continue,
-            other => other.map_err(|e| Error::io("cannot wait for the console", e.into()))?,
+            other => other.map_err(|e| Error::io("cannot wait for the console", e))?,
         };
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         drop(fds);
@@ -72,7 +72,7 @@ pub(crate) fn join(stream: &mut Stream, input: bool) -> Result<Left> {
                 Err(Errno::INTR) => continue,
                 // A terminal that was hung up.
                 Err(Errno::IO) => return Ok(Left::Keys),
-                other => other.map_err(|e| Error::io("cannot read the keys", e.into()))?,
+                other => other.map_err(|e| Error::io("cannot read the keys", e))?,
             };
             listening = count > 0;
             let typed = &buffer[..count];

@@ -9,7 +9,7 @@
 
 use super::client::Client;
 use super::place::Home;
-use cdi::{Error, Kind, Result};
+use cdi::{Error, ErrorKind, Result};
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -44,7 +44,7 @@ impl LauncherArgs {
                 true => std::path::absolute(named)
                     .map_err(|e| Error::io(format!("cannot find {}", named.display()), e)),
                 false => Err(Error::new(
-                    Kind::NotFound,
+                    ErrorKind::NotFound,
                     format!("{} is not a program; name virt-launcher by --launcher", named.display()),
                 )),
             };
@@ -55,7 +55,7 @@ impl LauncherArgs {
         beside.into_iter().chain(listed).find(|file| file.is_absolute() && file.is_file()).ok_or_else(|| {
             let what = "the program virt-launcher is neither beside coracle nor in PATH; \
                         install it, or name it by --launcher";
-            Error::new(Kind::NotFound, what)
+            Error::new(ErrorKind::NotFound, what)
         })
     }
 }
@@ -147,7 +147,7 @@ fn wait(mut child: Child, client: &Client, log: &Path) -> Result<()> {
 pub(crate) fn end(client: &Client) -> Result<()> {
     use rustix::process::{Pid, Signal, kill_process, test_kill_process};
     let info = match client.info() {
-        Err(e) if e.kind() == Kind::NotFound => return Ok(()),
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
         other => other?,
     };
     let pid = i32::try_from(info.pid).ok().and_then(Pid::from_raw);
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn a_launcher_that_is_nowhere_is_told_with_where_it_was_looked_for() {
         let args = LauncherArgs { launcher: Some("/nowhere/virt-launcher".into()) };
-        assert_eq!(args.find().unwrap_err().kind(), Kind::NotFound);
+        assert_eq!(args.find().unwrap_err().kind(), ErrorKind::NotFound);
     }
 
     #[test]

@@ -14,7 +14,7 @@
 //! was named) down: whoever may write to that puts another in place of what is below. A runtime folder that nobody named
 //! is refused, too, where others can write to one above it.
 
-use cdi::{Error, Kind, Result};
+use cdi::{Error, ErrorKind, Result};
 use guard::folder::Parents;
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
@@ -83,7 +83,7 @@ impl Home {
             let base = path(xdg).or_else(|| home.as_ref().map(|home| home.join(otherwise)));
             base.map(|base| base.join("coracle")).ok_or_else(|| {
                 let what = "there is no HOME to keep VMs in; name a folder by CORACLE_HOME";
-                Error::new(Kind::Usage, what)
+                Error::new(ErrorKind::Usage, what)
             })
         };
         let own = rustix::process::geteuid().as_raw();
@@ -122,7 +122,7 @@ impl Home {
                  give the machine a shorter --name, or name a shorter folder by XDG_RUNTIME_DIR or CORACLE_HOME",
                 path.display()
             );
-            return Err(Error::new(Kind::Usage, what));
+            return Err(Error::new(ErrorKind::Usage, what));
         }
         Ok(path)
     }
@@ -284,7 +284,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     }
     let what =
         format!("{name:?} is not a valid name: use lower-case letters, digits, '-' and '.', at most 253");
-    Err(Error::new(Kind::Usage, what))
+    Err(Error::new(ErrorKind::Usage, what))
 }
 
 /// Makes a folder and those above it, for the user alone.
@@ -386,7 +386,7 @@ mod tests {
         let home = home(Some(&format!("/{}", "d".repeat(90))), &[]).unwrap();
         assert!(home.socket("abc").is_ok());
         let e = home.socket("a-long-name").unwrap_err();
-        assert_eq!(e.kind(), Kind::Usage);
+        assert_eq!(e.kind(), ErrorKind::Usage);
         assert!(e.to_string().contains("112 bytes"), "{e}");
     }
 
@@ -396,7 +396,7 @@ mod tests {
             check_name(good).unwrap();
         }
         for bad in ["", "-a", "a-", "A", "a/b", "..", "a..b", ".a", "a b", "ä", &"a".repeat(254)] {
-            assert_eq!(check_name(bad).unwrap_err().kind(), Kind::Usage, "{bad}");
+            assert_eq!(check_name(bad).unwrap_err().kind(), ErrorKind::Usage, "{bad}");
         }
     }
 

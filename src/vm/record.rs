@@ -11,7 +11,7 @@ use super::client::Client;
 use super::launch;
 use super::place::{Home, Lock, gone};
 use api::launcher::{Answer, Life, Request, State, Sync};
-use cdi::{Error, Kind, Result};
+use cdi::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -148,7 +148,7 @@ impl Vm {
             Some(vm) => Ok(vm),
             None => {
                 let what = format!("there is no VM {name:?}; 'coracle ps -a' lists all VMs");
-                Err(Error::new(Kind::NotFound, what))
+                Err(Error::new(ErrorKind::NotFound, what))
             }
         }
     }
@@ -210,7 +210,7 @@ impl Vm {
                 Ok(Standing::Known(State { life: Life::Preparing, ..state }))
             }
             Ok(state) => Ok(Standing::Known(state)),
-            Err(e) if e.kind() == Kind::NotFound => Ok(Standing::Left(self.last_state())),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(Standing::Left(self.last_state())),
             // It went away while it was asked.
             Err(_) if !client.is_there() => Ok(Standing::Left(self.last_state())),
             Err(e) => Err(e),

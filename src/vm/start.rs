@@ -21,7 +21,7 @@ use api::launcher::{Answer, Forward, Life, REFUSED, Request, State, Sync};
 use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
 use api::wire::Wire as _;
-use cdi::{Error, Kind, Result};
+use cdi::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -166,8 +166,8 @@ pub(crate) fn tell(vm: &Vm, client: &Client) -> Result<State> {
     if state.life == Life::Failed && state.qemu_pid.is_none() {
         let why = state.message.clone().or(state.reason.clone()).unwrap_or_else(|| "unknown reason".into());
         let kind = match state.reason.as_deref() {
-            Some(REFUSED) => Kind::Refused,
-            _ => Kind::Failed,
+            Some(REFUSED) => ErrorKind::Refused,
+            _ => ErrorKind::Failed,
         };
         let error = Error::new(kind, format!("{} could not start: {why}", vm.name()));
         // libvirt's words for a package that is not installed.
@@ -204,7 +204,7 @@ pub(crate) fn free_name(home: &Home, wanted: &str) -> Result<String> {
         }
     }
     let what = format!("no free name like {wanted} was found; give this VM a --name");
-    let error = Error::new(Kind::Usage, what);
+    let error = Error::new(ErrorKind::Usage, what);
     Err(match last {
         Some(e) => error.because(e),
         None => error,

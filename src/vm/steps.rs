@@ -18,7 +18,7 @@
 //! ```
 
 use super::transcript::Transcript;
-use cdi::{Error, Kind, Result};
+use cdi::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -216,7 +216,7 @@ pub(crate) fn late(what: &str, timeout: Duration, transcript: &Transcript) -> Er
     let last = transcript.last_line().escape_debug().to_string();
     let said =
         if last.is_empty() { "it said nothing".to_owned() } else { format!("its last line is: {last}") };
-    Error::new(Kind::Failed, format!("no {what} within {} s; {said}", timeout.as_secs()))
+    Error::new(ErrorKind::Failed, format!("no {what} within {} s; {said}", timeout.as_secs()))
 }
 
 #[cfg(test)]
@@ -248,7 +248,7 @@ mod tests {
             ("not toml", "not a script"),
         ] {
             let e = parse(text).unwrap_err();
-            assert!(e.kind() == Kind::Refused && e.to_string().contains(why), "{text}: {e}");
+            assert!(e.kind() == ErrorKind::Refused && e.to_string().contains(why), "{text}: {e}");
         }
     }
 

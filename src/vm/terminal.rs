@@ -19,7 +19,7 @@ impl Raw {
         if !isatty(&stdin) {
             return Ok(None);
         }
-        let cannot = |e: rustix::io::Errno| Error::io("cannot use the terminal", e.into());
+        let cannot = |e: rustix::io::Errno| Error::io("cannot use the terminal", e);
         let before = tcgetattr(&stdin).map_err(cannot)?;
         let mut raw = before.clone();
         raw.make_raw();

@@ -16,20 +16,24 @@ use serde_json::Value;
 /// dev-dependency of any.
 const ARROWS: &[(&str, &[&str])] = &[
     ("api", &[]),
-    ("disk-format", &[]),
-    ("fetch", &["printable"]),
+    ("error-core", &[]),
+    ("disk-format", &["error-core"]),
+    ("fetch", &["error-core", "printable"]),
     ("guard", &[]),
     ("printable", &[]),
     ("container-disk", &["disk-format", "fetch", "guard", "printable"]),
-    ("cdi", &["api", "disk-format", "fetch", "guard", "printable", "container-disk"]),
-    ("launcher-client", &["api", "printable"]),
-    ("launcher", &["api", "disk-format", "guard", "container-disk", "launcher-client"]),
+    ("cdi", &["api", "disk-format", "error-core", "fetch", "guard", "printable", "container-disk"]),
+    ("launcher-client", &["api", "error-core", "printable"]),
+    ("launcher", &["api", "disk-format", "error-core", "guard", "container-disk", "launcher-client"]),
     ("kubernetes", &["api"]),
-    ("api-server", &["api", "kubernetes"]),
+    ("api-server", &["api", "error-core", "kubernetes"]),
     ("serve", &["api-server", "kubernetes"]),
     ("admission", &["api", "api-server", "kubernetes", "serve"]),
     ("cluster", &["api", "api-server", "kubernetes", "serve"]),
-    ("node", &["api", "api-server", "container-disk", "kubernetes", "launcher-client", "serve"]),
+    (
+        "node",
+        &["api", "api-server", "container-disk", "error-core", "kubernetes", "launcher-client", "serve"],
+    ),
     ("install", &["api", "kubernetes"]),
     ("controller", &["admission", "api-server", "cluster", "node", "serve"]),
     ("kit", &["kubernetes"]),
@@ -38,6 +42,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "api",
             "disk-format",
+            "error-core",
             "fetch",
             "guard",
             "container-disk",
@@ -166,6 +171,27 @@ fn clients_of_http_are_made_by_fetch_alone() {
         }
     }
     assert!(seen >= 3, "fetch has a client and a runtime; are they called otherwise now?");
+    assert_none(&wrong);
+}
+
+/// A package lists its kinds; sentence, hint, cause and the walk through the causes are those of `error-core`.
+#[test]
+fn errors_of_packages_are_made_around_one_core() {
+    let (mut wrong, mut seen) = (Vec::new(), 0);
+    for file in files().iter().filter(|file| is_rust(file)) {
+        let name = short(file);
+        if name.starts_with("cdi/error/") || name.starts_with("tests/sim/") {
+            continue;
+        }
+        let content = fs::read_to_string(file).unwrap();
+        seen += content.matches("error_core::error! {").count();
+        seen += content.matches("error_core::bare_error! {").count();
+        let own = ["pub struct Error {", "Error for Error {", " = cause.source();", " = next.source();"];
+        wrong.extend(own.iter().filter(|text| content.contains(**text)).map(|text| {
+            format!("{name}: '{text}': an error type is made by error-core, causes are walked by its chain and causes")
+        }));
+    }
+    assert!(seen >= 8, "{seen} error types are made by error-core; are its macros called otherwise now?");
     assert_none(&wrong);
 }
 

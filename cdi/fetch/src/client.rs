@@ -14,7 +14,7 @@ use crate::authorize::{Authorizer, Server};
 use crate::redirect::{self, Trail};
 use crate::resolved::{Led, Resolved};
 use crate::retry::{self, Wait, within};
-use crate::{Connect, Connector, Error, Fault, Kind, Location, Result, Silence, Why};
+use crate::{Connect, Connector, Error, ErrorKind, Fault, Location, Result, Silence, Why};
 use bytes::Bytes;
 use reqwest::header::{ACCEPT_ENCODING, HeaderMap, LOCATION};
 use reqwest::{Body, Method, Response, StatusCode};
@@ -205,7 +205,7 @@ impl<A: Authorizer> Client<A> {
                     if matches!(request.payload, Payload::Once(_)) {
                         // Like a connection that broke: the upload goes on, with the new one.
                         let what = "the server takes the token no longer, in the middle of an upload";
-                        let error = Error::new(Kind::Auth, format!("{}: {what}", place.shown()));
+                        let error = Error::new(ErrorKind::Auth, format!("{}: {what}", place.shown()));
                         return Err(Fault::new(Why::Cut, error));
                     }
                     private = more;

@@ -1,6 +1,6 @@
 //! Connections to one server and to where it redirects: TLS, client certificate, proxies, time-outs.
 
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 use reqwest::{Certificate, Client, Identity, redirect};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -112,7 +112,7 @@ impl Connector {
                 .map_err(|e| Error::usage(format!("{shown} is not a PEM file of certificates")).because(e))?;
             if found.is_empty() {
                 let what = format!("{shown} holds no certificate; a PEM file is expected");
-                return Err(Error::new(Kind::Usage, what));
+                return Err(Error::new(ErrorKind::Usage, what));
             }
             roots.extend(found);
         }
@@ -171,10 +171,10 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "no certificate\n").unwrap();
         let error = with(Unchecked::Nobody, file.path()).get(true, true).unwrap_err();
-        assert_eq!(error.kind(), Kind::Usage);
+        assert_eq!(error.kind(), ErrorKind::Usage);
         assert!(error.to_string().contains("holds no certificate"), "{error}");
         let error = with(Unchecked::Nobody, Path::new("/none.pem")).get(true, true).unwrap_err();
         assert_eq!(error.to_string(), "cannot read the CA file /none.pem");
-        assert_eq!(error.kind(), Kind::NotFound);
+        assert_eq!(error.kind(), ErrorKind::NotFound);
     }
 }

@@ -1,9 +1,7 @@
 //! Why a request to one server came to nothing, in the words that decide what is done next.
 
-use crate::{Error, Kind};
+use crate::{Error, ErrorKind};
 use reqwest::StatusCode;
-use std::error::Error as _;
-use std::fmt::Write;
 use std::time::Duration;
 
 /// What went wrong.
@@ -85,11 +83,11 @@ impl Fault {
     /// With the kind that goes with `why`.
     pub fn because(why: Why, what: impl Into<String>) -> Fault {
         let kind = match why {
-            Why::Missing => Kind::NotFound,
-            Why::Denied => Kind::Auth,
-            Why::Wrong => Kind::Refused,
-            Why::Changed => Kind::Changed,
-            _ => Kind::Failed,
+            Why::Missing => ErrorKind::NotFound,
+            Why::Denied => ErrorKind::Auth,
+            Why::Wrong => ErrorKind::Refused,
+            Why::Changed => ErrorKind::Changed,
+            _ => ErrorKind::Failed,
         };
         Fault::new(why, Error::new(kind, what))
     }
@@ -100,18 +98,6 @@ impl From<Error> for Fault {
     fn from(error: Error) -> Fault {
         Fault::new(Why::Odd, error)
     }
-}
-
-/// An error with all its causes, in one line.
-pub fn chain(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        // Writing to a string does not fail.
-        let _ = write!(text, ": {cause}");
-        next = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]
@@ -136,7 +122,7 @@ mod tests {
             let found = Why::of(StatusCode::from_u16(status).unwrap());
             assert_eq!((found, found.passes()), (why, passes), "{status}");
         }
-        assert_eq!(Fault::because(Why::Denied, "no").error.kind(), Kind::Auth);
-        assert_eq!(Fault::because(Why::Changed, "no").error.kind(), Kind::Changed);
+        assert_eq!(Fault::because(Why::Denied, "no").error.kind(), ErrorKind::Auth);
+        assert_eq!(Fault::because(Why::Changed, "no").error.kind(), ErrorKind::Changed);
     }
 }

@@ -123,7 +123,7 @@ fn user_info(url: &Url) -> Option<UserInfo> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
+    use crate::ErrorKind;
 
     fn location(text: &str) -> Location {
         Location::parse(text).unwrap().0
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn only_http_is_spoken() {
-        assert_eq!(Location::parse("ftp://host/x").err().unwrap().kind(), Kind::Usage);
+        assert_eq!(Location::parse("ftp://host/x").err().unwrap().kind(), ErrorKind::Usage);
         assert!(Location::base("ftp", "host").is_none());
     }
 

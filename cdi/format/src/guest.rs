@@ -13,7 +13,7 @@ mod prefix;
 
 pub use prefix::PrefixView;
 
-use crate::{Data, Error, Extent, Format, Image, Kind, ReadAt, Result, Unpacker, Window};
+use crate::{Data, Error, ErrorKind, Extent, Format, Image, ReadAt, Result, Unpacker, Window};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -91,7 +91,7 @@ impl GuestView {
 
     fn gap(&self, guest: u64) -> Error {
         let what = format!("the tables tell nothing about guest offset {guest}");
-        Error::new(Kind::Malformed, self.image.format(), what)
+        Error::new(ErrorKind::Malformed, self.image.format(), what)
     }
 }
 
@@ -159,7 +159,7 @@ impl Clusters {
         }
         if u64::from(unpacked) > LARGEST || u64::from(size) > 2 * LARGEST {
             let what = format!("a compressed cluster of {unpacked} bytes is larger than any format allows");
-            return Err(Error::new(Kind::Malformed, format, what).at(at));
+            return Err(Error::new(ErrorKind::Malformed, format, what).at(at));
         }
         let mut packed = vec![0; size as usize];
         bytes

@@ -1,6 +1,6 @@
 //! The two ways through an image: by its tables (seekable bytes), or as the bytes arrive (a stream).
 
-use crate::{Error, Extent, Format, Kind, ReadAt, Result, Window, qcow2, raw};
+use crate::{Error, ErrorKind, Extent, Format, ReadAt, Result, Window, qcow2, raw};
 use std::ops::Range;
 
 /// What a reader may use and must refuse.
@@ -88,7 +88,7 @@ pub fn stream(format: Format, limits: Limits) -> Result<Box<dyn StreamImage>> {
 
 fn unsupported(format: Format) -> Error {
     Error::new(
-        Kind::Unsupported,
+        ErrorKind::Unsupported,
         format,
         format!(
             "this format is recognised but cannot be read yet; convert it first: qemu-img convert -O qcow2 IN.{format} OUT.qcow2"

@@ -27,7 +27,7 @@ pub mod read_at;
 pub mod rebuild;
 
 pub use codec::{Codec, Unpacker};
-pub use error::{Error, Kind, Result};
+pub use error::{Error, ErrorKind, Result};
 pub use extent::{Data, Extent, Window};
 pub use format::Format;
 pub use guest::{GuestView, PrefixView};

@@ -1,7 +1,7 @@
 //! Raw disks (and ISO images, which are raw disks with a name): the file is the disk.
 
 use crate::image::{Image, Limits, Pushed, StreamImage};
-use crate::{Data, Error, Extent, Format, Kind, ReadAt, Result, Window};
+use crate::{Data, Error, ErrorKind, Extent, Format, ReadAt, Result, Window};
 
 /// A raw disk whose size is known.
 #[derive(Debug)]
@@ -82,5 +82,5 @@ fn check_size(format: Format, size: u64, limits: Limits) -> Result<()> {
         return Ok(());
     }
     let what = format!("the disk is larger than the limit of {} bytes", limits.max_size);
-    Err(Error::new(Kind::TooLarge, format, what))
+    Err(Error::new(ErrorKind::TooLarge, format, what))
 }

@@ -4,7 +4,7 @@
 //! device relies on.
 
 use crate::image::Pushed;
-use crate::{Data, Error, Extent, Format, Image, Kind, ReadAt, Result, StreamImage, Unpacker};
+use crate::{Data, Error, ErrorKind, Extent, Format, Image, ReadAt, Result, StreamImage, Unpacker};
 use std::io;
 use std::ops::Range;
 
@@ -139,14 +139,18 @@ struct Canvas {
 impl Canvas {
     fn new(format: Format, size: u64, most: u64) -> Result<Self> {
         let len = usize::try_from(size).ok().filter(|_| size <= most).ok_or_else(|| {
-            Error::new(Kind::TooLarge, format, format!("a disk of {size} bytes is not rebuilt in memory"))
+            Error::new(
+                ErrorKind::TooLarge,
+                format,
+                format!("a disk of {size} bytes is not rebuilt in memory"),
+            )
         })?;
         let (disk, told) = (vec![0; len], vec![false; len.div_ceil(SECTOR as usize)]);
         Ok(Canvas { format, disk, told, unpacker: Unpacker::default(), packed: vec![], unpacked: vec![] })
     }
 
     fn fault(&self, what: impl std::fmt::Display) -> Error {
-        Error::new(Kind::Io, self.format, format!("{WRONG}: {what}"))
+        Error::new(ErrorKind::Io, self.format, format!("{WRONG}: {what}"))
     }
 
     fn draw(&mut self, extent: &Extent, bytes: &dyn ReadAt) -> Result<()> {

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Bench, Rng, by_image, by_stream, cases, each_seed, same};
-use disk_format::{Error, Kind, Limits};
+use disk_format::{Error, ErrorKind, Limits};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -161,7 +161,7 @@ fn timed<T>(what: &str, context: &str, run: impl FnOnce() -> T) -> T {
 /// A stream cannot see what the tables of snapshots say, and refuses data that lies twice in the file.
 fn may_differ(image: &Result<Vec<u8>, Error>, stream: &Result<Vec<u8>, Error>) -> bool {
     match (image, stream) {
-        (Ok(_), Err(e)) => e.kind() == Kind::Malformed && e.to_string().contains("gone by"),
+        (Ok(_), Err(e)) => e.kind() == ErrorKind::Malformed && e.to_string().contains("gone by"),
         (Err(e), Ok(_)) => e.to_string().contains("snapshot"),
         _ => true,
     }
@@ -237,7 +237,7 @@ fn a_file_cut_short_anywhere_is_refused_or_whole() {
                         let kind = e.kind();
                         // Compressed data may be cut inside: only unpacking tells.
                         let cut =
-                            kind == Kind::Truncated || e.to_string().contains("the data cannot be read");
+                            kind == ErrorKind::Truncated || e.to_string().contains("the data cannot be read");
                         assert!(cut, "image {name} cut at {end}, {way}: {e}");
                     }
                 }

@@ -5,7 +5,7 @@
 mod qcow2_write_kit;
 
 use disk_format::qcow2::write::{Backing, FreshFile, Options, Packed, WriteAt, Writer, Written, empty};
-use disk_format::{Format, Kind};
+use disk_format::{ErrorKind, Format};
 use qcow2_write_kit::*;
 use std::fs::File;
 use std::io;
@@ -171,7 +171,7 @@ fn a_failing_target_is_an_error_at_any_write_and_leaves_no_qcow2() {
         let Err(error) = record(&disk, &options, Some(fail_at)) else {
             panic!("write {fail_at} did not fail")
         };
-        assert_eq!(error.kind(), Kind::Io);
+        assert_eq!(error.kind(), ErrorKind::Io);
         assert!(error.to_string().contains("cannot write"), "{error}");
         assert!(error.offset().is_some());
     }
@@ -298,30 +298,30 @@ fn options_that_qemu_could_not_open_are_refused_in_a_sentence() {
     let base = |name: &str, format: &str| Some(Backing { name: name.into(), format: format.into() });
     let plain = Options::new(MIB);
     for (options, kind, says) in [
-        (Options { cluster_bits: 8, ..plain.clone() }, Kind::Unsupported, "cluster_bits is 8"),
-        (Options { cluster_bits: 22, ..plain.clone() }, Kind::Unsupported, "choose 9 to 21"),
+        (Options { cluster_bits: 8, ..plain.clone() }, ErrorKind::Unsupported, "cluster_bits is 8"),
+        (Options { cluster_bits: 22, ..plain.clone() }, ErrorKind::Unsupported, "choose 9 to 21"),
         (
             Options { compress: zlib(0), ..plain.clone() },
-            Kind::Unsupported,
+            ErrorKind::Unsupported,
             "zlib compression level is 0; choose 1 to 9",
         ),
-        (Options { compress: zlib(10), ..plain.clone() }, Kind::Unsupported, "level is 10"),
-        (Options { compress: zstd(20), ..plain.clone() }, Kind::Unsupported, "choose 1 to 19"),
-        (Options::new(u64::MAX), Kind::TooLarge, "choose larger clusters"),
-        (Options::new(1 << 60), Kind::TooLarge, "1152921504606846976 bytes"),
-        (Options { cluster_bits: 9, ..Options::new(TIB) }, Kind::TooLarge, "clusters of 512 bytes"),
-        (Options { backing: base("", "raw"), ..plain.clone() }, Kind::Unsupported, "0 bytes"),
+        (Options { compress: zlib(10), ..plain.clone() }, ErrorKind::Unsupported, "level is 10"),
+        (Options { compress: zstd(20), ..plain.clone() }, ErrorKind::Unsupported, "choose 1 to 19"),
+        (Options::new(u64::MAX), ErrorKind::TooLarge, "choose larger clusters"),
+        (Options::new(1 << 60), ErrorKind::TooLarge, "1152921504606846976 bytes"),
+        (Options { cluster_bits: 9, ..Options::new(TIB) }, ErrorKind::TooLarge, "clusters of 512 bytes"),
+        (Options { backing: base("", "raw"), ..plain.clone() }, ErrorKind::Unsupported, "0 bytes"),
         (
             Options { backing: base(&"n".repeat(1024), "raw"), ..plain.clone() },
-            Kind::Unsupported,
+            ErrorKind::Unsupported,
             "1024 bytes",
         ),
-        (Options { backing: base("a\0b", "raw"), ..plain.clone() }, Kind::Unsupported, "NUL"),
-        (Options { backing: base("a", ""), ..plain.clone() }, Kind::Unsupported, "backing format"),
-        (Options { backing: base("a", "raw\n"), ..plain.clone() }, Kind::Unsupported, "backing format"),
+        (Options { backing: base("a\0b", "raw"), ..plain.clone() }, ErrorKind::Unsupported, "NUL"),
+        (Options { backing: base("a", ""), ..plain.clone() }, ErrorKind::Unsupported, "backing format"),
+        (Options { backing: base("a", "raw\n"), ..plain.clone() }, ErrorKind::Unsupported, "backing format"),
         (
             Options { cluster_bits: 9, backing: base(&"n".repeat(600), "raw"), ..plain },
-            Kind::Unsupported,
+            ErrorKind::Unsupported,
             "shorter name",
         ),
     ] {

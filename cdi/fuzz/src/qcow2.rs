@@ -1,7 +1,7 @@
 //! What must hold for any qcow2 file. A breach panics, here and in the regression test of `cdi/format`.
 
 use crate::sparse;
-use disk_format::{Error, Format, Kind, Limits, open, rebuild, stream as arrive};
+use disk_format::{Error, ErrorKind, Format, Limits, open, rebuild, stream as arrive};
 use std::sync::Arc;
 
 const LIMITS: Limits = Limits { max_size: 4 << 20, table_memory: 64 << 10 };
@@ -24,7 +24,9 @@ pub(crate) fn stream(input: &[u8]) {
     match (tables, checked(arrived)) {
         (Ok(tables), Ok(arrived)) => assert!(tables == arrived, "a stream tells other bytes than the tables"),
         // Data that is named twice, or lies in what was skipped, has gone by.
-        (Ok(_), Err(e)) => assert!(e.kind() == Kind::Malformed && e.to_string().contains("gone by"), "{e}"),
+        (Ok(_), Err(e)) => {
+            assert!(e.kind() == ErrorKind::Malformed && e.to_string().contains("gone by"), "{e}")
+        }
         // The tables of snapshots are not looked at as they pass.
         (Err(e), Ok(_)) => assert!(e.to_string().contains("snapshot"), "{e}"),
         (Err(_), Err(_)) => {}

@@ -1,6 +1,6 @@
 //! How the filter targets read: a source that comes in pieces, and a reader that is held to what decoders promise.
 
-use cdi::{Error, Kind};
+use cdi::{Error, ErrorKind};
 use std::io::Read;
 
 /// Bytes that come in pieces of changing length.
@@ -53,7 +53,7 @@ pub(crate) fn all(reader: &mut dyn Read, step: usize, most: usize) -> Result<Vec
 
 /// Bytes in memory can only be refused; nothing else can go wrong with them.
 pub(crate) fn refusal(e: Error) -> Error {
-    assert!(e.kind() == Kind::Refused, "{e:?}");
+    assert!(e.kind() == ErrorKind::Refused, "{e:?}");
     let sentence = e.to_string();
     assert!(!sentence.contains("this is a bug") && !sentence.contains(char::is_control), "{sentence:?}");
     e

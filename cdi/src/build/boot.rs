@@ -37,7 +37,7 @@ impl BootFiles {
             let size = file.metadata().map_err(cannot)?.len();
             let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
                 Error::new(
-                    crate::Kind::Usage,
+                    crate::ErrorKind::Usage,
                     format!("{} has no name that an image can keep", path.display()),
                 )
             })?;

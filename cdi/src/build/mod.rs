@@ -27,7 +27,7 @@ use container_disk::pack;
 use container_disk::place::Which;
 use container_disk::registry::copy::{Options, Progress, copy};
 use container_disk::tee::Tee;
-use container_disk::{Digest, Kind, Name};
+use container_disk::{Digest, ErrorKind, Name};
 use serde::Serialize;
 use std::cell::RefCell;
 
@@ -87,7 +87,7 @@ pub struct Ready {
 pub fn prepare(mut order: Order, watch: &Watch) -> Result<Ready> {
     let Some(first) = order.names.first() else {
         return Err(Error::new(
-            crate::Kind::Usage,
+            crate::ErrorKind::Usage,
             "an image without a name would be lost; give one with -t",
         ));
     };
@@ -265,7 +265,7 @@ fn joined(places: &Places, name: &Name, document: &Document, recipe: &Recipe) ->
                 Ok(image::join(&first, document, arch, variant)?)
             }
         },
-        Err(e) if e.kind() == Kind::NotFound => Ok(image::index(document, arch, variant)?),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(image::index(document, arch, variant)?),
         Err(e) => Err(e.into()),
     }
 }

@@ -7,7 +7,7 @@ use super::{Prepared, Request, planned};
 use crate::run::watch::{Phase, Watch};
 use crate::source::Source;
 use crate::target::Destination;
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
 /// What it takes to begin anew.
@@ -23,7 +23,7 @@ impl Again {
 
     /// The run that may succeed where one ended with `e`; or `e` itself.
     pub(super) fn after(self, e: Error, watch: &Watch) -> Result<Prepared> {
-        if e.kind() != Kind::Refused || !self.source.is_elsewhere() {
+        if e.kind() != ErrorKind::Refused || !self.source.is_elsewhere() {
             return Err(e);
         }
         if self.request.target == Destination::Stdout && watch.written() > 0 {

@@ -21,7 +21,7 @@ use crate::spool::Spool;
 use crate::target::{
     BlockTarget, Claim, Destination, FileOptions, Finished, Nowhere, Order, Started, StdoutTarget, Target,
 };
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 use container_disk::Name;
 use disk_format::qcow2::write::{Compression, Options};
 use disk_format::{Image, ReadAt};
@@ -123,7 +123,7 @@ impl Run<'_> {
         let mode = self.request.wishes.resume;
         if let (Err(why), Mode::Always) = (&self.plan.resume, mode) {
             let what = format!("cannot go on with an earlier run: {why}; leave out --resume");
-            return Err(Error::new(Kind::Usage, what));
+            return Err(Error::new(ErrorKind::Usage, what));
         }
         let claim = Claim::take(path, mode)?;
         if self.plan.resume.is_err() {
@@ -406,7 +406,7 @@ impl Run<'_> {
         }
         match self.request.wishes.resize {
             Some(wish) if wish < disk => Err(Error::new(
-                Kind::Usage,
+                ErrorKind::Usage,
                 format!("--resize {wish} is smaller than the disk, which turned out to have {disk} bytes"),
             )),
             Some(wish) => plan::in_sectors(&self.plan.facts, wish),

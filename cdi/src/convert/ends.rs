@@ -3,7 +3,7 @@
 use super::{Prepared, first};
 use crate::run::watch::Watch;
 use crate::target::{self, Destination};
-use crate::{Error, Kind};
+use crate::{Error, ErrorKind};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -62,7 +62,7 @@ impl Partial {
             tracing::debug!("nothing to clean up beside {}: {left}", path.display());
         }
         match self.resumable {
-            Err(why) if e.kind() == Kind::Interrupted => e.with_hint(format!("nothing is kept: {why}")),
+            Err(why) if e.kind() == ErrorKind::Interrupted => e.with_hint(format!("nothing is kept: {why}")),
             _ => e,
         }
     }

@@ -25,7 +25,7 @@ use crate::reach::Reach;
 use crate::run::watch::{Phase, Watch};
 use crate::source::{self, FileSource, Named, Options, Source};
 use crate::target::{Destination, Target};
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 use again::Again;
 use disk_format::Format;
 use facts::{Seek, Stream};
@@ -99,7 +99,7 @@ pub fn prepare(request: Request, watch: &Watch) -> Result<Prepared> {
             "the target {} is the source itself, which the disk would replace; write it to another name",
             request.target
         );
-        return Err(Error::new(Kind::Usage, what));
+        return Err(Error::new(ErrorKind::Usage, what));
     }
     watch.enter(Phase::Opening, 0);
     let source = source::open(&request.source, &request.options)?;

@@ -11,7 +11,7 @@ use crate::run::tables;
 use crate::run::watch::Phase;
 use crate::source::{FileSource, Source};
 use crate::target::Nowhere;
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 use disk_format::{Format, Image, Limits};
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,10 @@ use std::sync::Arc;
 /// Compares what is under `path` (a `.partial` or a device) with the sum of what was written.
 pub(super) fn compare(run: &Run<'_>, path: &Path, wrote: DiskSum, size: u64) -> Result<()> {
     if path.as_os_str().is_empty() {
-        return Err(Error::new(Kind::Usage, "--verify cannot read standard output back; write to a file"));
+        return Err(Error::new(
+            ErrorKind::Usage,
+            "--verify cannot read standard output back; write to a file",
+        ));
     }
     let source: Arc<dyn Source> = Arc::new(FileSource::open(path)?);
     let bytes =

@@ -58,7 +58,7 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
+    use crate::ErrorKind;
 
     fn read(bytes: usize, limit: u64, passed: u64) -> Result<usize, Error> {
         let input = io::Cursor::new(vec![7; bytes]);
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(read(0, 0, 0).unwrap(), 0);
         assert_eq!(read(96, 4096, 4000).unwrap(), 96);
         for e in [read(4097, 4096, 0).unwrap_err(), read(97, 4096, 4000).unwrap_err()] {
-            assert_eq!(e.kind(), Kind::Refused);
+            assert_eq!(e.kind(), ErrorKind::Refused);
             assert!(e.to_string().starts_with("decompression (gzip) passed 4 KiB, the limit"), "{e}");
         }
     }

@@ -56,7 +56,7 @@ impl FromStr for Digest {
             let what = format!(
                 "the checksum {text:?} is neither sha256:HEX with 64 hex digits nor sha512:HEX with 128"
             );
-            Error::new(crate::Kind::Usage, what)
+            Error::new(crate::ErrorKind::Usage, what)
         })
     }
 }
@@ -135,7 +135,7 @@ impl<R: Read> Read for Verify<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
+    use crate::ErrorKind;
 
     const ABC_256: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     const ABC_512: &str = "ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f";
@@ -168,7 +168,7 @@ mod tests {
             let mut reader = Verify::new(bytes, ABC_256.parse().unwrap());
             for _ in 0..3 {
                 let e = Error::io("reading", reader.read_to_end(&mut Vec::new()).unwrap_err());
-                assert_eq!(e.kind(), Kind::Refused);
+                assert_eq!(e.kind(), ErrorKind::Refused);
                 let sentence = e.to_string();
                 assert!(sentence.starts_with("checksum mismatch: sha256 is "), "{sentence}");
                 assert!(sentence.ends_with(&format!(", expected {ABC_256}")), "{sentence}");
@@ -181,7 +181,7 @@ mod tests {
         let bad =
             ["", "abc", "sha256:", "md5:900150983cd24fb0d6963f7d28e17f72", &format!("sha512:{ABC_256}")];
         for text in bad.into_iter().chain([&*ABC_256.replace('b', "g"), &*format!("+{}", &ABC_256[1..])]) {
-            assert_eq!(text.parse::<Digest>().unwrap_err().kind(), Kind::Usage, "{text}");
+            assert_eq!(text.parse::<Digest>().unwrap_err().kind(), ErrorKind::Usage, "{text}");
         }
     }
 }

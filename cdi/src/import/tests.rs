@@ -1,7 +1,7 @@
 //! Each source of a job becomes its conversion; what makes no sense is refused without a secret in the sentence.
 
 use super::*;
-use crate::Kind;
+use crate::ErrorKind;
 use crate::filter::verify::Digest;
 use crate::journal::Mode;
 use api::job::{Confidential, Files, SecretFiles};
@@ -143,9 +143,9 @@ fn a_mounted_secret_is_read_within_bounds() {
     assert_eq!(secrets::login(&mounted).unwrap(), ("me".to_owned(), "s3cret".to_owned()));
     std::fs::File::create(place.path().join("secretKey")).unwrap().set_len((1 << 20) + 1).unwrap();
     let e = secrets::login(&mounted).unwrap_err();
-    assert!(e.kind() == Kind::Refused && e.to_string().contains("larger than 1 MiB"), "{e}");
+    assert!(e.kind() == ErrorKind::Refused && e.to_string().contains("larger than 1 MiB"), "{e}");
     let gone = SecretFiles { secret: "gone".into(), files: Files::Folder("/there/is/none".into()) };
-    assert_eq!(secrets::login(&gone).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(secrets::login(&gone).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 #[test]

@@ -2,9 +2,8 @@
 
 use super::InspectOptions;
 use super::blocks::Meter;
-use super::report::sentence;
 use crate::filter::{self, Budget, Layer};
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 use disk_format::ReadAt;
 use std::io::{self, Cursor, Read};
 use std::sync::Arc;
@@ -88,8 +87,8 @@ impl Front {
         self.cut = true;
         let e = Error::io("cannot decode the beginning of the disk", e);
         match e.kind() {
-            Kind::Refused if whole && self.refused.is_none() => self.refused = Some(sentence(&e)),
-            Kind::Refused => {}
+            ErrorKind::Refused if whole && self.refused.is_none() => self.refused = Some(e.chain()),
+            ErrorKind::Refused => {}
             _ => return Err(e),
         }
         Ok(())

@@ -1,10 +1,10 @@
 //! A disk in a container image: what the image says, and what the disk is.
 
-use super::report::{ContainerImage, Report, sentence};
+use super::report::{ContainerImage, Report};
 use super::{InspectOptions, inspect};
 use crate::source::Options;
 use crate::source::image::ImageDisk;
-use crate::{Kind, Result};
+use crate::{ErrorKind, Result};
 use container_disk::Name;
 use container_disk::describe::describe;
 
@@ -26,9 +26,9 @@ pub fn inspect_image(name: &Name, source: &Options, options: InspectOptions) -> 
     });
     let mut report = match looked {
         Ok(report) => report,
-        Err(e) if matches!(e.kind(), Kind::Refused | Kind::NotFound) => {
+        Err(e) if matches!(e.kind(), ErrorKind::Refused | ErrorKind::NotFound) => {
             let mut report = Report::new(&name.to_string(), None);
-            report.refused = Some(sentence(&e));
+            report.refused = Some(e.chain());
             report
         }
         Err(e) => return Err(e),

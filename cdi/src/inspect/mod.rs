@@ -33,7 +33,7 @@ use crate::{Error, Result, plan};
 use blocks::{Blocks, Meter};
 use container_disk::apart;
 use disk_format::look::{look_at, outside};
-use disk_format::{Format, GuestView, Image, Kind, Limits, PrefixView, ReadAt, qcow2};
+use disk_format::{ErrorKind, Format, GuestView, Image, Limits, PrefixView, ReadAt, qcow2};
 use front::Front;
 use std::sync::Arc;
 
@@ -220,7 +220,7 @@ fn describe_header(format: Format, head: &[u8], report: &mut Report) {
 fn open(format: Format, bytes: &Arc<dyn ReadAt>, limits: Limits) -> disk_format::Result<Box<dyn Image>> {
     let small = Limits { table_memory: SMALL, ..limits };
     match (format, disk_format::open(format, bytes.clone(), small)) {
-        (Format::Qcow2, Err(e)) if e.kind() == Kind::TooLarge => {
+        (Format::Qcow2, Err(e)) if e.kind() == ErrorKind::TooLarge => {
             qcow2::Qcow2::open(bytes.clone(), limits).map(|image| Box::new(image) as Box<dyn Image>)
         }
         (_, opened) => opened,
@@ -231,7 +231,7 @@ fn open(format: Format, bytes: &Arc<dyn ReadAt>, limits: Limits) -> disk_format:
 fn accepted<T>(opened: disk_format::Result<T>, report: &mut Report) -> Result<Option<T>> {
     match opened {
         Ok(value) => Ok(Some(value)),
-        Err(e) if e.kind() == Kind::Io => Err(e.into()),
+        Err(e) if e.kind() == ErrorKind::Io => Err(e.into()),
         Err(e) => {
             report.refuse(&e);
             Ok(None)

@@ -2,8 +2,8 @@
 //! there. A new field may come under the same name of the schema; none changes its meaning or goes.
 
 use crate::source::image::ImageFile;
+use error_core::chain;
 use serde::{Serialize, Serializer};
-use std::error::Error;
 
 /// The name and version of the schema.
 pub const SCHEMA: &str = "coracle.inspect/v1";
@@ -77,22 +77,12 @@ impl Report {
     }
 
     pub(super) fn refuse(&mut self, e: &disk_format::Error) {
-        self.refused.get_or_insert_with(|| sentence(e));
+        self.refused.get_or_insert_with(|| chain(e));
     }
 
     pub(super) fn note(&mut self, what: &str) {
         self.notes.push(what.to_string());
     }
-}
-
-/// An error with its causes, for a field that holds one text.
-pub(super) fn sentence(e: &dyn Error) -> String {
-    let (mut text, mut cause) = (e.to_string(), e.source());
-    while let Some(e) = cause {
-        text = format!("{text}: {e}");
-        cause = e.source();
-    }
-    text
 }
 
 /// A container image.

@@ -285,7 +285,7 @@ fn a_broken_wrapping_is_a_finding() {
         for looked in [at_any_offset, in_order] {
             match (n, looked) {
                 (0, Err(e)) => {
-                    assert!(e.kind() == crate::Kind::Refused && e.to_string().contains("is empty"))
+                    assert!(e.kind() == crate::ErrorKind::Refused && e.to_string().contains("is empty"))
                 }
                 (0, Ok(report)) => panic!("a file without a byte was looked at: {report:?}"),
                 (_, looked) => drop(looked.unwrap()),

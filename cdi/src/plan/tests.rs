@@ -105,7 +105,7 @@ fn little_memory_means_fewer_workers_then_a_refusal_that_names_the_need() {
     let tight = plan(&facts, &many).unwrap();
     assert!(tight.workers < 64 && tight.memory_total() <= 64 << 20);
     let refused = plan(&facts, &Wishes { memory: 1 << 20, ..wishes() }).unwrap_err();
-    assert_eq!(refused.kind(), Kind::Refused);
+    assert_eq!(refused.kind(), ErrorKind::Refused);
     assert!(refused.to_string().contains("--memory"), "{refused}");
 }
 
@@ -116,9 +116,9 @@ fn sizes_are_checked_before_a_byte_moves() {
     assert!(plan(&small, &wishes()).unwrap_err().to_string().contains("/dev/x is too small"));
     let disk = facts(true, &[], Format::Raw, file(), Output::Raw);
     let limit = plan(&disk, &Wishes { max_size: 1 << 20, ..wishes() }).unwrap_err();
-    assert_eq!(limit.kind(), Kind::Refused);
+    assert_eq!(limit.kind(), ErrorKind::Refused);
     let shrink = plan(&disk, &Wishes { resize: Some(1 << 20), ..wishes() }).unwrap_err();
-    assert_eq!(shrink.kind(), Kind::Usage);
+    assert_eq!(shrink.kind(), ErrorKind::Usage);
     assert_eq!(plan(&disk, &Wishes { resize: Some(2 << 30), ..wishes() }).unwrap().size, Some(2 << 30));
 }
 
@@ -137,12 +137,12 @@ fn a_disk_is_of_whole_sectors_and_never_empty() {
         Some((1 << 20) + 512)
     );
     disk.virtual_size = Some(u64::MAX - 1);
-    assert_eq!(plan(&disk, &wishes()).unwrap_err().kind(), Kind::Refused);
+    assert_eq!(plan(&disk, &wishes()).unwrap_err().kind(), ErrorKind::Refused);
     // An image file that is kept is no raw disk.
     disk.virtual_size = Some(1000);
     disk.kept = Some(Format::Qcow2);
     assert_eq!(plan(&disk, &wishes()).unwrap().size, Some(1000));
     disk.virtual_size = Some(0);
     let e = plan(&disk, &wishes()).unwrap_err();
-    assert!(e.kind() == Kind::Refused && e.to_string().contains("x is empty"), "{e}");
+    assert!(e.kind() == ErrorKind::Refused && e.to_string().contains("x is empty"), "{e}");
 }

@@ -1,7 +1,7 @@
 //! What the outside sees of a run, and the one way it stops it: shared counters, a phase, a first error.
 
 use crate::filter::progress::Count;
-use crate::{Error, Kind};
+use crate::{Error, ErrorKind};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
@@ -78,7 +78,7 @@ impl Watch {
 
     /// Asks the run to stop; it returns an error of kind `Interrupted` at the next piece.
     pub fn interrupt(&self) {
-        self.fail(Error::new(Kind::Interrupted, "interrupted"));
+        self.fail(Error::new(ErrorKind::Interrupted, "interrupted"));
     }
 
     /// Whether [`Watch::interrupt`] was called or something failed.
@@ -154,7 +154,7 @@ impl Watch {
     /// `Err` once the run has failed: an echo, the error itself stays for [`Watch::outcome`].
     pub(crate) fn check(&self) -> crate::Result<()> {
         if self.stopped() {
-            Err(Error::new(Kind::Interrupted, "stopped after an earlier error"))
+            Err(Error::new(ErrorKind::Interrupted, "stopped after an earlier error"))
         } else {
             Ok(())
         }

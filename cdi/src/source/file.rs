@@ -3,7 +3,7 @@
 
 use super::once::Once;
 use super::{Facts, Identity, Source};
-use crate::{Error, Kind, Result, sys};
+use crate::{Error, ErrorKind, Result, sys};
 use disk_format::ReadAt;
 use disk_format::read_at::FileAt;
 use rustix::fs::{Advice, FileType, OFlags, SeekFrom, Stat};
@@ -43,7 +43,7 @@ impl FileSource {
         let opened = File::options().read(true).custom_flags(flags.bits() as i32).open(path);
         let file = opened.map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => {
-                Error::new(Kind::NotFound, format!("there is no file {shown}")).because(e)
+                Error::new(ErrorKind::NotFound, format!("there is no file {shown}")).because(e)
             }
             io::ErrorKind::PermissionDenied => {
                 Error::failed(format!("no permission to read {shown}")).because(e)
@@ -80,7 +80,7 @@ impl FileSource {
     }
 
     fn seekable(file: File, name: String, kind: FileType) -> Result<Self> {
-        let cannot = |e: Errno| Error::io(format!("cannot examine {name}"), e.into());
+        let cannot = |e: Errno| Error::io(format!("cannot examine {name}"), e);
         let at = rustix::fs::tell(&file).map_err(cannot)?;
         if at != 0 {
             // Somebody has read the beginning: what is left can only be streamed.
@@ -144,8 +144,7 @@ impl Source for FileSource {
     fn unchanged(&self) -> Result<()> {
         let (From::File { file, .. }, Some(then)) = (&self.from, &self.facts.identity) else { return Ok(()) };
         let name = &self.facts.name;
-        let stat =
-            rustix::fs::fstat(file).map_err(|e| Error::io(format!("cannot examine {name}"), e.into()))?;
+        let stat = rustix::fs::fstat(file).map_err(|e| Error::io(format!("cannot examine {name}"), e))?;
         if identity(&stat) == *then {
             return Ok(());
         }

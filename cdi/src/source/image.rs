@@ -10,10 +10,10 @@
 //! That a mirror gave wrong bytes is seen at their end; whoever reads then begins anew, and is given those of another.
 
 use super::{Facts, Identity, Source};
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 use container_disk::locate::{self, Located};
 use container_disk::manifest::{Content, Document};
-use container_disk::open::{Found, Places};
+use container_disk::open::{FoundImage, Places};
 use container_disk::{Digest, Name, image};
 use disk_format::ReadAt;
 use std::io::Read;
@@ -54,7 +54,7 @@ pub struct ImageDisk {
     /// Gives its stream once without a second reading; afterwards it is found again.
     located: Mutex<Option<Located>>,
     bytes: Option<Arc<dyn ReadAt>>,
-    found: Found,
+    found: FoundImage,
     document: Document,
     options: Options,
     /// Where in the image it is.
@@ -93,14 +93,14 @@ impl ImageDisk {
     }
 
     /// The same in what was found already, to look at it and no more: without checks it may be read anywhere.
-    pub fn look(found: Found, name: &Name, options: &Options) -> Result<ImageDisk> {
+    pub fn look(found: FoundImage, name: &Name, options: &Options) -> Result<ImageDisk> {
         ImageDisk::find(found, name, options, true)
     }
 
-    fn find(found: Found, name: &Name, options: &Options, anywhere: bool) -> Result<ImageDisk> {
+    fn find(found: FoundImage, name: &Name, options: &Options, anywhere: bool) -> Result<ImageDisk> {
         let document = image::choose::manifest(&*found.place, &found.which, &options.arch)?;
         let located = locate(&found, &document, options).or_else(|e| {
-            if e.kind() != Kind::Refused || !is_elsewhere(&found, &document) {
+            if e.kind() != ErrorKind::Refused || !is_elsewhere(&found, &document) {
                 return Err(e);
             }
             tracing::info!(error = %e, "{name} is read again");
@@ -164,13 +164,13 @@ impl Source for ImageDisk {
 }
 
 /// Whether a registry gave a wrong layer that another one may have.
-fn is_elsewhere(found: &Found, document: &Document) -> bool {
+fn is_elsewhere(found: &FoundImage, document: &Document) -> bool {
     let Content::Manifest(manifest) = &document.content else { return false };
     let mut layers = manifest.layers.iter();
     layers.any(|layer| found.place.blob(layer).is_ok_and(|blob| blob.is_elsewhere()))
 }
 
-fn locate(found: &Found, document: &Document, options: &Options) -> Result<Located> {
+fn locate(found: &FoundImage, document: &Document, options: &Options) -> Result<Located> {
     let Content::Manifest(manifest) = &document.content else {
         return Err(Error::refused(format!(
             "{} is an index where an image was expected",

@@ -26,7 +26,7 @@ pub use file::{FileSource, data_map};
 pub use options::Options;
 pub use stdin::StdinSource;
 
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 use container_disk::Name;
 use container_disk::reference::Local;
 use disk_format::ReadAt;
@@ -62,7 +62,7 @@ impl Named {
             _ if name == "-" => Ok(Named::Stdin),
             Some(("http" | "https", _)) => Ok(Named::Web(name.to_owned())),
             Some((scheme, _)) if !Path::new(name).exists() => Err(Error::new(
-                Kind::Usage,
+                ErrorKind::Usage,
                 format!(
                     "cannot read {name}: {scheme}:// names are not supported; give a path, http://, https://, \
                      docker:// or -"
@@ -128,7 +128,7 @@ fn image_name(name: &str, options: &Options) -> Result<Option<Name>> {
     let image = in_store(name, options)?;
     if image.is_some() && Path::new(name).exists() {
         let what = format!("{name} is a file and an image of the store; write ./{name} or store:{name}");
-        return Err(Error::new(Kind::Usage, what));
+        return Err(Error::new(ErrorKind::Usage, what));
     }
     Ok(image)
 }

@@ -1,6 +1,6 @@
 //! Bytes that arrive once: a pipe, a socket, what is left of a file that somebody began to read.
 
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 use std::fs::File;
 use std::io::Read;
 use std::sync::{Mutex, PoisonError};
@@ -28,7 +28,7 @@ impl Once {
         if from != 0 {
             let what =
                 format!("{name} cannot go on at byte {from}: it is a stream and begins at its first byte");
-            return Err(Error::new(Kind::Usage, what));
+            return Err(Error::new(ErrorKind::Usage, what));
         }
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).take();
         let file =

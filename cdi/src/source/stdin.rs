@@ -1,7 +1,7 @@
 //! Standard input. A file that is redirected there is as good as its path; anything else is a stream, read once.
 
 use super::{Facts, FileSource, Source};
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 use disk_format::ReadAt;
 use std::io::{self, IsTerminal, Read};
 use std::ops::Range;
@@ -18,7 +18,7 @@ impl StdinSource {
         let stdin = io::stdin();
         if stdin.is_terminal() {
             let what = "a disk cannot be typed in; send it to standard input through a pipe, or name a file";
-            return Err(Error::new(Kind::Usage, what));
+            return Err(Error::new(ErrorKind::Usage, what));
         }
         let fd = stdin.as_fd().try_clone_to_owned();
         StdinSource::of(fd.map_err(|e| Error::io("cannot use standard input", e))?)
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!((source.facts().seekable, source.facts().size), (false, None));
         assert_eq!(source.facts().identity, None);
         assert!(source.read_at().is_none() && source.data_map().is_none());
-        assert_eq!(source.stream(3).err().unwrap().kind(), Kind::Usage);
+        assert_eq!(source.stream(3).err().unwrap().kind(), ErrorKind::Usage);
         let mut all = String::new();
         source.stream(0).unwrap().read_to_string(&mut all).unwrap();
         assert_eq!(all, "bytes");

@@ -15,7 +15,7 @@
 use super::held;
 use super::{Finished, Order, Target};
 use crate::size::Human;
-use crate::{Error, Kind, Result, sys};
+use crate::{Error, ErrorKind, Result, sys};
 use container_disk::behind::WriteBehind;
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use rustix::io::Errno;
@@ -224,7 +224,7 @@ fn open_alone(path: &Path, rdev: u64) -> Result<File> {
                     io::ErrorKind::PermissionDenied => format!("no permission to write the device {shown}"),
                     _ => format!("cannot open the device {shown}"),
                 };
-                return Err(Error::new(Kind::Failed, what).because(e));
+                return Err(Error::new(ErrorKind::Failed, what).because(e));
             }
         }
         std::thread::sleep(Duration::from_millis(50));

@@ -1,6 +1,6 @@
 //! What a target is: decided once, where somebody names it.
 
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
@@ -41,12 +41,12 @@ impl Destination {
             return Ok(Destination::Stdout);
         }
         if bytes.is_empty() {
-            return Err(Error::new(Kind::Usage, "the name of the target is empty"));
+            return Err(Error::new(ErrorKind::Usage, "the name of the target is empty"));
         }
         if bytes.starts_with(b"http://") || bytes.starts_with(b"https://") {
             let what =
                 "a disk cannot be written to a URL; name a file, a block device, or - for standard output";
-            return Err(Error::new(Kind::Usage, what));
+            return Err(Error::new(ErrorKind::Usage, what));
         }
         let path = PathBuf::from(name);
         match std::fs::metadata(&path) {
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(of("/no/such/file").unwrap(), Destination::File("/no/such/file".into()));
         assert_eq!(of("/dev/null").unwrap(), Destination::File("/dev/null".into()));
         for name in ["", "http://x/y", "https://x/y"] {
-            assert_eq!(of(name).unwrap_err().kind(), Kind::Usage);
+            assert_eq!(of(name).unwrap_err().kind(), ErrorKind::Usage);
         }
         match std::fs::read_dir("/dev").unwrap().flatten().find(|d| d.file_type().unwrap().is_block_device())
         {

@@ -3,7 +3,7 @@
 
 use super::disk::{Claimed, Folder, Handle, Kept, Strangers};
 use super::held;
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 use container_disk::publish::{Standing, publish};
 use container_disk::{behind, ours};
 use guard::confine::{Attributes, set_attributes};
@@ -42,10 +42,10 @@ impl RealFolder {
             Ok(fd) => Ok(RealFolder { fd: Arc::new(fd), path: path.to_owned() }),
             Err(Errno::NOENT) => {
                 let what = format!("the folder {} does not exist; make it first", path.display());
-                Err(Error::new(Kind::NotFound, what))
+                Err(Error::new(ErrorKind::NotFound, what))
             }
             Err(Errno::NOTDIR) => Err(Error::refused(format!("{} is not a folder", path.display()))),
-            Err(e) => Err(Error::io(format!("cannot open the folder {}", path.display()), e.into())),
+            Err(e) => Err(Error::io(format!("cannot open the folder {}", path.display()), e)),
         }
     }
 
@@ -109,7 +109,7 @@ impl RealFolder {
         match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(now) if now.st_dev == meta.dev() && now.st_ino == meta.ino() => {}
             Ok(_) | Err(Errno::NOENT) => return Ok(None),
-            Err(e) => return Err(Error::io(format!("cannot examine {}", path.display()), e.into())),
+            Err(e) => return Err(Error::io(format!("cannot examine {}", path.display()), e)),
         }
         let file = self.holds(file);
         let why = file.strange().map_err(|e| Error::io(format!("cannot examine {}", path.display()), e))?;
@@ -121,7 +121,7 @@ impl RealFolder {
                     "cannot go on with {path}, which is not one of ours: {why}; it was left as it is: remove it, or \
                      leave out --resume, which replaces it"
                 );
-                Err(Error::new(Kind::Usage, what))
+                Err(Error::new(ErrorKind::Usage, what))
             }
             // Nobody is writing it: we have its lock, or there are no locks here.
             Some(why) => {
@@ -216,12 +216,12 @@ fn cannot_make(path: &Path, e: Errno) -> Error {
             Error::refused(format!("{path} is not a file and is in the way; remove it"))
         }
         Errno::NAMETOOLONG => Error::new(
-            Kind::Usage,
+            ErrorKind::Usage,
             format!(
                 "the name {path} is too long: choose a target name at least 16 bytes shorter than the limit"
             ),
         ),
-        e => return Error::io(format!("cannot make {path}"), e.into()),
+        e => return Error::io(format!("cannot make {path}"), e),
     }
     .because(io::Error::from(e))
 }

@@ -20,11 +20,11 @@ pub(super) fn existing(folder: &RealFolder, name: &OsStr, path: &Path) -> Result
         Ok(None) => return Ok(None),
         Err(Errno::NAMETOOLONG) => {
             return Err(Error::new(
-                crate::Kind::Usage,
+                crate::ErrorKind::Usage,
                 format!("the name {shown} is too long for this file system"),
             ));
         }
-        Err(e) => return Err(Error::io(format!("cannot examine {shown}"), e.into())),
+        Err(e) => return Err(Error::io(format!("cannot examine {shown}"), e)),
     };
     let stat = standing.stat();
     let kind = match FileType::from_raw_mode(stat.st_mode) {
@@ -51,7 +51,7 @@ pub(super) fn existing(folder: &RealFolder, name: &OsStr, path: &Path) -> Result
         Err(Errno::TXTBSY) => {
             return Err(Error::failed(format!("the target {shown} is in use: it is being executed")));
         }
-        Err(e) => return Err(Error::io(format!("cannot open {shown}"), e.into())),
+        Err(e) => return Err(Error::io(format!("cannot open {shown}"), e)),
     };
     if let Some(how) =
         held::file_in_use(&file, path).map_err(|e| Error::io(format!("cannot examine {shown}"), e))?
@@ -100,8 +100,8 @@ fn is_trusted(folder: &RealFolder, file: &Kept, path: &Path) -> bool {
 /// In a folder like /tmp only the owner of a file, or of the folder, may replace it.
 fn sticky(folder: &RealFolder, owner: u32, path: &Path) -> Result<()> {
     let me = rustix::process::geteuid().as_raw();
-    let stat = rustix::fs::fstat(folder.fd())
-        .map_err(|e| Error::io("cannot examine the target's folder", e.into()))?;
+    let stat =
+        rustix::fs::fstat(folder.fd()).map_err(|e| Error::io("cannot examine the target's folder", e))?;
     if stat.st_mode & Mode::SVTX.as_raw_mode() == 0 || me == 0 || me == owner || me == stat.st_uid {
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! Standard output: the disk from its first byte to its last, zeros written out, because a pipe has no holes.
 
 use super::{Finished, Order, Target};
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -29,7 +29,7 @@ impl StdoutTarget {
         let stdout = io::stdout();
         if stdout.is_terminal() {
             let what = "a disk cannot be written to a terminal; redirect the output to a file or a pipe";
-            return Err(Error::new(Kind::Usage, what));
+            return Err(Error::new(ErrorKind::Usage, what));
         }
         let fd = stdout.as_fd().try_clone_to_owned();
         Ok(StdoutTarget::of(fd.map_err(|e| Error::io("cannot use standard output", e))?))
@@ -108,7 +108,7 @@ impl Target for StdoutTarget {
             Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::ROFS | rustix::io::Errno::NOTSUP) => {
                 Ok(())
             }
-            Err(e) => Err(Error::io("cannot sync standard output", e.into())),
+            Err(e) => Err(Error::io("cannot sync standard output", e)),
         }
     }
 
@@ -139,7 +139,7 @@ mod tests {
         target.write(0, b"abc").unwrap();
         target.zero(3, (3 << 20) + 5).unwrap();
         target.write((3 << 20) + 8, b"z").unwrap();
-        assert_eq!(target.write(0, b"q").unwrap_err().kind(), Kind::Failed);
+        assert_eq!(target.write(0, b"q").unwrap_err().kind(), ErrorKind::Failed);
         assert!(target.zero(1, 1).unwrap_err().to_string().contains("out of order"));
         target.set_size((3 << 20) + 9).unwrap();
         target.set_size(1).unwrap_err();
@@ -157,7 +157,7 @@ mod tests {
         let (read, target) = pipe();
         drop(read);
         let e = target.write(0, &[1; 100]).unwrap_err();
-        assert_eq!(e.kind(), Kind::Failed);
+        assert_eq!(e.kind(), ErrorKind::Failed);
         assert!(e.to_string().contains("went away"), "{e}");
     }
 }

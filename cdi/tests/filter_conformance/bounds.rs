@@ -3,7 +3,7 @@
 use crate::kit::{AMPLE, decode, refused, same, sample, tool};
 use cdi::filter::stack::{self, Options};
 use cdi::filter::{Budget, Layer, need};
-use cdi::{Error, Kind};
+use cdi::{Error, ErrorKind};
 use std::io::Read;
 
 /// An xz file whose first block says that it needs a dictionary of this size code.
@@ -79,7 +79,7 @@ fn needs_are_read_from_the_head() {
         for cut in 0..16 {
             // Too short to tell is a refusal, or (between two headers) no need.
             if let Err(e) = need(layer, &bytes[..cut]) {
-                assert_eq!(e.kind(), Kind::Refused, "{e}");
+                assert_eq!(e.kind(), ErrorKind::Refused, "{e}");
             }
         }
     }
@@ -100,7 +100,7 @@ fn bombs_end_at_the_limit() {
         let packed = tool(command, &zeros);
         assert!(packed.len() < 200_000);
         let e = limited(packed.clone(), 20 << 20).unwrap_err();
-        assert_eq!(e.kind(), Kind::Refused);
+        assert_eq!(e.kind(), ErrorKind::Refused);
         assert!(e.to_string().contains("passed 20 MiB, the limit"), "{e}");
         assert_eq!(limited(packed.clone(), 64 << 20).unwrap(), 64 << 20);
         // A bomb in a bomb goes off no later.

@@ -2,7 +2,7 @@
 //! never a hang.
 
 use crate::kit::{AMPLE, Dice, Folder, decode, layer_of, sample, tool};
-use cdi::Kind;
+use cdi::ErrorKind;
 
 /// Small files with all that a format has to offer, and whether all of their bytes are under a checksum.
 fn specimens() -> Vec<(&'static str, Vec<u8>)> {
@@ -36,7 +36,7 @@ fn cut_at_every_byte() {
             match result {
                 // Between members, streams and frames a file is whole.
                 Ok(()) => whole += 1,
-                Err(e) => assert_eq!(e.kind(), Kind::Refused, "{name} cut at {cut}: {e}"),
+                Err(e) => assert_eq!(e.kind(), ErrorKind::Refused, "{name} cut at {cut}: {e}"),
             }
         }
         // Three parts: two places between them; xz padding makes its two steps whole, a skippable frame one more.
@@ -76,7 +76,7 @@ fn damaged_at_random() {
                     assert!(plain.starts_with(&out), "{name}, round {round}: other bytes, no error")
                 }
                 (_, Err(e)) => {
-                    assert_eq!(e.kind(), Kind::Refused, "{name}, round {round}: {e}");
+                    assert_eq!(e.kind(), ErrorKind::Refused, "{name}, round {round}: {e}");
                     noticed += 1;
                 }
             }
@@ -105,7 +105,7 @@ fn damaged_archives_never_panic_or_hang() {
             let (out, result) = decode(cdi::filter::Layer::Tar, &bytes, AMPLE);
             assert!(out.len() < 10_000_000);
             if let Err(e) = result {
-                assert_eq!(e.kind(), Kind::Refused, "{e}");
+                assert_eq!(e.kind(), ErrorKind::Refused, "{e}");
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Samples, tools, and decoding under a watchdog.
 
 use cdi::filter::{self, Boundary, Budget, Layer, OnBoundary};
-use cdi::{Error, Kind};
+use cdi::{Error, ErrorKind};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
@@ -144,7 +144,7 @@ pub(crate) fn decodes_to(packed: &[u8], expected: &[u8]) {
 #[track_caller]
 pub(crate) fn refused(packed: &[u8], layer: Layer, budget: Budget, sentence: &str) {
     let e = decode(layer, packed, budget).1.expect_err("it was accepted");
-    assert_eq!(e.kind(), Kind::Refused, "{e}");
+    assert_eq!(e.kind(), ErrorKind::Refused, "{e}");
     assert!(e.to_string().contains(sentence), "{e}");
 }
 

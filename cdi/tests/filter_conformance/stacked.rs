@@ -5,7 +5,7 @@ use cdi::filter::progress::{Count, Counted};
 use cdi::filter::stack::{self, Options, Stack};
 use cdi::filter::verify::{Digest, Verify};
 use cdi::filter::{Boundary, Budget, Layer, OnBoundary, detect, refused_layer};
-use cdi::{Error, Kind};
+use cdi::{Error, ErrorKind};
 use std::io::Read;
 use std::sync::{Arc, Mutex};
 
@@ -67,7 +67,7 @@ fn four_layers_are_peeled_and_five_are_refused() {
     assert_eq!(layers, [Layer::Gzip; 4]);
     same(&out, &plain);
     let e = peel(tool(&["gzip", "-1c"], &packed), options()).unwrap_err();
-    assert_eq!(e.kind(), Kind::Refused);
+    assert_eq!(e.kind(), ErrorKind::Refused);
     assert!(e.to_string().contains("more than 4 layers (gzip, gzip, gzip, gzip)"), "{e}");
 }
 
@@ -78,7 +78,7 @@ fn a_fault_of_an_outer_layer_ends_the_inner_one() {
         let mut packed = pack(outer, &pack(Layer::Tar, &plain));
         packed.truncate(packed.len() - 5);
         let e = peel(packed, options()).unwrap_err();
-        assert_eq!(e.kind(), Kind::Refused);
+        assert_eq!(e.kind(), ErrorKind::Refused);
         assert!(e.to_string().starts_with(&format!("{outer}: ")), "{e}");
     }
 }
@@ -99,7 +99,7 @@ fn what_is_known_but_not_read_is_refused_by_name() {
         assert!(refused_layer(&bytes).unwrap().starts_with(name), "{name}");
         for wrapped in [bytes.clone(), tool(&["gzip", "-c"], &bytes)] {
             let e = peel(wrapped, options()).unwrap_err();
-            assert_eq!(e.kind(), Kind::Refused);
+            assert_eq!(e.kind(), ErrorKind::Refused);
             assert!(e.to_string().starts_with(name), "{e}");
         }
     }

@@ -1,7 +1,7 @@
 //! A file that is replaced while it is read: always noticed, never mixed.
 
 use super::{failure, open, quick, read, read_all, read_at};
-use cdi::Kind;
+use cdi::ErrorKind;
 use cdi::source::Source;
 use tests::http::{Behaviour, Change, Server, Spoil, pattern};
 
@@ -18,9 +18,9 @@ fn is_noticed(behaviour: Behaviour, words: &[&str]) {
     let source = open(&server.url("/d"), &quick());
     for result in [read(&source, 0), read_at(&source, 400_000, 100)] {
         let told = failure(result);
-        told.says(Kind::Failed, words);
+        told.says(ErrorKind::Failed, words);
         told.says(
-            Kind::Failed,
+            ErrorKind::Failed,
             &["the file changed while it was read", "nothing of the two versions was mixed"],
         );
     }
@@ -87,7 +87,7 @@ fn without_a_version_all_bytes_are_of_one_answer() {
         let ranges: Vec<_> = server.requests().iter().map(|r| r.range(SIZE as u64)).collect();
         assert_eq!(ranges, [Some(0..262_144), None]);
         let words = ["nothing shows that a second reading is of the same file"];
-        failure(read(&source, 0)).says(Kind::Failed, &words);
+        failure(read(&source, 0)).says(ErrorKind::Failed, &words);
     }
 }
 
@@ -102,7 +102,7 @@ fn without_a_version_a_break_ends_the_reading() {
             "nothing shows that the rest is of the same file",
             "neither an ETag nor Last-Modified",
         ];
-        told.says(Kind::Failed, &words);
+        told.says(ErrorKind::Failed, &words);
     }
 }
 
@@ -122,7 +122,7 @@ fn a_range_that_names_no_version_any_more_is_refused() {
                     "curl -fL",
                     "| coracle convert - TARGET",
                 ];
-                failure(result).says(Kind::Refused, &words);
+                failure(result).says(ErrorKind::Refused, &words);
             }
         }
     }
@@ -152,7 +152,7 @@ fn a_shorter_file_is_noticed_past_its_end() {
     let server = Server::start(pattern(SIZE), Behaviour { change, ..Behaviour::default() });
     let source = open(&server.url("/d"), &quick());
     let told = failure(read_at(&source, 1_000_000, 100));
-    told.says(Kind::Failed, &["its size of 5000000 bytes became 300000"]);
+    told.says(ErrorKind::Failed, &["its size of 5000000 bytes became 300000"]);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_whole_response_that_broke_is_not_continued_with_another_version() {
     let server =
         Server::start(pattern(SIZE), Behaviour { ranges: false, drop_after, change, ..Behaviour::default() });
     let source = open(&server.url("/d"), &quick());
-    failure(read(&source, 0)).says(Kind::Failed, &["ETag \"v1\" became \"v2\""]);
+    failure(read(&source, 0)).says(ErrorKind::Failed, &["ETag \"v1\" became \"v2\""]);
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn ranges_that_stop_working_are_an_error_and_not_the_wrong_bytes() {
     let source = open(&server.url("/d"), &quick());
     let told = failure(read_at(&source, 1_000_000, 100));
     told.says(
-        Kind::Failed,
+        ErrorKind::Failed,
         &["asked for bytes 983040-1048575, but the server answered 200", "failures in a row"],
     );
 }
@@ -191,7 +191,7 @@ fn a_content_range_does_nothing_on_a_terminal() {
     let behaviour = Behaviour { claimed_range: Some((1, said)), ..Behaviour::default() };
     let server = Server::start(pattern(SIZE), behaviour);
     let told = failure(read_at(&open(&server.url("/d"), &quick()), 1_000_000, 100));
-    told.says(Kind::Failed, &["the server says Content-Range: bytes", "xxx"]);
+    told.says(ErrorKind::Failed, &["the server says Content-Range: bytes", "xxx"]);
     let line = &told.chain;
     assert!(!line.contains(['\u{9b}', '\u{202e}']) && line.len() < 600, "{line:?}");
 }

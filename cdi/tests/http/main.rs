@@ -12,7 +12,7 @@ mod tls;
 use cdi::source::Source;
 use cdi::source::http::Http;
 use cdi::source::options::Options;
-use cdi::{Error, Kind};
+use cdi::{Error, ErrorKind};
 use std::io::{self, Read};
 use std::time::Duration;
 
@@ -61,19 +61,13 @@ fn failure(result: io::Result<Vec<u8>>) -> Told {
 /// An error as a user is told it: the kind, and the whole chain.
 #[derive(Debug)]
 struct Told {
-    kind: Kind,
+    kind: ErrorKind,
     chain: String,
 }
 
 impl Told {
     fn new(e: &Error) -> Told {
-        let mut chain = e.to_string();
-        let mut next = std::error::Error::source(e);
-        while let Some(cause) = next {
-            chain += &format!(": {cause}");
-            next = cause.source();
-        }
-        Told { kind: e.kind(), chain }
+        Told { kind: e.kind(), chain: e.chain() }
     }
 
     fn io(e: io::Error) -> Told {
@@ -81,7 +75,7 @@ impl Told {
     }
 
     #[track_caller]
-    fn says(&self, kind: Kind, words: &[&str]) {
+    fn says(&self, kind: ErrorKind, words: &[&str]) {
         assert_eq!(self.kind, kind, "{}", self.chain);
         for word in words {
             assert!(self.chain.contains(word), "\"{word}\" is missing in: {}", self.chain);

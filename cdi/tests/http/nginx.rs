@@ -1,7 +1,7 @@
 //! The ordinary cases.
 
 use super::{open, quick, read, read_all, refusal};
-use cdi::Kind;
+use cdi::ErrorKind;
 use cdi::source::Source;
 use cdi::source::options::Options;
 use tests::http::pattern;
@@ -91,9 +91,9 @@ fn credentials_come_from_the_options_or_the_url() {
     let source = open(&with_user, &quick());
     assert_eq!(source.facts().name, url, "the user is not shown");
     assert!(read_all(&source) == disk);
-    refusal(&url, &quick()).says(Kind::Auth, &["401", "give a user and password"]);
+    refusal(&url, &quick()).says(ErrorKind::Auth, &["401", "give a user and password"]);
     let wrong = refusal(&url.replacen("://", "://me:wrong-pw@", 1), &quick());
-    wrong.says(Kind::Auth, &["401", "check the user, password"]);
+    wrong.says(ErrorKind::Auth, &["401", "check the user, password"]);
     assert!(!wrong.chain.contains("wrong-pw"), "{}", wrong.chain);
 }
 
@@ -110,5 +110,6 @@ fn compression_is_not_asked_for_and_a_rate_limit_is_lived_with() {
 #[test]
 fn what_is_not_there_is_not_found() {
     let nginx = Nginx::start(&Serve::default());
-    refusal(&nginx.url("none.img"), &quick()).says(Kind::NotFound, &["404", "/none.img", "check the link"]);
+    refusal(&nginx.url("none.img"), &quick())
+        .says(ErrorKind::NotFound, &["404", "/none.img", "check the link"]);
 }

@@ -1,7 +1,7 @@
 //! What the first answer may be, and what a user is told about it.
 
 use super::{failure, open, quick, read, read_all, read_at, refusal};
-use cdi::Kind;
+use cdi::ErrorKind;
 use cdi::source::Source;
 use cdi::source::options::Options;
 use tests::http::{Behaviour, Fail, Server, pattern};
@@ -13,8 +13,12 @@ fn answering(status: u16) -> Server {
 
 #[test]
 fn statuses_become_kinds() {
-    for (status, kind) in [(401, Kind::Auth), (403, Kind::Auth), (404, Kind::NotFound), (410, Kind::NotFound)]
-    {
+    for (status, kind) in [
+        (401, ErrorKind::Auth),
+        (403, ErrorKind::Auth),
+        (404, ErrorKind::NotFound),
+        (410, ErrorKind::NotFound),
+    ] {
         let server = answering(status);
         refusal(&server.url("/d"), &quick()).says(kind, &[&status.to_string()]);
         assert_eq!(server.requests().len(), 1, "{status} is not asked for again");
@@ -22,14 +26,14 @@ fn statuses_become_kinds() {
     for status in [204, 400, 405, 451] {
         let server = answering(status);
         refusal(&server.url("/d"), &quick())
-            .says(Kind::Failed, &[&status.to_string(), "a disk was expected"]);
+            .says(ErrorKind::Failed, &[&status.to_string(), "a disk was expected"]);
         assert_eq!(server.requests().len(), 1, "{status} is not asked for again");
     }
     for status in [408, 429, 500, 502, 503, 504] {
         let server = answering(status);
         let options = Options { retries: 3, ..quick() };
         let told = refusal(&server.url("/d"), &options);
-        told.says(Kind::Failed, &[&status.to_string(), "gave up at byte 0 after 4 failures in a row"]);
+        told.says(ErrorKind::Failed, &[&status.to_string(), "gave up at byte 0 after 4 failures in a row"]);
         assert_eq!(server.requests().len(), 4, "{status} is asked for again");
     }
 }
@@ -57,18 +61,18 @@ fn what_is_sent() {
 #[test]
 fn headers_and_names_that_make_no_sense_are_usage_errors() {
     for url in ["ftp://host/x", "file:///etc/passwd", "no url", "http://"] {
-        assert_eq!(refusal(url, &quick()).kind, Kind::Usage, "{url}");
+        assert_eq!(refusal(url, &quick()).kind, ErrorKind::Usage, "{url}");
     }
     let with = |name: &str| Options { headers: vec![(name.into(), "v".into())], ..quick() };
-    refusal("http://127.0.0.1:1/", &with("Range")).says(Kind::Usage, &["\"Range\" cannot be given"]);
-    refusal("http://127.0.0.1:1/", &with("a b")).says(Kind::Usage, &["\"a b\""]);
+    refusal("http://127.0.0.1:1/", &with("Range")).says(ErrorKind::Usage, &["\"Range\" cannot be given"]);
+    refusal("http://127.0.0.1:1/", &with("a b")).says(ErrorKind::Usage, &["\"a b\""]);
 }
 
 #[test]
 fn a_server_that_is_not_there_is_named() {
     let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
     let told = refusal(&format!("http://127.0.0.1:{port}/d"), &Options { retries: 1, ..quick() });
-    told.says(Kind::Failed, &["cannot connect to 127.0.0.1", "refused", "2 failures in a row"]);
+    told.says(ErrorKind::Failed, &["cannot connect to 127.0.0.1", "refused", "2 failures in a row"]);
 }
 
 #[test]
@@ -78,7 +82,7 @@ fn an_extra_header_opens_what_wants_one() {
     let with = |value: &str| Options { headers: vec![("X-Token".into(), value.into())], ..quick() };
     assert_eq!(read_all(&open(&server.url("/d"), &with("s3cret"))), pattern(1000));
     let told = refusal(&server.url("/d?q=s3cret-q"), &with("s3cret-w"));
-    told.says(Kind::Auth, &["403", "headers that were given"]);
+    told.says(ErrorKind::Auth, &["403", "headers that were given"]);
     assert!(!told.chain.contains("s3cret"), "{}", told.chain);
 }
 
@@ -95,7 +99,10 @@ fn a_web_page_is_not_a_disk() {
     for behaviour in kinds {
         let server = Server::start(page.clone(), behaviour);
         let told = refusal(&server.url("/d"), &quick());
-        told.says(Kind::Refused, &["the server sent a web page, not a disk", "check the link, or log in"]);
+        told.says(
+            ErrorKind::Refused,
+            &["the server sent a web page, not a disk", "check the link, or log in"],
+        );
     }
     let disk = pattern(1000);
     let server = Server::start(disk.clone(), html);
@@ -143,12 +150,12 @@ fn gzip_is_undone_and_cannot_seek() {
 fn an_encoding_that_cannot_be_undone_is_refused() {
     let claimed = |name: &str| Behaviour { claimed_encoding: Some((0, name.into())), ..Behaviour::default() };
     let server = Server::start(pattern(1000), claimed("br"));
-    refusal(&server.url("/d"), &quick()).says(Kind::Refused, &["Content-Encoding: br"]);
+    refusal(&server.url("/d"), &quick()).says(ErrorKind::Refused, &["Content-Encoding: br"]);
     let server = Server::start(pattern(1000), claimed("identity"));
     assert_eq!(read_all(&open(&server.url("/d"), &quick())), pattern(1000));
     let server = Server::start(pattern(1000), claimed("gzip"));
     let source = open(&server.url("/d"), &quick());
-    failure(read(&source, 0)).says(Kind::Refused, &["Content-Encoding: gzip is broken"]);
+    failure(read(&source, 0)).says(ErrorKind::Refused, &["Content-Encoding: gzip is broken"]);
 }
 
 #[test]

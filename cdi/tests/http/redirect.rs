@@ -1,7 +1,7 @@
 //! Redirects: followed where they lead to HTTP, with what belongs there and nothing more.
 
 use super::{open, quick, read_all, read_at, refusal};
-use cdi::Kind;
+use cdi::ErrorKind;
 use cdi::source::Source;
 use cdi::source::options::Options;
 use tests::http::{Behaviour, Fail, Server, pattern};
@@ -49,7 +49,7 @@ fn another_server_that_wants_credentials_says_so_without_secrets() {
     let store = Server::start(pattern(10), Behaviour { basic, ..Behaviour::default() });
     let server = Server::start(vec![], redirecting(&[("/a", 302, &store.url("/disk?sig=s3cret"))]));
     let told = refusal(&server.url("/a"), &with_secrets());
-    told.says(Kind::Auth, &["401", "not sent on to another server", &store.url("/disk?…")]);
+    told.says(ErrorKind::Auth, &["401", "not sent on to another server", &store.url("/disk?…")]);
     assert!(!told.chain.contains("s3cret") && !told.chain.contains("t0ken"), "{}", told.chain);
 }
 
@@ -72,13 +72,13 @@ fn a_link_that_expired_is_asked_for_anew() {
 #[test]
 fn loops_and_other_schemes_end() {
     let server = Server::start(vec![], redirecting(&[("/a", 302, "/b"), ("/b", 302, "/a")]));
-    refusal(&server.url("/a"), &quick()).says(Kind::Failed, &["more than 10 redirects"]);
+    refusal(&server.url("/a"), &quick()).says(ErrorKind::Failed, &["more than 10 redirects"]);
     assert_eq!(server.requests().len(), 11);
     for to in ["file:///etc/passwd", "ftp://host/x", "http://[bad"] {
         let server = Server::start(vec![], redirecting(&[("/a", 302, to)]));
-        refusal(&server.url("/a"), &quick()).says(Kind::Failed, &["redirect"]);
+        refusal(&server.url("/a"), &quick()).says(ErrorKind::Failed, &["redirect"]);
     }
     let fail = Fail { status: 302, times: u32::MAX, skip: 0, retry_after: None };
     let server = Server::start(vec![], Behaviour { fail: Some(fail), ..Behaviour::default() });
-    refusal(&server.url("/a"), &quick()).says(Kind::Failed, &["302", "without saying where"]);
+    refusal(&server.url("/a"), &quick()).says(ErrorKind::Failed, &["302", "without saying where"]);
 }

@@ -1,7 +1,7 @@
 //! Connections that break, stall and lie: the transfer continues at the byte, or says why it cannot.
 
 use super::{Told, failure, open, quick, read, read_all, read_at, refusal};
-use cdi::Kind;
+use cdi::ErrorKind;
 use cdi::source::Source;
 use cdi::source::options::Options;
 use std::time::Duration;
@@ -43,7 +43,7 @@ fn without_progress_it_gives_up_and_says_where() {
     let server =
         Server::start(pattern(SIZE), Behaviour { drop_after: Spoil::always(0), ..Behaviour::default() });
     let told = refusal(&server.url("/d"), &Options { retries: 2, ..quick() });
-    told.says(Kind::Failed, &["gave up at byte 0 after 3 failures in a row"]);
+    told.says(ErrorKind::Failed, &["gave up at byte 0 after 3 failures in a row"]);
     assert_eq!(server.requests().len(), 3);
 }
 
@@ -53,7 +53,7 @@ fn a_length_that_is_too_long_is_an_error_with_both_numbers() {
         Server::start(pattern(SIZE), Behaviour { ranges: false, length_lie: 1000, ..Behaviour::default() });
     let source = open(&server.url("/d"), &quick());
     let told = failure(read(&source, 0));
-    told.says(Kind::Failed, &["broke at byte 5000000 of 5001000", "does not support ranges"]);
+    told.says(ErrorKind::Failed, &["broke at byte 5000000 of 5001000", "does not support ranges"]);
 }
 
 #[test]
@@ -74,7 +74,10 @@ fn ranges_of_a_few_bytes_are_failures() {
     };
     let server = giving(1);
     let told = failure(read_at(&open(&server.url("/d"), &quick()), 1_000_000, 1_000_000));
-    told.says(Kind::Failed, &["the server gives 1 bytes for a request of 999995", "6 failures in a row"]);
+    told.says(
+        ErrorKind::Failed,
+        &["the server gives 1 bytes for a request of 999995", "6 failures in a row"],
+    );
     assert_eq!(server.requests().len(), 7);
     // Few as these are, they come to something.
     let server = giving(40_000);
@@ -94,7 +97,7 @@ fn a_few_bytes_between_failures_are_no_progress() {
     let server = Server::start(pattern(SIZE), Behaviour { drop_after, ..Behaviour::default() });
     let source = open(&server.url("/d"), &Options { retries: 2, ..quick() });
     let told = failure(read_at(&source, 1_000_000, 1_000_000));
-    told.says(Kind::Failed, &["gave up at byte 1000030 after 3 failures in a row"]);
+    told.says(ErrorKind::Failed, &["gave up at byte 1000030 after 3 failures in a row"]);
     assert_eq!(server.requests().len(), 4);
 }
 
@@ -106,7 +109,7 @@ fn a_range_that_stays_empty_is_an_error_with_both_numbers() {
         (-1000, "promised 1000 bytes from byte 261144 and sent only 0"),
     ] {
         let server = Server::start(pattern(SIZE), Behaviour { length_lie: lie, ..Behaviour::default() });
-        refusal(&server.url("/d"), &quick()).says(Kind::Failed, &[words, "failures in a row"]);
+        refusal(&server.url("/d"), &quick()).says(ErrorKind::Failed, &[words, "failures in a row"]);
     }
 }
 
@@ -128,16 +131,16 @@ fn a_total_that_is_too_large_is_never_believed_to_the_end() {
         Server::start(pattern(SIZE), Behaviour { total_lie: Some(total), ..Behaviour::default() })
     };
     let server = lie(u64::MAX);
-    refusal(&server.url("/d"), &quick()).says(Kind::Refused, &["18446744073709551615 bytes", "no disk"]);
+    refusal(&server.url("/d"), &quick()).says(ErrorKind::Refused, &["18446744073709551615 bytes", "no disk"]);
     for total in [SIZE as u64 + 1, i64::MAX as u64] {
         let server = lie(total);
         let source = open(&server.url("/d"), &quick());
         assert!(read_at(&source, 1_000_000, 100_000).unwrap() == pattern(SIZE)[1_000_000..1_100_000]);
         let words = [&*format!("its size of {total} bytes became {SIZE}")];
         for (offset, len) in [(total - 1, 1), (total - 100_000, 100_000)] {
-            failure(read_at(&source, offset, len)).says(Kind::Failed, &words);
+            failure(read_at(&source, offset, len)).says(ErrorKind::Failed, &words);
         }
-        failure(read(&source, total - 1)).says(Kind::Failed, &words);
+        failure(read(&source, total - 1)).says(ErrorKind::Failed, &words);
     }
 }
 
@@ -175,8 +178,8 @@ fn a_stalled_server_is_named_with_the_time_and_the_bytes() {
     ] {
         let server = Server::start(pattern(SIZE), behaviour);
         let told = refusal(&server.url("/d"), &impatient());
-        told.says(Kind::Failed, &words);
-        told.says(Kind::Failed, &[wanted]);
+        told.says(ErrorKind::Failed, &words);
+        told.says(ErrorKind::Failed, &[wanted]);
     }
 }
 
@@ -187,14 +190,14 @@ fn a_stall_in_the_middle_is_named_too() {
     let source = open(&server.url("/d"), &impatient());
     for result in [read(&source, 0), read_at(&source, 1_000_000, 500_000)] {
         let words = ["no byte came for 0.3 s while waiting for bytes", "idle timeout"];
-        failure(result).says(Kind::Failed, &words);
+        failure(result).says(ErrorKind::Failed, &words);
     }
     let stall_after = Spoil::always(200_000);
     let server =
         Server::start(pattern(SIZE), Behaviour { stall_after, ranges: false, ..Behaviour::default() });
     let source = open(&server.url("/d"), &impatient());
     let told = failure(read(&source, 0));
-    told.says(Kind::Failed, &["byte 200000", "does not support ranges"]);
+    told.says(ErrorKind::Failed, &["byte 200000", "does not support ranges"]);
 }
 
 #[test]
@@ -219,7 +222,7 @@ fn one_response_goes_on_when_the_server_can_range_after_all() {
     let server = Server::start(disk, unproven);
     let told = failure(read(&open(&server.url("/d"), &quick()), 0));
     told.says(
-        Kind::Failed,
+        ErrorKind::Failed,
         &["the connection broke at byte 1000000, and nothing shows that the rest is of the same"],
     );
 }
@@ -238,7 +241,7 @@ fn a_broken_whole_response_says_why_it_cannot_go_on() {
         "the server does not support ranges",
         "start again",
     ];
-    Told::io(error).says(Kind::Failed, &words);
+    Told::io(error).says(ErrorKind::Failed, &words);
     assert!(bytes == pattern(SIZE)[..1_000_000]);
     assert!(std::io::Read::read(&mut reader, &mut [0]).is_err(), "an error is not followed by a good end");
 }

@@ -1,7 +1,7 @@
 //! TLS: an authority that is named is trusted, another is not.
 
 use super::{open, quick, read_all, refusal};
-use cdi::Kind;
+use cdi::ErrorKind;
 use cdi::source::options::Options;
 use std::io::Write;
 use tests::http::{Authority, Behaviour, Server, pattern};
@@ -27,7 +27,7 @@ fn a_server_of_a_named_authority_is_trusted_and_of_another_not() {
     let (strange, _kept) = with(&other);
     for options in [Options { retries: 0, ..quick() }, strange] {
         refusal(&server.url("/d"), &options)
-            .says(Kind::Failed, &["TLS with localhost", "name a file with its CA: --cacert FILE"]);
+            .says(ErrorKind::Failed, &["TLS with localhost", "name a file with its CA: --cacert FILE"]);
     }
     assert_eq!(server.requests().len(), before, "nothing was asked for");
     let insecure = Options { insecure_tls: true, ..quick() };
@@ -38,9 +38,9 @@ fn a_server_of_a_named_authority_is_trusted_and_of_another_not() {
 fn a_ca_file_is_checked() {
     let at = |path: &std::path::Path| Options { ca_files: vec![path.into()], ..quick() };
     let none = refusal("https://localhost:1/", &at("/does/not/exist.pem".as_ref()));
-    none.says(Kind::NotFound, &["/does/not/exist.pem"]);
+    none.says(ErrorKind::NotFound, &["/does/not/exist.pem"]);
     let empty = file("not a certificate\n");
-    refusal("https://localhost:1/", &at(empty.path())).says(Kind::Usage, &["certificate", "PEM"]);
+    refusal("https://localhost:1/", &at(empty.path())).says(ErrorKind::Usage, &["certificate", "PEM"]);
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a_redirect_does_not_leave_tls() {
     // At once, and behind a redirect that is fine.
     for path in ["/a", "/far"] {
         let told = refusal(&server.url(path), &options);
-        told.says(Kind::Failed, &["from TLS to plain HTTP", "--insecure"]);
+        told.says(ErrorKind::Failed, &["from TLS to plain HTTP", "--insecure"]);
         assert!(!told.chain.contains("s3cret") && !told.chain.contains("t0ken"), "{}", told.chain);
     }
     assert!(plain.requests().is_empty(), "something was asked of a server without TLS");

@@ -4,7 +4,7 @@ use crate::manifest::read_bounded;
 use crate::members::Members;
 use crate::section::{Cursor, Section};
 use crate::tar::{Seekable, What, quoted};
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 use disk_format::ReadAt;
 use disk_format::read_at::FileAt;
 use std::collections::BTreeMap;
@@ -93,7 +93,10 @@ impl Contents {
     /// A small file whole. One that is missing is `NotFound`.
     pub(super) fn document(&self, path: &str) -> Result<Vec<u8>> {
         let Some(file) = self.file(path)? else {
-            return Err(Error::new(Kind::NotFound, format!("{} has no file {}", self.name, quoted(path))));
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                format!("{} has no file {}", self.name, quoted(path)),
+            ));
         };
         read_bounded(&format!("{} of {}", quoted(path), self.name), Cursor::new(file, 0))
     }

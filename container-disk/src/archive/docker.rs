@@ -16,7 +16,7 @@ use crate::pack::Compression;
 use crate::place::{Blob, Place, Which};
 use crate::section::Cursor;
 use crate::tar::{BLOCK, quoted};
-use crate::{Digest, Error, Kind, Result, peel};
+use crate::{Digest, Error, ErrorKind, Result, peel};
 use disk_format::ReadAt;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -59,7 +59,7 @@ impl DockerArchive {
     pub(super) fn of(contents: &Contents) -> Result<DockerArchive> {
         let name = contents.name.clone();
         let list = contents.document(MANIFEST).map_err(|e| match e.kind() {
-            Kind::NotFound => {
+            ErrorKind::NotFound => {
                 Error::refused(format!("{name} is no docker archive: it has no {MANIFEST}")).because(e)
             }
             _ => e,
@@ -79,7 +79,7 @@ impl DockerArchive {
         match (tag, self.images.as_slice()) {
             (Some(tag), _) => Ok(Which::Tag(tag.to_owned())),
             (None, [one]) => Ok(Which::Digest(one.document.digest)),
-            (None, []) => Err(Error::new(Kind::NotFound, format!("{} holds no image", self.name))),
+            (None, []) => Err(Error::new(ErrorKind::NotFound, format!("{} holds no image", self.name))),
             (None, _) => {
                 Err(Error::usage(format!("{} holds several images; say which: {}", self.name, self.known())))
             }
@@ -177,7 +177,7 @@ impl Place for DockerArchive {
         let mut found = self.images.iter().filter(fits);
         let Some(image) = found.next() else {
             let what = format!("{} has no such image; it has {}", self.name, self.known());
-            return Err(Error::new(Kind::NotFound, what));
+            return Err(Error::new(ErrorKind::NotFound, what));
         };
         if found.any(|other| other.document.digest != image.document.digest) {
             return Err(Error::usage(format!("{} has several such images: {}", self.name, self.known())));
@@ -188,7 +188,7 @@ impl Place for DockerArchive {
     fn blob(&self, descriptor: &Descriptor) -> Result<Arc<dyn Blob>> {
         let digest: Digest = descriptor.digest.parse()?;
         let Some(bytes) = self.blobs.get(&digest) else {
-            return Err(Error::new(Kind::NotFound, format!("{} has no blob {digest}", self.name)));
+            return Err(Error::new(ErrorKind::NotFound, format!("{} has no blob {digest}", self.name)));
         };
         let name = format!("the blob {digest} of {}", self.name);
         if bytes.size() != manifest::size(&name, descriptor.size)? {

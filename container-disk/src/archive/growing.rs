@@ -8,7 +8,7 @@ use crate::layout::folder::Folder;
 use crate::layout::lock::Locked;
 use crate::publish::Standing;
 use crate::tar::{BLOCK, END, Item, head, patched, rest};
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -58,9 +58,9 @@ impl Growing {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
         let folder = Folder::open(parent).map_err(|e| match e.kind() {
-            Kind::NotFound => {
+            ErrorKind::NotFound => {
                 let what = format!("the folder {} does not exist; make it first", parent.display());
-                Error::new(Kind::NotFound, what)
+                Error::new(ErrorKind::NotFound, what)
             }
             _ => e,
         })?;

@@ -7,7 +7,7 @@ use crate::layout::{OCI_LAYOUT, check_version, checked};
 use crate::manifest::{self, Descriptor, Document};
 use crate::place::{Blob, Place, Which};
 use crate::tar::quoted;
-use crate::{Digest, Error, Kind, Result};
+use crate::{Digest, Error, ErrorKind, Result};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl Place for OciArchive {
         let digest: Digest = descriptor.digest.parse()?;
         let name = format!("the blob {digest} of {}", self.name());
         let Some(bytes) = self.contents.file(&path(&digest))? else {
-            return Err(Error::new(Kind::NotFound, format!("{} has no blob {digest}", self.name())));
+            return Err(Error::new(ErrorKind::NotFound, format!("{} has no blob {digest}", self.name())));
         };
         let promised = manifest::size(&name, descriptor.size)?;
         if bytes.size() != promised {
@@ -77,7 +77,7 @@ pub(super) fn path(digest: &Digest) -> String {
 
 fn no_archive(name: &str, e: Error) -> Error {
     match e.kind() {
-        Kind::NotFound => {
+        ErrorKind::NotFound => {
             let what = format!("{name} is no OCI archive ({} is missing)", quoted(OCI_LAYOUT));
             Error::refused(what).because(e)
         }

@@ -9,7 +9,7 @@ use crate::manifest::{Content, Document, IMAGE_LAYER_GZIP_MEDIA_TYPE, Manifest};
 use crate::pack::{Compression, LayerWriter, Options};
 use crate::place::{Place, Sink, Which};
 use crate::tar::tests::Tarball;
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ fn an_oci_archive_is_read_as_it_was_written_and_is_the_same_each_time() {
         assert_eq!(names(&folder), ["x.tar"]);
         let archive = OciArchive::open(&path).unwrap();
         assert_eq!(archive.document(&archive.which(Some("1")).unwrap()).unwrap().digest, one.digest);
-        assert_eq!(archive.which(None).unwrap_err().kind(), Kind::Usage);
+        assert_eq!(archive.which(None).unwrap_err().kind(), ErrorKind::Usage);
         for tag in ["1", "2"] {
             assert_eq!(disk(&archive, &Which::Tag(tag.into())).unwrap(), DISK);
         }
@@ -80,7 +80,11 @@ fn a_docker_archive_holds_plain_layers_whatever_came() {
         assert_eq!(disk(&archive, &which).unwrap(), DISK);
     }
     for tag in ["2", "os", "docker.io/os/os:1", "library/os:1"] {
-        assert_eq!(archive.document(&Which::Tag(tag.into())).unwrap_err().kind(), Kind::NotFound, "{tag}");
+        assert_eq!(
+            archive.document(&Which::Tag(tag.into())).unwrap_err().kind(),
+            ErrorKind::NotFound,
+            "{tag}"
+        );
     }
     let contents = Contents::open("x", &path).unwrap();
     let list = String::from_utf8(contents.document("manifest.json").unwrap()).unwrap();
@@ -136,7 +140,7 @@ fn a_file_that_another_program_made_meanwhile_is_not_replaced() {
             fs::write(folder.path().join("theirs"), "theirs").unwrap();
             fs::rename(folder.path().join("theirs"), &path).unwrap();
             let e = sink.close().unwrap_err();
-            assert_eq!(e.kind(), Kind::Failed);
+            assert_eq!(e.kind(), ErrorKind::Failed);
             assert!(e.to_string().contains("by another program meanwhile and is left as it is"), "{e}");
             assert!(e.to_string().contains("x.tar.partial: rename that"), "{e}");
             drop(sink);
@@ -205,7 +209,7 @@ fn blobs_may_be_written_at_once_and_given_up() {
         blob.stream(0).unwrap().read_to_end(&mut read).unwrap();
         assert!(read == *bytes);
     }
-    assert_eq!(archive.blob(&descriptor("x", &bytes[0])).err().unwrap().kind(), Kind::NotFound);
+    assert_eq!(archive.blob(&descriptor("x", &bytes[0])).err().unwrap().kind(), ErrorKind::NotFound);
 }
 
 #[test]
@@ -219,7 +223,7 @@ fn what_is_not_as_promised_is_no_part_of_an_archive() {
         for wrong in [&b"abd"[..], b"ab", b"abcd"] {
             let mut blob = sink.begin(Some(&promised)).unwrap();
             let e = blob.write_all(wrong).map_err(|e| Error::io("writing", e)).and_then(|()| blob.finish());
-            assert_eq!(e.unwrap_err().kind(), Kind::Refused);
+            assert_eq!(e.unwrap_err().kind(), ErrorKind::Refused);
         }
         assert!(!sink.has(&promised).unwrap());
         let config = store(&*sink, "x", br#"{"rootfs":{"diff_ids":["sha256:00"]}}"#);

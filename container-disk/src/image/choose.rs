@@ -2,7 +2,7 @@
 
 use crate::manifest::{Content, Document, Index, IndexEntry};
 use crate::place::{Place, Which};
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// How deep an index may lie in another.
 const DEPTH: usize = 4;
@@ -43,7 +43,7 @@ pub(crate) fn fitting<'a>(name: &str, index: &'a Index, architecture: &str) -> R
     found.ok_or_else(|| {
         let known: Vec<String> = index.manifests.iter().filter_map(platform).take(16).collect();
         let what = format!("{name} has no image for {architecture}; it has {}", known.join(", "));
-        Error::new(Kind::NotFound, what)
+        Error::new(ErrorKind::NotFound, what)
     })
 }
 

@@ -1,7 +1,7 @@
 //! The config of an image: what it is for, and the digests of its layers' contents. Read leniently (others write `null`
 //! where they mean nothing), written without what is empty.
 
-use super::{Kind, Recipe, time};
+use super::{ManifestFormat, Recipe, time};
 use crate::manifest::{self, DOCUMENT_MAX, Manifest};
 use crate::place::Place;
 use crate::{Digest, Error, Result};
@@ -78,7 +78,7 @@ impl Config {
     /// The config of a recipe.
     pub fn of(recipe: &Recipe) -> Config {
         // Docker wants a date, and means by this one that there is none.
-        let seconds = recipe.created.or((recipe.kind == Kind::Docker).then_some(0));
+        let seconds = recipe.created.or((recipe.kind == ManifestFormat::Docker).then_some(0));
         let created = seconds.map(time::rfc3339);
         let env: Vec<String> = recipe.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let history =

@@ -11,7 +11,7 @@ use crate::{Digest, Error, Result};
 
 /// Whose documents. Containers read both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ManifestFormat {
     /// The Open Container Initiative's.
     Oci,
     /// Docker's schema 2. It knows neither zstd nor annotations.
@@ -25,10 +25,10 @@ const DOCKER_LAYER: &str = "application/vnd.docker.image.rootfs.diff.tar";
 /// The config and the manifest of a recipe.
 pub fn manifest(recipe: &Recipe) -> Result<(Vec<u8>, Document)> {
     let (own, config_type) = match recipe.kind {
-        Kind::Oci => (OCI_IMAGE_MEDIA_TYPE, IMAGE_CONFIG_MEDIA_TYPE),
-        Kind::Docker => (IMAGE_MANIFEST_MEDIA_TYPE, IMAGE_DOCKER_CONFIG_MEDIA_TYPE),
+        ManifestFormat::Oci => (OCI_IMAGE_MEDIA_TYPE, IMAGE_CONFIG_MEDIA_TYPE),
+        ManifestFormat::Docker => (IMAGE_MANIFEST_MEDIA_TYPE, IMAGE_DOCKER_CONFIG_MEDIA_TYPE),
     };
-    if recipe.kind == Kind::Docker && !recipe.annotations.is_empty() {
+    if recipe.kind == ManifestFormat::Docker && !recipe.annotations.is_empty() {
         return Err(Error::usage("a Docker manifest has no annotations; use labels, or an OCI manifest"));
     }
     let config = Config::of(recipe).bytes();
@@ -120,12 +120,12 @@ fn joined(
     document(&index)
 }
 
-fn layer_type(kind: Kind, compression: Compression) -> Result<&'static str> {
+fn layer_type(kind: ManifestFormat, compression: Compression) -> Result<&'static str> {
     match (kind, compression) {
-        (Kind::Oci, compression) => Ok(compression.media_type()),
-        (Kind::Docker, Compression::None) => Ok(DOCKER_LAYER),
-        (Kind::Docker, Compression::Gzip) => Ok(IMAGE_DOCKER_LAYER_GZIP_MEDIA_TYPE),
-        (Kind::Docker, Compression::Zstd) => {
+        (ManifestFormat::Oci, compression) => Ok(compression.media_type()),
+        (ManifestFormat::Docker, Compression::None) => Ok(DOCKER_LAYER),
+        (ManifestFormat::Docker, Compression::Gzip) => Ok(IMAGE_DOCKER_LAYER_GZIP_MEDIA_TYPE),
+        (ManifestFormat::Docker, Compression::Zstd) => {
             Err(Error::usage("a Docker manifest cannot name a zstd layer; use gzip, or an OCI manifest"))
         }
     }

@@ -16,7 +16,7 @@ mod tests;
 pub mod time;
 
 pub use config::{Config, History, RootFs, Runtime};
-pub use document::{Kind, index, join, manifest};
+pub use document::{ManifestFormat, index, join, manifest};
 
 use crate::manifest::{Content, Document};
 use crate::pack::Layer;
@@ -29,7 +29,7 @@ use std::io::Write as _;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recipe {
     /// OCI, or Docker's schema 2.
-    pub kind: Kind,
+    pub kind: ManifestFormat,
     /// As Go calls it: `amd64`, `arm64`.
     pub architecture: String,
     /// `v8` and the like.
@@ -50,7 +50,7 @@ impl Recipe {
     /// An image of these layers and no more.
     pub fn new(architecture: &str, layers: Vec<Layer>) -> Recipe {
         Recipe {
-            kind: Kind::Oci,
+            kind: ManifestFormat::Oci,
             architecture: architecture.to_owned(),
             variant: None,
             created: None,

@@ -44,7 +44,7 @@ fn an_oci_image_is_written_so() {
 #[test]
 fn a_docker_image_is_written_so_and_refuses_what_docker_does_not_know() {
     let mut recipe = Recipe::new("arm64", vec![layer(Compression::Gzip), layer(Compression::None)]);
-    recipe.kind = Kind::Docker;
+    recipe.kind = ManifestFormat::Docker;
     let (config, document) = manifest(&recipe).unwrap();
     assert!(
         text(&config).starts_with(r#"{"created":"1970-01-01T00:00:00Z","architecture":"arm64","os":"linux""#)
@@ -106,7 +106,7 @@ fn shown(p: &Platform) -> String {
 #[test]
 fn an_index_of_docker_images_is_docker_s() {
     let mut recipe = Recipe::new("amd64", vec![layer(Compression::Gzip)]);
-    recipe.kind = Kind::Docker;
+    recipe.kind = ManifestFormat::Docker;
     let index = index(&manifest(&recipe).unwrap().1, "amd64", None).unwrap();
     assert_eq!(index.media_type, "application/vnd.docker.distribution.manifest.list.v2+json");
 }
@@ -116,7 +116,7 @@ fn configs_of_others_may_say_null() {
     let config = r#"{"architecture":"amd64","os":"linux","created":null,"config":{"Env":null,"Labels":null,"Cmd":["sh"]},"rootfs":{"type":"layers","diff_ids":[]},"history":null}"#;
     let config = Config::parse("x", config.as_bytes()).unwrap();
     assert_eq!((config.architecture.as_str(), config.label("a")), ("amd64", None));
-    assert_eq!(Config::parse("x", b"[").unwrap_err().kind(), crate::Kind::Refused);
+    assert_eq!(Config::parse("x", b"[").unwrap_err().kind(), crate::ErrorKind::Refused);
 }
 
 mod choosing {
@@ -149,7 +149,7 @@ mod choosing {
         }
         for arch in ["s390x", "arm64/v9"] {
             let e = choose(&layout, &tag("both"), arch).unwrap_err();
-            assert_eq!(e.kind(), crate::Kind::NotFound);
+            assert_eq!(e.kind(), crate::ErrorKind::NotFound);
             assert!(e.to_string().ends_with("it has amd64, arm64/v8"), "{e}");
         }
     }

@@ -9,7 +9,7 @@ use crate::manifest::{self, Descriptor};
 use crate::place::{Blob, BlobWriter, Named, Reading};
 use crate::promise::Promise;
 use crate::section::Cursor;
-use crate::{Digest, Error, Kind, Result};
+use crate::{Digest, Error, ErrorKind, Result};
 use disk_format::ReadAt;
 use disk_format::read_at::FileAt;
 use std::fs::File;
@@ -34,7 +34,7 @@ pub(crate) fn blob(top: &Folder, name: &str, descriptor: &Descriptor) -> Result<
     let digest: Digest = descriptor.digest.parse()?;
     let promised = manifest::size(name, descriptor.size)?;
     let Some((file, size)) = open(top, &digest)? else {
-        return Err(Error::new(Kind::NotFound, format!("{name} has no blob {digest}")));
+        return Err(Error::new(ErrorKind::NotFound, format!("{name} has no blob {digest}")));
     };
     if size != promised {
         let what =

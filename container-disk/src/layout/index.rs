@@ -5,7 +5,7 @@ use super::folder::Folder;
 use super::ingest::Temp;
 use crate::manifest::{self, Document};
 use crate::place::Which;
-use crate::{Digest, Error, Kind, Result};
+use crate::{Digest, Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -73,7 +73,7 @@ impl Index {
         match (tag, self.manifests.as_slice()) {
             (Some(tag), _) => Ok(Which::Tag(tag.to_owned())),
             (None, [one]) => Ok(Which::Digest(one.digest.parse()?)),
-            (None, []) => Err(Error::new(Kind::NotFound, format!("{name} holds no image"))),
+            (None, []) => Err(Error::new(ErrorKind::NotFound, format!("{name} holds no image"))),
             (None, _) => {
                 let what = format!("{name} holds several images; say which: {}", self.known());
                 Err(Error::usage(what))
@@ -86,7 +86,7 @@ impl Index {
         let mut found = self.manifests.iter().filter(|entry| entry.tag() == Some(tag));
         let Some(first) = found.next() else {
             let what = format!("{name} has no image {tag:?}; it has {}", self.known());
-            return Err(Error::new(Kind::NotFound, what));
+            return Err(Error::new(ErrorKind::NotFound, what));
         };
         if found.any(|entry| entry.digest != first.digest) {
             return Err(Error::refused(format!("{name} has two different images called {tag:?}")));

@@ -10,7 +10,7 @@
 
 use super::folder::Folder;
 use super::lock::{Keeps, Locked};
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -38,7 +38,7 @@ impl Temp {
                 Ok(Some(file)) => file,
                 Ok(None) => continue,
                 // Another process has just removed the empty folder.
-                Err(e) if e.kind() == Kind::NotFound => continue,
+                Err(e) if e.kind() == ErrorKind::NotFound => continue,
                 Err(e) => return Err(e),
             };
             let file = Locked::wait(file, Keeps::All, "clears up here")

@@ -25,7 +25,7 @@ pub(crate) mod tests;
 use crate::digest::Hasher;
 use crate::manifest::{self, Content, Descriptor, Document};
 use crate::place::{Blob, BlobWriter, Place, Sink, Which};
-use crate::{Digest, Error, Kind, Result};
+use crate::{Digest, Error, ErrorKind, Result};
 use folder::Folder;
 use std::io::Write as _;
 use std::path::Path;
@@ -101,7 +101,7 @@ impl Layout {
     fn by_digest(&self, digest: &Digest, said: Option<&str>) -> Result<Document> {
         let name = format!("{digest} of {}", self.name);
         let Some((file, _)) = blobs::open(&self.top, digest)? else {
-            return Err(Error::new(Kind::NotFound, format!("{} has no document {digest}", self.name)));
+            return Err(Error::new(ErrorKind::NotFound, format!("{} has no document {digest}", self.name)));
         };
         let bytes = manifest::read_bounded(&name, file)?;
         checked(&name, digest, bytes, said)

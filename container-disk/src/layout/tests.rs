@@ -69,7 +69,7 @@ fn a_blob_that_is_not_what_was_promised_leaves_nothing() {
         let mut blob = layout.begin(Some(&promised)).unwrap();
         let result = blob.write_all(bytes).map_err(|e| Error::io("writing", e)).and_then(|()| blob.finish());
         let e = result.unwrap_err();
-        assert_eq!(e.kind(), Kind::Refused);
+        assert_eq!(e.kind(), ErrorKind::Refused);
         assert!(e.to_string().contains(why), "{e}");
     }
     drop(layout.begin(None).unwrap());
@@ -84,7 +84,7 @@ fn a_document_without_its_blobs_gets_no_name() {
     let document = Document::parse("x", serde_json::to_vec(&manifest).unwrap(), None).unwrap();
     let e = layout.put(&document, Some("t")).unwrap_err();
     assert!(e.to_string().contains("does not hold"), "{e}");
-    assert_eq!(layout.document(&Which::Tag("t".into())).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(layout.document(&Which::Tag("t".into())).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 #[test]
@@ -112,9 +112,9 @@ fn a_tag_moves_and_several_images_want_a_name() {
     layout.put(&first, Some("u")).unwrap();
     assert_eq!(layout.tags().unwrap(), ["t", "u"]);
     let e = layout.which(None).unwrap_err();
-    assert_eq!((e.kind(), e.to_string().contains("t, u")), (Kind::Usage, true), "{e}");
+    assert_eq!((e.kind(), e.to_string().contains("t, u")), (ErrorKind::Usage, true), "{e}");
     let e = layout.document(&Which::Tag("v".into())).unwrap_err();
-    assert_eq!((e.kind(), e.to_string().contains("t, u")), (Kind::NotFound, true), "{e}");
+    assert_eq!((e.kind(), e.to_string().contains("t, u")), (ErrorKind::NotFound, true), "{e}");
 }
 
 #[test]
@@ -159,10 +159,10 @@ fn a_layout_that_was_tampered_with_is_refused_with_the_reason() {
 #[test]
 fn what_is_no_layout_is_not_taken_for_one() {
     let folder = tempfile::tempdir().unwrap();
-    assert_eq!(Layout::open(&folder.path().join("none")).err().unwrap().kind(), Kind::NotFound);
+    assert_eq!(Layout::open(&folder.path().join("none")).err().unwrap().kind(), ErrorKind::NotFound);
     assert!(Layout::open(folder.path()).err().unwrap().to_string().contains("no file oci-layout"));
     fs::write(folder.path().join("precious"), "").unwrap();
-    assert_eq!(Layout::create(folder.path()).err().unwrap().kind(), Kind::Usage);
+    assert_eq!(Layout::create(folder.path()).err().unwrap().kind(), ErrorKind::Usage);
     fs::write(folder.path().join("oci-layout"), r#"{"imageLayoutVersion":"2.0.0"}"#).unwrap();
     assert!(Layout::open(folder.path()).err().unwrap().to_string().contains("version \"2.0.0\""));
 }

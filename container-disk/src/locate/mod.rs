@@ -274,7 +274,7 @@ impl Image {
             tree.apply(&self.name, at, changes)?;
         }
         let mut detours = detours(&self.name, &layers);
-        let mut files = self.interest.beside().filter(|path| tree.kind(path) == Some(&tree::Kind::File));
+        let mut files = self.interest.beside().filter(|path| tree.kind(path) == Some(&tree::EntryKind::File));
         files.try_for_each(|path| detours.check_file(path))?;
         detours.check(&self.interest.leaves().collect::<Vec<_>>())?;
         Ok(tree)

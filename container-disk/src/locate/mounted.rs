@@ -2,13 +2,13 @@
 
 use super::rules;
 use super::scan::clean;
-use super::tree::{Entry, Kind, Tree};
+use super::tree::{Entry, EntryKind, Tree};
 use crate::{Error, Result};
 use disk_format::Format;
 
 /// Something that was listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum Listed {
     /// A regular file of so many bytes.
     File(u64),
     /// A folder.
@@ -29,15 +29,15 @@ pub enum Form {
 /// The path of the disk among what was listed: the root, all of `/disk`, and the way to `path`.
 pub fn mounted(
     image: &str,
-    listed: impl IntoIterator<Item = (String, Found)>,
+    listed: impl IntoIterator<Item = (String, Listed)>,
     path: Option<&str>,
 ) -> Result<String> {
     let mut tree = Tree::default();
     for (name, found) in listed {
         let (kind, size) = match found {
-            Found::File(size) => (Kind::File, size),
-            Found::Folder => (Kind::Folder, 0),
-            Found::Other(what) => (Kind::Other(what), 0),
+            Listed::File(size) => (EntryKind::File, size),
+            Listed::Folder => (EntryKind::Folder, 0),
+            Listed::Other(what) => (EntryKind::Other(what), 0),
         };
         tree.entries.insert(name, Entry { kind, layer: 0, at: 0, size, uid: 0, gid: 0, mode: 0 });
     }
@@ -72,12 +72,12 @@ pub const HEAD: usize = Format::HEAD;
 mod tests {
     use super::*;
 
-    fn file(path: &str) -> (String, Found) {
-        (path.to_owned(), Found::File(1 << 20))
+    fn file(path: &str) -> (String, Listed) {
+        (path.to_owned(), Listed::File(1 << 20))
     }
 
-    fn folder(path: &str) -> (String, Found) {
-        (path.to_owned(), Found::Folder)
+    fn folder(path: &str) -> (String, Listed) {
+        (path.to_owned(), Listed::Folder)
     }
 
     #[test]
@@ -92,7 +92,7 @@ mod tests {
                 Ok("disk/b.img"),
             ),
             (vec![folder("disk")], None, Err("no file in /disk")),
-            (vec![folder("disk"), ("disk/a".into(), Found::Other("a link".into()))], None, Err("a link")),
+            (vec![folder("disk"), ("disk/a".into(), Listed::Other("a link".into()))], None, Err("a link")),
             (vec![folder("etc"), file("a.img")], None, Err("no folder /disk")),
         ];
         for (listed, path, wanted) in table {

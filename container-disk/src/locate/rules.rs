@@ -1,8 +1,8 @@
 //! Which file is the disk.
 
-use super::tree::{Entry, Kind, Tree, parents};
+use super::tree::{Entry, EntryKind, Tree, parents};
 use crate::tar::quoted;
-use crate::{Error, Result, error};
+use crate::{Error, ErrorKind, Result};
 
 const DISK: &str = "disk";
 /// Names that a refusal tells.
@@ -22,7 +22,7 @@ pub(super) fn choose(image: &str, tree: &Tree, path: Option<&str>) -> Result<(St
 
 fn by_path(image: &str, tree: &Tree, path: &str) -> Result<(String, Entry)> {
     for folder in parents(path) {
-        if let Some(Kind::Other(what)) = tree.kind(folder) {
+        if let Some(EntryKind::Other(what)) = tree.kind(folder) {
             let what = format!(
                 "{} of {image} is {what}; links on the way to a disk are not followed",
                 quoted(folder)
@@ -32,12 +32,14 @@ fn by_path(image: &str, tree: &Tree, path: &str) -> Result<(String, Entry)> {
     }
     let Some(entry) = tree.entries.get(path) else {
         let what = format!("{image} has no file {}{}", quoted(path), deleted(tree));
-        return Err(Error::new(error::Kind::NotFound, what));
+        return Err(Error::new(ErrorKind::NotFound, what));
     };
     match &entry.kind {
-        Kind::File => Ok((path.to_owned(), entry.clone())),
-        Kind::Folder => Err(Error::refused(format!("{} of {image} is a folder, not a disk", quoted(path)))),
-        Kind::Other(what) => {
+        EntryKind::File => Ok((path.to_owned(), entry.clone())),
+        EntryKind::Folder => {
+            Err(Error::refused(format!("{} of {image} is a folder, not a disk", quoted(path))))
+        }
+        EntryKind::Other(what) => {
             let what = format!("{} of {image} is {what}; write the path of a file itself", quoted(path));
             Err(Error::refused(what))
         }
@@ -46,18 +48,18 @@ fn by_path(image: &str, tree: &Tree, path: &str) -> Result<(String, Entry)> {
 
 fn by_rule(image: &str, tree: &Tree) -> Result<(String, Entry)> {
     let has_folder = match tree.kind(DISK) {
-        Some(Kind::Folder) => true,
-        Some(Kind::Other(what)) => {
+        Some(EntryKind::Folder) => true,
+        Some(EntryKind::Other(what)) => {
             return Err(Error::refused(format!("/{DISK} of {image} is {what}, not a folder with a disk")));
         }
-        Some(Kind::File) => false,
+        Some(EntryKind::File) => false,
         None => tree.below(DISK).next().is_some(),
     };
     if has_folder { in_folder(image, tree) } else { at_root(image, tree) }
 }
 
 fn in_folder(image: &str, tree: &Tree) -> Result<(String, Entry)> {
-    let files: Vec<_> = tree.below(DISK).filter(|(_, entry)| entry.kind != Kind::Folder).collect();
+    let files: Vec<_> = tree.below(DISK).filter(|(_, entry)| entry.kind != EntryKind::Folder).collect();
     let (path, entry) = match files.as_slice() {
         [] => {
             let what = format!("{image} has no file in /{DISK}{}", deleted(tree));
@@ -77,7 +79,7 @@ fn in_folder(image: &str, tree: &Tree) -> Result<(String, Entry)> {
             return Err(Error::refused(what));
         }
     };
-    if let Kind::Other(what) = &entry.kind {
+    if let EntryKind::Other(what) = &entry.kind {
         return Err(Error::refused(format!("{} of {image} is {what}, not a disk", quoted(path))));
     }
     if parents(path).any(|folder| folder != DISK) {
@@ -90,7 +92,7 @@ fn in_folder(image: &str, tree: &Tree) -> Result<(String, Entry)> {
 fn at_root(image: &str, tree: &Tree) -> Result<(String, Entry)> {
     let root: Vec<_> = tree.entries.iter().filter(|(path, _)| !path.contains('/')).collect();
     match root.as_slice() {
-        [(path, entry)] if entry.kind == Kind::File => Ok(((*path).clone(), (*entry).clone())),
+        [(path, entry)] if entry.kind == EntryKind::File => Ok(((*path).clone(), (*entry).clone())),
         found => {
             let what = format!(
                 "{image} is no containerDisk: it has no folder /{DISK}, and {} entries at its root where one file is \

@@ -2,7 +2,7 @@
 
 use super::is_disk_path;
 use super::links::{Links, Room};
-use super::tree::{Entry, Kind};
+use super::tree::{Entry, EntryKind};
 use crate::members::Members;
 use crate::tar::{Member, What, quoted};
 use crate::{Error, Result};
@@ -160,15 +160,15 @@ impl Changes {
 
     fn keep(&mut self, layer: usize, member: &Member) -> Result<()> {
         let kind = match &member.what {
-            What::File => Kind::File,
-            What::Folder => Kind::Folder,
-            What::HardLink(to) => Kind::Other(format!("a hard link to {}", quoted(to))),
-            What::Symlink(to) => Kind::Other(format!("a link to {}", quoted(to))),
-            What::Special(kind) => Kind::Other(format!("a {kind}")),
-            What::Note(kind) => Kind::Other(format!("a note of the type {kind:?}")),
+            What::File => EntryKind::File,
+            What::Folder => EntryKind::Folder,
+            What::HardLink(to) => EntryKind::Other(format!("a hard link to {}", quoted(to))),
+            What::Symlink(to) => EntryKind::Other(format!("a link to {}", quoted(to))),
+            What::Special(kind) => EntryKind::Other(format!("a {kind}")),
+            What::Note(kind) => EntryKind::Other(format!("a note of the type {kind:?}")),
         };
         let &Member { size, at, uid, gid, mode, .. } = member;
-        let both_folders = |old: &Entry| old.kind == Kind::Folder && kind == Kind::Folder;
+        let both_folders = |old: &Entry| old.kind == EntryKind::Folder && kind == EntryKind::Folder;
         if self.entries.get(&member.name).is_some_and(|old| !both_folders(old)) {
             let what = format!("layer {} holds {} twice", layer + 1, quoted(&member.name));
             return Err(Error::refused(what));

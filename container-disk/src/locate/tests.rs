@@ -10,7 +10,7 @@ use crate::manifest::{
 };
 use crate::place::Which;
 use crate::tar::tests::Tarball;
-use crate::{Error, Kind};
+use crate::{Error, ErrorKind};
 use std::io::Write as _;
 
 /// A place whose blobs cannot be read at an offset, as some registries are.
@@ -233,7 +233,7 @@ fn what_is_not_one_disk_is_refused_with_the_reason() {
         ),
     ] {
         let e = find(&layers, path).unwrap_err();
-        assert_eq!(e.kind(), Kind::Refused, "{why}: {e}");
+        assert_eq!(e.kind(), ErrorKind::Refused, "{why}: {e}");
         assert!(e.to_string().contains(why), "{why}: {e}");
     }
 }
@@ -242,9 +242,9 @@ fn what_is_not_one_disk_is_refused_with_the_reason() {
 fn a_path_that_leads_nowhere_is_not_found_and_one_that_leads_out_makes_no_sense() {
     let layers = [t().with("disk/a", b"1").end()];
     let e = find(&layers, Some("/disk/b")).unwrap_err();
-    assert_eq!((e.kind(), e.to_string().contains("no file \"disk/b\"")), (Kind::NotFound, true), "{e}");
+    assert_eq!((e.kind(), e.to_string().contains("no file \"disk/b\"")), (ErrorKind::NotFound, true), "{e}");
     for path in ["", "/", "../a", "disk/../a", "."] {
-        assert_eq!(find(&layers, Some(path)).unwrap_err().kind(), Kind::Usage, "{path:?}");
+        assert_eq!(find(&layers, Some(path)).unwrap_err().kind(), ErrorKind::Usage, "{path:?}");
     }
 }
 
@@ -333,7 +333,7 @@ fn a_media_type_that_lies_is_refused_by_name() {
         let in_order = InOrder(layout);
         let in_order = [true, false].map(|one_pass| find_one(&in_order, &manifest, one_pass, None));
         for e in at_offsets.into_iter().chain(in_order).map(Result::unwrap_err) {
-            assert_eq!(e.kind(), Kind::Refused);
+            assert_eq!(e.kind(), ErrorKind::Refused);
             assert!(e.to_string().contains(why), "{why}: {e}");
         }
     }
@@ -358,7 +358,7 @@ fn an_image_costs_no_more_than_a_disk_is_worth() {
     let layer = manifest.layers[0].clone();
     manifest.layers = vec![layer; 129];
     let e = find_one(&layout, &manifest, false, None).unwrap_err();
-    assert!(e.kind() == Kind::Refused && e.to_string().contains("has 129 layers"), "{e}");
+    assert!(e.kind() == ErrorKind::Refused && e.to_string().contains("has 129 layers"), "{e}");
     // The names of a layer, by their number and by their length.
     for (count, len) in [(4098, 5), (75, 3900)] {
         let name = |at: usize| {
@@ -373,6 +373,6 @@ fn an_image_costs_no_more_than_a_disk_is_worth() {
             tar.pax(format!("{}{record}", record.len() + digits).as_bytes()).with("a", b"")
         });
         let e = find(&[tar.end()], None).unwrap_err();
-        assert!(e.kind() == Kind::Refused && e.to_string().contains("far more than a disk"), "{e}");
+        assert!(e.kind() == ErrorKind::Refused && e.to_string().contains("far more than a disk"), "{e}");
     }
 }

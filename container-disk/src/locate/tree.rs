@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Something in the image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
-    pub(crate) kind: Kind,
+    pub(crate) kind: EntryKind,
     pub(crate) layer: usize,
     /// Where its bytes begin in the layer's tar.
     pub(crate) at: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Entry {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum EntryKind {
     File,
     Folder,
     /// "a link to x", "a block device".
@@ -56,7 +56,8 @@ impl Tree {
             }
         }
         for (path, entry) in &changes.entries {
-            if let Some(over) = parents(path).find(|p| self.kind(p).is_some_and(|kind| *kind != Kind::Folder))
+            if let Some(over) =
+                parents(path).find(|p| self.kind(p).is_some_and(|kind| *kind != EntryKind::Folder))
             {
                 let what = format!(
                     "{image} has {} below {}, which is no folder: programs differ in what they make of that",
@@ -65,7 +66,7 @@ impl Tree {
                 );
                 return Err(Error::refused(what));
             }
-            if entry.kind != Kind::Folder {
+            if entry.kind != EntryKind::Folder {
                 self.remove_below(path, layer);
             }
             self.entries.insert(path.clone(), entry.clone());
@@ -73,7 +74,7 @@ impl Tree {
         Ok(())
     }
 
-    pub(crate) fn kind(&self, path: &str) -> Option<&Kind> {
+    pub(crate) fn kind(&self, path: &str) -> Option<&EntryKind> {
         self.entries.get(path).map(|entry| &entry.kind)
     }
 
@@ -94,7 +95,7 @@ impl Tree {
     }
 
     fn note(&mut self, path: &str, gone: &Entry, layer: usize) {
-        if gone.kind == Kind::File {
+        if gone.kind == EntryKind::File {
             self.deleted.push((path.to_owned(), layer));
         }
     }
@@ -106,7 +107,7 @@ fn not_deleted(image: &str, layer: usize, changes: &Changes, path: &str) -> Resu
     let itself = changes
         .entries
         .get(path)
-        .filter(|entry| path.contains('/') || path == "disk" || entry.kind == Kind::File);
+        .filter(|entry| path.contains('/') || path == "disk" || entry.kind == EntryKind::File);
     let prefix = prefix(path);
     let below = changes.entries.range(prefix.clone()..).next();
     let below = below.map(|(name, _)| name.as_str()).filter(|name| name.starts_with(&prefix));

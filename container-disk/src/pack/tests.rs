@@ -3,7 +3,7 @@
 use super::*;
 use crate::layout::Layout;
 use crate::place::{Place, Sink};
-use crate::{Digest, Kind};
+use crate::{Digest, ErrorKind};
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
@@ -121,7 +121,7 @@ fn a_disk_of_another_size_than_told_is_no_layer() {
     let e = layer.finish().unwrap_err();
     assert_eq!(
         (e.kind(), e.to_string().as_str()),
-        (Kind::Failed, "disk/disk.img ends after 9 of its 10 bytes")
+        (ErrorKind::Failed, "disk/disk.img ends after 9 of its 10 bytes")
     );
     assert_eq!(std::fs::read_dir(folder.path().join("blobs/sha256")).unwrap().count(), 0);
 }
@@ -135,7 +135,7 @@ fn a_kernel_and_its_initrd_share_a_layer() {
     layer.write_all(&[1; 600]).unwrap();
     assert_eq!(layer.boot_file("initrd.img", 0).unwrap(), "/boot/initrd.img");
     for name in ["", "a/b", "..", ".wh.x"] {
-        assert_eq!(layer.boot_file(name, 1).unwrap_err().kind(), Kind::Usage, "{name}");
+        assert_eq!(layer.boot_file(name, 1).unwrap_err().kind(), ErrorKind::Usage, "{name}");
     }
     let layer = layer.finish().unwrap();
     let mut members = crate::members::Members::new(

@@ -19,7 +19,7 @@ use crate::locate;
 use crate::manifest::{self, Content, Descriptor, Document};
 use crate::place::{Blob, BlobWriter, Place, Sink, Which};
 pub use crate::watched::Progress;
-use crate::{Digest, Error, Kind, Result};
+use crate::{Digest, Error, ErrorKind, Result};
 use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -207,7 +207,11 @@ impl Work<'_> {
                     return Ok(());
                 }
                 // Wrong bytes: the source remembers who gave them, and another may have the right ones.
-                Err(Broken::Reading(e)) if left > 0 && e.kind() == Kind::Refused && blob.is_elsewhere() => e,
+                Err(Broken::Reading(e))
+                    if left > 0 && e.kind() == ErrorKind::Refused && blob.is_elsewhere() =>
+                {
+                    e
+                }
                 Err(Broken::GoneOnWith(e)) if left > 0 => e,
                 Err(Broken::Reading(e) | Broken::Writing(e) | Broken::GoneOnWith(e)) => return Err(e),
             };
@@ -236,7 +240,7 @@ impl Work<'_> {
         *done = have;
         let came = self.rest(blob, descriptor, &mut *writer, have, done, stop);
         if let Err(Broken::Reading(e)) = &came
-            && (*done == 0 || e.kind() == Kind::Refused)
+            && (*done == 0 || e.kind() == ErrorKind::Refused)
         {
             writer.spoil();
         }

@@ -5,7 +5,7 @@ use super::mirror::{Step, Walk};
 use super::repository::Repository;
 use crate::{Digest, Result};
 use fetch::retry::jitter;
-use fetch::{Fault, GOOD_PROGRESS, chain};
+use fetch::{Fault, GOOD_PROGRESS};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -49,7 +49,7 @@ impl Journey {
     /// The one that was asked came to nothing, at byte `at`, after so many new bytes; who is asked next.
     pub(super) async fn failed(&mut self, fault: Fault, at: u64, new: u64) -> Result<usize> {
         let before = self.walk.at();
-        let reason = chain(&fault.error);
+        let reason = fault.error.chain();
         if let Some(mirror) = before.and_then(|before| self.repository.mirrors.get(before)) {
             mirror.line.state(|state| state.failed(&fault, Instant::now()));
         }

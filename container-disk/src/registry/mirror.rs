@@ -14,9 +14,9 @@
 //!
 //! One that is down is still asked when nobody else is left: a late answer is better than none.
 
-use crate::{Error, Kind};
+use crate::{Error, ErrorKind};
 use fetch::retry::Backoff;
-use fetch::{Fault, Why, chain};
+use fetch::{Fault, Why};
 use std::time::{Duration, Instant};
 
 /// How often those that may recover are asked, without a new byte between.
@@ -191,15 +191,16 @@ impl Walk {
         if reasons.len() == 1 {
             return reasons.remove(0);
         }
-        let strength = |kind: Kind| match kind {
-            Kind::Auth => 4,
-            Kind::NotFound => 3,
-            Kind::Refused | Kind::Changed => 2,
-            Kind::Usage => 1,
-            Kind::Failed => 0,
+        let strength = |kind: ErrorKind| match kind {
+            ErrorKind::Auth => 4,
+            ErrorKind::NotFound => 3,
+            ErrorKind::Refused | ErrorKind::Changed => 2,
+            ErrorKind::Usage => 1,
+            ErrorKind::Failed => 0,
         };
-        let kind = reasons.iter().map(Error::kind).max_by_key(|kind| strength(*kind)).unwrap_or(Kind::Failed);
-        let list: Vec<String> = reasons.iter().map(chain).collect();
+        let kind =
+            reasons.iter().map(Error::kind).max_by_key(|kind| strength(*kind)).unwrap_or(ErrorKind::Failed);
+        let list: Vec<String> = reasons.iter().map(Error::chain).collect();
         Error::new(kind, format!("{what}: no registry could give it: {}", list.join("; ")))
     }
 

@@ -33,7 +33,7 @@ use crate::layout::{Layout, index};
 use crate::manifest::{Descriptor, Document};
 use crate::place::{Blob, BlobWriter, Place, Sink, Which};
 use crate::reference::Local;
-use crate::{Digest, Error, Kind, Result};
+use crate::{Digest, Error, ErrorKind, Result};
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -60,10 +60,10 @@ impl Store {
     pub fn read(path: &Path) -> Result<Store> {
         let none = || {
             let what = format!("there is no store in {}; `pull` and `build` make one", path.display());
-            Error::new(Kind::NotFound, what)
+            Error::new(ErrorKind::NotFound, what)
         };
         let lock = match Folder::open(path) {
-            Err(e) if e.kind() == Kind::NotFound => return Err(none()),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Err(none()),
             folder => folder?.file(LOCK)?,
         };
         let Some((lock, _)) = lock else { return Err(none()) };
@@ -92,7 +92,10 @@ impl Store {
         if index::change(&self.layout.top, |index| Ok(index.remove(&tag)))? {
             return Ok(());
         }
-        Err(Error::new(Kind::NotFound, format!("the store has no image {tag:?}; `images` lists what it has")))
+        Err(Error::new(
+            ErrorKind::NotFound,
+            format!("the store has no image {tag:?}; `images` lists what it has"),
+        ))
     }
 
     /// How many bytes of a blob are here: all, or those of a half one, which [`Sink::resume`] goes on with.

@@ -6,7 +6,7 @@ use crate::layout::lock::{Keeps, Locked};
 use crate::layout::{Layout, blobs, index, ingest};
 use crate::manifest::Content;
 use crate::place::{Place as _, Which};
-use crate::{Digest, Error, Kind, Result};
+use crate::{Digest, Error, ErrorKind, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -57,7 +57,7 @@ fn walk(layout: &Layout, digest: Digest, depth: usize, needed: &mut BTreeSet<Dig
     let document = match layout.document(&Which::Digest(digest)) {
         Ok(document) => document,
         // An index of which only some architectures were brought.
-        Err(e) if e.kind() == Kind::NotFound && depth < DEPTH => return Ok(()),
+        Err(e) if e.kind() == ErrorKind::NotFound && depth < DEPTH => return Ok(()),
         Err(e) => return Err(e),
     };
     match &document.content {

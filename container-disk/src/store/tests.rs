@@ -64,9 +64,9 @@ fn names_are_given_and_taken_and_prune_removes_what_has_none() {
     build(&store, "os:2", &[2; 5000]);
     store.tag(&local("os:1"), &local("group/other")).unwrap();
     assert_eq!(names(&store), ["group/other:latest", "os:1", "os:2"]);
-    assert_eq!(store.tag(&local("none"), &local("x")).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(store.tag(&local("none"), &local("x")).unwrap_err().kind(), ErrorKind::NotFound);
     store.untag(&local("os:2")).unwrap();
-    assert_eq!(store.untag(&local("os:2")).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(store.untag(&local("os:2")).unwrap_err().kind(), ErrorKind::NotFound);
     store.untag(&local("os:1")).unwrap();
     let e = prune(&path(&folder)).unwrap_err();
     assert!(e.to_string().contains("in use"), "{e}");
@@ -138,7 +138,11 @@ fn a_half_blob_that_cannot_become_right_is_begun_anew() {
     assert_eq!(from, 2);
     blob.write_all(b"ght").unwrap();
     let e = blob.finish().unwrap_err();
-    assert_eq!((e.kind(), e.to_string().contains("at byte 2 and is wrong")), (Kind::Failed, true), "{e}");
+    assert_eq!(
+        (e.kind(), e.to_string().contains("at byte 2 and is wrong")),
+        (ErrorKind::Failed, true),
+        "{e}"
+    );
     assert_eq!(store.partial(&promised.digest.parse().unwrap()).unwrap(), 0);
 }
 
@@ -210,7 +214,7 @@ fn what_a_dead_process_left_goes_with_the_next_open_and_half_blobs_with_prune() 
 fn a_store_that_is_read_is_not_changed_and_keeps_prune_out() {
     let folder = tempfile::tempdir().unwrap();
     let Err(none) = Store::read(&path(&folder)) else { panic!("there is none") };
-    assert_eq!(none.kind(), Kind::NotFound);
+    assert_eq!(none.kind(), ErrorKind::NotFound);
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "and none is made");
     let document = build(&Store::open(&path(&folder)).unwrap(), "os:1", b"disk");
     let left = path(&folder).join("ingest/1-1");

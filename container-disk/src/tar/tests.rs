@@ -4,7 +4,7 @@ mod go;
 mod strict;
 
 use super::*;
-use crate::Kind;
+use crate::ErrorKind;
 use crate::members::Members;
 use std::io::{self, Cursor, Read as _};
 use std::process::Command;
@@ -216,7 +216,7 @@ fn what_could_be_read_in_two_ways_is_refused() {
         ("at most 65536 are read", t().raw(b'L', b"", b"", 1 << 30, b"").end()),
     ] {
         let e = read(&tar).map(|all| all.len()).unwrap_err();
-        assert_eq!(e.kind(), Kind::Refused, "{why}: {e}");
+        assert_eq!(e.kind(), ErrorKind::Refused, "{why}: {e}");
         assert!(e.to_string().contains(why), "{why}: {e}");
     }
 }

@@ -1,6 +1,6 @@
 //! What came of each claim.
 
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// One claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,8 +58,8 @@ impl Checks {
     pub(super) fn part_of<T>(&mut self, name: &str, result: Result<T>) -> Result<Option<T>> {
         match result {
             Ok(value) => Ok(Some(value)),
-            Err(e) if matches!(e.kind(), Kind::Refused | Kind::NotFound) => {
-                self.failed(name, reason(&e));
+            Err(e) if matches!(e.kind(), ErrorKind::Refused | ErrorKind::NotFound) => {
+                self.failed(name, e.chain());
                 Ok(None)
             }
             Err(e) => Err(e),
@@ -73,15 +73,4 @@ impl Checks {
     pub(super) fn add(&mut self, name: &str, outcome: Outcome) {
         self.list.push(Check { name: format!("{}{name}", self.prefix), outcome });
     }
-}
-
-/// An error with its causes, in one line.
-pub(super) fn reason(e: &Error) -> String {
-    let mut text = e.to_string();
-    let mut cause = std::error::Error::source(e);
-    while let Some(e) = cause {
-        text.push_str(&format!(": {e}"));
-        cause = e.source();
-    }
-    text
 }

@@ -3,7 +3,7 @@
 use super::check::{Checks, Outcome, expect};
 use super::format::Verdict;
 use super::layer::FileVerdict;
-use crate::locate::tree::{Entry, Kind, Tree};
+use crate::locate::tree::{Entry, EntryKind, Tree};
 use crate::locate::{Boot, Image, is_disk_path, scan};
 use crate::pack::OWNER;
 use crate::{Result, tar::quoted};
@@ -53,7 +53,7 @@ fn placed(image: &Image) -> Result<(String, Entry)> {
 fn is_file(tree: &Tree, path: &str) -> Result<()> {
     let clean = scan::clean(path);
     let kind = clean.and_then(|path| tree.kind(&path));
-    expect(kind == Some(&Kind::File), || format!("{} is no file of the image", quoted(path)))
+    expect(kind == Some(&EntryKind::File), || format!("{} is no file of the image", quoted(path)))
 }
 
 fn owner(entry: &Entry) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use crate::{Error, Result};
 use disk_format::judge::{self, Judge};
-use disk_format::{Format, Kind, Limits};
+use disk_format::{ErrorKind, Format, Limits};
 use std::io::Read;
 
 /// What a file is.
@@ -40,7 +40,7 @@ pub(super) fn judge(file: &mut impl Read) -> Result<Verdict> {
 
 fn verdict_of(e: &disk_format::Error) -> Verdict {
     match e.kind() {
-        Kind::Outside => Verdict::Outside(e.to_string()),
+        ErrorKind::Outside => Verdict::Outside(e.to_string()),
         _ => Verdict::Bad(e.to_string()),
     }
 }

@@ -1,7 +1,7 @@
 //! One layer, read once: size and digest of the blob, media type, the tar, its diff-id; and the format of each file
 //! that could be the disk, as it passes. All of that on a thread that can open nothing.
 
-use super::check::{Checks, Outcome, expect, reason};
+use super::check::{Checks, Outcome, expect};
 use super::format::{Verdict, judge};
 use crate::apart::apart;
 use crate::aside::Aside;
@@ -13,7 +13,7 @@ use crate::members::Members;
 use crate::pack::Compression;
 use crate::place::{Blob, Place};
 use crate::tar::{Streamed, What};
-use crate::{Digest, Error, Kind, Result, peel};
+use crate::{Digest, Error, ErrorKind, Result, peel};
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -74,7 +74,7 @@ impl Layer<'_> {
         for _ in 1..TRIES {
             match &read {
                 // That one registry lies says nothing of the image, as long as another has it.
-                Err((_, e)) if e.kind() == Kind::Refused && blob.is_elsewhere() => {
+                Err((_, e)) if e.kind() == ErrorKind::Refused && blob.is_elsewhere() => {
                     tracing::info!(error = %e, "a layer is read again");
                     read = self.read(&name, &*blob, image, told)?;
                 }
@@ -92,7 +92,7 @@ impl Layer<'_> {
                 }
                 Ok(Some(found))
             }
-            Err((_, e)) if e.kind() != Kind::Refused => Err(e),
+            Err((_, e)) if e.kind() != ErrorKind::Refused => Err(e),
             Err((stage, e)) => blame(&name, &*blob, stage, &e, checks).map(|()| None),
         }
     }
@@ -153,11 +153,11 @@ fn blame(name: &str, blob: &dyn Blob, stage: &'static str, e: &Error, checks: &m
     if !sound {
         not_checked(checks, &[MEDIA_TYPE, TAR, DIFF_ID], "the blob is not what the manifest promises");
     } else if stage == MEDIA_TYPE {
-        checks.failed(MEDIA_TYPE, reason(e));
+        checks.failed(MEDIA_TYPE, e.chain());
         not_checked(checks, &[TAR, DIFF_ID], "it is not known what the blob is");
     } else {
         checks.add(MEDIA_TYPE, Outcome::Passed);
-        checks.failed(TAR, reason(e));
+        checks.failed(TAR, e.chain());
         not_checked(checks, &[DIFF_ID], "the tar cannot be read to its end");
     }
     Ok(())

@@ -43,7 +43,7 @@ use crate::manifest::{
     Manifest, Platform,
 };
 use crate::place::{Place, Which};
-use crate::{Kind, Result};
+use crate::{ErrorKind, Result};
 use check::{Checks, expect};
 use layer::Layer;
 
@@ -75,7 +75,7 @@ pub fn verify(place: &dyn Place, which: &Which, options: &Options) -> Result<Vec
     });
     let document = match document {
         // An image that is not there claims nothing.
-        Err(e) if e.kind() == Kind::NotFound => return Err(e),
+        Err(e) if e.kind() == ErrorKind::NotFound => return Err(e),
         known => checks.of("manifest", known)?,
     };
     if let Some(document) = document {

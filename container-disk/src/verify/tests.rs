@@ -141,7 +141,7 @@ fn fails(checks: &[Check], name: &str, why: &str) {
     assert!(reason.contains(why), "{name}: {why}: {reason}");
 }
 
-fn build(layout: &Layout, compression: Compression, kind: image::Kind, disk: &[u8]) -> Document {
+fn build(layout: &Layout, compression: Compression, kind: image::ManifestFormat, disk: &[u8]) -> Document {
     let options = pack::Options { compression, ..pack::Options::default() };
     let mut layer = LayerWriter::disk(layout, &options, disk.len() as u64).unwrap();
     layer.write_all(disk).unwrap();
@@ -170,8 +170,8 @@ fn what_we_build_passes_all_checks() {
     let (_folder, qcow2) = qemu(&["convert", "-O", "qcow2", "-c", "disk.raw", "disk.qcow2"]);
     for disk in [vec![7; 100_000], fs::read(qcow2).unwrap()] {
         for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
-            for kind in [image::Kind::Oci, image::Kind::Docker] {
-                if (compression, kind) == (Compression::Zstd, image::Kind::Docker) {
+            for kind in [image::ManifestFormat::Oci, image::ManifestFormat::Docker] {
+                if (compression, kind) == (Compression::Zstd, image::ManifestFormat::Docker) {
                     continue;
                 }
                 let (_folder, layout) = new();
@@ -398,7 +398,7 @@ fn a_path_is_where_the_disk_is() {
     let at = |path: &str| Options { path: Some(path.to_owned()), ..Options::default() };
     all_pass(&verify(&layout, &tag(), &at("/disk/b")).unwrap());
     fails(&verify(&layout, &tag(), &at("/disk/c")).unwrap(), "one disk in its place", "no file");
-    assert_eq!(verify(&layout, &tag(), &at("../c")).unwrap_err().kind(), Kind::Usage);
+    assert_eq!(verify(&layout, &tag(), &at("../c")).unwrap_err().kind(), ErrorKind::Usage);
 }
 
 #[test]
@@ -421,10 +421,10 @@ fn every_image_of_an_index_is_verified_or_the_one_that_is_asked_for() {
         all_pass(&checks);
     }
     let options = Options { architecture: Some("riscv64".into()), ..Options::default() };
-    assert_eq!(verify(&layout, &tag(), &options).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(verify(&layout, &tag(), &options).unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(
         verify(&layout, &Which::Tag("u".into()), &Options::default()).unwrap_err().kind(),
-        Kind::NotFound
+        ErrorKind::NotFound
     );
 }
 
@@ -484,7 +484,7 @@ fn what_cannot_be_read_just_now_is_no_fault_of_the_image() {
     let (_folder, layout) = new();
     Spec::good().image(&layout);
     let e = verify(&Down(layout), &tag(), &Options::default()).unwrap_err();
-    assert_eq!((e.kind(), e.to_string().as_str()), (Kind::Failed, "every mirror is down"));
+    assert_eq!((e.kind(), e.to_string().as_str()), (ErrorKind::Failed, "every mirror is down"));
 }
 
 #[test]

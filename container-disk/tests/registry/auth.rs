@@ -2,7 +2,7 @@
 
 use crate::work::{Image, LARGE, fetch, registries, same, send, tag};
 use base64::Engine;
-use container_disk::Kind;
+use container_disk::ErrorKind;
 use container_disk::place::{Place, Sink};
 use container_disk::reference::Remote;
 use container_disk::registry::Registries;
@@ -51,7 +51,7 @@ fn user_and_password_over_tls() {
     {
         let (all, _kept) = with(&address, &entry, &ca);
         let e = all.open(&remote(&address, "os")).unwrap().document(&tag("1")).unwrap_err();
-        assert_eq!(e.kind(), Kind::Auth);
+        assert_eq!(e.kind(), ErrorKind::Auth);
         assert!(e.to_string().contains(says) && e.to_string().contains("docker login"), "{e}");
         assert!(!format!("{e:?}").contains("wrong\""), "{e:?}");
     }
@@ -77,12 +77,12 @@ fn tokens_are_for_what_is_done_and_nobody_may_pull() {
     same(&fetch(&place, &image.layer_part()).unwrap(), &image.layer);
     assert_eq!(tokens.asked().last().unwrap().all("scope"), ["repository:group/os:pull"]);
     let e = send(&place, None, b"x").unwrap_err();
-    assert_eq!(e.kind(), Kind::Auth);
+    assert_eq!(e.kind(), ErrorKind::Auth);
     assert!(e.to_string().contains("docker login"), "{e}");
     // Wrong: the token server says so.
     let (all, _kept) = with(&address, &basic(USER.0, "wrong"), "");
     let e = all.open(&remote(&address, "group/os")).unwrap().document(&tag("1")).unwrap_err();
-    assert_eq!(e.kind(), Kind::Auth);
+    assert_eq!(e.kind(), ErrorKind::Auth);
     assert!(e.to_string().contains("401 Unauthorized when asked for a token"), "{e}");
 }
 
@@ -144,7 +144,7 @@ fn a_token_that_is_refused_in_the_middle_of_an_upload_is_replaced() {
     // If it takes none at all, that is said, and not tried for ever.
     proxy.set(vec![Fault::always(What::Answer(401, head, vec![])).method("PATCH")]);
     let e = send(&to, None, b"x").unwrap_err();
-    assert_eq!(e.kind(), Kind::Auth);
+    assert_eq!(e.kind(), ErrorKind::Auth);
     assert!(e.to_string().contains("takes the token no longer"), "{e}");
 }
 
@@ -168,7 +168,7 @@ fn a_token_server_that_could_do_harm_is_told_nothing() {
         let registry = asking(challenge);
         let (all, _kept) = with(&registry.address(), &basic(USER.0, USER.1), "plain-http = true");
         let e = all.open(&remote(&registry.address(), "os")).unwrap().document(&tag("1")).unwrap_err();
-        assert!(matches!(e.kind(), Kind::Auth | Kind::Refused), "{challenge}: {e:?}");
+        assert!(matches!(e.kind(), ErrorKind::Auth | ErrorKind::Refused), "{challenge}: {e:?}");
         assert!(e.to_string().contains(says), "{challenge}: {e}");
         let spoken: Vec<_> =
             registry.requests().into_iter().filter(|r| r.header("authorization").is_some()).collect();
@@ -214,7 +214,7 @@ fn a_proxy_that_wants_a_password_is_told_from_a_registry_that_does() {
     let proxy = Proxy::start("127.0.0.1:1", vec![Fault::always(What::Answer(407, String::new(), vec![]))]);
     let all = registries(&format!("[host.\"{}\"]\nplain-http = true", proxy.address()));
     let e = all.open(&remote(&proxy.address(), "os")).unwrap().document(&tag("1")).unwrap_err();
-    assert_eq!(e.kind(), Kind::Auth);
+    assert_eq!(e.kind(), ErrorKind::Auth);
     assert!(e.to_string().contains("check the proxy's user and password"), "{e}");
     assert_eq!(proxy.count("GET", "/manifests/"), 1, "asking again does not help");
 }
@@ -225,6 +225,6 @@ fn a_user_with_a_colon_is_not_sent_as_another_user() {
     let address = server.address();
     let (all, _kept) = with(&address, &json!({ "username": "me:x", "password": "secret" }), "");
     let e = all.open(&remote(&address, "os")).unwrap().document(&tag("1")).unwrap_err();
-    assert_eq!(e.kind(), Kind::Auth);
+    assert_eq!(e.kind(), ErrorKind::Auth);
     assert!(e.to_string().contains("cannot hold a colon"), "{e}");
 }

@@ -1,7 +1,7 @@
 //! From one registry to another.
 
 use crate::work::{Image, LARGE, example, fetch, index, mirrored, open, registries, same, tag};
-use container_disk::Kind;
+use container_disk::ErrorKind;
 use container_disk::place::{Place, Sink};
 use container_disk::reference::Remote;
 use container_disk::registry::copy::{Options, Progress, copy};
@@ -42,7 +42,7 @@ fn all_architectures_or_one_are_copied_byte_for_byte() {
     assert_eq!((copied.digest, copied.moved), (arm.manifest.digest, 2));
     let options = Options { arch: Some("riscv64".into()), ..Options::default() };
     let e = copy(&from, &tag("1"), &one, Some("1"), &options, &Progress::default()).unwrap_err();
-    assert_eq!(e.kind(), Kind::NotFound);
+    assert_eq!(e.kind(), ErrorKind::NotFound);
     assert!(e.to_string().contains("it has amd64, arm64"), "{e}");
 }
 
@@ -108,8 +108,8 @@ fn wrong_bytes_from_everywhere_leave_nothing_behind() {
     let from = example(&mirrored(&[proxy.address()], ""));
     let to = open(&target.address(), "r");
     let e = copy(&from, &tag("1"), &to, Some("1"), &Options::default(), &Progress::default()).unwrap_err();
-    assert_eq!(e.kind(), Kind::Refused);
+    assert_eq!(e.kind(), ErrorKind::Refused);
     assert!(target.blob(&image.layer_part().digest).is_none());
     assert_eq!(target.uploads("r"), 0);
-    assert_eq!(to.document(&tag("1")).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(to.document(&tag("1")).unwrap_err().kind(), ErrorKind::NotFound);
 }

@@ -2,7 +2,7 @@
 
 use crate::log::logged;
 use crate::work::{Image, LARGE, example, fetch, mirrored, open, registries, same, tag};
-use container_disk::Kind;
+use container_disk::ErrorKind;
 use container_disk::place::{Place, Which};
 use container_disk::reference::Remote;
 use std::io::Read;
@@ -210,7 +210,7 @@ fn a_wrong_byte_is_refused_at_the_end_and_another_reading_asks_elsewhere() {
     let mut bytes = vec![];
     let e = blob.stream(0).unwrap().read_to_end(&mut bytes).unwrap_err();
     let e = container_disk::Error::io("reading", e);
-    assert_eq!(e.kind(), Kind::Refused, "never a clean end");
+    assert_eq!(e.kind(), ErrorKind::Refused, "never a clean end");
     let says = format!("it came from {} (from byte 0)", two.proxy.address());
     assert!(e.to_string().contains(&says), "{e}");
     assert!(blob.is_elsewhere());
@@ -220,7 +220,7 @@ fn a_wrong_byte_is_refused_at_the_end_and_another_reading_asks_elsewhere() {
     let blob = alone.blob(&two.image.layer_part()).unwrap();
     for _ in 0..2 {
         let e = blob.stream(0).unwrap().read_to_end(&mut vec![]).unwrap_err();
-        assert_eq!(container_disk::Error::io("reading", e).kind(), Kind::Refused);
+        assert_eq!(container_disk::Error::io("reading", e).kind(), ErrorKind::Refused);
         assert!(!blob.is_elsewhere());
     }
 }
@@ -259,7 +259,7 @@ fn if_all_fail_each_is_listed_with_its_own_reason() {
     two.second.stop();
     let addresses = vec![two.proxy.address(), two.second.address(), two.first.address()];
     let e = example(&mirrored(&addresses, "")).document(&tag("none")).unwrap_err();
-    assert_eq!(e.kind(), Kind::Auth, "the strongest");
+    assert_eq!(e.kind(), ErrorKind::Auth, "the strongest");
     let text = e.to_string();
     for says in [
         "docker://os.example/r:none: no registry could give it".to_owned(),

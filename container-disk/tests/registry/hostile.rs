@@ -1,7 +1,7 @@
 //! Registries that lie.
 
 use crate::work::{Image, LARGE, descriptor, example, fetch, index, mirrored, open, part, registries, tag};
-use container_disk::Kind;
+use container_disk::ErrorKind;
 use container_disk::manifest::{
     Document, IMAGE_CONFIG_MEDIA_TYPE, IMAGE_LAYER_MEDIA_TYPE, OCI_IMAGE_INDEX_MEDIA_TYPE,
     OCI_IMAGE_MEDIA_TYPE,
@@ -78,14 +78,14 @@ fn documents_that_lie_are_refused_with_the_reason() {
     ] {
         let proxy = Proxy::start("127.0.0.1:1", vec![Fault::always(what)]);
         let e = example(&mirrored(&[proxy.address()], "")).document(&tag("1")).unwrap_err();
-        assert_eq!(e.kind(), Kind::Refused, "{name}: {e:?}");
+        assert_eq!(e.kind(), ErrorKind::Refused, "{name}: {e:?}");
         assert!(format!("{e:?}").contains(says), "{name}: {e:?}");
         assert!(e.to_string().contains(&proxy.address()), "{name}: {e}");
     }
     let proxy =
         Proxy::start("127.0.0.1:1", vec![Fault::always(answer(OCI_IMAGE_MEDIA_TYPE, manifest(|_| ())))]);
     let e = example(&mirrored(&[proxy.address()], "")).document(&Which::Digest(digest)).unwrap_err();
-    assert!(e.kind() == Kind::Refused && e.to_string().contains("has the digest"), "{e}");
+    assert!(e.kind() == ErrorKind::Refused && e.to_string().contains("has the digest"), "{e}");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn blobs_of_another_size_are_refused() {
         let mut part = part;
         part.size += by;
         let e = fetch(&from, &part).unwrap_err();
-        assert_eq!(e.kind(), Kind::Refused, "{e:?}");
+        assert_eq!(e.kind(), ErrorKind::Refused, "{e:?}");
         assert!(e.to_string().contains("promised"), "{e}");
     }
     // An answer without a length goes on for ever; no more of it is read than was promised.
@@ -111,7 +111,7 @@ fn blobs_of_another_size_are_refused() {
     let endless = What::Answer(200, "Content-Type: x/y\r\n".into(), vec![b'{'; 100_000]);
     let proxy = Proxy::start("127.0.0.1:1", vec![Fault::always(endless)]);
     let e = fetch(&example(&mirrored(&[proxy.address()], "")), &small).unwrap_err();
-    assert_eq!(e.kind(), Kind::Refused, "{e:?}");
+    assert_eq!(e.kind(), ErrorKind::Refused, "{e:?}");
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn nobody_is_led_from_tls_to_plain_http() {
     let all = registries(&format!("[host.\"{address}\"]\nca = {:?}", ca.path()));
     let place = all.open(&Remote::parse(&format!("{address}/os")).unwrap()).unwrap();
     let e = fetch(&place, &image.layer_part()).unwrap_err();
-    assert_eq!(e.kind(), Kind::Refused);
+    assert_eq!(e.kind(), ErrorKind::Refused);
     assert!(e.to_string().contains("from TLS to plain HTTP"), "{e}");
     assert!(plain.requests().is_empty());
 }
@@ -174,9 +174,9 @@ fn indexes_that_go_round_or_too_deep_are_refused() {
     let (options, progress) = (Options::default(), Progress::default());
     copy(&from, &tag("level2"), &to, Some("1"), &options, &progress).unwrap();
     let e = copy(&from, &tag("level5"), &to, Some("2"), &options, &progress).unwrap_err();
-    assert_eq!(e.kind(), Kind::Refused);
+    assert_eq!(e.kind(), ErrorKind::Refused);
     assert!(e.to_string().contains("go deeper than 3"), "{e}");
-    assert_eq!(to.document(&tag("2")).unwrap_err().kind(), Kind::NotFound, "nothing is tagged");
+    assert_eq!(to.document(&tag("2")).unwrap_err().kind(), ErrorKind::NotFound, "nothing is tagged");
     // One that lies about its digest to lead back is found out at once.
     let loops = json!({
         "schemaVersion": 2,
@@ -189,5 +189,5 @@ fn indexes_that_go_round_or_too_deep_are_refused() {
     );
     let from = example(&mirrored(&[liar.address()], ""));
     let e = copy(&from, &tag("1"), &to, Some("3"), &options, &progress).unwrap_err();
-    assert!(e.kind() == Kind::Refused && e.to_string().contains("has the digest"), "{e}");
+    assert!(e.kind() == ErrorKind::Refused && e.to_string().contains("has the digest"), "{e}");
 }

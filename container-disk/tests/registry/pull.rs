@@ -3,7 +3,7 @@
 use crate::work::{Image, LARGE, example, fetch, fetch_from, mirrored, open, registries, same, tag};
 use container_disk::place::{Place, Which};
 use container_disk::reference::Remote;
-use container_disk::{Digest, Kind};
+use container_disk::{Digest, ErrorKind};
 use tests::faults::{Fault, Proxy, What};
 use tests::http::Authority;
 use tests::registry::{Registry, Serve};
@@ -26,7 +26,10 @@ fn what_was_pushed_is_what_comes() {
     for at in [1, 4096, LARGE - 1, LARGE] {
         same(&fetch_from(&from, &image.layer_part(), at as u64).unwrap(), &image.layer[at..]);
     }
-    assert_eq!(fetch_from(&from, &image.layer_part(), LARGE as u64 + 1).unwrap_err().kind(), Kind::Usage);
+    assert_eq!(
+        fetch_from(&from, &image.layer_part(), LARGE as u64 + 1).unwrap_err().kind(),
+        ErrorKind::Usage
+    );
 }
 
 #[test]
@@ -125,12 +128,12 @@ fn what_is_not_there_is_not_found() {
     image.push(&open(&server.address(), "os"), "1").unwrap();
     let from = open(&server.address(), "os");
     let e = from.document(&tag("2")).unwrap_err();
-    assert_eq!(e.kind(), Kind::NotFound);
+    assert_eq!(e.kind(), ErrorKind::NotFound);
     assert!(e.to_string().contains("404 Not Found (MANIFEST_UNKNOWN: "), "{e}");
     let e = from.document(&Which::Digest(Digest::of(b"x"))).unwrap_err();
-    assert_eq!(e.kind(), Kind::NotFound);
+    assert_eq!(e.kind(), ErrorKind::NotFound);
     let e = fetch(&from, &Image::new(1001, 6).layer_part()).unwrap_err();
-    assert_eq!(e.kind(), Kind::NotFound);
+    assert_eq!(e.kind(), ErrorKind::NotFound);
     assert!(e.to_string().contains("BLOB_UNKNOWN"), "{e}");
 }
 
@@ -151,6 +154,6 @@ fn a_registry_with_tls_is_believed_only_with_its_authority() {
     same(&fetch(&careless.open(&name).unwrap(), &image.layer_part()).unwrap(), &image.layer);
     // A loopback address is not an excuse: it does speak TLS, only not with a certificate that is known.
     let e = registries("").open(&name).unwrap().document(&tag("1")).unwrap_err();
-    assert_eq!(e.kind(), Kind::Failed);
+    assert_eq!(e.kind(), ErrorKind::Failed);
     assert!(e.to_string().contains("name its CA in registries.toml"), "{e}");
 }

@@ -5,7 +5,7 @@ use container_disk::manifest::IMAGE_LAYER_MEDIA_TYPE;
 use container_disk::place::{Place, Sink};
 use container_disk::reference::Remote;
 use container_disk::registry::Registries;
-use container_disk::{Digest, Kind};
+use container_disk::{Digest, ErrorKind};
 use std::io::Write;
 use tests::faults::{Fault, Proxy, What};
 use tests::http::pattern;
@@ -77,7 +77,7 @@ fn wrong_bytes_get_no_name_and_leave_nothing() {
         (&good[..LARGE - 1], "ends after", 1),
     ] {
         let e = send(&to, Some(&part), bytes).unwrap_err();
-        assert_eq!(e.kind(), Kind::Refused);
+        assert_eq!(e.kind(), ErrorKind::Refused);
         assert!(e.to_string().contains(says), "{e}");
         assert!(server.uploads("os") <= left, "{says}");
         assert!(server.blob(&part.digest).is_none());
@@ -98,7 +98,7 @@ fn an_answer_that_comes_before_the_end_is_heard_also_where_nobody_takes_the_rest
     let all = plain(&proxy.address(), "idle = \"10s\"");
     let to = all.open(&remote(&proxy.address(), "os")).unwrap();
     let e = send(&to, None, &pattern(32 << 20)).unwrap_err();
-    assert_eq!(e.kind(), Kind::Auth, "not that nothing was taken: {e}");
+    assert_eq!(e.kind(), ErrorKind::Auth, "not that nothing was taken: {e}");
     assert_eq!(proxy.count("PATCH", PATCH), 1);
 }
 
@@ -185,7 +185,7 @@ fn a_registry_that_takes_only_whole_blobs_wants_the_digest_first() {
     let proxy = Proxy::start(&server.address(), vec![]);
     let to = plain(&proxy.address(), "upload = \"whole\"").open(&remote(&proxy.address(), "os")).unwrap();
     let e = to.begin(None).err().unwrap();
-    assert_eq!(e.kind(), Kind::Usage);
+    assert_eq!(e.kind(), ErrorKind::Usage);
     assert!(e.to_string().contains("spool it"), "{e}");
     let bytes = pattern(LARGE);
     let part = descriptor(IMAGE_LAYER_MEDIA_TYPE, &bytes);
@@ -214,11 +214,11 @@ fn that_only_whole_blobs_are_taken_is_found_out() {
     assert_eq!(proxy.count("PATCH", PATCH), 2, "a stream, and a chunk");
     send(&to, Some(&descriptor(IMAGE_LAYER_MEDIA_TYPE, b"other")), b"other").unwrap();
     assert_eq!(proxy.count("PATCH", PATCH), 2, "now it is known");
-    assert_eq!(to.begin(None).err().unwrap().kind(), Kind::Usage);
+    assert_eq!(to.begin(None).err().unwrap().kind(), ErrorKind::Usage);
     // Where the digest is not known, there is nothing to be done but to say so.
     let anew = all.open(&remote(&proxy.address(), "os")).unwrap();
     let e = send(&anew, None, b"new").unwrap_err();
-    assert!(e.kind() == Kind::Usage && e.to_string().contains("spool it"), "{e:?}");
+    assert!(e.kind() == ErrorKind::Usage && e.to_string().contains("spool it"), "{e:?}");
     assert_eq!(server.uploads("os"), 0);
 }
 
@@ -239,10 +239,10 @@ fn trouble_that_passes_is_waited_for_and_trouble_that_does_not_is_told() {
     assert_eq!(all.counters().now().retries, 4);
     proxy.set(vec![Fault::always(What::Answer(403, String::new(), vec![])).method("POST")]);
     let e = send(&to, None, b"x").unwrap_err();
-    assert_eq!(e.kind(), Kind::Auth);
+    assert_eq!(e.kind(), ErrorKind::Auth);
     // What the registry says it has must be what it was sent.
     let lie = format!("Docker-Content-Digest: {}\r\n", Digest::of(b"lie"));
     proxy.set(vec![Fault::always(What::Answer(201, lie, vec![])).method("PUT").path("/manifests/")]);
     let e = to.put(&image.manifest, Some("x")).unwrap_err();
-    assert_eq!(e.kind(), Kind::Refused);
+    assert_eq!(e.kind(), ErrorKind::Refused);
 }

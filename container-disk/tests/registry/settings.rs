@@ -5,7 +5,7 @@
 use crate::log;
 use crate::work::{Image, LARGE, fetch, open, registries, same, tag};
 use base64::Engine;
-use container_disk::Kind;
+use container_disk::ErrorKind;
 use container_disk::place::Place;
 use container_disk::reference::Remote;
 use container_disk::registry::{Config, Registries};
@@ -78,7 +78,7 @@ fn logins_of_docker_and_podman_and_their_helpers_are_used_and_shown_nowhere() {
         assert_eq!(fetch(&place, &Image::new(1000, 1).layer_part()).unwrap().len(), 1000);
         assert_eq!(document.digest, Image::new(1000, 1).manifest.digest);
         let e = place.document(&tag("2")).unwrap_err();
-        assert_eq!(e.kind(), Kind::NotFound);
+        assert_eq!(e.kind(), ErrorKind::NotFound);
         let shown = format!("{}{e:?}", log::text());
         let coded = entry()["auth"].as_str().unwrap().to_owned();
         assert!(shown.contains(&address), "something is logged");
@@ -168,7 +168,7 @@ fn credentials_are_not_carried_from_outside_to_an_address_inside() {
             place.document(&tag("1")).unwrap_err(),
             fetch(&place, &Image::new(LARGE, 3).layer_part()).unwrap_err(),
         ] {
-            assert_eq!(e.kind(), Kind::Refused);
+            assert_eq!(e.kind(), ErrorKind::Refused);
             assert!(e.to_string().contains("a private address, for a request with credentials"), "{e}");
         }
         return;
@@ -213,6 +213,6 @@ fn a_registry_that_wants_a_certificate_of_its_clients_is_given_it() {
     same(&fetch(&known.open(&name).unwrap(), &image.layer_part()).unwrap(), &image.layer);
     let unknown = registries(&format!("[host.\"{address}\"]\nca = {ca:?}"));
     let e = unknown.open(&name).unwrap().document(&tag("1")).unwrap_err();
-    assert_eq!(e.kind(), Kind::Failed, "{e:?}");
+    assert_eq!(e.kind(), ErrorKind::Failed, "{e:?}");
     assert!(!format!("{e:?}").contains("PRIVATE KEY"), "{e:?}");
 }

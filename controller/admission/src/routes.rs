@@ -12,7 +12,7 @@ use super::live::Live;
 use super::measures;
 use super::rules::{Answer as Verdict, Request, asks_what_is_left, judge, not_looked_into, review};
 use super::workloads::Workloads;
-use api_server::error::{Error, Kind as Wrong, Result, chain};
+use api_server::error::{Error, ErrorKind, Result, chain};
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use hyper::body::Bytes;
@@ -118,7 +118,7 @@ impl Routes {
         around.random = (self.uuid()?, self.uuid()?);
         if asks_what_is_left(hook, request) {
             around.left = match self.workloads.left().await {
-                Err(error) if error.kind() == Wrong::Unreachable => {
+                Err(error) if error.kind() == ErrorKind::Unreachable => {
                     return Ok(not_looked_into(&chain(&error)));
                 }
                 left => left?,
@@ -138,7 +138,7 @@ impl Routes {
         let mut bytes = [0; 16];
         self.random
             .fill(&mut bytes)
-            .map_err(|_| Error::new(Wrong::Setup, "there is no randomness to be had"))?;
+            .map_err(|_| Error::new(ErrorKind::Setup, "there is no randomness to be had"))?;
         Ok(api::uuid::of_chance(bytes))
     }
 }

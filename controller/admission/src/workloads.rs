@@ -4,7 +4,7 @@
 //! API server nor fills the memory with reviews that wait, the lists are made for one review at a time, [`PAUSE`] apart, and
 //! a review that finds [`WAITING`] others before it is refused at once: the object stays.
 
-use api_server::error::{Error, Kind as Wrong, Result};
+use api_server::error::{Error, ErrorKind, Result};
 use api_server::has_any;
 use kubernetes::objects::Kind;
 use std::time::{Duration, Instant};
@@ -42,12 +42,12 @@ impl Workloads {
                 "cannot look for workloads: {WAITING} deletions of KubeVirt objects are being looked at already; \
                  try again"
             );
-            return Err(Error::new(Wrong::Unreachable, what));
+            return Err(Error::new(ErrorKind::Unreachable, what));
         };
         let turn = tokio::time::timeout(PATIENCE, self.last.lock()).await;
         let mut last = turn.map_err(|_| {
             let what = "cannot look for workloads: other reviews before this one had no answer within 5 s";
-            Error::new(Wrong::Unreachable, what)
+            Error::new(ErrorKind::Unreachable, what)
         })?;
         if let Some(last) = *last {
             tokio::time::sleep_until((last + PAUSE).into()).await;

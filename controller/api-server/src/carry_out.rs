@@ -8,7 +8,7 @@
 use super::certificate;
 use super::event::{Source, event};
 use super::server::Server;
-use crate::error::{Error, Kind as Wrong, Result};
+use crate::error::{Error, ErrorKind, Result};
 use api::meta::ObjectMeta;
 use jiff::Timestamp;
 use kubernetes::issue::Issue;
@@ -55,7 +55,7 @@ impl<S: Server> Work<'_, S> {
         match step {
             Step::Create { key, object } => {
                 let made = match self.server.create(&key, &object).await {
-                    Err(error) if error.kind() == Wrong::Exists => {
+                    Err(error) if error.kind() == ErrorKind::Exists => {
                         let there = self.server.get(&key).await?;
                         strange(&key, &object, &there)?;
                         there
@@ -80,19 +80,22 @@ impl<S: Server> Work<'_, S> {
                 self.done.answers.push((key.kind, answer));
             }
             Step::Delete { key, uid } => match self.server.delete(&key, &uid).await {
-                Err(error) if error.kind() == Wrong::Gone => {}
+                Err(error) if error.kind() == ErrorKind::Gone => {}
                 other => {
                     self.done.writes += 1;
                     other?;
                 }
             },
             Step::Absent { key, of } => match self.server.get(&key).await {
-                Err(error) if error.kind() == Wrong::Gone => {}
+                Err(error) if error.kind() == ErrorKind::Gone => {}
                 Err(error) => return Err(error),
                 Ok(object) if of.is_some_and(|of| !of.has(&meta(&object))) => {}
                 Ok(object) => {
                     self.done.answers.push((key.kind, object));
-                    return Err(Error::new(Wrong::Conflict, format!("{key} is there; the picture was old")));
+                    return Err(Error::new(
+                        ErrorKind::Conflict,
+                        format!("{key} is there; the picture was old"),
+                    ));
                 }
             },
             Step::Issue(issue) => {
@@ -118,7 +121,7 @@ impl<S: Server> Work<'_, S> {
                 self.server.patch(&issue.key, &secret, None).await
             }
             None => match self.server.create(&issue.key, &secret).await {
-                Err(error) if error.kind() == Wrong::Exists => self.server.get(&issue.key).await,
+                Err(error) if error.kind() == ErrorKind::Exists => self.server.get(&issue.key).await,
                 other => other,
             },
         }
@@ -148,7 +151,7 @@ fn strange(key: &Key, wanted: &Value, there: &Value) -> Result<()> {
     let what = format!(
         "{key} is there already, and somebody else made it: delete it, or give the instance another name"
     );
-    Err(Error::new(Wrong::Refused, what))
+    Err(Error::new(ErrorKind::Refused, what))
 }
 
 fn meta(object: &Value) -> ObjectMeta {

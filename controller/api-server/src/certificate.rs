@@ -1,7 +1,7 @@
 //! Makes a certificate with a new key. This is where chance comes in: it belongs to what is carried out, not to what is
 //! decided. Called by [`carry_out()`](super::carry_out()) alone.
 
-use crate::error::{Error, Kind as Wrong, Result};
+use crate::error::{Error, ErrorKind, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
@@ -36,7 +36,7 @@ pub fn secret(issue: &Issue, authority: Option<&Value>) -> Result<Value> {
             let is = Certificate::first(&file(secret, "tls.crt")).and_then(|found| found.name);
             if is.as_deref() != Some(signer.name.as_str()) {
                 let what = format!("{} holds another authority by now", signer.key);
-                return Err(Error::new(Wrong::Conflict, what));
+                return Err(Error::new(ErrorKind::Conflict, what));
             }
             let mut issuer = CertificateParams::default();
             issuer.distinguished_name = name(&signer.name);
@@ -44,7 +44,7 @@ pub fn secret(issue: &Issue, authority: Option<&Value>) -> Result<Value> {
             params.signed_by(&key, &Issuer::new(issuer, signing))
         }
         (Some(signer), None) => {
-            return Err(Error::new(Wrong::Gone, format!("{} is not there to sign", signer.key)));
+            return Err(Error::new(ErrorKind::Gone, format!("{} is not there to sign", signer.key)));
         }
     };
     let certificate = certificate.map_err(cannot)?;

@@ -1,23 +1,16 @@
 //! What can go wrong between us and the API server.
 
+use error_core::{Cause, Core};
 use kubernetes::objects::Key;
+
+pub use error_core::chain;
 
 /// A result of ours.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong, and at what.
-#[derive(Debug, thiserror::Error)]
-#[error("{what}")]
-pub struct Error {
-    kind: Kind,
-    what: String,
-    #[source]
-    source: Option<Box<dyn std::error::Error + Send + Sync>>,
-}
-
 /// What a caller can do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ErrorKind {
     /// It was decided on an old picture: look again.
     Conflict,
     /// It is there already.
@@ -32,61 +25,49 @@ pub enum Kind {
     Setup,
 }
 
+impl error_core::ErrorKind for ErrorKind {
+    fn may_retry(self) -> bool {
+        matches!(self, ErrorKind::Conflict | ErrorKind::Unreachable)
+    }
+}
+
+error_core::bare_error! {
+    /// What went wrong, and at what.
+    pub struct Error(ErrorKind);
+}
+
 impl Error {
     /// An error without a cause.
-    pub fn new(kind: Kind, what: impl Into<String>) -> Error {
-        Error { kind, what: what.into(), source: None }
+    pub fn new(kind: ErrorKind, what: impl Into<String>) -> Error {
+        Error(Core::new(kind, what))
     }
 
     /// An error of the surroundings.
-    pub fn setup(
-        what: impl Into<String>,
-        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-    ) -> Error {
-        Error { kind: Kind::Setup, what: what.into(), source: Some(source.into()) }
+    pub fn setup(what: impl Into<String>, cause: impl Into<Cause>) -> Error {
+        Error::new(ErrorKind::Setup, what).because(cause)
     }
 
     /// What the client says about an object.
     pub fn of_client(doing: &str, key: &Key, error: kube::Error) -> Error {
         let kind = match &error {
             kube::Error::Api(status) => match (status.code, status.reason.as_str()) {
-                (409, "AlreadyExists") => Kind::Exists,
-                (409, _) => Kind::Conflict,
-                (404 | 410, _) => Kind::Gone,
-                (429, _) | (500.., _) => Kind::Unreachable,
-                _ => Kind::Refused,
+                (409, "AlreadyExists") => ErrorKind::Exists,
+                (409, _) => ErrorKind::Conflict,
+                (404 | 410, _) => ErrorKind::Gone,
+                (429, _) | (500.., _) => ErrorKind::Unreachable,
+                _ => ErrorKind::Refused,
             },
-            _ => Kind::Unreachable,
+            _ => ErrorKind::Unreachable,
         };
         // The server's own sentence is what a person can act on; the rest of its status is noise.
         let said = match &error {
             kube::Error::Api(status) => status.message.clone(),
             other => other.to_string(),
         };
-        let source: Option<Box<dyn std::error::Error + Send + Sync>> = match error {
-            kube::Error::Api(_) => None,
-            other => Some(Box::new(other)),
-        };
-        Error { kind, what: format!("cannot {doing} {key}: {said}"), source }
-    }
-
-    /// What a caller can do about it.
-    pub fn kind(&self) -> Kind {
-        self.kind
-    }
-}
-
-/// An error with its causes, as one sentence.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let said = cause.to_string();
-        if !text.contains(&said) {
-            text.push_str(": ");
-            text.push_str(&said);
+        let ours = Error(Core::new(kind, format!("cannot {doing} {key}: {said}")));
+        match error {
+            kube::Error::Api(_) => ours,
+            other => ours.because(other),
         }
-        next = cause.source();
     }
-    text
 }

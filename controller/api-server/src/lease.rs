@@ -8,7 +8,7 @@
 //! The times of two computers are never compared: a holder is silent if *we* have seen no change for so long. And a
 //! leader that wakes up late does no harm: whatever it writes is guarded by versions, uids and names.
 
-use crate::error::{Error, Kind as Wrong, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::{Server as _, Writer};
 use jiff::Timestamp;
 use kubernetes::objects::{Key, Kind};
@@ -66,14 +66,17 @@ impl Lease {
             match attempt {
                 Ok(Ok(true)) => renewed = Instant::now(),
                 Ok(Ok(false)) => {
-                    return Error::new(Wrong::Conflict, format!("{} has been taken by another", self.key));
+                    return Error::new(
+                        ErrorKind::Conflict,
+                        format!("{} has been taken by another", self.key),
+                    );
                 }
                 Ok(Err(error)) => tracing::warn!("{}", crate::error::chain(&error)),
                 Err(_) => {}
             }
             if renewed.elapsed() >= LATE {
                 let what = format!("{} could not be renewed for {} s", self.key, LATE.as_secs());
-                return Error::new(Wrong::Unreachable, what);
+                return Error::new(ErrorKind::Unreachable, what);
             }
         }
     }
@@ -97,7 +100,7 @@ impl Lease {
         let now = micro(Timestamp::now());
         let lease = match self.writer.get(&self.key).await {
             Ok(lease) => lease,
-            Err(error) if error.kind() == Wrong::Gone => {
+            Err(error) if error.kind() == ErrorKind::Gone => {
                 let object = json!({
                     "apiVersion": Kind::Lease.api_version(),
                     "kind": Kind::Lease.name(),
@@ -106,7 +109,7 @@ impl Lease {
                 });
                 return match self.writer.create(&self.key, &object).await {
                     Ok(_) => Ok(true),
-                    Err(error) if error.kind() == Wrong::Exists => Ok(false),
+                    Err(error) if error.kind() == ErrorKind::Exists => Ok(false),
                     Err(error) => Err(error),
                 };
             }
@@ -127,7 +130,7 @@ impl Lease {
             json!({"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": new});
         match self.writer.patch(&self.key, &change, None).await {
             Ok(_) => Ok(true),
-            Err(error) if error.kind() == Wrong::Conflict => Ok(false),
+            Err(error) if error.kind() == ErrorKind::Conflict => Ok(false),
             Err(error) => Err(error),
         }
     }

@@ -1,6 +1,6 @@
 //! One request, its measure, and what is said of it where it fails.
 
-use crate::error::{Error, Kind as Wrong, Result};
+use crate::error::{Error, ErrorKind, Result};
 use http::request::Builder;
 use kubernetes::objects::Key;
 use serde_json::Value;
@@ -35,7 +35,7 @@ pub(super) async fn send(
         Err(_) => {
             let seconds = patience.as_secs();
             let what = format!("cannot {doing} {key}: the API server did not answer within {seconds} s");
-            Err(Error::new(Wrong::Unreachable, what))
+            Err(Error::new(ErrorKind::Unreachable, what))
         }
     }
 }

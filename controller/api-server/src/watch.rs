@@ -10,7 +10,7 @@
 //! After every `Listed` the receiver has the whole truth again, whatever was lost in between.
 
 use super::request::send;
-use crate::error::{Error, Kind as Wrong, Result, chain};
+use crate::error::{Error, ErrorKind, Result, chain};
 use futures_util::TryStreamExt as _;
 use http::Request;
 use kube::core::WatchEvent;
@@ -70,7 +70,7 @@ pub async fn follow(client: kube::Client, which: Which, to: Sender<Seen>) {
             }
             Ok(None) => return,
             Err(error) => {
-                if error.kind() == Wrong::Gone {
+                if error.kind() == ErrorKind::Gone {
                     tracing::debug!("{}", chain(&error));
                 } else {
                     tracing::warn!("{}", chain(&error));
@@ -94,7 +94,7 @@ async fn list(client: &kube::Client, which: &Which, to: &Sender<Seen>) -> Result
         let all = Key::new(which.kind, which.namespace.clone(), "(all)");
         let mut answer = match send(client, "list", &all, Request::get(&path), None, LISTING).await {
             // The kind is not known to the server (yet): there are none. It may be installed any time.
-            Err(error) if error.kind() == Wrong::Gone && objects.is_empty() => {
+            Err(error) if error.kind() == ErrorKind::Gone && objects.is_empty() => {
                 if to.send(listed(which, Vec::new())).await.is_err() {
                     return Ok(None);
                 }
@@ -177,7 +177,7 @@ fn wrong(doing: &str, which: &Which, error: kube::Error) -> Error {
 
 fn silent(doing: &str, which: &Which) -> Error {
     let what = format!("cannot {doing} {}: the API server was silent for too long", which.kind.name());
-    Error::new(Wrong::Unreachable, what)
+    Error::new(ErrorKind::Unreachable, what)
 }
 
 #[cfg(test)]

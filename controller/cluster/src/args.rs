@@ -77,7 +77,7 @@ impl Controller {
             image_volumes: loop {
                 match self.keeps_images(writer).await {
                     Ok(keeps) => break keeps,
-                    Err(error) if error.kind() == api_server::error::Kind::Unreachable => {
+                    Err(error) if error.kind() == api_server::error::ErrorKind::Unreachable => {
                         tracing::warn!("{}", chain(&error));
                         tokio::time::sleep(Duration::from_secs(2)).await;
                     }

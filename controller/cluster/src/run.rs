@@ -10,7 +10,7 @@
 //! a plan of it is being carried out. A plan that fails is decided anew after a pause that grows.
 
 use crate::measures::{self, Times, Work};
-use api_server::error::{Kind as Wrong, chain};
+use api_server::error::{ErrorKind, chain};
 use api_server::watch::{self, Seen};
 use api_server::{Done, Writer};
 use jiff::{SignedDuration, Timestamp};
@@ -255,7 +255,7 @@ impl ControlLoop {
         let retry = now.checked_add(SignedDuration::from_millis(pause)).unwrap_or(now);
         match (error.kind(), about) {
             // Somebody was quicker; the next picture tells how it is.
-            (Wrong::Conflict | Wrong::Gone, _) => tracing::debug!("{}", chain(&error)),
+            (ErrorKind::Conflict | ErrorKind::Gone, _) => tracing::debug!("{}", chain(&error)),
             (_, Some(about)) => {
                 tracing::warn!("{}", chain(&error));
                 let failure = Failure { about, message: error.to_string(), times: *times, retry };
@@ -328,7 +328,7 @@ mod tests {
         control.see(Seen::Changed(Kind::VirtualMachineInstance, object), now);
         let (key, plan) = control.next(now).expect("a plan");
         assert!(matches!(plan.steps[0], Step::Create { .. }));
-        let error = api_server::error::Error::new(Wrong::Refused, "exceeded quota");
+        let error = api_server::error::Error::new(ErrorKind::Refused, "exceeded quota");
         control.done(key, Done { failed: Some((Some(Kind::Pod), error)), ..Done::default() }, now);
         let (_, plan) = control.next(now).expect("a plan that says so");
         assert!(plan.steps.iter().all(|step| !matches!(step, Step::Create { .. })), "{plan:?}");

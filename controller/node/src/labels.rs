@@ -16,7 +16,7 @@
 //! `node-labeller.kubevirt.io/skip-node` only the first and the last line are written.
 
 use super::blocking::Blocking;
-use super::error::{Error, Kind, Result};
+use super::error::{Error, ErrorKind, Result};
 use super::now::{Now, now};
 use super::pod::Folder;
 use api::node::Node;
@@ -91,15 +91,16 @@ pub(crate) fn read(findings: &Path) -> Result<Option<Node>> {
     let shown = shown.display();
     let file = match Folder::open(findings).and_then(|folder| folder.read(NODE)) {
         Ok(file) => file,
-        Err(e) if e.kind() == Kind::NotFound => return Ok(None),
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(e),
     };
     let mut text = Vec::new();
     let read = file.take(LARGEST).read_to_end(&mut text);
     read.map_err(|e| Error::io(format!("cannot read {shown}"), e))?;
     let node = serde_json::from_slice(&text);
-    node.map(Some)
-        .map_err(|e| Error::new(Kind::Failed, format!("{shown} is not what node-info writes")).because(e))
+    node.map(Some).map_err(|e| {
+        Error::new(ErrorKind::Failed, format!("{shown} is not what node-info writes")).because(e)
+    })
 }
 
 /// The labels of a node that is like this.

@@ -4,7 +4,7 @@
 //! The launcher is a tenant's: what it sends is bounded, and it is given a time for all of it. Whoever takes no connection,
 //! says nothing, too little or without an end holds up its own VM alone. Here its errors become the agent's.
 
-use super::error::{Error, Kind, Result};
+use super::error::{Error, ErrorKind, Result};
 use super::pod::Process;
 use ::launcher_client as one;
 use api::launcher::{Answer, GuestInfo, Info, Request, State, Stats, Sync};
@@ -66,9 +66,9 @@ impl States {
 /// The agent's error: what a door of the agent says is its own already.
 fn ours(e: one::Error) -> Error {
     let kind = match e.kind() {
-        one::Kind::Absent | one::Kind::NotFound => Kind::NotFound,
-        one::Kind::Refused | one::Kind::Endless => Kind::Refused,
-        one::Kind::Closed | one::Kind::Late | one::Kind::Failed => Kind::Failed,
+        one::ErrorKind::Absent | one::ErrorKind::NotFound => ErrorKind::NotFound,
+        one::ErrorKind::Refused | one::ErrorKind::Endless => ErrorKind::Refused,
+        one::ErrorKind::Closed | one::ErrorKind::Late | one::ErrorKind::Failed => ErrorKind::Failed,
     };
     let error = Error::new(kind, e.to_string());
     match e.into_cause().map(|cause| cause.downcast::<Error>()) {

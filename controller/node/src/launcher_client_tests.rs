@@ -51,7 +51,7 @@ async fn a_refusal_is_told_in_its_own_words() {
     ]});
     let client = fake(vec![http("422 Unprocessable Entity", &refusal.to_string()), http("500 x", "no JSON")]);
     let said = client.request(&Request::Pause).await.unwrap_err();
-    assert_eq!(said.kind(), Kind::Refused);
+    assert_eq!(said.kind(), ErrorKind::Refused);
     assert!(said.to_string().contains("one") && said.to_string().contains("two"), "{said}");
     let said = client.info().await.unwrap_err().to_string();
     assert!(said.contains("the launcher of test/a answers /v1/info with 500"), "{said}");
@@ -117,9 +117,9 @@ async fn what_a_launcher_sends_is_bounded() {
     let mut line = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n".to_vec();
     line.extend(&huge);
     let client = fake(vec![whole, line, http("200 OK", "{}")]);
-    assert_eq!(client.info().await.unwrap_err().kind(), Kind::Refused);
+    assert_eq!(client.info().await.unwrap_err().kind(), ErrorKind::Refused);
     let (mut states, _) = client.watch().await.unwrap();
-    assert_eq!(states.next().await.unwrap_err().kind(), Kind::Refused);
+    assert_eq!(states.next().await.unwrap_err().kind(), ErrorKind::Refused);
     drop(states);
     assert!(client.info().await.unwrap_err().to_string().contains("another version"));
 }
@@ -144,7 +144,7 @@ async fn a_state_is_shorter_than_an_answer() {
     assert_eq!(states.next().await.unwrap().unwrap().targets.len(), 512);
     drop(states);
     let (mut states, _) = client.watch().await.unwrap();
-    assert_eq!(states.next().await.unwrap_err().kind(), Kind::Refused);
+    assert_eq!(states.next().await.unwrap_err().kind(), ErrorKind::Refused);
 }
 
 /// A launcher that begins an answer, and then says a piece of it whenever it is told to. It is given so much time.

@@ -34,7 +34,7 @@ fn begin() -> Result<()> {
     // Only the first call sets it; a second would find it set, and nobody else is here.
     rustls::crypto::ring::default_provider()
         .install_default()
-        .map_err(|_| Error::new(api_server::error::Kind::Setup, "TLS has a provider already"))?;
+        .map_err(|_| Error::new(api_server::error::ErrorKind::Setup, "TLS has a provider already"))?;
     if let Err(error) = transport::raise() {
         // Fewer will do.
         tracing::warn!("{}", chain(&error));

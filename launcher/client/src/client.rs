@@ -2,7 +2,7 @@
 
 use crate::connect::{AtPath, Cause, Door, Open};
 use crate::connection::Connection;
-use crate::error::{Error, Kind, Result, unread};
+use crate::error::{Error, ErrorKind, Result, unread};
 use crate::states::States;
 use crate::stream::Stream;
 use crate::words;
@@ -230,7 +230,7 @@ impl<P> Client<P> {
                 Some(Cut::Broken(e)) => Err(self.broken(path, e)),
                 Some(Cut::Endless) => {
                     let what = format!("{self:?} answers {path} with more than {most} bytes");
-                    Err(Error::new(Kind::Endless, what))
+                    Err(Error::new(ErrorKind::Endless, what))
                 }
             }
         };
@@ -290,7 +290,7 @@ impl<P> Client<P> {
                 true => format!("{self:?} did not answer {path} within {seconds} s"),
                 false => format!("{self:?} took no connection within {seconds} s, to be asked for {path}"),
             };
-            Error::new(Kind::Late, what)
+            Error::new(ErrorKind::Late, what)
         })?
     }
 
@@ -299,8 +299,8 @@ impl<P> Client<P> {
     fn unreachable(&self, cause: Cause) -> Error {
         let is_absent = |e: &std::io::Error| [NotFound, ConnectionRefused].contains(&e.kind());
         match cause.downcast_ref() {
-            Some(e) if is_absent(e) => Error::new(Kind::Absent, format!("{self:?} does not run")),
-            _ => Error::new(Kind::Closed, format!("cannot reach {self:?}")),
+            Some(e) if is_absent(e) => Error::new(ErrorKind::Absent, format!("{self:?} does not run")),
+            _ => Error::new(ErrorKind::Closed, format!("cannot reach {self:?}")),
         }
         .because(cause)
     }
@@ -312,9 +312,9 @@ impl<P> Client<P> {
     async fn refused(&self, path: &str, answer: Response<Incoming>, connection: &mut Connection) -> Error {
         let status = answer.status();
         let kind = match status {
-            StatusCode::NOT_FOUND => Kind::NotFound,
-            StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => Kind::Refused,
-            _ => Kind::Failed,
+            StatusCode::NOT_FOUND => ErrorKind::NotFound,
+            StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => ErrorKind::Refused,
+            _ => ErrorKind::Failed,
         };
         // What cannot be read of a refusal does not matter, if the rest is one.
         let (said, _) = whole(answer.into_body(), connection, LARGEST).await;

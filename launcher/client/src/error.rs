@@ -1,16 +1,15 @@
 //! What went wrong with a launcher: a small kind that callers branch on, one sentence, the refusal itself, the cause.
 
-use crate::connect::Cause;
 use crate::words;
 use api::launcher::Refusal;
-use std::fmt;
+use error_core::{Cause, Core, Details};
 
 /// This client's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What a caller may branch on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ErrorKind {
     /// Nobody listens.
     Absent,
     /// The door did not open: [`Error::into_cause`] says why.
@@ -27,31 +26,34 @@ pub enum Kind {
     Failed,
 }
 
-/// An error. `Display` is one sentence, without its cause.
-#[derive(Debug)]
-pub struct Error {
-    kind: Kind,
-    what: String,
-    refusal: Option<Box<Refusal>>,
-    cause: Option<Cause>,
+impl error_core::ErrorKind for ErrorKind {
+    fn may_retry(self) -> bool {
+        !matches!(self, ErrorKind::Refused | ErrorKind::Endless)
+    }
+}
+
+/// The launcher's refusal, where it gave one.
+#[derive(Default)]
+pub struct Said(Option<Box<Refusal>>);
+
+impl Details for Said {}
+
+error_core::bare_error! {
+    /// An error. `Display` is one sentence, without its cause.
+    pub struct Error(ErrorKind, Said);
 }
 
 impl Error {
-    pub(crate) fn new(kind: Kind, what: impl Into<String>) -> Error {
-        Error { kind, what: what.into(), refusal: None, cause: None }
+    pub(crate) fn new(kind: ErrorKind, what: impl Into<String>) -> Error {
+        Error(Core::new(kind, what))
     }
 
     pub(crate) fn failed(what: impl Into<String>) -> Error {
-        Error::new(Kind::Failed, what)
-    }
-
-    pub(crate) fn because(mut self, cause: impl Into<Cause>) -> Error {
-        self.cause = Some(cause.into());
-        self
+        Error::new(ErrorKind::Failed, what)
     }
 
     /// A refusal in the launcher's own words, which are made short lines here.
-    pub(crate) fn refused(kind: Kind, said: Refusal) -> Error {
+    pub(crate) fn refused(kind: ErrorKind, said: Refusal) -> Error {
         let refusal = words::refusal(said);
         let mut what = refusal.error.clone();
         if refusal.faults.len() > 1 {
@@ -60,34 +62,18 @@ impl Error {
         if let Some(hint) = &refusal.hint {
             what = format!("{what} ({hint})");
         }
-        Error { refusal: Some(refusal.into()), ..Error::new(kind, words::line(&what)) }
-    }
-
-    /// What a caller may branch on.
-    pub fn kind(&self) -> Kind {
-        self.kind
+        let details = Said(Some(refusal.into()));
+        Error(Core { details, ..Core::new(kind, words::line(&what)) })
     }
 
     /// The launcher's refusal, where it gave one: for whoever shows its faults one by one.
     pub fn refusal(&self) -> Option<&Refusal> {
-        self.refusal.as_deref()
+        self.0.details.0.as_deref()
     }
 
     /// Why, for an error that is told in a caller's own words.
     pub fn into_cause(self) -> Option<Cause> {
-        self.cause
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.cause.as_deref().map(|cause| cause as _)
+        self.0.cause
     }
 }
 

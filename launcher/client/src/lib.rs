@@ -31,7 +31,7 @@ pub mod words;
 
 pub use client::{Client, Console, LARGEST, Patience};
 pub use connect::{AtPath, Cause, Door, Open, Pauses, is_listening, try_connect};
-pub use error::{Error, Kind, Result};
+pub use error::{Error, ErrorKind, Result};
 pub use states::{LONGEST, States};
 pub use stream::Stream;
 pub use wait::wait;

@@ -2,7 +2,7 @@
 
 use crate::connection::Connection;
 use crate::error::unread;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use api::launcher::State;
 use hyper::body::Incoming;
 use std::fmt;
@@ -65,7 +65,7 @@ impl States {
                 Some(since) => timeout_at(since + self.patience, piece).await.map_err(|_| {
                     let seconds = self.patience.as_secs();
                     let what = format!("{} told no whole state within {seconds} s", self.who);
-                    Error::new(Kind::Late, what)
+                    Error::new(ErrorKind::Late, what)
                 })?,
             };
             match piece {
@@ -82,11 +82,11 @@ impl States {
     /// The same within a time.
     pub async fn next_within(&mut self, within: Duration) -> Result<Option<State>> {
         let (who, seconds) = (self.who.clone(), within.as_secs());
-        let late = |_| Error::new(Kind::Late, format!("{who} told no state within {seconds} s"));
+        let late = |_| Error::new(ErrorKind::Late, format!("{who} told no state within {seconds} s"));
         timeout(within, self.next()).await.map_err(late)?
     }
 
     fn endless(&self) -> Error {
-        Error::new(Kind::Endless, format!("{} tells a state of more than {LONGEST} bytes", self.who))
+        Error::new(ErrorKind::Endless, format!("{} tells a state of more than {LONGEST} bytes", self.who))
     }
 }

@@ -99,7 +99,7 @@ impl Door for Ready {
 fn one_that_ends_without_a_word_is_an_error_whatever_was_sent() {
     let gone = fake(drop);
     let said = wait(gone.client.exec(&exec("x".repeat(1 << 20)), LONG)).unwrap_err();
-    assert_eq!(said.kind(), Kind::Failed);
+    assert_eq!(said.kind(), ErrorKind::Failed);
     assert!(
         said.to_string().contains("the launcher of a broke off before it answered /v1/guest/exec"),
         "{said}"
@@ -119,7 +119,7 @@ fn all_that_a_program_in_the_guest_may_say_is_read() {
     let done = wait(launcher.client.exec(&exec("x".into()), LONG)).unwrap();
     assert_eq!((done.exit_code, done.stdout.len(), done.stderr.len()), (3, 1 << 20, 1 << 20));
     let endless = says(format!("HTTP/1.1 200 OK\r\n\r\n{}", " ".repeat(17 << 20)));
-    assert_eq!(wait(endless.client.exec(&exec("x".into()), LONG)).unwrap_err().kind(), Kind::Endless);
+    assert_eq!(wait(endless.client.exec(&exec("x".into()), LONG)).unwrap_err().kind(), ErrorKind::Endless);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn whoever_is_slow_is_given_up_by_the_name_of_what_was_waited_for() {
     let late = |launcher: &Fake<()>| launcher.client.clone().with(patience);
     let launcher = silent();
     let said = wait(late(&launcher).console(Console::Write)).unwrap_err();
-    assert_eq!(said.kind(), Kind::Late);
+    assert_eq!(said.kind(), ErrorKind::Late);
     assert_eq!(said.to_string(), "the launcher of a did not answer /v1/console?write within 0 s");
     launcher.program.join().unwrap();
     let launcher = silent();
@@ -157,11 +157,11 @@ fn whoever_is_slow_is_given_up_by_the_name_of_what_was_waited_for() {
     assert!(is_listening(&path));
     let client = Client::at("the launcher of a", &path).with(patience);
     let said = wait(client.info()).unwrap_err();
-    assert_eq!(said.kind(), Kind::Late);
+    assert_eq!(said.kind(), ErrorKind::Late);
     assert!(said.to_string().contains("took no connection within 0 s, to be asked for /v1/info"), "{said}");
     drop((listener, waiting));
     assert!(!is_listening(&path));
-    assert_eq!(wait(client.info()).unwrap_err().kind(), Kind::Absent);
+    assert_eq!(wait(client.info()).unwrap_err().kind(), ErrorKind::Absent);
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn words_of_a_launcher_do_nothing_on_a_terminal() {
     let body = json!({"error": bad, "hint": bad, "faults": [fault]}).to_string();
     let refused = says(http("422 x", &body));
     let said = wait(refused.client.info()).unwrap_err();
-    assert_eq!((said.kind(), said.to_string().as_str()), (Kind::Refused, "a [2J b  (a [2J b )"));
+    assert_eq!((said.kind(), said.to_string().as_str()), (ErrorKind::Refused, "a [2J b  (a [2J b )"));
     let refusal = said.refusal().unwrap();
     assert_eq!((refusal.error.as_str(), refusal.hint.as_deref()), ("a [2J b ", Some("a [2J b ")));
     assert_eq!(refusal.faults[0].to_string(), "a [2J b : a [2J b ");
@@ -230,7 +230,7 @@ fn a_state_is_waited_for_a_time_and_comes_after_it() {
     let said = wait(states.next_within(SHORT)).unwrap_err();
     assert_eq!(
         (said.kind(), said.to_string().as_str()),
-        (Kind::Late, "the launcher of a told no state within 0 s")
+        (ErrorKind::Late, "the launcher of a told no state within 0 s")
     );
     tell.send(()).unwrap();
     assert_eq!(wait(states.next_within(LONG)).unwrap().unwrap().number, 7);

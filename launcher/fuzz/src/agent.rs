@@ -2,7 +2,7 @@
 
 use api::launcher::Exec;
 use launcher::hypervisor::fake::Fake;
-use launcher::hypervisor::{About, Error, Hypervisor, Kind, Result, Seen, Tell};
+use launcher::hypervisor::{About, Error, ErrorKind, Hypervisor, Result, Seen, Tell};
 use launcher::vm::guest::Guest;
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -81,7 +81,7 @@ impl Hypervisor for Agent {
         *next += 1;
         match answer.as_str() {
             // A guest without an agent, for this question.
-            "-" => Err(Error::new(Kind::NoAgent, "ask", "it does not answer")),
+            "-" => Err(Error::new(ErrorKind::NoAgent, "ask", "it does not answer")),
             answer => Ok(answer.to_owned()),
         }
     }

@@ -3,7 +3,7 @@
 use super::Options;
 use super::replay;
 use super::ring::Ring;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -178,16 +178,16 @@ impl Shared {
     pub(super) fn enter(&self, mode: Mode, from: Begin) -> Result<u64> {
         let mut state = self.state();
         if state.finished || state.ending {
-            return Err(Error::new(Kind::NotFound, "the machine's console has ended"));
+            return Err(Error::new(ErrorKind::NotFound, "the machine's console has ended"));
         }
         if state.readers.len() >= self.clients {
             let what =
                 format!("{} clients are on this console already, and more are not served", self.clients);
-            return Err(Error::new(Kind::Busy, what));
+            return Err(Error::new(ErrorKind::Busy, what));
         }
         if mode == Mode::Write && state.writer.is_some() {
             let what = "someone else types on this console; read it only, or take it over";
-            return Err(Error::new(Kind::Busy, what));
+            return Err(Error::new(ErrorKind::Busy, what));
         }
         let id = state.next;
         state.next += 1;

@@ -1,7 +1,7 @@
 //! The relay between a QEMU that is played by the test and clients of all manners.
 
 use super::*;
-use crate::error::Kind;
+use crate::error::ErrorKind;
 use rustix::fs::{Mode as Rights, OFlags};
 use std::path::Path;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -114,7 +114,7 @@ async fn a_second_writer_is_refused_or_takes_over() {
     let mut line = Line::new(Options::default()).await;
     let mut first = line.client(Mode::Write, Begin::Screen, 1 << 10);
     let refused = line.relay.reserve(Mode::Write, Begin::Screen).unwrap_err();
-    assert_eq!(refused.kind(), Kind::Busy);
+    assert_eq!(refused.kind(), ErrorKind::Busy);
     assert!(refused.to_string().contains("take it over"), "{refused}");
 
     let mut second = line.client(Mode::Take, Begin::Screen, 1 << 10);
@@ -139,7 +139,7 @@ async fn a_client_that_leaves_frees_its_place() {
     let (one, _two) =
         (line.client(Mode::Write, Begin::Screen, 64), line.relay.reserve(Mode::Read, Begin::Now).unwrap());
     let refused = line.relay.reserve(Mode::Read, Begin::Now).unwrap_err();
-    assert_eq!(refused.kind(), Kind::Busy);
+    assert_eq!(refused.kind(), ErrorKind::Busy);
     assert!(refused.to_string().starts_with("2 clients"), "{refused}");
     drop(one);
     line.until("a free place", |status| status.clients == 1 && !status.writer).await;
@@ -218,7 +218,7 @@ async fn the_last_words_are_heard() {
     drop(line.qemu);
     soon("the end", line.relay.finish()).await;
     assert_eq!(rest(&mut client).await, b"Power down\r\n");
-    assert_eq!(line.relay.reserve(Mode::Read, Begin::Now).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(line.relay.reserve(Mode::Read, Begin::Now).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 #[tokio::test]

@@ -1,26 +1,13 @@
 //! How a hypervisor fails: a kind to branch on, what was being done, and its own words.
 
-use std::fmt;
+use error_core::Core;
 
 /// The result of a verb.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A verb that failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error {
-    /// What kind of failure it is.
-    pub kind: Kind,
-    /// What was being done, like `start default_web`.
-    pub doing: String,
-    /// Why not, in a sentence.
-    pub why: String,
-    /// What a person can do about it.
-    pub hint: Option<String>,
-}
-
 /// What kind of failure it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ErrorKind {
     /// There is no such machine.
     NotFound,
     /// The machine is not in a state for it.
@@ -45,29 +32,27 @@ pub enum Kind {
     Failed,
 }
 
+impl error_core::ErrorKind for ErrorKind {
+    fn may_retry(self) -> bool {
+        matches!(self, ErrorKind::Busy | ErrorKind::NoAgent | ErrorKind::TimedOut | ErrorKind::Unavailable)
+    }
+}
+
+error_core::bare_error! {
+    /// A verb that failed.
+    pub struct Error(ErrorKind);
+}
+
 impl Error {
-    /// A failure.
-    pub fn new(kind: Kind, doing: impl Into<String>, why: impl Into<String>) -> Error {
-        Error { kind, doing: doing.into(), why: why.into(), hint: None }
+    /// A failure: what was being done, like `start default_web`, and why it failed.
+    pub fn new(kind: ErrorKind, doing: impl AsRef<str>, why: impl AsRef<str>) -> Error {
+        Error(Core::new(kind, format!("cannot {}: {}", doing.as_ref(), why.as_ref())))
     }
 
-    /// The same with what to do about it.
+    /// The same failure, for a caller that knows the kind better.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Error {
-        self.hint = Some(hint.into());
+    pub fn of_kind(mut self, kind: ErrorKind) -> Error {
+        self.0.kind = kind;
         self
     }
-
-    /// Trying again may help.
-    pub fn retryable(&self) -> bool {
-        matches!(self.kind, Kind::Busy | Kind::NoAgent | Kind::TimedOut | Kind::Unavailable)
-    }
 }
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot {}: {}", self.doing, self.why)
-    }
-}
-
-impl std::error::Error for Error {}

@@ -1,6 +1,6 @@
 //! A hypervisor that runs nothing: it keeps the conversation, and behaves (or misbehaves) as it is told.
 
-use super::{About, Condition, End, Error, Event, Hypervisor, Kind, Pause, Result, Seen, Tell};
+use super::{About, Condition, End, Error, ErrorKind, Event, Hypervisor, Pause, Result, Seen, Tell};
 use api::launcher::{MemoryStats, Stats};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -32,7 +32,7 @@ impl Fake {
     }
 
     /// The next call of this verb fails.
-    pub fn fail_next(&self, verb: &str, kind: Kind, why: &str) {
+    pub fn fail_next(&self, verb: &str, kind: ErrorKind, why: &str) {
         self.lock().failures.insert(verb.to_owned(), Error::new(kind, verb, why));
     }
 
@@ -79,9 +79,11 @@ impl Fake {
     fn running(&self, verb: &str, name: &str) -> Result<Condition> {
         self.said(verb, name)?;
         match self.lock().domains.get(name).copied() {
-            None => Err(Error::new(Kind::NotFound, format!("{verb} {name}"), "there is no such machine")),
+            None => {
+                Err(Error::new(ErrorKind::NotFound, format!("{verb} {name}"), "there is no such machine"))
+            }
             Some(Condition::Off(_)) => {
-                Err(Error::new(Kind::NotNow, format!("{verb} {name}"), "it does not run"))
+                Err(Error::new(ErrorKind::NotNow, format!("{verb} {name}"), "it does not run"))
             }
             Some(condition) => Ok(condition),
         }
@@ -109,7 +111,7 @@ impl Hypervisor for Fake {
         let name = element(xml, "name").unwrap_or_default().to_owned();
         self.said("define", &name)?;
         if name.is_empty() {
-            return Err(Error::new(Kind::Invalid, "define the machine", "it has no name"));
+            return Err(Error::new(ErrorKind::Invalid, "define the machine", "it has no name"));
         }
         self.lock().domains.entry(name).or_insert(Condition::Off(End::Unknown));
         Ok(())
@@ -119,7 +121,9 @@ impl Hypervisor for Fake {
         self.said("undefine", name)?;
         match self.lock().domains.remove(name) {
             Some(_) => Ok(()),
-            None => Err(Error::new(Kind::NotFound, format!("forget {name}"), "there is no such machine")),
+            None => {
+                Err(Error::new(ErrorKind::NotFound, format!("forget {name}"), "there is no such machine"))
+            }
         }
     }
 
@@ -127,10 +131,14 @@ impl Hypervisor for Fake {
         self.said("start", name)?;
         match self.lock().domains.get(name) {
             None => {
-                return Err(Error::new(Kind::NotFound, format!("start {name}"), "there is no such machine"));
+                return Err(Error::new(
+                    ErrorKind::NotFound,
+                    format!("start {name}"),
+                    "there is no such machine",
+                ));
             }
             Some(Condition::Off(_)) => {}
-            Some(_) => return Err(Error::new(Kind::NotNow, format!("start {name}"), "it runs already")),
+            Some(_) => return Err(Error::new(ErrorKind::NotNow, format!("start {name}"), "it runs already")),
         }
         self.happen(name, &Event::Started);
         self.happen(name, &Event::Paused(Pause::Asked));
@@ -140,7 +148,8 @@ impl Hypervisor for Fake {
     /// The other end is gone already: its guests say nothing.
     fn line(&self, name: &str) -> Result<Option<OwnedFd>> {
         self.running("line", name)?;
-        let pair = UnixStream::pair().map_err(|e| Error::new(Kind::Failed, "make a line", e.to_string()))?;
+        let pair =
+            UnixStream::pair().map_err(|e| Error::new(ErrorKind::Failed, "make a line", e.to_string()))?;
         Ok(Some(pair.0.into()))
     }
 
@@ -151,7 +160,9 @@ impl Hypervisor for Fake {
                 let pid = (!matches!(condition, Condition::Off(_))).then_some(4711);
                 Ok(Seen { condition, pid, agent: false })
             }
-            None => Err(Error::new(Kind::NotFound, format!("look at {name}"), "there is no such machine")),
+            None => {
+                Err(Error::new(ErrorKind::NotFound, format!("look at {name}"), "there is no such machine"))
+            }
         }
     }
 
@@ -208,7 +219,7 @@ impl Hypervisor for Fake {
         self.said("agent", &format!("{name} {verb}"))?;
         let answer = self.lock().agent.get(verb).cloned();
         answer.ok_or_else(|| {
-            Error::new(Kind::NoAgent, format!("ask the agent in {name}"), "it does not answer")
+            Error::new(ErrorKind::NoAgent, format!("ask the agent in {name}"), "it does not answer")
         })
     }
 
@@ -221,6 +232,6 @@ impl Hypervisor for Fake {
     fn screenshot(&self, name: &str, into: &mut dyn Write) -> Result<()> {
         self.running("screenshot", name)?;
         into.write_all(b"P6\n2 1\n255\n\x00\x00\x00\xff\xff\xff")
-            .map_err(|e| Error::new(Kind::Failed, "take a picture", e.to_string()))
+            .map_err(|e| Error::new(ErrorKind::Failed, "take a picture", e.to_string()))
     }
 }

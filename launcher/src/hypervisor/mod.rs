@@ -6,7 +6,7 @@
 //! ```
 //!
 //! **Owns** the words: [`Condition`], [`End`], [`Event`], [`Error`]. No type of libvirt passes this line. A domain is
-//! named by its name; one that is not there is [`Kind::NotFound`], never a panic and never a text to search in.
+//! named by its name; one that is not there is [`ErrorKind::NotFound`], never a panic and never a text to search in.
 //! **Verbs block.** Whoever calls them does so on a thread of its own ([`tokio::task::spawn_blocking`] in the driver).
 //! **Both implementations pass one suite**: `launcher/tests/hypervisor/conformance.rs`.
 
@@ -14,7 +14,7 @@ pub mod embed;
 mod error;
 pub mod fake;
 
-pub use error::{Error, Kind, Result};
+pub use error::{Error, ErrorKind, Result};
 
 use api::launcher::Stats;
 use std::io::Write;

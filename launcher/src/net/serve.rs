@@ -2,7 +2,7 @@
 
 use super::dhcp::{DhcpSettings, answer};
 use super::told::{Pod, told};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use api::launcher::Resolved;
 use api::machine::Machine;
 use rustix::net::sockopt::{set_socket_broadcast, set_socket_reuseaddr};
@@ -76,7 +76,7 @@ fn open(device: &str) -> Result<UdpSocket> {
             }
             _ => "",
         };
-        Error::new(Kind::Failed, format!("cannot answer DHCP on {device}{hint}")).because(e)
+        Error::new(ErrorKind::Failed, format!("cannot answer DHCP on {device}{hint}")).because(e)
     };
     let socket = plain().map_err(failed)?;
     let socket = std::net::UdpSocket::from(socket);

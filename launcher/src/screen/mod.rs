@@ -14,7 +14,7 @@ pub mod png;
 #[cfg(test)]
 mod tests;
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::root::socket_path;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl Screen {
     pub async fn reserve(&self) -> Result<ViewerConnection> {
         let Ok(counted) = Arc::clone(&self.free).try_acquire_owned() else {
             let what = format!("{} clients look at this screen already, and more are not served", self.most);
-            return Err(Error::new(Kind::Busy, what));
+            return Err(Error::new(ErrorKind::Busy, what));
         };
         let shown = self.socket.display();
         match tokio::time::timeout(PATIENCE, UnixStream::connect(&self.socket)).await {
@@ -63,7 +63,7 @@ impl Screen {
             Ok(Err(e)) => Err(Error::io(format!("cannot reach the machine's screen at {shown}"), e)),
             Err(_) => {
                 let what = format!("waited {} s for the machine's screen at {shown}", PATIENCE.as_secs());
-                Err(Error::new(Kind::Failed, what))
+                Err(Error::new(ErrorKind::Failed, what))
             }
         }
     }

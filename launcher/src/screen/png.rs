@@ -3,7 +3,7 @@
 //! The PPM comes from QEMU, so it is bounded like any foreign input: 8 bits a colour, at most 16384 points a side and
 //! 2^25 in all (a screen of 8K).
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use std::io::Write;
@@ -95,7 +95,7 @@ impl Picture<'_> {
 }
 
 fn cannot_pack(e: std::io::Error) -> Error {
-    Error::new(Kind::Failed, "cannot pack the picture of the screen").because(e)
+    Error::new(ErrorKind::Failed, "cannot pack the picture of the screen").because(e)
 }
 
 fn weight(filtered: &[u8]) -> u64 {
@@ -120,7 +120,7 @@ fn next_number(mut rest: &[u8]) -> Option<(usize, &[u8])> {
 
 fn chunk(png: &mut Vec<u8>, name: &[u8; 4], data: &[u8]) -> Result<()> {
     let size = u32::try_from(data.len())
-        .map_err(|_| Error::new(Kind::Failed, "the picture of the screen is too large for a PNG"))?;
+        .map_err(|_| Error::new(ErrorKind::Failed, "the picture of the screen is too large for a PNG"))?;
     png.extend(size.to_be_bytes());
     let mut sum = crc32fast::Hasher::new();
     sum.update(name);

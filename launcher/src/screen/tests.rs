@@ -25,7 +25,7 @@ async fn each_client_has_its_own_connection() {
     }
 
     let refused = screen.reserve().await.unwrap_err();
-    assert_eq!(refused.kind(), Kind::Busy);
+    assert_eq!(refused.kind(), ErrorKind::Busy);
     // A client that leaves frees its place; a QEMU that ends ends its clients.
     let (client, mut server, serving) = clients.remove(0);
     drop(client);
@@ -44,9 +44,9 @@ async fn no_screen() {
     let said = screen.reserve().await.unwrap_err();
     assert_eq!(
         (said.kind(), said.to_string().as_str()),
-        (Kind::NotFound, "cannot reach the machine's screen at /nowhere/vnc")
+        (ErrorKind::NotFound, "cannot reach the machine's screen at /nowhere/vnc")
     );
     // What failed is not counted.
-    assert_eq!(screen.reserve().await.unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(screen.reserve().await.unwrap_err().kind(), ErrorKind::NotFound);
     assert!(Screen::new("x".repeat(108).into(), 1).is_err());
 }

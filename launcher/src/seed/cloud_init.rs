@@ -1,7 +1,7 @@
 //! What cloud-init is told, gathered: who the machine is, the two texts, and the keys that let people in.
 
 use super::folder::Folder;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use api::launcher::Resolved;
 use api::machine::volume::Text;
 use api::machine::{CloudInit, Credential, KeyWay, Machine};
@@ -99,7 +99,10 @@ fn read(text: &Text, what: &str, keys: &[&str], resolved: &Resolved) -> Result<V
         Text::Inline(bytes) => Ok(bytes.clone()),
         Text::Secret(name) => secret(name, resolved)?.text(keys, LONGEST_TEXT)?.ok_or_else(|| {
             let keys = keys.join(" or ");
-            Error::new(Kind::NotFound, format!("the secret {name:?} has no {what}: it needs a key {keys}"))
+            Error::new(
+                ErrorKind::NotFound,
+                format!("the secret {name:?} has no {what}: it needs a key {keys}"),
+            )
         }),
     }
 }
@@ -122,6 +125,6 @@ fn ssh_keys(name: &str, resolved: &Resolved) -> Result<Vec<String>> {
 fn secret(name: &str, resolved: &Resolved) -> Result<Folder> {
     match resolved.secrets.get(name) {
         Some(path) => Folder::open(path),
-        None => Err(Error::new(Kind::NotFound, format!("the secret {name:?} is not there"))),
+        None => Err(Error::new(ErrorKind::NotFound, format!("the secret {name:?} is not there"))),
     }
 }

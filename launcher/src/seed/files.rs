@@ -3,7 +3,7 @@
 use super::folder::Folder;
 use super::source_name;
 use super::tree::Files;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use api::launcher::Source;
 
 /// The label of a disc whose volume names none.
@@ -18,6 +18,6 @@ pub fn read(volume: &str, what: &str, source: Option<&Source>) -> Result<Files> 
             "the {what} of the volume {volume:?} should be given as a folder and is {}",
             source_name(other)
         ))),
-        None => Err(Error::new(Kind::NotFound, format!("the {what} is not there"))),
+        None => Err(Error::new(ErrorKind::NotFound, format!("the {what} is not there"))),
     }
 }

@@ -5,7 +5,7 @@
 //! fills the folder need not be whom we serve.
 
 use super::tree::{Content, DEEPEST, File, Files, MOST_FILES, MOST_FOLDERS};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use rustix::io::Errno;
 use std::io::Read;
@@ -172,7 +172,7 @@ impl Folder {
             Errno::XDEV => Error::refused(format!("{shown} is a link that leads out of its folder")),
             Errno::LOOP => Error::refused(format!("{shown} is a link that leads in a circle")),
             Errno::NOENT => {
-                Error::new(Kind::NotFound, format!("{shown} leads nowhere, or was removed meanwhile"))
+                Error::new(ErrorKind::NotFound, format!("{shown} leads nowhere, or was removed meanwhile"))
             }
             e => Error::io(format!("cannot open {shown}"), e),
         }
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn no_folder() {
         let said = Folder::open(Path::new("/nowhere/at/all")).unwrap_err();
-        assert_eq!(said.kind(), Kind::NotFound);
+        assert_eq!(said.kind(), ErrorKind::NotFound);
         assert!(said.to_string().contains("/nowhere/at/all"));
     }
 }

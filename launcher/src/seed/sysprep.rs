@@ -1,7 +1,7 @@
 //! Answers for the setup of Windows, which looks for them on every disc.
 
 use super::tree::Files;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use api::machine::volume::Named;
 
 /// The label of the disc.
@@ -15,7 +15,7 @@ pub fn check(files: &Files, source: &Named) -> Result<()> {
         return Ok(());
     }
     Err(Error::new(
-        Kind::NotFound,
+        ErrorKind::NotFound,
         format!("the {} has neither a key {} nor {}", shown(source), ANSWERS[0], ANSWERS[1]),
     ))
 }

@@ -1,7 +1,7 @@
 //! Whole seeds: from a volume and its folders to the files of the disc.
 
 use super::*;
-use crate::error::Kind;
+use crate::error::ErrorKind;
 use api::machine::volume::{Named, Text};
 use api::machine::{CloudInit, KeyWay};
 use std::fs;
@@ -42,14 +42,7 @@ fn made(credentials: &[Credential], volume: &Volume, resolved: &Resolved) -> See
 
 /// The sentence and its causes.
 fn said(volume: &Volume, resolved: &Resolved) -> String {
-    let mut error: &dyn std::error::Error = &of(&IDENTITY, &[], "seed", volume, resolved).unwrap_err();
-    let mut said = error.to_string();
-    while let Some(cause) = error.source() {
-        said += ": ";
-        said += &cause.to_string();
-        error = cause;
-    }
-    said
+    of(&IDENTITY, &[], "seed", volume, resolved).unwrap_err().chain()
 }
 
 fn text<'a>(seed: &'a Seed, path: &str) -> &'a str {
@@ -198,7 +191,7 @@ fn a_disc_is_for_its_owner_and_stands_whole_or_not_at_all() {
     assert!(!partial.exists());
 
     let nowhere = disc::write(&seed, Path::new("/nowhere/seed.iso"), 0).unwrap_err();
-    assert_eq!(nowhere.kind(), Kind::NotFound);
+    assert_eq!(nowhere.kind(), ErrorKind::NotFound);
     assert_eq!(nowhere.to_string(), "cannot make /nowhere/seed.iso.partial");
 }
 
@@ -207,7 +200,7 @@ fn a_full_disk_has_its_kind() {
     // The device that is always full takes the disc's place in the writer.
     let mut full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let error = iso::write(&Files::new(), "cidata", 0, &mut full).unwrap_err();
-    assert_eq!(error.kind(), Kind::NoSpace);
+    assert_eq!(error.kind(), ErrorKind::NoSpace);
 }
 
 #[test]

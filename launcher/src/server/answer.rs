@@ -3,7 +3,7 @@
 use super::body::{Out, read};
 use super::route::{Route, Wrong, route};
 use super::{Service, stream};
-use crate::error::{Error, Kind, chain};
+use crate::error::{Error, ErrorKind, chain};
 use crate::vm::guest::Guest;
 use crate::{hypervisor, screen};
 use api::launcher::{Exec, Refusal, Request, State, Sync};
@@ -63,7 +63,8 @@ async fn done(service: &Service, route: Route, request: hyper::Request<Incoming>
             }
         }
         Route::Stats => {
-            let stats = ask(service, |hypervisor, name| hypervisor.stats(name).map_err(theirs)).await?;
+            let stats =
+                ask(service, |hypervisor, name| hypervisor.stats(name).map_err(|e| theirs(&e))).await?;
             Ok(say(StatusCode::OK, &stats))
         }
         Route::Screenshot => screenshot(service).await,
@@ -123,14 +124,15 @@ async fn guest<T: Serialize + Send + 'static>(
     question: impl FnOnce(&Guest<'_>) -> hypervisor::Result<T> + Send + 'static,
 ) -> Result<Answer, Refused> {
     let answer =
-        ask(service, |hypervisor, name| question(&Guest { hypervisor, name }).map_err(theirs)).await?;
+        ask(service, |hypervisor, name| question(&Guest { hypervisor, name }).map_err(|e| theirs(&e)))
+            .await?;
     Ok(say(StatusCode::OK, &answer))
 }
 
 async fn screenshot(service: &Service) -> Result<Answer, Refused> {
     let png = ask(service, |hypervisor, name| {
         let mut picture = Vec::new();
-        hypervisor.screenshot(name, &mut picture).map_err(theirs)?;
+        hypervisor.screenshot(name, &mut picture).map_err(|e| theirs(&e))?;
         match picture.starts_with(b"\x89PNG\r\n\x1a\n") {
             true => Ok(picture),
             false => screen::png::from_ppm(&picture).map_err(|e| ours(&e)),
@@ -157,28 +159,31 @@ pub(super) fn refusal(error: String) -> Refusal {
 /// An error of ours, with its status.
 pub(super) fn ours(e: &Error) -> Refused {
     let status = match e.kind() {
-        Kind::Refused => StatusCode::BAD_REQUEST,
-        Kind::NotFound => StatusCode::NOT_FOUND,
-        Kind::Busy => StatusCode::CONFLICT,
-        Kind::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
-        Kind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+        ErrorKind::Refused => StatusCode::BAD_REQUEST,
+        ErrorKind::NotFound => StatusCode::NOT_FOUND,
+        ErrorKind::Busy => StatusCode::CONFLICT,
+        ErrorKind::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
+        ErrorKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
     };
     (status, refusal(chain(e)))
 }
 
 /// An error of the hypervisor, with its status.
-fn theirs(e: hypervisor::Error) -> Refused {
-    use hypervisor::Kind;
-    let status = match e.kind {
-        Kind::NotFound => StatusCode::NOT_FOUND,
-        Kind::NotNow | Kind::Busy => StatusCode::CONFLICT,
-        Kind::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
-        Kind::Denied => StatusCode::FORBIDDEN,
-        Kind::Unsupported => StatusCode::NOT_IMPLEMENTED,
-        Kind::Invalid => StatusCode::BAD_REQUEST,
-        Kind::NoAgent | Kind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-        Kind::TimedOut => StatusCode::GATEWAY_TIMEOUT,
-        Kind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+fn theirs(e: &hypervisor::Error) -> Refused {
+    use hypervisor::ErrorKind;
+    let status = match e.kind() {
+        ErrorKind::NotFound => StatusCode::NOT_FOUND,
+        ErrorKind::NotNow | ErrorKind::Busy => StatusCode::CONFLICT,
+        ErrorKind::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
+        ErrorKind::Denied => StatusCode::FORBIDDEN,
+        ErrorKind::Unsupported => StatusCode::NOT_IMPLEMENTED,
+        ErrorKind::Invalid => StatusCode::BAD_REQUEST,
+        ErrorKind::NoAgent | ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorKind::TimedOut => StatusCode::GATEWAY_TIMEOUT,
+        ErrorKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    (status, Refusal { error: e.to_string(), faults: Vec::new(), hint: e.hint })
+    (
+        status,
+        Refusal { error: e.sentence().to_owned(), faults: Vec::new(), hint: e.hint().map(str::to_owned) },
+    )
 }

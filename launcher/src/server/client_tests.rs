@@ -4,7 +4,7 @@ use super::*;
 use crate::hypervisor::fake::Fake;
 use crate::vm::{Parts, drive};
 use api::launcher::{Answer, Exec, Life, Request, Sync};
-use launcher_client::{Client, Console, Kind as Wrong};
+use launcher_client::{Client, Console, ErrorKind};
 use serde_json::json;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -71,7 +71,7 @@ async fn every_question_of_the_one_client_is_answered() {
     assert_eq!(client.info().await.unwrap().uri, "fake:///");
     assert_eq!(client.state().await.unwrap().life, Life::Empty);
     let early = client.stats().await.unwrap_err();
-    assert_eq!((early.kind(), early.to_string().as_str()), (Wrong::Failed, "there is no machine yet"));
+    assert_eq!((early.kind(), early.to_string().as_str()), (ErrorKind::Failed, "there is no machine yet"));
     assert_eq!(client.sync(&sync(2)).await.unwrap(), Answer::Queued);
     let (mut states, ()) = client.watch().await.unwrap();
     while states.next_within(LONG).await.unwrap().unwrap().life != Life::Running {}
@@ -82,7 +82,7 @@ async fn every_question_of_the_one_client_is_answered() {
     assert!(client.screenshot().await.unwrap().starts_with(b"\x89PNG"));
 
     let silent = client.ping(LONG).await.unwrap_err();
-    assert_eq!(silent.kind(), Wrong::Failed);
+    assert_eq!(silent.kind(), ErrorKind::Failed);
     assert!(silent.refusal().is_some() && silent.to_string().contains("does not answer"), "{silent}");
     fake.agent_says("guest-ping", r#"{"return":{}}"#);
     client.ping(LONG).await.unwrap();
@@ -110,7 +110,7 @@ async fn the_serial_console_is_a_stream_and_a_screen_that_is_not_there_is_a_refu
         assert!(console.read_buf(&mut shown).await.unwrap() > 0, "{shown:?}");
     }
     let second = scene.client.console(Console::Write).await.unwrap_err();
-    assert_eq!(second.kind(), Wrong::Failed);
+    assert_eq!(second.kind(), ErrorKind::Failed);
     assert!(second.refusal().is_some(), "{second}");
     scene.client.console(Console::Read).await.unwrap();
     // Whoever takes the keys over has them.
@@ -119,6 +119,6 @@ async fn the_serial_console_is_a_stream_and_a_screen_that_is_not_there_is_a_refu
     scene.line.read_exact(&mut typed[..1]).await.unwrap();
     assert_eq!(typed[0], b'x');
     let screen = scene.client.vnc().await.unwrap_err();
-    assert_eq!(screen.kind(), Wrong::NotFound);
+    assert_eq!(screen.kind(), ErrorKind::NotFound);
     assert!(screen.to_string().contains("cannot reach the machine's screen at"), "{screen}");
 }

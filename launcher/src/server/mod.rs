@@ -18,7 +18,7 @@ mod stream;
 
 use crate::console::log::Log;
 use crate::console::{Lines, Options, Relay};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::root::socket_path;
 use crate::screen::Screen;
 use crate::vm::Handle;
@@ -89,7 +89,7 @@ impl Listener {
         socket_path(&early).map_err(|e| Error::refused(cannot()).because(e))?;
         if UnixStream::connect(path).await.is_ok() {
             let why = format!("{}: another launcher listens there", cannot());
-            return Err(Error::new(Kind::Busy, why));
+            return Err(Error::new(ErrorKind::Busy, why));
         }
         for old in [path, &early] {
             match fs::remove_file(old) {

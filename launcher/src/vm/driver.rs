@@ -22,7 +22,7 @@ use super::queue::{Mode, Next, Queue};
 use crate::console::Give;
 use crate::domain;
 use crate::domain::host::DiskLocation;
-use crate::error::{Error, Kind, Result, chain};
+use crate::error::{Error, ErrorKind, Result, chain};
 use crate::hypervisor::{Condition, End, Event, Hypervisor, Pause, Seen};
 use crate::net;
 use crate::root::Root;
@@ -205,8 +205,9 @@ impl Driver {
         let told = self.told.clone();
         // The loop may have ended; then nobody needs to know.
         let tell = Box::new(move |event| drop(told.send(event)));
-        let failed =
-            |e: crate::hypervisor::Error| Error::new(Kind::Failed, "cannot watch the machine").because(e);
+        let failed = |e: crate::hypervisor::Error| {
+            Error::new(ErrorKind::Failed, "cannot watch the machine").because(e)
+        };
         self.parts.hypervisor.watch(&known.name, tell).map_err(failed)?;
         let _ = self.name.set(known.name.clone());
         self.known = Some(known);
@@ -364,7 +365,7 @@ impl Driver {
             (Request::Destroy, Ok(())) if self.queue.mode() != Mode::Ended => self.mode(Mode::Stopping),
             (_, Ok(())) => {}
             // The guest was quicker: its end is on its way here, or has come.
-            (_, Err(e)) if e.kind == crate::hypervisor::Kind::NotNow => tracing::info!("{e}"),
+            (_, Err(e)) if e.kind() == crate::hypervisor::ErrorKind::NotNow => tracing::info!("{e}"),
             (request, Err(e)) => {
                 tracing::warn!("{e}");
                 if matches!(request, Request::Shutdown { .. }) {
@@ -530,7 +531,7 @@ impl Driver {
         let last = self.publisher.state().life;
         let found = effort::find(&*self.parts.hypervisor, &known, &self.parts.root, &self.parts.lines, last);
         let EarlierRun { seen, host } = found
-            .map_err(|e| Error::new(Kind::Failed, "cannot see what became of the machine").because(e))?;
+            .map_err(|e| Error::new(ErrorKind::Failed, "cannot see what became of the machine").because(e))?;
         if let Some(known) = &mut self.known {
             known.host = host;
         }

@@ -7,7 +7,7 @@ use crate::console::Give;
 use crate::domain;
 use crate::domain::host::{DiskLocation, Host};
 use crate::error::chain;
-use crate::hypervisor::{Condition, Hypervisor, Kind, Pause, Result, Seen};
+use crate::hypervisor::{Condition, ErrorKind, Hypervisor, Pause, Result, Seen};
 use crate::net;
 use crate::root::Root;
 use api::launcher::{Life, REFUSED, Request, START_FAILED};
@@ -30,25 +30,18 @@ pub(super) enum Outcome {
 pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root, lines: &Give) -> Outcome {
     let begin = || -> std::result::Result<(Host, Seen), Standing> {
         let host = prepare(&known.machine, &known.sync.resolved, root, How::Fresh);
-        let host = host.map_err(|e| match e.kind() {
-            // Trying again does not help.
-            crate::error::Kind::Refused => Standing::failed(REFUSED, chain(&e)),
-            _ => Standing::failed(START_FAILED, chain(&e)),
+        let host = host.map_err(|e| match e.may_retry() {
+            true => Standing::failed(START_FAILED, chain(&e)),
+            false => Standing::failed(REFUSED, chain(&e)),
         })?;
         let xml = domain::draw(&known.machine, &host).map_err(|e| Standing::failed(REFUSED, chain(&e)))?;
-        let hint = |e: crate::hypervisor::Error| {
-            let message = match &e.hint {
-                Some(hint) => format!("{e}; {hint}"),
-                None => e.to_string(),
-            };
-            Standing::failed(START_FAILED, message)
-        };
+        let failed = |e: crate::hypervisor::Error| Standing::failed(START_FAILED, e.to_string());
         // A run before this one may have had another uuid, and libvirt keeps a name with its uuid.
         match hypervisor.undefine(&known.name) {
-            Err(e) if e.kind != Kind::NotFound => return Err(hint(e)),
-            _ => hypervisor.define(&xml).map_err(hint)?,
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(failed(e)),
+            _ => hypervisor.define(&xml).map_err(failed)?,
         }
-        hypervisor.start(&known.name).map_err(hint)?;
+        hypervisor.start(&known.name).map_err(failed)?;
         let go = || {
             listen(hypervisor, &known.name, lines)?;
             if !known.machine.start_paused {
@@ -59,7 +52,7 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root, lin
         let seen = go().map_err(|e| {
             // What cannot be listened to, or let run, must not stay half begun. It may be gone already.
             let _ = hypervisor.destroy(&known.name);
-            hint(e)
+            failed(e)
         })?;
         Ok((host, seen))
     };
@@ -101,7 +94,7 @@ pub(super) fn request(hypervisor: &dyn Hypervisor, known: &Known, paused: bool, 
         Request::Eject { disk } | Request::Insert { disk, .. } => change_media(hypervisor, known, disk),
         Request::Start | Request::Hotplug | Request::Snapshot | Request::Migrate => {
             Err(crate::hypervisor::Error::new(
-                Kind::Unsupported,
+                ErrorKind::Unsupported,
                 format!("do that to {name}"),
                 "nobody knows how",
             ))
@@ -113,7 +106,7 @@ pub(super) fn request(hypervisor: &dyn Hypervisor, known: &Known, paused: bool, 
 /// The loop has put the disc (or nothing) into `known` before.
 fn change_media(hypervisor: &dyn Hypervisor, known: &Known, disk: &str) -> Result<()> {
     let doing = || format!("change the disc in '{disk}'");
-    let invalid = |why: String| crate::hypervisor::Error::new(Kind::Invalid, doing(), why);
+    let invalid = |why: String| crate::hypervisor::Error::new(ErrorKind::Invalid, doing(), why);
     let host =
         known.host.as_ref().ok_or_else(|| invalid("nobody knows where the machine's parts are".into()))?;
     if let Some(DiskLocation::File { path, .. }) = host.disks.get(disk) {
@@ -139,7 +132,7 @@ pub(super) fn find(
 ) -> Result<EarlierRun> {
     let mut seen = match hypervisor.look(&known.name) {
         Ok(seen) => Some(seen),
-        Err(e) if e.kind == Kind::NotFound => None,
+        Err(e) if e.kind() == ErrorKind::NotFound => None,
         Err(e) => return Err(e),
     };
     let runs = seen.as_ref().is_some_and(|seen| !matches!(seen.condition, Condition::Off(_)));

@@ -3,7 +3,7 @@
 //! The guest answers, so nothing in an answer is believed: every field may be missing or of another kind, texts are
 //! bounded, and a command that never ends is given up.
 
-use crate::hypervisor::{Error, Hypervisor, Kind, Result};
+use crate::hypervisor::{Error, ErrorKind, Hypervisor, Result};
 use api::launcher::{Exec, Executed, GuestFilesystem, GuestInfo, GuestInterface, GuestUser};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -112,7 +112,7 @@ impl Guest<'_> {
                     exec.command,
                     limit.as_secs()
                 );
-                return Err(Error::new(Kind::TimedOut, format!("run a program in {}", self.name), why));
+                return Err(Error::new(ErrorKind::TimedOut, format!("run a program in {}", self.name), why));
             };
             std::thread::sleep(pause.min(left));
             pause = (pause * 2).min(Duration::from_millis(500));
@@ -129,7 +129,7 @@ impl Guest<'_> {
         if let Some(why) = answer["error"]["desc"].as_str() {
             let why = why.chars().take(500).collect::<String>();
             return Err(Error::new(
-                Kind::Failed,
+                ErrorKind::Failed,
                 format!("ask the agent in {} for {command}", self.name),
                 why,
             ));
@@ -141,7 +141,7 @@ impl Guest<'_> {
 
     fn nonsense(&self, command: &str) -> Error {
         let doing = format!("ask the agent in {} for {command}", self.name);
-        Error::new(Kind::Failed, doing, "its answer makes no sense")
+        Error::new(ErrorKind::Failed, doing, "its answer makes no sense")
     }
 }
 
@@ -220,7 +220,7 @@ mod tests {
         ]);
         let exec = Exec { command: "/bin/x".into(), args: vec![], input: None, timeout: Some(0) };
         let error = Guest { hypervisor: &fake, name: "a_b" }.exec(&exec).unwrap_err();
-        assert_eq!(error.kind, Kind::TimedOut);
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
     }
 
     #[test]

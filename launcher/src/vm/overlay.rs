@@ -1,6 +1,6 @@
 //! Disks that the launcher makes itself: overlays over what is only read, and empty ones.
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use api::launcher::Format;
 use disk_format::qcow2::write::{Backing, FreshFile, Options, empty};
 use disk_format::read_at::FileAt;
@@ -66,9 +66,9 @@ fn write(path: &Path, options: Options) -> Result<()> {
     let _ = std::fs::remove_file(&partial);
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial);
     let file = file.map_err(|e| Error::io(cannot(), e))?;
-    let written = empty(FreshFile(file), options).map_err(|mut e| match e.take_source() {
+    let written = empty(FreshFile(file), options).map_err(|mut e| match e.take_io() {
         Some(source) => Error::io(cannot(), source),
-        None => Error::new(Kind::Failed, cannot()).because(e),
+        None => Error::new(ErrorKind::Failed, cannot()).because(e),
     });
     let placed = written.and_then(|_| std::fs::rename(&partial, path).map_err(|e| Error::io(cannot(), e)));
     if placed.is_err() {

@@ -10,7 +10,7 @@
 
 use super::{firmware, overlay, users};
 use crate::domain::host::{DiskLocation, Efi, Host};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::root::{Root, socket_path};
 use api::launcher::{Format, Resolved, Source};
 use api::machine::{Boot, Disk, Machine, Target, Volume};
@@ -55,7 +55,7 @@ pub fn prepare(machine: &Machine, resolved: &Resolved, root: &Root, how: How) ->
         0 => Ok(host),
         1 => Err(preparing.faults.remove(0)),
         _ => {
-            let kind = preparing.faults.first().map_or(Kind::Failed, Error::kind);
+            let kind = preparing.faults.first().map_or(ErrorKind::Failed, Error::kind);
             let all: Vec<String> = preparing.faults.iter().map(|e| crate::error::chain(e)).collect();
             Err(Error::new(kind, all.join("; ")))
         }
@@ -205,7 +205,7 @@ impl Preparing<'_> {
         let shared = disk.shareable || matches!(disk.volume, Volume::Host { shared: true, .. });
         match users::in_the_way(path, we_write && !shared, &self.machine.domain_name()) {
             Some(user) if !shared => Err(Error::new(
-                Kind::Busy,
+                ErrorKind::Busy,
                 format!("the disk '{}' ({}) is used by {user}; stop it first", disk.name, path.display()),
             )),
             _ => Ok(()),
@@ -217,7 +217,7 @@ impl Preparing<'_> {
         let Some(found) = firmware::find(secure) else {
             let what = if secure { " with secure boot" } else { "" };
             self.faults.push(Error::new(
-                Kind::NotFound,
+                ErrorKind::NotFound,
                 format!(
                     "EFI OVMF rom missing: no firmware{what} is installed; as root: apt-get install ovmf"
                 ),

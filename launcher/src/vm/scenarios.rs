@@ -3,7 +3,7 @@
 
 use super::{Handle, Parts, drive};
 use crate::hypervisor::fake::Fake;
-use crate::hypervisor::{End, Event, Hypervisor, Kind, Pause};
+use crate::hypervisor::{End, ErrorKind, Event, Hypervisor, Pause};
 use crate::root::Root;
 use api::launcher::{Answer, Life, Request, State, Sync};
 use serde_json::{Value, json};
@@ -193,7 +193,7 @@ fn what_happens_to_the_guest_is_told_in_the_words_of_the_contract() {
 fn a_start_that_fails_says_why_and_can_be_tried_again() {
     play(async {
         let scene = Scene::new();
-        scene.fake.fail_next("start", Kind::Busy, "another machine has the disk");
+        scene.fake.fail_next("start", ErrorKind::Busy, "another machine has the disk");
         scene.handle.sync(sync(vmi(|_| {}), 1)).await.unwrap();
         let state = scene.until(|state| state.life.is_final()).await;
         assert_eq!((state.life, state.reason.as_deref()), (Life::Failed, Some("StartFailed")));

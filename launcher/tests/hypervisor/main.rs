@@ -8,7 +8,7 @@
 mod libvirt;
 
 use launcher::hypervisor::fake::Fake;
-use launcher::hypervisor::{Condition, End, Event, Hypervisor, Kind, Pause, embed};
+use launcher::hypervisor::{Condition, End, ErrorKind, Event, Hypervisor, Pause, embed};
 use launcher::root::Root;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -54,11 +54,11 @@ fn conform(hypervisor: &dyn Hypervisor) {
     assert_eq!(about.version.split('.').count(), 3, "{about:?}");
 
     // What is not there.
-    assert_eq!(hypervisor.look(NAME).unwrap_err().kind, Kind::NotFound);
-    assert_eq!(hypervisor.start(NAME).unwrap_err().kind, Kind::NotFound);
-    assert_eq!(hypervisor.destroy(NAME).unwrap_err().kind, Kind::NotFound);
-    assert_eq!(hypervisor.undefine(NAME).unwrap_err().kind, Kind::NotFound);
-    assert_eq!(hypervisor.define("<domain").unwrap_err().kind, Kind::Invalid);
+    assert_eq!(hypervisor.look(NAME).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(hypervisor.start(NAME).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(hypervisor.destroy(NAME).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(hypervisor.undefine(NAME).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(hypervisor.define("<domain").unwrap_err().kind(), ErrorKind::Invalid);
 
     let (tell, told) = channel();
     // A test that is over hears nothing more.
@@ -79,7 +79,7 @@ fn conform(hypervisor: &dyn Hypervisor) {
         hypervisor.stats(NAME).map(drop),
         hypervisor.line(NAME).map(drop),
     ] {
-        assert_eq!(result.unwrap_err().kind, Kind::NotNow);
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::NotNow);
     }
 
     // A start waits, and the line can be opened.
@@ -89,7 +89,7 @@ fn conform(hypervisor: &dyn Hypervisor) {
     assert_eq!(seen.condition, Condition::Paused(Pause::Asked));
     assert!(seen.pid.is_some() && !seen.agent, "{seen:?}");
     assert!(hypervisor.line(NAME).unwrap().is_some());
-    assert_eq!(hypervisor.start(NAME).unwrap_err().kind, Kind::NotNow);
+    assert_eq!(hypervisor.start(NAME).unwrap_err().kind(), ErrorKind::NotNow);
     hypervisor.resume(NAME).unwrap();
     until(&told, &Event::Resumed);
     assert_eq!(hypervisor.look(NAME).unwrap().condition, Condition::Running);
@@ -105,7 +105,7 @@ fn conform(hypervisor: &dyn Hypervisor) {
     let stats = hypervisor.stats(NAME).unwrap();
     assert!(stats.cpu_ns > 0 && stats.memory.domain == 32 << 20, "{stats:?}");
     let asked = hypervisor.agent(NAME, r#"{"execute":"guest-ping"}"#, Duration::from_secs(1));
-    assert_eq!(asked.unwrap_err().kind, Kind::NoAgent);
+    assert_eq!(asked.unwrap_err().kind(), ErrorKind::NoAgent);
     hypervisor.reset(NAME).unwrap();
     until(&told, &Event::Rebooted);
 
@@ -119,7 +119,7 @@ fn conform(hypervisor: &dyn Hypervisor) {
     hypervisor.destroy(NAME).unwrap();
     until(&told, &Event::Ended(End::Destroyed));
     hypervisor.undefine(NAME).unwrap();
-    assert_eq!(hypervisor.look(NAME).unwrap_err().kind, Kind::NotFound);
+    assert_eq!(hypervisor.look(NAME).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 /// The event comes, whatever comes before it.

@@ -2,7 +2,7 @@
 
 use super::{Objects, Written};
 use api::vmi::VirtualMachineInstance;
-use cdi::{Error, Kind, Result};
+use cdi::{Error, ErrorKind, Result};
 
 /// Which of several.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,7 @@ impl Objects {
     pub(crate) fn choose(&self, what: &str, which: &Which) -> Result<Vec<&Written<VirtualMachineInstance>>> {
         let name = |machine: &Written<VirtualMachineInstance>| machine.object.metadata.name.clone();
         let names: Vec<String> = self.machines.iter().filter_map(name).collect();
-        let usage = |what: String| Err(Error::new(Kind::Usage, what));
+        let usage = |what: String| Err(Error::new(ErrorKind::Usage, what));
         match which {
             _ if self.machines.is_empty() => {
                 let what = format!("{what} has no VirtualMachine and no VirtualMachineInstance");

@@ -1,6 +1,6 @@
 //! The texts of a manifest: a file, several files, a folder, or standard input.
 
-use cdi::{Error, Kind, Result};
+use cdi::{Error, ErrorKind, Result};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -40,7 +40,7 @@ pub(crate) fn read(path: &str) -> Result<Vec<Text>> {
         let what = format!(
             "the folder {path} has {count} manifests (*.yaml, *.yml, *.json); 1 to {FILES_MAX} can be read"
         );
-        return Err(Error::new(Kind::Usage, what));
+        return Err(Error::new(ErrorKind::Usage, what));
     }
     files.sort();
     files.iter().map(|path| file(path)).collect()
@@ -93,10 +93,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.yaml");
         std::fs::write(&path, b"\xff\xfe").unwrap();
-        assert_eq!(read(path.to_str().unwrap()).unwrap_err().kind(), Kind::Refused);
+        assert_eq!(read(path.to_str().unwrap()).unwrap_err().kind(), ErrorKind::Refused);
         std::fs::File::create(&path).unwrap().set_len(TEXT_MAX + 1).unwrap();
         assert!(read(path.to_str().unwrap()).unwrap_err().to_string().contains("larger than 4 MiB"));
-        assert_eq!(read("/nowhere.yaml").unwrap_err().kind(), Kind::NotFound);
-        assert_eq!(read(folder.path().join("none").to_str().unwrap()).unwrap_err().kind(), Kind::NotFound);
+        assert_eq!(read("/nowhere.yaml").unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(
+            read(folder.path().join("none").to_str().unwrap()).unwrap_err().kind(),
+            ErrorKind::NotFound
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Whole manifests: what is read, and how faults are told.
 
 use super::*;
-use cdi::Kind;
+use cdi::ErrorKind;
 
 fn read_text(text: &str) -> Objects {
     let folder = tempfile::tempdir().unwrap();
@@ -93,7 +93,7 @@ fn every_fault_is_told_with_its_line_and_what_is_not_known_is_only_a_warning() {
     );
     assert_eq!(told(&objects.warnings), [unknown]);
     let e = refusal("vm.yaml", objects.faults);
-    assert_eq!(e.kind(), Kind::Refused);
+    assert_eq!(e.kind(), ErrorKind::Refused);
     assert!(e.to_string().starts_with("vm.yaml has one fault:\n  "), "{e}");
 }
 
@@ -124,5 +124,5 @@ fn one_of_several_machines_is_chosen_by_its_name() {
     assert_eq!(objects.choose("vm.yaml", &Which::All).unwrap().len(), 2);
     assert!(objects.choose("vm.yaml", &Which::Named("c".into())).is_err());
     let none = read_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n");
-    assert_eq!(none.choose("vm.yaml", &Which::Only).unwrap_err().kind(), Kind::Refused);
+    assert_eq!(none.choose("vm.yaml", &Which::Only).unwrap_err().kind(), ErrorKind::Refused);
 }

@@ -8,7 +8,7 @@ use crate::vm::place::Home;
 use crate::vm::record::write_whole;
 use api::launcher::Accelerator;
 use api::node::{Node, Verdict};
-use cdi::{Error, Kind, Result};
+use cdi::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -121,7 +121,7 @@ pub(crate) fn asked(launcher: &Path, cache: Option<&Path>) -> Result<Node> {
         )));
     }
     serde_json::from_slice(&output.stdout).map_err(|e| {
-        Error::new(Kind::Failed, "virt-launcher answers node-info in words that are not known here")
+        Error::new(ErrorKind::Failed, "virt-launcher answers node-info in words that are not known here")
             .because(e)
     })
 }

@@ -17,7 +17,7 @@ use crate::ui::Show;
 use crate::vm::apart::{self, Exact, Job, Look, within};
 use crate::vm::place::Home;
 use api::launcher::{Format, Kernel};
-use cdi::{Error, Kind, Result};
+use cdi::{Error, ErrorKind, Result};
 use container_disk::Name;
 use container_disk::locate::Boot;
 use container_disk::reference::{Local, Remote};
@@ -145,7 +145,7 @@ impl Images {
             Policy::Never if here => false,
             Policy::Never => {
                 let what = format!("{name} is not in the store, and its imagePullPolicy is Never");
-                return Err(Error::new(Kind::NotFound, what));
+                return Err(Error::new(ErrorKind::NotFound, what));
             }
         };
         if !pull {
@@ -272,7 +272,7 @@ mod tests {
             assert_eq!(Policy::of(None, image).unwrap(), policy, "{image}");
         }
         assert_eq!(Policy::of(Some("Never"), "x:latest").unwrap(), Policy::Never);
-        assert_eq!(Policy::of(Some("never"), "x").unwrap_err().kind(), Kind::Refused);
+        assert_eq!(Policy::of(Some("never"), "x").unwrap_err().kind(), ErrorKind::Refused);
     }
 
     #[test]

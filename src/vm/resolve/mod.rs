@@ -167,7 +167,7 @@ impl Resolver<'_> {
             }
             None if optional => Ok(None),
             None => Err(Error::new(
-                cdi::Kind::NotFound,
+                cdi::ErrorKind::NotFound,
                 format!("the manifest has no {kind} {name:?}, but the VM refers to it; add the object"),
             )),
         }

@@ -5,7 +5,7 @@
 use api::launcher::{Forward, Link};
 use api::machine::network::{Network, Protocol};
 use api::machine::{Interface, Machine};
-use cdi::{Error, Kind, Result};
+use cdi::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -19,7 +19,7 @@ pub(crate) fn forward(text: &str) -> Result<Forward> {
         let what = format!(
             "{text:?} is not a port forwarding; write HOST:GUEST, as in 2222:22, 0.0.0.0:80:8080 or 5353:53/udp"
         );
-        Error::new(Kind::Usage, what)
+        Error::new(ErrorKind::Usage, what)
     };
     let (ports, protocol) = match text.rsplit_once('/') {
         Some((ports, protocol @ ("tcp" | "udp"))) => (ports, protocol),
@@ -139,7 +139,7 @@ mod tests {
             );
         }
         for text in ["", "a", "0:22", "22:0", "99999:1", "1:2:3", "x:1:2", "1:2/sctp", ":22"] {
-            assert_eq!(forward(text).unwrap_err().kind(), Kind::Usage, "{text}");
+            assert_eq!(forward(text).unwrap_err().kind(), ErrorKind::Usage, "{text}");
         }
     }
 

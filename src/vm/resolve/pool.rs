@@ -21,7 +21,7 @@ use api::datavolume::{self, DataVolume};
 use api::job::{Confidential, Files, Import, References, Refusal, Target};
 use api::launcher::{Format, Source};
 use cdi::size::human;
-use cdi::{Error, Kind, Result, import, source};
+use cdi::{Error, ErrorKind, Result, import, source};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -113,7 +113,7 @@ impl Pool<'_> {
                  and {} has none from before",
                 self.images.home.pool().display()
             );
-            return Err(Error::new(Kind::NotFound, what));
+            return Err(Error::new(ErrorKind::NotFound, what));
         };
         let spec = &written.object.spec;
         if spec.data_source.is_some() || spec.data_source_ref.is_some() {
@@ -192,7 +192,7 @@ impl References for Given<'_> {
 }
 
 fn missing(kind: &str, name: &str) -> Error {
-    Error::new(Kind::NotFound, format!("the manifest has no {kind} {name:?}, which is needed; add it"))
+    Error::new(ErrorKind::NotFound, format!("the manifest has no {kind} {name:?}, which is needed; add it"))
 }
 
 /// What a DataVolume's disk is made from, as it may be shown.

@@ -1,7 +1,7 @@
 //! An API server that is a map, with the real webhooks before it; and virt-controller on its World.
 
 use ::admission::rules::{Around, Request, judge, review};
-use ::api_server::error::{Error, Kind as Wrong, Result};
+use ::api_server::error::{Error, ErrorKind, Result};
 use ::api_server::{self, Server, Source};
 use ::cluster::decide;
 use kubernetes::objects::{Facts, Plain, World};
@@ -193,23 +193,23 @@ impl Cluster {
     }
 }
 
-fn no(kind: Wrong, key: &Key, why: &str) -> Error {
+fn no(kind: ErrorKind, key: &Key, why: &str) -> Error {
     Error::new(kind, format!("{key}: {why}"))
 }
 
 impl Server for Cluster {
     async fn get(&self, key: &Key) -> Result<Value> {
-        self.inner().objects.get(key).cloned().ok_or_else(|| no(Wrong::Gone, key, "not found"))
+        self.inner().objects.get(key).cloned().ok_or_else(|| no(ErrorKind::Gone, key, "not found"))
     }
 
     async fn create(&self, key: &Key, object: &Value) -> Result<Value> {
         match (key.kind, self.inner().objects.contains_key(key)) {
             (Kind::Event, _) => return Ok(object.clone()),
-            (_, true) => return Err(no(Wrong::Exists, key, "already exists")),
+            (_, true) => return Err(no(ErrorKind::Exists, key, "already exists")),
             _ => {}
         }
         let object = self.admit(key, object.clone(), &Value::Null, &json!({"username": CONTROLLER}));
-        Ok(self.put(key, object.map_err(|why| no(Wrong::Refused, key, &why))?))
+        Ok(self.put(key, object.map_err(|why| no(ErrorKind::Refused, key, &why))?))
     }
 
     async fn patch(&self, key: &Key, change: &Value, _: Option<&str>) -> Result<Value> {
@@ -220,7 +220,7 @@ impl Server for Cluster {
             .and_then(|meta| meta.remove("resourceVersion"))
             .is_some_and(|seen| seen != object["metadata"]["resourceVersion"])
         {
-            return Err(no(Wrong::Conflict, key, "the object has been modified"));
+            return Err(no(ErrorKind::Conflict, key, "the object has been modified"));
         }
         match change["status"]["conditions"].as_array() {
             Some(new) if key.kind == Kind::Pod => {

@@ -74,7 +74,7 @@ impl Authorizer for Headers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
+    use crate::ErrorKind;
 
     #[test]
     fn given_headers_are_checked_and_their_values_kept_secret() {
@@ -83,7 +83,7 @@ mod tests {
         assert!(with("X-Key", "v").unwrap().0["x-key"].is_sensitive());
         for (name, value) in [("Range", "bytes=0-1"), ("no name", "v"), ("X-Key", "topsecret\n")] {
             let error = with(name, value).unwrap_err();
-            assert_eq!(error.kind(), Kind::Usage);
+            assert_eq!(error.kind(), ErrorKind::Usage);
             assert!(!format!("{error:?}").contains("topsecret"), "{error:?}");
         }
     }

@@ -73,7 +73,7 @@ fn secret(value: &str, what: &str) -> Result<HeaderValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
+    use crate::ErrorKind;
 
     #[test]
     fn basic_authentication_is_the_usual_one() {
@@ -86,7 +86,7 @@ mod tests {
         }
         // The server would split it elsewhere, and try a part of the user's name as the password.
         let error = basic("a:b", &Secret::new("topsecret")).unwrap_err();
-        assert_eq!(error.kind(), Kind::Usage);
+        assert_eq!(error.kind(), ErrorKind::Usage);
         assert!(!format!("{error:?}").contains("topsecret"));
     }
 }

@@ -15,7 +15,7 @@
 use super::challenge::{self, Bearer, Challenge};
 use super::{Authorizer, Server, basic, secret};
 use crate::retry::{self, Wait, within};
-use crate::{Error, Fault, Kind, Location, Result, Secret, Why};
+use crate::{Error, ErrorKind, Fault, Location, Result, Secret, Why};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{RequestBuilder, StatusCode};
 use serde::Deserialize;
@@ -109,7 +109,7 @@ pub struct RegistryToken {
 struct State {
     credentials: HashMap<String, Option<Credential>>,
     /// What was looked up beforehand and could not be found out: said when somebody asks.
-    unknown: HashMap<String, (Kind, String)>,
+    unknown: HashMap<String, (ErrorKind, String)>,
     challenge: Option<Challenge>,
     /// What the registry itself calls what we want, by what we call it.
     named: HashMap<Vec<String>, Vec<String>>,

@@ -3,7 +3,7 @@
 use super::*;
 use fetch::authorize::Headers;
 use fetch::retry::{self, Wait};
-use fetch::{Attempts, Kind, Retry};
+use fetch::{Attempts, ErrorKind, Retry};
 use tests::http::{Authority, Fail, Server, pattern};
 
 #[test]
@@ -72,7 +72,9 @@ fn whether_a_server_speaks_tls_is_found_out_and_a_false_certificate_is_no_reason
 fn only_what_passes_is_tried_again_and_only_so_often() {
     let retry = Retry { retries: 2, first_pause: Duration::ZERO, idle: IDLE };
     let (client, _) = client(Headers::default());
-    for (status, requests, kind) in [(503, 3, Kind::Failed), (404, 1, Kind::NotFound), (403, 1, Kind::Auth)] {
+    for (status, requests, kind) in
+        [(503, 3, ErrorKind::Failed), (404, 1, ErrorKind::NotFound), (403, 1, ErrorKind::Auth)]
+    {
         let fail = Fail { status, times: u32::MAX, skip: 0, retry_after: Some("0".into()) };
         let server = Server::start(pattern(10), Behaviour { fail: Some(fail), ..Behaviour::default() });
         let mut attempts = Attempts::new("it", retry, 0);

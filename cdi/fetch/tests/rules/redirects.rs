@@ -1,7 +1,7 @@
 //! Where a redirect may lead, once a server says so.
 
 use super::*;
-use fetch::Kind;
+use fetch::ErrorKind;
 use fetch::authorize::Headers;
 use tests::http::{Authority, Server, pattern};
 
@@ -29,7 +29,7 @@ fn nobody_is_led_out_of_tls_but_who_allows_it() {
     let client =
         |policy| Client::new(connect(vec![ca.path().into()]), policy, Headers::default(), Words::default());
     let refused = fault(get(&client(STRICT), &server.url("/a"), &()));
-    assert_eq!((refused.why, refused.error.kind()), (Why::Odd, Kind::Refused));
+    assert_eq!((refused.why, refused.error.kind()), (Why::Odd, ErrorKind::Refused));
     assert!(refused.error.to_string().contains("from TLS to plain HTTP"), "{}", refused.error);
     assert!(!refused.error.to_string().contains("s3cret"), "{}", refused.error);
     assert_eq!(store.requests().len(), 0, "nobody was asked in plain");

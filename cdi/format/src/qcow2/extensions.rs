@@ -1,7 +1,7 @@
 //! Header extensions: walked within the first cluster, kept only where a refusal can name something by them.
 
 use super::refuse;
-use crate::{Kind, Result};
+use crate::{ErrorKind, Result};
 
 const END: u32 = 0;
 const FEATURE_NAMES: u32 = 0x6803_f857;
@@ -45,7 +45,7 @@ pub(super) fn walk(head: &[u8], from: usize, cluster: usize, whole: bool) -> Res
         if end > cluster {
             let what =
                 format!("header extension {kind:#010x} has {len} bytes, it reaches past the first cluster");
-            return Err(refuse(Kind::Malformed, at as u64 + 4, what));
+            return Err(refuse(ErrorKind::Malformed, at as u64 + 4, what));
         }
         if kind == END {
             break;
@@ -99,7 +99,7 @@ fn more(head: &[u8], need: usize, whole: bool) -> Result<Extensions> {
             "the header extensions are cut short: they need {need} bytes, the file has {}",
             head.len()
         );
-        return Err(refuse(Kind::Truncated, head.len() as u64, what));
+        return Err(refuse(ErrorKind::Truncated, head.len() as u64, what));
     }
     Ok(Extensions::Need(need))
 }
@@ -123,12 +123,12 @@ mod tests {
         assert!(matches!(walk(&head[..110], 104, 512, false), Ok(Extensions::Need(112))));
         assert!(matches!(walk(&head[..114], 104, 512, false), Ok(Extensions::Need(117))));
         assert!(matches!(walk(&head[..117], 104, 512, false), Ok(Extensions::Need(128))));
-        assert_eq!(walk(&head[..117], 104, 512, true).err().map(|e| e.kind()), Some(Kind::Truncated));
+        assert_eq!(walk(&head[..117], 104, 512, true).err().map(|e| e.kind()), Some(ErrorKind::Truncated));
         assert!(matches!(walk(&head, 104, 512, true), Ok(Extensions::Done(_))));
         for len in [u32::MAX, 401, 0x8000_0000] {
             head[108..112].copy_from_slice(&len.to_be_bytes());
             let error = walk(&head, 104, 512, true).err().unwrap();
-            assert_eq!((error.kind(), error.offset()), (Kind::Malformed, Some(108)), "{error}");
+            assert_eq!((error.kind(), error.offset()), (ErrorKind::Malformed, Some(108)), "{error}");
         }
         head[108..112].copy_from_slice(&400_u32.to_be_bytes());
         assert!(matches!(walk(&head, 104, 512, true), Ok(Extensions::Done(_))), "exactly to the end");

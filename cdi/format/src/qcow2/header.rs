@@ -2,7 +2,7 @@
 
 use super::extensions::{self, Extensions};
 use super::refuse;
-use crate::{Codec, Kind, Limits, Result};
+use crate::{Codec, ErrorKind, Limits, Result};
 use std::ops::Range;
 
 const MAGIC: u32 = 0x5146_49fb;
@@ -117,7 +117,7 @@ impl Header {
         }
         if fields.u32(0) != MAGIC {
             return Err(refuse(
-                Kind::Malformed,
+                ErrorKind::Malformed,
                 0,
                 format!("the magic is {:#010x}, not QFI\\xfb", fields.u32(0)),
             ));
@@ -125,7 +125,7 @@ impl Header {
         let version = fields.u32(4);
         if !(2..=3).contains(&version) {
             return Err(refuse(
-                Kind::Unsupported,
+                ErrorKind::Unsupported,
                 4,
                 format!("version is {version}, only 2 and 3 are known"),
             ));
@@ -134,7 +134,7 @@ impl Header {
         if !(9..=21).contains(&cluster_bits) {
             let what =
                 format!("cluster_bits is {cluster_bits}, only 9 to 21 (512 bytes to 2 MiB) are allowed");
-            return Err(refuse(Kind::Malformed, 20, what));
+            return Err(refuse(ErrorKind::Malformed, 20, what));
         }
         let cluster_size = 1_u32 << cluster_bits;
         let length = if version == 2 {
@@ -149,7 +149,7 @@ impl Header {
             let what = format!(
                 "header_length is {length}, a multiple of 8 from {V3_LENGTH} to {cluster_size} is allowed"
             );
-            return Err(refuse(Kind::Malformed, 100, what));
+            return Err(refuse(ErrorKind::Malformed, 100, what));
         }
         if let Some(need) = fields.missing(length, whole)? {
             return Ok(Parsed::Need(need));
@@ -190,7 +190,7 @@ impl Fields<'_> {
                     "the header is cut short: it needs {length} bytes, the file has {}",
                     self.head.len()
                 );
-                Err(refuse(Kind::Truncated, self.head.len() as u64, what))
+                Err(refuse(ErrorKind::Truncated, self.head.len() as u64, what))
             }
         }
     }
@@ -217,19 +217,19 @@ impl Fields<'_> {
         self.refuse_features(incompatible, names)?;
         if autoclear & RAW_DATA_FILE != 0 {
             let what = "autoclear_features has bit 1 (raw external data) set, but the image has no data file";
-            return Err(refuse(Kind::Malformed, 88, what));
+            return Err(refuse(ErrorKind::Malformed, 88, what));
         }
         self.refuse_outside(cluster_bits)?;
         self.refuse_encryption()?;
         let extended_l2 = incompatible & EXTENDED_L2 != 0;
         if extended_l2 && cluster_bits < 14 {
             let what = format!("cluster_bits is {cluster_bits}, extended L2 entries need at least 14");
-            return Err(refuse(Kind::Malformed, 20, what));
+            return Err(refuse(ErrorKind::Malformed, 20, what));
         }
         let refcount_order = if v3 { self.u32(96) } else { 4 };
         if refcount_order > 6 {
             let what = format!("refcount_order is {refcount_order}, at most 6 (64 bits) is allowed");
-            return Err(refuse(Kind::Malformed, 96, what));
+            return Err(refuse(ErrorKind::Malformed, 96, what));
         }
         let header = Header {
             version,
@@ -250,7 +250,7 @@ impl Fields<'_> {
         if u64::from(header.l1.entries) < needed {
             let what =
                 format!("l1_size is {}, a disk of {} bytes needs {needed}", header.l1.entries, header.size);
-            return Err(refuse(Kind::Malformed, 36, what));
+            return Err(refuse(ErrorKind::Malformed, 36, what));
         }
         refuse_overlap(&header)?;
         Ok(header)
@@ -260,12 +260,12 @@ impl Fields<'_> {
         if bits & CORRUPT != 0 {
             let what = "incompatible_features has bit 1 set: QEMU marked this image corrupt; \
                         repair it first: qemu-img check -r all";
-            return Err(refuse(Kind::Malformed, 72, what));
+            return Err(refuse(ErrorKind::Malformed, 72, what));
         }
         if bits & DATA_FILE != 0 {
             let name = self.data_file();
             let what = format!("the data lies in another file{name}; nothing outside the image is opened");
-            return Err(refuse(Kind::Outside, 72, what));
+            return Err(refuse(ErrorKind::Outside, 72, what));
         }
         let unknown = bits & !(DIRTY | CORRUPT | DATA_FILE | COMPRESSION | EXTENDED_L2);
         if unknown == 0 {
@@ -274,7 +274,7 @@ impl Fields<'_> {
         let bit = unknown.trailing_zeros();
         let name = names.incompatible(bit).map(|name| format!(" ({name})")).unwrap_or_default();
         let what = format!("incompatible_features has the unknown bit {bit}{name} set ({bits:#x})");
-        Err(refuse(Kind::Unsupported, 72, what))
+        Err(refuse(ErrorKind::Unsupported, 72, what))
     }
 
     fn refuse_outside(&self, cluster_bits: u32) -> Result<()> {
@@ -284,7 +284,7 @@ impl Fields<'_> {
         }
         if offset >= 1 << cluster_bits {
             let what = format!("backing_file_offset is {offset:#x}, past the first cluster");
-            return Err(refuse(Kind::Malformed, 8, what));
+            return Err(refuse(ErrorKind::Malformed, 8, what));
         }
         let end = offset.saturating_add(u64::from(len));
         let bytes = usize::try_from(offset).ok().zip(usize::try_from(end).ok());
@@ -296,7 +296,7 @@ impl Fields<'_> {
              copy that file of this machine into the result",
             extensions::printable(name)
         );
-        Err(refuse(Kind::Outside, 8, what))
+        Err(refuse(ErrorKind::Outside, 8, what))
     }
 
     fn data_file(&self) -> String {
@@ -314,7 +314,7 @@ impl Fields<'_> {
                 .to_owned(),
             n => format!("crypt_method is {n}, which is unknown"),
         };
-        Err(refuse(Kind::Unsupported, 32, what))
+        Err(refuse(ErrorKind::Unsupported, 32, what))
     }
 
     fn size(&self, limits: Limits) -> Result<u64> {
@@ -322,11 +322,11 @@ impl Fields<'_> {
         if size > limits.max_size {
             let what =
                 format!("the virtual size is {size} bytes, over the limit of {} bytes", limits.max_size);
-            return Err(refuse(Kind::TooLarge, 24, what));
+            return Err(refuse(ErrorKind::TooLarge, 24, what));
         }
         if !size.is_multiple_of(512) {
             let what = format!("the virtual size is {size} bytes, not a multiple of 512");
-            return Err(refuse(Kind::Malformed, 24, what));
+            return Err(refuse(ErrorKind::Malformed, 24, what));
         }
         Ok(size)
     }
@@ -335,7 +335,7 @@ impl Fields<'_> {
         let table = Table { offset: self.u64(40), entries: self.u32(36) };
         if table.entries > MAX_L1_ENTRIES {
             let what = format!("l1_size is {}, at most {MAX_L1_ENTRIES} is allowed", table.entries);
-            return Err(refuse(Kind::TooLarge, 36, what));
+            return Err(refuse(ErrorKind::TooLarge, 36, what));
         }
         self.placed("l1_table_offset", 40, table.offset, u64::from(table.entries) * 8, cluster_bits)?;
         Ok(table)
@@ -345,12 +345,16 @@ impl Fields<'_> {
         let clusters = self.u32(56);
         let bytes = u64::from(clusters) << cluster_bits;
         if clusters == 0 {
-            return Err(refuse(Kind::Malformed, 56, "refcount_table_clusters is 0, there must be a table"));
+            return Err(refuse(
+                ErrorKind::Malformed,
+                56,
+                "refcount_table_clusters is 0, there must be a table",
+            ));
         }
         if bytes > MAX_REFCOUNT_TABLE {
             let what =
                 format!("refcount_table_clusters is {clusters}, at most 8 MiB of refcount table is allowed");
-            return Err(refuse(Kind::TooLarge, 56, what));
+            return Err(refuse(ErrorKind::TooLarge, 56, what));
         }
         let offset = self.u64(48);
         self.placed("refcount_table_offset", 48, offset, bytes, cluster_bits)?;
@@ -361,7 +365,7 @@ impl Fields<'_> {
         let (count, offset) = (self.u32(60), self.u64(64));
         if count > MAX_SNAPSHOTS {
             let what = format!("nb_snapshots is {count}, at most {MAX_SNAPSHOTS} is allowed");
-            return Err(refuse(Kind::TooLarge, 60, what));
+            return Err(refuse(ErrorKind::TooLarge, 60, what));
         }
         self.placed("snapshots_offset", 64, offset, u64::from(count) * SNAPSHOT_ENTRY, cluster_bits)?;
         Ok(offset)
@@ -376,7 +380,7 @@ impl Fields<'_> {
             () if offset >= 1 << 56 || len >= 1 << 56 => "past what an offset can name".to_owned(),
             () => return Ok(()),
         };
-        Err(refuse(Kind::Malformed, at, format!("{field} is {offset:#x}, {fault}")))
+        Err(refuse(ErrorKind::Malformed, at, format!("{field} is {offset:#x}, {fault}")))
     }
 
     fn codec(&self, incompatible: u64, length: u32) -> Result<Codec> {
@@ -388,13 +392,13 @@ impl Fields<'_> {
             (1, false) => "zstd, but incompatible_features has bit 3 (compression type) not set",
             _ => {
                 return Err(refuse(
-                    Kind::Unsupported,
+                    ErrorKind::Unsupported,
                     104,
                     format!("compression_type is {kind}, only 0 (zlib) and 1 (zstd) are known"),
                 ));
             }
         };
-        Err(refuse(Kind::Malformed, 104, format!("compression_type is {kind}: {fault}")))
+        Err(refuse(ErrorKind::Malformed, 104, format!("compression_type is {kind}: {fault}")))
     }
 }
 
@@ -407,7 +411,7 @@ fn refuse_overlap(header: &Header) -> Result<()> {
             if a.start.max(b.start) < a.end.min(b.end) {
                 let field = fields[i].max(field);
                 return Err(refuse(
-                    Kind::Malformed,
+                    ErrorKind::Malformed,
                     field,
                     format!("{a_name} at {:#x} overlaps {b_name} at {:#x}", a.start, b.start),
                 ));

@@ -7,7 +7,7 @@ use super::occupied::Occupied;
 use super::refcounts::RefcountBuilder;
 use super::{refuse, snapshots};
 use crate::image::{Image, Limits};
-use crate::{Error, Format, Kind, ReadAt, Result, Window};
+use crate::{Error, ErrorKind, Format, ReadAt, Result, Window};
 use std::sync::Arc;
 
 /// Enough for the header and its extensions as everyone writes them.
@@ -54,7 +54,7 @@ impl Image for Qcow2 {
         let header = &self.map.header;
         if !from.is_multiple_of(header.cluster_size()) {
             let what = format!("a window at guest offset {from} does not start on a cluster");
-            return Err(Error::new(Kind::Io, Format::Qcow2, what));
+            return Err(Error::new(ErrorKind::Io, Format::Qcow2, what));
         }
         let mut extents = vec![];
         let reached = self.map.fill(&self.bytes, self.budget, from..header.size.max(from), &mut extents)?;
@@ -91,7 +91,7 @@ fn read_table(
     let mut range = table.range();
     if range.end > bytes.size() {
         let what = format!("{name} reaches past the end of the file ({:#x})", bytes.size());
-        return Err(refuse(Kind::Truncated, range.start, what));
+        return Err(refuse(ErrorKind::Truncated, range.start, what));
     }
     let mut buffer = vec![];
     while !range.is_empty() {

@@ -2,7 +2,7 @@
 
 use super::header::Header;
 use super::refuse;
-use crate::{Kind, Limits, Result};
+use crate::{ErrorKind, Limits, Result};
 
 const OFFSET: u64 = 0x00ff_ffff_ffff_fe00;
 /// Set where the L2 table is used once; tells a writer something, a reader nothing.
@@ -92,7 +92,7 @@ impl L1Builder {
                     self.most,
                     self.most * 2 * TABLE_MEMORY / 1024
                 );
-                return Err(refuse(Kind::TooLarge, at, what));
+                return Err(refuse(ErrorKind::TooLarge, at, what));
             }
             self.tables.push(L2Table { index, cluster });
         }
@@ -113,33 +113,36 @@ impl L1Builder {
                     second.index,
                     u64::from(first.cluster) << self.cluster_bits
                 );
-                return Err(refuse(Kind::Malformed, self.offset + u64::from(second.index) * 8, what));
+                return Err(refuse(ErrorKind::Malformed, self.offset + u64::from(second.index) * 8, what));
             }
         }
         Ok(L1 { tables, by_cluster })
     }
 }
 
-fn check(entry: u64, cluster_bits: u32, file_end: Option<u64>) -> Result<u32, (Kind, String)> {
+fn check(entry: u64, cluster_bits: u32, file_end: Option<u64>) -> Result<u32, (ErrorKind, String)> {
     let cluster_size = 1_u64 << cluster_bits;
     let offset = entry & OFFSET;
     let reserved = entry & !(OFFSET | COPIED);
     if reserved != 0 {
-        return Err((Kind::Malformed, format!("the reserved bits {reserved:#x} are set")));
+        return Err((ErrorKind::Malformed, format!("the reserved bits {reserved:#x} are set")));
     }
     if !offset.is_multiple_of(cluster_size) {
         return Err((
-            Kind::Malformed,
+            ErrorKind::Malformed,
             format!("{offset:#x} is not a multiple of the cluster size {cluster_size}"),
         ));
     }
     if let Some(file_end) = file_end.filter(|&end| offset + cluster_size > end) {
         return Err((
-            Kind::Truncated,
+            ErrorKind::Truncated,
             format!("the L2 table at {offset:#x} lies past the end of the file ({file_end:#x})"),
         ));
     }
     u32::try_from(offset >> cluster_bits).map_err(|_| {
-        (Kind::Unsupported, format!("the L2 table at {offset:#x} lies more than 2^32 clusters into the file"))
+        (
+            ErrorKind::Unsupported,
+            format!("the L2 table at {offset:#x} lies more than 2^32 clusters into the file"),
+        )
     })
 }

@@ -1,7 +1,7 @@
 //! One L2 entry: what a guest cluster holds. Pure.
 
 use super::header::Header;
-use crate::{Kind, Result};
+use crate::{ErrorKind, Result};
 
 const OFFSET: u64 = 0x00ff_ffff_ffff_fe00;
 const COPIED: u64 = 1 << 63;
@@ -26,7 +26,7 @@ pub(super) enum Cluster {
 }
 
 /// Decodes one entry; `bitmap` is the second half of an extended one.
-pub(super) fn decode(header: &Header, entry: u64, bitmap: u64) -> Result<Cluster, (Kind, String)> {
+pub(super) fn decode(header: &Header, entry: u64, bitmap: u64) -> Result<Cluster, (ErrorKind, String)> {
     if entry & COMPRESSED != 0 {
         return packed(header, entry, bitmap);
     }
@@ -34,11 +34,14 @@ pub(super) fn decode(header: &Header, entry: u64, bitmap: u64) -> Result<Cluster
     let zero_flag = if header.version >= 3 && !header.extended_l2 { ZERO } else { 0 };
     let reserved = entry & !(OFFSET | COPIED | zero_flag);
     if reserved != 0 {
-        return Err((Kind::Malformed, format!("the reserved bits {reserved:#x} are set")));
+        return Err((ErrorKind::Malformed, format!("the reserved bits {reserved:#x} are set")));
     }
     if !offset.is_multiple_of(header.cluster_size()) {
         let size = header.cluster_size();
-        return Err((Kind::Malformed, format!("{offset:#x} is not a multiple of the cluster size {size}")));
+        return Err((
+            ErrorKind::Malformed,
+            format!("{offset:#x} is not a multiple of the cluster size {size}"),
+        ));
     }
     if header.extended_l2 {
         return parts(offset, bitmap);
@@ -46,19 +49,19 @@ pub(super) fn decode(header: &Header, entry: u64, bitmap: u64) -> Result<Cluster
     Ok(if offset == 0 || entry & zero_flag != 0 { Cluster::Zero } else { Cluster::Raw { at: offset } })
 }
 
-fn parts(at: u64, bitmap: u64) -> Result<Cluster, (Kind, String)> {
+fn parts(at: u64, bitmap: u64) -> Result<Cluster, (ErrorKind, String)> {
     let (zero, present) = ((bitmap >> 32) as u32, bitmap as u32);
     if zero & present != 0 {
         let both = zero & present;
         return Err((
-            Kind::Malformed,
+            ErrorKind::Malformed,
             format!("the subclusters {both:#010x} are marked both zero and present"),
         ));
     }
     match (at, present) {
         (_, 0) => Ok(Cluster::Zero),
         (0, _) => Err((
-            Kind::Malformed,
+            ErrorKind::Malformed,
             format!("the subclusters {present:#010x} are present, but no cluster is named"),
         )),
         (_, u32::MAX) => Ok(Cluster::Raw { at }),
@@ -66,9 +69,9 @@ fn parts(at: u64, bitmap: u64) -> Result<Cluster, (Kind, String)> {
     }
 }
 
-fn packed(header: &Header, entry: u64, bitmap: u64) -> Result<Cluster, (Kind, String)> {
+fn packed(header: &Header, entry: u64, bitmap: u64) -> Result<Cluster, (ErrorKind, String)> {
     if bitmap != 0 {
-        return Err((Kind::Malformed, format!("a compressed cluster has the subclusters {bitmap:#x}")));
+        return Err((ErrorKind::Malformed, format!("a compressed cluster has the subclusters {bitmap:#x}")));
     }
     // Bits 61 down: the number of further sectors, in cluster_bits - 8 bits; the rest is the offset.
     let offset_bits = 62 - (header.cluster_bits - 8);
@@ -77,12 +80,12 @@ fn packed(header: &Header, entry: u64, bitmap: u64) -> Result<Cluster, (Kind, St
     let size = (further + 1) * SECTOR - at % SECTOR;
     if at >= 1 << 56 {
         return Err((
-            Kind::Malformed,
+            ErrorKind::Malformed,
             format!("the compressed data at {at:#x} lies past what an offset can name"),
         ));
     }
     // At most two clusters, so it fits.
-    let size =
-        u32::try_from(size).map_err(|_| (Kind::Malformed, format!("{size} bytes of compressed data")))?;
+    let size = u32::try_from(size)
+        .map_err(|_| (ErrorKind::Malformed, format!("{size} bytes of compressed data")))?;
     Ok(Cluster::Packed { at, size })
 }

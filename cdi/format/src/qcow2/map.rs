@@ -5,7 +5,7 @@ use super::l1::L1;
 use super::l2::{Cluster, SUBCLUSTERS, decode};
 use super::occupied::Occupied;
 use super::refuse;
-use crate::{Data, Error, Extent, Format, Kind, Limits, ReadAt, Result};
+use crate::{Data, Error, ErrorKind, Extent, Format, Limits, ReadAt, Result};
 use std::ops::Range;
 
 /// All that is needed to turn table bytes into extents.
@@ -157,7 +157,7 @@ impl<'a> Builder<'a> {
         Ok(guest)
     }
 
-    fn cluster(&mut self, guest: u64, len: u64, entry: u64, bitmap: u64) -> Result<(), (Kind, String)> {
+    fn cluster(&mut self, guest: u64, len: u64, entry: u64, bitmap: u64) -> Result<(), (ErrorKind, String)> {
         match decode(&self.map.header, entry, bitmap)? {
             Cluster::Zero => self.zero(guest, len),
             Cluster::Raw { at } => self.raw(guest, len, at)?,
@@ -190,9 +190,9 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn raw(&mut self, guest: u64, len: u64, at: u64) -> Result<(), (Kind, String)> {
+    fn raw(&mut self, guest: u64, len: u64, at: u64) -> Result<(), (ErrorKind, String)> {
         if let Some(end) = self.map.file_end.filter(|&end| at + len > end) {
-            return Err((Kind::Truncated, past_end("data", at, end)));
+            return Err((ErrorKind::Truncated, past_end("data", at, end)));
         }
         self.free(at, len)?;
         if let Some(last) = self.out.last_mut()
@@ -208,16 +208,17 @@ impl<'a> Builder<'a> {
     }
 
     /// Compressed data may end before its last sector does, and the file with it; never a whole sector earlier.
-    fn clamp(&self, at: u64, size: u32) -> Result<u32, (Kind, String)> {
+    fn clamp(&self, at: u64, size: u32) -> Result<u32, (ErrorKind, String)> {
         let Some(file_end) = self.map.file_end else { return Ok(size) };
-        clamp(at, size, file_end).ok_or_else(|| (Kind::Truncated, past_end("compressed data", at, file_end)))
+        clamp(at, size, file_end)
+            .ok_or_else(|| (ErrorKind::Truncated, past_end("compressed data", at, file_end)))
     }
 
-    fn free(&mut self, at: u64, len: u64) -> Result<(), (Kind, String)> {
+    fn free(&mut self, at: u64, len: u64) -> Result<(), (ErrorKind, String)> {
         if self.gap.start <= at && at + len <= self.gap.end {
             return Ok(());
         }
-        let overlap = |at: u64, name| (Kind::Malformed, format!("its data at {at:#x} overlaps {name}"));
+        let overlap = |at: u64, name| (ErrorKind::Malformed, format!("its data at {at:#x} overlaps {name}"));
         self.gap = self.map.occupied.gap(at, &self.map.l1).map_err(|name| overlap(at, name))?;
         if at + len <= self.gap.end {
             return Ok(());

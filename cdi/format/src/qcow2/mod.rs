@@ -33,9 +33,9 @@ pub mod write;
 pub use image::Qcow2;
 pub use stream::Qcow2Stream;
 
-use crate::{Error, Format, Kind};
+use crate::{Error, ErrorKind, Format};
 
 /// A refusal: its kind, one sentence, and the offset of the field that is to blame.
-fn refuse(kind: Kind, offset: u64, what: impl Into<String>) -> Error {
+fn refuse(kind: ErrorKind, offset: u64, what: impl Into<String>) -> Error {
     Error::new(kind, Format::Qcow2, what).at(offset)
 }

@@ -3,7 +3,7 @@
 use super::header::Header;
 use super::l1::L1;
 use super::refuse;
-use crate::{Kind, Result};
+use crate::{ErrorKind, Result};
 use std::ops::Range;
 
 /// The clusters that hold metadata.
@@ -27,7 +27,7 @@ impl Occupied {
             if let Some(name) = self.fixed_at(at, 1).or_else(|| self.block_at(table.cluster)) {
                 let what =
                     format!("L1 entry {} names an L2 table at {at:#x}, which overlaps {name}", table.index);
-                return Err(refuse(Kind::Malformed, l1_offset + u64::from(table.index) * 8, what));
+                return Err(refuse(ErrorKind::Malformed, l1_offset + u64::from(table.index) * 8, what));
             }
         }
         Ok(())
@@ -44,7 +44,7 @@ impl Occupied {
                 self.fixed_at(at, 1).or(twice.then_some("another one")).or(l2.then_some("an L2 table"));
             if let Some(name) = over {
                 let what = format!("the refcount table names a block at {at:#x}, which overlaps {name}");
-                return Err(refuse(Kind::Malformed, table_offset, what));
+                return Err(refuse(ErrorKind::Malformed, table_offset, what));
             }
         }
         self.blocks = blocks;

@@ -2,7 +2,7 @@
 
 use super::header::Header;
 use super::refuse;
-use crate::{Kind, Limits, Result};
+use crate::{ErrorKind, Limits, Result};
 
 const RESERVED: u64 = 0x1ff;
 
@@ -40,12 +40,14 @@ impl RefcountBuilder {
                 continue;
             }
             let (kind, fault) = match u32::try_from(entry >> self.cluster_bits) {
-                _ if entry & RESERVED != 0 => (Kind::Malformed, "reserved bits are set"),
-                _ if entry % cluster_size != 0 => (Kind::Malformed, "not a multiple of the cluster size"),
-                _ if file_end.is_some_and(|end| entry.checked_add(cluster_size).is_none_or(|e| e > end)) => {
-                    (Kind::Truncated, "the block lies past the end of the file")
+                _ if entry & RESERVED != 0 => (ErrorKind::Malformed, "reserved bits are set"),
+                _ if entry % cluster_size != 0 => {
+                    (ErrorKind::Malformed, "not a multiple of the cluster size")
                 }
-                Err(_) => (Kind::Unsupported, "the block lies more than 2^32 clusters into the file"),
+                _ if file_end.is_some_and(|end| entry.checked_add(cluster_size).is_none_or(|e| e > end)) => {
+                    (ErrorKind::Truncated, "the block lies past the end of the file")
+                }
+                Err(_) => (ErrorKind::Unsupported, "the block lies more than 2^32 clusters into the file"),
                 Ok(block) => {
                     // Too many to remember: then no overlap with them is noticed, as in QEMU.
                     if self.blocks.len() < self.most {

@@ -2,7 +2,7 @@
 
 use super::header::{Header, SNAPSHOT_ENTRY};
 use super::refuse;
-use crate::{Error, Format, Kind, ReadAt, Result};
+use crate::{Error, ErrorKind, Format, ReadAt, Result};
 
 const MAX_EXTRA: u32 = 1024;
 const MAX_L1_ENTRIES: u32 = 4 << 20;
@@ -20,7 +20,7 @@ pub(super) fn check(header: &Header, bytes: &dyn ReadAt) -> Result<()> {
         let l1_offset = fixed[..8].try_into().map_or(0, u64::from_be_bytes);
         let (l1_entries, extra) = (u32(8), u32(36));
         let fail = |field: u64, what: String| {
-            Err(refuse(Kind::Malformed, at + field, format!("snapshot {i}: {what}")))
+            Err(refuse(ErrorKind::Malformed, at + field, format!("snapshot {i}: {what}")))
         };
         if extra > MAX_EXTRA {
             return fail(36, format!("extra_data_size is {extra}, at most {MAX_EXTRA} is allowed"));
@@ -35,11 +35,11 @@ pub(super) fn check(header: &Header, bytes: &dyn ReadAt) -> Result<()> {
         let entry = SNAPSHOT_ENTRY + u64::from(extra) + u16(12) + u16(14);
         reader.at = at + entry.next_multiple_of(8);
         if reader.at - header.snapshots_offset > MAX_TABLE {
-            return Err(refuse(Kind::TooLarge, at, "the snapshot table is larger than 64 MiB"));
+            return Err(refuse(ErrorKind::TooLarge, at, "the snapshot table is larger than 64 MiB"));
         }
         if at + entry > bytes.size() {
             return Err(refuse(
-                Kind::Truncated,
+                ErrorKind::Truncated,
                 at,
                 format!("snapshot {i} reaches past the end of the file"),
             ));
@@ -64,7 +64,7 @@ impl Reader<'_> {
             let there = self.bytes.size().saturating_sub(self.at).min(Self::CHUNK);
             if there < N as u64 {
                 let what = format!("snapshot {nth} reaches past the end of the file");
-                return Err(refuse(Kind::Truncated, self.at, what));
+                return Err(refuse(ErrorKind::Truncated, self.at, what));
             }
             self.buffer.resize(there as usize, 0);
             self.start = self.at;

@@ -1,7 +1,7 @@
 //! The engine with a toy format: a unit is a length byte and that many bytes, each of which decodes to a thousand.
 
 use super::*;
-use crate::Kind;
+use crate::ErrorKind;
 use crate::filter::{Budget, Room};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -211,7 +211,7 @@ fn an_error_comes_after_what_was_decoded_and_is_never_followed_by_an_end() {
         for _ in 0..3 {
             assert!(reader.read(&mut [0; 10]).is_err());
         }
-        assert_ne!(e.kind(), Kind::Usage);
+        assert_ne!(e.kind(), ErrorKind::Usage);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Archives made byte by byte: what no tool writes, but somebody will send.
 
 use super::*;
-use crate::{Error, Kind};
+use crate::{Error, ErrorKind};
 
 const END: usize = 1024;
 
@@ -71,7 +71,7 @@ fn read_exactly(bytes: Vec<u8>) -> Result<Vec<u8>, Error> {
 #[track_caller]
 fn refused_with(result: Result<Vec<u8>, Error>, needle: &str) {
     let e = result.expect_err("it was accepted");
-    assert_eq!(e.kind(), Kind::Refused, "{e}");
+    assert_eq!(e.kind(), ErrorKind::Refused, "{e}");
     assert!(e.to_string().contains(needle), "{e}");
 }
 
@@ -314,7 +314,7 @@ fn cut_anywhere_it_is_an_error() {
             Ok(bytes) => assert!(cut >= end && bytes == disk(), "cut at {cut}"),
             Err(e) => {
                 assert!(cut < end, "cut at {cut}: {e}");
-                assert_eq!(e.kind(), Kind::Refused);
+                assert_eq!(e.kind(), ErrorKind::Refused);
             }
         }
     }

@@ -62,7 +62,7 @@ fn a_change_is_noticed() {
     std::thread::sleep(Duration::from_millis(20));
     File::options().write(true).open(&path).unwrap().write_all_at(b"x", 5).unwrap();
     let e = source.unchanged().unwrap_err();
-    assert!(e.kind() == Kind::Failed && e.to_string().contains("times have changed"), "{e}");
+    assert!(e.kind() == ErrorKind::Failed && e.to_string().contains("times have changed"), "{e}");
     let source = FileSource::open(&path).unwrap();
     File::options().write(true).open(&path).unwrap().set_len(60).unwrap();
     let e = source.unchanged().unwrap_err();
@@ -79,10 +79,10 @@ fn what_cannot_be_read_is_named() {
         assert!(e.to_string().contains(path.to_str().unwrap()), "{e}");
         e.kind()
     };
-    assert_eq!(kind(&folder.path().join("no")), Kind::NotFound);
-    assert_eq!(kind(folder.path()), Kind::Refused);
-    assert_eq!(kind(Path::new("/dev/null")), Kind::Refused);
-    assert_eq!(kind(&folder.path().join("x".repeat(300))), Kind::Failed);
+    assert_eq!(kind(&folder.path().join("no")), ErrorKind::NotFound);
+    assert_eq!(kind(folder.path()), ErrorKind::Refused);
+    assert_eq!(kind(Path::new("/dev/null")), ErrorKind::Refused);
+    assert_eq!(kind(&folder.path().join("x".repeat(300))), ErrorKind::Failed);
 }
 
 #[test]

@@ -31,7 +31,7 @@ mod whole;
 
 use crate::source::options::Options;
 use crate::source::{Facts, Identity, Says, Source};
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 use disk_format::ReadAt;
 use encoding::{Decoded, Encoding};
 use fetch::Validators;
@@ -87,7 +87,7 @@ impl Http {
     }
 
     fn cannot_start(&self, from: u64, why: &str) -> Error {
-        Error::new(Kind::Usage, format!("{}: cannot start at byte {from}: {why}", self.facts.name))
+        Error::new(ErrorKind::Usage, format!("{}: cannot start at byte {from}: {why}", self.facts.name))
     }
 }
 

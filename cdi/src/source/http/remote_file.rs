@@ -237,7 +237,7 @@ fn connect(options: &Options) -> Connect {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fetch::Kind;
+    use fetch::ErrorKind;
 
     #[test]
     fn a_digest_tells_queries_apart_and_holds_no_password() {
@@ -258,14 +258,14 @@ mod tests {
             words.lost(&parse("https://h/x"), Lost::Refused(refused))
         };
         let e = refused("http://h/y?sig=s3cret");
-        assert_eq!(e.kind(), Kind::Failed);
+        assert_eq!(e.kind(), ErrorKind::Failed);
         assert!(
             e.to_string().starts_with("https://h/x: the server redirects to http://h/y?…, from TLS"),
             "{e}"
         );
         assert!(e.to_string().ends_with("--insecure"), "{e}");
         let e = refused("ftp://h/y");
-        assert!(e.kind() == Kind::Failed && !e.to_string().contains("--insecure"), "{e}");
+        assert!(e.kind() == ErrorKind::Failed && !e.to_string().contains("--insecure"), "{e}");
     }
 
     #[test]

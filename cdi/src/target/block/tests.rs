@@ -150,13 +150,13 @@ fn many_threads_write_between_zeroed_ranges() {
 fn a_device_that_is_too_small_is_refused_with_both_sizes() {
     let Some(device) = Loop::new(&[]) else { return };
     let e = BlockTarget::open(&device.device, Some(SIZE + 512)).err().unwrap();
-    assert_eq!(e.kind(), Kind::Refused);
+    assert_eq!(e.kind(), ErrorKind::Refused);
     let e = e.to_string();
     assert!(e.contains("has 16777216 bytes (16 MiB)") && e.contains("needs 16777728"), "{e}");
     // The size comes late.
     let target = BlockTarget::open(&device.device, None).unwrap();
     target.set_size(SIZE).unwrap();
-    assert_eq!(target.set_size(SIZE + 1).unwrap_err().kind(), Kind::Refused);
+    assert_eq!(target.set_size(SIZE + 1).unwrap_err().kind(), ErrorKind::Refused);
     target.write(SIZE - 1, &[1, 2]).unwrap_err();
     target.zero(u64::MAX, 2).unwrap_err();
     assert!(device.bytes().iter().all(|&b| b == 0xAA), "nothing was written");
@@ -228,8 +228,8 @@ fn a_device_that_somebody_else_has_is_refused() {
 #[test]
 fn what_is_no_writable_device_is_refused() {
     let open = |path: &str| BlockTarget::open(Path::new(path), None).err().unwrap();
-    assert_eq!(open("/dev/null").kind(), Kind::Refused);
-    assert_eq!(open("/dev/no-such-device").kind(), Kind::NotFound);
+    assert_eq!(open("/dev/null").kind(), ErrorKind::Refused);
+    assert_eq!(open("/dev/no-such-device").kind(), ErrorKind::NotFound);
     let Some(device) = Loop::new(&["--read-only"]) else { return };
     let e = device.refusal(1);
     assert!(e.contains("read-only"), "{e}");

@@ -7,7 +7,7 @@ use crate::size::Human;
 use crate::target::disk::{Claimed, Folder, Handle, Replaced, Strangers};
 use crate::target::real::RealFolder;
 use crate::target::refuse;
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 use container_disk::behind::WriteBehind;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -99,7 +99,7 @@ impl Claim {
                     "cannot go on with {}: {why}; nothing was changed: without --resume the run is begun anew",
                     partial.display()
                 );
-                Err(Error::new(Kind::Usage, what))
+                Err(Error::new(ErrorKind::Usage, what))
             }
         }
     }
@@ -232,7 +232,7 @@ fn split(path: &Path) -> Result<(&Path, &OsStr)> {
     match (path.parent(), path.file_name()) {
         (Some(folder), Some(name)) if !folder_named => Ok((folder, name)),
         _ => Err(Error::new(
-            Kind::Usage,
+            ErrorKind::Usage,
             format!("the target {:?} does not name a file", path.display().to_string()),
         )),
     }

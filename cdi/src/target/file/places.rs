@@ -1,7 +1,7 @@
 //! Places where a disk cannot be put. Most of them can be made by root only.
 
 use super::*;
-use crate::Kind;
+use crate::ErrorKind;
 use crate::target::disk::Strangers;
 use crate::target::real::RealFolder;
 use std::fs;
@@ -42,7 +42,7 @@ impl Drop for Mounted {
 fn refused(path: &Path) -> String {
     let e = FileTarget::create(path, FileOptions { size: Some(4096), ..FileOptions::default() });
     let e = e.err().unwrap_or_else(|| panic!("{} was taken", path.display()));
-    assert_eq!(e.kind(), Kind::Failed, "{e:?}");
+    assert_eq!(e.kind(), ErrorKind::Failed, "{e:?}");
     e.to_string()
 }
 
@@ -57,7 +57,7 @@ fn a_disk_that_becomes_full_says_how_to_go_on() {
         FileTarget::create(&path, FileOptions { size: Some(1 << 30), ..FileOptions::default() }).unwrap();
     let data = [1; 64 << 10];
     let e = (0..).find_map(|i| target.write(i * data.len() as u64, &data).err()).unwrap();
-    assert_eq!(e.kind(), Kind::Failed);
+    assert_eq!(e.kind(), ErrorKind::Failed);
     let text = e.to_string();
     assert!(text.contains("the disk is full: 4 MiB of") && text.contains("make room there"), "{text}");
     assert!(text.contains(" 0 bytes are free"), "{text}");
@@ -93,7 +93,7 @@ fn a_file_bound_into_place() {
     fs::write(&outer, "outer").unwrap();
     let Some(_mount) = Mounted::new(&["--bind", outer.to_str().unwrap()], &inner) else { return };
     let e = FileTarget::create(&inner, FileOptions::default()).err().unwrap();
-    assert!(e.kind() == Kind::Refused && e.to_string().contains("mount point"), "{e}");
+    assert!(e.kind() == ErrorKind::Refused && e.to_string().contains("mount point"), "{e}");
 }
 
 #[test]

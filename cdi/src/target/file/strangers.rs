@@ -2,7 +2,7 @@
 
 use super::tests::{finish, folder, job, mode_of, names, refused, set_mode, sized};
 use super::*;
-use crate::Kind;
+use crate::ErrorKind;
 use crate::journal::{Mark, Mode, Position};
 use rustix::fs::FlockOperation;
 use std::fs::{self, File};
@@ -128,7 +128,7 @@ fn a_disk_that_another_program_made_meanwhile_is_not_replaced() {
         target.write(0, b"ours").unwrap();
         theirs(&path);
         let e = (Box::new(target) as Box<dyn Target>).finish().unwrap_err();
-        assert_eq!(e.kind(), Kind::Failed);
+        assert_eq!(e.kind(), ErrorKind::Failed);
         let how = if old.is_some() { "replaced" } else { "made" };
         let said = format!("disk.img was {how} by another program while this run was going on");
         assert!(e.to_string().contains(&said), "{e}");
@@ -190,7 +190,7 @@ fn what_resume_refuses_stays_as_it_is() {
         let facts = || [&partial, &journal].map(|f| (fs::metadata(f).unwrap().ino(), fs::read(f).unwrap()));
         let before = facts();
         let e = Claim::take(&path, Mode::Always).err().unwrap();
-        assert_eq!(e.kind(), Kind::Usage);
+        assert_eq!(e.kind(), ErrorKind::Usage);
         let said = ["disk.img.partial, which is not one of ours", "left as it is", "leave out --resume"];
         assert!(said.iter().all(|said| e.to_string().contains(said)), "{e}");
         assert_eq!(facts(), before);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::Kind;
+use crate::ErrorKind;
 use crate::journal::{Job, Mark, Mode, Position};
 use crate::source::Identity;
 use rustix::fs::FlockOperation;
@@ -73,7 +73,7 @@ fn a_size_may_come_at_the_end() {
     target.zero(3, 100).unwrap();
     assert!(target.set_size(50).unwrap_err().to_string().contains("offset 103"));
     target.set_size(200).unwrap();
-    assert_eq!(target.set_size(201).unwrap_err().kind(), Kind::Refused);
+    assert_eq!(target.set_size(201).unwrap_err().kind(), ErrorKind::Refused);
     finish(target);
     assert_eq!(fs::metadata(&path).unwrap().len(), 200);
     // Never told: as far as it was written or zeroed.
@@ -89,7 +89,7 @@ fn nothing_is_written_past_the_end_of_the_disk() {
     let target = FileTarget::create(&folder.path().join("disk.img"), sized(100)).unwrap();
     for (at, len) in [(96, 5), (101, 0), (u64::MAX, 1), (u64::MAX - 1, 5)] {
         let e = target.write(at, &vec![1; len]).unwrap_err();
-        assert_eq!(e.kind(), Kind::Refused);
+        assert_eq!(e.kind(), ErrorKind::Refused);
         assert!(e.to_string().contains("only 100 bytes"), "{e}");
         target.zero(at, len as u64).unwrap_err();
     }
@@ -177,20 +177,20 @@ fn what_is_not_a_file_is_refused() {
     ];
     for (name, why) in cases {
         let e = refused(&at(name));
-        assert_eq!(e.kind(), Kind::Refused);
+        assert_eq!(e.kind(), ErrorKind::Refused);
         assert!(e.to_string().contains(why), "{e}");
     }
     let e = refused(Path::new("/dev/null"));
-    assert!(e.kind() == Kind::Refused && e.to_string().contains("character device"), "{e}");
+    assert!(e.kind() == ErrorKind::Refused && e.to_string().contains("character device"), "{e}");
     for name in ["..", "/", "", "a/.."] {
-        assert_eq!(refused(Path::new(name)).kind(), Kind::Usage, "{name}");
+        assert_eq!(refused(Path::new(name)).kind(), ErrorKind::Usage, "{name}");
     }
-    assert_eq!(refused(&at("no/such/disk.img")).kind(), Kind::NotFound);
-    assert_eq!(refused(&at("real/disk.img")).kind(), Kind::Refused);
+    assert_eq!(refused(&at("no/such/disk.img")).kind(), ErrorKind::NotFound);
+    assert_eq!(refused(&at("real/disk.img")).kind(), ErrorKind::Refused);
     let e = refused(&PathBuf::from(format!("{}/", at("folder").display())));
-    assert_eq!(e.kind(), Kind::Usage, "{e}");
-    assert_eq!(refused(&at(&"x".repeat(300))).kind(), Kind::Usage);
-    assert_eq!(refused(&at(&"x".repeat(250))).kind(), Kind::Usage);
+    assert_eq!(e.kind(), ErrorKind::Usage, "{e}");
+    assert_eq!(refused(&at(&"x".repeat(300))).kind(), ErrorKind::Usage);
+    assert_eq!(refused(&at(&"x".repeat(250))).kind(), ErrorKind::Usage);
 }
 
 #[test]
@@ -208,10 +208,10 @@ fn what_is_in_the_way_of_the_partial_is_refused() {
     fs::remove_file(&partial).unwrap();
     rustix::fs::mknodat(rustix::fs::CWD, &partial, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
         .unwrap();
-    assert_eq!(refused(&path).kind(), Kind::Refused);
+    assert_eq!(refused(&path).kind(), ErrorKind::Refused);
     fs::remove_file(&partial).unwrap();
     fs::create_dir(&partial).unwrap();
-    assert_eq!(refused(&path).kind(), Kind::Refused);
+    assert_eq!(refused(&path).kind(), ErrorKind::Refused);
     assert_eq!(fs::read(folder.path().join("precious")).unwrap(), b"precious");
 }
 
@@ -248,7 +248,7 @@ fn a_second_run_is_refused_by_name() {
     let path = folder.path().join("disk.img");
     let first = FileTarget::create(&path, sized(4096)).unwrap();
     let e = refused(&path);
-    assert_eq!(e.kind(), Kind::Failed);
+    assert_eq!(e.kind(), ErrorKind::Failed);
     let me = std::process::id();
     assert!(e.to_string().contains("disk.img.partial is being written by another process"), "{e}");
     assert!(e.to_string().contains(&format!("(process {me})")), "{e}");
@@ -282,7 +282,7 @@ fn a_disk_in_use_is_refused() {
             BufReader::new(qemu.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
             assert!(line.contains("wrote"), "{line}");
             let e = refused(&path);
-            assert_eq!(e.kind(), Kind::Failed);
+            assert_eq!(e.kind(), ErrorKind::Failed);
             assert!(e.to_string().contains("QEMU"), "{e}");
             drop(stdin);
             qemu.wait().unwrap();
@@ -297,7 +297,7 @@ fn too_little_room_is_told_before_a_byte_is_written() {
     let path = folder.path().join("disk.img");
     let options = FileOptions { needed: 1 << 60, ..FileOptions::default() };
     let e = FileTarget::create(&path, options).err().unwrap();
-    assert_eq!(e.kind(), Kind::Failed);
+    assert_eq!(e.kind(), ErrorKind::Failed);
     assert!(e.to_string().contains("needs 1 EiB (1152921504606846976 bytes)"), "{e}");
     let e = FileTarget::create(&path, FileOptions { preallocate: true, ..sized(1 << 60) }).err().unwrap();
     assert!(e.to_string().contains("make room"), "{e}");
@@ -345,7 +345,7 @@ fn another_job_starts_anew_and_says_why() {
     begin();
     let other = Job { plan: "another".into(), ..job() };
     let e = Claim::take(&path, Mode::Always).unwrap().start(options, &other, Mode::Always).err().unwrap();
-    assert_eq!(e.kind(), Kind::Usage);
+    assert_eq!(e.kind(), ErrorKind::Usage);
     assert!(e.to_string().contains("other options"), "{e}");
     assert_eq!(names(folder.path()), ["disk.img.partial", "disk.img.partial.journal"], "a refusal keeps it");
     let started = Claim::take(&path, Mode::Auto).unwrap().start(options, &other, Mode::Auto).unwrap();

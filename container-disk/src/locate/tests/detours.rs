@@ -1,7 +1,7 @@
 //! Members below links: what programs that unpack layers make of them, and that nothing is taken of which they differ.
 
 use super::{find, t};
-use crate::Kind;
+use crate::ErrorKind;
 use crate::locate::scan::{self, Interest};
 use crate::locate::{Changes, Image};
 use crate::members::Members;
@@ -65,7 +65,7 @@ fn members_below_a_link_that_could_lead_to_the_disk_are_refused() {
     ] {
         let layers: Vec<Vec<u8>> = layers.into_iter().map(Tarball::end).collect();
         let e = find(&layers, None).unwrap_err();
-        assert_eq!(e.kind(), Kind::Refused, "{why}: {e}");
+        assert_eq!(e.kind(), ErrorKind::Refused, "{why}: {e}");
         assert!(e.to_string().contains(why), "{why}: {e}");
     }
 }
@@ -147,7 +147,7 @@ fn what_a_layer_both_has_and_deletes_is_refused() {
     ] {
         let layers: Vec<Vec<u8>> = layers.into_iter().map(Tarball::end).collect();
         let e = find(&layers, None).unwrap_err();
-        assert!(e.kind() == Kind::Refused && e.to_string().contains(why), "{why}: {e}");
+        assert!(e.kind() == ErrorKind::Refused && e.to_string().contains(why), "{why}: {e}");
     }
     // What is not the disk's.
     let elsewhere = t().with(".wh.tmp", b"").with("tmp/", b"").with("etc/a", b"").with("etc/.wh.a", b"");

@@ -99,7 +99,7 @@ fn what_we_do_not_understand_in_our_file_is_an_error_that_names_it() {
         let e = ours(text).unwrap_err();
         assert!(e.to_string().contains(says), "{text}: {e}");
         assert!(e.to_string().contains("/etc/coracle/registries.toml"), "{e}");
-        assert_eq!(e.kind(), crate::Kind::Usage);
+        assert_eq!(e.kind(), crate::ErrorKind::Usage);
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) fn ask(name: &str, server: &str) -> Result<Option<Credential>> {
 }
 
 fn run(mut command: Command, name: &str, server: &str, time_out: Duration) -> Result<Option<Credential>> {
-    let says = |what: &str| Error::new(crate::Kind::Auth, format!("docker-credential-{name} {what}"));
+    let says = |what: &str| Error::new(crate::ErrorKind::Auth, format!("docker-credential-{name} {what}"));
     command.arg("get").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|e| {
         says(&format!("cannot be started, which is to know the password for {server}; install it")).because(e)

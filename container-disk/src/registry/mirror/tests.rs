@@ -153,10 +153,10 @@ fn one_that_failed_rests_longer_each_time_and_then_one_may_try_it() {
 #[test]
 fn if_all_fail_each_is_listed_and_the_strongest_kind_wins() {
     for (whys, kind) in [
-        (&[Why::Unreachable, Why::Broken][..], Kind::Failed),
-        (&[Why::Wrong, Why::Broken], Kind::Refused),
-        (&[Why::Missing, Why::Wrong], Kind::NotFound),
-        (&[Why::Missing, Why::Denied, Why::Tls], Kind::Auth),
+        (&[Why::Unreachable, Why::Broken][..], ErrorKind::Failed),
+        (&[Why::Wrong, Why::Broken], ErrorKind::Refused),
+        (&[Why::Missing, Why::Wrong], ErrorKind::NotFound),
+        (&[Why::Missing, Why::Denied, Why::Tls], ErrorKind::Auth),
     ] {
         let well = vec![true; whys.len()];
         let mut walk = begun(&well);

@@ -1,6 +1,6 @@
 //! The kinds: what they are called, what is shown of them, what is written beside them.
 
-use crate::crd::{Column, Kind, Subresources};
+use crate::crd::{Column, CustomResource, Subresources};
 use crate::datavolume::DataVolume;
 use crate::kubevirt::KubeVirt;
 use crate::replicaset::VirtualMachineInstanceReplicaSet;
@@ -9,8 +9,8 @@ use crate::vmi::VirtualMachineInstance;
 use crate::wire::Wire;
 
 /// All kinds.
-pub const KINDS: &[Kind] = &[
-    Kind {
+pub const KINDS: &[CustomResource] = &[
+    CustomResource {
         group: "kubevirt.io",
         kind: "VirtualMachine",
         plural: "virtualmachines",
@@ -30,7 +30,7 @@ pub const KINDS: &[Kind] = &[
         ],
         schema: VirtualMachine::schema,
     },
-    Kind {
+    CustomResource {
         group: "kubevirt.io",
         kind: "VirtualMachineInstance",
         plural: "virtualmachineinstances",
@@ -51,7 +51,7 @@ pub const KINDS: &[Kind] = &[
         ],
         schema: VirtualMachineInstance::schema,
     },
-    Kind {
+    CustomResource {
         group: "kubevirt.io",
         kind: "VirtualMachineInstanceReplicaSet",
         plural: "virtualmachineinstancereplicasets",
@@ -69,7 +69,7 @@ pub const KINDS: &[Kind] = &[
         ],
         schema: VirtualMachineInstanceReplicaSet::schema,
     },
-    Kind {
+    CustomResource {
         group: "kubevirt.io",
         kind: "KubeVirt",
         plural: "kubevirts",
@@ -83,7 +83,7 @@ pub const KINDS: &[Kind] = &[
         columns: &[AGE, text("Phase", ".status.phase")],
         schema: KubeVirt::schema,
     },
-    Kind {
+    CustomResource {
         group: "cdi.kubevirt.io",
         kind: "DataVolume",
         plural: "datavolumes",

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 /// A kind of objects.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind {
+pub struct CustomResource {
     /// Its group.
     pub group: &'static str,
     /// Its name.
@@ -71,10 +71,10 @@ pub struct Column {
 
 /// The definition of every kind.
 pub fn all() -> Vec<Value> {
-    KINDS.iter().map(Kind::definition).collect()
+    KINDS.iter().map(CustomResource::definition).collect()
 }
 
-impl Kind {
+impl CustomResource {
     /// The name of its definition.
     pub fn name(&self) -> String {
         format!("{}.{}", self.plural, self.group)

@@ -2,7 +2,7 @@
 
 use super::{Sim, pod_condition};
 use crate::rights;
-use api_server::error::{Error, Kind as Wrong, Result};
+use api_server::error::{Error, ErrorKind, Result};
 use api_server::{self, Done, Server, Source};
 use futures_util::FutureExt as _;
 use kubernetes::objects::FINALIZER;
@@ -47,7 +47,7 @@ impl Door<'_> {
                 if is_done {
                     drop(answer(sim));
                 }
-                Err(Error::new(Wrong::Unreachable, "the API server did not answer"))
+                Err(Error::new(ErrorKind::Unreachable, "the API server did not answer"))
             }
             counted => {
                 sim.wire.breaks = counted.map(|(left, is_done)| (left - 1, is_done));
@@ -67,13 +67,13 @@ pub(crate) fn admitted(mut instance: Value) -> Value {
     instance
 }
 
-fn no(kind: Wrong, key: &Key, why: &str) -> Error {
+fn no(kind: ErrorKind, key: &Key, why: &str) -> Error {
     Error::new(kind, format!("{key}: {why}"))
 }
 
 impl Server for Door<'_> {
     async fn get(&self, key: &Key) -> Result<Value> {
-        self.ask(|sim| sim.objects.get(key).cloned().ok_or_else(|| no(Wrong::Gone, key, "not found")))
+        self.ask(|sim| sim.objects.get(key).cloned().ok_or_else(|| no(ErrorKind::Gone, key, "not found")))
     }
 
     async fn create(&self, key: &Key, object: &Value) -> Result<Value> {
@@ -84,10 +84,10 @@ impl Server for Door<'_> {
                 return Ok(object.clone());
             }
             if sim.objects.contains_key(key) {
-                return Err(no(Wrong::Exists, key, "already exists"));
+                return Err(no(ErrorKind::Exists, key, "already exists"));
             }
             if key.kind == Kind::Pod && sim.wire.full {
-                return Err(no(Wrong::Refused, key, "exceeded quota"));
+                return Err(no(ErrorKind::Refused, key, "exceeded quota"));
             }
             let object = if key.kind == Kind::VirtualMachineInstance {
                 admitted(object.clone())
@@ -101,14 +101,14 @@ impl Server for Door<'_> {
 
     async fn patch(&self, key: &Key, change: &Value, part: Option<&str>) -> Result<Value> {
         self.ask(|sim| {
-            let Some(old) = sim.objects.get(key) else { return Err(no(Wrong::Gone, key, "not found")) };
+            let Some(old) = sim.objects.get(key) else { return Err(no(ErrorKind::Gone, key, "not found")) };
             let mut change = change.clone();
             let seen = change
                 .get_mut("metadata")
                 .and_then(Value::as_object_mut)
                 .and_then(|meta| meta.remove("resourceVersion"));
             if seen.is_some_and(|seen| seen != old["metadata"]["resourceVersion"]) {
-                return Err(no(Wrong::Conflict, key, "the object has been modified"));
+                return Err(no(ErrorKind::Conflict, key, "the object has been modified"));
             }
             let says = change.get("status").is_some();
             assert!(
@@ -123,7 +123,11 @@ impl Server for Door<'_> {
                 _ => merge(&mut object, &change),
             }
             if super::is_going(old) && holds(&object).iter().any(|name| !holds(old).contains(name)) {
-                return Err(no(Wrong::Refused, key, "no new finalizers can be added while it is deleted"));
+                return Err(no(
+                    ErrorKind::Refused,
+                    key,
+                    "no new finalizers can be added while it is deleted",
+                ));
             }
             sim.put(key.kind, object.clone());
             // What was let go is gone; it is answered as it was last.
@@ -134,9 +138,9 @@ impl Server for Door<'_> {
 
     async fn delete(&self, key: &Key, uid: &str) -> Result<Value> {
         self.ask(|sim| match sim.objects.get(key) {
-            None => Err(no(Wrong::Gone, key, "not found")),
+            None => Err(no(ErrorKind::Gone, key, "not found")),
             Some(old) if !uid.is_empty() && old["metadata"]["uid"] != uid => {
-                Err(no(Wrong::Conflict, key, "the uid is another"))
+                Err(no(ErrorKind::Conflict, key, "the uid is another"))
             }
             Some(_) => {
                 sim.delete(key);

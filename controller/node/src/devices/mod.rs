@@ -63,7 +63,7 @@ pub(crate) fn own(root: &Folder) -> Result<()> {
         match dev.held(name) {
             Ok(held) if held.kind() == rustix::fs::FileType::CharacterDevice => held.give()?,
             Ok(_) => tracing::warn!("{} of a pod is no device", device.path),
-            Err(e) if e.kind() == super::error::Kind::NotFound => {}
+            Err(e) if e.kind() == super::error::ErrorKind::NotFound => {}
             Err(e) => return Err(e),
         }
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::error::Kind;
+use crate::error::ErrorKind;
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
@@ -22,7 +22,7 @@ fn what_is_no_device_at_a_devices_path_is_not_given_away() {
     own().unwrap();
     for target in [victim.as_path(), Path::new("../../victim"), Path::new("net")] {
         symlink(target, &at).unwrap();
-        assert_eq!(own().unwrap_err().kind(), Kind::Refused, "{}", target.display());
+        assert_eq!(own().unwrap_err().kind(), ErrorKind::Refused, "{}", target.display());
         fs::remove_file(&at).unwrap();
     }
     fs::hard_link(&victim, &at).unwrap();
@@ -36,7 +36,7 @@ fn what_is_no_device_at_a_devices_path_is_not_given_away() {
     fs::hard_link(&victim, place.path().join("elsewhere/tun")).unwrap();
     fs::remove_dir(place.path().join("root/dev/net")).unwrap();
     symlink("../../elsewhere", place.path().join("root/dev/net")).unwrap();
-    assert_eq!(own().unwrap_err().kind(), Kind::Refused);
+    assert_eq!(own().unwrap_err().kind(), ErrorKind::Refused);
     assert_eq!(fs::metadata(&victim).unwrap().uid(), before.uid());
 }
 

@@ -7,7 +7,7 @@ use super::facts::{Card, Route};
 use super::names;
 use super::netlink::Socket;
 use super::netlink::link::{Link, addresses, links, routes};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// How the note of a dummy begins.
 const NOTE: &str = "coracle ";
@@ -26,7 +26,7 @@ pub(super) fn card(socket: &mut Socket, name: &str) -> Result<Card> {
         .find_map(|name| find(&name).filter(|link| is_stand_in(link)));
     let Some(link) = kept.or_else(|| find(name)) else {
         let what = format!("the pod has no card {name}: its network did not make one");
-        return Err(Error::new(Kind::NotFound, what));
+        return Err(Error::new(ErrorKind::NotFound, what));
     };
     let mac = link.mac.ok_or_else(|| Error::refused(format!("the pod's card {name} is no Ethernet card")))?;
     let routes = match is_stand_in(link) {

@@ -19,7 +19,7 @@
 //! Each call may block for as long as a file system of a tenant likes: it is made in work of `node::blocking`.
 #![expect(clippy::disallowed_methods, reason = "this is the way in to files of tenants")]
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, StatxAttributes, StatxFlags,
     Uid, chownat, fchown, fstat, mkdirat, openat, openat2, renameat, renameat_with, statat, statx, unlinkat,
@@ -270,7 +270,7 @@ impl Folder {
             }
             Errno::XDEV => Error::refused(format!("{shown} leads out of its folder")),
             Errno::NOTDIR => Error::refused(format!("{shown} lies behind something that is no folder")),
-            Errno::EXIST => Error::new(Kind::Failed, format!("{shown} is there already")),
+            Errno::EXIST => Error::new(ErrorKind::Failed, format!("{shown} is there already")),
             e => Error::io(format!("cannot open {shown}"), e),
         }
     }

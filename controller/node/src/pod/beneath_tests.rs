@@ -24,7 +24,7 @@ fn no_link_is_followed_wherever_it_stands_or_leads() {
     symlink("/proc/self/root", place.path().join("magic")).unwrap();
     for path in ["file", "folder/secret", "near/secret", "magic/etc/passwd"] {
         for said in [folder.read(path).unwrap_err(), folder.write(path).unwrap_err()] {
-            assert_eq!(said.kind(), Kind::Refused, "{path}: {said}");
+            assert_eq!(said.kind(), ErrorKind::Refused, "{path}: {said}");
             assert!(said.to_string().contains("link"), "{path}: {said}");
         }
     }
@@ -34,7 +34,7 @@ fn no_link_is_followed_wherever_it_stands_or_leads() {
         assert!(folder.create(&format!("{path}/new")).is_err(), "{path}");
     }
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
-    assert_eq!(folder.held("file").map(|held| held.kind()).unwrap_err().kind(), Kind::Refused);
+    assert_eq!(folder.held("file").map(|held| held.kind()).unwrap_err().kind(), ErrorKind::Refused);
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn no_path_leads_out() {
     fs::create_dir(place.path().join("a")).unwrap();
     for path in ["..", "../x", "a/../../x", "/etc/passwd", "/"] {
         let said = folder.read(path).unwrap_err();
-        assert_eq!(said.kind(), Kind::Refused, "{path}: {said:?}");
+        assert_eq!(said.kind(), ErrorKind::Refused, "{path}: {said:?}");
     }
     for name in ["", ".", "..", "a/b", "/x"] {
         assert!(folder.remove(name).is_err() && folder.look(name).is_err(), "{name:?}");
@@ -56,7 +56,7 @@ fn what_is_mounted_in_a_folder_is_not_walked_where_the_folder_alone_is_meant() {
     let root = Folder::open(Path::new("/")).unwrap();
     assert!(root.folder("proc").is_ok(), "it is mounted there");
     let said = root.alone().unwrap().folder("proc").unwrap_err();
-    assert_eq!(said.kind(), Kind::Refused, "{said}");
+    assert_eq!(said.kind(), ErrorKind::Refused, "{said}");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_root_keeps_its_own_links_in_it() {
     assert_eq!(folder.within("/var/run/kubevirt").unwrap().names(9).unwrap(), ["here"]);
     // Out of the root is its own top again: never the host's.
     symlink("/../../etc", place.path().join("var/etc")).unwrap();
-    assert_eq!(folder.within("/var/etc").unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(folder.within("/var/etc").unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn what_is_no_file_is_not_even_opened() {
             [folder.read(name), folder.write(name), held.open(Access::Read), held.open(Access::Write)];
         for said in tries {
             let said = said.unwrap_err();
-            assert_eq!(said.kind(), Kind::Refused, "{name}: {said}");
+            assert_eq!(said.kind(), ErrorKind::Refused, "{name}: {said}");
             assert!(said.to_string().contains("no regular file"), "{name}: {said}");
         }
         assert_eq!(opened.names(), Vec::<String>::new(), "{name} was opened");

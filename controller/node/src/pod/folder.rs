@@ -5,7 +5,7 @@ use super::layout::{Inside, Layout};
 use super::process::Process;
 use super::socket::{Tried, try_connect};
 use crate::blocking::Blocking;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use api::launcher::State;
 use futures_util::future::BoxFuture;
 use launcher_client::{Cause, Door, Pauses};
@@ -119,7 +119,7 @@ impl PodFolder {
     fn inside(&self, inside: &Inside) -> Result<(Folder, String)> {
         let open = || Folder::open(&self.folder)?.folder(EMPTY_DIR)?.folder(&inside.volume);
         let folder = open().map_err(|e| match e.kind() {
-            Kind::NotFound => Error::failed("the pod has no folder on this node").because(e),
+            ErrorKind::NotFound => Error::failed("the pod has no folder on this node").because(e),
             _ => e,
         });
         Ok((folder?, inside.path.clone()))

@@ -13,7 +13,7 @@
 #![expect(clippy::disallowed_methods, reason = "the kernel's own files, by what is held")]
 
 use super::beneath::Folder;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
@@ -149,7 +149,7 @@ impl Process {
 
 /// Not the "not there" of a socket that nobody has made yet: it was there.
 fn gone(number: u32, e: Errno) -> Error {
-    Error::new(Kind::Failed, format!("the process {number} is not there any more"))
+    Error::new(ErrorKind::Failed, format!("the process {number} is not there any more"))
         .because(std::io::Error::from(e))
 }
 

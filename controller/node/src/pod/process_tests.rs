@@ -43,7 +43,7 @@ fn what_is_held_of_a_process_ends_with_it() {
     ];
     for said in all {
         let said = said.unwrap_err();
-        assert_eq!(said.kind(), Kind::Failed, "{said:?}");
+        assert_eq!(said.kind(), ErrorKind::Failed, "{said:?}");
         assert!(said.to_string().contains("not there any more"), "{said}");
     }
     assert!(Process::of(child.id()).is_err() && Process::of(0).is_err() && Process::of(u32::MAX).is_err());
@@ -82,7 +82,7 @@ fn with_users_of_its_own(work: impl FnOnce(&Process)) {
 #[track_caller]
 fn is_not_believed(said: Result<()>) {
     let said = said.unwrap_err();
-    assert_eq!(said.kind(), Kind::Refused, "{said}");
+    assert_eq!(said.kind(), ErrorKind::Refused, "{said}");
     assert!(said.to_string().contains("user namespace of its own"), "{said}");
 }
 

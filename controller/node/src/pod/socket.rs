@@ -4,7 +4,7 @@
 
 use super::beneath::Held;
 use super::process::Process;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use rustix::fs::FileType;
 use std::io::ErrorKind::ConnectionRefused;
 use std::os::unix::net::UnixStream;
@@ -29,7 +29,7 @@ pub(super) fn try_connect(socket: Held) -> Result<Tried> {
         Ok(Some(stream)) => stream,
         Ok(None) => return Ok(Tried::Full(socket)),
         Err(e) if e.kind() == ConnectionRefused => {
-            return Err(Error::new(Kind::NotFound, format!("nobody listens on {shown} any more")));
+            return Err(Error::new(ErrorKind::NotFound, format!("nobody listens on {shown} any more")));
         }
         Err(e) => return Err(Error::io(format!("cannot connect to {shown}"), e)),
     };

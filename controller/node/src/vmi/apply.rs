@@ -3,12 +3,12 @@
 
 use super::decide::Event;
 use crate::bounds;
-use crate::error::{Error, Kind, Result};
+use crate::error::{self, Error, Result};
 use api::meta::ObjectMeta;
 use api::vmi::VirtualMachineInstance;
 use api_server::Writer;
-use api_server::error::Kind as Wrong;
-use kubernetes::objects::{Kind as Of, key};
+use api_server::error::ErrorKind;
+use kubernetes::objects::{Kind, key};
 use kubernetes::plan::{Note, Plan, Step};
 use serde_json::Value;
 
@@ -28,19 +28,19 @@ pub trait Cluster: Send + Sync + 'static {
 impl Cluster for Writer {
     async fn change(&self, vmi: &ObjectMeta, change: &Value) -> Result<Option<Value>> {
         let (key, version) =
-            (key(Of::VirtualMachineInstance, vmi), vmi.resource_version.clone().unwrap_or_default());
+            (key(Kind::VirtualMachineInstance, vmi), vmi.resource_version.clone().unwrap_or_default());
         let step = Step::Patch { key: key.clone(), version, change: change.clone(), part: None };
         let mut done = self.carry_out(Plan { steps: vec![step], again: None }).await;
         let Some((_, error)) = done.failed else { return Ok(done.answers.pop().map(|(_, object)| object)) };
         match error.kind() {
             // Whoever asked looks again.
-            Wrong::Conflict | Wrong::Gone => {
+            ErrorKind::Conflict | ErrorKind::Gone => {
                 tracing::debug!("{key} changed meanwhile: {error}");
                 Ok(None)
             }
-            Wrong::Refused => {
+            ErrorKind::Refused => {
                 let what = format!("the status of {key} is refused by the API server");
-                Err(Error::new(Kind::Refused, what).because(error))
+                Err(Error::new(error::ErrorKind::Refused, what).because(error))
             }
             _ => Err(Error::failed(format!("cannot write the status of {key}")).because(error)),
         }
@@ -48,7 +48,7 @@ impl Cluster for Writer {
 
     async fn tell(&self, vmi: &ObjectMeta, event: &Event) {
         let note = Note {
-            key: key(Of::VirtualMachineInstance, vmi),
+            key: key(Kind::VirtualMachineInstance, vmi),
             uid: vmi.uid.clone().unwrap_or_default(),
             warning: event.warning,
             reason: event.reason,

@@ -18,7 +18,7 @@ use crate::blocking::Blocking;
 use crate::bounds;
 use crate::capability;
 use crate::devices;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::launcher_client::{Client, States};
 use crate::measures::{self, Launchers, Listed};
 use crate::network;
@@ -264,8 +264,8 @@ impl<C: Cluster> Keeper<C> {
                 self.contact = Contact::There { client, states: Box::new(states), process, listed };
                 self.first_state().await;
             }
-            Err(e) if e.kind() == Kind::NotFound && self.has_spoken() => self.gone(&place, None).await,
-            Err(e) if e.kind() == Kind::NotFound => {
+            Err(e) if e.kind() == ErrorKind::NotFound && self.has_spoken() => self.gone(&place, None).await,
+            Err(e) if e.kind() == ErrorKind::NotFound => {
                 tracing::debug!("{}", e.chain());
                 self.again.later();
             }
@@ -400,7 +400,8 @@ impl<C: Cluster> Keeper<C> {
                 }
                 Err(e) => {
                     tracing::warn!("{}: {}", self.name(), e.chain());
-                    self.trouble = Some(Trouble { message: e.chain(), hopeless: e.kind() == Kind::Refused });
+                    self.trouble =
+                        Some(Trouble { message: e.chain(), hopeless: e.kind() == ErrorKind::Refused });
                     self.again.later();
                     more = true;
                 }

@@ -42,7 +42,7 @@ impl Permitted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Kind;
+    use crate::error::ErrorKind;
     use serde_json::json;
 
     #[test]
@@ -64,11 +64,11 @@ mod tests {
             Permitted::By(Arc::new(Settings::of_cluster(&json!({"spec": gates}))))
         };
         let shut = by(&[]).machine(&vmi).unwrap_err();
-        assert_eq!(shut.kind(), Kind::Refused);
+        assert_eq!(shut.kind(), ErrorKind::Refused);
         assert!(shut.to_string().contains("HostDisk feature gate is not enabled"), "{shut}");
         assert!(by(&["HostDisk"]).machine(&vmi).is_ok());
         let nothing = Permitted::Nothing("kubevirt".into()).machine(&vmi).unwrap_err();
-        assert_eq!(nothing.kind(), Kind::Failed, "one may come");
+        assert_eq!(nothing.kind(), ErrorKind::Failed, "one may come");
         assert!(nothing.to_string().contains("no KubeVirt object in the namespace kubevirt"), "{nothing}");
         assert!(Permitted::default().is_not_known() && Permitted::default().machine(&vmi).is_err());
     }

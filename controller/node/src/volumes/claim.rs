@@ -15,7 +15,7 @@
 //! | `NAME.partial` is locked | waited for: the engine fills it | the same |
 //! | `NAME.partial` holds data | waited for: an import did not end, and can go on | the same |
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::pod::Folder;
 use crate::pod::beneath::{Access, Held, LAUNCHER, give};
 use api::vmi::ClaimInfo;
@@ -84,7 +84,7 @@ pub fn ready(folder: &Folder, wish: &ClaimedDisk) -> Result<(Held, Option<String
         Error::new(e.kind(), what).because(e)
     };
     let held = match folder.held(DISK) {
-        Err(e) if e.kind() == Kind::NotFound && !wish.readonly => return make(folder, wish),
+        Err(e) if e.kind() == ErrorKind::NotFound && !wish.readonly => return make(folder, wish),
         held => held.map_err(unusable)?,
     };
     // A claim that is only read may lie on a file system that is, too.
@@ -112,7 +112,7 @@ pub fn host_disk(folder: &Folder, file: &str, create: Option<u64>) -> Result<Hel
             is_launchers(&held.open(Access::Write)?, folder, file)?;
             Ok(held)
         }
-        (Err(e), Some(bytes)) if e.kind() == Kind::NotFound => {
+        (Err(e), Some(bytes)) if e.kind() == ErrorKind::NotFound => {
             let (size, _) = fitting(folder, file, bytes)?;
             sized(folder, file, size)
         }
@@ -123,7 +123,7 @@ pub fn host_disk(folder: &Folder, file: &str, create: Option<u64>) -> Result<Hel
 fn make(folder: &Folder, wish: &ClaimedDisk) -> Result<(Held, Option<String>)> {
     let Some(capacity) = wish.capacity else {
         let what = format!("the claim {} has no disk.img, and how large it is, is not known yet", wish.claim);
-        return Err(Error::new(Kind::NotFound, what));
+        return Err(Error::new(ErrorKind::NotFound, what));
     };
     let (size, note) = fitting(folder, &wish.claim, capacity)?;
     Ok((sized(folder, DISK, size)?, note))
@@ -141,7 +141,7 @@ fn fitting(folder: &Folder, name: &str, wanted: u64) -> Result<(u64, Option<Stri
             "there is no room for the disk of {name}: {wanted} bytes are asked for and {room} are free, which is less even \
              after a tolerance of {TOLERATED} %"
         );
-        return Err(Error::new(Kind::NoSpace, what));
+        return Err(Error::new(ErrorKind::NoSpace, what));
     }
     let size = room / 4096 * 4096;
     let note = format!(
@@ -176,7 +176,7 @@ fn try_begin(folder: &Folder, partial: &str) -> Result<Option<File>> {
     let is_there = || folder.look(partial).is_ok();
     let (file, is_new) = match folder.write(partial) {
         Ok(file) => (file, false),
-        Err(e) if e.kind() == Kind::NotFound => match folder.create(partial) {
+        Err(e) if e.kind() == ErrorKind::NotFound => match folder.create(partial) {
             Ok(file) => (file, true),
             Err(_) if is_there() => return Ok(None),
             Err(e) => return Err(e),

@@ -1,10 +1,10 @@
 //! The one disk in an image that the kubelet has mounted into the pod.
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::pod::Folder;
 use crate::pod::beneath::{Access, Held};
 use api::launcher::Format;
-use container_disk::locate::mounted::{self, Form, Found, HEAD};
+use container_disk::locate::mounted::{self, Form, HEAD, Listed};
 use rustix::fs::FileType;
 use std::io::Read as _;
 
@@ -29,7 +29,7 @@ pub struct Disk {
 pub fn disk(folder: &Folder, image: &str, path: Option<&str>, not_its_own: &[&str]) -> Result<Disk> {
     let mut listed = Vec::new();
     list(folder, "", &mut listed, 0)?;
-    listed.retain(|(name, found)| *found != Found::Folder || !not_its_own.contains(&name.as_str()));
+    listed.retain(|(name, found)| *found != Listed::Folder || !not_its_own.contains(&name.as_str()));
     if let Some(path) = path {
         way(folder, path.trim_matches('/'), &mut listed)?;
     }
@@ -49,11 +49,11 @@ pub fn disk(folder: &Folder, image: &str, path: Option<&str>, not_its_own: &[&st
 }
 
 /// The root, and all of `/disk`.
-fn list(folder: &Folder, at: &str, listed: &mut Vec<(String, Found)>, depth: usize) -> Result<()> {
+fn list(folder: &Folder, at: &str, listed: &mut Vec<(String, Listed)>, depth: usize) -> Result<()> {
     for name in folder.names(MOST)? {
         let path = if at.is_empty() { name.clone() } else { format!("{at}/{name}") };
         let found = found(folder, &name)?;
-        if found == Found::Folder && (depth > 0 || name == "disk") && depth < DEEPEST {
+        if found == Listed::Folder && (depth > 0 || name == "disk") && depth < DEEPEST {
             list(&folder.folder(&name)?, &path, listed, depth + 1)?;
         }
         listed.push((path, found));
@@ -65,18 +65,18 @@ fn list(folder: &Folder, at: &str, listed: &mut Vec<(String, Found)>, depth: usi
 }
 
 /// What lies on the way to a path.
-fn way(folder: &Folder, path: &str, listed: &mut Vec<(String, Found)>) -> Result<()> {
+fn way(folder: &Folder, path: &str, listed: &mut Vec<(String, Listed)>) -> Result<()> {
     let mut here = folder.folder(".")?;
     let mut at = String::new();
     for part in path.split('/') {
         let found = match found(&here, part) {
             Ok(found) => found,
-            Err(e) if e.kind() == Kind::NotFound => return Ok(()),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
             Err(e) => return Err(e),
         };
         at = if at.is_empty() { part.to_owned() } else { format!("{at}/{part}") };
         listed.push((at.clone(), found.clone()));
-        if found != Found::Folder {
+        if found != Listed::Folder {
             return Ok(());
         }
         here = here.folder(part)?;
@@ -84,22 +84,22 @@ fn way(folder: &Folder, path: &str, listed: &mut Vec<(String, Found)>) -> Result
     Ok(())
 }
 
-fn found(folder: &Folder, name: &str) -> Result<Found> {
+fn found(folder: &Folder, name: &str) -> Result<Listed> {
     let held = folder.look(name)?;
     Ok(match held.kind() {
-        FileType::RegularFile => Found::File(held.size()),
-        FileType::Directory => Found::Folder,
-        FileType::Symlink => Found::Other("a link".into()),
-        FileType::BlockDevice | FileType::CharacterDevice => Found::Other("a device".into()),
-        _ => Found::Other("neither a file nor a folder".into()),
+        FileType::RegularFile => Listed::File(held.size()),
+        FileType::Directory => Listed::Folder,
+        FileType::Symlink => Listed::Other("a link".into()),
+        FileType::BlockDevice | FileType::CharacterDevice => Listed::Other("a device".into()),
+        _ => Listed::Other("neither a file nor a folder".into()),
     })
 }
 
 fn theirs(e: &container_disk::Error) -> Error {
     let kind = match e.kind() {
-        container_disk::Kind::NotFound => Kind::NotFound,
-        container_disk::Kind::Refused => Kind::Refused,
-        _ => Kind::Failed,
+        container_disk::ErrorKind::NotFound => ErrorKind::NotFound,
+        container_disk::ErrorKind::Refused => ErrorKind::Refused,
+        _ => ErrorKind::Failed,
     };
     Error::new(kind, e.to_string())
 }

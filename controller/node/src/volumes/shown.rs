@@ -13,7 +13,7 @@
 //! What is shown already is not shown again, so that all may be done again.
 
 use super::Parts;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::pod::beneath::{Access, Held};
 use crate::pod::{Folder, Process, mounts};
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ impl Parts<'_> {
             // Left by one of us that was killed, or what the name led to at an earlier look. No QEMU has it open yet: what
             // is shown over it ends with it.
             Ok(_) => folder.remove(name)?,
-            Err(e) if e.kind() == Kind::NotFound => {}
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(e),
         }
         drop(folder.create(name)?);

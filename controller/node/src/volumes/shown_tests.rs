@@ -232,7 +232,7 @@ fn what_is_said_to_be_a_volume_and_is_no_mount_is_not_believed() {
         assert_eq!(done, "", "{case}");
         for (volume, _) in volumes() {
             let said = pod.try_ready(&Pod::spec(&volume)).map(|ready| ready.resolved);
-            assert_eq!(said.unwrap_err().kind(), Kind::Refused, "{case}: {volume}");
+            assert_eq!(said.unwrap_err().kind(), ErrorKind::Refused, "{case}: {volume}");
         }
         pod.has_changed_nothing(&file, case);
     }
@@ -269,7 +269,7 @@ fn the_launchers_own_folder_is_no_folder_of_the_node() {
         let file = pod.host_file("data.img");
         change(&pod);
         let said = pod.try_ready(&claim).map(|ready| ready.resolved);
-        assert_eq!(said.unwrap_err().kind(), Kind::Refused, "{case}");
+        assert_eq!(said.unwrap_err().kind(), ErrorKind::Refused, "{case}");
         pod.has_changed_nothing(&file, case);
     }
 }

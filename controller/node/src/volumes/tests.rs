@@ -1,5 +1,5 @@
 use super::*;
-use crate::error::Kind;
+use crate::error::ErrorKind;
 use crate::pod::layout::Inside;
 use crate::pod::{Layout, Pods};
 use serde_json::{Value, json};
@@ -94,7 +94,7 @@ fn a_missing_disk_is_made_sparse_for_the_launcher() {
     }
     let pod = Pod::new();
     let said = pod.ready(&claim(), &json!({})).unwrap_err();
-    assert_eq!(said.kind(), Kind::NotFound);
+    assert_eq!(said.kind(), ErrorKind::NotFound);
     let ready = pod.ready(&claim(), &json!({"capacity": {"storage": "64Mi"}})).unwrap();
     let path = Path::new(MOUNT).join("disk.img");
     assert_eq!(
@@ -131,7 +131,7 @@ fn a_claim_whose_disk_leads_elsewhere_is_refused() {
     let pod = Pod::new();
     symlink(&victim, pod.data().join("disk.img")).unwrap();
     let said = pod.ready(&claim(), &json!({"capacity": {"storage": "64Mi"}})).unwrap_err();
-    assert_eq!(said.kind(), Kind::Refused);
+    assert_eq!(said.kind(), ErrorKind::Refused);
     assert!(said.chain().contains("link"), "{}", said.chain());
     assert_eq!(fs::read_to_string(&victim).unwrap(), "v");
     assert_ne!(fs::metadata(&victim).unwrap().uid(), 107);
@@ -155,7 +155,7 @@ fn a_file_of_the_host_is_never_given_and_says_whose_it_is() {
     chown(&file, Some(0), Some(0)).unwrap();
     for create in [false, true] {
         let said = pod.ready(&host_disk(create), &json!({})).unwrap_err();
-        assert_eq!(said.kind(), Kind::Refused);
+        assert_eq!(said.kind(), ErrorKind::Refused);
         assert!(said.to_string().contains("belongs to the user 0"), "{said}");
         assert_eq!(fs::metadata(&file).unwrap().uid(), 0);
     }
@@ -172,7 +172,7 @@ fn a_file_of_the_host_that_is_missing_is_made_where_it_may_be() {
         return;
     }
     let pod = Pod::new();
-    assert_eq!(pod.ready(&host_disk(false), &json!({})).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(pod.ready(&host_disk(false), &json!({})).unwrap_err().kind(), ErrorKind::NotFound);
     pod.ready(&host_disk(true), &json!({})).unwrap();
     let made = fs::metadata(pod.data().join("vm.img")).unwrap();
     assert_eq!((made.len(), made.uid(), made.nlink()), (8 << 20, 107, 1));
@@ -256,12 +256,12 @@ fn what_the_engine_fills_is_waited_for_and_what_it_left_is_kept() {
         let held = fs::File::open(&partial).unwrap();
         rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
         let said = pod.ready(&volume, &info).unwrap_err();
-        assert!(said.kind() == Kind::Failed && said.to_string().contains("is under way"), "{said}");
+        assert!(said.kind() == ErrorKind::Failed && said.to_string().contains("is under way"), "{said}");
         assert!(partial.exists(), "it is the engine's");
         drop(held);
         fs::write(&partial, "half a disk").unwrap();
         let said = pod.ready(&volume, &info).unwrap_err();
-        assert!(said.kind() == Kind::Failed && said.to_string().contains("did not end"), "{said}");
+        assert!(said.kind() == ErrorKind::Failed && said.to_string().contains("did not end"), "{said}");
         assert_eq!(fs::read(&partial).unwrap(), b"half a disk");
         // One of us that was killed left nothing in it.
         fs::write(&partial, "").unwrap();

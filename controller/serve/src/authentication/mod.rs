@@ -14,7 +14,7 @@
 mod cache;
 
 use crate::transport::{Answer, Peer, busy, plain};
-use api_server::error::{Error, Kind as Wrong, Result, chain};
+use api_server::error::{Error, ErrorKind, Result, chain};
 use api_server::review;
 use cache::Cache;
 use http::request::Parts;
@@ -98,7 +98,7 @@ impl Gate {
     async fn ask(&self, path: &str, token: &str) -> Result<Verdict> {
         let waits = tokio::time::timeout(PATIENCE, self.reviews.acquire()).await;
         let _turn = waits.map_err(|_| {
-            Error::new(Wrong::Unreachable, format!("{AT_ONCE} other reviews have not ended within 5 s"))
+            Error::new(ErrorKind::Unreachable, format!("{AT_ONCE} other reviews have not ended within 5 s"))
         })?;
         let is = review(&self.client, Kind::TokenReview, &json!({"token": token})).await?;
         if is["authenticated"] != true {

@@ -4,7 +4,7 @@
 //! that holds no certificate with its key is told and left: the one before it is shown on. Until the first secret comes, a
 //! program shows one that it has made itself and nobody has signed: enough for the kubelet's probes, which verify none.
 
-use api_server::error::{Error, Kind, Result};
+use api_server::error::{Error, ErrorKind, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
@@ -84,7 +84,7 @@ fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey> {
         .collect::<std::result::Result<_, _>>()
         .map_err(|e| bad("certificate", e))?;
     if chain.is_empty() {
-        return Err(Error::new(Kind::Setup, "the secret holds no certificate"));
+        return Err(Error::new(ErrorKind::Setup, "the secret holds no certificate"));
     }
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|e| bad("key", e))?;
     let provider = rustls::crypto::ring::default_provider();

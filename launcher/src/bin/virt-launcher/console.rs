@@ -8,7 +8,7 @@
 //! Its twin for a person's own computer is `src/vm/console.rs` of `coracle`, which uses nothing of a pod.
 
 use crate::args;
-use launcher::error::{Error, Kind, Result};
+use launcher::error::{Error, ErrorKind, Result};
 use launcher_client::{Client, Console as Way, wait};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -39,15 +39,16 @@ fn open(args: &args::Console) -> Result<(Vec<u8>, UnixStream)> {
         () => Way::Write,
     };
     let stream = wait(client.console(how)).map_err(|e| match e.kind() {
-        launcher_client::Kind::Absent | launcher_client::Kind::Closed => Error::new(
-            Kind::NotFound,
+        launcher_client::ErrorKind::Absent | launcher_client::ErrorKind::Closed => Error::new(
+            ErrorKind::NotFound,
             format!("cannot reach the launcher on {shown}; --socket names another"),
         )
         .because(e),
-        _ if e.refusal().is_some() => {
-            Error::new(Kind::Failed, format!("there is no console (--read and --take are other ways): {e}"))
-        }
-        _ => Error::new(Kind::Failed, "there is no console").because(e),
+        _ if e.refusal().is_some() => Error::new(
+            ErrorKind::Failed,
+            format!("there is no console (--read and --take are other ways): {e}"),
+        ),
+        _ => Error::new(ErrorKind::Failed, "there is no console").because(e),
     })?;
     stream.into_blocking().map_err(|e| Error::io("cannot use the console", e))
 }

@@ -7,7 +7,7 @@
 use crate::libvirt::Libvirt;
 use crate::{args, memory, surroundings};
 use api::launcher::{Info, Life};
-use launcher::error::{Error, Kind, Result};
+use launcher::error::{Error, ErrorKind, Result};
 use launcher::hypervisor::{Hypervisor, embed};
 use launcher::root::Root;
 use launcher::server::{Listener, Service};
@@ -45,8 +45,9 @@ pub(crate) fn run(args: &args::Run) -> Result<()> {
 
 async fn serve(args: &args::Run, root: Root, cache: Option<&Path>) -> Result<()> {
     let hypervisor = Arc::new(connect(args.libvirt_uri.as_deref(), &root, cache)?);
-    let about =
-        hypervisor.about().map_err(|e| Error::new(Kind::Failed, "libvirt does not answer").because(e))?;
+    let about = hypervisor
+        .about()
+        .map_err(|e| Error::new(ErrorKind::Failed, "libvirt does not answer").because(e))?;
     let info = Info {
         version: env!("CARGO_PKG_VERSION").into(),
         pid: std::process::id(),
@@ -81,7 +82,7 @@ async fn serve(args: &args::Run, root: Root, cache: Option<&Path>) -> Result<()>
             () = &mut serving => {}
             ended = &mut driver => {
                 tokio::join!(service.finish(), async { tokio::time::timeout(LAST_WORDS, serving).await.ok() });
-                return ended.map_err(|e| Error::new(Kind::Failed, "the launcher has a fault").because(e));
+                return ended.map_err(|e| Error::new(ErrorKind::Failed, "the launcher has a fault").because(e));
             }
             _ = term.recv() => handle.end().await,
             _ = interrupt.recv() => handle.end().await,
@@ -147,7 +148,7 @@ fn lock(root: &Root) -> Result<File> {
     match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::new(
-            Kind::Busy,
+            ErrorKind::Busy,
             format!("another launcher has the folder {}", root.folder().display()),
         )),
         Err(e) => Err(Error::io(cannot(), e)),
@@ -155,10 +156,8 @@ fn lock(root: &Root) -> Result<File> {
 }
 
 fn connect(uri: Option<&str>, root: &Root, cache: Option<&Path>) -> Result<Libvirt> {
-    let failed = |e: launcher::hypervisor::Error| {
-        let hint = e.hint.as_ref().map_or_else(String::new, |hint| format!("; {hint}"));
-        Error::new(Kind::Failed, format!("libvirt cannot be used{hint}")).because(e)
-    };
+    let failed =
+        |e: launcher::hypervisor::Error| Error::new(ErrorKind::Failed, "libvirt cannot be used").because(e);
     let Some(uri) = uri else {
         // A cache that cannot be used costs time, nothing else.
         if let Some(Err(e)) = cache.map(|cache| embed::seed(root, cache)) {

@@ -46,7 +46,7 @@ fn with(change: impl FnOnce(&mut Vec<u8>)) -> Result<Header> {
     parse(&head)
 }
 
-fn refused(kind: Kind, offset: u64, words: &str, change: impl FnOnce(&mut Vec<u8>)) {
+fn refused(kind: ErrorKind, offset: u64, words: &str, change: impl FnOnce(&mut Vec<u8>)) {
     let error = with(change).expect_err(words);
     assert_eq!((error.kind(), error.offset()), (kind, Some(offset)), "{error}");
     assert!(error.to_string().contains(words), "{error:?} should say {words:?}");
@@ -64,7 +64,7 @@ fn a_sound_header_says_what_it_says() {
 
 #[test]
 fn every_field_at_its_extremes() {
-    use Kind::{Malformed, Outside, TooLarge, Unsupported};
+    use ErrorKind::{Malformed, Outside, TooLarge, Unsupported};
     let max32 = u32::MAX;
     refused(Malformed, 0, "magic", |h| put32(h, 0, 0));
     for version in [0, 1, 4, max32] {
@@ -125,7 +125,7 @@ fn every_field_at_its_extremes() {
 
 #[test]
 fn features_are_refused_by_name() {
-    use Kind::{Malformed, Outside, Unsupported};
+    use ErrorKind::{Malformed, Outside, Unsupported};
     refused(Malformed, 72, "corrupt", |h| put64(h, 72, 1 << 1));
     refused(Outside, 72, "another file", |h| put64(h, 72, 1 << 2));
     refused(Outside, 72, "(\"data.raw\")", |h| {
@@ -163,8 +163,8 @@ fn features_are_refused_by_name() {
 
 #[test]
 fn tables_of_the_header_lie_apart() {
-    refused(Kind::Malformed, 48, "overlaps", |h| put64(h, 48, 0x30000));
-    refused(Kind::Malformed, 64, "the snapshot table at 0x30000 overlaps the L1 table", |h| {
+    refused(ErrorKind::Malformed, 48, "overlaps", |h| put64(h, 48, 0x30000));
+    refused(ErrorKind::Malformed, 64, "the snapshot table at 0x30000 overlaps the L1 table", |h| {
         put32(h, 60, 1);
         put64(h, 64, 0x30000);
     });
@@ -206,7 +206,7 @@ fn a_short_piece_asks_for_more_and_a_short_file_is_truncated() {
     assert_eq!(have, 176, "the end marker is the last that is needed");
     for end in 0..have {
         let error = Header::parse(&head[..end], true, Limits::default()).unwrap_err();
-        assert_eq!((error.kind(), error.offset()), (Kind::Truncated, Some(end as u64)), "{error}");
+        assert_eq!((error.kind(), error.offset()), (ErrorKind::Truncated, Some(end as u64)), "{error}");
     }
 }
 

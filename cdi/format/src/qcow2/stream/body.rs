@@ -11,7 +11,7 @@ use crate::qcow2::map::{Budget, Map, clamp};
 use crate::qcow2::occupied::Occupied;
 use crate::qcow2::refcounts::RefcountBuilder;
 use crate::qcow2::refuse;
-use crate::{Data, Extent, Kind, Result};
+use crate::{Data, ErrorKind, Extent, Result};
 use std::ops::Range;
 
 /// Raw data is told in whole units (or clusters, where those are smaller), so that writes stay aligned.
@@ -334,7 +334,7 @@ impl Body {
             let offset = self.map.table_offset(nth);
             if !self.spooled.holds(&(offset..offset + cluster_size)) {
                 let what = "an L2 table overlaps other metadata, whose bytes have gone by";
-                return Err(refuse(Kind::Malformed, offset, what));
+                return Err(refuse(ErrorKind::Malformed, offset, what));
             }
         }
         let mut guest = 0;
@@ -355,7 +355,7 @@ impl Body {
         let range = offset..offset + self.header().cluster_size();
         if offset != self.at {
             return Err(refuse(
-                Kind::Malformed,
+                ErrorKind::Malformed,
                 offset,
                 "an L2 table overlaps data, whose bytes have gone by",
             ));
@@ -397,7 +397,11 @@ impl Body {
     fn end(&mut self, file_end: u64) -> Result<()> {
         self.ended = true;
         let missing = |what: &str, at: u64| {
-            Err(refuse(Kind::Truncated, at, format!("{what} lies past the end of the file ({file_end:#x})")))
+            Err(refuse(
+                ErrorKind::Truncated,
+                at,
+                format!("{what} lies past the end of the file ({file_end:#x})"),
+            ))
         };
         if let Some(fixed) = self.fixed.iter().find(|fixed| fixed.end > file_end) {
             return missing("a table that the header names", fixed.clusters.start);

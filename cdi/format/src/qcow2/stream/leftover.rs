@@ -5,7 +5,7 @@ use super::misused;
 use super::tables::Passed;
 use crate::qcow2::map::clamp;
 use crate::qcow2::refuse;
-use crate::{Data, Extent, Kind, ReadAt, Result};
+use crate::{Data, ErrorKind, Extent, ReadAt, Result};
 
 impl Body {
     /// Some more of the extents in the spool; `None` when all have been told.
@@ -39,7 +39,7 @@ impl Body {
         let Some(range) = extent.file_range() else { return Ok(extent) };
         let missing = || {
             let what = format!("data of guest offset {:#x} reaches past the end of the file", extent.guest);
-            refuse(Kind::Truncated, range.start, what)
+            refuse(ErrorKind::Truncated, range.start, what)
         };
         let extent = match extent.data {
             Data::Packed { at, size, codec, unpacked } => {

@@ -25,7 +25,7 @@ mod tables;
 use super::header::{Header, Parsed};
 use super::refuse;
 use crate::image::{Limits, Pushed, StreamImage};
-use crate::{Error, Extent, Format, Kind, ReadAt, Result};
+use crate::{Error, ErrorKind, Extent, Format, ReadAt, Result};
 use body::Body;
 
 /// Before the header is known: the longest compressed cluster there can be.
@@ -89,7 +89,7 @@ impl StreamImage for Qcow2Stream {
 
 /// The caller broke the protocol of [`StreamImage`].
 fn misused(what: String) -> Error {
-    Error::new(Kind::Io, Format::Qcow2, what)
+    Error::new(ErrorKind::Io, Format::Qcow2, what)
 }
 
 /// Data whose bytes were told as something else, or never came.
@@ -99,5 +99,5 @@ fn gone(extent: &Extent, at: u64) -> Error {
          read it from a file or a server that can seek",
         extent.guest
     );
-    refuse(Kind::Malformed, at, what)
+    refuse(ErrorKind::Malformed, at, what)
 }

@@ -1,7 +1,7 @@
 //! The sizes that follow from the options, checked against what QEMU can open.
 
 use super::{Compression, Options};
-use crate::{Codec, Error, Format, Kind, Result};
+use crate::{Codec, Error, ErrorKind, Format, Result};
 
 /// QEMU refuses a larger L1 table.
 const MAX_L1_BYTES: u64 = 32 << 20;
@@ -28,7 +28,10 @@ impl Geometry {
     pub(super) fn new(options: &Options) -> Result<Self> {
         let cluster_bits = options.cluster_bits;
         if !(9..=21).contains(&cluster_bits) {
-            return Err(refuse(Kind::Unsupported, format!("cluster_bits is {cluster_bits}; choose 9 to 21")));
+            return Err(refuse(
+                ErrorKind::Unsupported,
+                format!("cluster_bits is {cluster_bits}; choose 9 to 21"),
+            ));
         }
         if let Some(Compression { codec, level }) = options.compress {
             let name = match codec {
@@ -38,7 +41,7 @@ impl Geometry {
             let max = Compression::max_level(codec);
             if !(1..=max).contains(&level) {
                 let what = format!("the {name} compression level is {level}; choose 1 to {max}");
-                return Err(refuse(Kind::Unsupported, what));
+                return Err(refuse(ErrorKind::Unsupported, what));
             }
         }
         let size = options.virtual_size;
@@ -48,7 +51,7 @@ impl Geometry {
                  choose larger clusters (up to 2 MiB)",
                 1u64 << cluster_bits
             );
-            refuse(Kind::TooLarge, what)
+            refuse(ErrorKind::TooLarge, what)
         };
         let virtual_size = size.checked_next_multiple_of(512).ok_or_else(too_large)?;
         let region = 1u64 << (2 * cluster_bits - 3);
@@ -99,6 +102,6 @@ pub(super) fn sectors_shift(cluster_bits: u32) -> u32 {
     62 - (cluster_bits - 8)
 }
 
-pub(super) fn refuse(kind: Kind, what: String) -> Error {
+pub(super) fn refuse(kind: ErrorKind, what: String) -> Error {
     Error::new(kind, Format::Qcow2, what)
 }

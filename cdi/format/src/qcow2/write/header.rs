@@ -2,7 +2,7 @@
 
 use super::geometry::{Geometry, refuse};
 use super::{Backing, Options};
-use crate::{Codec, Kind, Result};
+use crate::{Codec, ErrorKind, Result};
 
 /// Version 3 with the compression type, padded to eight bytes.
 const HEADER_LENGTH: u32 = 112;
@@ -66,7 +66,7 @@ pub(super) fn encode(
              choose larger clusters or a shorter name",
             header.len()
         );
-        return Err(refuse(Kind::Unsupported, what));
+        return Err(refuse(ErrorKind::Unsupported, what));
     }
     Ok(header)
 }
@@ -78,13 +78,13 @@ fn check_backing(backing: &Backing) -> Result<()> {
             "the backing file name has {} bytes; it must have 1 to {MAX_BACKING_NAME}, none of them NUL",
             name.len()
         );
-        return Err(refuse(Kind::Unsupported, what));
+        return Err(refuse(ErrorKind::Unsupported, what));
     }
     // QEMU keeps the format name in a buffer of 16 bytes.
     if !(1..16).contains(&format.len()) || !format.bytes().all(|b| b.is_ascii_graphic()) {
         let what =
             format!("the backing format is {format:?}; it must be a format's name, such as raw or qcow2");
-        return Err(refuse(Kind::Unsupported, what));
+        return Err(refuse(ErrorKind::Unsupported, what));
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use super::output::Output;
 use super::packer::Packer;
 use super::space::{Chore, Gap, Space};
 use super::{Options, WriteAt, header};
-use crate::{Kind, Result};
+use crate::{ErrorKind, Result};
 
 /// "This host cluster has refcount 1", in L1 and L2 entries.
 const COPIED: u64 = 1 << 63;
@@ -113,7 +113,7 @@ impl<W: WriteAt> Writer<W> {
                 "{len} bytes were given as a compressed cluster of {cluster}, compression is {:?}",
                 self.options.compress
             );
-            return Err(refuse(Kind::Unsupported, what));
+            return Err(refuse(ErrorKind::Unsupported, what));
         }
         self.enter_region(guest)?;
         let at = self.space.bytes(len);
@@ -180,7 +180,7 @@ impl<W: WriteAt> Writer<W> {
                      at {}, and the disk ends at {size}",
                     self.guest
                 );
-                Err(refuse(Kind::Unsupported, what))
+                Err(refuse(ErrorKind::Unsupported, what))
             }
         }
     }

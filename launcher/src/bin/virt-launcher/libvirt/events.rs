@@ -2,7 +2,7 @@
 #![allow(unsafe_code)] // C callbacks: the bindings have none for the events of domains.
 
 use super::words;
-use launcher::hypervisor::{Error, Event, Kind, Result, Tell};
+use launcher::hypervisor::{Error, ErrorKind, Event, Result, Tell};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
@@ -20,7 +20,7 @@ pub(super) fn register(connection: &Connect, name: &str, tell: Tell) -> Result<(
     let tell = std::sync::Arc::new(tell);
     for (id, callback) in CALLBACKS {
         let tell = tell.clone();
-        let name = CString::new(name).map_err(|e| Error::new(Kind::Invalid, "watch", e.to_string()))?;
+        let name = CString::new(name).map_err(|e| Error::new(ErrorKind::Invalid, "watch", e.to_string()))?;
         let listener = Box::new(Listener { name, tell: Box::new(move |event| tell(event)) });
         let opaque = Box::into_raw(listener);
         // SAFETY: the connection is open; `callback` has the signature that libvirt's table gives to `id`; `opaque` is a

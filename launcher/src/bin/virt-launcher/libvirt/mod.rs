@@ -13,7 +13,7 @@ mod events;
 mod words;
 
 use api::launcher::Stats;
-use launcher::hypervisor::{About, Condition, Error, Hypervisor, Kind, Result, Seen, Tell};
+use launcher::hypervisor::{About, Condition, Error, ErrorKind, Hypervisor, Result, Seen, Tell};
 use rustix::fs::{Mode, OFlags};
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -42,13 +42,9 @@ impl Libvirt {
     /// Connects. `pids` is the folder of the driver's pid files.
     pub(crate) fn open(uri: &str, pids: Option<PathBuf>) -> Result<Libvirt> {
         let doing = || format!("open {uri}");
-        start_event_loop().map_err(|why| Error::new(Kind::Unavailable, doing(), why))?;
+        start_event_loop().map_err(|why| Error::new(ErrorKind::Unavailable, doing(), why))?;
         let connection = plain(uri, &doing()).and_then(|uri| {
-            Connect::open(Some(uri)).map_err(|e| {
-                let mut error = words::error(&doing(), &e);
-                error.kind = Kind::Unavailable;
-                error
-            })
+            Connect::open(Some(uri)).map_err(|e| words::error(&doing(), &e).of_kind(ErrorKind::Unavailable))
         })?;
         Ok(Libvirt { connection, uri: uri.to_owned(), pids })
     }
@@ -104,7 +100,7 @@ fn start_event_loop() -> std::result::Result<(), String> {
 /// C knows no zero byte inside a text, and the bindings would panic on one.
 fn plain<'a>(text: &'a str, doing: &str) -> Result<&'a str> {
     match text.contains('\0') {
-        true => Err(Error::new(Kind::Invalid, doing, "there is a zero byte in the text")),
+        true => Err(Error::new(ErrorKind::Invalid, doing, "there is a zero byte in the text")),
         false => Ok(text),
     }
 }
@@ -148,7 +144,7 @@ impl Hypervisor for Libvirt {
         let xml = self.on("open the serial line of", name, |domain| domain.get_xml_desc(0))?;
         let Some(terminal) = words::serial(&xml) else {
             return match self.look(name)?.condition {
-                Condition::Off(_) => Err(Error::new(Kind::NotNow, doing(), "it does not run")),
+                Condition::Off(_) => Err(Error::new(ErrorKind::NotNow, doing(), "it does not run")),
                 _ => Ok(None),
             };
         };
@@ -156,7 +152,7 @@ impl Hypervisor for Libvirt {
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let opened = rustix::fs::open(terminal, flags, Mode::empty());
         let failed =
-            |e| Error::new(Kind::Failed, doing(), format!("{terminal}: {}", std::io::Error::from(e)));
+            |e| Error::new(ErrorKind::Failed, doing(), format!("{terminal}: {}", std::io::Error::from(e)));
         opened.map(Some).map_err(failed)
     }
 
@@ -215,7 +211,7 @@ impl Hypervisor for Libvirt {
             .qemu_agent_command(command, seconds, 0)
             .map_err(|e| words::agent_error(&doing, patience, &e))?;
         match answer.len() > LONGEST_ANSWER {
-            true => Err(Error::new(Kind::Failed, doing, "its answer is longer than 64 MiB")),
+            true => Err(Error::new(ErrorKind::Failed, doing, "its answer is longer than 64 MiB")),
             false => Ok(answer),
         }
     }
@@ -225,7 +221,7 @@ impl Hypervisor for Libvirt {
         let doing = format!("{verb} {name}");
         let domain = self.domain(name, &doing)?;
         if matches!(self.look(name)?.condition, Condition::Off(_)) {
-            return Err(Error::new(Kind::NotNow, doing, "it does not run"));
+            return Err(Error::new(ErrorKind::NotNow, doing, "it does not run"));
         }
         let own = |e: virt::error::Error| words::error(&doing, &e);
         let info = domain.get_info().map_err(own)?;
@@ -269,9 +265,9 @@ fn copy(stream: &Stream, into: &mut dyn Write, doing: &str) -> Result<()> {
         }
         total += n;
         if total > LARGEST_SCREEN {
-            return Err(Error::new(Kind::Failed, doing, "the screen is larger than 48 MiB"));
+            return Err(Error::new(ErrorKind::Failed, doing, "the screen is larger than 48 MiB"));
         }
         let part = buffer.get(..n).unwrap_or_default();
-        into.write_all(part).map_err(|e| Error::new(Kind::Failed, doing, e.to_string()))?;
+        into.write_all(part).map_err(|e| Error::new(ErrorKind::Failed, doing, e.to_string()))?;
     }
 }

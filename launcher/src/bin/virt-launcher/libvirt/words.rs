@@ -1,7 +1,7 @@
 //! libvirt's numbers and sentences in our words. Pure.
 
 use api::launcher::{DiskStats, InterfaceStats, MemoryStats};
-use launcher::hypervisor::{Condition, End, Error, Event, Kind, Pause};
+use launcher::hypervisor::{Condition, End, Error, ErrorKind, Event, Pause};
 use std::time::Duration;
 use virt::domain::BlockStats;
 use virt::error::ErrorNumber;
@@ -167,22 +167,23 @@ pub(super) fn error(doing: &str, e: &virt::error::Error) -> Error {
     let (kind, hint) = judge(e.code(), &why);
     let error = Error::new(kind, doing, why);
     match hint {
-        Some(hint) => error.hint(hint),
+        Some(hint) => error.with_hint(hint),
         None => error,
     }
 }
 
 /// What went wrong between us and the guest's agent.
 pub(super) fn agent_error(doing: &str, patience: Duration, e: &virt::error::Error) -> Error {
-    let mut error = error(doing, e);
-    if error.why.contains("not connected") || error.why.contains("not responding") {
-        error.kind = Kind::NoAgent;
-        error.hint = Some("is qemu-guest-agent installed and running in the guest?".into());
-    } else if error.why.contains("timed out") {
-        error.kind = Kind::TimedOut;
-        error.why = format!("it did not answer within {} s", patience.as_secs().max(1));
+    let why = sentence(e.message());
+    if why.contains("not connected") || why.contains("not responding") {
+        let hint = "is qemu-guest-agent installed and running in the guest?";
+        Error::new(ErrorKind::NoAgent, doing, why).with_hint(hint)
+    } else if why.contains("timed out") {
+        let why = format!("it did not answer within {} s", patience.as_secs().max(1));
+        Error::new(ErrorKind::TimedOut, doing, why)
+    } else {
+        error(doing, e)
     }
-    error
 }
 
 /// libvirt says the kind of a failure before the failure ("internal error: …"): that is ours to say.
@@ -210,39 +211,39 @@ fn sentence(message: &str) -> String {
     }
 }
 
-fn judge(code: ErrorNumber, why: &str) -> (Kind, Option<String>) {
+fn judge(code: ErrorNumber, why: &str) -> (ErrorKind, Option<String>) {
     let has = |text: &str| why.contains(text);
     // libvirt has one number for all that QEMU says, so QEMU's own sentences come first.
     if has("Failed to get \"write\" lock")
         || has("Failed to get shared \"write\" lock")
         || has("another process using")
     {
-        return (Kind::Busy, Some("another machine uses this disk; stop it first".into()));
+        return (ErrorKind::Busy, Some("another machine uses this disk; stop it first".into()));
     }
     if has("No space left on device") || has("Cannot allocate memory") || has("cannot set up guest memory") {
-        return (Kind::NoSpace, Some("make room on the host, or give the machine less memory".into()));
+        return (ErrorKind::NoSpace, Some("make room on the host, or give the machine less memory".into()));
     }
     if has("Could not access KVM kernel module") || has("failed to initialize kvm") {
-        return (Kind::Unsupported, Some("this host does not run KVM guests; use emulation".into()));
+        return (ErrorKind::Unsupported, Some("this host does not run KVM guests; use emulation".into()));
     }
     if has("'libvirt-qemu'") || has("user 'libvirt") {
-        return (Kind::Unavailable, Some(launcher::hypervisor::embed::ACCOUNT.into()));
+        return (ErrorKind::Unavailable, Some(launcher::hypervisor::embed::ACCOUNT.into()));
     }
     let kind = match code {
-        ErrorNumber::NoDomain => Kind::NotFound,
-        ErrorNumber::OperationInvalid => Kind::NotNow,
-        ErrorNumber::ResourceBusy => Kind::Busy,
-        ErrorNumber::OperationTimeout => Kind::TimedOut,
-        ErrorNumber::AgentUnresponsive | ErrorNumber::AgentUnsynced => Kind::NoAgent,
-        ErrorNumber::NoMemory => Kind::NoSpace,
-        ErrorNumber::OperationDenied | ErrorNumber::AuthFailed => Kind::Denied,
-        ErrorNumber::NoConnect | ErrorNumber::Rpc => Kind::Unavailable,
+        ErrorNumber::NoDomain => ErrorKind::NotFound,
+        ErrorNumber::OperationInvalid => ErrorKind::NotNow,
+        ErrorNumber::ResourceBusy => ErrorKind::Busy,
+        ErrorNumber::OperationTimeout => ErrorKind::TimedOut,
+        ErrorNumber::AgentUnresponsive | ErrorNumber::AgentUnsynced => ErrorKind::NoAgent,
+        ErrorNumber::NoMemory => ErrorKind::NoSpace,
+        ErrorNumber::OperationDenied | ErrorNumber::AuthFailed => ErrorKind::Denied,
+        ErrorNumber::NoConnect | ErrorNumber::Rpc => ErrorKind::Unavailable,
         ErrorNumber::NoSupport | ErrorNumber::ConfigUnsupported | ErrorNumber::OperationUnsupported => {
-            Kind::Unsupported
+            ErrorKind::Unsupported
         }
-        ErrorNumber::XmlError | ErrorNumber::XmlDetail | ErrorNumber::InvalidArg => Kind::Invalid,
-        _ if has("Permission denied") => Kind::Denied,
-        _ => Kind::Failed,
+        ErrorNumber::XmlError | ErrorNumber::XmlDetail | ErrorNumber::InvalidArg => ErrorKind::Invalid,
+        _ if has("Permission denied") => ErrorKind::Denied,
+        _ => ErrorKind::Failed,
     };
     (kind, None)
 }
@@ -303,7 +304,7 @@ mod tests {
         let text = "internal error: process exited while connecting to monitor: 2026-11-21T19:41:21Z \
                     qemu-system-x86_64: -blockdev {}: Failed to get \"write\" lock\nIs another process using the image?";
         assert_eq!(sentence(text), "QEMU would not start: Is another process using the image?");
-        assert_eq!(judge(ErrorNumber::InternalError, &sentence(text)).0, Kind::Busy);
+        assert_eq!(judge(ErrorNumber::InternalError, &sentence(text)).0, ErrorKind::Busy);
         assert_eq!(
             sentence("Requested operation is not valid: domain is not running"),
             "domain is not running"
