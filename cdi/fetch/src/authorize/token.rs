@@ -14,6 +14,7 @@
 
 use super::challenge::{self, Bearer, Challenge};
 use super::{Authorizer, Server, basic, secret};
+use crate::host::is_inside;
 use crate::retry::{self, Wait, within};
 use crate::{Error, ErrorKind, Fault, Location, Result, Secret, Why};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -371,6 +372,10 @@ fn realm(text: &str, registry: &Location) -> Option<Location> {
     }
     let realm = Location::base(url.scheme(), url.host_str().map(|host| with_port(host, &url)).as_deref()?)?;
     let path = url.query().map_or(url.path().to_owned(), |query| format!("{}?{query}", url.path()));
+    // As with redirects: who is outside sends no login of ours to where it could not ask itself.
+    if is_inside(realm.host()) && !is_inside(registry.host()) {
+        return None;
+    }
     let near = realm.host() == registry.host() || realm.is_loopback() && registry.is_loopback();
     (realm.is_tls() || !registry.is_tls() && near).then(|| realm.at(&path))
 }
@@ -394,6 +399,10 @@ mod tests {
     fn a_realm_is_asked_only_where_that_does_no_harm() {
         for (registry, realm_text, asked) in [
             ("https://h", "https://auth.example/token?x=1", true),
+            ("https://registry.example", "https://10.0.0.5/any/path?x=y", false),
+            ("https://registry.example", "https://localhost/token", false),
+            ("https://10.0.0.2", "https://10.0.0.5/token", true),
+            ("https://10.0.0.2", "https://auth.example/token", true),
             ("https://h", "http://h/token", false),
             ("https://h", "http://127.0.0.1/token", false),
             ("http://h", "https://auth.example/token", true),
