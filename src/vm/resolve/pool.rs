@@ -138,14 +138,16 @@ impl Pool<'_> {
     fn fill(&self, claim: &str, folder: &Path, volume: &DataVolume) -> Result<Note> {
         let target = Target::File(folder.join("disk.img"));
         let import =
-            Import::of(volume, target, &mut Given { pool: self }).map_err(|refusal| match refusal {
-                // The manifest was refused for these before.
-                Refusal::Faults(faults) => {
-                    let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-                    Error::refused(format!("the DataVolume {claim}: {}", faults.join("; ")))
-                }
-                Refusal::Reference(e) => e,
-            })?;
+            Import::of(volume, target, &mut Given { pool: self, folder }).map_err(
+                |refusal| match refusal {
+                    // The manifest was refused for these before.
+                    Refusal::Faults(faults) => {
+                        let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+                        Error::refused(format!("the DataVolume {claim}: {}", faults.join("; ")))
+                    }
+                    Refusal::Reference(e) => e,
+                },
+            )?;
         self.import(claim, folder, import)
     }
 
@@ -173,6 +175,8 @@ impl Pool<'_> {
 /// The Secrets and ConfigMaps of the manifest: values of the job, and folders for those that are read as files.
 struct Given<'a> {
     pool: &'a Pool<'a>,
+    /// The claim's own, under its lock: another manifest may have a ConfigMap of the same name.
+    folder: &'a Path,
 }
 
 impl References for Given<'_> {
@@ -186,7 +190,7 @@ impl References for Given<'_> {
 
     fn config_map(&mut self, name: &str) -> Result<PathBuf> {
         let map = self.pool.objects.config_maps.get(name).ok_or_else(|| missing("ConfigMap", name))?;
-        let folder = self.pool.images.home.pool().join(".certificates").join(name);
+        let folder = self.folder.join("certificates").join(name);
         folder::write(&folder, &folder::of_config_map(&map.object)?)
     }
 }
