@@ -17,6 +17,10 @@ pub(super) fn existing(folder: &RealFolder, name: &OsStr, path: &Path) -> Result
     let shown = path.display();
     let standing = match Standing::look(folder.fd(), name) {
         Ok(Some(standing)) => standing,
+        Ok(None) if path.starts_with("/dev") && !path.starts_with("/dev/shm") => {
+            let what = format!("there is no device {shown}; a file of that name would be in memory only");
+            return Err(Error::new(crate::ErrorKind::NotFound, what));
+        }
         Ok(None) => return Ok(None),
         Err(Errno::NAMETOOLONG) => {
             return Err(Error::new(

@@ -193,3 +193,18 @@ fn a_run_goes_on_where_the_file_system_chooses_the_owner() {
         assert_eq!(journal.strange().unwrap(), None, "it is believed");
     });
 }
+
+/// A mistyped name of a device: the file would be in memory, and the device as it was.
+#[test]
+fn no_file_is_made_among_the_devices() {
+    for name in ["/dev/no-such-disk0p9", "/dev/no-such-disk0p9.img"] {
+        let e =
+            FileTarget::create(Path::new(name), FileOptions { size: Some(4096), ..FileOptions::default() });
+        let e = e.err().unwrap_or_else(|| panic!("{name} was taken"));
+        assert_eq!(
+            (e.kind(), e.to_string().starts_with("there is no device /dev/no-such-disk0p9")),
+            (ErrorKind::NotFound, true)
+        );
+        assert!(!Path::new(name).exists());
+    }
+}
