@@ -408,6 +408,9 @@ fn nobody_takes_from_under_a_machine_what_keeps_a_second_from_its_disk() {
         let label =
             ["run", "stranger", "--image=registry:5000/pause:1", "--labels=kubevirt.io=virt-launcher"];
         refused(&as_user(user, &label), "are made by virt-controller only");
+        // It would stand in the way of a launcher that is to come, and be waited for when its VMI goes.
+        let named = ["run", "virt-launcher-next-0123456789", "--image=registry:5000/pause:1"];
+        refused(&as_user(user, &named), "are made by virt-controller only");
         // The word that ends fencing is not theirs to leave for who has the right.
         let word = "it is written by who may unfence";
         for object in ["vmi/web", "vm/web", pod.as_str()] {

@@ -22,6 +22,8 @@ use std::collections::BTreeMap;
 pub struct Done {
     /// Objects as they are now.
     pub answers: Vec<(Kind, Value)>,
+    /// What was to be deleted and is not there, by its uid: a watch that does not follow it would never tell.
+    pub gone: Vec<(Key, String)>,
     /// How many requests changed something.
     pub writes: usize,
     /// Why it ended early, and the kind of what could not be made.
@@ -80,7 +82,7 @@ impl<S: Server> Work<'_, S> {
                 self.done.answers.push((key.kind, answer));
             }
             Step::Delete { key, uid } => match self.server.delete(&key, &uid).await {
-                Err(error) if error.kind() == ErrorKind::Gone => {}
+                Err(error) if error.kind() == ErrorKind::Gone => self.done.gone.push((key, uid)),
                 other => {
                     self.done.writes += 1;
                     other?;

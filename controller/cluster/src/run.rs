@@ -240,6 +240,12 @@ impl ControlLoop {
                 self.take(&key, object, now);
             }
         }
+        for (key, uid) in done.gone {
+            // Another of that name may have come meanwhile.
+            if self.world.uid(&key).is_some_and(|known| known == uid) {
+                self.lost(&key);
+            }
+        }
         let Some((about, error)) = done.failed else {
             self.failed.remove(&key);
             // What could not be made may have been made now.
@@ -279,13 +285,31 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    /// A pod without the label of launchers, whose end no watch tells.
+    #[test]
+    fn what_is_found_gone_when_it_is_deleted_is_forgotten() {
+        let mut control = ControlLoop::default();
+        let object = |uid: &str| json!({"metadata": {"namespace": "n", "name": "a", "uid": uid, "resourceVersion": "5"}});
+        let (key, now) = (Key::new(Kind::Pod, "n", "a"), Timestamp::UNIX_EPOCH);
+        let gone = |uid: &str| Done { gone: vec![(key.clone(), uid.to_owned())], ..Done::default() };
+        control.see(Seen::Changed(Kind::Pod, object("2")), now);
+        let about = Key::new(Kind::VirtualMachineInstance, "n", "a");
+        control.done(about.clone(), gone("1"), now);
+        assert_eq!(control.world.uid(&key).as_deref(), Some("2"), "another has the name by now");
+        control.done(about, gone("2"), now);
+        assert_eq!(control.world.uid(&key), None);
+    }
+
     #[test]
     fn the_answer_to_a_write_does_not_bring_back_what_is_gone() {
         let mut control = ControlLoop::default();
         let object = |uid: &str, version: &str| json!({"metadata": {"namespace": "n", "name": "a", "uid": uid, "resourceVersion": version}});
         let key = Key::new(Kind::VirtualMachineInstance, "n", "a");
-        let answer =
-            |object| Done { answers: vec![(Kind::VirtualMachineInstance, object)], writes: 1, failed: None };
+        let answer = |object| Done {
+            answers: vec![(Kind::VirtualMachineInstance, object)],
+            writes: 1,
+            ..Done::default()
+        };
         control.see(Seen::Changed(Kind::VirtualMachineInstance, object("1", "5")), Timestamp::UNIX_EPOCH);
         control.see(Seen::Gone(key.clone(), "1".to_owned()), Timestamp::UNIX_EPOCH);
         control.done(key.clone(), answer(object("1", "6")), Timestamp::UNIX_EPOCH);

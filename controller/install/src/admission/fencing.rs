@@ -166,18 +166,26 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
             ],
         )
     };
-    let made = Policy {
-        label: Some(LAUNCHER),
-        ..base(
-            "kubevirt-fencing-launchers",
-            vec![rule("", &["pods"], &["CREATE"])],
-            vec![not_controller],
-            vec![(
-                "variables.may".to_owned(),
-                format!("pods with the label {}={} are made by virt-controller only", LAUNCHER.0, LAUNCHER.1),
-            )],
-        )
-    };
+    let name = kubernetes::objects::names::LAUNCHER;
+    // By the name too: a pod that has the name of a launcher which is to come would stand in its way, and be waited for.
+    let is_launcher = format!(
+        "object.metadata.?labels[?{}].orValue('') == {} || object.metadata.?name.orValue('').startsWith({})",
+        literal(LAUNCHER.0),
+        literal(LAUNCHER.1),
+        literal(name)
+    );
+    let made = base(
+        "kubevirt-fencing-launchers",
+        vec![rule("", &["pods"], &["CREATE"])],
+        vec![not_controller, ("launchers", is_launcher)],
+        vec![(
+            "variables.may".to_owned(),
+            format!(
+                "pods with the label {}={}, or a name that begins with {name}, are made by virt-controller only",
+                LAUNCHER.0, LAUNCHER.1
+            ),
+        )],
+    );
     // What is asked about here is the eviction: of the pod it says the name alone.
     let evictions = base(
         "kubevirt-fencing-evictions",
