@@ -54,7 +54,7 @@ impl Api {
             health.is_not_ready();
             let _ = end.send(true);
         });
-        let config = tls::config(Arc::clone(&live.shown))?;
+        let config = tls::config(Arc::clone(&live.shown), None)?;
         tracing::info!("answering on {}", self.listen);
         transport.serve(listener, config, Arc::new(routes), ended).await;
         Ok(())

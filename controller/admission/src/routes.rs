@@ -38,7 +38,7 @@ pub struct Routes {
 
 impl Answers for Routes {
     async fn answer(&self, asked: Asked) -> Answer {
-        let Asked { head, body, peer } = asked;
+        let Asked { head, body, peer, .. } = asked;
         if let Some(answer) = self.health.answer(&head, peer, &self.gate).await {
             return answer;
         }

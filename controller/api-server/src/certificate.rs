@@ -33,6 +33,9 @@ pub fn secret(issue: &Issue, authority: Option<&Value>) -> Result<Value> {
         (Some(signer), Some(secret)) => {
             params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+            if signer.is_client {
+                params.extended_key_usages.push(ExtendedKeyUsagePurpose::ClientAuth);
+            }
             let is = Certificate::first(&file(secret, "tls.crt")).and_then(|found| found.name);
             if is.as_deref() != Some(signer.name.as_str()) {
                 let what = format!("{} holds another authority by now", signer.key);

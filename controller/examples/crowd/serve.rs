@@ -36,7 +36,7 @@ pub(crate) async fn run() -> Result<()> {
     let routes = Arc::new(Routes::new(live, Health::default(), client));
     let transport = Arc::new(Transport::new(Limits::of_server()));
     let (_end, ends) = watch::channel(false);
-    let (server, config) = (Arc::clone(&transport), tls::config(shown)?);
+    let (server, config) = (Arc::clone(&transport), tls::config(shown, None)?);
     tokio::spawn(async move { server.serve(listener, config, routes, ends).await });
     tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await??;
     println!("{:?}", transport.counts());

@@ -32,4 +32,6 @@ pub struct Signer {
     pub name: String,
     /// The names of the server.
     pub hosts: Vec<String>,
+    /// Whether the server shows its certificate as a client too.
+    pub is_client: bool,
 }

@@ -18,17 +18,36 @@ pub struct Server {
     pub secret: &'static str,
     /// The services by which others reach it.
     pub services: &'static [&'static str],
+    /// Whether its certificate is one for clients too: it asks other programs of ours.
+    pub is_client: bool,
+    /// Whether other programs of ours ask it, and show their certificate.
+    pub is_asked_by_us: bool,
 }
 
 /// virt-api, which the API server asks.
-pub const API: Server =
-    Server { program: "virt-api", secret: API_CERTIFICATE, services: &[SERVICE.0, MEASURES] };
+pub const API: Server = Server {
+    program: "virt-api",
+    secret: API_CERTIFICATE,
+    services: &[SERVICE.0, MEASURES],
+    is_client: true,
+    is_asked_by_us: false,
+};
 /// virt-controller.
-pub const CONTROLLER: Server =
-    Server { program: "virt-controller", secret: CONTROLLER_CERTIFICATE, services: &[MEASURES] };
-/// virt-handler: the same on every node.
-pub const HANDLER: Server =
-    Server { program: "virt-handler", secret: HANDLER_CERTIFICATE, services: &[MEASURES] };
+pub const CONTROLLER: Server = Server {
+    program: "virt-controller",
+    secret: CONTROLLER_CERTIFICATE,
+    services: &[MEASURES],
+    is_client: false,
+    is_asked_by_us: false,
+};
+/// virt-handler: the same on every node, so that its certificate must open no door to another node's.
+pub const HANDLER: Server = Server {
+    program: "virt-handler",
+    secret: HANDLER_CERTIFICATE,
+    services: &[MEASURES],
+    is_client: false,
+    is_asked_by_us: true,
+};
 /// All of them.
 pub const SERVERS: [Server; 3] = [API, CONTROLLER, HANDLER];
 /// The service by which monitors find all programs.

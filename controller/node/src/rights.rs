@@ -43,6 +43,8 @@ mod tests {
             HANDLER_CERTIFICATE,
             std::sync::Arc::default(),
         );
+        let authorities = std::sync::Arc::default();
+        let believes = certificate::follow_authorities(server.client.clone(), "kubevirt", authorities);
         assert!(
             serve::authentication::Gate::new(server.client.clone())
                 .may_read(
@@ -55,6 +57,7 @@ mod tests {
         let all = each(Program::Handler).collect();
         tokio::select! {
             () = follows => {}
+            () = believes => {}
             () = server.until(&all) => {}
         }
         tasks.iter().for_each(tokio::task::JoinHandle::abort);

@@ -4,7 +4,7 @@
 use crate::authentication::Gate;
 use crate::certificate;
 use crate::transport::tls::{self, Shown};
-use crate::transport::{Answer, Answers, Asked, Limits, Peer, Transport, listen, plain};
+use crate::transport::{Answer, Answers, Asked, Authorities, Limits, Peer, Transport, listen, plain};
 use api_server::error::Result;
 use api_server::metrics;
 use http::header::CONTENT_TYPE;
@@ -89,7 +89,9 @@ impl Health {
         server: Server,
     ) -> Result<()> {
         let shown = Arc::new(Shown::own(server.program)?);
-        let (listener, config) = (listen(address).await?, tls::config(Arc::clone(&shown))?);
+        let authorities = server.is_asked_by_us.then(Arc::<Authorities>::default);
+        let (listener, config) =
+            (listen(address).await?, tls::config(Arc::clone(&shown), authorities.clone())?);
         let answers = Arc::new(Alone { health: self, gate: Gate::new(client.clone()) });
         let namespace = namespace.to_owned();
         tokio::spawn(async move {
@@ -98,7 +100,12 @@ impl Health {
             let transport = Transport::new(Limits::of_program());
             tokio::join!(
                 transport.serve(listener, config, answers, ends),
-                certificate::follow(client, &namespace, server.secret, shown),
+                certificate::follow(client.clone(), &namespace, server.secret, shown),
+                async {
+                    if let Some(authorities) = authorities {
+                        certificate::follow_authorities(client, &namespace, authorities).await;
+                    }
+                },
             )
         });
         Ok(())

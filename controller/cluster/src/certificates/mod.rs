@@ -29,14 +29,14 @@ pub(crate) use webhooks::gone as webhooks_gone;
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::issue::{Issue, LABEL, Signer};
 use kubernetes::objects::certificate::{self, pem};
-use kubernetes::objects::{AUTHORITY, Certificate, Kept as _, Key, Kind, Secret, World, certificates};
+use kubernetes::objects::{
+    AUTHORITY, BUNDLE, Certificate, Kept as _, Key, Kind, Secret, World, certificates,
+};
 use kubernetes::plan::Plan;
 use kubernetes::servers::{API, SERVERS, Server};
 use serde_json::json;
 use terms::Terms;
 
-/// The file of the config map.
-const BUNDLE: &str = "ca-bundle";
 /// How long before now a certificate begins: clocks differ.
 const BEHIND: SignedDuration = SignedDuration::from_mins(5);
 /// How long a new authority is known before something is signed by it.
@@ -190,9 +190,12 @@ fn server(
     let certificate = certificate.filter(|_| secret.is_some_and(|secret| secret.has_key));
     let mut holds = false;
     if let Some(certificate) = certificate {
-        holds = certificate.is_from(authority, &hosts, now);
-        let by_another =
-            !holds && known(world, now).iter().any(|other| certificate.is_from(other, &hosts, now));
+        let is_right = |authority: &Certificate| {
+            certificate.is_from(authority, &hosts, now)
+                && certificate.is_clients(authority, now) == server.is_client
+        };
+        holds = is_right(authority);
+        let by_another = !holds && known(world, now).iter().any(is_right);
         let renew = match by_another {
             // The new authority has to be known everywhere first.
             true => after(made(authority), SPREAD),
@@ -216,6 +219,7 @@ fn server(
             key: certificates(world),
             name: authority.name.clone().unwrap_or_default(),
             hosts,
+            is_client: server.is_client,
         }),
     });
     holds

@@ -110,6 +110,11 @@ fn each_program_has_a_secret_of_its_own_and_is_found_by_its_services() {
         assert!(certificate.is_from(&authority, &[monitored], sim.now), "{}", server.program);
         assert_eq!(certificate.is_from(&authority, &HOST, sim.now), server.program == "virt-api");
     }
+    // virt-api alone can show its own as a client: virt-handler's is on every node.
+    for server in SERVERS {
+        let is_clients = of(&sim, server.secret).unwrap().is_clients(&authority, sim.now);
+        assert_eq!(is_clients, server.program == "virt-api", "{}", server.program);
+    }
     // What was made when a server had fewer names is made anew.
     let key = Key::new(Kind::Secret, "kubevirt", API.secret);
     let old = of(&sim, CONTROLLER.secret).unwrap();
@@ -119,6 +124,34 @@ fn each_program_has_a_secret_of_its_own_and_is_found_by_its_services() {
     assert_eq!(of(&sim, API.secret), Some(old));
     settle(&mut sim);
     assert!(of(&sim, API.secret).unwrap().is_from(&authority, &HOST, sim.now));
+    // And what was made when virt-api was no client: the certificate of a server, of the same names.
+    let old = made_for_servers_alone(&mut sim);
+    assert!(old.is_from(&authority, &HOST, sim.now) && !old.is_clients(&authority, sim.now));
+    settle(&mut sim);
+    assert!(of(&sim, API.secret).unwrap().is_clients(&authority, sim.now));
+}
+
+/// virt-api's certificate as an older version has made it.
+fn made_for_servers_alone(sim: &mut Sim) -> Certificate {
+    let key = Key::new(Kind::Secret, "kubevirt", API.secret);
+    sim.later(60);
+    let issue = Issue {
+        key: key.clone(),
+        version: None,
+        name: "virt-api".into(),
+        from: of(sim, AUTHORITY).unwrap().from,
+        until: of(sim, AUTHORITY).unwrap().until,
+        signer: Some(Signer {
+            key: certificates(&sim.world),
+            name: of(sim, AUTHORITY).unwrap().name.unwrap(),
+            hosts: hosts(&API, "kubevirt"),
+            is_client: false,
+        }),
+    };
+    let authority = sim.get(&certificates(&sim.world)).clone();
+    let made = api_server::certificate::secret(&issue, Some(&authority)).unwrap();
+    sim.change(&key, json!({"data": made["data"]}));
+    of(sim, API.secret).unwrap()
 }
 
 #[test]

@@ -162,7 +162,7 @@ fn a_step_may_be_done_only_with_the_names_that_are_declared() {
     stranger.key.name = API_CERTIFICATE.into();
     assert!(permits(&Step::Issue(stranger.clone())));
     let key = Key::new(Kind::Secret, "kubevirt", "another");
-    stranger.signer = Some(Signer { key, name: "authority".into(), hosts: Vec::new() });
+    stranger.signer = Some(Signer { key, name: "authority".into(), hosts: Vec::new(), is_client: false });
     assert!(!permits(&Step::Issue(stranger)), "who signs is read");
 }
 
@@ -181,8 +181,14 @@ fn issue(name: &str, version: Option<&str>, signer: Option<Signer>) -> Issue {
 async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
     let (pod, authority) = (Key::new(Kind::Pod, "n", "web"), issue("authority", None, None));
     let signed = certificate::secret(&authority, None).unwrap();
-    let signer =
-        || Some(Signer { key: authority.key.clone(), name: "authority".into(), hosts: vec!["a".into()] });
+    let signer = || {
+        Some(Signer {
+            key: authority.key.clone(),
+            name: "authority".into(),
+            hosts: vec!["a".into()],
+            is_client: false,
+        })
+    };
     let patch = |part| Step::Patch { key: pod.clone(), version: "1".into(), change: json!({}), part };
     let owner = ObjectMeta { name: Some("web".into()), uid: Some("1".into()), ..ObjectMeta::default() };
     let owned = json!({"metadata": {"name": "web", "ownerReferences": [owner::reference(Kind::VirtualMachineInstance, &owner)]}});

@@ -11,7 +11,8 @@ use rustls::RootCertStore;
 use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::server::ParsedCertificate;
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What of a text is read: certificates are small.
@@ -53,6 +54,18 @@ impl Certificate {
         let algorithms = rustls::crypto::ring::default_provider().signature_verification_algorithms;
         verify_server_cert_signed_by_trust_anchor(&certificate, &roots, &[], now, algorithms.all).is_ok()
             && hosts.iter().all(|host| is_named(host.as_ref()))
+    }
+
+    /// It may be shown by a client, signed by this authority, and holds now.
+    pub fn is_clients(&self, authority: &Certificate, now: Timestamp) -> bool {
+        let mut roots = RootCertStore::empty();
+        let (Ok(()), Ok(seconds)) = (roots.add(authority.der.clone()), u64::try_from(now.as_second())) else {
+            return false;
+        };
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+        verifier.is_ok_and(|verifier| verifier.verify_client_cert(&self.der, &[], now).is_ok())
     }
 }
 

@@ -16,9 +16,12 @@
 //! | large bodies in work | one | the next large one waits; small ones do not |
 //! | a client's time | handshake 5 s, first request 10 s, body 10 s, answer taken 10 s, idle 120 s | itself |
 //!
-//! **Who may call**: whoever reaches the port. Who may have which answer is for [`Answers`] to say.
+//! **Who may call**: whoever reaches the port. Who may have which answer is for [`Answers`] to say: by a token
+//! ([`authentication`](crate::authentication)), or by the certificate that another program of ours shows
+//! ([`Authorities`]).
 
 mod body;
+mod clients;
 mod connections;
 mod files;
 mod missed;
@@ -29,6 +32,7 @@ mod tests;
 pub mod tls;
 
 pub use body::{Body, Whole};
+pub use clients::{Authorities, Client};
 pub use connections::Patience;
 pub use files::raise;
 pub use server::{Counts, Transport, everywhere, listen};
@@ -50,6 +54,8 @@ pub struct Asked {
     pub body: Body,
     /// Who asks.
     pub peer: Peer,
+    /// The certificate that the client has shown, where the server asks for one.
+    pub client: Option<Client>,
 }
 
 /// What a program answers.

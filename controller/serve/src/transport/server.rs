@@ -1,12 +1,13 @@
 //! The server: connections in, each request to whoever answers it, and an end that loses nothing.
 
 use super::body::{Body, Sent, Shared, Turn};
+use super::clients::Client;
 use super::connections::{Admitted, Connections};
 use super::missed::Missed;
 use super::room::Room;
 use super::{Answers, Asked, Limits, Peer};
 use api_server::error::{Error, Result};
-use http::{Request, Response};
+use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -240,12 +241,19 @@ impl Connection {
             }
         };
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        let client = Client::of(stream.get_ref().1);
         let (shared, admitted, peer) = (Arc::clone(&self.shared), self.admitted.clone(), self.peer);
         let patience = self.limits.body;
         let service = service_fn(move |request: Request<Incoming>| {
             let turn = Turn::begin(&shared, &admitted, peer);
-            let answers = Arc::clone(&answers);
-            async move { Ok::<_, Infallible>(answer(request, turn, peer, patience, &*answers).await) }
+            let (answers, client) = (Arc::clone(&answers), client.clone());
+            async move {
+                let Some(turn) = turn else { return Ok::<_, Infallible>(Sent::too_much()) };
+                let (head, incoming) = request.into_parts();
+                let body = Body { incoming, turn: Arc::clone(&turn), patience };
+                let answer = answers.answer(Asked { head, body, peer, client }).await;
+                Ok(turn.answers(answer))
+            }
         });
         let io = TokioIo::new(stream);
         if is_http2 {
@@ -307,18 +315,4 @@ impl Connection {
         end(connection.as_mut());
         let _ = tokio::time::timeout(time, connection).await;
     }
-}
-
-async fn answer<A: Answers>(
-    request: Request<Incoming>,
-    turn: Option<Arc<Turn>>,
-    peer: Peer,
-    patience: Duration,
-    answers: &A,
-) -> Response<Sent> {
-    let Some(turn) = turn else { return Sent::too_much() };
-    let (head, incoming) = request.into_parts();
-    let body = Body { incoming, turn: Arc::clone(&turn), patience };
-    let answer = answers.answer(Asked { head, body, peer }).await;
-    turn.answers(answer)
 }

@@ -79,7 +79,7 @@ impl Running {
         let (ends, ended) = watch::channel(false);
         let (server, answers) = (Arc::clone(&transport), Arc::new(answers));
         let all = Arc::clone(&answers);
-        let config = tls::config(Arc::new(shown)).unwrap();
+        let config = tls::config(Arc::new(shown), None).unwrap();
         tokio::spawn(async move { server.serve(listener, config, all, ended).await });
         Running { transport, answers, address, trusts, _ends: ends }
     }
@@ -476,7 +476,7 @@ async fn with_large_answers(limits: Limits) -> Running {
     let address = listener.local_addr().unwrap();
     let transport = Arc::new(Transport::new(limits));
     let (ends, ended) = watch::channel(false);
-    let config = tls::config(Arc::new(shown)).unwrap();
+    let config = tls::config(Arc::new(shown), None).unwrap();
     let running = Arc::clone(&transport);
     tokio::spawn(async move { running.serve(listener, config, Arc::new(Large), ended).await });
     Running { transport, answers: Arc::default(), address, trusts, _ends: ends }

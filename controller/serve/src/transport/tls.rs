@@ -4,6 +4,7 @@
 //! that holds no certificate with its key is told and left: the one before it is shown on. Until the first secret comes, a
 //! program shows one that it has made itself and nobody has signed: enough for the kubelet's probes, which verify none.
 
+use super::Authorities;
 use api_server::error::{Error, ErrorKind, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +13,7 @@ use kubernetes::objects::Certificate;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use serde_json::Value;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -92,14 +93,21 @@ fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey> {
         .map_err(|e| Error::setup("the secret's certificate and key do not fit", e))
 }
 
-/// How TLS is spoken: 1.2 and 1.3, HTTP/2 where the client can.
-pub fn config(shown: Arc<Shown>) -> Result<Arc<ServerConfig>> {
+/// How TLS is spoken: 1.2 and 1.3, HTTP/2 where the client can. With authorities, clients are asked for a certificate.
+pub fn config(shown: Arc<Shown>, clients: Option<Arc<Authorities>>) -> Result<Arc<ServerConfig>> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
+    let builder = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|e| Error::setup("TLS cannot be set up", e))?
-        .with_no_client_auth()
-        .with_cert_resolver(shown);
+        .map_err(|e| Error::setup("TLS cannot be set up", e))?;
+    let mut config = match clients {
+        None => builder.with_no_client_auth().with_cert_resolver(shown),
+        Some(authorities) => {
+            let mut config = builder.with_client_cert_verifier(authorities).with_cert_resolver(shown);
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+            config
+        }
+    };
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

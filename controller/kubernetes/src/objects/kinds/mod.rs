@@ -21,7 +21,7 @@ pub(super) mod virtual_machine;
 pub(super) mod virtual_machine_instance;
 mod workload;
 
-pub use config_map::REMOVED;
+pub use config_map::{BUNDLE, REMOVED};
 pub use controller_revision::{REVISION, is_revision};
 pub use kubevirt::NAME as KUBEVIRT;
 pub use lease::NAME as LEASE;

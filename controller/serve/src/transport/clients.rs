@@ -1,0 +1,124 @@
+//! Clients that show a certificate: programs of ours that ask another one (mutual TLS).
+//!
+//! ```text
+//!  ConfigMap kubevirt-ca ─take()─► Authorities ◄─ each handshake ─ a certificate for clients, or none
+//!                                       └──────► Asked::client: Client::is_called("virt-api.kubevirt.svc")
+//! ```
+//!
+//! A client that shows no certificate is served too, for the kubelet's probes and monitors have none: each answer decides
+//! whether it needs one ([`Asked::client`](super::Asked)). A client that shows a certificate that no authority of ours has
+//! signed for clients, or that has ended, is turned away in the handshake. Sessions are not resumed where certificates
+//! are asked for: a resumed one would be believed after its authority has gone.
+
+use api_server::error::{Error, ErrorKind, Result};
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::client::verify_server_name;
+use rustls::crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// The authorities whose certificates clients may show; none at first.
+#[derive(Debug)]
+pub struct Authorities {
+    verifier: RwLock<Option<Arc<dyn ClientCertVerifier>>>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl Default for Authorities {
+    fn default() -> Authorities {
+        let algorithms = ring::default_provider().signature_verification_algorithms;
+        Authorities { verifier: RwLock::default(), algorithms }
+    }
+}
+
+impl Authorities {
+    /// Believes these authorities from now on, and no others; a text without any is an error, and changes nothing.
+    pub fn take(&self, pem: &str) -> Result<()> {
+        let mut roots = RootCertStore::empty();
+        for authority in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+            let authority = authority.map_err(|e| Error::setup("an authority cannot be read", e))?;
+            roots.add(authority).map_err(|e| Error::setup("an authority cannot be used", e))?;
+        }
+        if roots.is_empty() {
+            return Err(Error::new(ErrorKind::Setup, "there is no authority"));
+        }
+        let provider = Arc::new(ring::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .map_err(|e| Error::setup("the authorities cannot be used", e))?;
+        *self.verifier.write().unwrap_or_else(PoisonError::into_inner) = Some(verifier);
+        Ok(())
+    }
+}
+
+impl ClientCertVerifier for Authorities {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> std::result::Result<ClientCertVerified, rustls::Error> {
+        let verifier = self.verifier.read().unwrap_or_else(PoisonError::into_inner).clone();
+        match verifier {
+            Some(verifier) => verifier.verify_client_cert(certificate, between, now),
+            None => Err(CertificateError::UnknownIssuer.into()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+/// A client that has shown a certificate that an authority of ours has signed for clients.
+#[derive(Clone, Debug)]
+pub struct Client(CertificateDer<'static>);
+
+impl Client {
+    /// The client at the other end of a connection whose handshake is done.
+    pub(super) fn of(connection: &rustls::ServerConnection) -> Option<Client> {
+        connection.peer_certificates()?.first().cloned().map(Client)
+    }
+
+    /// Whether its certificate has this name.
+    pub fn is_called(&self, name: &str) -> bool {
+        let (Ok(certificate), Ok(name)) = (ParsedCertificate::try_from(&self.0), ServerName::try_from(name))
+        else {
+            return false;
+        };
+        verify_server_name(&certificate, &name).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests;
