@@ -45,6 +45,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "error-core",
             "fetch",
             "guard",
+            "printable",
             "container-disk",
             "cdi",
             "launcher-client",

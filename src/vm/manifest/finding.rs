@@ -3,6 +3,7 @@
 use super::yaml::Lines;
 use api::fault::Fault;
 use cdi::Error;
+use printable::line;
 use std::fmt;
 use std::sync::Arc;
 
@@ -76,19 +77,20 @@ impl Finding {
     }
 }
 
+/// Names and values in it are the words of a manifest's author: they do nothing on the terminal of who reads them.
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.file)?;
+        f.write_str(&line(&self.file))?;
         if self.line > 0 {
             write!(f, ":{}", self.line)?;
         }
         f.write_str(": ")?;
         // Many sentences name their field themselves.
         if !self.field.is_empty() && !self.message.starts_with(&self.field) {
-            write!(f, "{}: ", self.field)?;
+            write!(f, "{}: ", line(&self.field))?;
         }
-        f.write_str(&self.message)?;
-        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, "\n    {hint}"))
+        f.write_str(&line(&self.message))?;
+        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, "\n    {}", line(hint)))
     }
 }
 
@@ -102,4 +104,25 @@ pub(crate) fn refusal(what: &str, mut faults: Vec<Finding>) -> Error {
     };
     let lines: Vec<String> = faults.iter().map(|fault| format!("\n  {fault}")).collect();
     Error::refused(format!("{what} has {count}:{}", lines.concat()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_a_manifest_do_nothing_on_a_terminal() {
+        let finding = Finding {
+            file: "a\u{1b}]0;x\u{7}.yaml".into(),
+            line: 3,
+            field: "spec.\u{1b}[2J".into(),
+            message: "kind \u{1b}]52;c;eA==\u{7}\ncoracle: all is well".into(),
+            hint: Some("remove \u{202e}it".into()),
+        };
+        let shown = finding.to_string();
+        assert_eq!(
+            shown,
+            "a ]0;x .yaml:3: spec. [2J: kind  ]52;c;eA==  coracle: all is well\n    remove  it"
+        );
+    }
 }

@@ -217,6 +217,10 @@ impl Images {
 
 /// How the bytes of a file are laid out that a guest has not written to yet. One without a byte is no disk.
 pub(crate) fn format_of(path: &Path) -> Result<disk_format::Format> {
+    Ok(disk_format::Format::probe(&head_of(path)?))
+}
+
+fn head_of(path: &Path) -> Result<Vec<u8>> {
     use std::io::Read as _;
     let cannot = |e| Error::io(format!("cannot read {}", path.display()), e);
     let file = std::fs::File::open(path).map_err(cannot)?;
@@ -225,12 +229,21 @@ pub(crate) fn format_of(path: &Path) -> Result<disk_format::Format> {
     if head.is_empty() {
         return Err(cdi::plan::empty(&path.display().to_string()));
     }
-    Ok(disk_format::Format::probe(&head))
+    Ok(head)
 }
 
 /// The format in the words of launchers, where a machine can have such a disk.
 pub(crate) fn usable(path: &Path) -> Result<Format> {
-    match format_of(path)? {
+    let head = head_of(path)?;
+    if let Some(layer) = cdi::filter::detect(&head) {
+        let what = format!(
+            "{path} is {layer}, and a guest would write into it as into a raw disk: unpack it with coracle convert {path} \
+             disk.img",
+            path = path.display()
+        );
+        return Err(Error::refused(what));
+    }
+    match disk_format::Format::probe(&head) {
         disk_format::Format::Raw | disk_format::Format::Iso => Ok(Format::Raw),
         disk_format::Format::Qcow2 => Ok(Format::Qcow2),
         other => {
@@ -259,6 +272,24 @@ fn read_only(path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_compressed_disk_is_not_taken_for_a_raw_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk");
+        for (head, layer) in [
+            (&[0x1f, 0x8b, 0x08, 0][..], "gzip"),
+            (&[0xfd, b'7', b'z', b'X', b'Z', 0, 0][..], "xz"),
+            (&[0x28, 0xb5, 0x2f, 0xfd, 0][..], "zstd"),
+        ] {
+            std::fs::write(&path, [head, &[0; 4096]].concat()).unwrap();
+            let refused = usable(&path).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Refused);
+            assert!(refused.to_string().contains(&format!("is {layer}, and a guest")), "{refused}");
+        }
+        std::fs::write(&path, [0; 4096]).unwrap();
+        assert_eq!(usable(&path).unwrap(), Format::Raw);
+    }
 
     #[test]
     fn a_policy_that_is_not_said_follows_the_name() {

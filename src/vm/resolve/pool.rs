@@ -83,7 +83,7 @@ impl Pool<'_> {
         if let Some(volume) = volume
             && source_of(&volume.object) != source::shown(&note.from)
         {
-            let was = source::shown(&note.from);
+            let was = printable::line(&source::shown(&note.from));
             ui::say(&format!("coracle: {claim} keeps the disk that it has, which was made from {was}"));
         }
         let wanted = match volume {
@@ -157,7 +157,7 @@ impl Pool<'_> {
         // The name without what is secret in it: the note stays beside the disk.
         let (from, preallocated) = (import::shown(&import.source), import.preallocate);
         if import.source.address().is_some() {
-            ui::say(&format!("coracle: importing {from} as the disk {claim}"));
+            ui::say(&format!("coracle: importing {} as the disk {claim}", printable::line(&from)));
         }
         let size: u64 = self.images.ask(Job::Import(Box::new(import)))?;
         let disk = folder.join("disk.img");
