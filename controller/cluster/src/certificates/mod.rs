@@ -190,12 +190,9 @@ fn server(
     let certificate = certificate.filter(|_| secret.is_some_and(|secret| secret.has_key));
     let mut holds = false;
     if let Some(certificate) = certificate {
-        let is_right = |authority: &Certificate| {
-            certificate.is_from(authority, &hosts, now)
-                && certificate.is_clients(authority, now) == server.is_client
-        };
-        holds = is_right(authority);
-        let by_another = !holds && known(world, now).iter().any(is_right);
+        holds = is_right(certificate, server, &hosts, authority, now);
+        let by_another =
+            !holds && known(world, now).iter().any(|other| is_right(certificate, server, &hosts, other, now));
         let renew = match by_another {
             // The new authority has to be known everywhere first.
             true => after(made(authority), SPREAD),
@@ -223,6 +220,17 @@ fn server(
         }),
     });
     holds
+}
+
+/// Whether a certificate has these names, is for clients where its program is one, and comes from this authority.
+fn is_right(
+    certificate: &Certificate,
+    server: &Server,
+    hosts: &[String],
+    authority: &Certificate,
+    now: Timestamp,
+) -> bool {
+    certificate.is_from(authority, hosts, now) && certificate.is_clients(authority, now) == server.is_client
 }
 
 /// The authorities that others know of.
