@@ -246,8 +246,9 @@ impl Image {
 
     /// The same, with another idea of one layer.
     fn judge_with(&self, other: Option<(usize, &Changes)>) -> Result<(String, tree::Entry)> {
-        let (path, entry) = rules::choose(&self.name, &self.tree_with(other)?, self.interest.path())?;
         let layers = self.layers_with(other);
+        let (tree, mut detours) = self.merged(&layers)?;
+        let (path, entry) = rules::choose(&self.name, &tree, self.interest.path())?;
         let has_folders = layers.iter().any(|(_, changes)| changes.links.has_folders());
         if self.interest.path().is_none() && !path.contains('/') && has_folders {
             let what = format!(
@@ -256,7 +257,6 @@ impl Image {
             );
             return Err(Error::refused(what));
         }
-        let mut detours = detours(&self.name, &layers);
         detours.check_file(&path)?;
         detours.check_owner(&path, &entry)?;
         Ok((path, entry))
@@ -264,20 +264,21 @@ impl Image {
 
     /// The layers merged.
     pub(crate) fn tree(&self) -> Result<Tree> {
-        self.tree_with(None)
+        Ok(self.merged(&self.layers_with(None))?.0)
     }
 
-    fn tree_with(&self, other: Option<(usize, &Changes)>) -> Result<Tree> {
+    /// Layers merged, and their links, none of which leads astray.
+    fn merged<'a>(&'a self, layers: &[(usize, &'a Changes)]) -> Result<(Tree, Detours<'a>)> {
         let mut tree = Tree::default();
-        let layers = self.layers_with(other);
-        for &(at, changes) in &layers {
+        for &(at, changes) in layers {
             tree.apply(&self.name, at, changes)?;
         }
-        let mut detours = detours(&self.name, &layers);
+        let mut detours =
+            Detours::new(&self.name, layers.iter().map(|&(at, changes)| (at, &changes.links)).collect());
         let mut files = self.interest.beside().filter(|path| tree.kind(path) == Some(&tree::EntryKind::File));
         files.try_for_each(|path| detours.check_file(path))?;
         detours.check(&self.interest.leaves().collect::<Vec<_>>())?;
-        Ok(tree)
+        Ok((tree, detours))
     }
 
     /// Those that are known, each with its number.
@@ -294,10 +295,6 @@ impl Image {
         let others = self.layers.iter().enumerate().filter(|(at, _)| *at != layer);
         Room::beside(others.filter_map(|(_, known)| known.as_ref()).map(|changes| &changes.links))
     }
-}
-
-fn detours<'a>(image: &'a str, layers: &[(usize, &'a Changes)]) -> Detours<'a> {
-    Detours::new(image, layers.iter().map(|&(at, changes)| (at, &changes.links)).collect())
 }
 
 /// A layer, and the ways to read it.
