@@ -64,10 +64,12 @@ fn is_looked_after(world: &World, vmi: &VirtualMachineInstance) -> bool {
 pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let Some(vmi) = world.vmis.get(namespace, name) else { return plan };
+    let of = LauncherPods::of(vmi);
     let mut round = Round {
         world,
         vmi,
-        pod: world.active_pod(vmi),
+        pod: of.as_ref().and_then(|of| of.active(world.launcher_pods(of), |pod| &pod.meta)),
+        of,
         now,
         phase: phase(vmi),
         next: vmi.clone(),
@@ -100,7 +102,9 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
 struct Round<'a> {
     world: &'a World,
     vmi: &'a VirtualMachineInstance,
-    /// The one that may run the guest.
+    /// Which launcher pods are the VMI's.
+    of: Option<LauncherPods>,
+    /// Of these, the pod that may run the guest.
     pod: Option<&'a Pod>,
     now: Timestamp,
     phase: Phase,
@@ -145,13 +149,12 @@ impl Round<'_> {
     /// The pod's disappearance is believed only when the server says so too: our picture of pods may be older than
     /// that of instances.
     fn pod_is_gone(&mut self) {
-        if let Some(of) = LauncherPods::of(self.vmi) {
-            self.are_absent(&of);
-        }
+        self.are_absent(self.of.clone());
     }
 
-    fn are_absent(&mut self, of: &LauncherPods) {
-        self.before.extend(of.keys().map(|key| Step::Absent { key, of: Some(of.clone()) }));
+    fn are_absent(&mut self, of: Option<LauncherPods>) {
+        let keys = of.iter().flat_map(LauncherPods::keys);
+        self.before.extend(keys.map(|key| Step::Absent { key, of: of.clone() }));
     }
 
     fn is_deleted(&self) -> bool {
@@ -354,7 +357,7 @@ impl Round<'_> {
         self.next.metadata.labels.insert(NODE.to_owned(), node.to_owned());
         let uid = pod.meta.uid.clone().unwrap_or_default();
         let (qos, image) = (pod.qos.clone(), pod.image.clone());
-        let own = LauncherPods::of(self.vmi).map(|of| self.world.launcher_pods(&of)).unwrap_or_default();
+        let own = self.of.as_ref().map(|of| self.world.launcher_pods(of)).unwrap_or_default();
         let status = self.status();
         status.node_name = Some(node.to_owned());
         status.migration_transport = Some(api::vmi::MigrationTransport::Unix);
@@ -501,7 +504,7 @@ impl Round<'_> {
     fn ended(&mut self) {
         // One whose launcher has ended may have others that run: those end only with the pod. One without an owner goes with
         // nobody else.
-        let any = LauncherPods::of(self.vmi).map(LauncherPods::any);
+        let any = self.of.clone().map(LauncherPods::any);
         let pods = any.as_ref().map(|any| self.world.launcher_pods(any)).unwrap_or_default();
         let is_left =
             |pod: &Pod| !pod.has_ended() || owner::controller(&pod.meta).is_none() && self.is_deleted();
@@ -515,12 +518,8 @@ impl Round<'_> {
             return;
         }
         let is_held = self.vmi.metadata.finalizers.iter().any(|name| name == FINALIZER);
-        if pods.is_empty()
-            && self.phase.is_final()
-            && is_held
-            && let Some(any) = any
-        {
-            self.are_absent(&any);
+        if pods.is_empty() && self.phase.is_final() && is_held {
+            self.are_absent(any);
         }
         // What its machine left behind (`--cascade=orphan`): nobody else knows any more which revision was its own.
         let status =

@@ -39,15 +39,11 @@ impl Certificate {
 
     /// It is a server's, of all these names, signed by this authority, and holds now.
     pub fn is_from(&self, authority: &Certificate, hosts: &[impl AsRef<str>], now: Timestamp) -> bool {
-        let mut roots = RootCertStore::empty();
-        let (Ok(certificate), Ok(()), Ok(seconds)) = (
-            ParsedCertificate::try_from(&self.der),
-            roots.add(authority.der.clone()),
-            u64::try_from(now.as_second()),
-        ) else {
+        let (Ok(certificate), Some((roots, now))) =
+            (ParsedCertificate::try_from(&self.der), authority.trusted_at(now))
+        else {
             return false;
         };
-        let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
         let is_named = |host: &str| {
             ServerName::try_from(host).is_ok_and(|host| verify_server_name(&certificate, &host).is_ok())
         };
@@ -58,14 +54,18 @@ impl Certificate {
 
     /// It may be shown by a client, signed by this authority, and holds now.
     pub fn is_clients(&self, authority: &Certificate, now: Timestamp) -> bool {
-        let mut roots = RootCertStore::empty();
-        let (Ok(()), Ok(seconds)) = (roots.add(authority.der.clone()), u64::try_from(now.as_second())) else {
-            return false;
-        };
+        let Some((roots, now)) = authority.trusted_at(now) else { return false };
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
-        let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
         verifier.is_ok_and(|verifier| verifier.verify_client_cert(&self.der, &[], now).is_ok())
+    }
+
+    /// The only authority that is trusted, and the time, as the TLS library wants them.
+    fn trusted_at(&self, now: Timestamp) -> Option<(RootCertStore, UnixTime)> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.der.clone()).ok()?;
+        let seconds = u64::try_from(now.as_second()).ok()?;
+        Some((roots, UnixTime::since_unix_epoch(Duration::from_secs(seconds))))
     }
 }
 
