@@ -152,7 +152,7 @@ fn the_server_itself() {
                 println!("\nserver: listens");
                 std::future::pending::<()>().await;
             }
-            Err(e) => println!("\nserver: {}", launcher::error::chain(&e)),
+            Err(e) => println!("\nserver: {}", e.chain()),
         }
     });
 }

@@ -20,9 +20,7 @@
 //! }
 //!
 //! impl error_core::OfIo for ErrorKind {
-//!     fn of_io(_: std::io::ErrorKind) -> ErrorKind {
-//!         ErrorKind::Failed
-//!     }
+//!     const FAILED: ErrorKind = ErrorKind::Failed;
 //! }
 //!
 //! error_core::error! {
@@ -53,10 +51,27 @@ pub trait ErrorKind: Copy + fmt::Debug {
     fn may_retry(self) -> bool;
 }
 
-/// The kinds of errors of a package that reads and writes files or sockets.
+/// The kinds of errors of a package that reads and writes files or sockets. A package names those that its callers tell
+/// apart.
 pub trait OfIo: ErrorKind {
+    /// It was tried and failed.
+    const FAILED: Self;
+    /// What is named is not there.
+    const NOT_FOUND: Self = Self::FAILED;
+    /// There is no room left.
+    const NO_SPACE: Self = Self::FAILED;
+    /// The bytes that were read end too early or are not what they should be.
+    const MALFORMED: Self = Self::FAILED;
+
     /// The kind of an error of the system.
-    fn of_io(kind: io::ErrorKind) -> Self;
+    fn of_io(kind: io::ErrorKind) -> Self {
+        match kind {
+            io::ErrorKind::NotFound => Self::NOT_FOUND,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NO_SPACE,
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => Self::MALFORMED,
+            _ => Self::FAILED,
+        }
+    }
 }
 
 /// What an error of one package knows besides its sentence, such as the offset in a file.

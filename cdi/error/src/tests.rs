@@ -15,9 +15,8 @@ impl ErrorKind for Lower {
 }
 
 impl OfIo for Lower {
-    fn of_io(kind: io::ErrorKind) -> Lower {
-        if kind == io::ErrorKind::UnexpectedEof { Lower::Broken } else { Lower::Lost }
-    }
+    const FAILED: Lower = Lower::Lost;
+    const MALFORMED: Lower = Lower::Broken;
 }
 
 #[derive(Default)]

@@ -3,7 +3,6 @@
 //! The error of this package and of `container-disk` above it.
 
 use error_core::OfIo;
-use std::io;
 
 /// This crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -32,13 +31,9 @@ impl error_core::ErrorKind for ErrorKind {
 }
 
 impl OfIo for ErrorKind {
-    fn of_io(kind: io::ErrorKind) -> ErrorKind {
-        match kind {
-            io::ErrorKind::NotFound => ErrorKind::NotFound,
-            io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => ErrorKind::Refused,
-            _ => ErrorKind::Failed,
-        }
-    }
+    const FAILED: ErrorKind = ErrorKind::Failed;
+    const NOT_FOUND: ErrorKind = ErrorKind::NotFound;
+    const MALFORMED: ErrorKind = ErrorKind::Refused;
 }
 
 error_core::error! {

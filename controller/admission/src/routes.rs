@@ -12,7 +12,7 @@ use super::live::Live;
 use super::measures;
 use super::rules::{Answer as Verdict, Request, asks_what_is_left, judge, not_looked_into, review};
 use super::workloads::Workloads;
-use api_server::error::{Error, ErrorKind, Result, chain};
+use api_server::error::{Error, ErrorKind, Result};
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use hyper::body::Bytes;
@@ -119,7 +119,7 @@ impl Routes {
         if asks_what_is_left(hook, request) {
             around.left = match self.workloads.left().await {
                 Err(error) if error.kind() == ErrorKind::Unreachable => {
-                    return Ok(not_looked_into(&chain(&error)));
+                    return Ok(not_looked_into(&error.chain()));
                 }
                 left => left?,
             };
@@ -156,6 +156,6 @@ async fn aside<T: Send + 'static>(is_large: bool, does: impl FnOnce() -> T + Sen
 }
 
 fn failed(hook: &Webhook, error: &Error) -> Answer {
-    tracing::warn!("{}: {}", hook.name, chain(error));
-    plain(StatusCode::INTERNAL_SERVER_ERROR, &chain(error))
+    tracing::warn!("{}: {}", hook.name, error.chain());
+    plain(StatusCode::INTERNAL_SERVER_ERROR, &error.chain())
 }

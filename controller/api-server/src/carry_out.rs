@@ -133,7 +133,7 @@ impl<S: Server> Work<'_, S> {
     async fn tell(&self, note: &Note) {
         let (object, key) = event(note, self.source, Timestamp::now());
         if let Err(error) = self.server.create(&key, &object).await {
-            tracing::warn!("{}", crate::error::chain(&error));
+            tracing::warn!("{}", error.chain());
         }
     }
 }

@@ -3,8 +3,6 @@
 use error_core::{Cause, Core};
 use kubernetes::objects::Key;
 
-pub use error_core::chain;
-
 /// A result of ours.
 pub type Result<T> = std::result::Result<T, Error>;
 

@@ -51,7 +51,7 @@ impl Lease {
             match self.attempt().await {
                 Ok(true) => return,
                 Ok(false) => {}
-                Err(error) => tracing::warn!("{}", crate::error::chain(&error)),
+                Err(error) => tracing::warn!("{}", error.chain()),
             }
             tokio::time::sleep(RENEW).await;
         }
@@ -71,7 +71,7 @@ impl Lease {
                         format!("{} has been taken by another", self.key),
                     );
                 }
-                Ok(Err(error)) => tracing::warn!("{}", crate::error::chain(&error)),
+                Ok(Err(error)) => tracing::warn!("{}", error.chain()),
                 Err(_) => {}
             }
             if renewed.elapsed() >= LATE {
@@ -90,7 +90,7 @@ impl Lease {
                 "spec": {"holderIdentity": "", "leaseDurationSeconds": 1},
             });
             if let Err(error) = self.writer.patch(&self.key, &change, None).await {
-                tracing::warn!("{}", crate::error::chain(&error));
+                tracing::warn!("{}", error.chain());
             }
         }
     }

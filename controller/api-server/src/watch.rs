@@ -10,7 +10,7 @@
 //! After every `Listed` the receiver has the whole truth again, whatever was lost in between.
 
 use super::request::send;
-use crate::error::{Error, ErrorKind, Result, chain};
+use crate::error::{Error, ErrorKind, Result};
 use futures_util::TryStreamExt as _;
 use http::Request;
 use kube::core::WatchEvent;
@@ -71,9 +71,9 @@ pub async fn follow(client: kube::Client, which: Which, to: Sender<Seen>) {
             Ok(None) => return,
             Err(error) => {
                 if error.kind() == ErrorKind::Gone {
-                    tracing::debug!("{}", chain(&error));
+                    tracing::debug!("{}", error.chain());
                 } else {
-                    tracing::warn!("{}", chain(&error));
+                    tracing::warn!("{}", error.chain());
                 }
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}

@@ -1,7 +1,7 @@
 //! The command lines, and what they put together.
 
 use api_server::Writer;
-use api_server::error::{Error, Result, chain};
+use api_server::error::{Error, Result};
 use api_server::lease::Lease;
 use clap::Parser;
 use kubernetes::objects::{Facts, Key, Kind, LEASE};
@@ -78,11 +78,11 @@ impl Controller {
                 match self.keeps_images(writer).await {
                     Ok(keeps) => break keeps,
                     Err(error) if error.kind() == api_server::error::ErrorKind::Unreachable => {
-                        tracing::warn!("{}", chain(&error));
+                        tracing::warn!("{}", error.chain());
                         tokio::time::sleep(Duration::from_secs(2)).await;
                     }
                     Err(error) => {
-                        tracing::warn!("images of disks cannot be mounted: {}", chain(&error));
+                        tracing::warn!("images of disks cannot be mounted: {}", error.chain());
                         break false;
                     }
                 }

@@ -10,7 +10,7 @@
 //! a plan of it is being carried out. A plan that fails is decided anew after a pause that grows.
 
 use crate::measures::{self, Times, Work};
-use api_server::error::{ErrorKind, chain};
+use api_server::error::ErrorKind;
 use api_server::watch::{self, Seen};
 use api_server::{Done, Writer};
 use jiff::{SignedDuration, Timestamp};
@@ -261,15 +261,15 @@ impl ControlLoop {
         let retry = now.checked_add(SignedDuration::from_millis(pause)).unwrap_or(now);
         match (error.kind(), about) {
             // Somebody was quicker; the next picture tells how it is.
-            (ErrorKind::Conflict | ErrorKind::Gone, _) => tracing::debug!("{}", chain(&error)),
+            (ErrorKind::Conflict | ErrorKind::Gone, _) => tracing::debug!("{}", error.chain()),
             (_, Some(about)) => {
-                tracing::warn!("{}", chain(&error));
+                tracing::warn!("{}", error.chain());
                 let failure = Failure { about, message: error.to_string(), times: *times, retry };
                 self.world.failures.insert(key.clone(), failure);
                 // It is said at once, and tried again later.
                 self.dirty.insert(key.clone());
             }
-            _ => tracing::warn!("{}", chain(&error)),
+            _ => tracing::warn!("{}", error.chain()),
         }
         self.later.insert(key, retry);
     }

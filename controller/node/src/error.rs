@@ -1,9 +1,6 @@
 //! What went wrong on a node: a small kind that callers branch on, one sentence with its context, the cause.
 
 use error_core::OfIo;
-use std::io;
-
-pub use error_core::chain;
 
 /// The node agent's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -28,13 +25,9 @@ impl error_core::ErrorKind for ErrorKind {
 }
 
 impl OfIo for ErrorKind {
-    fn of_io(kind: io::ErrorKind) -> ErrorKind {
-        match kind {
-            io::ErrorKind::NotFound => ErrorKind::NotFound,
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
-            _ => ErrorKind::Failed,
-        }
-    }
+    const FAILED: ErrorKind = ErrorKind::Failed;
+    const NOT_FOUND: ErrorKind = ErrorKind::NotFound;
+    const NO_SPACE: ErrorKind = ErrorKind::NoSpace;
 }
 
 error_core::error! {

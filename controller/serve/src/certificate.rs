@@ -4,7 +4,6 @@
 
 use super::transport::Authorities;
 use super::transport::tls::Shown;
-use api_server::error::chain;
 use api_server::watch::{self, Seen};
 use kubernetes::objects::{AUTHORITY, BUNDLE, Kind, Which};
 use serde_json::Value;
@@ -16,7 +15,7 @@ pub async fn follow(client: kube::Client, namespace: &str, secret: &'static str,
     let which = Which::only(Kind::Secret, namespace, secret);
     follow_one(client, which, |object| match shown.take(object) {
         Ok(()) => tracing::info!("the certificate in {secret} is shown from now on"),
-        Err(error) => tracing::warn!("the certificate in {secret} is not taken: {}", chain(&error)),
+        Err(error) => tracing::warn!("the certificate in {secret} is not taken: {}", error.chain()),
     })
     .await;
 }
@@ -27,7 +26,7 @@ pub async fn follow_authorities(client: kube::Client, namespace: &str, authoriti
     follow_one(client, which, |object| {
         match authorities.take(object["data"][BUNDLE].as_str().unwrap_or_default()) {
             Ok(()) => tracing::info!("the authorities in {AUTHORITY} may sign for clients from now on"),
-            Err(error) => tracing::warn!("the authorities in {AUTHORITY} are not taken: {}", chain(&error)),
+            Err(error) => tracing::warn!("the authorities in {AUTHORITY} are not taken: {}", error.chain()),
         }
     })
     .await;

@@ -1,7 +1,7 @@
 //! What every program of ours is around its work: its log, its runtime, TLS, its client of the API server.
 
 use super::transport;
-use api_server::error::{Error, Result, chain};
+use api_server::error::{Error, Result};
 use std::process::ExitCode;
 
 /// All that a program here is around what it does, whose fault is one sentence.
@@ -14,7 +14,7 @@ pub fn main(does: impl Future<Output = std::result::Result<(), String>>) -> Exit
                 .build()
                 .map_err(|e| Error::setup("cannot start threads", e))
         })
-        .map_err(|e| chain(&e))
+        .map_err(|e| e.chain())
         .and_then(|runtime| runtime.block_on(does));
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -37,7 +37,7 @@ fn begin() -> Result<()> {
         .map_err(|_| Error::new(api_server::error::ErrorKind::Setup, "TLS has a provider already"))?;
     if let Err(error) = transport::raise() {
         // Fewer will do.
-        tracing::warn!("{}", chain(&error));
+        tracing::warn!("{}", error.chain());
     }
     Ok(())
 }

@@ -1,11 +1,10 @@
 //! `virt-api`: what may be written of machines, and what is filled in first.
 
 use admission::args::Api;
-use api_server::error::chain;
 use clap::Parser as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let args = Api::parse();
-    serve::program::main(async { args.run().await.map_err(|e| chain(&e)) })
+    serve::program::main(async { args.run().await.map_err(|e| e.chain()) })
 }

@@ -1,11 +1,10 @@
 //! `virt-controller`: the machines of a cluster, from their objects to pods.
 
-use api_server::error::chain;
 use clap::Parser as _;
 use cluster::args::Controller;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let args = Controller::parse();
-    serve::program::main(async { args.run().await.map_err(|e| chain(&e)) })
+    serve::program::main(async { args.run().await.map_err(|e| e.chain()) })
 }

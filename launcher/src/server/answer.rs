@@ -3,7 +3,7 @@
 use super::body::{Out, read};
 use super::route::{Route, Wrong, route};
 use super::{Service, stream};
-use crate::error::{Error, ErrorKind, chain};
+use crate::error::{Error, ErrorKind};
 use crate::vm::guest::Guest;
 use crate::{hypervisor, screen};
 use api::launcher::{Exec, Refusal, Request, State, Sync};
@@ -165,7 +165,7 @@ pub(super) fn ours(e: &Error) -> Refused {
         ErrorKind::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
         ErrorKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    (status, refusal(chain(e)))
+    (status, refusal(e.chain()))
 }
 
 /// An error of the hypervisor, with its status.

@@ -22,7 +22,7 @@ use super::queue::{Mode, Next, Queue};
 use crate::console::Give;
 use crate::domain;
 use crate::domain::host::DiskLocation;
-use crate::error::{Error, ErrorKind, Result, chain};
+use crate::error::{Error, ErrorKind, Result};
 use crate::hypervisor::{Condition, End, Event, Hypervisor, Pause, Seen};
 use crate::net;
 use crate::root::Root;
@@ -178,11 +178,11 @@ impl Driver {
         {
             return denied(format!("this launcher has {}, not {name}", known.name));
         }
-        keep::sync(&self.parts.root, &sync).map_err(|e| refuse(chain(&e)))?;
+        keep::sync(&self.parts.root, &sync).map_err(|e| refuse(e.chain()))?;
         let same = self.known.as_ref().is_some_and(|known| known.machine == machine);
         let host = self.known.take().and_then(|known| known.host);
         if self.queue.mode() == Mode::Empty {
-            self.learn(Known { sync, machine, name, host: None }).map_err(|e| refuse(chain(&e)))?;
+            self.learn(Known { sync, machine, name, host: None }).map_err(|e| refuse(e.chain()))?;
             self.start();
             return Ok(Answer::Queued);
         }
@@ -223,7 +223,7 @@ impl Driver {
         if let Request::Insert { path, format, .. } = &request
             && let Err(e) = prepare::disc(path, *format)
         {
-            return Answer::Denied { reason: chain(&e) };
+            return Answer::Denied { reason: e.chain() };
         }
         self.queue.admit(request)
     }

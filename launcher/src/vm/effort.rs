@@ -6,11 +6,11 @@ use super::prepare::{How, prepare};
 use crate::console::Give;
 use crate::domain;
 use crate::domain::host::{DiskLocation, Host};
-use crate::error::chain;
 use crate::hypervisor::{Condition, ErrorKind, Hypervisor, Pause, Result, Seen};
 use crate::net;
 use crate::root::Root;
 use api::launcher::{Life, REFUSED, Request, START_FAILED};
+use error_core::chain;
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 
@@ -31,8 +31,8 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root, lin
     let begin = || -> std::result::Result<(Host, Seen), Standing> {
         let host = prepare(&known.machine, &known.sync.resolved, root, How::Fresh);
         let host = host.map_err(|e| match e.may_retry() {
-            true => Standing::failed(START_FAILED, chain(&e)),
-            false => Standing::failed(REFUSED, chain(&e)),
+            true => Standing::failed(START_FAILED, e.chain()),
+            false => Standing::failed(REFUSED, e.chain()),
         })?;
         let xml = domain::draw(&known.machine, &host).map_err(|e| Standing::failed(REFUSED, chain(&e)))?;
         let failed = |e: crate::hypervisor::Error| Standing::failed(START_FAILED, e.to_string());
@@ -62,8 +62,8 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root, lin
 /// Begins to answer what the guest asks of its network, before it runs.
 pub(super) fn network(known: &Known) -> std::result::Result<net::Servers, Standing> {
     net::serve(&known.machine, &known.sync.resolved).map_err(|e| {
-        tracing::warn!("{}", chain(&e));
-        Standing::failed(START_FAILED, chain(&e))
+        tracing::warn!("{}", e.chain());
+        Standing::failed(START_FAILED, e.chain())
     })
 }
 
@@ -149,7 +149,7 @@ pub(super) fn find(
     // Where its parts are is needed only to change a disc; what cannot be found any more must not end a guest.
     let host = match runs {
         true => prepare(&known.machine, &known.sync.resolved, root, How::AsItIs)
-            .inspect_err(|e| tracing::warn!("taken over, but {}", chain(e)))
+            .inspect_err(|e| tracing::warn!("taken over, but {}", e.chain()))
             .ok(),
         false => None,
     };

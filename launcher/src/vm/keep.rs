@@ -20,7 +20,7 @@ pub(super) fn sync(root: &Root, sync: &Sync) -> Result<()> {
 pub(super) fn kept(root: &Root) -> Result<(Option<Sync>, Option<State>)> {
     // The state is a memory; a broken one is as good as none.
     let state = read(&root.state()).unwrap_or_else(|e| {
-        tracing::warn!("{}", crate::error::chain(&e));
+        tracing::warn!("{}", e.chain());
         None
     });
     Ok((read(&root.vm())?, state))

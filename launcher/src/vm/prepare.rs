@@ -56,7 +56,7 @@ pub fn prepare(machine: &Machine, resolved: &Resolved, root: &Root, how: How) ->
         1 => Err(preparing.faults.remove(0)),
         _ => {
             let kind = preparing.faults.first().map_or(ErrorKind::Failed, Error::kind);
-            let all: Vec<String> = preparing.faults.iter().map(|e| crate::error::chain(e)).collect();
+            let all: Vec<String> = preparing.faults.iter().map(|e| e.chain()).collect();
             Err(Error::new(kind, all.join("; ")))
         }
     }

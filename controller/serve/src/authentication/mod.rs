@@ -14,7 +14,7 @@
 mod cache;
 
 use crate::transport::{Answer, Peer, busy, plain};
-use api_server::error::{Error, ErrorKind, Result, chain};
+use api_server::error::{Error, ErrorKind, Result};
 use api_server::review;
 use cache::Cache;
 use http::request::Parts;
@@ -78,7 +78,7 @@ impl Gate {
                     return Err(busy(StatusCode::TOO_MANY_REQUESTS, said));
                 };
                 let verdict = self.ask(path, token).await.map_err(|error| {
-                    tracing::warn!("who may read {path} cannot be told: {}", chain(&error));
+                    tracing::warn!("who may read {path} cannot be told: {}", error.chain());
                     busy(StatusCode::SERVICE_UNAVAILABLE, "the API server does not say whether you may")
                 })?;
                 self.known().put(digest, verdict.clone(), Instant::now());

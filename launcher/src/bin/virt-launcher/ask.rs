@@ -45,7 +45,7 @@ fn ask(args: &args::Probe) -> Result<Executed, String> {
             Exec { command: command.clone(), args: words.to_vec(), input: None, timeout: Some(args.timeout) };
         client.exec(&exec, within).await
     });
-    done.map_err(|e: Error| launcher::error::chain(&e))
+    done.map_err(|e: Error| e.chain())
 }
 
 fn start(text: &str) -> &[u8] {

@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            tracing::error!("{}", launcher::error::chain(&e));
+            tracing::error!("{}", e.chain());
             ExitCode::FAILURE
         }
     }

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &args::NodeInfo) -> Result<()> {
         let mend =
             if found.missing.is_empty() { "see the reason" } else { "mend what is missing above first" };
         found.missing.push(Missing {
-            what: format!("libvirt: {}", launcher::error::chain(&e)),
+            what: format!("libvirt: {}", e.chain()),
             effect: "no machine starts".into(),
             mend: mend.into(),
         });
