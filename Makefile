@@ -51,18 +51,16 @@ test: setup ## everything that proves the product, on this machine alone
 	tests/suites
 	PROFILE=dev tests/e2e/run
 
-# Static, so that they run in an image with nothing else in it.
+# Linked statically (images/rustc-static), so that they run in an image with nothing else in it.
 IMAGED := virt-controller virt-api virt-handler container-disk
-STATIC := $(BUILT)/static
 
 # Prints the paths; what is packed already is not packed again.
-PACK = images/build "$(STATIC)" virt-controller virt-api virt-handler && CONTAINER_DISK="$(STATIC)/container-disk" images/build "$(BUILT)" virt-launcher
+PACK = images/build "$(BUILT)" virt-controller virt-api virt-handler virt-launcher
 
 images: build ## the images of the control plane, as archives: their paths are printed
-	RUSTC_WORKSPACE_WRAPPER="$(CURDIR)/images/rustc-static" cargo build --profile $(PROFILE) --locked \
-		$(if $(filter dev,$(PROFILE)),--workspace,-p controller -p container-disk) $(addprefix --bin ,$(IMAGED))
-	@# Where cargo puts them, the next build puts its own.
-	install -D -t "$(STATIC)" $(addprefix "$(BUILT)"/,$(IMAGED))
+ifneq ($(PROFILE),dev)
+	cargo build --profile $(PROFILE) --locked -p controller -p container-disk $(addprefix --bin ,$(IMAGED))
+endif
 	$(PACK)
 
 demo: build ## the product, seen: a Debian disk over HTTP becomes an image, then a machine to log in to; an ISO boots
