@@ -191,9 +191,7 @@ fn a_registry_that_takes_only_whole_blobs_wants_the_digest_first() {
     let part = descriptor(IMAGE_LAYER_MEDIA_TYPE, &bytes);
     proxy.set(vec![Fault::always(What::CutRequest(1_000_000)).method("PUT").times(1)]);
     send(&to, Some(&part), &bytes).unwrap();
-    let mut writer = to.begin(Some(&part)).unwrap();
-    writer.write_all(&bytes).unwrap();
-    assert_eq!(writer.finish().unwrap().0, Digest::of(&bytes));
+    assert_eq!(send(&to, Some(&part), &bytes).unwrap().0, Digest::of(&bytes));
     same(&fetch(&to, &part).unwrap(), &bytes);
     assert_eq!(proxy.count("PATCH", PATCH), 0);
 }

@@ -256,6 +256,7 @@ impl Upload {
     fn mend(&mut self, fault: Fault) -> Result<()> {
         let runtime = runtime()?;
         self.stream = None;
+        let why = fault.error.chain();
         let new = self.given.saturating_sub(self.furthest);
         self.furthest = self.furthest.max(self.given);
         let other = fault.status.is_some_and(|status| OTHER_MANNER.contains(&status));
@@ -284,7 +285,7 @@ impl Upload {
         }
         tracing::info!(name = self.name, at, "an upload goes on");
         count(&self.repository.counters.resumed);
-        self.on_from(at)
+        self.on_from(at, why)
     }
 
     /// The registry does not take it in this manner: begins anew in another one, which later blobs begin with.
@@ -297,17 +298,19 @@ impl Upload {
         }
         (self.manner, self.furthest) = (manner, 0);
         self.open()?;
-        self.on_from(0)
+        self.on_from(0, fault.error.chain())
     }
 
-    fn on_from(&mut self, at: u64) -> Result<()> {
+    /// `why` it does not go on where it was.
+    fn on_from(&mut self, at: u64, why: String) -> Result<()> {
         self.given = at;
         if self.recent.covers(at) {
             return Ok(());
         }
         self.lost = Some(at);
         let what = "the upload broke, and the registry has fewer bytes than could be kept here";
-        Err(Error::failed(format!("{}: {what}; it has {at}, and needs those after them again", self.name)))
+        let what = format!("{}: {what}; it has {at}, and needs those after them again", self.name);
+        Err(Error::failed(what).because(why))
     }
 
     fn moved(&mut self, n: u64) {
