@@ -33,7 +33,7 @@ use kubernetes::objects::{
     AUTHORITY, BUNDLE, Certificate, Kept as _, Key, Kind, Secret, World, certificates,
 };
 use kubernetes::plan::Plan;
-use kubernetes::servers::{API, SERVERS, Server};
+use kubernetes::servers::{API, MEASURES, SERVERS, Server};
 use serde_json::json;
 use terms::Terms;
 
@@ -162,17 +162,14 @@ fn bundle(world: &World, authority: &Certificate, now: Timestamp, plan: &mut Pla
     Some(bundle)
 }
 
-/// The names of a server.
+/// The names of a server: its own, by which other programs of ours tell it from the rest, and that of the service by which
+/// monitors find all.
 fn hosts(server: &Server, namespace: &str) -> Vec<String> {
-    let names = |service: &&str| {
-        [".svc", ".svc.cluster.local", ""].map(|end| format!("{service}.{namespace}{end}")).into_iter()
-    };
-    server
-        .services
-        .iter()
-        .flat_map(names)
-        .chain(server.services.iter().map(|name| (*name).to_owned()))
-        .collect()
+    let names = [server.program, MEASURES].map(|name| {
+        let whole = [".svc", ".svc.cluster.local", ""].map(|end| format!("{name}.{namespace}{end}"));
+        whole.into_iter().chain([name.to_owned()])
+    });
+    names.into_iter().flatten().collect()
 }
 
 /// Sees to a server's certificate. Whether there is one that holds.
