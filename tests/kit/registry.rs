@@ -60,7 +60,7 @@ impl Registry {
         format!("{host}:{}", self.port)
     }
 
-    /// Stops it, as a machine does that loses power: its storage stays.
+    /// Stops it, as a host does that loses power: its storage stays.
     pub fn stop(&mut self) {
         if let Some(mut process) = self.process.take() {
             let _ = process.kill();

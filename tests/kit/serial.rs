@@ -22,7 +22,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use transcript::{Transcript, without_kernel};
 
-/// Longer than anything takes on a busy machine; only a test that fails waits so long.
+/// Longer than any step takes on a busy host; only a test that fails waits so long.
 const PATIENCE: Duration = Duration::from_secs(540);
 
 /// Both ways of a guest's serial line.
@@ -237,7 +237,7 @@ impl fmt::Debug for Serial {
 
 impl Drop for Serial {
     fn drop(&mut self) {
-        // It may have ended with its machine.
+        // The process may have ended with its VM.
         if let Some(child) = &mut self.child {
             let _ = child.kill();
             let _ = child.wait();

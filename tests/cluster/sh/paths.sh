@@ -34,7 +34,7 @@ built() {
 # Is all of it there?
 is_built() { [[ -e $1/whole ]]; }
 
-# Seconds since the machine started, for laps; unlike the time of day it never jumps.
+# Seconds since the host started, for laps; unlike the time of day it never jumps.
 uptime_now() {
     local seconds rest
     read -r seconds rest </proc/uptime
