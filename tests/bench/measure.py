@@ -153,8 +153,8 @@ def make_ready(warm):
 
 
 class AtHand:
-    """Memory for the next run. A virtual machine may hand idle memory back to its host, and whoever touches it first
-    then waits for the host, for seconds: so we hold what a run will want, and let it go as that run begins."""
+    """Memory for the next run. A VM may hand idle memory back to its host, and the process that touches it first
+    then waits for the host, for seconds: so this program holds the memory of a run, and lets it go as that run begins."""
 
     # More than any run here writes.
     SIZE = 5 << 29
@@ -188,7 +188,7 @@ def once(side, warm, look=None):
         return measured
     finally:
         shell(side.after)
-        # At once, before the machine hands back what the run has used.
+        # At once, before this VM hands back the memory of the run.
         if side.output:
             side.output.unlink(missing_ok=True)
         at_hand.hold()
