@@ -182,7 +182,7 @@ class Alone(Watched):
         return super().said()
 
     def socat(self):
-        """What reads and types on its serial line."""
+        """The program that reads and types on its serial console."""
         terminal = re.search(r"/dev/pts/\d+", (self.folder / "said").read_text())
         return ["socat", "-", f"{terminal[0]},rawer" if terminal else f"UNIX-CONNECT:{self.folder}/serial"]
 

@@ -1,4 +1,4 @@
-"""What people do without us: a libvirtd that runs, skopeo, tar and virsh."""
+"""The usual way without coracle: a libvirtd that runs, skopeo, tar and virsh."""
 
 import json
 import os

@@ -75,7 +75,7 @@ def log_in(command, env):
         time.sleep(1)
         type_in(child, b"root\n")
         time.sleep(1)
-        # No echo, and a prompt that is no part of what is counted.
+        # No echo, and a prompt that is not counted.
         type_in(child, b"stty -echo -opost; PS1=\n")
         time.sleep(1)
 
@@ -83,7 +83,7 @@ def log_in(command, env):
 def flood(command, env):
     """Bytes a second of what the guest writes."""
     with terminal(command, env) as child:
-        # What was written before is shown again to whoever joins.
+        # Earlier output is shown again to a client that joins.
         drain(child)
         type_in(child, TYPED)
         count, begin = 0, None

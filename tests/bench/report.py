@@ -1,4 +1,4 @@
-"""The tables, and the parts of docs/benchmarks.md that a run replaces. What people write around them stays."""
+"""The tables, and the parts of docs/benchmarks.md that a run replaces. The text around them stays."""
 
 import datetime
 import os

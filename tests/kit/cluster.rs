@@ -252,7 +252,7 @@ impl Drop for Space {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.keep();
-            // What waits for an end in order would hold up the others.
+            // An orderly deletion would hold up the other tests.
             self.cluster.run(&["delete", "namespace", &self.name, "--wait=false"]);
             return;
         }

@@ -21,7 +21,7 @@ die() {
     exit 1
 }
 
-# What is built depends on these files and on nothing else.
+# The built programs depend on these files and on nothing else.
 sources() { find "$here"/{go.mod,go.sum,kube,coredns,volumes,pause,build,sh/images.sh} -type f | sort; }
 
 # The folder of what was built from them.
