@@ -13,7 +13,7 @@ build_images() {
     show coracle build -t "docker://$first/debian:12" "$url"
     show coracle build -t memtest:6 memtest.iso
     show coracle push memtest:6 "docker://$first/memtest:6"
-    echo "and from registry to registry, with nothing on this machine's disk:"
+    echo "and from registry to registry, with nothing on this host's disk:"
     show coracle copy "docker://$first/debian:12" "docker://$second/debian:12"
 }
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The product, seen, on one machine: a Debian disk, packed as people publish it (qcow2 inside xz), comes over HTTP and
-# becomes a raw disk, then an image in a registry, then a machine to log in to. An ISO boots beside an empty disk. A
+# The product, seen, on one host: a Debian disk, packed as people publish it (qcow2 inside xz), comes over HTTP and
+# becomes a raw disk, then an image in a registry, then a VM to log in to. An ISO boots beside an empty disk. A
 # registry is switched off in the middle of a pull. Where there are usual tools for a step, they do the same beside it.
 #
 #   tests/demo.sh PATH-OF-CORACLE      virt-launcher lies beside it
 #
-# Each step says how long it took. It works in a folder of its own, with settings, a store and machines of its own, and
+# Each step says how long it took. It works in a folder of its own, with settings, a store and VMs of its own, and
 # ends what it started, however it ends. Pictures of screens are kept in the cache.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,7 +13,7 @@ source tests/nginx.sh
 source tests/registry.sh
 source tests/demo-disks.sh
 source tests/demo-images.sh
-source tests/demo-machines.sh
+source tests/demo-vms.sh
 
 here=$PWD
 coracle=$(realpath "$1")
@@ -23,8 +23,8 @@ trap finish EXIT
 trap 'exit 130' INT TERM HUP PIPE
 
 main() {
-    # Nothing of the user's own: no store, no settings, no logins, no machines.
-    export CORACLE_CACHE=$cache HOME=$work/home CORACLE_HOME=$work/machines
+    # Nothing of the user's own: no store, no settings, no logins, no VMs.
+    export CORACLE_CACHE=$cache HOME=$work/home CORACLE_HOME=$work/vms
     unset CORACLE_STORE CORACLE_LAUNCHER SOURCE_DATE_EPOCH RUST_LOG
     unset DOCKER_CONFIG REGISTRY_AUTH_FILE CONTAINERS_REGISTRIES_CONF SSH_AUTH_SOCK
     unset XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_RUNTIME_DIR
@@ -47,12 +47,12 @@ main() {
     step "An image of disk.qcow2 in a registry: coracle, and a Containerfile"
     compare_builds
 
-    step "A machine from that registry: the terminal becomes its serial console"
-    run_machine
-    step "In by ssh, from the guest's agent, and a look at its screen"
-    reach_machine
-    step "It is asked to end"
-    stop_machine
+    step "A VM from that registry: the terminal becomes its serial console"
+    run_vm
+    step "By ssh, by the guest agent, and its screen"
+    reach_vm
+    step "The VM shuts down"
+    stop_vm
     step "An ISO beside an empty disk"
     run_iso
     tell_times
@@ -63,7 +63,7 @@ finish() {
     trap '' INT TERM HUP PIPE
     set +e
     exec >/dev/null 2>&1
-    end_machines
+    end_vms
     nginx_stop
     local pid
     for pid in $(jobs -pr); do registry_stop "$pid"; done

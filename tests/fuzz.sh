@@ -2,7 +2,7 @@
 # Runs every fuzz target of the workspace for so many seconds each (the first argument). A finding stops it; its input
 # is under fuzz/artifacts/ and belongs into the regression corpus that `make test` runs.
 set -euo pipefail
-# As in our programs: whoever hangs up ends no target. (libFuzzer begins before Rust could say so.)
+# As in our programs: a reader that hangs up ends no target. (libFuzzer begins before Rust could say so.)
 trap '' PIPE
 cd "$(dirname "$0")/.."
 

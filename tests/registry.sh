@@ -2,7 +2,7 @@
 # To be sourced: Debian's docker-registry on a free loopback port, for the demo.
 #
 #   registry_start STATE   its storage and log lie in STATE; sets registry_port and registry_pid
-#   registry_stop PID      as a machine does that loses power; its storage stays
+#   registry_stop PID      as a host does that loses power; its storage stays
 
 registry_start() {
     local state=$1 try

@@ -28,7 +28,7 @@ use disk_format::{Codec, Format};
 pub struct Facts {
     /// The source.
     pub source: source::Facts,
-    /// What is around the disk, outermost first, with what each layer asks of the machine.
+    /// The layers around the disk, outermost first, with the needs of each.
     pub layers: Vec<(Layer, Need)>,
     /// The disk's format.
     pub format: Format,

@@ -1,5 +1,5 @@
-//! What a piece of work will use of the machine, stated before it begins, so that the program can give up the rest
-//! ([`guard::confine`]).
+//! Files and programs of the host that a piece of work will use, stated before it begins, so that the program can give up
+//! the rest ([`guard::confine`]).
 //!
 //! | work | reads | writes | network |
 //! |---|---|---|---|

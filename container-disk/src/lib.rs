@@ -15,7 +15,7 @@
 //!  image ──verify──► each claim, passed or failed      verify/
 //! ```
 //!
-//! **Owns** what an image is and where it is kept. **Knows nothing of** Kubernetes, virtual machines, terminals; what a
+//! **Owns** what an image is and where it is kept. **Knows nothing of** Kubernetes, VMs, terminals; what a
 //! disk's own bytes mean is `disk-format`'s. Everything here is for plain threads: calls block. What comes out of a
 //! registry or an archive is an attack until proven otherwise: documents are bounded before they are parsed, every
 //! blob's size and digest are checked as it streams, and nothing has a final name before it is whole and durable.

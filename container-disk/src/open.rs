@@ -64,7 +64,7 @@ impl Places {
         Ok(self.registries.get_or_init(|| Registries::new(config)))
     }
 
-    /// Looks up everything that a registry of this name needs of this machine, before the program gives up its rights:
+    /// Looks up everything on this host that a registry of this name needs, before the program gives up its rights:
     /// settings, and who we are, for which a program may be started. Gives the files that are read later: certificates.
     pub fn ready(&self, name: &Name) -> Result<Vec<PathBuf>> {
         match name {

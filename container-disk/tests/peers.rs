@@ -29,7 +29,7 @@ struct Room {
 impl Room {
     fn new() -> Room {
         let room = Room { folder: tempfile::tempdir().unwrap() };
-        // What is pulled here is ours: nothing is signed, and nothing of the machine's own state is touched.
+        // Everything pulled here is our own: nothing is signed, and no state of the host itself is touched.
         fs::write(room.at("policy.json"), r#"{"default":[{"type":"insecureAcceptAnything"}]}"#).unwrap();
         fs::write(
             room.at("storage.conf"),

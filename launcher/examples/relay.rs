@@ -54,7 +54,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Reads to the end: bytes of the feed, and others (the markers of what was lost).
+/// Reads to the end: bytes of the feed, and others (the markers of lost bytes).
 async fn read(mut client: UnixStream) -> io::Result<(u64, u64)> {
     let mut buffer = vec![0; PIECE];
     let (mut own, mut others) = (0, 0);

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use std::time::SystemTime;
 
-/// Now. A clock that is set to no date at all stands at the beginning of 1970.
+/// Now. A clock without a date stands at the beginning of 1970.
 pub fn now() -> String {
     rfc3339(SystemTime::now().try_into().unwrap_or_default())
 }
@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_days_have_their_dates() {
+    fn known_seconds_become_their_dates() {
         for (seconds, text) in [
             (0, "1970-01-01T00:00:00.000000Z"),
             (951_782_399, "2000-02-28T23:59:59.000000Z"),

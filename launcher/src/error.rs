@@ -1,22 +1,22 @@
-//! What went wrong: a small kind that callers branch on, one sentence with its context, the cause.
+//! Errors of the launcher: a small kind that callers branch on, one sentence with its context, the cause.
 
 use error_core::OfIo;
 
 /// This crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What a caller may branch on.
+/// The kind of a failure, for callers that branch on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// What was given cannot be used; trying again does not help.
+    /// The input cannot be used; trying again does not help.
     Refused,
-    /// What is named is not there.
+    /// The named object is not there.
     NotFound,
-    /// Someone else has it now.
+    /// Another process uses it now.
     Busy,
     /// There is no room left on the disk.
     NoSpace,
-    /// It was tried and failed.
+    /// An attempt failed.
     Failed,
 }
 
@@ -33,7 +33,7 @@ impl OfIo for ErrorKind {
 }
 
 error_core::error! {
-    /// An error. `Display` is one sentence a person can act on, without its cause; the cause is in `source()`.
+    /// An error. `Display` is one sentence for people, without its cause; the cause is in `source()`.
     pub struct Error(ErrorKind);
 }
 

@@ -1,4 +1,4 @@
-//! One virtual machine: drawn, started, watched, spoken to.
+//! Runs one VM: defines its domain, starts it, watches it, answers requests about it.
 //!
 //! ```text
 //!  server (HTTP + JSON on a unix socket, types of `api::launcher`)
@@ -8,13 +8,13 @@
 //!                         │  seed    small ISOs
 //!                         │  domain  Machine + Resolved ─► XML (pure)
 //!                         ▼
-//!                      hypervisor (a trait in our words; libvirt only in the program virt-launcher, or a fake)
+//!                      hypervisor (a trait; libvirt only in the program virt-launcher, or a fake)
 //!
-//!  console  the serial line and the screen, between one QEMU and many readers
-//!  net      what the guest's network needs on this side
+//!  console  serial console, between one QEMU and many clients; screen  VNC and screenshots
+//!  net      DHCP for the guest
 //! ```
 //!
-//! The library links no C library: `libvirt.rs` belongs to the program `virt-launcher` alone.
+//! The library links no C library: `libvirt/` belongs to the program `virt-launcher` alone.
 
 pub mod clock;
 pub mod console;

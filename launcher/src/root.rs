@@ -1,17 +1,17 @@
-//! The folder of one machine: everything its launcher keeps, and where.
+//! The folder of one VM: all files of its launcher.
 //!
 //! ```text
-//! ROOT/  vm.json     what should run (api::launcher::Sync)          disks/   overlays and empty disks
-//!        state.json  how it was last                                 seeds/   small ISOs
+//! ROOT/  vm.json     the VM to run (api::launcher::Sync)            disks/   overlays and empty disks
+//!        state.json  the last state                                  seeds/   small ISO images
 //!        etc/ lib/ cache/ run/   libvirt's driver (embed)            nvram/   the firmware's variables
-//!        home/       HOME and XDG_* of this process                  log/     QEMU's log, the serial line's
+//!        home/       HOME and XDG_* of this process                  log/     logs of QEMU and of the serial console
 //!        s/          sockets: serial, vnc, agent
 //! ```
 //!
 //! A socket's path ends at 107 letters, and libvirt puts one 52 letters deep under its root. A root that is too long for
 //! that is reached through a short link in a runtime folder of the user's own, and so is one with a comma in its path, which
 //! ends an option of QEMU's where libvirt does not escape it; everything is kept in the root itself.
-//! Whoever can change that link takes over the machine's sockets, so every folder on the way to it is judged
+//! A process that can change that link takes over the VM's sockets, so every folder on the way to it is checked
 //! ([`guard::folder`]).
 
 use guard::folder::Parents;
@@ -23,10 +23,10 @@ use std::path::{Path, PathBuf};
 
 /// The longest path of a socket.
 pub const LONGEST_SOCKET: usize = 107;
-/// What libvirt's driver adds for QEMU's monitor: `/lib/qemu/domain-9999-<20 letters>/monitor.sock`.
+/// The length of libvirt's path for QEMU's monitor: `/lib/qemu/domain-9999-<20 letters>/monitor.sock`.
 const MONITOR: usize = "/lib/qemu/domain-9999-12345678901234567890/monitor.sock".len();
 
-/// The folder of one machine.
+/// The folder of one VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
     folder: PathBuf,
@@ -50,8 +50,8 @@ pub enum Error {
     /// A path has a comma.
     #[error("{} has a comma, which libvirt hands to QEMU as the end of an option; choose another folder", _0.display())]
     Comma(PathBuf),
-    /// A folder belongs to somebody else.
-    #[error("{} belongs to the user {owner}, not to us; remove it or choose another folder", path.display())]
+    /// A folder belongs to another user.
+    #[error("{} belongs to the user {owner}, not to the launcher's; remove it or choose another folder", path.display())]
     NotOurs {
         /// The folder.
         path: PathBuf,
@@ -59,14 +59,14 @@ pub enum Error {
         owner: u32,
     },
     /// The folder of the short link, which others could change.
-    #[error("the folder for a short link to a machine's sockets cannot be used: {0}")]
+    #[error("the folder for a short link to a VM's sockets cannot be used: {0}")]
     Runtime(guard::folder::Refused),
-    /// It cannot be made.
+    /// A folder or link cannot be made.
     #[error("cannot make {}", path.display())]
     Make {
         /// The folder or link.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         #[source]
         source: io::Error,
     },
@@ -106,22 +106,22 @@ impl Root {
         &self.short
     }
 
-    /// What should run.
+    /// The VM to run.
     pub fn vm(&self) -> PathBuf {
         self.folder.join("vm.json")
     }
 
-    /// How it was last.
+    /// The last state.
     pub fn state(&self) -> PathBuf {
         self.folder.join("state.json")
     }
 
-    /// An overlay or an empty disk of the machine.
+    /// An overlay or an empty disk of the VM.
     pub fn disk(&self, name: &str) -> PathBuf {
         self.folder.join("disks").join(format!("{name}.qcow2"))
     }
 
-    /// A small ISO of the machine.
+    /// A small ISO image of the VM.
     pub fn seed(&self, name: &str) -> PathBuf {
         self.folder.join("seeds").join(format!("{name}.iso"))
     }
@@ -131,28 +131,28 @@ impl Root {
         self.folder.join("nvram/vars.fd")
     }
 
-    /// One of the machine's sockets: `serial`, `vnc`, `agent`.
+    /// One of the VM's sockets: `serial`, `vnc`, `agent`.
     pub fn socket(&self, name: &str) -> PathBuf {
         self.short.join("s").join(name)
     }
 
-    /// QEMU's own log of the serial line.
+    /// QEMU's own log of the serial console.
     pub fn serial_log(&self) -> PathBuf {
         self.folder.join("log/serial.log")
     }
 
-    /// What QEMU itself complained, as libvirt keeps it.
+    /// QEMU's own errors, in libvirt's log.
     pub fn qemu_log(&self, domain: &str) -> PathBuf {
         self.folder.join("log/qemu").join(format!("{domain}.log"))
     }
 
-    /// Where libvirt's driver writes the processes' numbers.
+    /// The folder of libvirt's pid files.
     pub fn pids(&self) -> PathBuf {
         self.folder.join("run/qemu")
     }
 }
 
-/// A path that a socket can have.
+/// Checks that a path is short enough for a socket.
 pub fn socket_path(path: &Path) -> Result<&Path, Error> {
     match length(path) {
         length if length > LONGEST_SOCKET => Err(Error::TooLong { path: path.to_owned(), length }),
@@ -168,7 +168,7 @@ fn length(path: &Path) -> usize {
     path.as_os_str().as_bytes().len()
 }
 
-/// A folder of ours alone.
+/// Makes a folder for our own user alone.
 fn make(folder: &Path) -> Result<(), Error> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|source| Error::Make { path: folder.to_owned(), source })
@@ -183,7 +183,7 @@ fn ours(folder: &Path) -> Result<(), Error> {
     }
 }
 
-/// A short link to a long folder. The same folder always has the same link, so that a new launcher finds the machine.
+/// A short link to a long folder. The same folder always has the same link, so that a new launcher finds the VM.
 fn link(folder: &Path, runtime: &Path) -> Result<PathBuf, Error> {
     let home = runtime.join("coracle");
     guard::folder::own(&home, Parents::Safe).map_err(Error::Runtime)?;
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_root_is_itself_and_a_long_one_has_a_link_that_stays() {
+    fn a_short_root_is_used_and_a_long_one_has_a_stable_link() {
         let place = tempfile::Builder::new().prefix("r").tempdir_in("/tmp").unwrap();
         let short = Root::open(&place.path().join("a"), place.path()).unwrap();
         assert_eq!(short.short(), short.folder());
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comma_is_kept_from_qemu() {
+    fn a_path_with_a_comma_has_a_link() {
         let place = tempfile::Builder::new().prefix("r").tempdir_in("/tmp").unwrap();
         let root = Root::open(&place.path().join("a,b"), place.path()).unwrap();
         assert!(!has_comma(root.short()) && has_comma(root.folder()), "{root:?}");
@@ -240,11 +240,11 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_made_where_nobody_else_can_change_it() {
+    fn a_link_is_made_only_where_other_users_cannot_change_it() {
         use std::os::unix::fs::{PermissionsExt, chown};
         let place = tempfile::Builder::new().prefix("r").tempdir_in("/tmp").unwrap();
         let long = place.path().join("x".repeat(80));
-        // What a launcher finds in /tmp that somebody made for it, and what somebody else can write to.
+        // A folder in /tmp that another user made, and one that another user can write to.
         let planted = place.path().join(".coracle-0");
         fs::create_dir_all(planted.join("coracle")).unwrap();
         fs::set_permissions(&planted, fs::Permissions::from_mode(0o777)).unwrap();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_that_no_link_makes_short_is_refused_with_its_length() {
+    fn a_root_that_is_too_long_for_a_link_is_refused_with_its_length() {
         let place = tempfile::tempdir().unwrap();
         let deep = place.path().join("y".repeat(90));
         let error = Root::open(&deep, &deep).unwrap_err().to_string();
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_path_is_judged_by_its_length() {
+    fn a_socket_path_is_checked_by_its_length() {
         assert!(socket_path(Path::new(&"a".repeat(107))).is_ok());
         assert!(socket_path(Path::new(&"a".repeat(108))).is_err());
     }

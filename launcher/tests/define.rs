@@ -1,5 +1,5 @@
-//! What is drawn, shown to the real thing: libvirt takes every golden, adds no device of its own to the PCI bus, and QEMU
-//! starts the machines.
+//! Every golden domain given to libvirt and QEMU: libvirt accepts it and adds no device of its own to the PCI bus, and
+//! QEMU starts the VM.
 //!
 //! `virsh` opens libvirt inside its own process (`qemu:///embed`), so there is no daemon; each test has a folder of its
 //! own.
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 #[test]
-fn libvirt_takes_every_machine_and_adds_nothing_to_the_pci_bus() {
+fn libvirt_accepts_every_domain_and_adds_nothing_to_the_pci_bus() {
     let place = Place::new();
     let mut script = String::new();
     let mut names = Vec::new();
@@ -36,7 +36,7 @@ fn libvirt_takes_every_machine_and_adds_nothing_to_the_pci_bus() {
 }
 
 #[test]
-fn libvirt_takes_every_device() {
+fn libvirt_accepts_every_device() {
     let place = Place::new();
     let mut script = String::new();
     for (name, part) in goldens("device").into_iter().filter(|(name, _)| possible(name)) {
@@ -49,14 +49,14 @@ fn libvirt_takes_every_device() {
 }
 
 #[test]
-fn qemu_starts_the_machines() {
+fn qemu_starts_the_domains() {
     let place = Place::new();
     let mut script = String::new();
     let mut names = Vec::new();
     // Taps and huge pages are the host's to give.
     let absent = ["hugepages", "taps", "transitional", "kvm"];
     for (name, xml) in goldens("whole").into_iter().filter(|(name, _)| !absent.contains(&name.as_str())) {
-        // Each its own port, so that nothing else on this machine can be in the way.
+        // Each its own port, so that other programs of this host are not in the way.
         let xml = forwards_to_free_ports(&xml);
         place.make_disks(&xml);
         script += &format!("define {}\nstart --paused {name}\ndomstate {name}\n", place.write(&name, &xml));
@@ -83,12 +83,13 @@ fn goldens(folder: &str) -> Vec<(String, String)> {
     goldens
 }
 
-/// Whether this host has what the golden is about.
+/// True if this host has the devices that the golden needs.
 fn possible(name: &str) -> bool {
     opens("/dev/kvm") || !(name == "kvm" || name.ends_with("-kvm"))
 }
 
-/// Lets libvirt make QEMU's arguments of a machine. It looks for what the host would give: huge pages, and a tap.
+/// Lets libvirt make QEMU's arguments of a domain. Huge pages and taps are the host's to give, so such domains are left
+/// out.
 fn to_arguments(name: &str, xml: &str) -> String {
     let absent = xml.contains("<hugepages>") || xml.contains("type='ethernet'") && !opens("/dev/net/tun");
     if absent { String::new() } else { format!("domxml-to-native qemu-argv --domain {name}\n") }
@@ -98,7 +99,7 @@ fn opens(path: &str) -> bool {
     fs::File::options().read(true).write(true).open(path).is_ok()
 }
 
-/// A machine around one of its parts. What the part brings along the machine does not have.
+/// A domain around one of its parts. The part replaces the default of the domain.
 fn around(name: &str, part: &str) -> String {
     let has = |element: &str| part.lines().any(|line| line.starts_with(&format!("<{element}")));
     let inside =
@@ -195,7 +196,7 @@ impl Place {
         self.0.path().join(name)
     }
 
-    /// Writes a machine under its golden's name, and says where.
+    /// Writes a domain under its golden's name, and returns the path.
     fn write(&self, name: &str, xml: &str) -> String {
         let path = self.path(&format!("xml/{name}.xml"));
         let xml = xml.replace("/vm/", &format!("{}/", self.0.path().display()));
@@ -203,7 +204,7 @@ impl Place {
         path.to_str().unwrap().to_string()
     }
 
-    /// Makes every file below `/vm` that the machine names.
+    /// Makes every file below `/vm` that the domain names.
     fn make_disks(&self, xml: &str) {
         for name in xml.split("/vm/").skip(1).filter_map(|rest| rest.split(['<', '\'']).next()) {
             let path = self.path(name);
@@ -229,7 +230,7 @@ impl Place {
         assert!(status.success(), "qemu-img {args:?}");
     }
 
-    /// Runs commands in one `virsh`: what it says, and what it complains of.
+    /// Runs commands in one `virsh`: its output and its errors.
     fn virsh(&self, script: &str) -> (String, Vec<String>) {
         let file = self.path("script");
         fs::write(&file, script).unwrap();
@@ -249,7 +250,7 @@ impl Place {
     }
 }
 
-/// As much of a Linux kernel as QEMU looks at before it starts one.
+/// The part of a Linux kernel that QEMU checks before it starts one.
 fn linux_boot_sector() -> Vec<u8> {
     let mut kernel = vec![0; 64 << 10];
     let mut put = |at: usize, bytes: &[u8]| kernel[at..at + bytes.len()].copy_from_slice(bytes);

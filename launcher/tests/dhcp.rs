@@ -1,4 +1,4 @@
-//! A real client asks, in a network namespace of its own; the server runs as a user without rights, as in a pod.
+//! A real client asks, in a network namespace of its own; the server runs as a user without privileges, as in a pod.
 //!
 //! ```text
 //!  guest: eth0 02:00:00:00:01:07 ─ veth ─ k6t-eth0 10.0.2.1 :pod        (a veth in place of bridge and tap)
@@ -23,7 +23,7 @@ const MAC: &str = "02:00:00:00:01:07";
 /// Set for the run of this program that is the server.
 const SERVER: &str = "CORACLE_TEST_DHCP_SERVER";
 
-/// Ends with the test.
+/// A process that ends with the value.
 struct Running(Child);
 
 impl Drop for Running {
@@ -32,7 +32,7 @@ impl Drop for Running {
     }
 }
 
-/// A namespace, which a sleeping process holds.
+/// A namespace, held by a sleeping process.
 fn space() -> Running {
     let space = Running(Command::new("unshare").args(["--net", "sleep", "600"]).spawn().unwrap());
     let ours = fs::read_link("/proc/self/ns/net").unwrap();
@@ -61,7 +61,7 @@ fn ip(space: &Running, words: &str) {
 }
 
 #[test]
-fn a_real_client_learns_its_network_from_a_server_without_rights() {
+fn a_real_client_gets_its_address_from_a_server_without_privileges() {
     let there = |program: &str, word: &str| Command::new(program).arg(word).output().is_ok();
     let all = there("ip", "-V") && there("busybox", "--help") && there("setpriv", "--version");
     if !rustix::process::geteuid().is_root() || !all {
@@ -76,23 +76,23 @@ fn a_real_client_learns_its_network_from_a_server_without_rights() {
 
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    // The user may not look into where it was built.
+    // The user may not read the folder of the build.
     let program = folder.path().join("server");
     fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     let start = |pod: &Running| {
         let drop_rights = ["setpriv", "--reuid=107", "--regid=107", "--clear-groups", "--bounding-set=-all"];
         let mut command = within(pod, &drop_rights);
         command.args(["--inh-caps=-all", "--no-new-privs"]).arg(&program);
-        command.args(["the_server_itself", "--exact", "--nocapture"]).env(SERVER, "1");
+        command.args(["the_server_process", "--exact", "--nocapture"]).env(SERVER, "1");
         command.stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = Running(command.spawn().unwrap());
         let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
         let said = lines.by_ref().find_map(|line| line.ok().filter(|line| line.contains("server: ")));
-        // It goes on to write, so somebody goes on to hold the other end.
+        // The process goes on to write, so the other end of its pipe stays open.
         (child, lines, said.unwrap_or_default())
     };
 
-    // As the kernel has it, the port is root's; the server says what is missing.
+    // By the kernel's default port 67 is root's; the server names the missing setting.
     let lower = |pod: &Running, port: &str| {
         let key = "cat > /proc/sys/net/ipv4/ip_unprivileged_port_start";
         let mut command = within(pod, &["sh", "-c", &format!("echo {port} | {key}")]);
@@ -118,14 +118,14 @@ fn a_real_client_learns_its_network_from_a_server_without_rights() {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     assert_eq!(told("hostname"), Some(name.trim()));
 
-    // Whoever has another address is nobody's guest.
+    // A client with another MAC address gets no answer.
     ip(&guest, "link set eth0 address 02:00:00:00:01:08");
     let client =
         ["busybox", "udhcpc", "-f", "-n", "-q", "-i", "eth0", "-s", "/bin/true", "-t", "2", "-T", "1"];
     assert!(!within(&guest, &client).output().unwrap().status.success());
 }
 
-/// What a client was told, by the names of its script.
+/// The settings that a client received, by the names of its script.
 fn asked(guest: &Running, folder: &Path) -> BTreeMap<String, String> {
     let (script, found) = (folder.join("script"), folder.join("found"));
     fs::write(&script, format!("#!/bin/sh\n[ \"$1\" = bound ] && env > {}\nexit 0\n", found.display()))
@@ -141,7 +141,7 @@ fn asked(guest: &Running, folder: &Path) -> BTreeMap<String, String> {
 
 /// The other run of this program.
 #[test]
-fn the_server_itself() {
+fn the_server_process() {
     if std::env::var_os(SERVER).is_none() {
         return;
     }

@@ -1,4 +1,4 @@
-//! The inputs of the fuzz targets in `launcher/fuzz/seeds`: seeds, and every input that once broke something.
+//! The inputs of the fuzz targets in `launcher/fuzz/seeds`: seeds, and every input that once failed.
 
 // Helpers of tests are not seen as tests by the lint.
 #![allow(clippy::unwrap_used)]
@@ -24,26 +24,26 @@ fn folder(target: &str) -> PathBuf {
 }
 
 #[test]
-fn answers_of_an_agent_hold() {
+fn seeds_of_agent_pass() {
     all_hold(&folder("agent"), 6, agent::agent);
 }
 
 #[test]
-fn consoles_hold() {
+fn seeds_of_console_pass() {
     all_hold(&folder("console"), 6, console::console);
 }
 
 #[test]
-fn questions_for_an_address_hold() {
+fn seeds_of_dhcp_pass() {
     all_hold(&folder("dhcp"), 5, dhcp::dhcp);
 }
 
 #[test]
-fn screens_hold() {
+fn seeds_of_screen_pass() {
     all_hold(&folder("screen"), 5, screen::screen);
 }
 
 #[test]
-fn clients_of_the_socket_hold() {
+fn seeds_of_server_pass() {
     all_hold(&folder("server"), 10, server::server);
 }

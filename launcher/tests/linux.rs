@@ -1,14 +1,14 @@
-//! A seed read by Linux: the small guest of `images/guests/tiny` mounts it and runs the script among its files, which adds up
-//! each of them. What it found is asked for on the serial line, which the guest's other programs and its kernel write to too.
+//! A seed read by Linux: the small guest of `images/guests/tiny` mounts it and runs the script among its files, which adds
+//! up each of them. The sums are read on the serial console, to which the guest's other programs and its kernel write too.
 
-use launcher::seed::{Seed, disc, folder::Folder};
+use launcher::seed::{Seed, folder::Folder, iso_file};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tests::serial::Serial;
 
-/// Run by the guest; and by the host, on the folder from which the disc is made.
+/// Run by the guest; and by the host, on the folder from which the ISO image is made.
 const SUMS: &str = "find . -type f | sort | while read -r f; do md5sum \"$f\"; done; find . -type f -perm -100 | sort; \
                     find . -type d | sort";
 
@@ -41,7 +41,7 @@ fn linux_reads_a_seed() {
     let iso = place.path().join("seed.iso");
     let seed =
         Seed { label: "cidata".into(), files: Folder::open(&files).and_then(|f| f.files()).expect("files") };
-    disc::write(&seed, &iso, 1_795_289_882).expect("a disc");
+    iso_file::write(&seed, &iso, 1_795_289_882).expect("an ISO image");
 
     let host = Command::new("sh").args(["-c", SUMS]).env("LC_ALL", "C").current_dir(&files).output();
     let wanted = String::from_utf8(host.expect("a shell").stdout).expect("text");
@@ -52,7 +52,7 @@ fn linux_reads_a_seed() {
     assert_eq!(said.lines().count(), wanted.lines().count());
 }
 
-/// What the guest's script found.
+/// The sums that the guest's script wrote.
 fn guest(iso: &Path) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let built = Command::new(root.join("images/guests/tiny/build")).stderr(Stdio::inherit()).output();

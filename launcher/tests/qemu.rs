@@ -1,5 +1,5 @@
-//! The console's relay and the screen at a real QEMU, whose guest is its own firmware: it writes to the serial line and to
-//! the screen, and then finds nothing to start.
+//! The console's relay and the screen at a real QEMU, whose guest is its own firmware: it writes to the serial console and
+//! to the screen, and then finds no boot device.
 
 use launcher::console::log::Log;
 use launcher::console::{Begin, Mode, Options, Relay};
@@ -11,10 +11,10 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::net::UnixStream;
 
-/// Long enough for a busy machine; only a test that fails waits so long.
+/// Long enough for a busy host; only a test that fails waits so long.
 const SOON: Duration = Duration::from_secs(120);
 
-/// QEMU, ended with the value.
+/// QEMU; it ends with the value.
 struct Qemu {
     folder: TempDir,
     process: Child,
@@ -36,11 +36,11 @@ async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
 }
 
 impl Qemu {
-    /// QEMU with its processors stopped.
+    /// QEMU with its vCPUs stopped.
     async fn start() -> Qemu {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name);
-        // The port to which SeaBIOS writes all that it shows.
+        // The port to which SeaBIOS writes its output.
         std::fs::write(path("port"), 0x3f8_u16.to_le_bytes()).expect("a file");
         let shown = |name: &str| path(name).display().to_string();
         let process = Command::new("qemu-system-x86_64")
@@ -69,7 +69,7 @@ impl Qemu {
         self.folder.path().join(name)
     }
 
-    /// Waits until QEMU has done it.
+    /// Waits until QEMU has carried the command out.
     async fn order(&mut self, what: &str, arguments: &str) {
         let line = format!("{{\"execute\":\"{what}\",\"arguments\":{arguments}}}\n");
         self.control.write_all(line.as_bytes()).await.expect("QEMU listens");
@@ -96,7 +96,7 @@ async fn connect(path: &Path) -> UnixStream {
     }
 }
 
-/// Reads until `wanted` has come, and gives all that was read.
+/// Reads until `wanted` has come, and returns all bytes.
 async fn reads_until(client: &mut DuplexStream, wanted: &str) -> Vec<u8> {
     let mut read = Vec::new();
     soon(wanted, async {
@@ -110,7 +110,7 @@ async fn reads_until(client: &mut DuplexStream, wanted: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_firmware_on_the_serial_line() {
+async fn a_firmware_on_the_serial_console() {
     let mut qemu = Qemu::start().await;
     let log = Log::new(qemu.path("log"), 64 << 10);
     let (give, lines) = launcher::console::lines();
@@ -129,12 +129,12 @@ async fn a_firmware_on_the_serial_line() {
     let mut all = reads_until(&mut client, "No bootable device").await;
     assert!(String::from_utf8_lossy(&all).contains("SeaBIOS"));
 
-    // One who comes later sees the screen as it is.
+    // A later client gets the present screen.
     let (mut later, theirs) = tokio::io::duplex(4 << 10);
     tokio::spawn(relay.reserve(Mode::Read, Begin::Screen).expect("a place").serve(theirs));
     reads_until(&mut later, "No bootable device").await;
 
-    // QEMU's log has what we had; and QEMU goes on in it after its front was cut off. What a stopped QEMU has written to
+    // QEMU's log equals our bytes; and QEMU goes on in it after its front was cut off. What a stopped QEMU has written to
     // the log is on the line already, though the relay may not have read it yet.
     qemu.order("stop", "{}").await;
     let logged = std::fs::read(qemu.path("log")).expect("QEMU's log");
@@ -153,12 +153,12 @@ async fn a_firmware_on_the_serial_line() {
     qemu.order("system_reset", "{}").await;
     qemu.order("cont", "{}").await;
     let again = reads_until(&mut client, "No bootable device").await;
-    // QEMU writes to the line first, to the log then.
+    // QEMU writes to the line first, then to the log.
     qemu.order("stop", "{}").await;
     let after = std::fs::read(qemu.path("log")).expect("the log");
     assert!(after.starts_with(&[&before[..], &again[..]].concat()), "{}", String::from_utf8_lossy(&after));
 
-    // It ends with QEMU.
+    // The relay ends with QEMU.
     qemu.order("quit", "{}").await;
     soon("the relay's end", relay.finish()).await;
     soon("the client's end", client.read_to_end(&mut all)).await.expect("the relay");
@@ -180,7 +180,7 @@ async fn a_firmware_on_the_screen() {
 
     qemu.order("cont", "{}").await;
     let dump = qemu.path("screen.ppm");
-    // What the firmware shows before its first letter has one colour.
+    // Before its first letter the firmware shows one colour.
     let ppm = soon("something on the screen", async {
         loop {
             qemu.order("screendump", &format!("{{\"filename\":\"{}\"}}", dump.display())).await;

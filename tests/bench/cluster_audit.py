@@ -59,7 +59,7 @@ class Audit:
 
 def write_of(entry):
     about = entry.get("objectRef", {})
-    # Who speaks for another is the other.
+    # A request in another account's name is that account's.
     user = (entry.get("impersonatedUser") or entry["user"])["username"]
     who = WHO.get(user) or (KUBELET if user.startswith("system:node:") else user)
     what = "/".join(filter(None, (about.get("resource"), about.get("subresource"))))

@@ -1,4 +1,4 @@
-"""A thousand instances at once, on nodes that exist in the API alone.
+"""A thousand VMIs at once, on nodes that exist in the API alone.
 
  ours    load product ──► API server ─► virt-api, virt-controller ─► pods ─► scheduler, kwok    agents: in `load`
  other   load plain   ──► API server ─► virt-api                   ─► pods ─► scheduler, kwok    virt-controller is off
@@ -17,25 +17,25 @@ from cluster_audit import CONTROLLER, HANDLER, USER
 from cluster_place import HOME
 
 COUNT, NODES = 1000, 10
-# Before each round: everybody has seen such objects then.
+# Before each round: every program has seen such objects then.
 FEW = 20
 PROGRAMS = ("virt-controller", "virt-api")
 
 
 @dataclasses.dataclass
 class Round:
-    # What `load` said: seconds.
+    # Seconds, as `load` printed them.
     ours: dict
     plain: dict
-    # How many writes of each kind; how many seconds of processor in ours, by process.
+    # Numbers of writes of each kind; CPU seconds of ours, by process.
     kinds: dict
     work: dict
-    # Bytes (RSS) by program, when all was told.
+    # Bytes (RSS) by program, at the end.
     held: dict
 
 
 def make_nodes(at):
-    """Nodes of kwok that say of themselves what the real one does, so that machines come."""
+    """Nodes of kwok with the labels and devices of the real one, so that VMIs are scheduled to them."""
     at.tool("fake-nodes", NODES)
     real = at.get("node", "node1")
     labels = {key: value for key, value in real["metadata"]["labels"].items() if "kubevirt.io" in key}
@@ -56,7 +56,7 @@ def once(at, program, work):
     mark, before = at.audit.mark(), at.work()
     ours = load(at, program, "product", "many", COUNT, sample)
     used = {name: seconds - before.get(name, 0) for name, seconds in at.work().items()}
-    # What is said late is counted, too.
+    # Late writes are counted, too.
     time.sleep(3)
     held = {name: at.held(name) for name in PROGRAMS}
     kinds = kinds_of(at.audit.since(mark, "many"))

@@ -1,5 +1,5 @@
-"""A watch on the API server, and when each object came: it waits, where a question asked again and again would load
-the machine that is measured."""
+"""A watch on the API server, and when each object came: it waits, where repeated requests would load
+the host that is measured."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ import time
 
 from watched import TOO_LONG
 
-# First what is there, then a bookmark, then what changes.
+# First the objects that exist, then a bookmark, then changes.
 ALL_THEN_NEWS = (
     "?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion="
 )
@@ -41,7 +41,7 @@ class Watch:
         for line in self.child.stdout:
             came, event = time.time(), json.loads(line)
             if event["type"] == "BOOKMARK":
-                # It has told all that was there.
+                # All existing objects have come.
                 self.begun.set()
                 continue
             with self.news:
@@ -62,7 +62,7 @@ class Watch:
                     sys.exit(f"bench: in {longest} s not so: {what}; {self.path} told {len(self.seen)}, the last {last}")
 
 
-def instances(at, space):
+def vmis(at, space):
     return Watch(at, f"/apis/kubevirt.io/v1/namespaces/{space}/virtualmachineinstances")
 
 
@@ -79,7 +79,7 @@ def conditions(thing):
     return {condition["type"]: condition for condition in thing.get("status", {}).get("conditions", [])}
 
 
-def serves(instance):
-    """All is told of an instance that runs."""
-    ready = conditions(instance).get("Ready", {}).get("status")
-    return instance.get("status", {}).get("phase") == "Running" and ready == "True"
+def serves(vmi):
+    """True if a VMI runs and its status is complete."""
+    ready = conditions(vmi).get("Ready", {}).get("status")
+    return vmi.get("status", {}).get("phase") == "Running" and ready == "True"

@@ -1,4 +1,4 @@
-"""What a line has to reach: functions of its result."""
+"""The goals of lines: functions of a result."""
 
 MIB = 1 << 20
 

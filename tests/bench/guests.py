@@ -1,4 +1,4 @@
-"""Machines for the benchmark: ours by `coracle run`, and the same QEMU without us."""
+"""VMs for the benchmark: ours by `coracle run`, and the same QEMU without us."""
 
 import contextlib
 import copy
@@ -18,7 +18,7 @@ from watched import TOO_LONG, Process, Watched, processes
 
 @contextlib.contextmanager
 def place(root, coracle):
-    """A registry, a libvirtd that runs, and a folder for machines; short, for sockets lie in it."""
+    """A registry, a libvirtd that runs, and a folder for VMs; short, for sockets lie in it."""
     port = serve.free_port()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir="/var/tmp"))
     registry = serve.registry(folder / "registry", port)
@@ -100,11 +100,11 @@ class Ours(Watched):
         self.at.tell("rm", "--force", self.name)
 
     def processes(self):
-        """Every process that has this machine's folder in its arguments."""
+        """Every process that has this VM's folder in its arguments."""
         return [p for p in processes() if any(f"{self.at.home}/state/vms/{self.name}/" in arg for arg in p.args)]
 
     def cpu(self):
-        """Seconds of processor until now: the command, the launcher, QEMU."""
+        """CPU seconds until now: the command, the launcher, QEMU."""
         return self.command + sum(process.cpu() for process in self.processes())
 
     def launcher(self):
@@ -182,7 +182,7 @@ class Alone(Watched):
         return super().said()
 
     def socat(self):
-        """What reads and types on its serial line."""
+        """The program that reads and types on its serial console."""
         terminal = re.search(r"/dev/pts/\d+", (self.folder / "said").read_text())
         return ["socat", "-", f"{terminal[0]},rawer" if terminal else f"UNIX-CONNECT:{self.folder}/serial"]
 

@@ -68,7 +68,7 @@ class Images:
         )
 
     def hash(self, verb):
-        """How close one blob comes to its hash on one core."""
+        """The time of one blob, against its hash on one core."""
         image = f"docker://{self.at.source}/none:1"
         command, ready = {
             "pull": (f"pull --quiet {image} os:1", f"{self.coracle} build --quiet --layer none -t {image} {self.disk}"),

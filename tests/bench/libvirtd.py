@@ -1,4 +1,4 @@
-"""What people do without us: a libvirtd that runs, skopeo, tar and virsh."""
+"""The usual way without coracle: a libvirtd that runs, skopeo, tar and virsh."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import time
 
 from watched import Process, Watched
 
-# What libvirtd keeps outside of its settings; in a mount namespace of its own, so that the machine's is not touched.
+# Folders that libvirtd keeps outside of its settings; in a mount namespace of its own, so that the host's are not touched.
 FOLDERS = ("/run/libvirt", "/var/lib/libvirt", "/var/cache/libvirt", "/var/log/libvirt", "/etc/libvirt")
 
 
@@ -89,7 +89,7 @@ class ByHand(Watched):
         shutil.rmtree(self.folder)
 
     def domain(self, config):
-        """The machine that `coracle run` makes by itself: its processors, memory and kernel."""
+        """The domain that `coracle run` makes by itself: its vCPUs, memory and kernel."""
         labels = config["config"]["Labels"]
         kernel, initrd = (f"{self.folder}/files{labels[f'io.coracle.{kind}']}" for kind in ("kernel", "initrd"))
         return f"""<domain type='qemu'><name>hand</name><memory unit='GiB'>1</memory><vcpu>{min(2, os.cpu_count())}</vcpu>

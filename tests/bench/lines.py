@@ -15,7 +15,7 @@ class Lines:
         self.coracle, self.have, self.at, self.work = coracle, have, at, work
 
     def local(self):
-        """Images on this machine, against qemu-img."""
+        """Images on this host, against qemu-img."""
         out = self.work / "theirs.raw"
         for name, source, factor in [
             ("qcow2 zlib → raw", "zlib.qcow2", 2.0),

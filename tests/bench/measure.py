@@ -39,14 +39,14 @@ class Line:
     ours: Side
     # Ways to do the same with other tools; the quickest in a trial is measured. Empty: we are measured alone.
     others: list
-    # What the issue asks for, in words, and whether a result reaches it.
+    # The goal of the issue, in words, and the function that checks a result.
     goal: str = "–"
     reached: typing.Optional[typing.Callable] = None
     # Seconds that ours are set against, where that is not the other's median.
     against: typing.Optional[typing.Callable] = None
     # Files to have in the page cache.
     warm: tuple = ()
-    # What there must be before the first run: a shell command.
+    # A shell command that prepares the first run.
     ready: str = ""
     # Measured in the same rounds because the goal speaks of it.
     beside: tuple = ()
@@ -82,7 +82,7 @@ def workplace(folder):
         yield work
     finally:
         at_hand.let_go()
-        # What buildah was stopped at is still mounted; the innermost goes first.
+        # Mounts of a buildah that was stopped are still there; the innermost goes first.
         mounts = [entry.split()[1] for entry in pathlib.Path("/proc/self/mounts").read_text().splitlines()]
         for mount in sorted((mount for mount in mounts if mount.startswith(f"{work}/")), reverse=True):
             subprocess.run(["umount", mount])
@@ -91,7 +91,7 @@ def workplace(folder):
 
 # Of a line whose rounds have taken so many seconds, so many rounds tell enough.
 LONG, ENOUGH = 30, 3
-# What took longer than the best by this factor is not tried again.
+# A program that took longer than the best by this factor is not tried again.
 NEAR = 1.3
 
 
@@ -143,7 +143,7 @@ def best(sides, warm):
 
 def make_ready(warm):
     """The same start for every run: nothing left to write, the input in the page cache, and memory at hand."""
-    # What others still have to write is not charged to us, nor ours to them.
+    # Pending writes of other programs are not charged to us, nor ours to them.
     os.sync()
     for path in warm:
         with open(path, "rb") as file:
@@ -153,8 +153,8 @@ def make_ready(warm):
 
 
 class AtHand:
-    """Memory for the next run. A virtual machine may hand idle memory back to its host, and whoever touches it first
-    then waits for the host, for seconds: so we hold what a run will want, and let it go as that run begins."""
+    """Memory for the next run. A VM may hand idle memory back to its host, and the process that touches it first
+    then waits for the host, for seconds: so this program holds the memory of a run, and lets it go as that run begins."""
 
     # More than any run here writes.
     SIZE = 5 << 29
@@ -188,7 +188,7 @@ def once(side, warm, look=None):
         return measured
     finally:
         shell(side.after)
-        # At once, before the machine hands back what the run has used.
+        # At once, before this VM hands back the memory of the run.
         if side.output:
             side.output.unlink(missing_ok=True)
         at_hand.hold()

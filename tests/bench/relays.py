@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import time
 
-# What the guest writes: an emulated serial line takes each byte by itself.
+# Bytes that the guest writes: an emulated serial port takes each byte by itself.
 FLOOD = 1 << 20
 # Of its beginning this much is not counted: dd begins, buffers fill.
 AHEAD = 128 << 10
@@ -22,22 +22,22 @@ TYPED = f"dd if=/dev/zero bs=4k count={(FLOOD + AHEAD) >> 12} 2>/dev/null | tr '
 
 
 def rows(at, rounds, row):
-    # `make bench` builds it; whoever tries the benchmark alone may not have it.
+    # `make bench` builds it; a run of the benchmark alone may not have it.
     example = at.coracle.parent / "examples/relay"
     if example.exists():
         rates = {how: [alone(example, how) for _ in range(rounds)] for how in ((), ("stopped",))}
         plain, stopped = (statistics.median(rates[how]) for how in rates)
         yield row(
-            "machine: console: the relay alone, from a socket to one reader", f"**{plain:.0f}** MB/s",
+            "VM: console: the relay alone, from a socket to one reader", f"**{plain:.0f}** MB/s",
             f"with a second reader that has stopped: {stopped:.0f} MB/s", "≥ 500 MB/s", plain >= 500,
         )
-    with at.run("flood", "tiny:1") as machine:
-        machine.wait_for("tiny login:")
-        bare = machine.bare()
+    with at.run("flood", "tiny:1") as vm:
+        vm.wait_for("tiny login:")
+        bare = vm.bare()
         command = [at.coracle, "console", "flood"]
         looking = [at.coracle, "console", "--read-only", "flood"]
         ours, beside, theirs, socket = [], [], [], []
-        # The other machines stand still while one is measured, and nothing else does.
+        # The other VMs stand still while one is measured, and nothing else does.
         with bare.run("terminal") as qemu, bare.on_a_socket().run("socket") as other:
             lines = []
             for guest in (qemu, other):
@@ -53,12 +53,12 @@ def rows(at, rounds, row):
                     beside.append(flood(command, at.env))
     ours, theirs, socket, beside = map(statistics.median, (ours, theirs, socket, beside))
     yield row(
-        "machine: console: what a guest writes, through `coracle console`", f"**{ours / 1e3:.0f}** kB/s",
+        "VM: console: what a guest writes, through `coracle console`", f"**{ours / 1e3:.0f}** kB/s",
         f"socat on the same kind of line, a terminal: {theirs / 1e3:.0f} kB/s; on a socket: {socket / 1e3:.0f} kB/s",
         "not slower on the same line (within 5 %)", ours >= 0.95 * theirs,
     )
     yield row(
-        "machine: console: the same, beside a reader that has stopped", f"**{beside / 1e3:.0f}** kB/s",
+        "VM: console: the same, beside a reader that has stopped", f"**{beside / 1e3:.0f}** kB/s",
         f"without it: {ours / 1e3:.0f} kB/s", "not slower (within 5 %)", beside >= 0.95 * ours,
     )
 
@@ -75,7 +75,7 @@ def log_in(command, env):
         time.sleep(1)
         type_in(child, b"root\n")
         time.sleep(1)
-        # No echo, and a prompt that is no part of what is counted.
+        # No echo, and a prompt that is not counted.
         type_in(child, b"stty -echo -opost; PS1=\n")
         time.sleep(1)
 
@@ -83,7 +83,7 @@ def log_in(command, env):
 def flood(command, env):
     """Bytes a second of what the guest writes."""
     with terminal(command, env) as child:
-        # What was written before is shown again to whoever joins.
+        # Earlier output is shown again to a client that joins.
         drain(child)
         type_in(child, TYPED)
         count, begin = 0, None

@@ -1,4 +1,4 @@
-"""The tables, and the parts of docs/benchmarks.md that a run replaces. What people write around them stays."""
+"""The tables, and the parts of docs/benchmarks.md that a run replaces. The text around them stays."""
 
 import datetime
 import os
@@ -46,26 +46,26 @@ def spread(seconds):
     return f"**{statistics.median(seconds):.2f}** ({min(seconds):.2f}–{max(seconds):.2f})"
 
 
-def of_machines(rows, rounds, coracle):
-    """The table about machines."""
+def of_vms(rows, rounds, coracle):
+    """The table about VMs."""
     tools = [["qemu-system-x86_64", "--version"], ["libvirtd", "--version"], ["skopeo", "--version"], ["socat", "-V"]]
     return "\n".join([
-        *machine(rounds, coracle, pathlib.Path("/var/tmp"), tools), "",
+        *host(rounds, coracle, pathlib.Path("/var/tmp"), tools), "",
         "| what | coracle | beside | goal | |", "|---|---|---|---|---|", *map(str, rows),
     ])
 
 
 def of_cluster(rows, below, rounds, coracle):
-    """The table about the cluster, and what is shown below it."""
+    """The table about the cluster, and the lists below it."""
     tools = [["qemu-system-x86_64", "--version"], ["libvirtd", "--version"]]
     return "\n".join([
-        *machine(rounds, coracle, pathlib.Path("/var/tmp"), tools), f"- the cluster: {versions()}", "",
+        *host(rounds, coracle, pathlib.Path("/var/tmp"), tools), f"- the cluster: {versions()}", "",
         "| what | coracle | beside | goal | |", "|---|---|---|---|---|", *map(str, rows), *below,
     ])
 
 
 def versions():
-    """What the cluster is made of, by its Go module."""
+    """Versions of the cluster's programs, by its Go module."""
     module = (DOCUMENT.parents[1] / "tests/cluster/go.mod").read_text()
     names = {"Kubernetes": "k8s.io/kubernetes", "containerd": "github.com/containerd/containerd/v2", "kwok": "sigs.k8s.io/kwok"}
     found = {name: re.search(rf"^\s*{re.escape(path)} v(\S+)", module, re.M) for name, path in names.items()}
@@ -79,12 +79,12 @@ def of_disks(rounds, coracle, have):
         ["curl", "--version"], ["nginx", "-v"], ["buildah", "--version"], ["skopeo", "--version"], ["openssl", "version"],
     ]
     return [
-        *machine(rounds, coracle, have.folder, tools),
+        *host(rounds, coracle, have.folder, tools),
         f"- disk: Debian from packages, {have.disk.stat().st_size >> 30} GiB virtual, {held:.1f} GiB in use",
     ]
 
 
-def machine(rounds, coracle, folder, tools):
+def host(rounds, coracle, folder, tools):
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
     system = dict(
         line.split("=", 1) for line in pathlib.Path("/etc/os-release").read_text().splitlines() if "=" in line
@@ -93,7 +93,7 @@ def machine(rounds, coracle, folder, tools):
         f"Measured {datetime.date.today()} with {first([coracle, '--version'])}: medians of {rounds}, of 3 where they"
         " take long (least–most); a figure without least and most is of one run.",
         "",
-        f"- machine: {cpu()}, {os.cpu_count()} cores, {memory:.0f} GiB; Linux {platform.release()},"
+        f"- host: {cpu()}, {os.cpu_count()} cores, {memory:.0f} GiB; Linux {platform.release()},"
         f" {system['PRETTY_NAME'].strip(chr(34))}; {filesystem(folder)}",
         f"- beside: {'; '.join(map(first, tools))}",
         f"- load average when it ended: {os.getloadavg()[2]:.1f} over 15 minutes (about 2 is the work itself)",

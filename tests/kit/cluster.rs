@@ -188,34 +188,34 @@ impl Space {
         );
     }
 
-    /// The name of an instance's pod that has not ended.
+    /// The name of the pod of a VMI that has not ended.
     #[track_caller]
-    pub fn pod_of(&self, instance: &str) -> String {
-        let label = format!("vm.kubevirt.io/name={instance}");
+    pub fn pod_of(&self, vmi: &str) -> String {
+        let label = format!("vm.kubevirt.io/name={vmi}");
         let path = "jsonpath={.items[*].metadata.name}";
         let live = "--field-selector=status.phase!=Succeeded,status.phase!=Failed";
         let look = || self.run(&["get", "pods", "-l", &label, live, "-o", path]);
-        until(|| !look().is_empty(), || format!("{instance} has no pod"));
+        until(|| !look().is_empty(), || format!("{vmi} has no pod"));
         look()
     }
 
-    /// The same, once the instance runs.
+    /// The same, once the VMI runs.
     #[track_caller]
-    pub fn console_when_ready(&self, instance: &str) -> Serial {
-        self.has(&format!("vmi/{instance}"), "Ready", "True");
-        self.console(instance)
+    pub fn console_when_ready(&self, vmi: &str) -> Serial {
+        self.has(&format!("vmi/{vmi}"), "Ready", "True");
+        self.console(vmi)
     }
 
-    /// The serial console of an instance, as `kubectl exec` gives it. Somebody whose connection broke may still have it.
+    /// The serial console of a VMI, as `kubectl exec` gives it. It is taken over from a client whose connection broke.
     #[track_caller]
-    pub fn console(&self, instance: &str) -> Serial {
-        let pod = self.pod_of(instance);
+    pub fn console(&self, vmi: &str) -> Serial {
+        let pod = self.pod_of(vmi);
         let launcher = ["/usr/bin/virt-launcher", "console", "--take"];
         let exec = ["-n", &self.name, "exec", "-i", &pod, "-c", "compute", "--"];
         Serial::of(self.cluster.kubectl(&[&exec[..], &launcher].concat()))
     }
 
-    /// Keeps what can be read of this namespace, for who looks at a failure.
+    /// Keeps the objects, events and logs of this namespace, for people who look at a failure.
     fn keep(&self) {
         let folder = std::env::var_os("E2E_KEPT")
             .map_or_else(|| std::env::temp_dir().join("coracle-e2e"), PathBuf::from);
@@ -252,7 +252,7 @@ impl Drop for Space {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.keep();
-            // What waits for an end in order would hold up the others.
+            // An orderly deletion would hold up the other tests.
             self.cluster.run(&["delete", "namespace", &self.name, "--wait=false"]);
             return;
         }

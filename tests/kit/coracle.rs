@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// What a run of the program gave.
+/// The result of a run of the program.
 #[derive(Debug)]
 pub struct Ran {
     /// The exit code; -1 for a signal.
@@ -15,7 +15,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// What it is when a program ended.
+    /// The result of a program that has ended.
     pub fn of(output: Output) -> Self {
         Ran {
             code: output.status.code().unwrap_or(-1),

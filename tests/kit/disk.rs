@@ -71,7 +71,7 @@ fn text(noise: &mut Noise, len: usize) -> Vec<u8> {
     text
 }
 
-/// Runs a tool of the machine; its output on success, a panic with its words else.
+/// Runs a tool of the host; its output on success, a panic with its words else.
 pub fn tool(command: &mut Command) -> Vec<u8> {
     let output = command.output().unwrap_or_else(|e| panic!("cannot run {command:?}: {e}"));
     assert!(

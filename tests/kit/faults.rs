@@ -30,11 +30,11 @@ pub struct Fault {
     pub skip: u32,
     /// And so many have it then.
     pub times: u32,
-    /// What happens.
+    /// The fault.
     pub what: What,
 }
 
-/// What happens to a request.
+/// A fault of a request.
 #[derive(Debug, Clone)]
 pub enum What {
     /// The connection is closed instead of an answer.
@@ -51,8 +51,8 @@ pub enum What {
     Throttle(u64),
     /// Only so many bytes of the request's body are passed on; then both connections are closed.
     CutRequest(u64),
-    /// The same, but what was passed on is ended well, so that the server has it. It has told where the upload goes on:
-    /// whoever asks at the old place is led there, as by a server that takes what comes.
+    /// The same, but the bytes that were passed on are ended well, so that the server has them and has told where the upload
+    /// goes on: a client that uses the old place is led there, as by a server that accepts any part.
     EndRequest(u64),
     /// Another answer: status, further headers (each with its line end), body.
     Answer(u16, String, Vec<u8>),
@@ -147,12 +147,12 @@ impl Proxy {
         *lock(&self.shared.faults) = faults;
     }
 
-    /// What was asked so far.
+    /// The requests so far.
     pub fn requests(&self) -> Vec<Request> {
         lock(&self.shared.requests).clone()
     }
 
-    /// How many requests of this method were for a path that holds this.
+    /// The number of requests of this method to a path that contains this.
     pub fn count(&self, method: &str, path: &str) -> usize {
         self.requests().iter().filter(|r| r.method == method && r.path.contains(path)).count()
     }

@@ -4,14 +4,14 @@ use crate::coracle::Ran;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a run gave and took.
+/// The result of a run, its memory and its time.
 #[derive(Debug)]
 pub struct Measured {
-    /// What it gave.
+    /// The result.
     pub ran: Ran,
     /// The most resident memory it had, in bytes, as far as a look every few milliseconds tells.
     pub peak: u64,
-    /// How long it took.
+    /// The time.
     pub time: Duration,
 }
 

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How nginx is to serve.
+/// The settings of nginx.
 #[derive(Debug, Clone, Default)]
 pub struct Serve {
     /// User and password that every request must bring.

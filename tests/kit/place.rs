@@ -61,7 +61,7 @@ impl Place {
         qemu_convert(&format!("-f raw -O qcow2 {words}"), &self.path("disk.raw"), &self.path(name))
     }
 
-    /// Whether a file is the disk.
+    /// True if a file is the disk.
     pub fn same(&self, name: &str) -> bool {
         same(&self.path("disk.raw"), &self.path(name))
     }

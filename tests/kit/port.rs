@@ -5,7 +5,7 @@ use std::process::Child;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A port that nobody has just now. Somebody may be quicker than whoever it is for.
+/// A port that is free just now. Another program may take it first.
 pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a loopback port");
     listener.local_addr().expect("its address").port()

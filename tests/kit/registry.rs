@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How the registry is to serve.
+/// The settings of the registry.
 #[derive(Default)]
 pub struct Serve<'a> {
     /// Over TLS, with a certificate for `localhost` from this authority.
@@ -60,7 +60,7 @@ impl Registry {
         format!("{host}:{}", self.port)
     }
 
-    /// Stops it, as a machine does that loses power: its storage stays.
+    /// Stops it, as a host does that loses power: its storage stays.
     pub fn stop(&mut self) {
         if let Some(mut process) = self.process.take() {
             let _ = process.kill();
@@ -71,7 +71,7 @@ impl Registry {
     /// Starts it again, at the same place.
     pub fn start_again(&mut self) {
         self.stop();
-        // Somebody's outgoing connection may have the port for a moment.
+        // An outgoing connection of another program may have the port for a moment.
         for _ in 0..50 {
             let mut process = spawn(self.folder.path());
             if listens(&mut process, self.port) {
@@ -90,8 +90,8 @@ impl Registry {
         Some(blobs.join(hex.get(..2)?).join(hex).join("data")).filter(|path| path.exists())
     }
 
-    /// How many uploads hold bytes in a repository: begun, and neither ended nor given up. (One that was given up
-    /// leaves a few empty folders there.)
+    /// The number of uploads that hold bytes in a repository: begun, and neither ended nor given up. (An upload that was
+    /// given up leaves a few empty folders there.)
     pub fn uploads(&self, repository: &str) -> usize {
         let repositories = self.folder.path().join("data/docker/registry/v2/repositories");
         let entries = fs::read_dir(repositories.join(repository).join("_uploads")).into_iter().flatten();

@@ -1,12 +1,12 @@
-//! A guest's serial line, read and typed on: the one way in which tests do it.
+//! A guest's serial console, read and typed on: the one way in which tests do it.
 //!
 //! ```text
 //!  a program's output, a socket ─► a thread ─► transcript (the program's own) ─► says, runs: woken by each piece that comes
-//!  what is typed ◄──────────────────────────────────────────────────────────── types, log_in
+//!  typed keys ◄─────────────────────────────────────────────────────────────── types, log_in
 //! ```
 //!
-//! Nobody has the line alone. A text is found though the kernel wrote into it; the output of a command is had by
-//! [`Serial::runs`], which the guest packs with its sum, and is asked for again where somebody wrote into it.
+//! Several programs write to the console at once. A text is found though the kernel wrote into it; the output of a command
+//! comes from [`Serial::runs`]: the guest packs it with its sum, and writes it again if other output came into it.
 
 #[path = "../../src/vm/transcript.rs"]
 #[allow(dead_code, reason = "the rest is what `coracle test` uses")]
@@ -22,7 +22,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use transcript::{Transcript, without_kernel};
 
-/// Longer than anything takes on a busy machine; only a test that fails waits so long.
+/// Longer than any step takes on a busy host; only a test that fails waits so long.
 const PATIENCE: Duration = Duration::from_secs(540);
 
 /// Both ways of a guest's serial line.
@@ -31,7 +31,7 @@ pub struct Serial {
     child: Option<Child>,
     keys: Box<dyn Write + Send>,
     line: Arc<Line>,
-    /// How often a shell was asked for an output.
+    /// The number of commands whose output was asked for.
     asked: usize,
 }
 
@@ -41,17 +41,17 @@ struct Line {
     news: Condvar,
 }
 
-/// What came so far.
+/// The output so far.
 #[derive(Default)]
 struct Said {
     bytes: Vec<u8>,
     transcript: Transcript,
-    /// What came since a shell was asked for an output.
+    /// The output since the last command.
     asked: Transcript,
     ended: bool,
 }
 
-/// Whether a guest wrote this so often, as its log has it: the kernel may have written into it.
+/// True if a guest wrote this so often, by its log: the kernel may have written into it.
 pub fn says(log: &[u8], text: &str, times: usize) -> bool {
     let mut transcript = Transcript::default();
     transcript.add(log);
@@ -60,7 +60,7 @@ pub fn says(log: &[u8], text: &str, times: usize) -> bool {
 }
 
 impl Serial {
-    /// What such a command shows and takes.
+    /// The serial console behind such a command.
     pub fn of(mut command: Command) -> Serial {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().expect("the program can be started");
@@ -71,7 +71,7 @@ impl Serial {
         serial
     }
 
-    /// What comes here, and is typed there.
+    /// The serial console with this output and these keys.
     pub fn on(mut screen: impl Read + Send + 'static, keys: impl Write + Send + 'static) -> Serial {
         let line = Arc::new(Line::default());
         let into = Arc::clone(&line);
@@ -102,7 +102,7 @@ impl Serial {
         self
     }
 
-    /// Whether the guest writes this within seconds.
+    /// True if the guest writes this within seconds.
     pub fn comes(&self, text: &str) -> bool {
         self.line.wait(Duration::from_secs(10), |said| said.says(text).then_some(())).is_ok()
     }
@@ -145,7 +145,7 @@ impl Serial {
         self.keys.write_all(format!("{line}\r").as_bytes()).is_ok()
     }
 
-    /// Logs in to the smallest guest. What is typed before it asks is lost.
+    /// Logs in to the smallest guest. Keys that are typed before its prompt are lost.
     #[track_caller]
     pub fn log_in(&mut self) -> &mut Self {
         self.says("tiny login:").types("root").says("/root #")
@@ -157,8 +157,8 @@ impl Serial {
         self.types("poweroff").says("poweroff");
     }
 
-    /// What a command prints, in a shell that waits. The shell keeps its output, packed and with a sum, and says it until
-    /// it came whole; what it echoes of our words holds no mark.
+    /// The output of a command, in a shell that waits. The shell keeps its output, packed and with a sum, and writes it
+    /// until it came whole; its echo of the typed line holds no mark.
     #[track_caller]
     pub fn runs(&mut self, command: &str) -> String {
         self.types(&format!("o=$({{ {command}; }} 2>&1 | base64 | tr -d '\\n'); s=$(printf %s \"$o\" | sha256sum | cut -c1-64)"));
@@ -237,7 +237,7 @@ impl fmt::Debug for Serial {
 
 impl Drop for Serial {
     fn drop(&mut self) {
-        // It may have ended with its machine.
+        // The process may have ended with its VM.
         if let Some(child) = &mut self.child {
             let _ = child.kill();
             let _ = child.wait();

@@ -1,7 +1,7 @@
-//! What code that took over a parser would try, one thing after the other, in the calling thread.
+//! Attempts of code that took over a parser, one after the other, in the calling thread.
 //!
-//! Only call [`try_everything`] where all of it should fail: what succeeds is done. [`try_what_is_harmless`] is for the
-//! other side of the proof, that the same attempts succeed where nothing keeps them from it.
+//! Only call [`try_everything`] where all of it should fail: attempts that succeed take effect. [`try_what_is_harmless`] is
+//! for the other side of the proof, that the same attempts succeed where nothing keeps them from it.
 
 use std::fs::File;
 use std::io;
@@ -13,14 +13,14 @@ use std::process::Command;
 /// One attempt.
 #[derive(Debug)]
 pub struct Attempt {
-    /// What was tried.
+    /// The attempt.
     pub what: &'static str,
-    /// What came of it.
+    /// The result.
     pub outcome: io::Result<()>,
 }
 
 impl Attempt {
-    /// Whether the system refused it for want of rights, and for no other reason. Of one call it is said that it does
+    /// True if the system refused it for want of rights, and for no other reason. One call is refused as if it did
     /// not exist, so that the C library uses another one.
     pub fn is_refused(&self) -> bool {
         let code = self.outcome.as_ref().err().and_then(io::Error::raw_os_error);
@@ -36,7 +36,7 @@ pub fn got_through(attempts: Vec<Attempt>) -> Vec<Attempt> {
     attempts.into_iter().filter(|attempt| !attempt.is_refused()).collect()
 }
 
-/// What does no harm where it succeeds. `secret` is a file that has nothing to do with the work.
+/// Attempts that do no harm where they succeed. `secret` is a file that has nothing to do with the work.
 pub fn try_what_is_harmless(secret: &Path) -> Vec<Attempt> {
     let mut done = vec![];
     let mut attempt = |what, outcome: io::Result<()>| done.push(Attempt { what, outcome });
@@ -65,8 +65,8 @@ pub fn try_everything(secret: &Path) -> Vec<Attempt> {
     done
 }
 
-/// What no safe function offers. The arguments are such that most of these fail for another reason where they are
-/// allowed, and do no harm.
+/// System calls that no safe function offers. The arguments are such that most of these fail for another reason where
+/// they are allowed, and do no harm.
 #[allow(unsafe_code)]
 fn calls(attempt: &mut impl FnMut(&'static str, io::Result<()>)) {
     let parent = i64::from(std::os::unix::process::parent_id());
@@ -150,7 +150,7 @@ fn calls(attempt: &mut impl FnMut(&'static str, io::Result<()>)) {
     attempt("run memory", if mapped < 0 { Err(io::Error::last_os_error()) } else { Ok(()) });
 }
 
-/// What a thread that parses may not do to the other threads of its own program, and they may.
+/// Attempts on the other threads of the program. A thread that parses may not make them; the other threads may.
 pub fn try_other_threads() -> Vec<Attempt> {
     let mut done = vec![];
     let own = i64::from(std::process::id());
@@ -165,7 +165,7 @@ pub fn try_other_threads() -> Vec<Attempt> {
     done
 }
 
-/// What is tried, the call's number, and its arguments.
+/// The attempt, the call's number, and its arguments.
 type Call = (&'static str, i64, [i64; 6]);
 
 #[allow(unsafe_code)]

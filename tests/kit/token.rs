@@ -28,14 +28,14 @@ pub struct TokenServer {
     listener: Option<JoinHandle<()>>,
 }
 
-/// What was asked of it.
+/// A request for a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
     /// `GET` or `POST`.
     pub method: String,
     /// The fields of the query or of the form.
     pub fields: Vec<(String, String)>,
-    /// Whether it came with the user's name and password, or with the identity token.
+    /// True if it came with the user's name and password, or with the identity token.
     pub known: bool,
 }
 
@@ -68,7 +68,7 @@ impl TokenServer {
         format!("http://{}/token", self.address)
     }
 
-    /// What a registry's configuration says to believe it.
+    /// The configuration of a registry that trusts this server.
     pub fn config(&self) -> String {
         let roots = self.folder.path().join("roots.pem");
         let (realm, roots) = (self.realm(), roots.display());
@@ -82,7 +82,7 @@ impl TokenServer {
         self.shared.life.store(seconds, SeqCst);
     }
 
-    /// What was asked so far.
+    /// The requests so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.shared.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -161,7 +161,7 @@ impl Shared {
     }
 }
 
-/// What of a scope is given.
+/// The part of a scope that is granted.
 fn access(scope: &str, known: bool) -> Option<Value> {
     let (resource, actions) = scope.rsplit_once(':')?;
     let (kind, name) = resource.split_once(':')?;

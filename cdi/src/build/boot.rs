@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 
-/// What a machine boots without a boot loader.
+/// The files of a VM that boots without a boot loader.
 #[derive(Debug, Clone)]
 pub struct BootFiles {
     /// The kernel.

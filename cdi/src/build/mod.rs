@@ -10,7 +10,7 @@
 //!   config ─► manifest ─► under each name; or joined into the index that has the name
 //! ```
 //!
-//! The same disk and the same order give the same bytes, whatever the machine and the threads.
+//! The same disk and the same options give the same bytes, on any host and with any number of threads.
 
 mod boot;
 

@@ -80,7 +80,8 @@ impl Request {
         }
     }
 
-    /// What it uses of the machine. An image that is written is not stated here: it has names beside the target's.
+    /// Files and programs of the host that it uses. An image that is written is not stated here: it has names beside the
+    /// target's.
     pub fn reach(&self) -> Result<Reach> {
         Ok(Reach::new().source(&self.source, &self.options)?.target(&self.target))
     }

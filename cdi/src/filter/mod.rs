@@ -97,7 +97,7 @@ pub struct Boundary {
 /// Told each boundary when the decoder has passed it (its output up to there has been handed on).
 pub type OnBoundary = Arc<dyn Fn(Boundary) + Send + Sync>;
 
-/// What a layer asks of the machine, read from its first bytes.
+/// The memory and the threads that a layer needs, read from its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Need {
     /// Bytes of memory without which it cannot be decoded at all (xz dictionary, zstd window).

@@ -93,7 +93,7 @@ fn web(http: &Http, options: Options) -> Result<Options> {
     Ok(Options { headers, user, password, ca_files, insecure_tls: http.insecure, ..options })
 }
 
-/// The address, which is of the web and nothing else: a path would be a file of this machine.
+/// The address, of a web server alone: a path would be a file of this host.
 fn address(http: &Http) -> Result<Named> {
     let url = &http.url.0;
     match url.split_once("://") {
@@ -102,7 +102,7 @@ fn address(http: &Http) -> Result<Named> {
     }
 }
 
-/// The image, which is in a registry and nowhere else: the names of other places are files of this machine.
+/// The image, in a registry alone: the names of other places are files of this host.
 fn in_registry(registry: &Registry) -> Result<Name> {
     match Name::with_scheme(&registry.url).transpose()? {
         Some(name @ Name::Registry(_)) => Ok(name),

@@ -97,7 +97,7 @@ fn an_image_is_of_a_registry_and_of_the_architecture_that_is_wanted() {
     assert_eq!(request.options.image.arch, "arm64");
     let request = asked(&registry("docker://h.example/os:1", None)).unwrap();
     assert_eq!(request.options.image.arch, image::architecture());
-    // Whoever writes a DataVolume must not have files of this machine read.
+    // The author of a DataVolume must not get files of this host.
     for url in ["oci-archive:/etc/shadow", "oci:/etc", "store:os:1", "/etc/shadow", "os:1", "docker://"] {
         let what = refused(&registry(url, None));
         assert!(what.contains("docker://") || what.contains("registry"), "{url}: {what}");

@@ -249,7 +249,7 @@ pub struct Filesystem {
     /// What its root directory says about the system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<System>,
-    /// For which machines it has a UEFI boot program.
+    /// CPU architectures with a UEFI boot program.
     pub uefi: Vec<&'static str>,
     /// The seed of cloud-init it is.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -329,7 +329,7 @@ pub struct Optical {
     /// What it says of itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub medium_name: Option<String>,
-    /// For which machines it has a UEFI boot program in its own directories.
+    /// CPU architectures with a UEFI boot program in its own directories.
     pub uefi: Vec<&'static str>,
     /// The seed of cloud-init it is.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -360,7 +360,7 @@ pub struct BootEntry {
     pub offset: u64,
     /// How long it is.
     pub size: u64,
-    /// For which machines a UEFI entry has a boot program.
+    /// CPU architectures with a boot program of a UEFI entry.
     pub architectures: Vec<&'static str>,
 }
 
@@ -371,7 +371,7 @@ pub struct Boot {
     pub bios: Vec<String>,
     /// By UEFI; empty when nothing speaks for it.
     pub uefi: Vec<String>,
-    /// For which machines UEFI programs were found.
+    /// CPU architectures with a UEFI program.
     pub architectures: Vec<&'static str>,
 }
 

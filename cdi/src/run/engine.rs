@@ -1,4 +1,4 @@
-//! The machine room: a producer cuts jobs, readers fill them, workers turn them into guest bytes, a collector puts
+//! The engine: a producer cuts jobs, readers fill them, workers turn them into guest bytes, a collector puts
 //! results in order and keeps the journal.
 //!
 //! ```text
@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
-/// How big the machine room is.
+/// Numbers of threads and sizes of buffers of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size {
     /// Threads that decode and write.

@@ -2,7 +2,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `engine.rs` | the machine room: threads, channels, order, marks |
+//! | `engine.rs` | the engine: threads, channels, order, marks |
 //! | `tables.rs`, `stream.rs` | the two producers |
 //! | `worker.rs` | a job's bytes become guest bytes |
 //! | `sink.rs`, `front.rs`, `packed_qcow2.rs` | where they go |

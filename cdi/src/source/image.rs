@@ -1,7 +1,7 @@
 //! The disk inside a container image: `docker://…`, `oci:…`, `store:…` and the archives.
 //!
 //! ```text
-//!   Name ─► place ─► the manifest for this machine ─► locate: the one disk in its layers
+//!   Name ─► place ─► the manifest for this host ─► locate: the one disk in its layers
 //!     layer not compressed, of a place that was checked ─► ReadAt: tables first, as of any file
 //!     any other                                         ─► Stream: unpacked and checked while it is read
 //! ```
@@ -38,7 +38,7 @@ impl Default for Options {
     }
 }
 
-/// What Go calls this machine's architecture.
+/// Go's name of this host's architecture.
 pub fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

@@ -36,7 +36,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A source by what its name means on this machine. `Debug` shows no password.
+/// A source by the meaning of its name on this host. `Debug` shows no password.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Named {
     /// Standard input, `-`.

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 const SECTOR: usize = 512;
 
-/// Small, fast, the same on every machine.
+/// Small, fast, the same on every host.
 #[derive(Debug, Clone)]
 pub(super) struct Rng(pub(super) u64);
 
@@ -39,7 +39,7 @@ struct State {
     durable_names: BTreeMap<OsString, usize>,
     unsynced_names: Vec<Change>,
     steps: usize,
-    /// The step at which the machine or the process stops.
+    /// The step at which the host or the process stops.
     stop_at: usize,
     /// Why nothing proves who made its files.
     doubt: Option<String>,
@@ -141,13 +141,13 @@ impl SimFolder {
     fn step(&self, change: impl FnOnce(&mut State)) -> io::Result<()> {
         let mut s = self.lock();
         if s.steps > s.stop_at {
-            return Err(io::Error::other("the machine is off"));
+            return Err(io::Error::other("the host is off"));
         }
         s.steps += 1;
         if s.steps <= s.stop_at || s.stop_at.is_multiple_of(2) {
             change(&mut s);
         }
-        if s.steps > s.stop_at { Err(io::Error::other("the machine is off")) } else { Ok(()) }
+        if s.steps > s.stop_at { Err(io::Error::other("the host is off")) } else { Ok(()) }
     }
 
     fn make(&self, name: &OsStr) -> io::Result<usize> {

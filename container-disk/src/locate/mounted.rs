@@ -17,7 +17,7 @@ pub enum Listed {
     Other(String),
 }
 
-/// How the bytes of a disk that machines can have are laid out.
+/// The format of a disk that a VM can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// As the guest sees them.
@@ -52,20 +52,20 @@ pub fn mounted(
     rules::choose(image, &tree, path.as_deref()).map(|(path, _)| path)
 }
 
-/// How the bytes of a disk are laid out, by its first ones; what no machine can have is refused. So many bytes are
+/// The format of a disk, by its first bytes; other formats than those of VM disks are refused. So many bytes are
 /// enough: [`HEAD`].
 pub fn form(shown: &str, head: &[u8]) -> Result<Form> {
     match Format::probe(head) {
         Format::Raw | Format::Iso => Ok(Form::Raw),
         Format::Qcow2 => Ok(Form::Qcow2),
         other => {
-            let what = format!("{shown} is a {} image; a machine can have raw and qcow2 disks", other.name());
+            let what = format!("{shown} is a {} image; a VM can have raw and qcow2 disks", other.name());
             Err(Error::refused(what))
         }
     }
 }
 
-/// How many first bytes tell the form.
+/// The number of first bytes that tell the format.
 pub const HEAD: usize = Format::HEAD;
 
 #[cfg(test)]
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn only_raw_and_qcow2_are_disks_of_machines() {
+    fn only_raw_and_qcow2_are_disks_of_vms() {
         assert_eq!(form("a", &[0; 64]).unwrap(), Form::Raw);
         assert_eq!(form("a", b"QFI\xfb\0\0\0\x03").unwrap(), Form::Qcow2);
         assert!(form("a", b"KDMV\x01\0\0\0").unwrap_err().to_string().contains("can have raw and qcow2"));

@@ -58,7 +58,7 @@ impl<'a> LayerWriter<'a> {
         Ok(layer)
     }
 
-    /// Begins a kernel or an initrd; where a machine finds it is returned.
+    /// Begins a kernel or an initrd. Returns its path, as KubeVirt names it.
     pub fn boot_file(&mut self, name: &str, size: u64) -> Result<String> {
         let ok = !name.is_empty()
             && !name.contains('/')

@@ -6,7 +6,7 @@
 //!                                                               lanes.rs, packer.rs        (which hashes: the digest)
 //! ```
 //!
-//! **Nothing is stored on the way**, and the same bytes and options give the same layer on any machine: a piece is
+//! **Nothing is stored on the way**, and the same bytes and options give the same layer on any host: a piece is
 //! always 1 MiB of tar, whichever thread packs it. gzip: one member per piece; zstd: one frame per piece, with its size
 //! in its header. Both are what the formats allow and what eStargz and zstd:chunked images are made of, so every
 //! runtime reads them; and whoever unpacks can enter at each piece, or unpack several at once.

@@ -1,4 +1,4 @@
-//! The claims of a containerDisk: one disk, where machines look for it, that qemu may read and can.
+//! The claims of a containerDisk: one disk, in the place where VMs look for it, which qemu may and can read.
 
 use super::check::{Checks, Outcome, expect};
 use super::format::Verdict;
@@ -59,7 +59,7 @@ fn is_file(tree: &Tree, path: &str) -> Result<()> {
 fn owner(entry: &Entry) -> Result<()> {
     let qemu = u64::from(OWNER);
     expect((entry.uid, entry.gid) == (qemu, qemu), || {
-        format!("it belongs to {}:{}, not to {qemu}:{qemu}, as which machines run", entry.uid, entry.gid)
+        format!("it belongs to {}:{}, not to {qemu}:{qemu}, the user of QEMU", entry.uid, entry.gid)
     })
 }
 

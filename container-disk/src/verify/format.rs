@@ -12,7 +12,7 @@ pub(super) enum Verdict {
     Sound(Format),
     /// A disk, whose last tables lie where they could not be kept.
     Unknown(Format),
-    /// It is broken, or of a format that machines do not start from.
+    /// It is broken, or of a format from which VMs do not start.
     Bad(String),
     /// It needs another file.
     Outside(String),

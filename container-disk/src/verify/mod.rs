@@ -24,7 +24,7 @@
 //! | kernel, initrd | a kernel-boot image | the labels name no file |
 //! | one disk in its place | an image | `/disk` holds none, several, or something else |
 //! | owner, mode | the disk | it is not qemu's, or qemu cannot get at it |
-//! | format, no outside references | the disk | no machine starts from it, or it needs another file |
+//! | format, no outside references | the disk | no VM starts from it, or it needs another file |
 
 mod check;
 mod disk;

@@ -17,7 +17,7 @@ const MIDDLE: u64 = 5_000_000;
 /// Where the second piece begins.
 const SECOND: u64 = 128 << 10;
 
-/// For those who never answer: short enough for a test, long enough for a machine that is busy.
+/// For servers that never answer: short enough for a test, long enough for a busy host.
 const SILENCE: &str = "idle = \"3s\"";
 
 /// Two registries with the same image, the first behind trouble.

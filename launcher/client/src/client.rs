@@ -1,4 +1,4 @@
-//! The questions, and what each may take: its time, and the size of its answer.
+//! The requests to a launcher: each has a time limit and a limit on the size of its answer.
 
 use crate::connect::{AtPath, Cause, Door, Open};
 use crate::connection::Connection;
@@ -7,7 +7,7 @@ use crate::states::States;
 use crate::stream::Stream;
 use crate::words;
 use api::launcher::{
-    Answer, Exec, Executed, GuestInfo, Info, Refusal, Request, STREAM, State, Stats, Sync as Machine,
+    Answer, Exec, Executed, GuestInfo, Info, Refusal, Request, STREAM, State, Stats, Sync as Vm,
 };
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -23,20 +23,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The largest answer, where nothing else is said.
+/// The size limit of an answer, unless the request has its own.
 pub const LARGEST: usize = 1 << 20;
-/// The largest answer about a program in the guest. The launcher keeps 1 MiB of each of its two outputs, and JSON writes six
-/// bytes for one.
+/// The size limit of an answer about a program in the guest. The launcher keeps 1 MiB of each of its two outputs, and JSON
+/// may write six bytes for one.
 const OUTPUT: usize = 16 << 20;
 /// The largest picture of a screen.
 const PICTURE: usize = 64 << 20;
 
-/// How long a launcher may take.
+/// Time limits of a launcher's answers.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     /// For an ordinary answer, the connection included.
     pub answer: Duration,
-    /// For the answer to a new machine.
+    /// For the answer to a new VM.
     pub sync: Duration,
     /// For a state, from its first byte to its last.
     pub state: Duration,
@@ -49,18 +49,18 @@ impl Default for Patience {
     }
 }
 
-/// How a console is opened.
+/// Access to the serial console.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Console {
-    /// Nothing can be typed.
+    /// Read only.
     Read,
-    /// What is sent is typed, unless somebody types there already.
+    /// Read and type, unless another client types already.
     Write,
-    /// The same; whoever types there already does not any more.
+    /// Read and type; a client that types already loses the keyboard.
     Take,
 }
 
-/// One launcher. `P` is what its door tells of who listens.
+/// One launcher. `P` is the door's knowledge of the process that listens.
 pub struct Client<P = ()> {
     who: Arc<str>,
     door: Arc<dyn Door<P>>,
@@ -79,7 +79,7 @@ impl<P> fmt::Debug for Client<P> {
     }
 }
 
-/// A question before it is asked.
+/// A request before it is sent.
 struct Question<'a> {
     method: Method,
     path: &'a str,
@@ -96,7 +96,7 @@ impl Client {
 }
 
 impl<P> Client<P> {
-    /// The launcher behind this door. `who` begins the sentences of errors: "the launcher of web".
+    /// The launcher behind this door. Error messages begin with `who`: "the launcher of web".
     pub fn new(who: impl Into<Arc<str>>, door: Arc<dyn Door<P>>) -> Client<P> {
         Client { who: who.into(), door, patience: Patience::default() }
     }
@@ -108,29 +108,29 @@ impl<P> Client<P> {
         self
     }
 
-    /// Who it is.
+    /// Versions, process and folder of the launcher.
     pub async fn info(&self) -> Result<Info> {
         self.ask(self.get("/v1/info")).await
     }
 
-    /// How it is with the machine.
+    /// The state of the VM.
     pub async fn state(&self) -> Result<State> {
         self.ask(self.get("/v1/state")).await
     }
 
-    /// Tells it what should run. It refuses a generation that is older than one it has.
-    pub async fn sync(&self, machine: &Machine) -> Result<Answer> {
-        let question = self.with_body(Method::PUT, "/v1/vm", machine, self.patience.sync)?;
+    /// Hands the VM over. The launcher refuses a generation older than the one that it has.
+    pub async fn sync(&self, vm: &Vm) -> Result<Answer> {
+        let question = self.with_body(Method::PUT, "/v1/vm", vm, self.patience.sync)?;
         self.ask(question).await.map(words::answer)
     }
 
-    /// Asks for something.
+    /// Sends a request to the VM: start, shut down, pause, …
     pub async fn request(&self, request: &Request) -> Result<Answer> {
         let question = self.with_body(Method::POST, "/v1/requests", request, self.patience.answer)?;
         self.ask(question).await.map(words::answer)
     }
 
-    /// What the machine has used.
+    /// Usage statistics of the VM.
     pub async fn stats(&self) -> Result<Stats> {
         self.ask(self.get("/v1/stats")).await
     }
@@ -140,12 +140,12 @@ impl<P> Client<P> {
         self.bytes(Question { most: PICTURE, ..self.get("/v1/screenshot") }).await
     }
 
-    /// What the guest's agent says.
+    /// Information from the guest agent.
     pub async fn guest_info(&self) -> Result<GuestInfo> {
         self.ask(self.get("/v1/guest/info")).await
     }
 
-    /// Asks whether the guest's agent answers, within a time.
+    /// Asks whether the guest agent answers, within a time.
     pub async fn ping(&self, within: Duration) -> Result<()> {
         let question = self.with_body(Method::POST, "/v1/guest/ping", &serde_json::json!({}), within)?;
         self.bytes(question).await.map(drop)
@@ -157,7 +157,7 @@ impl<P> Client<P> {
         self.ask(Question { most: OUTPUT, ..question }).await
     }
 
-    /// The states of the machine: the one that it has, and each that comes. And who listens, by the door's word.
+    /// The states of the VM: the present one and each change. With them, the door's knowledge of the process that listens.
     pub async fn watch(&self) -> Result<(States, P)> {
         let question = self.get("/v1/state?watch");
         let (path, within) = (question.path, question.within);
@@ -173,7 +173,7 @@ impl<P> Client<P> {
         self.within(path, within, &reached, watched).await
     }
 
-    /// The machine's serial console: its last screen, and what comes.
+    /// The VM's serial console: its last screen, and then everything that the guest writes.
     pub async fn console(&self, how: Console) -> Result<Stream> {
         self.stream(match how {
             Console::Read => "/v1/console",
@@ -183,12 +183,12 @@ impl<P> Client<P> {
         .await
     }
 
-    /// The machine's screen: RFB.
+    /// The VM's screen: RFB.
     pub async fn vnc(&self) -> Result<Stream> {
         self.stream("/v1/vnc").await
     }
 
-    // ---- How a question is asked ----
+    // ---- Requests ----
 
     fn get<'a>(&self, path: &'a str) -> Question<'a> {
         Question { method: Method::GET, path, body: None, within: self.patience.answer, most: LARGEST }
@@ -271,7 +271,7 @@ impl<P> Client<P> {
         let request = request.body(Full::new(body.unwrap_or_default()));
         let request = request.map_err(|e| Error::failed(format!("cannot ask for {path}")).because(e))?;
         let (answer, connection) = Connection::ask(stream, request).await.map_err(|e| {
-            let what = format!("{self:?} broke off before it answered {path}, or is no launcher");
+            let what = format!("{self:?} broke off before it answered {path}, or is not a launcher");
             Error::failed(what).because(e)
         })?;
         Ok((answer, connection, peer))
@@ -316,7 +316,7 @@ impl<P> Client<P> {
             StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => ErrorKind::Refused,
             _ => ErrorKind::Failed,
         };
-        // What cannot be read of a refusal does not matter, if the rest is one.
+        // A refusal whose text cannot be read is still a refusal.
         let (said, _) = whole(answer.into_body(), connection, LARGEST).await;
         match serde_json::from_slice::<Refusal>(&said) {
             Ok(refusal) => Error::refused(kind, refusal),
@@ -325,13 +325,13 @@ impl<P> Client<P> {
     }
 }
 
-/// Why a body is not whole.
+/// The fault of an incomplete body.
 enum Cut {
     Broken(hyper::Error),
     Endless,
 }
 
-/// What comes of a body, at most so many bytes.
+/// A whole body, of at most so many bytes.
 async fn whole(mut body: Incoming, connection: &mut Connection, most: usize) -> (Vec<u8>, Option<Cut>) {
     let mut bytes = Vec::new();
     while let Some(piece) = connection.piece(&mut body).await {

@@ -1,7 +1,7 @@
 //! A connection to a launcher, made without waiting.
 //!
-//! A connection to a unix socket blocks while its queue is full, for ever if nobody takes anything out of it: whoever has
-//! the folder of a socket can make it so. Here the kernel is told not to wait, and a full queue is an answer.
+//! `connect` on a unix socket blocks while the socket's queue is full, for ever if nobody accepts: any owner of the
+//! socket's folder can arrange that. Here the kernel is told not to wait, and a full queue is an answer.
 
 use futures_util::future::BoxFuture;
 use rustix::io::Errno;
@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::UnixStream;
 
-/// Why a door did not open.
+/// The reason of a door that did not open.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// Where a launcher listens, and what is known of who does.
+/// The address of a launcher, and the knowledge of which process listens there.
 pub trait Door<P = ()>: Send + Sync {
     /// A connection to it. Never blocks; goes on for as long as the launcher takes no connection, and may be dropped.
     fn open(&self) -> BoxFuture<'_, Result<Open<P>, Cause>>;
@@ -26,11 +26,11 @@ pub trait Door<P = ()>: Send + Sync {
 pub struct Open<P = ()> {
     /// The connection.
     pub stream: UnixStream,
-    /// Who listens, as far as the door can tell.
+    /// The process that listens, as far as the door can tell.
     pub peer: P,
 }
 
-/// A socket at a path that only its owner can change; who listens there is not asked.
+/// A socket at a path that only its owner can change; the process that listens there is not checked.
 #[derive(Clone, Debug)]
 pub struct AtPath(pub PathBuf);
 
@@ -60,7 +60,7 @@ pub fn try_connect(path: &Path) -> io::Result<Option<Blocking>> {
     }
 }
 
-/// Somebody listens on this socket, whether or not more connections are taken from it now.
+/// True if a process listens on this socket, even if it accepts no more connections now.
 pub fn is_listening(path: &Path) -> bool {
     try_connect(path).is_ok()
 }

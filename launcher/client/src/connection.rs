@@ -1,4 +1,4 @@
-//! One question on one connection, without a task of its own: whoever waits for what comes of it drives it.
+//! One request on one connection, without a task of its own: the future that waits for the answer drives the connection.
 //!
 //! ```text
 //!  poll ─► the wait: is it there? ─► the connection: read, write ─► the wait again
@@ -21,9 +21,9 @@ use tokio::net::UnixStream;
 /// The longest head of an answer, and the largest piece of a body.
 const HEAD: usize = 32 << 10;
 
-/// A connection that has been asked something. It ends with this value.
+/// A connection with one request. It ends with this value.
 pub(crate) struct Connection {
-    /// Reads and writes until HTTP is over. How it ends is told by the answer, or by its body.
+    /// Reads and writes until HTTP is over. The answer, or its body, reports how it ended.
     driver: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// HTTP is not over before this one is gone.
     _sender: SendRequest<Full<Bytes>>,
@@ -45,13 +45,13 @@ impl Connection {
         Ok((answer, connection))
     }
 
-    /// The next piece of a body; may be dropped, nothing is lost.
+    /// The next piece of a body; may be dropped without losing data.
     pub(crate) async fn piece(&mut self, body: &mut Incoming) -> Option<Result<Bytes, Error>> {
         loop {
             match self.driving(body.frame()).await? {
                 Ok(frame) => match frame.into_data() {
                     Ok(data) => return Some(Ok(data)),
-                    // Trailers say nothing to us.
+                    // Trailers are ignored.
                     Err(_) => continue,
                 },
                 Err(e) => return Some(Err(e)),
@@ -59,7 +59,7 @@ impl Connection {
         }
     }
 
-    /// Leaves HTTP: the socket, and what came of it already.
+    /// Leaves HTTP: the socket, and the bytes that arrived already.
     pub(crate) async fn leave(
         mut self,
         mut answer: Response<Incoming>,
@@ -72,7 +72,7 @@ impl Connection {
     async fn driving<T>(&mut self, wait: impl Future<Output = T>) -> T {
         let mut wait = pin!(wait);
         poll_fn(|context| {
-            // It says what it wants of the connection.
+            // The wait first: it registers its needs with the connection.
             if let Poll::Ready(done) = wait.as_mut().poll(context) {
                 return Poll::Ready(done);
             }
@@ -87,11 +87,11 @@ impl Connection {
     }
 }
 
-/// A socket whose answer counts, and not whether all of the question was taken.
+/// A socket whose answer counts even when the request was not sent completely.
 ///
-/// A launcher that refuses may not wait for all of a question: what cannot be sent any more is thrown away, and what the
-/// launcher said is read all the same. It may even answer before the question, which must be read behind it. One that ends
-/// while something of the question is still on its way resets the connection; that is an end like another.
+/// A launcher that refuses may not wait for all of a request: the rest that cannot be sent is thrown away, and the answer
+/// is read all the same. The launcher may even answer before the request; that answer is read after it. A launcher that
+/// ends while a part of the request is still on its way resets the connection, which is an end like any other.
 struct Socket {
     stream: UnixStream,
     has_asked: bool,

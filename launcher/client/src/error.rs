@@ -1,4 +1,4 @@
-//! What went wrong with a launcher: a small kind that callers branch on, one sentence, the refusal itself, the cause.
+//! Errors of requests to a launcher: a small kind that callers branch on, one sentence, the refusal itself, the cause.
 
 use crate::words;
 use api::launcher::Refusal;
@@ -7,22 +7,22 @@ use error_core::{Cause, Core, Details};
 /// This client's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What a caller may branch on.
+/// The kind of a failure, for callers that branch on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// Nobody listens.
+    /// No process listens.
     Absent,
-    /// The door did not open: [`Error::into_cause`] says why.
+    /// The door did not open: [`Error::into_cause`] has the reason.
     Closed,
-    /// What was waited for did not come in its time.
+    /// The answer did not come in time.
     Late,
-    /// The launcher says more than is read.
+    /// The answer is larger than its limit.
     Endless,
-    /// The launcher answers that what was asked for is not there.
+    /// The launcher answers that the requested object is not there.
     NotFound,
-    /// The launcher refuses what it was given; trying again does not help.
+    /// The launcher refuses its input; trying again does not help.
     Refused,
-    /// The launcher broke off, is not understood, or could not do what was asked.
+    /// The launcher broke off, is not understood, or could not do the requested work.
     Failed,
 }
 
@@ -52,7 +52,7 @@ impl Error {
         Error::new(ErrorKind::Failed, what)
     }
 
-    /// A refusal in the launcher's own words, which are made short lines here.
+    /// A refusal in the launcher's own words, shortened to single lines.
     pub(crate) fn refused(kind: ErrorKind, said: Refusal) -> Error {
         let refusal = words::refusal(said);
         let mut what = refusal.error.clone();
@@ -66,18 +66,18 @@ impl Error {
         Error(Core { details, ..Core::new(kind, words::line(&what)) })
     }
 
-    /// The launcher's refusal, where it gave one: for whoever shows its faults one by one.
+    /// The launcher's refusal, where it gave one: for callers that show its faults one by one.
     pub fn refusal(&self) -> Option<&Refusal> {
         self.0.details.0.as_deref()
     }
 
-    /// Why, for an error that is told in a caller's own words.
+    /// The cause, for callers with a sentence of their own.
     pub fn into_cause(self) -> Option<Cause> {
         self.0.cause
     }
 }
 
-/// Why a launcher's words could not be read; it repeats some of them.
+/// The error of an unreadable answer; the text repeats a part of it.
 pub(crate) fn unread(e: &serde_json::Error) -> String {
     words::line(&e.to_string())
 }

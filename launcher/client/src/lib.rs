@@ -2,21 +2,21 @@
 //! `launcher/src/server`.
 //!
 //! ```text
-//!  Door ──open──► a connection, and who listens (what the door knows of it: for virt-handler, a process of the pod)
+//!  Door ──open──► a connection, and the process that listens (for virt-handler: a process of the pod)
 //!    │
-//!    ├─ info, state, sync, request, stats, exec, …   one connection a question, one time for all of it
+//!    ├─ info, state, sync, request, stats, exec, …   one connection and one time limit for each request
 //!    ├─ watch ──► States: State, State, …            one connection that stays until the launcher ends or breaks off
 //!    └─ console, vnc ──► Stream                      bytes both ways after 101, read from the socket itself
 //! ```
 //!
 //! **May be called** by virt-handler (a door into a pod's folder), by `coracle`, and by `virt-launcher probe` and
-//! `virt-launcher console` (a door at a path). Whoever has no runtime waits by [`wait()`].
+//! `virt-launcher console` (a door at a path). Programs without a runtime wait with [`wait()`].
 //!
-//! **Guarantees.** No call blocks a thread of a runtime, connecting included; none begins a task, so that nothing of a
-//! question outlives the future that asks it. No call waits without a time that its error names, except for the next state:
-//! a launcher may have nothing to say for days. No more is read than is said beside each question. What a launcher says of
-//! an answer or a refusal is one short line that does nothing on a terminal: a launcher in a cluster is a tenant's, and
-//! repeats what a guest says.
+//! **Guarantees.** No call blocks a thread of a runtime, connecting included; none starts a task, so that no part of a
+//! request outlives its future. Every call has a time limit, which its error names, except for the next state: a launcher
+//! may have nothing to report for days. No more is read than the limit of each request. Each text of an answer or a
+//! refusal is one short line without control characters: a launcher in a cluster belongs to a tenant, and repeats words
+//! of its guest.
 //!
 //! Absent: Kubernetes, pods, libvirt. The package is below virt-handler, which links none of the launcher.
 

@@ -1,4 +1,4 @@
-//! The states of a machine, a line each.
+//! The states of a VM, a line each.
 
 use crate::connection::Connection;
 use crate::error::unread;
@@ -10,22 +10,22 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// The longest line of a state: what a launcher says of 512 disks, and all else, is shorter. States come many times a second,
-/// and each is read whole.
+/// The length limit of a line with a state: a state with 512 disks is shorter. States come many times a second, and each
+/// is read whole.
 pub const LONGEST: usize = 64 << 10;
 
-/// The states of a machine, as they come.
+/// The states of a VM, as they come.
 pub struct States {
     who: Arc<str>,
     body: Incoming,
     connection: Connection,
-    /// How long a state may take from its first byte to its last.
+    /// Time limit of a state, from its first byte to its last.
     patience: Duration,
-    /// What was read behind the last line.
+    /// Bytes that were read after the last line.
     rest: Vec<u8>,
-    /// How much of it has no end of a line: what comes byte by byte is not looked through again with each.
+    /// Length of the searched part, which has no end of a line: bytes are not searched again when more arrive.
     looked: usize,
-    /// When its first byte came.
+    /// When the first byte of the line arrived.
     since: Option<Instant>,
 }
 
@@ -40,7 +40,7 @@ impl States {
         States { who, body, connection, patience, rest: Vec::new(), looked: 0, since: None }
     }
 
-    /// The next one; `None` when the launcher says no more. May be dropped between, nothing is lost.
+    /// The next state; `None` when the launcher has ended. May be dropped meanwhile without losing data.
     pub async fn next(&mut self) -> Result<Option<State>> {
         loop {
             let new = self.rest.get(self.looked..).unwrap_or_default();
@@ -51,7 +51,8 @@ impl States {
                 let line: Vec<u8> = self.rest.drain(..=self.looked + end).collect();
                 (self.looked, self.since) = (0, (!self.rest.is_empty()).then(Instant::now));
                 return (serde_json::from_slice(&line).map(Some)).map_err(|e| {
-                    Error::failed(format!("{} tells a state that is none", self.who)).because(unread(&e))
+                    Error::failed(format!("{} sends a state that is not understood", self.who))
+                        .because(unread(&e))
                 });
             }
             self.looked = self.rest.len();
@@ -59,7 +60,7 @@ impl States {
                 return Err(self.endless());
             }
             let piece = self.connection.piece(&mut self.body);
-            // A launcher may say nothing for days; a state that has begun must come to its end.
+            // A launcher may send nothing for days; a state that has begun must come to its end.
             let piece = match self.since {
                 None => piece.await,
                 Some(since) => timeout_at(since + self.patience, piece).await.map_err(|_| {
@@ -73,7 +74,7 @@ impl States {
                     self.since = self.since.or_else(|| Some(Instant::now()));
                     self.rest.extend_from_slice(&data);
                 }
-                // A launcher that was killed breaks off; that is an end like another.
+                // A launcher that was killed breaks off; that is a regular end.
                 Some(Err(_)) | None => return Ok(None),
             }
         }

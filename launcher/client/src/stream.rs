@@ -1,7 +1,7 @@
 //! Bytes both ways, once HTTP was left: a console, a screen.
 //!
-//! Nothing is kept here but what came together with the answer: a reader that is slow holds the launcher back, as the socket
-//! does, and a launcher that does not read holds its writer back. To shut this down ends what is sent, and what comes goes on.
+//! Only the bytes that came together with the answer are kept here: a slow reader holds the launcher back, as the socket
+//! does, and a launcher that does not read holds its writer back. A shutdown ends the sending side alone.
 
 use hyper::body::Bytes;
 use std::io;
@@ -14,7 +14,7 @@ use tokio::net::UnixStream;
 /// Bytes both ways.
 #[derive(Debug)]
 pub struct Stream {
-    /// What came before anybody read the socket.
+    /// Bytes that arrived before the first read of the socket.
     first: Bytes,
     socket: UnixStream,
 }
@@ -24,7 +24,7 @@ impl Stream {
         Stream { first, socket }
     }
 
-    /// For a thread of its own: what came already, and a socket that blocks.
+    /// For a thread of its own: the bytes that arrived already, and a blocking socket.
     pub fn into_blocking(self) -> io::Result<(Vec<u8>, Blocking)> {
         let socket = self.socket.into_std()?;
         socket.set_nonblocking(false)?;

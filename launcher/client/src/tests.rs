@@ -1,4 +1,4 @@
-//! The client against launchers that say what they should, and what they should not. The agent's own tests of it, against
+//! The client against launchers that behave, and launchers that misbehave. The tests of virt-handler's client, against a
 //! a hostile launcher, are in `controller/node/src/launcher_client_tests.rs`.
 
 use super::*;
@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 const SHORT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(120);
 
-/// A launcher that is somebody's own program, and whatever it gives back.
+/// A launcher played by the test, and the result of its thread.
 struct Fake<T> {
     client: Client,
     _place: tempfile::TempDir,
@@ -31,7 +31,7 @@ fn fake<T: Send + 'static>(does: impl FnOnce(UnixStream) -> T + Send + 'static) 
     Fake { client: Client::at("the launcher of a", path).with(patience), _place: place, program }
 }
 
-/// The head of a question, and no more of it.
+/// The head of a request, and no more of it.
 fn head(stream: &mut UnixStream) -> String {
     let mut text = Vec::new();
     while !text.ends_with(b"\r\n\r\n") {
@@ -42,12 +42,12 @@ fn head(stream: &mut UnixStream) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// A launcher that reads the head of a question, answers so, and ends.
+/// A launcher that reads the head of a request, answers, and ends.
 fn says(answer: impl Into<Vec<u8>>) -> Fake<String> {
     let answer = answer.into();
     fake(move |mut stream| {
         let asked = head(&mut stream);
-        // Whoever has read enough hangs up.
+        // A client that has read enough hangs up.
         drop(stream.write_all(&answer));
         asked
     })
@@ -62,15 +62,15 @@ fn exec(argument: String) -> Exec {
 }
 
 #[test]
-fn a_refusal_is_heard_from_one_that_does_not_wait_for_the_question() {
-    // More than fits on its way, so that it cannot all be sent.
+fn a_refusal_is_read_even_if_the_launcher_does_not_read_the_request() {
+    // More than fits into the socket's buffers, so that it cannot all be sent.
     let long = || exec("x".repeat(1 << 20));
     let refusal = http("409 Conflict", r#"{"error":"not yet"}"#);
     let after_the_head = says(refusal.clone());
     assert_eq!(wait(after_the_head.client.exec(&long(), LONG)).unwrap_err().to_string(), "not yet");
     let before_the_question = fake(move |mut stream| stream.write_all(refusal.as_bytes()).unwrap());
     let asked = async {
-        // It has spoken, and gone, before it is asked.
+        // The launcher answers and ends before the request is sent.
         while !before_the_question.program.is_finished() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -96,7 +96,7 @@ impl Door for Ready {
 }
 
 #[test]
-fn one_that_ends_without_a_word_is_an_error_whatever_was_sent() {
+fn a_launcher_that_ends_without_an_answer_is_an_error() {
     let gone = fake(drop);
     let said = wait(gone.client.exec(&exec("x".repeat(1 << 20)), LONG)).unwrap_err();
     assert_eq!(said.kind(), ErrorKind::Failed);
@@ -110,7 +110,7 @@ fn one_that_ends_without_a_word_is_an_error_whatever_was_sent() {
 }
 
 #[test]
-fn all_that_a_program_in_the_guest_may_say_is_read() {
+fn the_longest_output_of_a_program_in_the_guest_is_read() {
     // A mebibyte of each, in bytes for which JSON needs six.
     let output = "\u{1}".repeat(1 << 20);
     let body = json!({"exitCode": 3, "stdout": output, "stderr": output}).to_string();
@@ -123,14 +123,14 @@ fn all_that_a_program_in_the_guest_may_say_is_read() {
 }
 
 #[test]
-fn a_head_has_an_end() {
+fn an_endless_head_is_refused() {
     let endless = says(format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(64 << 10)));
     let said = wait(endless.client.info()).unwrap_err();
-    assert!(said.to_string().contains("or is no launcher"), "{said}");
+    assert!(said.to_string().contains("or is not a launcher"), "{said}");
 }
 
 #[test]
-fn whoever_is_slow_is_given_up_by_the_name_of_what_was_waited_for() {
+fn the_error_of_a_late_answer_names_the_request() {
     let patience = Patience { answer: SHORT, sync: SHORT, state: SHORT };
     let silent = || fake(|mut stream| while stream.read(&mut [0; 512]).is_ok_and(|size| size > 0) {});
     let late = |launcher: &Fake<()>| launcher.client.clone().with(patience);
@@ -144,7 +144,7 @@ fn whoever_is_slow_is_given_up_by_the_name_of_what_was_waited_for() {
     assert_eq!(said, "the launcher of a did not answer /v1/state?watch within 0 s");
     launcher.program.join().unwrap();
 
-    // One that takes no connection, and whose queue is full.
+    // A launcher that accepts no connection, and whose queue is full.
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("s");
     let listener = UnixListener::bind(&path).unwrap();
@@ -185,7 +185,7 @@ fn a_connection_is_made_as_soon_as_there_is_room_for_it() {
 }
 
 #[test]
-fn words_of_a_launcher_do_nothing_on_a_terminal() {
+fn text_of_a_launcher_has_no_control_characters() {
     let bad = "a\u{1b}[2J\nb\u{202e}";
     let ignored = says(http("200 OK", &json!({"answer": "ignored", "reason": bad}).to_string()));
     let answer = wait(ignored.client.request(&Request::Pause)).unwrap();
@@ -209,7 +209,7 @@ fn state(number: u64) -> String {
 }
 
 #[test]
-fn a_launcher_that_ends_within_a_state_has_ended() {
+fn a_launcher_that_ends_within_a_state_ends_the_states() {
     let (one, two) = (state(1), state(2));
     let launcher = says(format!("HTTP/1.1 200 OK\r\n\r\n{one}\n{}", &two[..20]));
     let (mut states, ()) = wait(launcher.client.watch()).unwrap();
@@ -218,7 +218,7 @@ fn a_launcher_that_ends_within_a_state_has_ended() {
 }
 
 #[test]
-fn a_state_is_waited_for_a_time_and_comes_after_it() {
+fn a_state_that_comes_late_is_still_read() {
     let (tell, told) = std::sync::mpsc::channel::<()>();
     let launcher = fake(move |mut stream| {
         head(&mut stream);
@@ -239,7 +239,7 @@ fn a_state_is_waited_for_a_time_and_comes_after_it() {
 const SWITCHING: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: coracle-stream\r\n\r\nlogin: ";
 
 #[test]
-fn a_stream_that_is_refused_says_why_in_a_sentence() {
+fn a_refused_stream_has_the_launchers_reason() {
     let body = json!({"error": "3 clients read the console already", "hint": "end one"}).to_string();
     let launcher = says(http("409 Conflict", &body));
     let said = wait(launcher.client.console(Console::Take)).unwrap_err();
@@ -271,7 +271,7 @@ async fn a_stream_ends_one_way_and_goes_on_the_other() {
 }
 
 #[tokio::test]
-async fn a_stream_that_nobody_reads_holds_its_writer_back() {
+async fn an_unread_stream_holds_its_writer_back() {
     let launcher = fake(|mut stream| {
         head(&mut stream);
         stream.write_all(SWITCHING).unwrap();
@@ -279,11 +279,11 @@ async fn a_stream_that_nobody_reads_holds_its_writer_back() {
         let mut sent = 0;
         while let Ok(size) = stream.write(&[b'x'; 4096]) {
             sent += size;
-            assert!(sent < 64 << 20, "somebody keeps what nobody reads");
+            assert!(sent < 64 << 20, "unread bytes are kept somewhere");
         }
         stream.set_nonblocking(false).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
-        // What comes is not read, until the writer waits.
+        // The answer is not read until the writer waits.
         std::io::copy(&mut stream, &mut std::io::sink()).map(|taken| (sent, taken)).unwrap()
     });
     let mut stream = launcher.client.console(Console::Read).await.unwrap();
@@ -297,7 +297,7 @@ async fn a_stream_that_nobody_reads_holds_its_writer_back() {
 }
 
 #[test]
-fn a_stream_for_a_thread_of_its_own_has_all_that_came() {
+fn a_blocking_stream_has_the_bytes_that_arrived_already() {
     let launcher = fake(|mut stream| {
         head(&mut stream);
         stream.write_all(SWITCHING).unwrap();
@@ -313,8 +313,8 @@ fn a_stream_for_a_thread_of_its_own_has_all_that_came() {
 }
 
 #[test]
-fn threads_wait_beside_each_other() {
-    // One waits for a state that comes last, others ask meanwhile.
+fn several_threads_wait_at_once() {
+    // One thread waits for a state that comes last, others send requests meanwhile.
     let (tell, told) = std::sync::mpsc::channel::<()>();
     let watched = fake(move |mut stream| {
         head(&mut stream);

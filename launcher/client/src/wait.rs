@@ -1,13 +1,13 @@
-//! For programs without a runtime: a thread waits.
+//! Blocking waits, for programs without a runtime.
 
 use crate::error::{Error, Result};
 use std::sync::OnceLock;
 use tokio::runtime::{Builder, Runtime};
 
-/// Does what this client does, and waits for it. Any thread may, but none of a runtime's.
+/// Runs a future of this client to its end. May be called on any thread except those of a runtime.
 ///
-/// The runtime behind it has no thread of its own: whoever waits drives it. It is the same one for all, so that what one
-/// call began another one goes on with.
+/// The runtime behind it has no thread of its own: the waiting thread drives it. All calls share the runtime, so that a
+/// call may go on with a connection of an earlier call.
 pub fn wait<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     let runtime = match RUNTIME.get() {

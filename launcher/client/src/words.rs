@@ -1,4 +1,4 @@
-//! What a launcher or a guest says, made fit for a log, a condition and a terminal. Pure.
+//! Text of a launcher or a guest, made fit for a log, a condition and a terminal. Pure.
 
 use api::launcher::{Answer, Refusal};
 pub use printable::{SENTENCE, line, text};

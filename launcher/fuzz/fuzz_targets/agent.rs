@@ -1,4 +1,4 @@
-//! A guest's agent answers what it likes.
+//! The guest agent answers anything.
 #![no_main]
 
 #[path = "../src/agent.rs"]

@@ -1,4 +1,4 @@
-//! Readers and writers of one serial line, who come, stay away and leave as they like.
+//! Readers and writers of one serial console, connecting and leaving at any time.
 #![no_main]
 
 #[path = "../src/console.rs"]

@@ -1,4 +1,4 @@
-//! A viewer and QEMU say anything to each other; and what QEMU calls a picture.
+//! A viewer and QEMU send anything to each other; and a screenshot of QEMU has any content.
 #![no_main]
 
 #[path = "../src/screen.rs"]

@@ -1,4 +1,4 @@
-//! A client of the launcher's socket says anything.
+//! A client of the launcher's socket sends anything.
 #![no_main]
 
 #[path = "../src/server.rs"]

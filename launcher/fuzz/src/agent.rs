@@ -1,4 +1,4 @@
-//! What must hold for any answers of a guest's agent.
+//! Properties that must hold for any answers of the guest agent.
 
 use api::launcher::Exec;
 use launcher::hypervisor::fake::Fake;
@@ -9,12 +9,12 @@ use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// The longest text that is passed on of an agent.
+/// The length limit of a text from the guest agent that is passed on.
 const LONGEST: usize = 4096 * 4;
-/// The most of a program's output, and the words that it was cut; a byte that is no text becomes three.
+/// The limit of a program's output, with the note that it was cut; a byte that is not UTF-8 becomes three.
 const OUTPUT: usize = (1 << 20) * 3 + 64;
 
-/// Answers, one per line. The agent says them in this order, again and again.
+/// Answers, one per line. The guest agent gives them in this order, again and again.
 pub(crate) fn agent(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let answers: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -40,7 +40,7 @@ pub(crate) fn agent(input: &[u8]) {
     agent.again();
     if let Ok(users) = guest.users() {
         assert!(users.len() <= 1024 && users.iter().all(|user| user.name.len() <= LONGEST));
-        // What is passed on is JSON, which has no infinity.
+        // JSON has no infinity.
         serde_json::to_value(&users).expect("users are JSON");
     }
     agent.again();
@@ -59,7 +59,7 @@ pub(crate) fn agent(input: &[u8]) {
     }
 }
 
-/// A hypervisor whose guest has an agent, and nothing else.
+/// A hypervisor whose guest has a guest agent, and nothing else.
 struct Agent {
     answers: Vec<String>,
     next: Mutex<usize>,
@@ -67,7 +67,7 @@ struct Agent {
 }
 
 impl Agent {
-    /// From the first answer again, so that every question has a turn with it.
+    /// From the first answer again, so that every command gets each answer.
     fn again(&self) {
         *self.next.lock().expect("nobody panics with it") = 0;
     }
@@ -80,7 +80,7 @@ impl Hypervisor for Agent {
         let answer = &self.answers[*next % self.answers.len()];
         *next += 1;
         match answer.as_str() {
-            // A guest without an agent, for this question.
+            // A guest without a guest agent, for this command.
             "-" => Err(Error::new(ErrorKind::NoAgent, "ask", "it does not answer")),
             answer => Ok(answer.to_owned()),
         }

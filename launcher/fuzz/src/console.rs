@@ -1,8 +1,8 @@
-//! What must hold for any readers and writers of a serial line.
+//! Properties that must hold for any readers and writers of a serial console.
 //!
 //! ```text
-//!  QEMU says 7-bit bytes; what the relay says of itself holds "…", so that both can be told apart
-//!  what a reader has, from its end backwards = all that QEMU said, from its end backwards, with gaps as long as told
+//!  QEMU writes 7-bit bytes; the relay's own markers hold "…", so that both can be told apart
+//!  a reader's bytes, from the end backwards = QEMU's bytes, from the end backwards, with gaps as long as the markers say
 //! ```
 
 use crate::tasks::run;
@@ -17,12 +17,12 @@ const RING: usize = 4 << 10;
 /// Clients at once.
 const CLIENTS: usize = 3;
 
-/// What happens, byte by byte.
+/// Events, byte by byte.
 pub(crate) fn console(input: &[u8]) {
     run(play(input.to_vec()));
 }
 
-/// A client: its stream, what it has read, what it has typed.
+/// A client: its stream, the bytes that it has read, the bytes that it has typed.
 struct Client {
     number: u8,
     stream: DuplexStream,
@@ -45,7 +45,7 @@ async fn play(script: Vec<u8>) {
         rest = after;
         let more = usize::from(what >> 3);
         match what & 7 {
-            // QEMU begins anew; or says the next bytes of the script, or many.
+            // QEMU restarts; or writes the next bytes of the script, or many.
             0 => {
                 drop(qemu.take());
                 until(&relay, |status| !status.connected && status.bytes == said.len() as u64).await;
@@ -81,14 +81,14 @@ async fn play(script: Vec<u8>) {
                         let status = relay.status();
                         assert!(
                             status.clients >= CLIENTS || status.writer,
-                            "refused for nothing: {status:?}"
+                            "refused without a reason: {status:?}"
                         );
                     }
                 }
             }
             4 => {
                 let Some(client) = client(&mut clients, more) else { continue };
-                // What is typed says whose it is, and in which order.
+                // A typed byte names its client and its place in the order.
                 let text: Vec<u8> = {
                     let mut typed = client.typed.lock().expect("nobody panics with it");
                     let from = typed.len();
@@ -103,7 +103,7 @@ async fn play(script: Vec<u8>) {
             5 => {
                 let Some(client) = client(&mut clients, more) else { continue };
                 let mut piece = vec![0; 1 + more * 32];
-                // Nothing may be there to read.
+                // There may be nothing to read.
                 let read =
                     tokio::time::timeout(Duration::from_millis(1), client.stream.read(&mut piece)).await;
                 if let Ok(Ok(size)) = read {
@@ -114,7 +114,7 @@ async fn play(script: Vec<u8>) {
                 let Client { number, stream, read, typed, types } = clients.remove(more % clients.len());
                 drop(stream);
                 gone.push(Client { number, stream: tokio::io::duplex(1).0, read, typed, types });
-                // Its place is free for whoever comes next.
+                // Its place is free for the next client.
                 until(&relay, |status| status.clients == clients.len()).await;
             }
             _ => tokio::task::yield_now().await,
@@ -137,11 +137,11 @@ async fn play(script: Vec<u8>) {
         let typed = client.typed.lock().expect("nobody panics with it").clone();
         let mut left = typed.iter();
         let own = heard.iter().filter(|byte| *byte >> 5 == client.number);
-        // Others may have had the same number.
+        // Several clients may have had the same number.
         if clients.len() + gone.len() <= 8 {
             for byte in own {
-                assert!(client.types, "one that may only read was heard");
-                assert!(left.any(|typed| typed == byte), "QEMU hears what nobody typed");
+                assert!(client.types, "a client that may only read was heard");
+                assert!(left.any(|typed| typed == byte), "QEMU reads a byte that no client typed");
             }
         }
     }
@@ -152,7 +152,7 @@ fn client(clients: &mut [Client], which: usize) -> Option<&mut Client> {
     clients.get_mut(which % count)
 }
 
-/// Keeps what QEMU is told, until the line ends.
+/// Keeps the bytes that QEMU reads, until the line ends.
 async fn hear(mut from: tokio::net::unix::OwnedReadHalf, heard: Arc<Mutex<Vec<u8>>>) {
     let mut piece = [0; 512];
     while let Ok(size @ 1..) = from.read(&mut piece).await {
@@ -166,17 +166,20 @@ async fn until(relay: &Relay, is: impl Fn(&launcher::console::Status) -> bool) {
     }
 }
 
-/// From the end backwards a reader has what was said, and gaps that are as long as it was told.
+/// From the end backwards a reader has QEMU's bytes, with gaps as long as its markers say.
 fn compare(read: &[u8], said: &[u8]) {
     let mut end = said.len();
     let text = String::from_utf8(read.to_vec()).expect("seven bits, and words of our own");
     let mut rest = text.as_str();
     loop {
         let Some((before, after)) = rest.rsplit_once(" …]\r\n") else {
-            assert!(said[..end].ends_with(rest.as_bytes()), "a reader has {rest:?}, which was not said");
+            assert!(
+                said[..end].ends_with(rest.as_bytes()),
+                "a reader has {rest:?}, which QEMU did not write"
+            );
             return;
         };
-        assert!(said[..end].ends_with(after.as_bytes()), "a reader has {after:?}, which was not said");
+        assert!(said[..end].ends_with(after.as_bytes()), "a reader has {after:?}, which QEMU did not write");
         end -= after.len();
         let (before, told) = before.rsplit_once("\r\n[… ").expect("words of our own have a begin");
         match told.strip_suffix(" bytes lost") {

@@ -1,4 +1,4 @@
-//! What must hold for any question of a guest, whatever it is to be told.
+//! Properties that must hold for any DHCP request of a guest, with any settings.
 
 use api::lease::{Lease, Route};
 use launcher::net::dhcp::{Answer, DhcpSettings, Mac, answer};
@@ -6,15 +6,15 @@ use std::net::Ipv4Addr;
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const HEAD: usize = 236;
-/// What the largest answer has: a link's packet without the headers of IP and UDP.
+/// The size limit of an answer: a link's packet without the headers of IP and UDP.
 const MOST: usize = 1280 - 28;
 
-/// A byte that says how much the guest is told, then the question.
+/// A byte that chooses the size of the settings, then the request.
 pub(crate) fn dhcp(input: &[u8]) {
     let Some((&much, question)) = input.split_first() else { return };
     let told = told(much);
     check(&told, question);
-    // The same question as our own guest's, which a fuzzer need not find out: on Ethernet, with our address and the
+    // The same request as if from our own guest, which a fuzzer need not find out: on Ethernet, with our address and the
     // magic number.
     let mut ours = question.to_vec();
     ours.resize(ours.len().max(HEAD + 4), 0);
@@ -27,11 +27,11 @@ pub(crate) fn dhcp(input: &[u8]) {
 
 fn check(told: &DhcpSettings, question: &[u8]) {
     let Some(Answer { to, bytes }) = answer(told, question) else { return };
-    assert!(question.len() >= HEAD + 4, "something that is no question is answered");
-    assert_eq!(question[28..34], told.mac.0, "somebody else's question is answered");
+    assert!(question.len() >= HEAD + 4, "a packet that is not a request is answered");
+    assert_eq!(question[28..34], told.mac.0, "a request of another client is answered");
     assert!((300..=MOST).contains(&bytes.len()), "an answer has {} bytes", bytes.len());
     assert_eq!(bytes[..3], [2, 1, 6]);
-    assert_eq!(bytes[4..8], question[4..8], "the answer is to another question");
+    assert_eq!(bytes[4..8], question[4..8], "the answer is to another request");
     assert_eq!(bytes[28..34], told.mac.0);
     let yours = Ipv4Addr::new(bytes[16], bytes[17], bytes[18], bytes[19]);
     assert!(yours == told.lease.address || yours == Ipv4Addr::UNSPECIFIED, "another's address: {yours}");
@@ -51,11 +51,11 @@ fn check(told: &DhcpSettings, question: &[u8]) {
     }
     assert_eq!(rest.first(), Some(&255), "the options have no end");
     assert!(rest[1..].iter().all(|byte| *byte == 0), "something stands behind the end");
-    assert_eq!(kinds, 1, "an answer says once what it is");
-    assert_eq!(answer(told, question), Some(Answer { to, bytes }), "the same question has another answer");
+    assert_eq!(kinds, 1, "an answer has its message type once");
+    assert_eq!(answer(told, question), Some(Answer { to, bytes }), "the same request gets another answer");
 }
 
-/// What a guest is told: more of everything, the larger the number.
+/// Settings of a guest: more of everything, the larger the number.
 fn told(much: u8) -> DhcpSettings {
     let server = Ipv4Addr::new(10, 0, 2, 1);
     let times = usize::from(much & 0x3f);

@@ -1,4 +1,4 @@
-//! What must hold between any viewer and any QEMU, and for anything that QEMU calls a picture.
+//! Properties that must hold between any viewer and any QEMU, and for any screenshot of QEMU.
 
 use crate::tasks::run;
 use flate2::read::ZlibDecoder;
@@ -43,10 +43,10 @@ fn picture(ppm: &[u8]) {
         above = now;
     }
     let all = points.len();
-    assert!(ppm.windows(all).any(|window| window == points), "the picture is another");
+    assert!(ppm.windows(all).any(|window| window == points), "the PNG has other points");
 }
 
-/// What one side says reaches the other, in order; who leaves frees its place.
+/// Bytes of one side reach the other, in order; a viewer that leaves frees its place.
 async fn relay(script: Vec<u8>) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("vnc");
@@ -60,7 +60,7 @@ async fn relay(script: Vec<u8>) {
 
     let (mut from_qemu, mut to_qemu) = qemu.into_split();
     let (mut from_viewer, mut to_viewer) = tokio::io::split(viewer);
-    // Each side hears all the time.
+    // Each side reads all the time.
     let hears_qemu = tokio::spawn(async move {
         let mut heard = Vec::new();
         drop(from_viewer.read_to_end(&mut heard).await);

@@ -1,4 +1,5 @@
-//! What must hold for any client of the launcher's socket: it is answered or cut off, and others are answered as before.
+//! Properties that must hold for any client of the launcher's socket: it is answered or cut off, and others are answered
+//! as before.
 
 use crate::tasks::run;
 use api::launcher::Info;
@@ -11,12 +12,12 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
-/// A machine that is there already, for half of the inputs.
-const MACHINE: &str = r#"{"generation":1,"resolved":{"accelerator":"emulation"},"vmi":{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachineInstance","metadata":{"name":"vm","namespace":"default"},"spec":{"terminationGracePeriodSeconds":0,"domain":{"firmware":{"uuid":"5d307ca9-b3ef-428c-8861-06e72d69f223"},"memory":{"guest":"64Mi"},"devices":{"autoattachPodInterface":false,"disks":[{"name":"cd","cdrom":{"bus":"sata"}}]}},"volumes":[{"name":"cd","cloudInitNoCloud":{"userData":"a"}}]}}}"#;
+/// A VM that exists already, for half of the inputs.
+const VM: &str = r#"{"generation":1,"resolved":{"accelerator":"emulation"},"vmi":{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachineInstance","metadata":{"name":"vm","namespace":"default"},"spec":{"terminationGracePeriodSeconds":0,"domain":{"firmware":{"uuid":"5d307ca9-b3ef-428c-8861-06e72d69f223"},"memory":{"guest":"64Mi"},"devices":{"autoattachPodInterface":false,"disks":[{"name":"cd","cdrom":{"bus":"sata"}}]}},"volumes":[{"name":"cd","cloudInitNoCloud":{"userData":"a"}}]}}}"#;
 
-/// A byte that says whether there is a machine and into how small pieces it is cut; then what a client says.
+/// A byte that chooses whether there is a VM and the size of the pieces; then the client's bytes.
 pub(crate) fn server(input: &[u8]) {
-    // A disk of the host may be made anywhere, which is what that is for.
+    // A host disk may be made at any path, as its field says.
     let Some((&how, said)) = input.split_first() else { return };
     if said.windows(8).any(|word| word.eq_ignore_ascii_case(b"hostDisk")) || said.contains(&b'\\') {
         return;
@@ -48,8 +49,7 @@ async fn serve(how: u8, said: Vec<u8>) {
         async move { listener.serve(service).await }
     });
     if how & 1 != 0 {
-        let request =
-            format!("PUT /v1/vm HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{MACHINE}", MACHINE.len());
+        let request = format!("PUT /v1/vm HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{VM}", VM.len());
         let answer = asked(&path, request.as_bytes()).await;
         assert!(answer.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&answer));
     }
@@ -66,7 +66,7 @@ async fn serve(how: u8, said: Vec<u8>) {
     });
     let piece = [usize::MAX, 1, 7, 100][usize::from(how >> 1 & 3)].min(said.len().max(1));
     for piece in said.chunks(piece) {
-        // It may have been cut off.
+        // The connection may have been closed.
         if to.write_all(piece).await.is_err() {
             break;
         }
@@ -77,7 +77,7 @@ async fn serve(how: u8, said: Vec<u8>) {
         assert!(answer.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&answer));
     }
     drop(to);
-    // One that streams goes on for as long as there is a machine: its end is not waited for.
+    // A stream goes on as long as there is a VM: its end is not waited for.
     answers.abort();
     if let Ok(answers) = answers.await {
         assert!(
@@ -87,7 +87,7 @@ async fn serve(how: u8, said: Vec<u8>) {
         );
     }
     serving.abort();
-    // The loop ends with the launcher, whatever it was asked for.
+    // The loop ends with the launcher, after any request.
     handle.end().await;
     driver.await.expect("the loop has no fault");
     service.finish().await;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::runtime::Builder;
 
-/// No input takes so long; one that does waits for something that never comes.
+/// No input takes so long; an input that does waits for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 static PANICS: AtomicUsize = AtomicUsize::new(0);

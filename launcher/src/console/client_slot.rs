@@ -14,12 +14,12 @@ pub struct ClientSlot {
     types: bool,
 }
 
-/// Why a client is no longer served.
+/// The reason of a client's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// It has closed its side, or cannot be reached.
+    /// The client has closed its side, or cannot be reached.
     Client,
-    /// The relay has ended, and the client has all it was given.
+    /// The relay has ended, and the client has read all of its bytes.
     End,
 }
 
@@ -42,7 +42,7 @@ impl ClientSlot {
         let mut buffer = Vec::with_capacity(GIVEN);
         let mut is_writer = self.types;
         loop {
-            // Before the look, so that nothing comes between the look and the wait.
+            // Before the look, so that no change is missed between the look and the wait.
             let news = self.shared.news.notified();
             match self.shared.step(self.id, is_writer, &mut buffer) {
                 Step::Give { lost: 0 } => {}
@@ -65,7 +65,7 @@ impl ClientSlot {
         }
     }
 
-    /// Passes on what is typed; who may not type is read all the same, to see that it leaves.
+    /// Passes typed bytes on. The stream of a client that may not type is read all the same, to notice its end.
     async fn take(&self, from: &mut (impl AsyncRead + Unpin)) {
         let mut buffer = vec![0; PIECE];
         while let Ok(size @ 1..) = from.read(&mut buffer).await {
@@ -83,7 +83,7 @@ impl Drop for ClientSlot {
     }
 }
 
-/// A line of ours among the guest's, which may be anywhere in a line.
+/// A line of the relay's own between the guest's bytes, which may break off anywhere in a line.
 pub(super) fn marker(text: &str) -> String {
     format!("\r\n[… {text} …]\r\n")
 }

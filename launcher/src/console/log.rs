@@ -1,4 +1,4 @@
-//! QEMU's own log of the serial line, kept small. QEMU only ever appends to it, and does so without us too: the log
+//! QEMU's own log of the serial console, kept small. QEMU only ever appends to it, and does so without us too: the log
 //! survives the launcher.
 //!
 //! ```text
@@ -7,14 +7,15 @@
 //!                    the front is cut off:    [ ·· end ]  LOG, and QEMU goes on appending
 //! ```
 //!
-//! Where the file system can cut the front off a file (ext4, xfs), not a byte is lost: what stands in `LOG.old` and then
-//! in `LOG` is the line without a gap, though a line of text may begin in one and end in the other. Where it cannot, the
-//! log is emptied after it was copied, and what QEMU writes in the instant between the last look and the emptying is lost;
-//! [`Trimmed::lost`] says how much was seen to go. A log that had grown beyond the limit twice over, because no launcher
-//! was there, keeps its last part, with a line that says how much is gone.
+//! Where the file system can cut the front off a file (ext4, xfs), not a byte is lost: `LOG.old` and then `LOG` hold the
+//! output without a gap, though a line of text may begin in one and end in the other. Where it cannot, the log is emptied
+//! after it was copied, and QEMU's output in the instant between the last look and the emptying is lost;
+//! [`Trimmed::lost`] counts the bytes that were seen to go. A log that had grown beyond the limit twice over, because no
+//! launcher was there, keeps its last part, with a line that counts the lost bytes.
 //!
-//! Others read it meanwhile (`container-disk --tail`), and rely on this: `LOG.old` is another file each time, which stands
-//! under its name, with its first line, before anything is cut off; and the launcher holds a lock as long as the log may grow.
+//! Other programs read it meanwhile (`container-disk --tail`), and rely on this: `LOG.old` is another file each time, and
+//! stands under its name, with its first line, before any byte is cut off; and the launcher holds a lock as long as the log
+//! may grow.
 
 use crate::error::{Error, Result};
 use rustix::fs::{FallocateFlags, FlockOperation};
@@ -25,10 +26,10 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The limit where nothing else is said: 4 MiB.
+/// The default size limit: 4 MiB.
 pub const LIMIT: u64 = 4 << 20;
 
-/// So much of its end is looked at.
+/// The length of the part at the end that is read at once.
 const TAIL: u64 = 64 << 10;
 
 /// A log that QEMU appends to.
@@ -38,12 +39,12 @@ pub struct Log {
     limit: u64,
 }
 
-/// What was done to a log.
+/// The result of a trim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trimmed {
-    /// So many bytes are in the old file now.
+    /// Bytes in the old file now.
     pub moved: u64,
-    /// So many are gone.
+    /// Lost bytes.
     pub lost: u64,
 }
 
@@ -58,7 +59,7 @@ impl Log {
         self.limit
     }
 
-    /// Where the older part is, if there is one.
+    /// The file with the older part, if there is one.
     pub fn old(&self) -> PathBuf {
         with(&self.path, ".old")
     }
@@ -69,12 +70,12 @@ impl Log {
         open.map(drop).map_err(|e| Error::io(format!("cannot make the log {}", self.path.display()), e))
     }
 
-    /// How large it is. No log is none.
+    /// The size of the log. A missing log has none.
     pub fn size(&self) -> u64 {
         fs::metadata(&self.path).map_or(0, |meta| meta.size())
     }
 
-    /// What stands in it from `place` on, 64 KiB at most: nothing where it is shorter.
+    /// The bytes from `place` on, 64 KiB at most; none where the log is shorter.
     pub fn from(&self, place: u64) -> Result<Vec<u8>> {
         let (begin, mut tail) = self.tail()?;
         Ok(match place.checked_sub(begin) {
@@ -84,14 +85,14 @@ impl Log {
         })
     }
 
-    /// What stands in it after the last place where `known` does, as far as 64 KiB reaches: nothing where it does not.
+    /// The bytes after the last occurrence of `known`, within the last 64 KiB; none where it does not occur.
     pub fn after(&self, known: &[u8]) -> Result<Vec<u8>> {
         let (_, mut tail) = self.tail()?;
         let at = tail.windows(known.len().max(1)).rposition(|part| part == known);
         Ok(at.map_or_else(Vec::new, |at| tail.split_off(at + known.len())))
     }
 
-    /// Its last part, and where that begins.
+    /// The last part, and its place in the log.
     fn tail(&self) -> Result<(u64, Vec<u8>)> {
         let read = || -> io::Result<(u64, Vec<u8>)> {
             let log = match File::open(&self.path) {
@@ -107,7 +108,7 @@ impl Log {
         read().map_err(|e| Error::io(format!("cannot read the log {}", self.path.display()), e))
     }
 
-    /// Moves what is there to the old file, where it is more than the limit. No log is nothing to do.
+    /// Moves the content to the old file, where it is more than the limit. Without a log there is nothing to do.
     pub fn trim(&self) -> Result<Trimmed> {
         let cannot = |e: io::Error| Error::io(format!("cannot trim the log {}", self.path.display()), e);
         let log = match OpenOptions::new().read(true).write(true).open(&self.path) {
@@ -119,7 +120,7 @@ impl Log {
             return Ok(Trimmed::default());
         }
         match rustix::fs::flock(&log, FlockOperation::NonBlockingLockExclusive) {
-            // Another launcher that looks after the same machine is at it.
+            // Another launcher of the same VM trims it.
             Err(Errno::WOULDBLOCK) => return Ok(Trimmed::default()),
             done => done.map_err(|e| cannot(e.into()))?,
         }
@@ -153,8 +154,8 @@ impl Log {
     }
 }
 
-/// Copies what has come since `from`, until nothing more comes, and empties the log. Gives up to where it was copied, and
-/// how much was seen to be gone.
+/// Copies the bytes since `from`, until no more come, and empties the log. Returns the place up to which it was copied,
+/// and the number of bytes that were lost.
 fn empty(log: &File, mut from: u64, old: &mut File) -> io::Result<(u64, u64)> {
     // A guest that never pauses is not waited for.
     for _ in 0..8 {
@@ -266,10 +267,10 @@ mod tests {
         }
     }
 
-    /// A writer that never pauses, as QEMU writes. Where a front can be cut off, all it wrote is in the pieces or was
-    /// counted as lost; where not, each piece is a part of what it wrote, in order.
+    /// A writer that never pauses, as QEMU writes. Where a front can be cut off, all of its bytes are in the pieces or
+    /// counted as lost; where not, each piece is a part of its bytes, in order.
     #[test]
-    fn a_writer_notices_nothing() {
+    fn a_log_is_moved_while_qemu_writes() {
         for dir in folders() {
             let log = log(&dir);
             log.create().unwrap();
@@ -305,7 +306,7 @@ mod tests {
                 let piece = piece.rsplit_once("…]\r\n").map_or(piece.as_str(), |(_, piece)| piece);
                 at +=
                     if is_exact { lost as usize } else { written[at..].find(piece).expect("a piece of it") };
-                assert!(written[at..].starts_with(piece), "not what was written at {at}");
+                assert!(written[at..].starts_with(piece), "other bytes than were written at {at}");
                 at += piece.len();
             }
             assert!(!is_exact || at == written.len(), "the end is missing");

@@ -1,4 +1,4 @@
-//! The serial console: one line to QEMU, many people who read it, one who types.
+//! The serial console: one line to QEMU, many clients that read it, one that types.
 //!
 //! ```text
 //!           terminal                   ring (256 KiB)                       streams
@@ -7,20 +7,20 @@
 //!    │   at most 64 KiB   │ │ waits 20 ms at most          └─► slot ──────► reader and writer
 //!    └──────── queue ◄────┼─┴──────────────────────────────────  │
 //!                         │                                      │
-//!  QEMU ──► its own log ◄─┘ trimmed when it grows (log.rs)       └─ what the one writer types
+//!  QEMU ──► its own log ◄─┘ trimmed when it grows (log.rs)       └─ keys of the one writer
 //! ```
 //!
 //! - **A new reader** is first given the last screen.
-//! - **A slow reader never blocks QEMU.** The pump waits for whoever is about to lose bytes, for 20 ms a ringful, all
-//!   waits together. Who has not made room by then loses the oldest bytes, is told how many (`[… N bytes lost …]`), and is
-//!   not waited for again until it has caught up or read a ringful. So a reader of 13 MB/s or more loses nothing, one that
-//!   has stopped costs 20 ms once, and no readers, however many and hostile, hold the line below 13 MB/s: more than any
-//!   serial port has.
-//! - **One writer.** A second is refused, or takes over, and then the first is told. What is typed while there is no QEMU
-//!   is dropped: it was not meant for the next machine. A QEMU that does not read stops the writer, and nobody else.
-//! - **QEMU may come and go**; the relay is given a line for each ([`lines`]), before the guest begins, so that its first
-//!   words are heard. Its last words are read from its log. While nobody listens, the log alone has what the guest says.
-//! - A client that closes its side has left. When the relay ends, each reader is given the rest first.
+//! - **A slow reader never blocks QEMU.** The pump waits for readers that are about to lose bytes, for 20 ms a ringful,
+//!   all waits together. A reader that has not made room by then loses the oldest bytes, is told how many (`[… N bytes
+//!   lost …]`), and is not waited for again until it has caught up or read a ringful. So a reader of 13 MB/s or more loses
+//!   nothing, one that has stopped costs 20 ms once, and no readers, however many and hostile, hold the line below 13 MB/s:
+//!   more than any serial port has.
+//! - **One writer.** A second is refused, or takes over, and then the first is told. Bytes that are typed while there is no
+//!   QEMU are dropped: they were not meant for the next start. A QEMU that does not read stops the writer, and no reader.
+//! - **QEMU may come and go**; the relay gets a line for each start ([`lines`]), before the guest begins, so that its first
+//!   words are read. Its last words are read from its log. While no launcher runs, the log alone has the guest's output.
+//! - A client that closes its side has left. When the relay ends, each reader gets the rest first.
 //!
 //! Called by `server`, which reserves a [`ClientSlot`] before it lets a stream leave HTTP.
 
@@ -46,19 +46,19 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 
-/// How long the last bytes of a QEMU that is ending may take.
+/// Time limit of the last bytes of a QEMU that is ending.
 const REST: Duration = Duration::from_secs(1);
 
-/// What may be chosen of a relay.
+/// Settings of a relay.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// So many of the last bytes are kept for readers, at least 4 KiB.
+    /// Bytes kept for readers, at least 4 KiB.
     pub ring: usize,
-    /// So many clients at once.
+    /// The most clients at once.
     pub clients: usize,
-    /// So long the line waits for readers that are about to lose bytes, for each ringful.
+    /// Time that the line waits for readers that are about to lose bytes, for each ringful.
     pub patience: Duration,
-    /// QEMU's own log of the line, to be kept small.
+    /// QEMU's own log of the serial console, to be kept small.
     pub log: Option<Log>,
 }
 
@@ -103,12 +103,12 @@ impl Relay {
         Ok(self.reserve(mode, Begin::Screen)?.serve(stream).await)
     }
 
-    /// How it is.
+    /// Counts of the relay.
     pub fn status(&self) -> Status {
         self.inner.shared.status()
     }
 
-    /// Ends: takes what QEMU still has to say (it is expected to be ending too), gives it to all readers, closes them.
+    /// Ends: takes QEMU's remaining output (QEMU is expected to end too), gives it to all readers, closes them.
     pub async fn finish(&self) {
         self.inner.shared.end();
         let _ = tokio::time::timeout(REST, self.inner.shared.wait_for_the_end()).await;

@@ -10,13 +10,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinHandle;
 
-/// A guest writes byte by byte. To be woken for each would take the processor away from the guest itself, so what comes in
-/// drops is gathered: so long, once the first was passed on.
+/// A guest writes byte by byte. A wake-up for each byte would take CPU time from the guest itself, so bytes that come in
+/// drops are gathered: for this time, once the first was passed on.
 const GATHER: Duration = Duration::from_millis(1);
-/// Less than this at once is drops.
+/// Less than this at once is a drop.
 const DROPS: usize = 1 << 10;
 
-/// So much of what QEMU said last is looked for in its log, to know what came after it.
+/// Length of QEMU's last output that is looked for in its log, to find the bytes after it.
 const KNOWN: usize = 4 << 10;
 
 /// Until the relay ends: takes a line, passes bytes both ways, takes the next one.
@@ -40,7 +40,7 @@ pub(super) async fn run(
             () = std::future::ready(()), if shared.is_ending() => break,
             () = drop_typed => break,
         };
-        // What was typed for another QEMU is not for this one.
+        // Keys typed for an earlier QEMU are not for this one.
         while typed.try_recv().is_ok() {}
         talk(&shared, end, &mut typed, trimmer.as_mut()).await;
     }
@@ -56,7 +56,7 @@ async fn talk(
 ) {
     let (mut from, mut to) = match line::open(end) {
         Ok(line) => line,
-        Err(e) => return shared.trouble(Some(format!("the serial line cannot be read: {e}"))),
+        Err(e) => return shared.trouble(Some(format!("the serial console cannot be read: {e}"))),
     };
     let before = trimmer.as_ref().map_or(0, |trimmer| trimmer.log.size());
     let mut heard = 0;
@@ -81,7 +81,7 @@ async fn talk(
                 break;
             }
         }
-        // A QEMU that takes nothing may still have something to say: only its silence ends the talk.
+        // A QEMU that reads nothing may still write: only its silence ends the talk.
         while typed.recv().await.is_some() {}
         std::future::pending().await
     };
@@ -99,18 +99,18 @@ async fn talk(
     }
 }
 
-/// What of QEMU's log the readers have had.
+/// The part of QEMU's log that the readers have had.
 enum Known {
-    /// So many bytes.
+    /// The number of their bytes.
     Size(u64),
-    /// All up to these.
+    /// The last of their bytes.
     End(Vec<u8>),
 }
 
-/// Keeps QEMU's log small, beside the line, since it must not wait for a disk.
+/// Keeps QEMU's log small in a task of its own: the line must not wait for a disk.
 struct Trimmer {
     log: Log,
-    /// Bytes that were said since the last look.
+    /// Bytes written since the last look.
     since: u64,
     running: Option<JoinHandle<()>>,
 }
@@ -127,10 +127,10 @@ impl Trimmer {
         }
     }
 
-    /// What QEMU wrote to its log, and was gone before it could be read from the line.
+    /// QEMU's output that is in its log, and was gone before it could be read from the line.
     async fn last_words(&mut self, known: Known, shared: &Arc<Shared>) {
         if let Some(running) = self.running.take() {
-            // Its trouble was told by itself.
+            // The task has reported its own error.
             let _ = running.await;
         }
         let log = self.log.clone();

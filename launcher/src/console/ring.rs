@@ -1,9 +1,9 @@
-//! The last bytes of the line, each at the place it has in all that was ever said.
+//! The last bytes of the line, each at its place in the whole output.
 
 #[derive(Debug)]
 pub(super) struct Ring {
     bytes: Box<[u8]>,
-    /// How many bytes there were ever.
+    /// The number of bytes of the whole output.
     head: u64,
 }
 
@@ -12,7 +12,7 @@ impl Ring {
         Ring { bytes: vec![0; size].into(), head: 0 }
     }
 
-    /// How many bytes it holds.
+    /// The number of bytes in the ring.
     pub(super) fn size(&self) -> usize {
         self.bytes.len()
     }
@@ -42,9 +42,9 @@ impl Ring {
         self.head += bytes.len() as u64;
     }
 
-    /// Copies from `place` on, which must still be there, at most `most` bytes. Gives the place after them.
+    /// Copies from `place` on, which must still be there, at most `most` bytes. Returns the place after them.
     pub(super) fn copy(&self, place: u64, most: usize, to: &mut Vec<u8>) -> u64 {
-        debug_assert!(place >= self.oldest() && place <= self.head, "a place that is not there");
+        debug_assert!(place >= self.oldest() && place <= self.head, "a place outside of the ring");
         let size = usize::try_from(self.head - place).unwrap_or(most).min(most);
         let at = self.index(place);
         let first = size.min(self.bytes.len() - at);
@@ -65,7 +65,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_the_end_of_all_that_was_written(writes in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..16), 0..40), most in 1usize..40) {
+        fn a_ring_holds_the_end_of_the_output(writes in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..16), 0..40), most in 1usize..40) {
             let mut ring = Ring::new(16);
             let mut all: Vec<u8> = Vec::new();
             for bytes in &writes {

@@ -1,4 +1,4 @@
-//! What the pump and the slots share.
+//! The state that the pump and the slots share.
 
 use super::Options;
 use super::replay;
@@ -13,43 +13,43 @@ use tokio::sync::{Notify, mpsc};
 pub(super) const PIECE: usize = 4 << 10;
 /// … of which so many wait for QEMU.
 const PIECES: usize = 16;
-/// A reader is given so many bytes at once.
+/// The most bytes that a reader gets at once.
 pub(super) const GIVEN: usize = 64 << 10;
 
-/// What a client may do.
+/// Rights of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Read. What it types goes nowhere.
+    /// Read. Typed bytes are dropped.
     Read,
-    /// Read and type, unless someone types already.
+    /// Read and type, unless another client types already.
     Write,
-    /// Read and type, in place of whoever does.
+    /// Read and type, in place of the client that types now.
     Take,
 }
 
-/// Where a reader begins.
+/// The place where a reader begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// With the last screen.
+    /// The last screen.
     Screen,
-    /// With all that is still there.
+    /// The oldest byte that is still there.
     Everything,
-    /// With what comes next.
+    /// The next byte that comes.
     Now,
 }
 
-/// How it is with a relay.
+/// Counts of a relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// QEMU is there.
+    /// True if QEMU is connected.
     pub connected: bool,
-    /// So many bytes it has said.
+    /// Bytes of QEMU's output so far.
     pub bytes: u64,
-    /// So many clients there are.
+    /// Clients now.
     pub clients: usize,
-    /// One of them types.
+    /// True if one of them types.
     pub writer: bool,
-    /// Why QEMU's log could not be kept small, the last time it was tried.
+    /// The last error of trimming QEMU's log.
     pub trouble: Option<String>,
 }
 
@@ -76,7 +76,7 @@ struct State {
     connected: bool,
     /// The pump waits for room.
     pressed: bool,
-    /// So long it may still wait.
+    /// Time that it may still wait.
     credit: Duration,
     ending: bool,
     finished: bool,
@@ -86,16 +86,16 @@ struct State {
 #[derive(Debug)]
 struct Reader {
     at: u64,
-    /// So many bytes it has to read, or all there are, before the pump waits for it again: it was late.
+    /// A late reader has to read so many bytes, or all there are, before the pump waits for it again.
     owes: u64,
 }
 
-/// What a slot is to do next.
+/// The next step of a slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Bytes are in the buffer; so many were lost before them.
     Give { lost: u64 },
-    /// Someone else types now.
+    /// Another client types now.
     Replaced,
     /// Wait for news.
     Wait,
@@ -131,11 +131,11 @@ impl Shared {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing in here panics half way through a change.
+        // No code in here panics half way through a change.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives bytes to all readers. Waits for those who are in the way and were timely so far, as long as there is credit.
+    /// Gives bytes to all readers. Waits for readers in the way that were timely so far, as long as there is credit.
     pub(super) async fn publish(&self, bytes: &[u8]) {
         let began = Instant::now();
         loop {
@@ -164,7 +164,7 @@ impl Shared {
         self.news.notify_waiters();
     }
 
-    /// What is left of the patience, and what these bytes earn: all of it for each ringful, whoever it is spent on.
+    /// The rest of the patience, and the credit of these bytes: all of the patience for each ringful, shared by all readers.
     fn credit(&self, left: Duration, bytes: usize, ring: usize) -> Duration {
         let earned = self.patience.mul_f64(bytes as f64 / ring as f64);
         left.saturating_add(earned).min(self.patience)
@@ -178,15 +178,14 @@ impl Shared {
     pub(super) fn enter(&self, mode: Mode, from: Begin) -> Result<u64> {
         let mut state = self.state();
         if state.finished || state.ending {
-            return Err(Error::new(ErrorKind::NotFound, "the machine's console has ended"));
+            return Err(Error::new(ErrorKind::NotFound, "the console of the VM has ended"));
         }
         if state.readers.len() >= self.clients {
-            let what =
-                format!("{} clients are on this console already, and more are not served", self.clients);
+            let what = format!("this console has {} clients already; end one of them", self.clients);
             return Err(Error::new(ErrorKind::Busy, what));
         }
         if mode == Mode::Write && state.writer.is_some() {
-            let what = "someone else types on this console; read it only, or take it over";
+            let what = "another client types on this console; read it only, or take it over";
             return Err(Error::new(ErrorKind::Busy, what));
         }
         let id = state.next;
@@ -210,7 +209,7 @@ impl Shared {
         self.room.notify_one();
     }
 
-    /// What the reader is to do next; its bytes are put into `buffer`, which is empty.
+    /// The next step of the reader; its bytes are put into `buffer`, which is empty.
     pub(super) fn step(&self, id: u64, was_writer: bool, buffer: &mut Vec<u8>) -> Step {
         let mut state = self.state();
         let state = &mut *state;
@@ -233,7 +232,7 @@ impl Shared {
         }
     }
 
-    /// Whether what this client types goes to QEMU now.
+    /// True if the keys of this client go to QEMU now.
     pub(super) fn may_type(&self, id: u64) -> bool {
         let state = self.state();
         state.connected && state.writer == Some(id)
@@ -264,7 +263,7 @@ impl Shared {
         self.ending.notify_one();
     }
 
-    /// The last `size` bytes, as far as they are still there.
+    /// The last `size` bytes, if they are still there.
     pub(super) fn last(&self, size: usize) -> Vec<u8> {
         let state = self.state();
         let mut last = Vec::new();

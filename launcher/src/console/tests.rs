@@ -1,4 +1,4 @@
-//! The relay between a QEMU that is played by the test and clients of all manners.
+//! The relay between a QEMU played by the test and clients that misbehave in several ways.
 
 use super::*;
 use crate::error::ErrorKind;
@@ -7,7 +7,7 @@ use std::path::Path;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::UnixStream;
 
-/// Long enough for a busy machine; only a test that fails waits so long.
+/// Long enough for a busy host; only a test that fails waits so long.
 const SOON: Duration = Duration::from_secs(60);
 
 /// A QEMU's side of the line, and the relay.
@@ -49,7 +49,7 @@ impl Line {
         .await;
     }
 
-    /// QEMU says something, and the relay has heard it.
+    /// QEMU writes bytes, and the relay has read them.
     async fn say(&mut self, bytes: &[u8]) {
         let before = self.relay.status().bytes;
         soon("QEMU to be heard", self.qemu.write_all(bytes)).await.unwrap();
@@ -146,10 +146,10 @@ async fn a_client_that_leaves_frees_its_place() {
     line.relay.reserve(Mode::Write, Begin::Now).unwrap();
 }
 
-/// The client does not read while QEMU says much more than the ring holds. QEMU gets through; the client is told what it
-/// lost, to the byte, and one that reads beside it misses nothing.
+/// The client does not read while QEMU writes much more than the ring holds. QEMU gets through; the client is told its
+/// loss, to the byte, and a reader beside it misses nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stopped_reader_costs_qemu_nothing() {
+async fn a_stopped_reader_does_not_block_qemu() {
     const RING: usize = 16 << 10;
     let patience = Duration::from_secs(3600);
     let mut line =
@@ -170,7 +170,7 @@ async fn a_stopped_reader_costs_qemu_nothing() {
     assert_eq!(last, &numbers[numbers.len() - last.len()..]);
     assert_eq!(last.len(), RING);
 
-    // With patience without end it loses nothing, however small its window.
+    // With unlimited patience it loses nothing, however small its window.
     let mut line = Line::new(Options { ring: RING, patience, ..Options::default() }).await;
     let mut slow = line.client(Mode::Read, Begin::Screen, 100);
     let wanted = numbers.clone();
@@ -179,7 +179,7 @@ async fn a_stopped_reader_costs_qemu_nothing() {
     reading.await.unwrap();
 }
 
-/// A writer faces a QEMU that does not read: what waits for it is bounded, and the output goes on.
+/// A writer faces a QEMU that does not read: the bytes that wait for it are bounded, and the output goes on.
 #[tokio::test]
 async fn a_qemu_that_does_not_read_stops_the_writer_alone() {
     let mut line = Line::new(Options::default()).await;
@@ -195,12 +195,12 @@ async fn a_qemu_that_does_not_read_stops_the_writer_alone() {
 }
 
 #[tokio::test]
-async fn qemu_may_come_and_go() {
+async fn clients_stay_while_qemu_restarts() {
     let mut line = Line::new(Options::default()).await;
     let mut client = line.client(Mode::Write, Begin::Screen, 1 << 10);
     line.say(b"one ").await;
     drop(std::mem::replace(&mut line.qemu, UnixStream::pair().unwrap().0));
-    line.until("the relay to see it", |status| !status.connected).await;
+    line.until("the relay to see QEMU's end", |status| !status.connected).await;
     types(&mut client, "for nobody").await;
     line.qemu = ring_up(&line.give);
     line.until("the line", |status| status.connected).await;
@@ -211,7 +211,7 @@ async fn qemu_may_come_and_go() {
 }
 
 #[tokio::test]
-async fn the_last_words_are_heard() {
+async fn the_last_output_of_qemu_reaches_the_readers() {
     let mut line = Line::new(Options::default()).await;
     let mut client = line.client(Mode::Read, Begin::Screen, 1 << 10);
     line.qemu.write_all(b"Power down\r\n").await.unwrap();
@@ -222,13 +222,13 @@ async fn the_last_words_are_heard() {
 }
 
 #[tokio::test]
-async fn the_last_handle_ends_the_relay() {
+async fn the_relay_ends_with_its_last_handle() {
     let line = Line::new(Options::default()).await;
     let mut client = line.client(Mode::Read, Begin::Screen, 1 << 10);
     let Line { relay, mut qemu, .. } = line;
     drop(relay);
     assert!(rest(&mut client).await.is_empty());
-    assert_eq!(soon("QEMU to see it", qemu.read(&mut [0; 1])).await.unwrap(), 0);
+    assert_eq!(soon("QEMU to see the relay's end", qemu.read(&mut [0; 1])).await.unwrap(), 0);
 }
 
 #[tokio::test]
@@ -246,9 +246,9 @@ async fn its_log_is_kept_small() {
     assert_eq!(line.relay.status().trouble, None);
 }
 
-/// A terminal forgets what was written to it when its other side goes; QEMU's log does not.
+/// A terminal drops unread bytes when its other side goes; QEMU's log keeps them.
 #[tokio::test]
-async fn the_last_words_are_in_the_log() {
+async fn the_last_output_of_qemu_is_read_from_its_log() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("serial.log");
     std::fs::write(&path, "the day before\r\n").unwrap();
@@ -265,7 +265,7 @@ async fn the_last_words_are_in_the_log() {
     soon("the end", line.relay.finish()).await;
     assert_eq!(rest(&mut client).await, b"login: \r\nPower down\r\n");
 
-    // One that was gone before anything was heard; what was there before it is not its own.
+    // A QEMU that was gone before any byte was read; earlier content of the log is not its own.
     let line = Line::new(options()).await;
     let mut client = line.client(Mode::Read, Begin::Screen, 1 << 10);
     append("panic\r\n");
@@ -274,9 +274,9 @@ async fn the_last_words_are_in_the_log() {
     assert_eq!(rest(&mut client).await, b"panic\r\n");
 }
 
-/// What QEMU uses, with its ways: our side takes 4000 bytes and more while nobody reads, and its end is an error.
+/// A terminal, as QEMU uses it: our side takes 4000 bytes and more while it is not read, and its end is an error.
 #[tokio::test]
-async fn a_terminal_is_a_line() {
+async fn a_terminal_serves_as_the_line() {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     let qemu = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&qemu).unwrap();

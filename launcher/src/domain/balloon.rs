@@ -1,11 +1,11 @@
-//! The memory balloon: it tells how the guest uses its memory every ten seconds, and gives pages back that the guest has
-//! freed. Without one libvirt must be told so, or it adds its own.
+//! The memory balloon: it reports the guest's use of its memory every ten seconds, and gives pages back that the guest has
+//! freed. Without a balloon the XML must say so, or libvirt adds its own.
 
-use super::Drawing;
+use super::Domain;
 use super::pci_devices::PciDevice;
 use super::xml::Element;
 
-impl Drawing<'_> {
+impl Domain<'_> {
     pub(super) fn balloon(&self) -> Element {
         let balloon = Element::new("memballoon");
         if !self.machine.balloon {

@@ -1,12 +1,12 @@
-//! The channel to the guest's agent, always: whether an agent is there shows only once the guest runs.
+//! The channel to the guest agent, always: whether an agent is there shows only once the guest runs.
 
-use super::error::DrawError;
+use super::error::DomainError;
 use super::xml::Element;
-use super::{Drawing, text};
+use super::{Domain, text};
 
-impl Drawing<'_> {
-    pub(super) fn channel(&self) -> Result<Element, DrawError> {
-        let path = text(&self.host.agent, "the socket of the guest's agent")?;
+impl Domain<'_> {
+    pub(super) fn channel(&self) -> Result<Element, DomainError> {
+        let path = text(&self.host.agent, "the socket of the guest agent")?;
         let address = Element::new("address")
             .at("type", "virtio-serial")
             .at("controller", 0)

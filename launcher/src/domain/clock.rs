@@ -1,16 +1,16 @@
-//! The guest's clock and timers, where the machine says something of them.
+//! The guest's clock and timers, where the spec sets them.
 
-use super::Drawing;
+use super::Domain;
 use super::xml::Element;
 use api::machine::Timer;
 use api::machine::cpu::Offset;
 
-impl Drawing<'_> {
+impl Domain<'_> {
     pub(super) fn clock(&self) -> Option<Element> {
         let clock = self.machine.clock.as_ref()?;
         let element = Element::new("clock");
         let element = match &clock.offset {
-            // `reset`: what the guest sets its clock to is forgotten when the machine ends.
+            // `reset`: the time that the guest sets its clock to is forgotten when the VM ends.
             Offset::Utc(None) => element.at("offset", "utc").at("adjustment", "reset"),
             Offset::Utc(Some(seconds)) => {
                 element.at("offset", "variable").at("adjustment", seconds).at("basis", "utc")

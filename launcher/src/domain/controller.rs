@@ -1,16 +1,16 @@
-//! What other devices are plugged into: root ports, and the controllers of usb, sata, scsi and channels. Every one is
-//! drawn, those that are never there too, so that libvirt adds none.
+//! The controllers that other devices are plugged into: root ports, and controllers of USB, SATA, SCSI and channels. All
+//! are in the XML, unused ones too, so that libvirt adds none.
 
-use super::Drawing;
+use super::Domain;
 use super::pci;
 use super::pci_devices::{PciDevice, has_scsi, has_usb, sata_controllers};
 use super::xml::Element;
 use api::machine::{Bus, Chipset};
 
-/// Devices that one usb controller takes.
+/// Devices of one USB controller at most.
 pub(super) const USB_PORTS: usize = 15;
 
-impl Drawing<'_> {
+impl Domain<'_> {
     pub(super) fn controllers(&self) -> Vec<Element> {
         let mut all = Vec::new();
         let root = match self.machine.chipset {
@@ -54,7 +54,7 @@ impl Drawing<'_> {
         controller("scsi", 0, Some(self.virtio())).with(driver).with(self.places.element(PciDevice::Scsi))
     }
 
-    /// One queue for each processor that a virtio device has.
+    /// The number of queues of a virtio device: one for each vCPU.
     pub(super) fn queues(&self) -> u32 {
         self.machine.cpu.count().clamp(1, 256)
     }

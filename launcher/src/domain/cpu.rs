@@ -1,19 +1,19 @@
-//! Processors: how many, and what the guest takes them for.
+//! vCPUs: their number and their model.
 //!
-//! Under emulation there is no processor of the host's in the game: QEMU makes up whatever it can. libvirt answers
+//! Under emulation the host's CPU does not matter: QEMU emulates any model as far as it can. libvirt answers
 //! `host-model` there with a made-up guess (`EPYC` and two dozen differences from it on Debian 12) and refuses
-//! `host-passthrough`. Both become `maximum`: all that QEMU can emulate, which is what the two ask for in spirit. A named
+//! `host-passthrough`. Both become `maximum`: all features that QEMU can emulate, which is the purpose of both. A named
 //! model stays, without libvirt's check, since QEMU leaves out (and logs) what it cannot emulate; of the newer models
-//! there is always something, and a machine that asked for one would never start.
+//! some feature is always missing, and a VM that asked for such a model would never start.
 
-use super::Drawing;
+use super::Domain;
 use super::xml::Element;
 use api::machine::cpu::{Feature, Model, Policy};
 
-/// Intel took it out of its processors, but named models of QEMU's still ask for it.
+/// Intel took it out of its CPUs, but named models of QEMU's still ask for it.
 const GONE: &str = "mpx";
 
-impl Drawing<'_> {
+impl Domain<'_> {
     pub(super) fn vcpu(&self) -> Element {
         let cpu = &self.machine.cpu;
         let all = self.sockets().saturating_mul(cpu.cores).saturating_mul(cpu.threads);
@@ -30,7 +30,7 @@ impl Drawing<'_> {
             (Model::HostPassthrough, false) => (mode("host-passthrough"), None),
             (Model::Named(name), emulated) => {
                 let check = emulated.then_some("none");
-                // Never another model than the one that was asked for.
+                // Never another model than the one of the spec.
                 let model = Element::of("model", name).at("fallback", "forbid");
                 (mode("custom").at("match", "exact").maybe_at("check", check), Some(model))
             }
@@ -47,7 +47,7 @@ impl Drawing<'_> {
             .with(gone.then(|| Element::new("feature").at("policy", "disable").at("name", GONE)))
     }
 
-    /// Sockets, with those that may be there one day.
+    /// Sockets, with those that may be hotplugged.
     fn sockets(&self) -> u32 {
         let cpu = &self.machine.cpu;
         cpu.max_sockets.map_or(cpu.sockets, |most| most.max(cpu.sockets))

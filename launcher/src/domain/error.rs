@@ -1,14 +1,14 @@
-//! Why a machine cannot be drawn.
+//! Errors of a domain that cannot be defined on this host.
 
 use super::xml::Unsayable;
 use api::machine::PciAddress;
 use thiserror::Error;
 
-/// Why a machine cannot be drawn. Each is a sentence for whoever wrote the machine, except [`DrawError::Unplaced`], which
-/// is for whoever called.
+/// The reason of a domain that cannot be defined. Each message is for the author of the VM, except
+/// [`DomainError::Unplaced`], which is for the caller.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum DrawError {
-    /// A field asks for what cannot be had here.
+pub enum DomainError {
+    /// A field asks for a feature that this host or this combination does not have.
     #[error("{field}: {why}")]
     Refused {
         /// The field, as a path from the object's root.
@@ -19,35 +19,35 @@ pub enum DrawError {
     /// Two devices want the same place on the PCI bus.
     #[error("{second} asks for the PCI address {address}, which {first} has; {free}")]
     Taken {
-        /// The address.
+        /// The address that both ask for.
         address: Pci,
-        /// Who has it.
+        /// The device that has it.
         first: String,
-        /// Who asks for it.
+        /// The device that asks for it.
         second: String,
-        /// Where there is room.
+        /// Free addresses.
         free: &'static str,
     },
     /// There are more devices of a kind than fit.
-    #[error("{what} are more than the {limit} that fit on {board}")]
+    #[error("too many {what}: at most {limit} fit on {on}")]
     NoRoom {
-        /// The devices.
+        /// The devices, in the plural.
         what: &'static str,
-        /// How many fit.
+        /// The number that fits.
         limit: usize,
-        /// The board.
-        board: &'static str,
+        /// The machine type or the controller.
+        on: &'static str,
     },
-    /// The host does not say where a part of the machine is.
-    #[error("nobody said where {what} is on this host")]
+    /// The location of a part of the VM on this host is missing.
+    #[error("the location of {what} on this host is missing")]
     Unplaced {
         /// The part.
         what: String,
     },
-    /// A text holds a character that cannot be written.
-    #[error("{place}: the character {character:?} cannot be part of a machine")]
+    /// A text holds a character that XML cannot express.
+    #[error("{place}: the character {character:?} cannot be written to libvirt's XML; remove it")]
     Character {
-        /// Where it stands in the drawing.
+        /// The element or attribute with the text.
         place: String,
         /// The character.
         character: char,
@@ -65,18 +65,18 @@ impl std::fmt::Display for Pci {
     }
 }
 
-impl DrawError {
-    pub(super) fn refused(field: impl Into<String>, why: impl Into<String>) -> DrawError {
-        DrawError::Refused { field: field.into(), why: why.into() }
+impl DomainError {
+    pub(super) fn refused(field: impl Into<String>, why: impl Into<String>) -> DomainError {
+        DomainError::Refused { field: field.into(), why: why.into() }
     }
 
-    pub(super) fn unplaced(what: impl Into<String>) -> DrawError {
-        DrawError::Unplaced { what: what.into() }
+    pub(super) fn unplaced(what: impl Into<String>) -> DomainError {
+        DomainError::Unplaced { what: what.into() }
     }
 }
 
-impl From<Unsayable> for DrawError {
-    fn from(Unsayable { place, character }: Unsayable) -> DrawError {
-        DrawError::Character { place, character }
+impl From<Unsayable> for DomainError {
+    fn from(Unsayable { place, character }: Unsayable) -> DomainError {
+        DomainError::Character { place, character }
     }
 }

@@ -1,17 +1,17 @@
-//! Switches of the platform.
+//! Features of the platform.
 
-use super::Drawing;
-use super::error::DrawError;
+use super::Domain;
+use super::error::DomainError;
 use super::xml::Element;
 use api::machine::Boot;
 
-impl Drawing<'_> {
-    pub(super) fn features(&self) -> Result<Element, DrawError> {
+impl Domain<'_> {
+    pub(super) fn features(&self) -> Result<Element, DomainError> {
         let features = &self.machine.features;
         let secure = matches!(self.machine.firmware.boot, Boot::Efi { secure: true, .. });
         if secure && features.smm == Some(false) {
-            let why = "secure boot needs it: without it a guest could write to the firmware's variables";
-            return Err(DrawError::refused("spec.domain.features.smm.enabled", why));
+            let why = "secure boot needs system management mode: without it a guest could write to the firmware's variables";
+            return Err(DomainError::refused("spec.domain.features.smm.enabled", why));
         }
         let smm = features.smm.or(secure.then_some(true));
         let switch = |name, on: bool| Element::new(name).at("state", if on { "on" } else { "off" });
@@ -22,7 +22,7 @@ impl Drawing<'_> {
             .with(features.kvm_hidden.map(|hidden| Element::new("kvm").and(switch("hidden", hidden))))
             .with(features.pvspinlock.map(|on| switch("pvspinlock", on)))
             .with(smm.map(|on| switch("smm", on)))
-            // A back door that guests of another maker talk through.
+            // A back door of VMware's, unused here.
             .and(switch("vmport", false)))
     }
 }

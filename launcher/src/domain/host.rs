@@ -1,47 +1,47 @@
-//! What a drawing needs to know of this host: where each part of the machine is. Made by `vm::prepare`.
+//! The paths and taps of a VM's parts on this host. Made by `vm::prepare`.
 
 use api::launcher::{Accelerator, Format, Kernel, Link};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Where the parts of one machine are.
+/// The locations of one VM's parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// What runs the guest's instructions.
+    /// KVM or emulation.
     pub accelerator: Accelerator,
-    /// By the disk's name; every disk of the machine is here, an ejected one as [`DiskLocation::Nothing`].
+    /// By the disk's name; every disk of the VM is here, a CD-ROM without media as [`DiskLocation::Nothing`].
     pub disks: BTreeMap<String, DiskLocation>,
-    /// By the interface's name; every interface of the machine is here.
+    /// By the interface's name; every interface of the VM is here.
     pub links: BTreeMap<String, Link>,
     /// A kernel that is started without a boot loader.
     pub kernel: Option<Kernel>,
-    /// EFI firmware, where the machine starts with EFI.
+    /// EFI firmware, where the VM starts with EFI.
     pub efi: Option<Efi>,
-    /// QEMU's own log of the serial line.
+    /// QEMU's own log of the serial console.
     pub serial_log: PathBuf,
-    /// The screen, where the machine has one: QEMU listens on this socket.
+    /// The socket on which QEMU serves the screen, where the VM has one.
     pub vnc: PathBuf,
-    /// The channel to the guest's agent: QEMU listens on this socket. (The path libvirt would choose is so long that the
-    /// folder of a machine could have 29 letters; a socket's path ends at 107.)
+    /// The socket on which QEMU serves the channel to the guest agent. (libvirt's own path for it is so long that the folder
+    /// of a VM could have 29 letters; a socket's path ends at 107.)
     pub agent: PathBuf,
 }
 
-/// Where the bytes of a disk are.
+/// The location of a disk's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DiskLocation {
     /// A file.
     File {
         /// The file QEMU opens; an overlay where the disk itself is only read.
         path: PathBuf,
-        /// How its bytes are laid out.
+        /// The format of its bytes.
         format: Format,
-        /// The files below it, nearest first, so that libvirt need not (and does not) look for itself.
+        /// The files below it, nearest first, so that libvirt need not (and does not) read the images' headers.
         backing: Vec<(PathBuf, Format)>,
-        /// It can be opened past the host's cache.
+        /// True if it can be opened past the host's cache (O_DIRECT).
         direct: bool,
-        /// All its blocks are there: nothing is discarded.
+        /// True if all its blocks are allocated: then nothing is discarded.
         preallocated: bool,
-        /// Its logical and physical block sizes, where the disk is to show its volume's.
+        /// The logical and physical block sizes of the volume, for a disk that matches them.
         blocks: Option<(u32, u32)>,
     },
     /// A block device.
@@ -50,10 +50,10 @@ pub enum DiskLocation {
         path: PathBuf,
         /// Its logical and physical block sizes.
         blocks: (u32, u32),
-        /// It can be opened past the host's cache.
+        /// True if it can be opened past the host's cache (O_DIRECT).
         direct: bool,
     },
-    /// A drive without a disc.
+    /// A CD-ROM without media.
     Nothing,
 }
 
@@ -64,6 +64,6 @@ pub struct Efi {
     pub code: PathBuf,
     /// Empty variables.
     pub template: PathBuf,
-    /// The machine's own variables.
+    /// The VM's own variables.
     pub vars: PathBuf,
 }

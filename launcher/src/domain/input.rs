@@ -1,27 +1,27 @@
-//! Input devices. Those on usb take the controller's ports from the last one down, disks from the first one up, so that
+//! Input devices. Those on USB take the controller's ports from the last one down, disks from the first one up, so that
 //! neither moves the other.
 
 use super::controller::USB_PORTS;
-use super::error::DrawError;
+use super::error::DomainError;
 use super::pci_devices::PciDevice;
 use super::xml::Element;
-use super::{Drawing, alias};
+use super::{Domain, alias};
 use api::machine::{Bus, Input};
 
-impl Drawing<'_> {
-    pub(super) fn inputs(&self) -> Result<Vec<Element>, DrawError> {
+impl Domain<'_> {
+    pub(super) fn inputs(&self) -> Result<Vec<Element>, DomainError> {
         let usb_disks = self.machine.disks.iter().filter(|disk| disk.bus == Bus::Usb).count();
         let usb_inputs = self.machine.inputs.iter().filter(|input| !input.virtio).count();
         if usb_disks + usb_inputs > USB_PORTS {
-            return Err(DrawError::NoRoom {
-                what: "usb devices",
+            return Err(DomainError::NoRoom {
+                what: "USB devices",
                 limit: USB_PORTS,
-                board: "a usb controller",
+                on: "a USB controller",
             });
         }
         let (mut virtio, mut usb) = (0, 0);
-        // Of all input devices the tablet alone is in the API. It has no form for old guests, so no model to choose.
-        let draw = |input: &Input| {
+        // The API has tablets alone. They have no transitional form, so there is no model to choose.
+        let element = |input: &Input| {
             let element = Element::new("input").at("type", "tablet");
             if input.virtio {
                 virtio += 1;
@@ -34,11 +34,11 @@ impl Drawing<'_> {
                 element.at("bus", "usb").and(alias(&input.name)).and(usb_address(USB_PORTS + 1 - usb))
             }
         };
-        Ok(self.machine.inputs.iter().map(draw).collect())
+        Ok(self.machine.inputs.iter().map(element).collect())
     }
 }
 
-/// A port of the usb controller.
+/// A port of the USB controller.
 pub(super) fn usb_address(port: usize) -> Element {
     Element::new("address").at("type", "usb").at("bus", 0).at("port", port)
 }

@@ -1,24 +1,24 @@
-//! Interfaces: those on a tap that is there already are libvirt's; those in user space go past it (`usernet`).
+//! Interfaces: an interface on an existing tap is libvirt's; a user-mode network goes past libvirt (`usernet`).
 
-use super::error::DrawError;
+use super::error::DomainError;
 use super::pci_devices::PciDevice;
 use super::qemu_arguments::QemuArguments;
 use super::xml::Element;
-use super::{Drawing, alias};
+use super::{Domain, alias};
 use api::launcher::Link;
 use api::machine::{Interface, Nic};
 
-impl Drawing<'_> {
-    /// An interface, by its position. `None` where it is not libvirt's.
+impl Domain<'_> {
+    /// An interface, by its position. `None` for a user-mode network.
     pub(super) fn interface(
         &self,
         position: usize,
         qemu_arguments: &mut QemuArguments,
-    ) -> Result<Option<Element>, DrawError> {
+    ) -> Result<Option<Element>, DomainError> {
         let Some(nic) = self.machine.interfaces.get(position) else { return Ok(None) };
         let link = self.host.links.get(&nic.name);
         let (name, mac, mtu) =
-            match link.ok_or_else(|| DrawError::unplaced(format!("interface `{}`", nic.name)))? {
+            match link.ok_or_else(|| DomainError::unplaced(format!("interface `{}`", nic.name)))? {
                 Link::Tap { name, mac, mtu, .. } => (name, mac, mtu),
                 Link::User { .. } => return self.user_network(position, nic, qemu_arguments).map(|()| None),
             };
@@ -32,7 +32,7 @@ impl Drawing<'_> {
             .with(queues.then(|| Element::new("driver").at("queues", self.queues())))
             .with((!nic.up).then(|| Element::new("link").at("state", "down")))
             .with(nic.boot_order.map(|order| Element::new("boot").at("order", order)))
-            // Without an order it is never started from, and its start-up code only takes time.
+            // Without a boot order the guest never boots from it, and its option ROM only takes time.
             .with(nic.boot_order.is_none().then(|| Element::new("rom").at("enabled", "no")))
             .with(nic.acpi_index.map(|index| Element::new("acpi").at("index", index)))
             .and(alias(&nic.name))
@@ -40,7 +40,7 @@ impl Drawing<'_> {
         Ok(Some(element))
     }
 
-    /// Whether an interface is libvirt's.
+    /// True if an interface is libvirt's.
     pub(super) fn is_tap(&self, nic: &Interface) -> bool {
         matches!(self.host.links.get(&nic.name), Some(Link::Tap { .. }))
     }
@@ -64,18 +64,19 @@ pub(super) fn field(position: usize, name: &str) -> String {
 }
 
 /// An address of one device, six bytes.
-pub(super) fn checked_mac<'m>(mac: &'m str, field: &str) -> Result<&'m str, DrawError> {
+pub(super) fn checked_mac<'m>(mac: &'m str, field: &str) -> Result<&'m str, DomainError> {
     let bytes: Vec<_> = mac.split(':').collect();
     let whole = bytes.len() == 6
         && bytes.iter().all(|byte| byte.len() == 2 && byte.bytes().all(|digit| digit.is_ascii_hexdigit()));
     let of_many = mac.as_bytes().get(1).is_some_and(|digit| (digit & 1 == 1) == digit.is_ascii_digit());
     match (whole, of_many) {
         (false, _) => {
-            Err(DrawError::refused(field, format!("`{mac}` is no MAC address (like 02:00:00:00:00:01)")))
+            Err(DomainError::refused(field, format!("`{mac}` is not a MAC address (like 02:00:00:00:00:01)")))
         }
-        (true, true) => {
-            Err(DrawError::refused(field, format!("`{mac}` is the address of a group, not of a device")))
-        }
+        (true, true) => Err(DomainError::refused(
+            field,
+            format!("`{mac}` is a multicast address; an interface needs a unicast address"),
+        )),
         (true, false) => Ok(mac),
     }
 }

@@ -1,9 +1,9 @@
-//! Memory, and the pages it is made of.
+//! Memory, and the size of its pages.
 
-use super::Drawing;
+use super::Domain;
 use super::xml::Element;
 
-impl Drawing<'_> {
+impl Domain<'_> {
     pub(super) fn memory(&self) -> Vec<Element> {
         let memory = self.machine.memory;
         let mut elements = vec![Element::of("memory", memory.guest).at("unit", "b")];

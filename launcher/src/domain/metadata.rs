@@ -1,9 +1,9 @@
-//! What libvirt keeps for us beside the machine: whose it is, and how long its end may take.
+//! Metadata of the domain, which libvirt stores for KubeVirt: the uid of the VMI and its grace period.
 
-use super::Drawing;
+use super::Domain;
 use super::xml::Element;
 
-impl Drawing<'_> {
+impl Domain<'_> {
     pub(super) fn metadata(&self) -> Element {
         let grace = Element::of("deletionGracePeriodSeconds", self.machine.grace_period);
         let ours = Element::new("kubevirt")

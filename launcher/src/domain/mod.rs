@@ -1,8 +1,8 @@
-//! A machine as a libvirt domain. Pure: the same machine on the same host gives the same XML.
+//! The libvirt domain of a VM. Pure: the same VM on the same host gives the same XML.
 //!
 //! ```text
-//!  Machine (strict, from the spec) ─┐   places  where each device stands on the PCI bus
-//!  Host (paths, taps, accelerator) ─┴─► threads which thread does the work of which disk
+//!  Machine (strict, from the spec) ─┐   places  PCI address of each device
+//!  Host (paths, taps, accelerator) ─┴─► threads IOThread of each disk
 //!                                        │
 //!            one file per device ◄───────┘   memory cpu os features clock sysinfo metadata
 //!                    │                       controller disk/ interface usernet video input serial channel
@@ -10,10 +10,10 @@
 //!            xml (escapes, always) ─► text
 //! ```
 //!
-//! Nothing is left to libvirt that a guest could see: addresses, order, names are all written out. What Debian 12's
-//! libvirt (9.0) has no words for goes past it to QEMU, from `usernet`, `panic` and `disk` through `QemuArguments`.
+//! No guest-visible choice is left to libvirt: addresses, order and names are all written out. Features that Debian 12's
+//! libvirt (9.0) has no elements for go past it to QEMU, from `usernet`, `panic` and `disk` through `QemuArguments`.
 //!
-//! Called by `vm::driver` with what `vm::prepare` found. A `DrawError` is a fault of the machine: trying again on the same
+//! Called by `vm::driver` with the result of `vm::prepare`. A `DomainError` is a fault of the VM: trying again on the same
 //! host gives it again.
 
 mod balloon;
@@ -46,7 +46,7 @@ mod xml;
 #[cfg(test)]
 mod tests;
 
-pub use error::{DrawError, Pci};
+pub use error::{DomainError, Pci};
 
 use api::launcher::Accelerator;
 use api::machine::{Machine, Reboot};
@@ -57,44 +57,44 @@ use std::collections::BTreeMap;
 use threads::Threads;
 use xml::Element;
 
-/// The domain of a machine on this host.
-pub fn draw(machine: &Machine, host: &Host) -> Result<String, DrawError> {
-    let drawing = Drawing::begin(machine, host)?;
-    Ok(drawing.domain()?.write()?)
+/// The XML of a VM's domain on this host.
+pub fn render(machine: &Machine, host: &Host) -> Result<String, DomainError> {
+    let domain = Domain::of(machine, host)?;
+    Ok(domain.element()?.write()?)
 }
 
-/// One disk alone, as it stands in the domain: what libvirt is given when a disc is put in or taken out.
-pub fn draw_disk(machine: &Machine, host: &Host, name: &str) -> Result<String, DrawError> {
-    let drawing = Drawing::begin(machine, host)?;
+/// The XML of one disk, as it stands in the domain: libvirt gets it when media are inserted or ejected.
+pub fn render_disk(machine: &Machine, host: &Host, name: &str) -> Result<String, DomainError> {
+    let domain = Domain::of(machine, host)?;
     let position = machine.disks.iter().position(|disk| disk.name == name);
-    let position = position.ok_or_else(|| DrawError::unplaced(format!("disk `{name}`")))?;
-    Ok(drawing.disk(position, &mut QemuArguments::default())?.write()?)
+    let position = position.ok_or_else(|| DomainError::unplaced(format!("disk `{name}`")))?;
+    Ok(domain.disk(position, &mut QemuArguments::default())?.write()?)
 }
 
-/// By disk, what libvirt (and often the guest) calls it: `vda`.
+/// The libvirt target of each disk (`vda`), by the disk's name.
 pub fn targets(machine: &Machine) -> BTreeMap<String, String> {
     disk::targets(machine)
 }
 
-/// What every device may look at.
-struct Drawing<'a> {
+/// The inputs that every device may read.
+struct Domain<'a> {
     machine: &'a Machine,
     host: &'a Host,
     places: Places,
     threads: Threads,
 }
 
-impl<'a> Drawing<'a> {
-    fn begin(machine: &'a Machine, host: &'a Host) -> Result<Drawing<'a>, DrawError> {
-        Ok(Drawing { machine, host, places: Places::of(machine)?, threads: Threads::of(machine) })
+impl<'a> Domain<'a> {
+    fn of(machine: &'a Machine, host: &'a Host) -> Result<Domain<'a>, DomainError> {
+        Ok(Domain { machine, host, places: Places::of(machine)?, threads: Threads::of(machine) })
     }
 
-    fn domain(&self) -> Result<Element, DrawError> {
+    fn element(&self) -> Result<Element, DomainError> {
         let mut qemu_arguments = QemuArguments::default();
         let devices = self.devices(&mut qemu_arguments)?;
         if self.emulated() {
-            // libvirt would ask for each of the 400 properties of the processor by itself, half of a start's time; so it
-            // asks for all features in one word. Under emulation no two hosts' processors are compared.
+            // libvirt would ask for each of the 400 CPU properties one by one, half of a start's time; so it asks for all
+            // features in one word. Under emulation CPUs of two hosts are never compared.
             qemu_arguments.without("cpu-unavailable-features");
         }
         Ok(Element::new("domain")
@@ -124,7 +124,7 @@ impl<'a> Drawing<'a> {
             .with(qemu_arguments.elements()))
     }
 
-    fn devices(&self, qemu_arguments: &mut QemuArguments) -> Result<Element, DrawError> {
+    fn devices(&self, qemu_arguments: &mut QemuArguments) -> Result<Element, DomainError> {
         let mut devices = Element::new("devices").with(self.controllers());
         for position in 0..self.machine.disks.len() {
             devices = devices.and(self.disk(position, qemu_arguments)?);
@@ -153,15 +153,15 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// The name by which libvirt and QEMU know a device of the user's.
+/// The name by which libvirt and QEMU know a device of the spec.
 fn alias(name: &str) -> Element {
     Element::new("alias").at("name", format!("ua-{name}"))
 }
 
 /// A path, which libvirt takes as a text.
-fn text<'p>(path: &'p std::path::Path, what: &str) -> Result<&'p str, DrawError> {
+fn text<'p>(path: &'p std::path::Path, what: &str) -> Result<&'p str, DomainError> {
     path.to_str().ok_or_else(|| {
-        DrawError::refused(
+        DomainError::refused(
             what,
             format!("the path {} is not UTF-8, which libvirt cannot take", path.display()),
         )

@@ -1,25 +1,25 @@
-//! What starts the guest: firmware, a kernel, and in which order devices are tried.
+//! Firmware, kernel, and the order in which devices are tried at boot.
 //!
-//! The order of devices is the devices' own (`<boot order>`), never the domain's. Where the machine asks for none, all its
-//! disks are tried in their order, hard disks before discs: see `Drawing::boot_order`.
+//! The order of devices is the devices' own (`<boot order>`), never the domain's. Where the spec sets none, all disks of
+//! the VM are tried in their order, hard disks before CD-ROMs: see `Domain::boot_order`.
 
-use super::error::DrawError;
+use super::error::DomainError;
 use super::host::Efi;
 use super::xml::Element;
-use super::{Drawing, text};
+use super::{Domain, text};
 use api::machine::disk::Target;
 use api::machine::{Boot, Chipset, Disk, Volume};
 
-impl Drawing<'_> {
-    pub(super) fn os(&self) -> Result<Element, DrawError> {
+impl Domain<'_> {
+    pub(super) fn os(&self) -> Result<Element, DomainError> {
         let kind = Element::of("type", "hvm").at("arch", "x86_64").at("machine", &self.machine.machine_type);
         let mut os = Element::new("os").and(kind);
         match self.machine.firmware.boot {
             Boot::Bios { use_serial: true } if self.machine.serial.is_none() => {
                 let field = "spec.domain.firmware.bootloader.bios.useSerial";
-                return Err(DrawError::refused(
+                return Err(DomainError::refused(
                     field,
-                    "the machine has no serial console (autoattachSerialConsole)",
+                    "the VM has no serial console (autoattachSerialConsole)",
                 ));
             }
             Boot::Bios { use_serial } => {
@@ -35,10 +35,10 @@ impl Drawing<'_> {
             }
             os = os.with(kernel.args.as_ref().map(|args| Element::of("cmdline", args)));
         } else if self.machine.firmware.kernel.is_some() {
-            return Err(DrawError::unplaced("the kernel"));
+            return Err(DomainError::unplaced("the kernel"));
         }
-        // Without any order libvirt would give the first disk of its own choosing the first place, which may be one that
-        // an interface past libvirt has. There is never a floppy.
+        // Without any order libvirt would put a disk of its own choosing first, where an interface past libvirt may
+        // stand. There is never a floppy.
         os = os.with((!self.has_boot_order()).then(|| Element::new("boot").at("dev", "fd")));
         if self.machine.start_paused {
             os = os.and(Element::new("bootmenu").at("enable", "yes").at("timeout", 10_000));
@@ -46,14 +46,14 @@ impl Drawing<'_> {
         Ok(os.and(Element::new("smbios").at("mode", "sysinfo")))
     }
 
-    fn efi(&self, secure: bool) -> Result<[Element; 2], DrawError> {
+    fn efi(&self, secure: bool) -> Result<[Element; 2], DomainError> {
         let field = "spec.domain.firmware.bootloader.efi";
         if secure && self.machine.chipset == Chipset::I440fx {
-            let why = "secure boot needs system management mode, which only a q35 machine has";
-            return Err(DrawError::refused(format!("{field}.secureBoot"), why));
+            let why = "secure boot needs system management mode, which only machine type q35 has";
+            return Err(DomainError::refused(format!("{field}.secureBoot"), why));
         }
         let efi = self.host.efi.as_ref();
-        let Efi { code, template, vars } = efi.ok_or_else(|| DrawError::unplaced("the EFI firmware"))?;
+        let Efi { code, template, vars } = efi.ok_or_else(|| DomainError::unplaced("the EFI firmware"))?;
         let loader = Element::of("loader", text(code, field)?)
             .at("readonly", "yes")
             .at("secure", if secure { "yes" } else { "no" })
@@ -63,7 +63,7 @@ impl Drawing<'_> {
 
     /// The place of a disk in the order of boot devices.
     ///
-    /// A machine that asks for an order gets just that: what is not in it is not tried. One that asks for none can start
+    /// A VM with a boot order gets just that: other devices are not tried. A VM without one can start
     /// from any of its disks, except from those that cannot hold a system.
     pub(super) fn boot_order(&self, position: usize) -> Option<u32> {
         let machine = self.machine;
@@ -80,7 +80,7 @@ impl Drawing<'_> {
         may_boot(disk).then(|| before.count() as u32 + 1)
     }
 
-    /// Whether libvirt sees that devices have an order.
+    /// True if a device in the XML has a boot order.
     fn has_boot_order(&self) -> bool {
         let disks = (0..self.machine.disks.len()).any(|position| self.boot_order(position).is_some());
         disks || self.machine.interfaces.iter().any(|nic| nic.boot_order.is_some() && self.is_tap(nic))

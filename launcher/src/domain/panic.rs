@@ -1,16 +1,16 @@
-//! Devices by which a guest says that it has panicked. libvirt 9.0 has no word for the one on the PCI bus, so it goes past
-//! it; QEMU's event is the same for all.
+//! Panic devices of the guest. libvirt 9.0 has no element for the one on the PCI bus, so it goes past libvirt; QEMU's
+//! event is the same for all.
 
-use super::Drawing;
-use super::error::DrawError;
+use super::Domain;
+use super::error::DomainError;
 use super::pci_devices::PciDevice;
 use super::qemu_arguments::QemuArguments;
 use super::xml::Element;
 use api::machine::Panic;
 use serde_json::json;
 
-impl Drawing<'_> {
-    pub(super) fn panics(&self, qemu_arguments: &mut QemuArguments) -> Result<Vec<Element>, DrawError> {
+impl Domain<'_> {
+    pub(super) fn panics(&self, qemu_arguments: &mut QemuArguments) -> Result<Vec<Element>, DomainError> {
         let mut elements = Vec::new();
         for (n, panic) in self.machine.panics.iter().enumerate() {
             match panic {
@@ -20,10 +20,7 @@ impl Drawing<'_> {
                 }
                 Panic::Hyperv if self.emulated() => {
                     let field = format!("spec.domain.devices.panicDevices[{n}].model");
-                    return Err(DrawError::refused(
-                        field,
-                        "`hyperv` needs KVM; under emulation there is `isa`",
-                    ));
+                    return Err(DomainError::refused(field, "`hyperv` needs KVM; use `isa` under emulation"));
                 }
                 Panic::Hyperv => elements.push(Element::new("panic").at("model", "hyperv")),
                 Panic::Pvpanic => {

@@ -1,5 +1,5 @@
-//! Where each device stands on the PCI bus. All addresses are written out, so that libvirt chooses none: a guest names
-//! its devices by them, and they must be the same after every start.
+//! The PCI address of each device. All addresses are written out, so that libvirt chooses none: a guest names its devices
+//! by them, and they must be the same after every start.
 //!
 //! ```text
 //!  slot   q35 (bus pcie.0)                     i440fx (bus pci.0)
@@ -12,31 +12,31 @@
 //!  0e     panic                                12     sata controllers 1-8
 //!                                              13     panic
 //!  10-17  virtio disks, 8 a slot               14-17  virtio disks, 8 a slot
-//!  18-1e  free                                 18-1f  free, and for what comes later
+//!  18-1e  free                                 18-1f  free, and for hotplugged devices
 //!  1f     chipset, sata controllers 1-5
 //! ```
 //!
-//! - A kind of device has a range of its own, and its devices stand there by their position among those of the kind that
-//!   ask for no address. So appending one moves no other.
-//! - On q35 interfaces stand behind root ports: they can be taken out while the guest runs, and the first is `enp1s0`, the
-//!   second `enp2s0`, which is what manifests in the field say. Root ports come in order and at the end of no other
-//!   range, so a further one changes no bus number; there are always some to spare for devices that come later, unless
-//!   the machine wants none. Everything else is part of the root complex, where no enumeration by the firmware can move it.
-//! - An address of the user's own is honoured where it exists and is free.
+//! - A kind of device has a range of its own, and its devices stand there by their position among those of the kind
+//!   without an address of their own. So an appended device moves no other.
+//! - On q35 interfaces stand behind root ports: they can be unplugged while the guest runs, and the first is `enp1s0`, the
+//!   second `enp2s0`, as manifests in the field expect. Root ports come in order and at the end of no other
+//!   range, so a further one changes no bus number; some are always spare for hotplug, unless
+//!   the VM forbids it. Everything else is part of the root complex, where no enumeration by the firmware can move it.
+//! - An address of the spec is used where it exists and is free.
 
-use super::error::{DrawError, Pci};
+use super::error::{DomainError, Pci};
 use super::pci_devices::{self, PciDevice, PciRequest};
 use super::xml::Element;
 use api::machine::{Chipset, Machine, PciAddress};
 use std::collections::BTreeMap;
 
-/// Root ports of a q35 machine at most.
+/// Root ports of machine type q35 at most.
 pub(super) const PORTS: usize = 32;
-/// Root ports that are there anyway, and that remain for devices that come later.
+/// Root ports of every VM, and the spare ones for hotplug.
 const USUAL: usize = 8;
 const SPARE: usize = 4;
 
-/// Where each device stands.
+/// The PCI address of each device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Places {
     chipset: Chipset,
@@ -45,8 +45,8 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// The places of a machine's devices.
-    pub(super) fn of(machine: &Machine) -> Result<Places, DrawError> {
+    /// The addresses of a VM's devices.
+    pub(super) fn of(machine: &Machine) -> Result<Places, DomainError> {
         let chipset = machine.chipset;
         let mut places = Places { chipset, devices: BTreeMap::new(), taken: BTreeMap::new() };
         for (slot, functions) in built_in(chipset) {
@@ -69,48 +69,48 @@ impl Places {
         let mut fields = Vec::new();
         for PciRequest { device, own, who, field, .. } in own {
             let Some(address) = own else { continue };
-            exists(chipset, address).map_err(|why| DrawError::refused(&field, why))?;
+            exists(chipset, address).map_err(|why| DomainError::refused(&field, why))?;
             places.take(device, address, who)?;
             fields.push((field, address));
         }
         for (field, address) in fields {
             if !places.taken.contains_key(&PciAddress { function: 0, ..address }) {
                 let why = format!(
-                    "nothing stands at function 0 of that slot, so no guest would look at {}",
+                    "function 0 of that slot is empty, so no guest would find {}; give function 0 to a device too",
                     Pci(address)
                 );
-                return Err(DrawError::refused(field, why));
+                return Err(DomainError::refused(field, why));
             }
         }
         Ok(places)
     }
 
-    /// Where a device stands; `None` where the machine has no such device.
+    /// The address of a device; `None` where the VM has no such device.
     pub(super) fn get(&self, device: PciDevice) -> Option<PciAddress> {
         self.devices.get(&device).copied()
     }
 
-    /// How many root ports there are.
+    /// The number of root ports.
     pub(super) fn ports(&self) -> usize {
         self.devices.keys().filter(|device| matches!(device, PciDevice::Port(_))).count()
     }
 
-    /// Whether the device must say that its slot holds others.
+    /// True if the slot of the device may hold others too (`multifunction`).
     pub(super) fn shares_slot(&self, device: PciDevice) -> bool {
         let Some(address) = self.get(device) else { return false };
         let others = PciAddress { function: 1, ..address }..=PciAddress { function: 7, ..address };
         address.function == 0 && (device.in_range() || self.taken.range(others).next().is_some())
     }
 
-    /// The `<address>` of a device, where the machine has it.
+    /// The `<address>` of a device, where the VM has it.
     pub(super) fn element(&self, device: PciDevice) -> Option<Element> {
         let element = element(self.get(device)?);
         Some(if self.shares_slot(device) { element.at("multifunction", "on") } else { element })
     }
 
-    fn take(&mut self, device: PciDevice, address: PciAddress, who: String) -> Result<(), DrawError> {
+    fn take(&mut self, device: PciDevice, address: PciAddress, who: String) -> Result<(), DomainError> {
         if let Some(first) = self.taken.get(&address) {
-            return Err(DrawError::Taken {
+            return Err(DomainError::Taken {
                 address: Pci(address),
                 first: first.clone(),
                 second: who,
@@ -136,54 +136,58 @@ pub(super) fn element(PciAddress { domain, bus, slot, function }: PciAddress) ->
         .at("function", format!("0x{function:x}"))
 }
 
-/// A place on the bus that is there without ports.
+/// An address on the bus that exists without ports.
 pub(super) fn on_root(slot: u8, function: u8) -> PciAddress {
     PciAddress { domain: 0, bus: 0, slot, function }
 }
 
-/// Slots of the board's own, and how many functions of each.
+/// The chipset's own slots, with the number of functions of each.
 fn built_in(chipset: Chipset) -> [(u8, u8); 2] {
     match chipset {
-        // The further functions of the last slot are for more of what it holds already.
+        // The further functions of the last slot are for more SATA controllers.
         Chipset::Q35 => [(0, 8), (0x1f, 4)],
         Chipset::I440fx => [(0, 8), (1, 8)],
     }
 }
 
-/// How many root ports a machine has.
-fn ports(machine: &Machine) -> Result<usize, DrawError> {
+/// The number of root ports of a VM.
+fn ports(machine: &Machine) -> Result<usize, DomainError> {
     if machine.chipset != Chipset::Q35 {
         return Ok(0);
     }
     let nics = machine.interfaces.iter().filter(|nic| nic.pci_address.is_none()).count();
     if nics > PORTS {
-        return Err(DrawError::NoRoom { what: "interfaces", limit: PORTS, board: board(machine.chipset) });
+        return Err(DomainError::NoRoom {
+            what: "interfaces",
+            limit: PORTS,
+            on: machine_type(machine.chipset),
+        });
     }
     let disks = machine.disks.iter().filter_map(|disk| disk.pci_address);
     let own = disks.chain(machine.interfaces.iter().filter_map(|nic| nic.pci_address));
-    // A bus that does not exist is refused by name later.
+    // A bus that does not exist is refused later, with its field.
     let buses = own.map(|address| usize::from(address.bus)).filter(|bus| *bus <= PORTS).max().unwrap_or(0);
     let needed = nics.max(buses);
     Ok(if machine.no_hotplug { needed } else { (needed + SPARE).clamp(USUAL, PORTS) })
 }
 
-fn board(chipset: Chipset) -> &'static str {
+fn machine_type(chipset: Chipset) -> &'static str {
     match chipset {
-        Chipset::Q35 => "a q35 machine",
-        Chipset::I440fx => "an i440fx machine",
+        Chipset::Q35 => "machine type q35",
+        Chipset::I440fx => "machine type i440fx",
     }
 }
 
-/// The place of a device by its position.
-fn home(chipset: Chipset, device: PciDevice) -> Result<PciAddress, DrawError> {
+/// The address of a device by its position.
+fn home(chipset: Chipset, device: PciDevice) -> Result<PciAddress, DomainError> {
     let q35 = chipset == Chipset::Q35;
     let pick = |q35_slot: u8, i440fx_slot: u8| if q35 { q35_slot } else { i440fx_slot };
-    let no_room = |limit| DrawError::NoRoom { what: device.plural(), limit, board: board(chipset) };
-    // The first slot, how many places it and those after it have, and how many of them are in one slot.
+    let no_room = |limit| DomainError::NoRoom { what: device.plural(), limit, on: machine_type(chipset) };
+    // The first slot, the limit of the kind, and the number of its devices in one slot.
     let (slot, limit, in_slot) = match device {
         PciDevice::Video => (pick(0x01, 0x02), 1, 1),
         PciDevice::Port(_) => (0x02, PORTS, 8),
-        // Behind a root port, or a slot of its own: a guest calls an interface by its slot.
+        // Behind a root port, or a slot of its own: a guest names an interface by its slot.
         PciDevice::Interface(n) if q35 => {
             return Ok(PciAddress { domain: 0, bus: n as u8 + 1, slot: 0, function: 0 });
         }
@@ -195,7 +199,7 @@ fn home(chipset: Chipset, device: PciDevice) -> Result<PciAddress, DrawError> {
         PciDevice::Rng => (pick(0x0a, 0x0f), 1, 1),
         PciDevice::Watchdog => (pick(0x0b, 0x10), 1, 1),
         PciDevice::Input(_) => (pick(0x0c, 0x11), 8, 8),
-        // Behind the board's own, since a guest finds disks in the order of the bus.
+        // After the chipset's own, since a guest finds disks in the order of the bus.
         PciDevice::Sata(n) if q35 && n < 4 => return Ok(on_root(0x1f, 4 + n as u8)),
         PciDevice::Sata(_) if q35 => return Err(no_room(30)),
         PciDevice::Sata(n) if n >= 8 => return Err(no_room(48)),
@@ -210,7 +214,7 @@ fn home(chipset: Chipset, device: PciDevice) -> Result<PciAddress, DrawError> {
     Ok(on_root(slot + (n / in_slot) as u8, (n % in_slot) as u8))
 }
 
-/// Whether there is such a place at all.
+/// Checks that the address exists on this machine type.
 fn exists(chipset: Chipset, address: PciAddress) -> Result<(), String> {
     let PciAddress { domain, bus, slot, function } = address;
     let shown = Pci(address);
@@ -218,15 +222,15 @@ fn exists(chipset: Chipset, address: PciAddress) -> Result<(), String> {
         return Err(format!("{shown} is in PCI domain {domain:04x}; there is only domain 0000"));
     }
     if slot > 0x1f || function > 7 {
-        return Err(format!("{shown} is no PCI address: slots end at 1f, functions at 7"));
+        return Err(format!("{shown} is not a PCI address: slots end at 1f, functions at 7"));
     }
     match (chipset, bus) {
         (_, 0) => Ok(()),
         (Chipset::Q35, 1..=32) if slot == 0 => Ok(()),
         (Chipset::Q35, 1..=32) => {
-            Err(format!("{shown}: bus {bus:02x} is a root port, which has only slot 00"))
+            Err(format!("{shown}: bus {bus:02x} is a root port, which has slot 00 alone"))
         }
-        (Chipset::Q35, _) => Err(format!("{shown}: there are the buses 00 to 20")),
-        (Chipset::I440fx, _) => Err(format!("{shown}: an i440fx machine has only bus 00")),
+        (Chipset::Q35, _) => Err(format!("{shown}: machine type q35 has the buses 00 to 20")),
+        (Chipset::I440fx, _) => Err(format!("{shown}: machine type i440fx has bus 00 alone")),
     }
 }

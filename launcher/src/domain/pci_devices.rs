@@ -1,8 +1,8 @@
-//! Which devices of a machine stand on the PCI bus.
+//! The devices of a VM that stand on the PCI bus.
 
 use api::machine::{Bus, Chipset, Machine, Panic, PciAddress, Video};
 
-/// A device on the PCI bus. Numbers begin at 0; those of disks and interfaces are of the machine's own lists.
+/// A device on the PCI bus. Numbers begin at 0; those of disks and interfaces are of the VM's own lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PciDevice {
     Video,
@@ -20,26 +20,26 @@ pub(super) enum PciDevice {
     Disk(usize),
 }
 
-/// A device that wants a place.
+/// A device that needs an address.
 #[derive(Clone, Debug)]
 pub(super) struct PciRequest {
     /// The device.
     pub device: PciDevice,
-    /// The same with its position among those of the kind that ask for no address.
+    /// The same with its position among the devices of the kind without an address of their own.
     pub position: PciDevice,
-    /// The address it asks for.
+    /// The address of the spec.
     pub own: Option<PciAddress>,
-    /// What it is called in an error.
+    /// The name in errors.
     pub who: String,
-    /// The field that asks for the address.
+    /// The field of the address.
     pub field: String,
 }
 
-/// Sata drives that one controller takes.
+/// Drives of one SATA controller.
 pub(super) const SATA_DRIVES: usize = 6;
 
 impl PciDevice {
-    /// Its number, for kinds that have more than one.
+    /// The number, for kinds that have more than one.
     pub(super) fn number(self) -> usize {
         match self {
             PciDevice::Port(n)
@@ -52,17 +52,18 @@ impl PciDevice {
         }
     }
 
-    /// Its kind shares slots, so each slot says so from the beginning: a further device changes nothing of the first.
+    /// True if the kind shares slots. Each slot is marked so from the beginning, so that a further device leaves the first
+    /// alone.
     pub(super) fn in_range(self) -> bool {
         matches!(self, PciDevice::Port(_) | PciDevice::Input(_) | PciDevice::Sata(_) | PciDevice::Disk(_))
     }
 
-    /// The kind in an error.
+    /// The name of the kind in errors.
     pub(super) fn plural(self) -> &'static str {
         match self {
             PciDevice::Interface(_) => "interfaces",
             PciDevice::Input(_) => "virtio input devices",
-            PciDevice::Sata(_) => "sata disks",
+            PciDevice::Sata(_) => "SATA disks",
             PciDevice::Disk(_) => "virtio disks",
             PciDevice::Port(_) => "root ports",
             PciDevice::Video | PciDevice::Usb | PciDevice::Scsi | PciDevice::Serial => "controllers",
@@ -71,7 +72,7 @@ impl PciDevice {
     }
 }
 
-/// The devices of a machine, without its root ports.
+/// The devices of a VM, without its root ports.
 pub(super) fn requests(machine: &Machine) -> Vec<PciRequest> {
     let mut requests = Vec::new();
     let mut plain = |there: bool, device: PciDevice, who: &str| {
@@ -86,9 +87,9 @@ pub(super) fn requests(machine: &Machine) -> Vec<PciRequest> {
         }
     };
     plain(has_pci_screen(machine), PciDevice::Video, "the screen");
-    plain(has_usb(machine), PciDevice::Usb, "the usb controller");
-    plain(has_scsi(machine), PciDevice::Scsi, "the scsi controller");
-    plain(true, PciDevice::Serial, "the controller of the agent's channel");
+    plain(has_usb(machine), PciDevice::Usb, "the USB controller");
+    plain(has_scsi(machine), PciDevice::Scsi, "the SCSI controller");
+    plain(true, PciDevice::Serial, "the controller of the guest agent's channel");
     plain(machine.balloon, PciDevice::Balloon, "the balloon");
     plain(machine.rng, PciDevice::Rng, "the source of randomness");
     plain(machine.watchdog.is_some(), PciDevice::Watchdog, "the watchdog");
@@ -97,7 +98,7 @@ pub(super) fn requests(machine: &Machine) -> Vec<PciRequest> {
         plain(true, PciDevice::Input(n), "an input device");
     }
     for n in 0..sata_controllers(machine) {
-        plain(true, PciDevice::Sata(n), "a sata controller");
+        plain(true, PciDevice::Sata(n), "a SATA controller");
     }
     let mut nth = 0;
     for (n, nic) in machine.interfaces.iter().enumerate() {
@@ -124,7 +125,7 @@ pub(super) fn requests(machine: &Machine) -> Vec<PciRequest> {
     requests
 }
 
-/// Sata controllers that stand on the bus as devices of their own. The first of a q35 board is part of its chipset.
+/// SATA controllers that stand on the bus as devices of their own. The first of machine type q35 is part of its chipset.
 pub(super) fn sata_controllers(machine: &Machine) -> usize {
     let drives = machine.disks.iter().filter(|disk| disk.bus == Bus::Sata).count();
     let all = drives.div_ceil(SATA_DRIVES);
@@ -134,12 +135,12 @@ pub(super) fn sata_controllers(machine: &Machine) -> usize {
     }
 }
 
-/// Whether there is something for a usb controller to control.
+/// True if there is a device for a USB controller.
 pub(super) fn has_usb(machine: &Machine) -> bool {
     machine.disks.iter().any(|disk| disk.bus == Bus::Usb) || machine.inputs.iter().any(|input| !input.virtio)
 }
 
-/// Whether there is a scsi controller: for disks that are there, and for those that come later.
+/// True if there is a SCSI controller: for SCSI disks, and for hotplug.
 pub(super) fn has_scsi(machine: &Machine) -> bool {
     !machine.no_hotplug || machine.disks.iter().any(|disk| disk.bus == Bus::Scsi)
 }
@@ -148,7 +149,7 @@ fn has_pci_screen(machine: &Machine) -> bool {
     match &machine.video {
         None => false,
         Some(Video::Default) => true,
-        // It lives in the guest's memory.
+        // A ramfb lives in the guest's memory.
         Some(Video::Model(model)) => model != "ramfb" && model != "none",
     }
 }

@@ -1,10 +1,10 @@
-//! What goes past libvirt to QEMU: arguments, and properties of devices that libvirt makes. And what libvirt shall not
-//! know of QEMU.
+//! Arguments that go past libvirt to QEMU, and properties of libvirt's devices; and capabilities of QEMU that libvirt
+//! shall not use.
 
 use super::xml::Element;
 use serde_json::Value;
 
-/// What goes past libvirt.
+/// The arguments past libvirt.
 #[derive(Default)]
 pub(super) struct QemuArguments {
     args: Vec<String>,
@@ -29,7 +29,7 @@ impl QemuArguments {
         self.properties.push((alias, name, value));
     }
 
-    /// A capability of QEMU, by libvirt's name for it, that is not made use of.
+    /// Hides a capability of QEMU, by libvirt's name for it.
     pub(super) fn without(&mut self, capability: &'static str) {
         self.unknown.push(capability);
     }

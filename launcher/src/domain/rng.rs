@@ -1,10 +1,10 @@
-//! A source of randomness.
+//! The source of random numbers.
 
-use super::Drawing;
+use super::Domain;
 use super::pci_devices::PciDevice;
 use super::xml::Element;
 
-impl Drawing<'_> {
+impl Domain<'_> {
     pub(super) fn rng(&self) -> Option<Element> {
         let backend = Element::of("backend", "/dev/urandom").at("model", "random");
         let rng = Element::new("rng").at("model", self.virtio()).and(backend);

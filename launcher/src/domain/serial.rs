@@ -1,12 +1,12 @@
-//! The serial console: a terminal of the host's, whose name libvirt tells when the machine is there, and a log that QEMU
-//! writes itself, so that neither ends with us. Why a terminal: `console/line.rs`.
+//! The serial console: a terminal of the host, whose name libvirt reports when the domain runs, and a log that QEMU writes
+//! itself, so that both outlive a launcher. Why a terminal: `console/line.rs`.
 
-use super::error::DrawError;
+use super::error::DomainError;
 use super::xml::Element;
-use super::{Drawing, text};
+use super::{Domain, text};
 
-impl Drawing<'_> {
-    pub(super) fn serial(&self) -> Result<Vec<Element>, DrawError> {
+impl Domain<'_> {
+    pub(super) fn serial(&self) -> Result<Vec<Element>, DomainError> {
         let Some(serial) = self.machine.serial else { return Ok(Vec::new()) };
         let field = "spec.domain.devices.autoattachSerialConsole";
         let log = match serial.log {

@@ -1,12 +1,12 @@
-//! What the guest reads of its maker and its case in the SMBIOS.
+//! Manufacturer and chassis in the SMBIOS of the guest.
 
-use super::Drawing;
+use super::Domain;
 use super::xml::Element;
 
-/// What guests know a machine of this API by; `systemd-detect-virt` and cloud agents look for it.
+/// The SMBIOS family of a VM with this API; `systemd-detect-virt` and cloud agents look for it.
 const FAMILY: &str = "KubeVirt";
 
-impl Drawing<'_> {
+impl Domain<'_> {
     pub(super) fn sysinfo(&self) -> Element {
         let (firmware, chassis) = (&self.machine.firmware, &self.machine.chassis);
         let system = [

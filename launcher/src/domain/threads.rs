@@ -1,12 +1,12 @@
-//! Which thread of QEMU's does the work of which disk.
+//! The IOThread of each disk.
 //!
-//! Dedicated threads come after the pool. libvirt 9.0 ties a disk to one thread, so a pool is dealt out in turn; spreading
-//! one disk over all of a pool needs libvirt 10 and QEMU 9.
+//! Dedicated threads come after the pool. libvirt 9.0 ties a disk to one IOThread, so a pool is dealt out in turn;
+//! spreading one disk over all of a pool needs libvirt 10 and QEMU 9.
 
 use super::xml::Element;
 use api::machine::{Bus, IoThreads, Machine};
 
-/// The threads of a machine, numbered from 1.
+/// The IOThreads of a VM, numbered from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Threads {
     total: u32,
@@ -43,7 +43,7 @@ impl Threads {
         Threads { of_disk: of_disk.collect(), total: pool + dedicated }
     }
 
-    /// The thread of a disk, by its position in the machine.
+    /// The IOThread of a disk, by its position in the VM.
     pub(super) fn of_disk(&self, position: usize) -> Option<u32> {
         self.of_disk.get(position).copied().flatten()
     }

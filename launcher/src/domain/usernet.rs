@@ -1,21 +1,21 @@
-//! A network of one guest in user space, for hosts where nobody may make a tap.
+//! A user-mode network of one guest, for hosts without the right to make a tap.
 //!
 //! libvirt 9.0 cannot express it (it refuses passt, and ignores forwards on its own user network), so both halves go past
-//! it: the network, and a device at a place that libvirt knows to be nobody's else (behind a root port that is drawn with
-//! nothing on it, or a slot of its own).
+//! it: the network, and a device at a PCI address that libvirt does not use (behind a root port that is in the XML with no
+//! device on it, or a slot of its own).
 //!
 //! ```text
-//!  127.0.0.1:2222 ──hostfwd──► [ .1 gateway   .2 guest   last: DNS ] ──► whatever this host may reach
+//!  127.0.0.1:2222 ──hostfwd──► [ .1 gateway   .2 guest   last: DNS ] ──► any address that this host may reach
 //! ```
 //!
-//! The gateway is the network's first address and the guest has the second, as behind a masquerade in a cluster, so what
-//! a seed says of the network is right in both places. IPv6 is off: a guest would try it first and wait.
+//! The gateway is the network's first address and the guest has the second, as behind a masquerade in a cluster, so the
+//! network settings of a seed are right in both places. IPv6 is off: a guest would try it first and wait.
 //!
 //! One queue: there is one thread behind it. Forwards are checked here although they come from our own side, because a
 //! comma in one would be an option of QEMU's.
 
-use super::Drawing;
-use super::error::DrawError;
+use super::Domain;
+use super::error::DomainError;
 use super::interface::{checked_mac, field};
 use super::pci_devices::PciDevice;
 use super::qemu_arguments::QemuArguments;
@@ -25,29 +25,26 @@ use api::machine::{Chipset, Interface, Nic};
 use serde_json::json;
 use std::net::Ipv4Addr;
 
-/// What a guest's network is where nobody says.
+/// The default of a guest's network.
 const USUAL: &str = "10.0.2.0/24";
 
-impl Drawing<'_> {
+impl Domain<'_> {
     pub(super) fn user_network(
         &self,
         position: usize,
         nic: &Interface,
         qemu_arguments: &mut QemuArguments,
-    ) -> Result<(), DrawError> {
+    ) -> Result<(), DomainError> {
         let Some(Link::User { mac, cidr, forwards, isolated }) = self.host.links.get(&nic.name) else {
             return Ok(());
         };
-        let refuse = |name: &str, why: String| Err(DrawError::refused(field(position, name), why));
+        let refuse = |name: &str, why: String| Err(DomainError::refused(field(position, name), why));
         if !nic.up {
-            return refuse(
-                "state",
-                "a user-mode network has no cable that could be pulled out before the start".into(),
-            );
+            return refuse("state", "a user-mode network has no link state; remove the field".into());
         }
         if let Network::Pod { cidr6: Some(_), .. } = nic.network {
             let field = format!("spec.networks[name={}].pod.vmIPv6NetworkCIDR", nic.name);
-            return Err(DrawError::refused(field, "a user-mode network has no IPv6"));
+            return Err(DomainError::refused(field, "a user-mode network has no IPv6"));
         }
         let id = format!("net-{position}");
         let mut net = format!("user,id={id},ipv6=off");
@@ -68,7 +65,7 @@ impl Drawing<'_> {
         for forward in forwards {
             net += &format!(
                 ",hostfwd={}",
-                hostfwd(forward).map_err(|why| DrawError::refused(field(position, "ports"), why))?
+                hostfwd(forward).map_err(|why| DomainError::refused(field(position, "ports"), why))?
             );
         }
         qemu_arguments.arg("-netdev", net);
@@ -119,14 +116,17 @@ impl Drawing<'_> {
     }
 }
 
-fn dhcp(dhcp: Option<&Dhcp>, position: usize) -> Result<String, DrawError> {
+fn dhcp(dhcp: Option<&Dhcp>, position: usize) -> Result<String, DomainError> {
     let Some(dhcp) = dhcp else { return Ok(String::new()) };
     for (name, given) in
         [("ntpServers", !dhcp.ntp_servers.is_empty()), ("privateOptions", !dhcp.private.is_empty())]
     {
         if given {
             let field = field(position, &format!("dhcpOptions.{name}"));
-            return Err(DrawError::refused(field, "a user-mode network cannot tell the guest that"));
+            return Err(DomainError::refused(
+                field,
+                "the DHCP server of a user-mode network does not have this option; remove the field",
+            ));
         }
     }
     let option = |name: &str, text: &Option<String>| {
@@ -135,7 +135,7 @@ fn dhcp(dhcp: Option<&Dhcp>, position: usize) -> Result<String, DrawError> {
     Ok(option("tftp-server-name", &dhcp.tftp_server) + &option("bootfile", &dhcp.boot_file))
 }
 
-/// A value among QEMU's options: a comma ends it, two commas are one.
+/// A value among QEMU's options, with commas doubled: a single comma ends a value.
 fn value(text: &str) -> String {
     text.replace(',', ",,")
 }
@@ -147,7 +147,7 @@ fn hostfwd(forward: &Forward) -> Result<String, String> {
     }
     let address: Ipv4Addr = address.parse().map_err(|_| {
         format!(
-            "`{address}` is no address a user-mode network can listen on; it takes IPv4 ones, like 127.0.0.1"
+            "`{address}` is not an address that a user-mode network can listen on; use an IPv4 address, like 127.0.0.1"
         )
     })?;
     if *port == 0 || *guest_port == 0 {
@@ -166,7 +166,7 @@ struct Subnet {
 
 impl Subnet {
     fn parse(cidr: &str) -> Result<Subnet, String> {
-        let no = || format!("`{cidr}` is no network like {USUAL}");
+        let no = || format!("`{cidr}` is not a network like {USUAL}");
         let (address, prefix) = cidr.split_once('/').ok_or_else(no)?;
         let address: Ipv4Addr = address.parse().map_err(|_| no())?;
         let prefix: u8 = prefix.parse().map_err(|_| no())?;
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_be_another_option_is_no_forward() {
+    fn a_forward_that_could_be_another_option_is_refused() {
         let forward = |protocol: &str, address: &str, port, guest_port| {
             hostfwd(&Forward { protocol: protocol.into(), address: address.into(), port, guest_port })
         };
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_guest_stands_where_it_stands_in_a_cluster() {
+    fn the_guest_has_the_second_address_as_in_a_cluster() {
         let subnet = Subnet::parse("10.0.2.0/24").unwrap();
         assert_eq!(subnet.gateway, Ipv4Addr::new(10, 0, 2, 1));
         assert_eq!(subnet.guest, Ipv4Addr::new(10, 0, 2, 2));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comma_stays_in_its_value() {
+    fn a_comma_is_doubled_in_its_value() {
         let given = Dhcp { boot_file: Some("a,smb=/etc".into()), ..Dhcp::default() };
         assert_eq!(dhcp(Some(&given), 0).unwrap(), ",bootfile=a,,smb=/etc");
         let given = Dhcp { ntp_servers: vec!["10.0.2.1".into()], ..Dhcp::default() };

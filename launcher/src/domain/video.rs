@@ -1,14 +1,14 @@
-//! The screen, and the socket on which QEMU shows it (VNC). Under EFI the default is `bochs`, which has nothing of VGA
-//! that such a guest would not use.
+//! The screen, and the socket on which QEMU serves it (VNC). Under EFI the default is `bochs`, which leaves out the parts
+//! of VGA that such a guest would not use.
 
-use super::error::DrawError;
+use super::error::DomainError;
 use super::pci_devices::PciDevice;
 use super::xml::Element;
-use super::{Drawing, text};
+use super::{Domain, text};
 use api::machine::{Boot, Video};
 
-impl Drawing<'_> {
-    pub(super) fn video(&self) -> Result<Vec<Element>, DrawError> {
+impl Domain<'_> {
+    pub(super) fn video(&self) -> Result<Vec<Element>, DomainError> {
         let Some(video) = &self.machine.video else { return Ok(Vec::new()) };
         let name = match (video, self.machine.firmware.boot) {
             (Video::Default, Boot::Bios { .. }) => "vga",

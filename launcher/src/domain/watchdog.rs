@@ -1,11 +1,11 @@
-//! A watchdog: what happens when the guest stops stroking it.
+//! The watchdog: its action when the guest stops feeding it.
 
 use super::pci_devices::PciDevice;
 use super::xml::Element;
-use super::{Drawing, alias};
+use super::{Domain, alias};
 use api::machine::devices::WatchdogAction;
 
-impl Drawing<'_> {
+impl Domain<'_> {
     pub(super) fn watchdog(&self) -> Option<Element> {
         let watchdog = self.machine.watchdog.as_ref()?;
         let action = match watchdog.action {

@@ -1,4 +1,4 @@
-//! The little XML we write. A tree is built without any thought of escaping, and written in one place that escapes
+//! A small writer of XML. A tree is built without any thought of escaping, and written in one place that escapes
 //! everything; so no name, path or argument can become an element.
 //!
 //! XML 1.0 has no way to say most control characters. A tree that holds one is not written.
@@ -14,10 +14,10 @@ pub(super) struct Element {
     text: Option<String>,
 }
 
-/// A character that XML cannot say.
+/// A character that XML cannot express.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unsayable {
-    /// The element, and its attribute where it is in one: `disk/serial`, `target@dev`.
+    /// The place in the tree: `disk/serial`, `target@dev` for an attribute.
     pub place: String,
     pub character: char,
 }
@@ -61,7 +61,7 @@ impl Element {
         self.with([child])
     }
 
-    /// Whether there is anything in it.
+    /// True if it has elements or a text.
     pub(super) fn is_empty(&self) -> bool {
         self.attributes.is_empty() && self.children.is_empty() && self.text.is_none()
     }
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_looks_like_an_element_stays_a_text() {
+    fn text_that_looks_like_an_element_stays_text() {
         let xml = Element::new("a")
             .at("b", "'/><x y=\"&amp;\"")
             .and(Element::of("c", "</c>\n\t&"))
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_xml_cannot_say_is_refused_with_its_place() {
+    fn a_character_outside_of_xml_is_refused_with_its_place() {
         let refused = |element: Element| element.write().unwrap_err();
         assert_eq!(refused(Element::of("c", "a\0b")), Unsayable { place: "c".into(), character: '\0' });
         assert_eq!(
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_element_is_closed_at_once() {
+    fn an_empty_element_is_self_closing() {
         assert_eq!(Element::new("acpi").write().unwrap(), "<acpi/>\n");
         assert!(Element::new("acpi").is_empty());
         assert!(!Element::new("acpi").at("x", 1).is_empty());

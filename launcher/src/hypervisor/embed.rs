@@ -1,9 +1,9 @@
-//! libvirt's QEMU driver inside this process (`qemu:///embed?root=DIR`): what must be there before it is opened.
+//! libvirt's QEMU driver inside this process (`qemu:///embed?root=DIR`): its surroundings, made before it is opened.
 //!
 //! ```text
 //!  ready()  etc/qemu.conf, HOME and XDG_* (the caller sets them), the account libvirt insists on
 //!  seed()   CACHE/<key>/*.xml ──► ROOT/cache/qemu/capabilities      before it is opened: no probe of QEMU
-//!  save()                     ◄──                                    after it: the next machine needs none either
+//!  save()                     ◄──                                    after it: no probe at the next start either
 //! ```
 //!
 //! libvirt trusts a cached file only while the programs' ctimes are as they were, and makes it anew otherwise: a wrong
@@ -19,7 +19,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What to do where libvirt's default account is missing.
+/// The command for a host without libvirt's default account.
 pub const ACCOUNT: &str = "libvirt looks up its default account before it reads any setting; as root: \
                            useradd --system --no-create-home --shell /usr/sbin/nologin --user-group libvirt-qemu";
 
@@ -33,10 +33,10 @@ const KEY: &[&str] = &[
     "/dev/kvm",
 ];
 
-/// What is escaped in a URI: all but its unreserved letters, and the slash.
+/// Characters that are escaped in a URI: all but its unreserved letters, and the slash.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// The URI of a driver in this process. The folder's name is the user's: what means something in a URI is escaped.
+/// The URI of a driver in this process. The user chooses the folder's name: characters with a meaning in a URI are escaped.
 pub fn uri(root: &Root) -> String {
     let root = percent_encode(root.short().as_os_str().as_bytes(), PLAIN);
     format!("qemu:///embed?root={root}")
@@ -73,7 +73,7 @@ pub fn ready(root: &Root) -> io::Result<()> {
     write_whole(&root.folder().join("etc/qemu.conf"), text.as_bytes())
 }
 
-/// The folder of the cache for what is installed here now, under `cache`.
+/// The folder of the cache for the programs installed now, under `cache`.
 pub fn cache_folder(cache: &Path) -> PathBuf {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut feed = |bytes: &[u8]| {
@@ -82,7 +82,7 @@ pub fn cache_folder(cache: &Path) -> PathBuf {
         }
     };
     for path in KEY {
-        // A device's ctime changes with every boot; that it is there is what matters.
+        // A device's ctime changes with every boot; only its presence counts.
         if let Ok(found) = fs::metadata(path) {
             feed(path.as_bytes());
             if found.is_file() {
@@ -96,12 +96,12 @@ pub fn cache_folder(cache: &Path) -> PathBuf {
     cache.join(format!("{hash:016x}"))
 }
 
-/// Gives the driver what an earlier one found out. Gives back how many files that were.
+/// Gives the findings of an earlier driver to this one. Returns the number of files.
 pub fn seed(root: &Root, cache: &Path) -> io::Result<usize> {
     copy_new(&cache_folder(cache), &capabilities(root))
 }
 
-/// Keeps what the driver found out for the next one.
+/// Keeps the driver's findings for the next one. Returns the number of files.
 pub fn save(root: &Root, cache: &Path) -> io::Result<usize> {
     let into = cache_folder(cache);
     let copied = copy_new(&capabilities(root), &into)?;
@@ -115,7 +115,7 @@ fn capabilities(root: &Root) -> PathBuf {
     root.folder().join("cache/qemu/capabilities")
 }
 
-/// Copies the files that are not there yet. Each appears whole or not at all, whoever else does the same.
+/// Copies the files that are not there yet. Each appears whole or not at all, even if two launchers copy at once.
 fn copy_new(from: &Path, to: &Path) -> io::Result<usize> {
     let Ok(entries) = fs::read_dir(from) else { return Ok(0) };
     fs::create_dir_all(to)?;
@@ -129,7 +129,7 @@ fn copy_new(from: &Path, to: &Path) -> io::Result<usize> {
         }
         match fs::read(&path) {
             Ok(bytes) => write_whole(&new, &bytes)?,
-            // Another launcher tidies up at the same time.
+            // Another launcher may tidy up at the same time.
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
             Err(e) => return Err(e),
         }
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_driver_found_out_the_next_one_has() {
+    fn findings_of_one_driver_are_kept_for_the_next() {
         let place = tempfile::tempdir().unwrap();
         let cache = place.path().join("cache");
         let first = Root::open(&place.path().join("a"), place.path()).unwrap();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_one_value_of_the_uri_whatever_it_is_called() {
+    fn a_folder_with_any_name_is_one_value_of_the_uri() {
         let place = tempfile::Builder::new().prefix("u").tempdir_in("/tmp").unwrap();
         let root = Root::open(&place.path().join("a?b#c&d%e f=g;h+i\u{e4}"), place.path()).unwrap();
         let uri = uri(&root);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_settings_name_our_own_user() {
+    fn qemu_runs_as_our_own_user() {
         let place = tempfile::tempdir().unwrap();
         let root = Root::open(&place.path().join("a"), place.path()).unwrap();
         ready(&root).unwrap();

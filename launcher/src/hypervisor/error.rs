@@ -1,28 +1,28 @@
-//! How a hypervisor fails: a kind to branch on, what was being done, and its own words.
+//! Errors of a hypervisor: a kind to branch on, the attempted work, and the hypervisor's own words.
 
 use error_core::Core;
 
 /// The result of a verb.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What kind of failure it is.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// There is no such machine.
+    /// There is no such domain.
     NotFound,
-    /// The machine is not in a state for it.
+    /// The domain is not in a state for it.
     NotNow,
-    /// Somebody else has it: another machine its disk, another call the machine. Trying again may help.
+    /// Another user is in the way: another VM of the disk, another call of the domain. Trying again may help.
     Busy,
     /// The host has no room (memory, disk).
     NoSpace,
-    /// The host may not.
+    /// The host does not permit it.
     Denied,
-    /// The hypervisor does not know how.
+    /// The hypervisor does not support it.
     Unsupported,
-    /// The description of the machine is wrong.
+    /// The XML of the domain is wrong.
     Invalid,
-    /// The guest's agent does not answer.
+    /// The guest agent does not answer.
     NoAgent,
     /// It took too long.
     TimedOut,
@@ -44,12 +44,12 @@ error_core::bare_error! {
 }
 
 impl Error {
-    /// A failure: what was being done, like `start default_web`, and why it failed.
+    /// A failure: the attempted work, like `start default_web`, and the reason.
     pub fn new(kind: ErrorKind, doing: impl AsRef<str>, why: impl AsRef<str>) -> Error {
         Error(Core::new(kind, format!("cannot {}: {}", doing.as_ref(), why.as_ref())))
     }
 
-    /// The same failure, for a caller that knows the kind better.
+    /// The same failure with another kind.
     #[must_use]
     pub fn of_kind(mut self, kind: ErrorKind) -> Error {
         self.0.kind = kind;

@@ -1,4 +1,4 @@
-//! A hypervisor that runs nothing: it keeps the conversation, and behaves (or misbehaves) as it is told.
+//! A hypervisor that runs nothing: it records each call, and behaves (or misbehaves) as a test sets it.
 
 use super::{About, Condition, End, Error, ErrorKind, Event, Hypervisor, Pause, Result, Seen, Tell};
 use api::launcher::{MemoryStats, Stats};
@@ -26,7 +26,7 @@ struct Inner {
 }
 
 impl Fake {
-    /// All that was said so far, in order.
+    /// All calls so far, in order.
     pub fn conversation(&self) -> Vec<String> {
         self.lock().conversation.clone()
     }
@@ -36,17 +36,17 @@ impl Fake {
         self.lock().failures.insert(verb.to_owned(), Error::new(kind, verb, why));
     }
 
-    /// Its guests do not hear the power button.
+    /// Its guests do not react to the power button.
     pub fn deaf(&self) {
         self.lock().deaf = true;
     }
 
-    /// The agent answers a command so, from now on.
+    /// Sets the guest agent's answer to a command, from now on.
     pub fn agent_says(&self, command: &str, answer: &str) {
         self.lock().agent.insert(command.to_owned(), answer.to_owned());
     }
 
-    /// Something happens to a machine.
+    /// Changes the domain's condition and sends the event.
     pub fn happen(&self, name: &str, event: &Event) {
         let mut inner = self.lock();
         inner.conversation.push(format!("  {name}: {event:?}"));
@@ -68,20 +68,18 @@ impl Fake {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps what was said, and fails if it was told to.
+    /// Records a call, and fails if the test asked for that.
     fn said(&self, verb: &str, rest: &str) -> Result<()> {
         let mut inner = self.lock();
         inner.conversation.push(format!("{verb} {rest}").trim_end().to_owned());
         inner.failures.remove(verb).map_or(Ok(()), Err)
     }
 
-    /// The condition of a machine that runs.
+    /// The condition of a domain that runs.
     fn running(&self, verb: &str, name: &str) -> Result<Condition> {
         self.said(verb, name)?;
         match self.lock().domains.get(name).copied() {
-            None => {
-                Err(Error::new(ErrorKind::NotFound, format!("{verb} {name}"), "there is no such machine"))
-            }
+            None => Err(Error::new(ErrorKind::NotFound, format!("{verb} {name}"), "there is no such domain")),
             Some(Condition::Off(_)) => {
                 Err(Error::new(ErrorKind::NotNow, format!("{verb} {name}"), "it does not run"))
             }
@@ -111,7 +109,7 @@ impl Hypervisor for Fake {
         let name = element(xml, "name").unwrap_or_default().to_owned();
         self.said("define", &name)?;
         if name.is_empty() {
-            return Err(Error::new(ErrorKind::Invalid, "define the machine", "it has no name"));
+            return Err(Error::new(ErrorKind::Invalid, "define the domain", "it has no name"));
         }
         self.lock().domains.entry(name).or_insert(Condition::Off(End::Unknown));
         Ok(())
@@ -122,7 +120,7 @@ impl Hypervisor for Fake {
         match self.lock().domains.remove(name) {
             Some(_) => Ok(()),
             None => {
-                Err(Error::new(ErrorKind::NotFound, format!("forget {name}"), "there is no such machine"))
+                Err(Error::new(ErrorKind::NotFound, format!("undefine {name}"), "there is no such domain"))
             }
         }
     }
@@ -134,7 +132,7 @@ impl Hypervisor for Fake {
                 return Err(Error::new(
                     ErrorKind::NotFound,
                     format!("start {name}"),
-                    "there is no such machine",
+                    "there is no such domain",
                 ));
             }
             Some(Condition::Off(_)) => {}
@@ -145,7 +143,7 @@ impl Hypervisor for Fake {
         Ok(())
     }
 
-    /// The other end is gone already: its guests say nothing.
+    /// The other end is gone already: its guests write nothing.
     fn line(&self, name: &str) -> Result<Option<OwnedFd>> {
         self.running("line", name)?;
         let pair =
@@ -161,7 +159,7 @@ impl Hypervisor for Fake {
                 Ok(Seen { condition, pid, agent: false })
             }
             None => {
-                Err(Error::new(ErrorKind::NotFound, format!("look at {name}"), "there is no such machine"))
+                Err(Error::new(ErrorKind::NotFound, format!("look at {name}"), "there is no such domain"))
             }
         }
     }
@@ -210,7 +208,7 @@ impl Hypervisor for Fake {
     fn change_media(&self, name: &str, disk: &str) -> Result<()> {
         self.running("change_media", name)?;
         let source = disk.split("file=").nth(1).and_then(|rest| rest.split(['"', '\'']).nth(1));
-        self.lock().conversation.push(format!("  disc: {}", source.unwrap_or("none")));
+        self.lock().conversation.push(format!("  media: {}", source.unwrap_or("none")));
         Ok(())
     }
 
@@ -219,7 +217,7 @@ impl Hypervisor for Fake {
         self.said("agent", &format!("{name} {verb}"))?;
         let answer = self.lock().agent.get(verb).cloned();
         answer.ok_or_else(|| {
-            Error::new(ErrorKind::NoAgent, format!("ask the agent in {name}"), "it does not answer")
+            Error::new(ErrorKind::NoAgent, format!("ask the guest agent in {name}"), "it does not answer")
         })
     }
 
@@ -232,6 +230,6 @@ impl Hypervisor for Fake {
     fn screenshot(&self, name: &str, into: &mut dyn Write) -> Result<()> {
         self.running("screenshot", name)?;
         into.write_all(b"P6\n2 1\n255\n\x00\x00\x00\xff\xff\xff")
-            .map_err(|e| Error::new(ErrorKind::Failed, "take a picture", e.to_string()))
+            .map_err(|e| Error::new(ErrorKind::Failed, "take a screenshot", e.to_string()))
     }
 }

@@ -1,14 +1,14 @@
-//! The hypervisor in our words: what is asked of it, what it says, how it fails.
+//! The hypervisor as a trait of ours: its verbs, its events, its errors.
 //!
 //! ```text
-//!  vm::driver ──about a dozen verbs──►  trait Hypervisor  ◄──implements── libvirt.rs (in the program virt-launcher alone)
-//!             ◄──────────── Event ────                    ◄──implements── fake.rs    (records the conversation)
+//!  vm::driver ──about a dozen verbs──►  trait Hypervisor  ◄──implements── libvirt/ (in the program virt-launcher alone)
+//!             ◄──────────── Event ────                    ◄──implements── fake.rs  (records each call)
 //! ```
 //!
-//! **Owns** the words: [`Condition`], [`End`], [`Event`], [`Error`]. No type of libvirt passes this line. A domain is
-//! named by its name; one that is not there is [`ErrorKind::NotFound`], never a panic and never a text to search in.
-//! **Verbs block.** Whoever calls them does so on a thread of its own ([`tokio::task::spawn_blocking`] in the driver).
-//! **Both implementations pass one suite**: `launcher/tests/hypervisor/conformance.rs`.
+//! **Owns** the types [`Condition`], [`End`], [`Event`], [`Error`]. No type of libvirt leaves its implementation. A domain
+//! is identified by its name; a missing one is [`ErrorKind::NotFound`], never a panic and never a text to search in.
+//! **Verbs block.** Callers use a thread of its own ([`tokio::task::spawn_blocking`] in the driver).
+//! **Both implementations pass one suite**: `launcher/tests/hypervisor/main.rs`.
 
 pub mod embed;
 mod error;
@@ -21,100 +21,100 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// Runs machines.
+/// Runs domains.
 pub trait Hypervisor: Send + Sync + 'static {
-    /// Who it is.
+    /// Version and URI.
     fn about(&self) -> Result<About>;
 
-    /// Tells what happens to the machine from now on. Called from a thread of the hypervisor's; must not block.
+    /// Sends the events of the domain from now on. Called from a thread of the hypervisor's; must not block.
     fn watch(&self, name: &str, tell: Tell) -> Result<()>;
 
-    /// Makes a machine known, or gives a known one that does not run a new description.
+    /// Defines a domain, or gives a defined one that does not run a new description.
     fn define(&self, xml: &str) -> Result<()>;
 
-    /// Forgets a machine that does not run.
+    /// Removes the definition of a domain that does not run.
     fn undefine(&self, name: &str) -> Result<()>;
 
-    /// Starts a known machine. Its processors wait until they are let run: whoever listens to it can be there first.
+    /// Starts a defined domain, with its vCPUs stopped: the serial console can be opened before the guest's first word.
     fn start(&self, name: &str) -> Result<()>;
 
-    /// Opens the serial line of a machine that runs, if it has one.
+    /// Opens the serial console of a domain that runs, if it has one.
     fn line(&self, name: &str) -> Result<Option<OwnedFd>>;
 
-    /// How it is with a machine.
+    /// The state of a domain.
     fn look(&self, name: &str) -> Result<Seen>;
 
-    /// Presses the power button: the guest is asked to end.
+    /// Presses the power button: the guest is asked to shut down.
     fn shutdown(&self, name: &str) -> Result<()>;
 
-    /// Cuts it off.
+    /// Ends the domain at once.
     fn destroy(&self, name: &str) -> Result<()>;
 
-    /// Asks the guest to begin anew.
+    /// Asks the guest to reboot.
     fn reboot(&self, name: &str) -> Result<()>;
 
     /// Presses the reset button.
     fn reset(&self, name: &str) -> Result<()>;
 
-    /// Stops the processors.
+    /// Stops the vCPUs.
     fn pause(&self, name: &str) -> Result<()>;
 
-    /// Lets them run.
+    /// Lets the vCPUs run.
     fn resume(&self, name: &str) -> Result<()>;
 
-    /// Gives a drive another disc, or none: the XML of the whole disk as it shall be.
+    /// Changes the media of a CD-ROM, or ejects them: `disk` is the new XML of the whole disk.
     fn change_media(&self, name: &str, disk: &str) -> Result<()>;
 
-    /// Hands a command to the guest's agent: JSON in, JSON out.
+    /// Sends a command to the guest agent: JSON in, JSON out.
     fn agent(&self, name: &str, command: &str, patience: Duration) -> Result<String>;
 
-    /// What a machine that runs has used since it began.
+    /// Usage of a running domain since its start.
     fn stats(&self, name: &str) -> Result<Stats>;
 
-    /// Writes the screen as a picture: PNG where QEMU can (7.1 and later), else PPM.
+    /// Writes a screenshot: PNG where QEMU can (7.1 and later), else PPM.
     fn screenshot(&self, name: &str, into: &mut dyn Write) -> Result<()>;
 }
 
-/// Takes events.
+/// The receiver of events.
 pub type Tell = Box<dyn Fn(Event) + Send + Sync>;
 
-/// Who a hypervisor is.
+/// Version and URI of a hypervisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
     /// Its version.
     pub version: String,
-    /// Where it was found.
+    /// The URI.
     pub uri: String,
 }
 
-/// How it is with a machine.
+/// The state of a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Whether it runs.
+    /// Running, paused or off.
     pub condition: Condition,
-    /// Its process.
+    /// The process of QEMU.
     pub pid: Option<u32>,
-    /// The guest's agent has opened its channel.
+    /// True if the guest agent has opened its channel.
     pub agent: bool,
 }
 
-/// Whether a machine runs.
+/// Running, paused or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// Its processors run.
+    /// The vCPUs run.
     Running,
-    /// They are stopped.
+    /// The vCPUs are stopped.
     Paused(Pause),
-    /// The guest has ended, its process not yet.
+    /// The guest has shut down, its process still exists.
     Ending,
     /// There is no process.
     Off(End),
 }
 
-/// Why processors are stopped.
+/// The reason of stopped vCPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// Somebody asked for it, or it began so.
+    /// On request, or since the start.
     Asked,
     /// A disk could not be read or written.
     IoError,
@@ -122,67 +122,67 @@ pub enum Pause {
     Watchdog,
     /// The guest has panicked.
     Panicked,
-    /// Something of the hypervisor's own that passes.
+    /// A short pause of the hypervisor's own.
     Passing,
 }
 
-/// How a machine ended.
+/// The way in which a domain ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The guest switched itself off.
     Shutdown,
-    /// It was cut off.
+    /// It was destroyed.
     Destroyed,
-    /// Its process died, or the guest panicked.
+    /// The process died, or the guest panicked.
     Crashed,
-    /// It could not begin.
+    /// It could not start.
     Failed,
-    /// It was saved or moved away.
+    /// It was saved or migrated away.
     Left,
-    /// Nobody knows: it was never started, or ended while nobody watched.
+    /// Unknown: it was never started, or ended while no launcher watched.
     Unknown,
 }
 
-/// What happens to a machine.
+/// An event of a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Its process is there.
+    /// The process has started.
     Started,
-    /// Its processors run.
+    /// The vCPUs run.
     Resumed,
-    /// They were stopped.
+    /// The vCPUs were stopped.
     Paused(Pause),
-    /// The guest is about to end; its process follows.
+    /// The guest has shut down; the process ends next.
     Ending,
     /// The guest has panicked.
     Panicked,
-    /// There is no process any more.
+    /// The process has ended.
     Ended(End),
-    /// The guest began anew.
+    /// The guest rebooted.
     Rebooted,
     /// A disk could not be read or written.
     IoError {
-        /// The disk's name in the machine, where it has one.
+        /// The disk's name in the VM, where it has one.
         disk: Option<String>,
         /// The file or device.
         path: String,
-        /// There is no space for what the guest writes.
+        /// There is no space for the guest's writes.
         no_space: bool,
-        /// The machine is paused for it.
+        /// The domain is paused for it.
         paused: bool,
     },
     /// The guest did not answer its watchdog.
     Watchdog {
-        /// The machine is reset, and runs on.
+        /// The domain is reset, and runs on.
         reset: bool,
     },
-    /// The guest's agent opened (or closed) its channel.
+    /// The guest agent opened (or closed) its channel.
     Agent(bool),
-    /// The guest opened (or closed) a drive.
+    /// The guest opened (or closed) the tray of a CD-ROM.
     Tray {
-        /// The disk's name in the machine.
+        /// The disk's name in the VM.
         disk: String,
-        /// It is open.
+        /// The tray is open.
         open: bool,
     },
     /// The connection to the hypervisor is gone.

@@ -1,13 +1,13 @@
-//! What the guest's network needs on this side: someone who answers when the guest asks for its address.
+//! The guest's network on this side: a DHCP server that gives the guest its address.
 //!
 //! ```text
-//!  Lease (node agent) ┐
-//!  dhcpOptions        ├─► DhcpSettings ─► dhcp::answer(question) ─► answer        pure
-//!  resolv.conf, name  ┘             ▲               │
-//!                                   └─ serve ◄──────┘   UDP 67 on the bridge, for the one guest
+//!  Lease (virt-handler) ┐
+//!  dhcpOptions          ├─► DhcpSettings ─► dhcp::answer(request) ─► answer         pure
+//!  resolv.conf, name    ┘             ▲               │
+//!                                     └─ serve ◄──────┘   UDP 67 on the bridge, for the one guest
 //! ```
 //!
-//! A socket on port 67 is open to a launcher without rights because the node agent lets everyone in the pod open it
+//! A launcher without privileges can open port 67 because virt-handler allows it to every process of the pod
 //! (`ip_unprivileged_port_start`), or because the program carries the capability.
 
 pub mod dhcp;

@@ -2,15 +2,15 @@
 
 use std::net::Ipv4Addr;
 
-/// More than resolvers use; what a file says beyond is left out.
+/// More than resolvers use; further entries of the file are ignored.
 const MOST: usize = 32;
 
-/// Where names are asked for.
+/// Settings of a resolver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Resolv {
     /// Servers of IPv4.
     pub(super) servers: Vec<Ipv4Addr>,
-    /// Domains in which short names are looked for.
+    /// Domains that complete short names.
     pub(super) search: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ pub(super) fn read(text: &str) -> Resolv {
     found
 }
 
-/// It can be written as labels of DNS.
+/// True if it can be written as labels of DNS.
 fn is_domain(domain: &str) -> bool {
     let label = |label: &str| {
         (1..=63).contains(&label.len())
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_guest_needs_is_taken_and_the_rest_left() {
+    fn servers_and_search_domains_are_read_and_the_rest_ignored() {
         let text = "# a pod's\nsearch ns.svc.cluster.local svc.cluster.local. bad..name\n\
                     nameserver 10.96.0.10\nnameserver fd00::a\nnameserver x\noptions ndots:5\n";
         let found = read(text);

@@ -1,4 +1,4 @@
-//! The servers of one machine: a task per interface that asks, as long as the value lives.
+//! The DHCP servers of one VM: a task per interface with a lease, as long as the value lives.
 
 use super::dhcp::{DhcpSettings, answer};
 use super::told::{Pod, told};
@@ -15,9 +15,9 @@ use tokio::task::JoinHandle;
 
 const SERVER: u16 = 67;
 const CLIENT: u16 = 68;
-/// More than any question has.
+/// More than any request has.
 const LARGEST: usize = 2048;
-/// A socket that fails is tried again, not in a hurry.
+/// The pause before a socket that failed is tried again.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Servers; they end with this value.
@@ -55,24 +55,24 @@ async fn answers(socket: UdpSocket, told: DhcpSettings) {
         let length = match socket.recv_from(&mut buffer).await {
             Ok((length, _)) => length,
             Err(e) => {
-                tracing::warn!("DHCP cannot hear the guest: {e}");
+                tracing::warn!("cannot read a DHCP request of the guest: {e}");
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
         };
         let Some(answer) = answer(&told, buffer.get(..length).unwrap_or_default()) else { continue };
         if let Err(e) = socket.send_to(&answer.bytes, (answer.to, CLIENT)).await {
-            tracing::warn!("DHCP cannot answer the guest at {}: {e}", answer.to);
+            tracing::warn!("cannot send a DHCP answer to the guest at {}: {e}", answer.to);
         }
     }
 }
 
-/// A socket on one device: nobody else's questions come in, no answer goes elsewhere.
+/// A socket on one device: requests of other devices do not arrive, no answer goes elsewhere.
 fn open(device: &str) -> Result<UdpSocket> {
     let failed = |e: std::io::Error| {
         let hint = match e.kind() {
             std::io::ErrorKind::PermissionDenied => {
-                ": port 67 is not open to this user; the node agent sets net.ipv4.ip_unprivileged_port_start in the pod"
+                ": port 67 is not open to this user; virt-handler sets net.ipv4.ip_unprivileged_port_start in the pod"
             }
             _ => "",
         };
@@ -96,9 +96,9 @@ fn plain() -> std::io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Answers without a sum. Between bridge and guest sums are left for a card to fill in, and there is none; a client that
-/// reads raw packets would drop what it thinks is broken. IPv4 allows to send none.
-#[allow(unsafe_code)] // this option of sockets has no safe name
+/// Answers without a checksum. Between bridge and guest checksums are left for a card to fill in, and there is none; a
+/// client that reads raw packets would drop them as broken. IPv4 allows packets without one.
+#[allow(unsafe_code)] // this option of sockets has no safe function
 fn no_sums(socket: &OwnedFd) -> std::io::Result<()> {
     let on: libc::c_int = 1;
     let size = libc::socklen_t::try_from(size_of_val(&on)).map_err(std::io::Error::other)?;

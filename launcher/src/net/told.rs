@@ -1,4 +1,4 @@
-//! What the guest is told: what the node agent found out, what the pod's own files say, what the manifest adds.
+//! The DHCP settings of the guest: virt-handler's lease, the pod's own files, the options of the manifest.
 
 use super::dhcp::{DhcpSettings, Mac};
 use super::resolv::{Resolv, read};
@@ -10,10 +10,10 @@ use std::fs;
 use std::io::Read as _;
 use std::net::Ipv4Addr;
 
-/// No file of a pod that we read is longer.
+/// The size limit of the pod's files.
 const LARGEST: u64 = 64 << 10;
 
-/// What this pod says of itself.
+/// The pod's own settings.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pod {
     pub(super) resolv: Resolv,
@@ -21,7 +21,7 @@ pub(super) struct Pod {
 }
 
 impl Pod {
-    /// Read from its files; one that is not there says nothing.
+    /// Reads them from the pod's files; a missing file gives nothing.
     pub(super) fn look() -> Pod {
         Pod {
             resolv: read(&text("/etc/resolv.conf")),
@@ -32,14 +32,14 @@ impl Pod {
 
 fn text(path: &str) -> String {
     let mut bytes = Vec::new();
-    // What cannot be read says nothing.
+    // An unreadable file gives nothing.
     if let Ok(file) = fs::File::open(path) {
         drop(file.take(LARGEST).read_to_end(&mut bytes));
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// What the guest behind an interface is told. `None` where it asks nobody.
+/// The settings of the guest behind an interface. `None` for an interface without a lease.
 pub(super) fn told(
     machine: &Machine,
     interface: &Interface,
@@ -48,7 +48,10 @@ pub(super) fn told(
 ) -> Result<Option<(String, DhcpSettings)>> {
     let Link::Tap { mac, mtu, dhcp: Some(lease), .. } = link else { return Ok(None) };
     let mac: Mac = Mac::read(mac).ok_or_else(|| {
-        Error::refused(format!("the address {mac} of the interface '{}' is no MAC", interface.name))
+        Error::refused(format!(
+            "the address {mac} of the interface '{}' is not a MAC address",
+            interface.name
+        ))
     })?;
     check(lease, &interface.name)?;
     let more = interface.dhcp.clone().unwrap_or_default();
@@ -80,8 +83,8 @@ fn check(lease: &Lease, interface: &str) -> Result<()> {
     let name = !lease.device.is_empty() && lease.device.len() <= 15;
     match (bad, name) {
         (false, true) => Ok(()),
-        _ => {
-            Err(Error::refused(format!("the lease of the interface '{interface}' cannot be told: {lease:?}")))
-        }
+        _ => Err(Error::refused(format!(
+            "the lease of the interface '{interface}' has a prefix above 32 or a device name of a wrong length: {lease:?}"
+        ))),
     }
 }

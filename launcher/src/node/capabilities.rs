@@ -1,21 +1,21 @@
-//! What libvirt's descriptions of itself say. Pure.
+//! libvirt's descriptions of its own capabilities. Pure.
 //!
-//! The texts come from the libvirt inside this process, so they are well formed; what is looked for is found by its tag,
-//! and what is not there is empty.
+//! The texts come from the libvirt inside this process, so they are well formed; an element is found by its tag,
+//! and a missing one is empty.
 
 use api::launcher::Accelerator;
 use api::node::Cpu;
 
-/// From `virConnectGetCapabilities`: the part of a guest of this family.
+/// From `virConnectGetCapabilities`: the part about guests of this architecture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guest {
-    /// Machine types, without the deprecated ones and without names for others.
+    /// Machine types, without the deprecated ones and without aliases.
     pub machine_types: Vec<String>,
-    /// What may run it.
+    /// Accelerators that may run it.
     pub accelerators: Vec<Accelerator>,
 }
 
-/// The guests of a family (`x86_64`) that this host runs.
+/// The guests of an architecture (`x86_64`) that this host runs.
 pub fn guest(xml: &str, arch: &str) -> Guest {
     let opening = format!("<arch name='{arch}'>");
     let Some(part) = xml.split(&opening).nth(1).and_then(|rest| rest.split("</arch>").next()) else {
@@ -40,7 +40,7 @@ pub fn guest(xml: &str, arch: &str) -> Guest {
     }
 }
 
-/// From `virConnectGetDomainCapabilities`: what processors a guest may have.
+/// From `virConnectGetDomainCapabilities`: the CPU models of guests.
 pub fn cpu(xml: &str) -> Cpu {
     let part = |text: &str, from: &str, to: &str| {
         text.split(from).nth(1).and_then(|rest| rest.split(to).next()).map(str::to_owned)
@@ -72,7 +72,7 @@ fn elements<'a>(xml: &'a str, name: &str) -> impl Iterator<Item = (&'a str, &'a 
             let (_, after) = rest.split_once(&opening)?;
             rest = after;
             let (attributes, text) = after.split_once('>')?;
-            // `<machine` is no `<mach`.
+            // `<machine` must not match `<mach`.
             if attributes.is_empty() || attributes.starts_with([' ', '/']) {
                 return Some((attributes, text.split('<').next().unwrap_or_default().trim()));
             }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn machine_types_are_those_that_are_not_deprecated() {
+    fn deprecated_machine_types_are_left_out() {
         let xml = "<guest><os_type>hvm</os_type><arch name='i686'><machine>no</machine></arch></guest>\
                    <guest><arch name='x86_64'><wordsize>64</wordsize><machine maxCpus='255'>pc-i440fx-7.2</machine>\
                    <machine canonical='pc-q35-7.2' maxCpus='288'>q35</machine>\
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn processors_are_those_that_run_here() {
+    fn only_usable_cpu_models_are_listed() {
         let xml = "<cpu><mode name='host-passthrough' supported='yes'/><mode name='host-model' supported='yes'>\
                    <model fallback='forbid'>EPYC</model><vendor>AMD</vendor><feature policy='require' name='x2apic'/>\
                    <feature policy='disable' name='vme'/></mode><mode name='custom' supported='yes'>\

@@ -1,4 +1,4 @@
-//! What this host can do, as far as files tell: devices, huge pages, firmware, and what is missing.
+//! The capabilities of this host, as far as files show them: devices, hugepages, firmware, and missing parts.
 //!
 //! ```text
 //!  files ─► here                                     ┐
@@ -14,7 +14,7 @@ use api::node::{Device, Efi, Hugepages, Missing};
 use std::fs;
 use std::path::Path;
 
-/// Devices that machines use.
+/// Devices that VMs use.
 pub fn devices() -> Vec<Device> {
     let known = [
         ("kvm", "/dev/kvm"),
@@ -34,7 +34,7 @@ pub fn devices() -> Vec<Device> {
     known.into_iter().map(device).collect()
 }
 
-/// Huge pages by size, smallest first.
+/// Hugepages by size, smallest first.
 pub fn hugepages() -> Vec<Hugepages> {
     hugepages_at(Path::new("/sys/kernel/mm/hugepages"))
 }
@@ -63,12 +63,12 @@ pub fn firmwares() -> Vec<Efi> {
     firmware::installed().map(efi).collect()
 }
 
-/// Files that must be there: any of the paths, what does not work without, the package.
+/// Files that VMs need: the name, any of the paths, the effect of their absence, the command that installs them.
 const NEEDED: &[(&str, &[&str], &str, &str)] = &[
     (
         "QEMU",
         &["/usr/bin/qemu-system-x86_64", "/usr/libexec/qemu-kvm"],
-        "no machine starts",
+        "no VM starts",
         "apt-get install --no-install-recommends qemu-system-x86",
     ),
     (
@@ -78,13 +78,13 @@ const NEEDED: &[(&str, &[&str], &str, &str)] = &[
             "/usr/lib64/libvirt/connection-driver/libvirt_driver_qemu.so",
             "/usr/lib/libvirt/connection-driver/libvirt_driver_qemu.so",
         ],
-        "no machine starts",
+        "no VM starts",
         "apt-get install --no-install-recommends libvirt-daemon-driver-qemu",
     ),
     (
         "SeaBIOS",
         &["/usr/share/seabios/bios-256k.bin", "/usr/share/qemu/bios-256k.bin"],
-        "machines without EFI do not start",
+        "VMs without EFI do not start",
         "apt-get install --no-install-recommends seabios",
     ),
     (
@@ -94,12 +94,12 @@ const NEEDED: &[(&str, &[&str], &str, &str)] = &[
             "/usr/share/ipxe/qemu/efi-virtio.rom",
             "/usr/share/qemu/efi-virtio.rom",
         ],
-        "machines with a network card do not start",
+        "VMs with a network interface do not start",
         "apt-get install --no-install-recommends ipxe-qemu",
     ),
 ];
 
-/// What is missing, each with the command that mends it (as root).
+/// Missing parts, each with the command that installs it (as root).
 pub fn missing() -> Vec<Missing> {
     let entry = |what: &str, effect: &str, mend: &str| Missing {
         what: what.into(),
@@ -112,18 +112,18 @@ pub fn missing() -> Vec<Missing> {
         .filter(|(_, paths, ..)| !there(paths))
         .map(|(what, _, effect, mend)| entry(what, effect, mend))
         .collect();
-    // A directory service may know the account too; libvirt itself then says whether it does.
+    // A directory service may know the account too; libvirt itself then reports whether it does.
     let has_account = |text: String| {
         text.lines().any(|line| line.starts_with("libvirt-qemu:") || line.starts_with("qemu:"))
     };
     if !fs::read_to_string("/etc/passwd").is_ok_and(has_account) {
         let (_, command) = embed::ACCOUNT.split_once("as root: ").unwrap_or(("", embed::ACCOUNT));
-        missing.push(entry("the account libvirt-qemu", "libvirt does not begin, whoever runs it", command));
+        missing.push(entry("the account libvirt-qemu", "libvirt does not start for any user", command));
     }
     if firmware::find(false).is_none() {
         missing.push(entry(
             "EFI firmware",
-            "machines with EFI do not start",
+            "VMs with EFI do not start",
             "apt-get install --no-install-recommends ovmf",
         ));
     }
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn huge_pages_are_read_by_size() {
+    fn hugepages_are_read_by_size() {
         let place = tempfile::tempdir().unwrap();
         for (name, total, free) in
             [("hugepages-1048576kB", "2", "1"), ("hugepages-2048kB", "0", "0"), ("other", "9", "9")]

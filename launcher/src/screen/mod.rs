@@ -1,12 +1,12 @@
-//! The screen: VNC passed on as it is, and pictures.
+//! The screen: VNC passed on as it is, and screenshots.
 //!
 //! ```text
 //!  client ◄──► Screen::reserve ─► ViewerConnection ◄── a connection each ──► QEMU's VNC socket
-//!  QEMU's screendump (PPM) ─► png::from_ppm ─► a picture that anything shows
+//!  QEMU's screendump (PPM) ─► png::from_ppm ─► a PNG
 //! ```
 //!
-//! QEMU serves several viewers by itself, so nothing is shared here: each client has its own connection, and who reads
-//! slowly slows only itself (QEMU sends a viewer what changed since the last time it asked). Clients are counted.
+//! QEMU serves several viewers by itself, so nothing is shared here: each client has its own connection, and a slow reader
+//! slows only itself (QEMU sends a viewer the changes since its last request). Clients are counted.
 //!
 //! Called by `server`, which reserves a [`ViewerConnection`] before it lets a stream leave HTTP.
 
@@ -23,13 +23,13 @@ use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes};
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// A connection to a unix socket is there at once, or QEMU is stuck with too many who wait.
+/// A connection to a unix socket is there at once, or QEMU is stuck with too many waiting clients.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// A screen is sent in pieces of this size, at most.
 const FROM_QEMU: usize = 64 << 10;
 const FROM_CLIENT: usize = 4 << 10;
 
-/// The way to a screen. Its clones count their clients together.
+/// The VNC socket of a screen. Its clones count their clients together.
 #[derive(Clone, Debug)]
 pub struct Screen {
     socket: PathBuf,
@@ -51,18 +51,19 @@ impl Screen {
         Ok(Screen { socket, most, free: Arc::new(Semaphore::new(most)) })
     }
 
-    /// Connects, or says why that cannot be: for a server that must answer before it gives its stream.
+    /// Connects, or returns the reason of a refusal: for a server that must answer before it gives its stream.
     pub async fn reserve(&self) -> Result<ViewerConnection> {
         let Ok(counted) = Arc::clone(&self.free).try_acquire_owned() else {
-            let what = format!("{} clients look at this screen already, and more are not served", self.most);
+            let what = format!("this screen has {} clients already; end one of them", self.most);
             return Err(Error::new(ErrorKind::Busy, what));
         };
         let shown = self.socket.display();
         match tokio::time::timeout(PATIENCE, UnixStream::connect(&self.socket)).await {
             Ok(Ok(qemu)) => Ok(ViewerConnection { qemu, _counted: counted }),
-            Ok(Err(e)) => Err(Error::io(format!("cannot reach the machine's screen at {shown}"), e)),
+            Ok(Err(e)) => Err(Error::io(format!("cannot reach the VM's screen at {shown}"), e)),
             Err(_) => {
-                let what = format!("waited {} s for the machine's screen at {shown}", PATIENCE.as_secs());
+                let what =
+                    format!("the VM's screen at {shown} did not answer within {} s", PATIENCE.as_secs());
                 Err(Error::new(ErrorKind::Failed, what))
             }
         }
@@ -72,7 +73,7 @@ impl Screen {
 impl ViewerConnection {
     /// Copies both ways until one side ends.
     pub async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send>(mut self, mut stream: S) {
-        // How it ended is of no use to anyone: the client has gone, or QEMU has.
+        // The result does not matter: the client has gone, or QEMU has.
         let _ = copy_bidirectional_with_sizes(&mut stream, &mut self.qemu, FROM_CLIENT, FROM_QEMU).await;
     }
 }

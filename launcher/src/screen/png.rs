@@ -1,4 +1,4 @@
-//! A picture of the screen: from PPM, which QEMU writes, to PNG, which everything shows.
+//! A screenshot: from PPM, which QEMU writes, to PNG.
 //!
 //! The PPM comes from QEMU, so it is bounded like any foreign input: 8 bits a colour, at most 16384 points a side and
 //! 2^25 in all (a screen of 8K).
@@ -39,9 +39,9 @@ struct Picture<'a> {
 impl Picture<'_> {
     fn read(ppm: &[u8]) -> Result<Picture<'_>> {
         let refuse =
-            |why: String| Err(Error::refused(format!("the picture of the screen is not usable: {why}")));
+            |why: String| Err(Error::refused(format!("the screenshot of QEMU cannot be converted: {why}")));
         let Some(mut rest) = ppm.strip_prefix(b"P6") else {
-            return refuse("it is no PPM of the kind P6".to_owned());
+            return refuse("it is not a PPM of the kind P6".to_owned());
         };
         let mut numbers = [0; 3];
         for (number, name) in numbers.iter_mut().zip(["width", "height", "largest value"]) {
@@ -53,13 +53,13 @@ impl Picture<'_> {
         }
         let [width, height, largest] = numbers;
         if largest != 255 {
-            return refuse(format!("its largest value is {largest}, and 255 is what we read"));
+            return refuse(format!("its largest value is {largest}; only 255 is supported"));
         }
         let sides = 1..=LONGEST_SIDE;
         // Bounded before they are multiplied.
         if !sides.contains(&width) || !sides.contains(&height) || width * height > MOST_POINTS {
             return refuse(format!(
-                "it has {width}x{height} points; 1 to {LONGEST_SIDE} a side and {MOST_POINTS} in all is what we read"
+                "it has {width}x{height} points; at most {LONGEST_SIDE} a side and {MOST_POINTS} in all are supported"
             ));
         }
         // One white space, then the points.
@@ -86,7 +86,7 @@ impl Picture<'_> {
             left.extend(&line[..POINT]);
             left.extend(line[POINT..].iter().zip(line).map(|(byte, left)| byte.wrapping_sub(*left)));
             up.extend(line.iter().zip(above).map(|(byte, up)| byte.wrapping_sub(*up)));
-            // The usual guess: what has the smallest differences packs best.
+            // The usual guess: the row with the smallest differences packs best.
             let best = filtered.iter().min_by_key(|filtered| weight(filtered)).map_or(&[][..], Vec::as_slice);
             out.write_all(best).map_err(cannot_pack)?;
         }
@@ -95,14 +95,14 @@ impl Picture<'_> {
 }
 
 fn cannot_pack(e: std::io::Error) -> Error {
-    Error::new(ErrorKind::Failed, "cannot pack the picture of the screen").because(e)
+    Error::new(ErrorKind::Failed, "cannot compress the screenshot").because(e)
 }
 
 fn weight(filtered: &[u8]) -> u64 {
     filtered.iter().map(|byte| u64::from(byte.cast_signed().unsigned_abs())).sum()
 }
 
-/// The next number of a header, and what follows it. Before it may be white space and comments.
+/// The next number of a header, and the bytes after it. Before it may be white space and comments.
 fn next_number(mut rest: &[u8]) -> Option<(usize, &[u8])> {
     loop {
         match rest {
@@ -112,7 +112,7 @@ fn next_number(mut rest: &[u8]) -> Option<(usize, &[u8])> {
         }
     }
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    // No number that we take has more digits, so it cannot overflow.
+    // No accepted number has more digits, so it cannot overflow.
     let text = rest.get(..digits).filter(|digits| (1..=9).contains(&digits.len()))?;
     let number = text.iter().fold(0, |number, digit| number * 10 + usize::from(digit - b'0'));
     Some((number, &rest[digits..]))
@@ -120,7 +120,7 @@ fn next_number(mut rest: &[u8]) -> Option<(usize, &[u8])> {
 
 fn chunk(png: &mut Vec<u8>, name: &[u8; 4], data: &[u8]) -> Result<()> {
     let size = u32::try_from(data.len())
-        .map_err(|_| Error::new(ErrorKind::Failed, "the picture of the screen is too large for a PNG"))?;
+        .map_err(|_| Error::new(ErrorKind::Failed, "the screenshot is too large for a PNG"))?;
     png.extend(size.to_be_bytes());
     let mut sum = crc32fast::Hasher::new();
     sum.update(name);
@@ -142,7 +142,7 @@ mod tests {
         ppm
     }
 
-    /// What another program (netpbm's) reads from a PNG.
+    /// The points that another program (netpbm's) reads from a PNG.
     fn read_back(png: &[u8]) -> Vec<u8> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("screen.png");
@@ -183,8 +183,8 @@ mod tests {
     #[test]
     fn hostile_pictures_are_refused() {
         let cases: &[(&[u8], &str)] = &[
-            (b"", "no PPM"),
-            (b"P5\n1 1\n255\n1", "no PPM"),
+            (b"", "not a PPM"),
+            (b"P5\n1 1\n255\n1", "not a PPM"),
             (b"P6", "no width"),
             (b"P6\n1", "no height"),
             (b"P6\n1 1", "no largest value"),

@@ -1,4 +1,4 @@
-//! Clients and a QEMU that is played by the test.
+//! Clients, and a QEMU played by the test.
 
 use super::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -39,14 +39,14 @@ async fn each_client_has_its_own_connection() {
 }
 
 #[tokio::test]
-async fn no_screen() {
+async fn an_unreachable_screen_is_an_error() {
     let screen = Screen::new("/nowhere/vnc".into(), 1).unwrap();
     let said = screen.reserve().await.unwrap_err();
     assert_eq!(
         (said.kind(), said.to_string().as_str()),
-        (ErrorKind::NotFound, "cannot reach the machine's screen at /nowhere/vnc")
+        (ErrorKind::NotFound, "cannot reach the VM's screen at /nowhere/vnc")
     );
-    // What failed is not counted.
+    // A failed connection is not counted.
     assert_eq!(screen.reserve().await.unwrap_err().kind(), ErrorKind::NotFound);
     assert!(Screen::new("x".repeat(108).into(), 1).is_err());
 }

@@ -1,4 +1,4 @@
-//! What cloud-init is told, gathered: who the machine is, the two texts, and the keys that let people in.
+//! cloud-init's inputs: the identity of the VM, the two texts, and SSH keys.
 
 use super::folder::Folder;
 use crate::error::{Error, ErrorKind, Result};
@@ -6,7 +6,7 @@ use api::launcher::Resolved;
 use api::machine::volume::Text;
 use api::machine::{CloudInit, Credential, KeyWay, Machine};
 
-/// A text of a secret has at most so many bytes: no secret holds more.
+/// The size limit of a text in a secret: no secret holds more.
 pub const LONGEST_TEXT: u64 = 1 << 20;
 
 const USER_DATA: &[&str] = &["userdata", "userData"];
@@ -21,7 +21,7 @@ pub enum SeedFormat {
     ConfigDrive,
 }
 
-/// Who the machine is.
+/// The identity of the VM.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity<'a> {
     /// Its name.
@@ -30,12 +30,12 @@ pub struct Identity<'a> {
     pub namespace: &'a str,
     /// The uuid that its firmware shows.
     pub uuid: &'a str,
-    /// What it should call itself.
+    /// The hostname of the guest.
     pub hostname: &'a str,
 }
 
 impl<'a> Identity<'a> {
-    /// That of a machine.
+    /// The identity of a VM.
     pub fn of(machine: &'a Machine) -> Identity<'a> {
         Identity {
             name: &machine.name,
@@ -49,16 +49,16 @@ impl<'a> Identity<'a> {
 /// The texts and keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Given {
-    /// The user's instructions.
+    /// User data.
     pub user_data: Option<Vec<u8>>,
-    /// The network's.
+    /// Network data.
     pub network_data: Option<Vec<u8>>,
     /// SSH public keys, a line each.
     pub keys: Vec<String>,
 }
 
 impl Given {
-    /// Reads what is in secrets.
+    /// Reads the texts and keys in secrets.
     pub fn gather(
         credentials: &[Credential],
         texts: &CloudInit,

@@ -1,11 +1,11 @@
-//! The seed of cloud-init's datasource ConfigDrive, in the form OpenStack gave it.
+//! The seed of cloud-init's datasource ConfigDrive, in OpenStack's form.
 
 use super::cloud_init::{Given, Identity};
 use super::tree::Files;
 use crate::error::Result;
 use serde_json::{Map, Value};
 
-/// By this label cloud-init finds the disc.
+/// The volume label by which cloud-init finds the seed.
 pub const LABEL: &str = "config-2";
 
 /// The files.

@@ -6,7 +6,7 @@ use super::tree::Files;
 use crate::error::{Error, ErrorKind, Result};
 use api::launcher::Source;
 
-/// The label of a disc whose volume names none.
+/// The default volume label.
 pub const LABEL: &str = "cfgdata";
 
 /// The files of a volume; none where it is optional and not there.

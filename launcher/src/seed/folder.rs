@@ -1,8 +1,8 @@
 //! A folder of the host that holds a config map or a secret: one file a key.
 //!
 //! Kubernetes lays such a folder out with links (`key -> ..data/key`, `..data -> ..2026_11_21…`), so that all keys change
-//! at once. Links are followed, but never out of the folder: the kernel sees to it (`RESOLVE_BENEATH`), because whoever
-//! fills the folder need not be whom we serve.
+//! at once. Links are followed, but never out of the folder: the kernel sees to it (`RESOLVE_BENEATH`), because another
+//! tenant may fill the folder.
 
 use super::tree::{Content, DEEPEST, File, Files, MOST_FILES, MOST_FOLDERS};
 use crate::error::{Error, ErrorKind, Result};
@@ -16,12 +16,12 @@ use std::sync::Arc;
 /// An open folder.
 #[derive(Clone, Debug)]
 pub struct Folder {
-    /// What the names are relative to: the folder, or the `..data` in it.
+    /// The base of all names: the folder, or the `..data` in it.
     fd: Arc<OwnedFd>,
     path: PathBuf,
 }
 
-/// A plain file in a folder, which is read when the disc is written.
+/// A plain file in a folder, which is read when the ISO image is written.
 #[derive(Debug)]
 pub(super) struct Held {
     folder: Folder,
@@ -30,7 +30,7 @@ pub(super) struct Held {
 }
 
 impl Folder {
-    /// Opens a folder. Where it has a `..data`, that is taken, once: all its keys are then of the same moment.
+    /// Opens a folder. A `..data` in it is opened instead, once: all its keys are then of the same moment.
     pub fn open(path: &Path) -> Result<Folder> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let cannot = |e: Errno| Error::io(format!("cannot open the folder {}", path.display()), e);
@@ -44,7 +44,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// All files of the folder and the folders in it, less what begins with `..`.
+    /// All files of the folder and the folders in it, without names that begin with `..`.
     pub fn files(&self) -> Result<Files> {
         let mut files = Files::new();
         let mut seen = 0;
@@ -82,7 +82,7 @@ impl Folder {
         Ok(files)
     }
 
-    /// The content of the first of `keys` that is there. What has more than `most` bytes is refused.
+    /// The content of the first of `keys` that is there. More than `most` bytes are refused.
     pub fn text(&self, keys: &[&str], most: u64) -> Result<Option<Vec<u8>>> {
         for key in keys {
             match self.beneath(key, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK) {
@@ -159,7 +159,7 @@ impl Folder {
         let mut tries = 0;
         loop {
             match openat2(&self.fd, path, flags, Mode::empty(), resolve) {
-                // Something was renamed meanwhile, anywhere on the host: the kernel could not be sure.
+                // A rename anywhere on the host at the same time: the kernel could not be sure.
                 Err(Errno::AGAIN) if tries < 100 => tries += 1,
                 done => return done,
             }
@@ -192,7 +192,7 @@ impl Held {
         self.size
     }
 
-    /// The file, from its beginning, and how errors name it.
+    /// The file, from its beginning, and its name in errors.
     pub(super) fn open(&self) -> Result<(std::fs::File, String)> {
         let fd = self.folder.open_for_reading(&self.path)?;
         Ok((fd.into(), self.folder.shown(&self.path)))
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_as_kubernetes_projects_it() {
+    fn a_projected_folder_is_read() {
         let dir = folder();
         let real = dir.path().join("..2026_11_21_10_00_00.1");
         fs::create_dir_all(real.join("deep")).unwrap();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn links_do_not_lead_out() {
+    fn links_out_of_the_folder_are_refused() {
         let outside = folder();
         fs::write(outside.path().join("secret"), "s").unwrap();
         for target in [outside.path().join("secret"), "../..".into(), "/etc".into(), "/proc/self/root".into()]
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_pipes_and_dangling_links_end() {
+    fn circles_pipes_and_dangling_links_are_refused() {
         let dir = folder();
         symlink(".", dir.path().join("again")).unwrap();
         assert!(Folder::open(dir.path()).unwrap().files().unwrap_err().to_string().contains("too deep"));
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn no_folder() {
+    fn a_missing_folder_is_an_error() {
         let said = Folder::open(Path::new("/nowhere/at/all")).unwrap_err();
         assert_eq!(said.kind(), ErrorKind::NotFound);
         assert!(said.to_string().contains("/nowhere/at/all"));

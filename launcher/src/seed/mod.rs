@@ -1,24 +1,24 @@
-//! The small discs from which a guest reads its configuration. Written by our own code, without any other program.
+//! The small ISO images from which a guest reads its configuration. Written by our own code, without any other program.
 //!
 //! ```text
 //!  Machine, Resolved                        texts and keys, from the spec or from folders of secrets
 //!      │
 //!      ├─ nocloud      cidata               meta-data, user-data, network-config        ┐
-//!      ├─ configdrive  config-2             openstack/latest/…                          ├─► Files ─► iso ─► disc
+//!      ├─ configdrive  config-2             openstack/latest/…                          ├─► Files ─► iso ─► iso_file
 //!      ├─ files        cfgdata, or its own  all keys of a config map or a secret        │   (a value)       (.partial,
 //!      └─ sysprep      unattendCD           the same, with answers for Windows' setup   ┘                    renamed)
 //! ```
 //!
-//! Called by `vm::prepare`, once for each such volume before the machine starts. Who fills a folder may not be who runs
-//! the machine: links are followed only inside the folder, and everything is bounded (see the constants of `tree`).
-//! Only the owner may read a disc: it holds passwords.
+//! Called by `vm::prepare`, once for each such volume before the VM starts. A folder may be filled by another person than
+//! the VM's owner: links are followed only inside the folder, and everything is bounded (see the constants of `tree`).
+//! Only the owner may read an image: it holds passwords.
 
 pub mod cloud_init;
 pub mod configdrive;
-pub mod disc;
 pub mod files;
 pub mod folder;
 pub mod iso;
+pub mod iso_file;
 pub mod nocloud;
 pub mod sysprep;
 pub mod tree;
@@ -30,16 +30,16 @@ use cloud_init::{Given, Identity};
 use std::path::Path;
 use tree::Files;
 
-/// What goes on a disc.
+/// The contents of an ISO image.
 #[derive(Debug)]
 pub struct Seed {
-    /// The disc's label.
+    /// The volume label.
     pub label: String,
     /// Its files.
     pub files: Files,
 }
 
-/// The disc of a volume; nothing where the volume is none that we make.
+/// The seed of a volume; none for volumes of other kinds.
 pub fn of(
     identity: &Identity<'_>,
     credentials: &[Credential],
@@ -82,7 +82,7 @@ pub fn of(
     }
 }
 
-/// Makes the disc of a volume at `path`, dated `seconds` after 1970. False where the volume is none that we make.
+/// Makes the ISO image of a volume at `path`, dated `seconds` after 1970. False for volumes of other kinds.
 pub fn make(
     machine: &Machine,
     name: &str,
@@ -92,16 +92,16 @@ pub fn make(
     seconds: u64,
 ) -> Result<bool> {
     match of(&Identity::of(machine), &machine.credentials, name, volume, resolved)? {
-        Some(seed) => disc::write(&seed, path, seconds).map(|()| true).map_err(|e| cannot(name, e)),
+        Some(seed) => iso_file::write(&seed, path, seconds).map(|()| true).map_err(|e| cannot(name, e)),
         None => Ok(false),
     }
 }
 
 fn cannot(volume: &str, e: Error) -> Error {
-    Error::new(e.kind(), format!("the disc of the volume {volume:?} cannot be made")).because(e)
+    Error::new(e.kind(), format!("the ISO image of the volume {volume:?} cannot be made")).because(e)
 }
 
-/// How a source is called in an error.
+/// The name of a source's kind in errors.
 fn source_name(source: &Source) -> &'static str {
     match source {
         Source::Image { .. } => "an image",

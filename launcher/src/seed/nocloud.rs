@@ -5,10 +5,10 @@ use super::tree::Files;
 use crate::error::Result;
 use serde_json::{Map, Value};
 
-/// By this label cloud-init finds the disc.
+/// The volume label by which cloud-init finds the seed.
 pub const LABEL: &str = "cidata";
 
-/// The files. `user-data` is always there: without it cloud-init does not take the disc for a seed.
+/// The files. `user-data` is always there: without it cloud-init does not take the image for a seed.
 pub fn files(identity: &Identity<'_>, given: &Given) -> Result<Files> {
     let mut meta = Map::new();
     meta.insert("instance-id".to_owned(), identity.uuid.into());

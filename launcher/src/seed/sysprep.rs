@@ -1,15 +1,15 @@
-//! Answers for the setup of Windows, which looks for them on every disc.
+//! Answer files for Windows Setup, which looks for them on every CD-ROM.
 
 use super::tree::Files;
 use crate::error::{Error, ErrorKind, Result};
 use api::machine::volume::Named;
 
-/// The label of the disc.
+/// The volume label.
 pub const LABEL: &str = "unattendCD";
 
 const ANSWERS: [&str; 2] = ["autounattend.xml", "unattend.xml"];
 
-/// One of the two files of answers must be there, in whatever case: without it Windows asks a person, who is not there.
+/// One of the two answer files must be there, in any case: without it Windows Setup waits for a person.
 pub fn check(files: &Files, source: &Named) -> Result<()> {
     if files.paths().any(|path| ANSWERS.iter().any(|name| path.eq_ignore_ascii_case(name))) {
         return Ok(());
@@ -20,7 +20,7 @@ pub fn check(files: &Files, source: &Named) -> Result<()> {
     ))
 }
 
-/// How errors name it.
+/// The name of the source in errors.
 pub(super) fn shown(source: &Named) -> String {
     match source {
         Named::ConfigMap(name) => format!("config map {name:?}"),

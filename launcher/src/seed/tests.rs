@@ -1,4 +1,4 @@
-//! Whole seeds: from a volume and its folders to the files of the disc.
+//! Whole seeds: from a volume and its folders to the files of the image.
 
 use super::*;
 use crate::error::ErrorKind;
@@ -73,7 +73,7 @@ fn nocloud_with_texts_of_both_kinds_and_keys() {
 }
 
 #[test]
-fn nocloud_has_user_data_even_where_there_is_none() {
+fn nocloud_has_empty_user_data_by_default() {
     let network = folder(&[("networkdata", "version: 2\n")]);
     let volume = Volume::NoCloud(CloudInit {
         user_data: None,
@@ -85,7 +85,7 @@ fn nocloud_has_user_data_even_where_there_is_none() {
 }
 
 #[test]
-fn a_config_drive() {
+fn a_config_drive_has_its_files() {
     let people = folder(&[("anna", "ssh-ed25519 A")]);
     let volume = Volume::ConfigDrive(CloudInit {
         user_data: Some(Text::Inline(b"#!/bin/sh\n".to_vec())),
@@ -102,7 +102,7 @@ fn a_config_drive() {
 }
 
 #[test]
-fn a_secret_that_does_not_help_is_named() {
+fn a_secret_without_the_key_is_named() {
     let empty = folder(&[("other", "")]);
     let volume = |secret: &str| {
         Volume::NoCloud(CloudInit { user_data: Some(Text::Secret(secret.to_owned())), network_data: None })
@@ -110,7 +110,7 @@ fn a_secret_that_does_not_help_is_named() {
     let resolved = secrets(&[("empty", &empty)]);
     assert_eq!(
         said(&volume("empty"), &resolved),
-        "the disc of the volume \"seed\" cannot be made: the secret \"empty\" has no user data: it needs a key \
+        "the ISO image of the volume \"seed\" cannot be made: the secret \"empty\" has no user data: it needs a key \
          userdata or userData"
     );
     assert!(said(&volume("gone"), &resolved).ends_with("the secret \"gone\" is not there"));
@@ -146,7 +146,7 @@ fn config_maps_and_secrets_become_files() {
 }
 
 #[test]
-fn answers_for_windows_must_be_there() {
+fn an_answer_file_for_windows_is_required() {
     let volume = Volume::Sysprep { source: Named::Secret("answers".to_owned()) };
     let given = |dir: &TempDir| {
         let mut resolved = Resolved::default();
@@ -165,46 +165,46 @@ fn answers_for_windows_must_be_there() {
 }
 
 #[test]
-fn other_volumes_are_none_of_ours() {
+fn volumes_of_other_kinds_have_no_seed() {
     let volume = Volume::Empty { capacity: 1 };
     assert!(of(&IDENTITY, &[], "seed", &volume, &Resolved::default()).unwrap().is_none());
 }
 
 #[test]
-fn a_disc_is_for_its_owner_and_stands_whole_or_not_at_all() {
+fn an_iso_image_is_for_its_owner_and_appears_whole_or_not_at_all() {
     let dir = folder(&[]);
     let path = dir.path().join("seed.iso");
     let partial = dir.path().join("seed.iso.partial");
     let mut seed = Seed { label: "cidata".to_owned(), files: Files::new() };
     seed.files.add("user-data", "secret").unwrap();
-    // What an earlier run left, and a link that leads elsewhere.
+    // The rest of an earlier run, and a link that leads elsewhere.
     let elsewhere = dir.path().join("elsewhere");
     std::os::unix::fs::symlink(&elsewhere, &partial).unwrap();
-    disc::write(&seed, &path, 0).unwrap();
+    iso_file::write(&seed, &path, 0).unwrap();
     let first = fs::read(&path).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
     assert!(!partial.exists() && !elsewhere.exists());
 
     let wrong = Seed { label: String::new(), files: Files::new() };
-    disc::write(&wrong, &path, 0).unwrap_err();
+    iso_file::write(&wrong, &path, 0).unwrap_err();
     assert_eq!(fs::read(&path).unwrap(), first);
     assert!(!partial.exists());
 
-    let nowhere = disc::write(&seed, Path::new("/nowhere/seed.iso"), 0).unwrap_err();
+    let nowhere = iso_file::write(&seed, Path::new("/nowhere/seed.iso"), 0).unwrap_err();
     assert_eq!(nowhere.kind(), ErrorKind::NotFound);
     assert_eq!(nowhere.to_string(), "cannot make /nowhere/seed.iso.partial");
 }
 
 #[test]
-fn a_full_disk_has_its_kind() {
-    // The device that is always full takes the disc's place in the writer.
+fn a_full_disk_is_an_error_of_its_kind() {
+    // The device that is always full takes the file's place in the writer.
     let mut full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let error = iso::write(&Files::new(), "cidata", 0, &mut full).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoSpace);
 }
 
 #[test]
-fn a_file_that_changes_meanwhile_is_named() {
+fn a_file_that_changes_while_it_is_read_is_named() {
     for content in ["longer than it was", "s"] {
         let dir = folder(&[("key", "value")]);
         let files = folder::Folder::open(dir.path()).unwrap().files().unwrap();

@@ -1,23 +1,23 @@
-//! The files of a disc, as a value: paths, bytes, bounds.
+//! The files of an ISO image, as a value: paths, bytes, bounds.
 
 use super::folder::Held;
 use crate::error::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// So many files fit on a disc of ours. A config map has a few; whoever comes here has named the wrong folder.
+/// Files of an image at most. A config map has a few; more files mean that the wrong folder was named.
 pub const MOST_FILES: usize = 10_000;
-/// So many folders.
+/// Folders of an image at most.
 pub const MOST_FOLDERS: usize = 1_000;
-/// So many names one below the other; ISO 9660 has room for eight.
+/// Names one below the other at most; ISO 9660 has room for eight.
 pub const DEEPEST: usize = 8;
-/// A name may be this long, in bytes: Linux cuts a longer one on a disc, and a key of a config map has no more.
+/// Bytes of a name at most: Linux cuts a longer one, and a key of a config map has no more.
 pub const LONGEST_NAME: usize = 253;
-/// A file may be this large, in bytes: its size has 32 bits on the disc.
+/// Bytes of a file at most: its size has 32 bits in the image.
 pub const LARGEST_FILE: u64 = u32::MAX as u64;
-/// All files together may be this large, in bytes.
+/// Bytes of all files together at most.
 pub const LARGEST_DISC: u64 = 8 << 30;
 
-/// The files of a disc, by their paths: `user-data`, `openstack/latest/user_data`.
+/// The files of an image, by their paths: `user-data`, `openstack/latest/user_data`.
 #[derive(Debug, Default)]
 pub struct Files {
     files: BTreeMap<String, File>,
@@ -33,7 +33,7 @@ pub(super) struct File {
     pub(super) executable: bool,
 }
 
-/// Where the bytes of a file are.
+/// The place of a file's bytes.
 #[derive(Debug)]
 pub(super) enum Content {
     /// Here.
@@ -57,7 +57,7 @@ impl Files {
         Files::default()
     }
 
-    /// Adds a file. An error names the file and the bound that it breaks.
+    /// Adds a file. An error names the file and the limit that it exceeds.
     pub fn add(&mut self, path: &str, bytes: impl Into<Vec<u8>>) -> Result<()> {
         self.insert(path, File { content: Content::Bytes(bytes.into()), executable: false })
     }
@@ -67,18 +67,18 @@ impl Files {
         let size = file.content.size();
         if size > LARGEST_FILE {
             return Err(Error::refused(format!(
-                "the file {path:?} has {size} bytes, and a disc holds files of at most {LARGEST_FILE}"
+                "the file {path:?} has {size} bytes, and an ISO image holds files of at most {LARGEST_FILE}"
             )));
         }
         // Cannot overflow: the sum is at most `LARGEST_DISC` and the file has less than 4 GiB.
         if self.total + size > LARGEST_DISC {
             return Err(Error::refused(format!(
-                "with the file {path:?} the disc would be larger than {LARGEST_DISC} bytes"
+                "with the file {path:?} the ISO image would be larger than {LARGEST_DISC} bytes"
             )));
         }
         if self.files.len() >= MOST_FILES {
             return Err(Error::refused(format!(
-                "the file {path:?} is one too many: a disc holds at most {MOST_FILES} files"
+                "the file {path:?} is one too many: an ISO image holds at most {MOST_FILES} files"
             )));
         }
         for folder in folders_of(path) {
@@ -93,7 +93,7 @@ impl Files {
         }
         if self.folders.len() > MOST_FOLDERS {
             return Err(Error::refused(format!(
-                "the folder of {path:?} is one too many: a disc holds at most {MOST_FOLDERS} folders"
+                "the folder of {path:?} is one too many: an ISO image holds at most {MOST_FOLDERS} folders"
             )));
         }
         if self.folders.contains(path) {
@@ -130,7 +130,8 @@ fn folders_of(path: &str) -> impl Iterator<Item = &str> {
 }
 
 fn check_path(path: &str) -> Result<()> {
-    let refuse = |why: String| Err(Error::refused(format!("the file {path:?} cannot be on a disc: {why}")));
+    let refuse =
+        |why: String| Err(Error::refused(format!("the file {path:?} cannot be in an ISO image: {why}")));
     if path.split('/').count() > DEEPEST {
         return refuse(format!("at most {DEEPEST} names may stand one below the other"));
     }
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_a_file_or_a_folder() {
+    fn a_name_cannot_be_a_file_and_a_folder() {
         let mut files = Files::new();
         files.add("a/b", "x").unwrap();
         assert!(refused(&mut files, "a").contains("at once"));

@@ -1,4 +1,4 @@
-//! Each request, done.
+//! Carries out each request.
 
 use super::body::{Out, read};
 use super::route::{Route, Wrong, route};
@@ -16,7 +16,7 @@ use serde_json::json;
 use tokio::sync::{mpsc, watch};
 
 type Answer = Response<Out>;
-/// What was not done, with its status.
+/// A refusal, with its status.
 type Refused = (StatusCode, Refusal);
 
 /// Answers one request.
@@ -85,7 +85,7 @@ async fn done(service: &Service, route: Route, request: hyper::Request<Incoming>
     }
 }
 
-/// The state at once, and after every change; a watcher that is slow misses what came between.
+/// The state at once, and after every change; a slow watcher misses the states in between.
 fn watched(mut state: watch::Receiver<State>) -> Answer {
     let (lines, out) = mpsc::channel(4);
     tokio::spawn(async move {
@@ -105,13 +105,13 @@ fn watched(mut state: watch::Receiver<State>) -> Answer {
     answer
 }
 
-/// A question to the hypervisor, on a thread of its own.
+/// A call of the hypervisor, on a thread of its own.
 async fn ask<T: Send + 'static>(
     service: &Service,
     question: impl FnOnce(&dyn hypervisor::Hypervisor, &str) -> Result<T, Refused> + Send + 'static,
 ) -> Result<T, Refused> {
     let name = service.handle.name().map(str::to_owned);
-    let name = name.ok_or_else(|| (StatusCode::CONFLICT, refusal("there is no machine yet".into())))?;
+    let name = name.ok_or_else(|| (StatusCode::CONFLICT, refusal("there is no VM yet".into())))?;
     let broken = |why: String| (StatusCode::INTERNAL_SERVER_ERROR, refusal(why));
     let _place = service.questions.acquire().await.map_err(|e| broken(e.to_string()))?;
     let hypervisor = service.handle.hypervisor.clone();

@@ -1,4 +1,4 @@
-//! Bodies: what comes in is read whole and bounded, what goes out is whole or comes line by line.
+//! Bodies: a request's is read whole and bounded, an answer's is whole or comes line by line.
 
 use crate::error::{Error, Result};
 use bytes::Bytes;
@@ -30,7 +30,7 @@ pub(super) async fn read<T: DeserializeOwned>(mut body: Incoming) -> Result<T> {
         .map_err(|e| Error::refused(format!("the body of the request is not understood: {e}")))
 }
 
-/// What goes out.
+/// The body of an answer.
 pub(super) enum Out {
     /// At once.
     Whole(Option<Bytes>),

@@ -1,4 +1,4 @@
-//! The server, asked by the one client that every program of ours has.
+//! The server, with the one client of all our programs.
 
 use super::*;
 use crate::hypervisor::fake::Fake;
@@ -15,7 +15,7 @@ const LONG: Duration = Duration::from_secs(120);
 struct Scene {
     fake: Arc<Fake>,
     client: Client,
-    /// The machine's end of the serial line.
+    /// The VM's end of the serial console.
     line: UnixStream,
     _folder: tempfile::TempDir,
 }
@@ -24,7 +24,7 @@ async fn scene() -> Scene {
     let folder = tempfile::Builder::new().prefix("s").tempdir_in("/tmp").unwrap();
     let root = crate::root::Root::open(&folder.path().join("r"), folder.path()).unwrap();
     let fake = Arc::new(Fake::default());
-    // The hypervisor's own lines are not looked at.
+    // The hypervisor's own lines are not used.
     let parts =
         Parts { hypervisor: fake.clone(), root, lines: crate::console::lines().0, clock: crate::clock::now };
     let (handle, driver) = drive(parts).unwrap();
@@ -66,17 +66,17 @@ fn sync(generation: u64) -> Sync {
 }
 
 #[tokio::test]
-async fn every_question_of_the_one_client_is_answered() {
+async fn every_request_of_the_client_is_answered() {
     let Scene { fake, client, .. } = &scene().await;
     assert_eq!(client.info().await.unwrap().uri, "fake:///");
     assert_eq!(client.state().await.unwrap().life, Life::Empty);
     let early = client.stats().await.unwrap_err();
-    assert_eq!((early.kind(), early.to_string().as_str()), (ErrorKind::Failed, "there is no machine yet"));
+    assert_eq!((early.kind(), early.to_string().as_str()), (ErrorKind::Failed, "there is no VM yet"));
     assert_eq!(client.sync(&sync(2)).await.unwrap(), Answer::Queued);
     let (mut states, ()) = client.watch().await.unwrap();
     while states.next_within(LONG).await.unwrap().unwrap().life != Life::Running {}
     let older = client.sync(&sync(1)).await.unwrap();
-    let reason = "generation 1 is older than 2, which is here already".to_owned();
+    let reason = "generation 1 is older than 2, which this launcher has already".to_owned();
     assert_eq!(older, Answer::Denied { reason });
     assert_eq!(client.stats().await.unwrap().cpu_ns, 1);
     assert!(client.screenshot().await.unwrap().starts_with(b"\x89PNG"));
@@ -97,7 +97,7 @@ async fn every_question_of_the_one_client_is_answered() {
 }
 
 #[tokio::test]
-async fn the_serial_console_is_a_stream_and_a_screen_that_is_not_there_is_a_refusal() {
+async fn the_serial_console_is_a_stream_and_a_missing_screen_is_a_refusal() {
     let mut scene = scene().await;
     let mut console = scene.client.console(Console::Write).await.unwrap();
     console.write_all(b"root\r").await.unwrap();
@@ -113,12 +113,12 @@ async fn the_serial_console_is_a_stream_and_a_screen_that_is_not_there_is_a_refu
     assert_eq!(second.kind(), ErrorKind::Failed);
     assert!(second.refusal().is_some(), "{second}");
     scene.client.console(Console::Read).await.unwrap();
-    // Whoever takes the keys over has them.
+    // A client that takes the keyboard over has it.
     let mut other = scene.client.console(Console::Take).await.unwrap();
     other.write_all(b"x").await.unwrap();
     scene.line.read_exact(&mut typed[..1]).await.unwrap();
     assert_eq!(typed[0], b'x');
     let screen = scene.client.vnc().await.unwrap_err();
     assert_eq!(screen.kind(), ErrorKind::NotFound);
-    assert!(screen.to_string().contains("cannot reach the machine's screen at"), "{screen}");
+    assert!(screen.to_string().contains("cannot reach the VM's screen at"), "{screen}");
 }

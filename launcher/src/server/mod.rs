@@ -1,14 +1,14 @@
-//! HTTP and JSON on a unix socket: how the launcher is spoken to. Types and routes are those of `api::launcher`.
+//! The launcher's API: HTTP and JSON on a unix socket. Types and routes are those of `api::launcher`.
 //!
 //! ```text
 //!  socket ─► peer.rs    only root and our own user            route.rs  which request is which (pure)
-//!         ─► hyper ─► answer.rs    does it ─► body.rs         whole, or as it comes
+//!         ─► hyper ─► answer.rs    carries it out ─► body.rs    whole, or as it comes
 //!                     └─► stream.rs  Upgrade: the console and the screen leave HTTP (console, screen)
 //! ```
 //!
 //! The other end is the one client of ours, the package `launcher-client` in `launcher/client`.
 //!
-//! The socket appears under its name when everything behind it is ready. Bodies are bounded, connections too.
+//! The socket appears under its name when everything behind it is ready. Bodies and connections are bounded.
 
 mod answer;
 mod body;
@@ -38,14 +38,14 @@ use tokio::sync::Semaphore;
 
 /// The most connections at once.
 const CONNECTIONS: usize = 128;
-/// The most questions to the hypervisor at once: each holds a thread.
+/// The most calls of the hypervisor at once: each holds a thread.
 const QUESTIONS: usize = 4;
 /// The most viewers of the screen at once.
 const VIEWERS: usize = 16;
-/// So much of the serial line's log is kept, and as much in an old file.
+/// The size limit of the serial console's log, and of its old file.
 const LOG: u64 = 4 << 20;
 
-/// What answers need.
+/// The parts that requests need.
 #[derive(Clone)]
 pub struct Service {
     pub(crate) handle: Handle,
@@ -56,7 +56,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// For one machine. Called inside a runtime of tokio.
+    /// The service of one VM. Called inside a runtime of tokio.
     pub fn new(handle: Handle, lines: Lines, info: Info) -> Result<Service> {
         let root = &handle.root;
         let log = Log::new(root.serial_log(), LOG);
@@ -66,13 +66,13 @@ impl Service {
         Ok(Service { handle, info: Arc::new(info), questions, console, screen })
     }
 
-    /// The last words of the console reach its readers.
+    /// Gives the last bytes of the console to its readers.
     pub async fn finish(&self) {
         self.console.finish().await;
     }
 }
 
-/// A socket that is listened on. It goes with this value.
+/// A listening socket. Its file is removed when this value is dropped.
 #[derive(Debug)]
 pub struct Listener {
     listener: UnixListener,
@@ -80,7 +80,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Begins to listen. A socket that nobody listens on any more is replaced; one that somebody does is refused.
+    /// Begins to listen. A socket without a listener is replaced; one with a listener is refused.
     pub async fn bind(path: &Path) -> Result<Listener> {
         let cannot = || format!("cannot listen on {}", path.display());
         let mut name: OsString = path.into();
@@ -97,7 +97,7 @@ impl Listener {
                 _ => {}
             }
         }
-        // Not under its name before only we may speak to it.
+        // Gets its name only after its permissions are set.
         let listener = UnixListener::bind(&early).map_err(|e| Error::io(cannot(), e))?;
         fs::set_permissions(&early, fs::Permissions::from_mode(0o600)).map_err(|e| Error::io(cannot(), e))?;
         fs::rename(&early, path).map_err(|e| Error::io(cannot(), e))?;
@@ -129,7 +129,7 @@ impl Listener {
                     async move { Ok::<_, Infallible>(answer::answer(&service, request).await) }
                 });
                 let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), answer);
-                // A client that goes away in the middle is no fault of ours.
+                // A client that goes away in the middle is not an error of the launcher.
                 if let Err(e) = connection.with_upgrades().await {
                     tracing::debug!("a client: {e}");
                 }
@@ -141,7 +141,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // Whoever removed it before has done our work.
+        // The file may be gone already.
         drop(fs::remove_file(&self.path));
     }
 }

@@ -1,17 +1,18 @@
-//! Who may speak to the launcher: its own user, and root. The kernel tells who is on the other side.
+//! Authorization of the launcher's clients: its own user, and root. The kernel names the user on the other side.
 
 use tokio::net::UnixStream;
 
 pub(super) fn check(stream: &UnixStream) -> Result<(), String> {
     let peer = stream
         .peer_cred()
-        .map_err(|e| format!("a client is refused, the kernel does not say who it is: {e}"))?;
+        .map_err(|e| format!("a client is refused, because the kernel does not name its user: {e}"))?;
     let own = rustix::process::geteuid().as_raw();
     match may(peer.uid(), own) {
         true => Ok(()),
-        false => {
-            Err(format!("a client of the user {} is refused: only {own} and root may speak here", peer.uid()))
-        }
+        false => Err(format!(
+            "a client of the user {} is refused: only the user {own} and root may use this socket",
+            peer.uid()
+        )),
     }
 }
 
@@ -24,7 +25,7 @@ mod tests {
     use super::may;
 
     #[test]
-    fn only_root_and_our_own_user_may() {
+    fn only_root_and_our_own_user_may_connect() {
         assert!(may(0, 1000) && may(1000, 1000) && may(0, 0));
         assert!(!may(1001, 1000) && !may(1000, 0));
     }

@@ -1,9 +1,9 @@
-//! Which request is which. Pure.
+//! Finds the kind of a request. Pure.
 
 use crate::console::Mode;
 use hyper::Method;
 
-/// A request by what it wants.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Route {
     Info,
@@ -23,16 +23,16 @@ pub(super) enum Route {
     Vnc,
 }
 
-/// Why a request is none.
+/// The fault of a request without a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wrong {
-    /// There is nothing there.
+    /// The path does not exist.
     NotFound,
-    /// There is, but not for this method.
+    /// The path exists, but not for this method.
     Method(&'static str),
 }
 
-/// What a request wants.
+/// The kind of a request.
 pub(super) fn route(method: &Method, path: &str, query: Option<&str>) -> Result<Route, Wrong> {
     let has = |word: &str| {
         query.is_some_and(|query| query.split('&').any(|part| part.split('=').next() == Some(word)))
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_told_apart() {
+    fn requests_have_their_routes() {
         assert_eq!(route(&Method::GET, "/v1/state", None), Ok(Route::State { watch: false }));
         assert_eq!(route(&Method::GET, "/v1/state", Some("watch")), Ok(Route::State { watch: true }));
         assert_eq!(route(&Method::GET, "/v1/state", Some("x=watch")), Ok(Route::State { watch: false }));

@@ -1,7 +1,7 @@
 //! Streams that leave HTTP: the serial console and the screen.
 //!
-//! The console ends with the machine: who wants that of its next life asks again.
-//! A place is reserved before HTTP is left, so that whoever cannot have one is told why in HTTP's words.
+//! The console ends with the VM: a client that wants the next start's console asks again.
+//! A place is reserved before HTTP is left, so that a refusal is an HTTP answer.
 
 use super::Service;
 use super::answer::{ours, refusal};
@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// How long the last words of a machine may take to whoever reads them.
+/// Time for readers to read the last bytes of a VM.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
 type Refused = (StatusCode, Refusal);
@@ -35,12 +35,13 @@ pub(super) fn console(
     Ok(switch(request, async move |client| {
         tokio::select! {
             left = connection.serve(client) => tracing::debug!("the console: {left:?}"),
-            () = over(state, relay) => tracing::debug!("the console: the machine has ended"),
+            () = over(state, relay) => tracing::debug!("the console: the VM has ended"),
         }
     }))
 }
 
-/// The machine has ended, QEMU has said all, and readers had time to take it. One that starts again at once goes on.
+/// Waits until the VM has ended, QEMU's output is complete, and readers had time to read it. A VM that starts again at once
+/// goes on.
 async fn over(mut state: watch::Receiver<State>, relay: Relay) {
     loop {
         // Without a state the launcher ends, and the relay ends its readers itself.

@@ -1,16 +1,16 @@
-//! The one loop that owns the machine.
+//! The one loop that owns the VM.
 //!
 //! ```text
-//!            ┌── Command ── the server asks          ┐
-//!            ├── Event ──── the hypervisor tells     │
-//!   select ◄─┼── Outcome ── a thread is done         ├─► changes Queue and State, then begins the next work
+//!            ┌── Command ── of the server            ┐
+//!            ├── Event ──── of the hypervisor        │
+//!   select ◄─┼── Outcome ── of a thread              ├─► changes Queue and State, then begins the next work
 //!            ├── grace ──── the time to end is over  │
-//!            └── tick ───── press again; is there room again? ┘
+//!            └── tick ───── press again; is there space again? ┘
 //! ```
 //!
 //! **Owns** every decision after the queue's. **Guarantees:** one piece of work at a time; events that arrive while the
-//! machine is being started are kept and looked at afterwards, in order; the last event decides what runs.
-//! **Never** blocks, and never forgets a machine: its end is published before anything else is begun.
+//! VM is being started are kept and handled afterwards, in order; the last event decides its state.
+//! **Never** blocks, and never forgets a VM: its end is published before anything else is begun.
 
 use super::effort::{self, EarlierRun, Outcome};
 use super::handle::{Command, Handle, Known};
@@ -39,22 +39,23 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-/// How often the power button is pressed again, and a full disk looked at. A guest that is still booting loses a press.
+/// The interval at which the power button is pressed again, and a full disk is checked. A guest that still boots loses a
+/// press.
 const TICK: Duration = Duration::from_secs(5);
 
-/// What the loop is made of.
+/// The parts of the loop.
 pub struct Parts {
-    /// Runs the machine.
+    /// Runs the domain.
     pub hypervisor: Arc<dyn Hypervisor>,
-    /// The machine's folder.
+    /// The VM's folder.
     pub root: Root,
-    /// Where its serial line is given to.
+    /// The receiver of its serial console.
     pub lines: Give,
     /// The time as RFC 3339.
     pub clock: fn() -> String,
 }
 
-/// Takes over what an earlier launcher left, and gives the loop to run and the way to it.
+/// Takes over the VM of an earlier launcher, and returns the loop to run and its handle.
 pub fn drive(parts: Parts) -> Result<(Handle, impl Future<Output = ()>)> {
     let (sync, last) = keep::kept(&parts.root)?;
     let (commands, asked) = mpsc::channel(32);
@@ -100,13 +101,13 @@ struct Driver {
     servers: net::Servers,
     work: Option<JoinHandle<Outcome>>,
     told: mpsc::UnboundedSender<Event>,
-    /// What happened while the machine was being started.
+    /// Events that came while the VM was being started.
     early: Vec<Event>,
-    /// It was let run, and that has not been heard yet: that it waited until then is no pause.
+    /// The VM was resumed, and the event has not come yet: the pause until then is a part of the start.
     beginning: bool,
     before: Before,
     disk_error: Option<DiskError>,
-    /// When the machine is cut off, and how long it was given.
+    /// The end of the grace period, and its length.
     grace: Option<(Instant, u64)>,
     tick: Option<Instant>,
     ending: bool,
@@ -129,10 +130,10 @@ impl Driver {
             // Without `biased` an event could be read before the command that caused it is answered; either is right.
             tokio::select! {
                 command = asked.recv() => match command {
-                    Some(command) => self.asked(command),
+                    Some(command) => self.command(command),
                     None => self.ending = true,
                 },
-                Some(event) = events.recv() => self.happened(event),
+                Some(event) = events.recv() => self.event(event),
                 outcome = finished(&mut self.work) => self.finished(outcome),
                 () = until(grace) => self.grace_is_over(),
                 () = until(tick) => self.ticked(),
@@ -140,10 +141,10 @@ impl Driver {
         }
     }
 
-    // ---- Who asks ----
+    // ---- Requests ----
 
-    fn asked(&mut self, command: Command) {
-        // Whoever asked may be gone; then nobody hears the answer.
+    fn command(&mut self, command: Command) {
+        // The client may be gone; then the answer is dropped.
         match command {
             Command::Sync(sync, tell) => drop(tell.send(self.sync(*sync))),
             Command::Request(request, tell) => drop(tell.send(self.request(request))),
@@ -162,12 +163,12 @@ impl Driver {
             && sync.generation < known.sync.generation
         {
             let (old, new) = (sync.generation, known.sync.generation);
-            return denied(format!("generation {old} is older than {new}, which is here already"));
+            return denied(format!("generation {old} is older than {new}, which this launcher has already"));
         }
         let machine = judge(&sync.vmi).map_err(|faults| Refusal {
             error: match faults.as_slice() {
                 [one] => one.to_string(),
-                all => format!("the machine has {} faults", all.len()),
+                all => format!("the VM has {} faults", all.len()),
             },
             faults,
             hint: None,
@@ -176,7 +177,7 @@ impl Driver {
         if let Some(known) = &self.known
             && known.name != name
         {
-            return denied(format!("this launcher has {}, not {name}", known.name));
+            return denied(format!("this launcher runs {}, not {name}", known.name));
         }
         keep::sync(&self.parts.root, &sync).map_err(|e| refuse(e.chain()))?;
         let same = self.known.as_ref().is_some_and(|known| known.machine == machine);
@@ -186,28 +187,27 @@ impl Driver {
             self.start();
             return Ok(Answer::Queued);
         }
-        // The state keeps the generation that runs until a start takes this one up. An ended machine is not started by
-        // a wish that is only repeated: who wants it again says so.
+        // The state keeps the generation that runs until a start takes this one up. An ended VM is not started by a repeated
+        // sync: that takes the request 'start'.
         self.known = Some(Known { sync, machine, name, host });
         let reason = match (self.queue.mode(), same) {
-            (Mode::Ended, true) => "the machine has ended; the request 'start' starts it again",
+            (Mode::Ended, true) => "the VM has ended; the request 'start' starts it again",
             (Mode::Ended, false) => {
-                "the machine has ended; what differs is done when the request 'start' starts it again"
+                "the VM has ended; its new spec is used when the request 'start' starts it again"
             }
-            (_, true) => "the machine is there already",
-            (_, false) => "the machine is there already; what differs is done when it starts again",
+            (_, true) => "the VM exists already",
+            (_, false) => "the VM exists already; its new spec is used at its next start",
         };
         Ok(Answer::Ignored { reason: reason.into() })
     }
 
-    /// The machine of this launcher, from now on: its events come here.
+    /// Sets the VM of this launcher and watches its events from now on.
     fn learn(&mut self, known: Known) -> Result<()> {
         let told = self.told.clone();
-        // The loop may have ended; then nobody needs to know.
+        // The loop may have ended; then the event is dropped.
         let tell = Box::new(move |event| drop(told.send(event)));
-        let failed = |e: crate::hypervisor::Error| {
-            Error::new(ErrorKind::Failed, "cannot watch the machine").because(e)
-        };
+        let failed =
+            |e: crate::hypervisor::Error| Error::new(ErrorKind::Failed, "cannot watch the VM").because(e);
         self.parts.hypervisor.watch(&known.name, tell).map_err(failed)?;
         let _ = self.name.set(known.name.clone());
         self.known = Some(known);
@@ -216,33 +216,35 @@ impl Driver {
 
     fn request(&mut self, request: Request) -> Answer {
         if let Request::Eject { disk } | Request::Insert { disk, .. } = &request
-            && let Err(reason) = self.is_drive(disk)
+            && let Err(reason) = self.has_cdrom(disk)
         {
             return Answer::Denied { reason };
         }
         if let Request::Insert { path, format, .. } = &request
-            && let Err(e) = prepare::disc(path, *format)
+            && let Err(e) = prepare::media(path, *format)
         {
             return Answer::Denied { reason: e.chain() };
         }
         self.queue.admit(request)
     }
 
-    fn is_drive(&self, disk: &str) -> std::result::Result<(), String> {
+    fn has_cdrom(&self, disk: &str) -> std::result::Result<(), String> {
         let Some(known) = &self.known else { return Ok(()) };
         match known.machine.disks.iter().find(|known| known.name == disk) {
-            None => Err(format!("the machine has no disk '{disk}'")),
+            None => Err(format!("the VM has no disk '{disk}'")),
             Some(found) if !matches!(found.target, Target::CdRom { .. }) => {
-                Err(format!("the disk '{disk}' is no drive: a disc cannot be changed in it"))
+                Err(format!("the disk '{disk}' is not a CD-ROM: its media cannot be changed"))
             }
-            Some(_) if known.host.is_none() => Err("where the machine's parts are is not known".into()),
+            Some(_) if known.host.is_none() => {
+                Err("the locations of the VM's disks are not known; start the VM again".into())
+            }
             Some(_) => Ok(()),
         }
     }
 
     // ---- Work ----
 
-    /// Begins what waits, and says what is going on.
+    /// Starts the next request, and publishes the work in progress.
     fn go_on(&mut self) {
         while self.work.is_none() {
             match self.queue.pop() {
@@ -295,8 +297,8 @@ impl Driver {
             match &request {
                 Request::Eject { disk } => drop(host.disks.insert(disk.clone(), DiskLocation::Nothing)),
                 Request::Insert { disk, path, format } => {
-                    // It was looked at when it was let in; a disc that went since is named when it is put in.
-                    if let Ok(place) = prepare::disc(path, *format) {
+                    // The media were checked when the request was queued; if they are gone since, the insertion fails.
+                    if let Ok(place) = prepare::media(path, *format) {
                         host.disks.insert(disk.clone(), place);
                     }
                 }
@@ -346,7 +348,7 @@ impl Driver {
         }
         self.saw(seen);
         for event in std::mem::take(&mut self.early) {
-            self.happened(event);
+            self.event(event);
         }
     }
 
@@ -361,10 +363,10 @@ impl Driver {
                     state.message = Some("the guest was asked to end".into());
                 });
             }
-            // Its end is on its way here; what waits must not be judged as if it ran.
+            // The event of its end is on its way; waiting requests must not be judged as if it ran.
             (Request::Destroy, Ok(())) if self.queue.mode() != Mode::Ended => self.mode(Mode::Stopping),
             (_, Ok(())) => {}
-            // The guest was quicker: its end is on its way here, or has come.
+            // The guest was quicker: the event of its end is on its way, or has come.
             (_, Err(e)) if e.kind() == crate::hypervisor::ErrorKind::NotNow => tracing::info!("{e}"),
             (request, Err(e)) => {
                 tracing::warn!("{e}");
@@ -384,7 +386,7 @@ impl Driver {
         if self.queue.mode() != Mode::Ended {
             self.before.grace_over = Some(seconds);
             let answer = self.queue.admit(Request::Destroy);
-            tracing::info!("{seconds} s are over, the machine is cut off: {answer:?}");
+            tracing::info!("{seconds} s are over, the VM is forced off: {answer:?}");
         }
     }
 
@@ -401,7 +403,7 @@ impl Driver {
             (Mode::Paused, Some(error)) if error.no_space => {
                 self.tick = Some(Instant::now() + TICK);
                 if self.work.is_none() && effort::has_room(&PathBuf::from(&error.path)) {
-                    tracing::info!("there is room again, the machine goes on");
+                    tracing::info!("there is space again, the VM goes on");
                     self.work =
                         Some(tokio::task::spawn_blocking(move || Outcome::WentOn(hypervisor.resume(&name))));
                 }
@@ -411,9 +413,9 @@ impl Driver {
         }
     }
 
-    // ---- What happens ----
+    // ---- Events ----
 
-    fn happened(&mut self, event: Event) {
+    fn event(&mut self, event: Event) {
         if self.queue.mode() == Mode::Preparing && self.work.is_some() {
             return self.early.push(event);
         }
@@ -461,12 +463,12 @@ impl Driver {
     }
 
     fn saw_running(&mut self) {
-        // It runs on while it is asked to end.
+        // The guest runs on while it shuts down.
         if self.queue.mode() == Mode::Stopping {
             return;
         }
         (self.disk_error, self.tick) = (None, None);
-        // A full disk stopped it on its way to the end.
+        // A full disk paused it on its way to the end.
         if self.grace.is_some() {
             self.mode(Mode::Stopping);
             self.tick = Some(Instant::now() + TICK);
@@ -514,15 +516,12 @@ impl Driver {
         self.queue.now(mode);
     }
 
-    // ---- What an earlier launcher left ----
+    // ---- The VM of an earlier launcher ----
 
     fn take_over(&mut self, sync: Sync) -> Result<()> {
         let machine = judge(&sync.vmi).map_err(|faults| {
             let all: Vec<String> = faults.iter().map(ToString::to_string).collect();
-            Error::refused(format!(
-                "the machine that an earlier launcher kept is not understood: {}",
-                all.join("; ")
-            ))
+            Error::refused(format!("the VM of an earlier launcher is not understood: {}", all.join("; ")))
         })?;
         let name = machine.domain_name();
         self.before.acpi = machine.features.acpi;
@@ -530,21 +529,21 @@ impl Driver {
         let Some(known) = self.known.clone() else { return Ok(()) };
         let last = self.publisher.state().life;
         let found = effort::find(&*self.parts.hypervisor, &known, &self.parts.root, &self.parts.lines, last);
-        let EarlierRun { seen, host } = found
-            .map_err(|e| Error::new(ErrorKind::Failed, "cannot see what became of the machine").because(e))?;
+        let EarlierRun { seen, host } =
+            found.map_err(|e| Error::new(ErrorKind::Failed, "cannot read the state of the VM").because(e))?;
         if let Some(known) = &mut self.known {
             known.host = host;
         }
         match seen {
             Some(seen) if !matches!(seen.condition, Condition::Off(_)) => {
                 tracing::info!("took over {}, which runs", known.name);
-                // The guest has its address already; whoever cannot answer it again is no reason to stop.
+                // The guest has its address already; a DHCP server that cannot start again is not a reason to stop.
                 self.servers = effort::network(&known).unwrap_or_default();
                 self.mode(Mode::Running);
                 self.saw(&seen);
             }
             _ if last.is_final() => self.mode(Mode::Ended),
-            // It was not started yet when the launcher was killed.
+            // The VM was not started yet when the launcher was killed.
             None => self.start(),
             Some(_) if matches!(last, Life::Empty | Life::Preparing) => self.start(),
             Some(seen) => self.saw(&seen),
@@ -553,7 +552,7 @@ impl Driver {
     }
 }
 
-/// The machine that an object asks for.
+/// The checked VM of an object.
 fn judge(object: &Value) -> std::result::Result<Machine, Vec<Fault>> {
     let vmi: VirtualMachineInstance = api::wire::read(object.clone())?;
     for field in api::wire::unknown(&vmi) {
@@ -572,7 +571,7 @@ async fn finished(work: &mut Option<JoinHandle<Outcome>>) -> Outcome {
     }
 }
 
-/// A state whose life begins anew.
+/// A state at the begin of a new life.
 fn emptied(state: &State) -> State {
     let gone =
         State { reason: None, message: None, doing: None, qemu_pid: None, agent: false, ..state.clone() };

@@ -1,4 +1,4 @@
-//! Blocking work for the machine: what the loop hands to a thread, and what comes back.
+//! Blocking work for the VM: the loop hands it to a thread and gets its outcome.
 
 use super::handle::Known;
 use super::life::Standing;
@@ -14,19 +14,19 @@ use error_core::chain;
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 
-/// What came back.
+/// The outcome of work.
 pub(super) enum Outcome {
     /// A start.
     Started(std::result::Result<(Host, Seen), Standing>),
     /// A request.
     Done(Request, Result<()>),
-    /// A try to go on after a full disk.
+    /// A try to resume after a full disk.
     WentOn(Result<()>),
-    /// The work itself broke.
+    /// A fault of the launcher in the work.
     Broken(String),
 }
 
-/// Makes the machine ready and starts it. Its line is given away before it says anything.
+/// Prepares the VM and starts it. Its serial console is handed over before the guest's first word.
 pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root, lines: &Give) -> Outcome {
     let begin = || -> std::result::Result<(Host, Seen), Standing> {
         let host = prepare(&known.machine, &known.sync.resolved, root, How::Fresh);
@@ -34,9 +34,9 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root, lin
             true => Standing::failed(START_FAILED, e.chain()),
             false => Standing::failed(REFUSED, e.chain()),
         })?;
-        let xml = domain::draw(&known.machine, &host).map_err(|e| Standing::failed(REFUSED, chain(&e)))?;
+        let xml = domain::render(&known.machine, &host).map_err(|e| Standing::failed(REFUSED, chain(&e)))?;
         let failed = |e: crate::hypervisor::Error| Standing::failed(START_FAILED, e.to_string());
-        // A run before this one may have had another uuid, and libvirt keeps a name with its uuid.
+        // An earlier run may have had another uuid, and libvirt keeps a name with its uuid.
         match hypervisor.undefine(&known.name) {
             Err(e) if e.kind() != ErrorKind::NotFound => return Err(failed(e)),
             _ => hypervisor.define(&xml).map_err(failed)?,
@@ -50,7 +50,7 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root, lin
             hypervisor.look(&known.name)
         };
         let seen = go().map_err(|e| {
-            // What cannot be listened to, or let run, must not stay half begun. It may be gone already.
+            // A domain without its console, or one that cannot be resumed, must not stay. It may be gone already.
             let _ = hypervisor.destroy(&known.name);
             failed(e)
         })?;
@@ -59,7 +59,7 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root, lin
     Outcome::Started(begin())
 }
 
-/// Begins to answer what the guest asks of its network, before it runs.
+/// Starts the DHCP servers of the guest, before it runs.
 pub(super) fn network(known: &Known) -> std::result::Result<net::Servers, Standing> {
     net::serve(&known.machine, &known.sync.resolved).map_err(|e| {
         tracing::warn!("{}", e.chain());
@@ -67,22 +67,22 @@ pub(super) fn network(known: &Known) -> std::result::Result<net::Servers, Standi
     })
 }
 
-/// Gives the machine's serial line to whoever takes lines.
+/// Hands the VM's serial console over to the relay.
 fn listen(hypervisor: &dyn Hypervisor, name: &str, lines: &Give) -> Result<()> {
     if let Some(line) = hypervisor.line(name)? {
-        // Nobody takes it where the launcher is ending.
+        // The relay is gone where the launcher is ending.
         let _ = lines.send(line);
     }
     Ok(())
 }
 
-/// Does what was asked of a machine that runs.
+/// Carries out a request to a running VM.
 pub(super) fn request(hypervisor: &dyn Hypervisor, known: &Known, paused: bool, request: Request) -> Outcome {
     let name = known.name.as_str();
     let result = match &request {
         Request::Shutdown { grace } => match grace.unwrap_or(known.machine.grace_period) {
             0 => hypervisor.destroy(name),
-            // A guest that is paused cannot hear the button.
+            // A paused guest does not notice the power button.
             _ if paused => hypervisor.resume(name).and_then(|()| hypervisor.shutdown(name)),
             _ => hypervisor.shutdown(name),
         },
@@ -95,34 +95,34 @@ pub(super) fn request(hypervisor: &dyn Hypervisor, known: &Known, paused: bool, 
         Request::Start | Request::Hotplug | Request::Snapshot | Request::Migrate => {
             Err(crate::hypervisor::Error::new(
                 ErrorKind::Unsupported,
-                format!("do that to {name}"),
-                "nobody knows how",
+                format!("do this with {name}"),
+                "the launcher does not support it",
             ))
         }
     };
     Outcome::Done(request, result)
 }
 
-/// The loop has put the disc (or nothing) into `known` before.
+/// The loop has put the new media (or none) into `known` before.
 fn change_media(hypervisor: &dyn Hypervisor, known: &Known, disk: &str) -> Result<()> {
-    let doing = || format!("change the disc in '{disk}'");
+    let doing = || format!("change the media of '{disk}'");
     let invalid = |why: String| crate::hypervisor::Error::new(ErrorKind::Invalid, doing(), why);
     let host =
-        known.host.as_ref().ok_or_else(|| invalid("nobody knows where the machine's parts are".into()))?;
+        known.host.as_ref().ok_or_else(|| invalid("the locations of the VM's disks are not known".into()))?;
     if let Some(DiskLocation::File { path, .. }) = host.disks.get(disk) {
         fs::File::open(path).map_err(|e| invalid(format!("cannot read {}: {e}", path.display())))?;
     }
-    let xml = domain::draw_disk(&known.machine, host, disk).map_err(|e| invalid(chain(&e)))?;
+    let xml = domain::render_disk(&known.machine, host, disk).map_err(|e| invalid(chain(&e)))?;
     hypervisor.change_media(&known.name, &xml)
 }
 
-/// What a new launcher finds.
+/// The findings of a new launcher.
 pub(super) struct EarlierRun {
     pub(super) seen: Option<Seen>,
     pub(super) host: Option<Host>,
 }
 
-/// Looks for a machine that an earlier launcher left, and listens to it.
+/// Looks for a running VM of an earlier launcher, and opens its serial console.
 pub(super) fn find(
     hypervisor: &dyn Hypervisor,
     known: &Known,
@@ -137,16 +137,16 @@ pub(super) fn find(
     };
     let runs = seen.as_ref().is_some_and(|seen| !matches!(seen.condition, Condition::Off(_)));
     if runs {
-        // A guest is not ended because nobody hears it.
+        // A guest without a console goes on.
         let _ = listen(hypervisor, &known.name, lines).inspect_err(|e| tracing::warn!("taken over, but {e}"));
     }
-    // The launcher was killed between its start and its first step.
+    // The launcher was killed between the start and the first step of the vCPUs.
     let waits = seen.as_ref().is_some_and(|seen| seen.condition == Condition::Paused(Pause::Asked));
     if waits && last == Life::Preparing && !known.machine.start_paused {
         hypervisor.resume(&known.name)?;
         seen = Some(hypervisor.look(&known.name)?);
     }
-    // Where its parts are is needed only to change a disc; what cannot be found any more must not end a guest.
+    // The locations are needed only to change media; a file that cannot be found any more must not end a guest.
     let host = match runs {
         true => prepare(&known.machine, &known.sync.resolved, root, How::AsItIs)
             .inspect_err(|e| tracing::warn!("taken over, but {}", e.chain()))
@@ -165,18 +165,18 @@ pub(super) fn last_words(root: &Root, domain: &str) -> Option<String> {
     let mut bytes = Vec::new();
     file.take(4096).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
-    // libvirt writes there as well.
+    // libvirt writes lines of its own there.
     let theirs = [": starting up ", ": shutting down", " is tainted: "];
     let ours = |line: &&str| !line.is_empty() && !theirs.iter().any(|text| line.contains(text));
     let line = text.lines().map(str::trim).rfind(ours)?;
-    // The command line is one long line, and no word about the end.
+    // The command line is one long line, and is not about the end.
     let said = line.split_once("qemu-system-x86_64: ").map_or(line, |(_, rest)| rest);
     (said.len() < 300 && !said.starts_with('-') && !said.ends_with('\\')).then(|| said.to_owned())
 }
 
-/// Whether there is room again where a guest ran out of it.
+/// True if there is space again where a guest ran out of it.
 pub(super) fn has_room(path: &std::path::Path) -> bool {
     const ENOUGH: u64 = 16 << 20;
-    // A path that cannot be asked (a daemon's, elsewhere) is tried.
+    // A path that cannot be checked (a daemon's, elsewhere) is tried.
     rustix::fs::statvfs(path).map_or(true, |found| found.f_bavail.saturating_mul(found.f_frsize) >= ENOUGH)
 }

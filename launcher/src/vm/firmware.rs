@@ -1,4 +1,4 @@
-//! EFI firmware, where distributions put it.
+//! EFI firmware, at the paths of distributions.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ pub struct Firmware {
     pub code: &'static str,
     /// The empty variables.
     pub vars: &'static str,
-    /// Only signed loaders start.
+    /// True if only signed loaders start.
     pub secure: bool,
 }
 
@@ -33,12 +33,12 @@ const fn secure(code: &'static str, vars: &'static str) -> Firmware {
     Firmware { code, vars, secure: true }
 }
 
-/// What is installed here, the preferred ones first.
+/// The installed firmware, the preferred one first.
 pub fn installed() -> impl Iterator<Item = Firmware> {
     KNOWN.iter().copied().filter(|known| Path::new(known.code).exists() && Path::new(known.vars).exists())
 }
 
-/// The firmware for a machine.
+/// The firmware for a VM.
 pub fn find(secure: bool) -> Option<Firmware> {
     installed().find(|known| known.secure == secure)
 }

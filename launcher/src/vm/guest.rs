@@ -1,7 +1,7 @@
-//! What the guest's agent is asked: JSON commands of qemu-guest-agent, answers in our types.
+//! Requests to the guest agent: JSON commands of qemu-guest-agent, answers in our types.
 //!
-//! The guest answers, so nothing in an answer is believed: every field may be missing or of another kind, texts are
-//! bounded, and a command that never ends is given up.
+//! The guest answers, so no answer is trusted: every field may be missing or of another kind, texts are bounded, and a
+//! command that never ends is given up.
 
 use crate::hypervisor::{Error, ErrorKind, Hypervisor, Result};
 use api::launcher::{Exec, Executed, GuestFilesystem, GuestInfo, GuestInterface, GuestUser};
@@ -11,19 +11,19 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How long one command may take.
+/// Time limit of one command.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a program may run if nobody said.
+/// Default time limit of a program.
 const EXEC: Duration = Duration::from_secs(60);
-/// How long file systems may take to come to rest.
+/// Time limit of freezing file systems.
 const FREEZE: Duration = Duration::from_secs(30);
-/// The most of a program's output that is passed on.
+/// The size limit of a program's output that is passed on.
 const OUTPUT: usize = 1 << 20;
 
-/// The most facts of its operating system that are passed on; an agent has nine.
+/// The most facts of the operating system that are passed on; an agent reports nine.
 const OS: usize = 64;
 
-/// A way to the agent of one guest.
+/// Requests to the agent of one guest.
 pub struct Guest<'a> {
     /// The hypervisor.
     pub hypervisor: &'a dyn Hypervisor,
@@ -32,12 +32,12 @@ pub struct Guest<'a> {
 }
 
 impl Guest<'_> {
-    /// It answers.
+    /// Succeeds if the agent answers.
     pub fn ping(&self) -> Result<()> {
         self.ask("guest-ping", None, PATIENCE).map(|_| ())
     }
 
-    /// What it says of the guest. What an older agent does not know stays empty.
+    /// The agent's facts about the guest. Facts that an older agent does not know stay empty.
     pub fn info(&self) -> Result<GuestInfo> {
         let about = self.ask("guest-info", None, PATIENCE)?;
         let maybe = |command: &str| self.ask(command, None, PATIENCE).unwrap_or(Value::Null);
@@ -52,7 +52,7 @@ impl Guest<'_> {
         })
     }
 
-    /// Who is logged in.
+    /// Users that are logged in.
     pub fn users(&self) -> Result<Vec<GuestUser>> {
         let answer = self.ask("guest-get-users", None, PATIENCE)?;
         let user = |user: &Value| {
@@ -65,7 +65,7 @@ impl Guest<'_> {
         Ok(list(&answer).iter().filter_map(user).collect())
     }
 
-    /// What it has mounted.
+    /// Mounted file systems.
     pub fn filesystems(&self) -> Result<Vec<GuestFilesystem>> {
         let answer = self.ask("guest-get-fsinfo", None, PATIENCE)?;
         let filesystem = |found: &Value| {
@@ -80,12 +80,12 @@ impl Guest<'_> {
         Ok(list(&answer).iter().filter_map(filesystem).collect())
     }
 
-    /// Brings its file systems to rest. Gives back how many.
+    /// Freezes the guest's file systems. Returns their number.
     pub fn freeze(&self) -> Result<u64> {
         Ok(self.ask("guest-fsfreeze-freeze", None, FREEZE)?.as_u64().unwrap_or_default())
     }
 
-    /// Lets them go on. Gives back how many.
+    /// Thaws the guest's file systems. Returns their number.
     pub fn thaw(&self) -> Result<u64> {
         Ok(self.ask("guest-fsfreeze-thaw", None, FREEZE)?.as_u64().unwrap_or_default())
     }
@@ -130,18 +130,18 @@ impl Guest<'_> {
             let why = why.chars().take(500).collect::<String>();
             return Err(Error::new(
                 ErrorKind::Failed,
-                format!("ask the agent in {} for {command}", self.name),
+                format!("ask the guest agent in {} for {command}", self.name),
                 why,
             ));
         }
-        // Looking into what is no object is harmless, changing it is not.
+        // Reading a field of a value that is not an object is harmless, changing it is not.
         let result = answer.as_object_mut().and_then(|answer| answer.remove("return"));
         result.ok_or_else(|| self.nonsense(command))
     }
 
     fn nonsense(&self, command: &str) -> Error {
-        let doing = format!("ask the agent in {} for {command}", self.name);
-        Error::new(ErrorKind::Failed, doing, "its answer makes no sense")
+        let doing = format!("ask the guest agent in {} for {command}", self.name);
+        Error::new(ErrorKind::Failed, doing, "its answer is not understood")
     }
 }
 
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_waited_for_and_its_output_is_cut() {
+    fn output_of_a_program_is_cut() {
         let long = STANDARD.encode(vec![b'x'; OUTPUT + 5]);
         let status =
             format!(r#"{{"return":{{"exited":true,"exitcode":7,"out-data":"{long}","err-data":"aGk="}}}}"#);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_talks_nonsense_is_not_believed() {
+    fn answers_that_are_not_understood_are_errors() {
         for answer in
             ["", "[]", r#"{"return": 7}"#, r#"{"return":{"pid":"x"}}"#, r#"{"error":{"desc":"no such"}}"#]
         {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operating_system_without_end_is_cut() {
+    fn endless_facts_about_the_operating_system_are_cut() {
         let long = "x".repeat(10_000);
         let many = (0..1000).map(|i| (format!("{i}{long}"), json!(long))).collect();
         let os = json!({"return": Value::Object(many)}).to_string();
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_knows_is_told() {
+    fn facts_of_the_guest_agent_are_reported() {
         let fake = with(&[
             ("guest-info", r#"{"return":{"version":"7.2"}}"#),
             ("guest-get-osinfo", r#"{"return":{"id":"debian","kernel-release":"6.1"}}"#),

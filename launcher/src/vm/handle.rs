@@ -1,4 +1,4 @@
-//! What the rest of the launcher holds of the machine.
+//! The handle of the VM, for the rest of the launcher.
 
 use crate::domain::host::Host;
 use crate::hypervisor::Hypervisor;
@@ -7,32 +7,32 @@ use api::launcher::{Answer, Refusal, Request, State, Sync};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// What the loop is asked.
+/// A command to the loop.
 pub enum Command {
-    /// A machine should be there.
+    /// Run this VM.
     Sync(Box<Sync>, oneshot::Sender<Result<Answer, Refusal>>),
-    /// Something is wanted of it.
+    /// A request to the VM.
     Request(Request, oneshot::Sender<Answer>),
-    /// The launcher shall end: the machine is shut down first.
+    /// End the launcher: the VM is shut down first.
     End,
 }
 
-/// A way to the machine. Cheap to clone.
+/// A handle of the VM. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
     /// To the loop.
     pub(super) commands: mpsc::Sender<Command>,
     /// From the publisher.
     pub(super) state: watch::Receiver<State>,
-    /// The hypervisor, for questions that change nothing.
+    /// The hypervisor, for calls that change nothing.
     pub hypervisor: Arc<dyn Hypervisor>,
-    /// The machine's folder.
+    /// The VM's folder.
     pub root: Root,
     pub(super) name: Arc<OnceLock<String>>,
 }
 
 impl Handle {
-    /// A machine should be there.
+    /// Runs this VM.
     pub async fn sync(&self, sync: Sync) -> Result<Answer, Refusal> {
         let (tell, told) = oneshot::channel();
         let sent = self.commands.send(Command::Sync(Box::new(sync), tell)).await;
@@ -42,7 +42,7 @@ impl Handle {
         }
     }
 
-    /// Something is wanted of it.
+    /// Sends a request to the VM.
     pub async fn request(&self, request: Request) -> Result<Answer, Refusal> {
         let (tell, told) = oneshot::channel();
         let sent = self.commands.send(Command::Request(request, tell)).await;
@@ -63,7 +63,7 @@ impl Handle {
         self.state.clone()
     }
 
-    /// The domain's name, once there is a machine.
+    /// The domain's name, once there is a VM.
     pub fn name(&self) -> Option<&str> {
         self.name.get().map(String::as_str)
     }
@@ -73,12 +73,12 @@ fn ending() -> Refusal {
     Refusal { error: "the launcher is ending".into(), faults: Vec::new(), hint: None }
 }
 
-/// What is known of the machine.
+/// The VM and its locations.
 #[derive(Clone)]
 pub(super) struct Known {
     pub(super) sync: Sync,
     pub(super) machine: api::machine::Machine,
     pub(super) name: String,
-    /// Where its parts are, once that was found out.
+    /// The locations of its parts, once they were found.
     pub(super) host: Option<Host>,
 }

@@ -1,4 +1,4 @@
-//! What a new launcher must know: what should run, and how it was last.
+//! Files for a new launcher: the VM to run, and its last state.
 
 use crate::error::{Error, Result};
 use crate::hypervisor::embed::write_whole;
@@ -9,16 +9,16 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Keeps what should run. The folder is ours alone: there are passwords in it.
+/// Keeps the VM to run. The folder is ours alone: there are passwords in it.
 pub(super) fn sync(root: &Root, sync: &Sync) -> Result<()> {
-    let cannot = || format!("cannot keep the machine in {}", root.vm().display());
+    let cannot = || format!("cannot keep the VM in {}", root.vm().display());
     let text = serde_json::to_vec(sync).map_err(|e| Error::refused(cannot()).because(e))?;
     write_whole(&root.vm(), &text).map_err(|e| Error::io(cannot(), e))
 }
 
-/// What was kept by an earlier launcher, if there was one.
+/// The VM of an earlier launcher, if there was one.
 pub(super) fn kept(root: &Root) -> Result<(Option<Sync>, Option<State>)> {
-    // The state is a memory; a broken one is as good as none.
+    // The state is a memory; a broken one is treated as missing.
     let state = read(&root.state()).unwrap_or_else(|e| {
         tracing::warn!("{}", e.chain());
         None

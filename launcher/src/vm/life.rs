@@ -1,54 +1,54 @@
-//! What became of a machine, in the contract's words. Pure.
+//! The outcome of a VM, with KubeVirt's reasons. Pure.
 //!
 //! ```text
 //!  crashed, panicked                      Failed
-//!  cut off, the guest knows ACPI          Failed      (the grace period ran out)
-//!  cut off, it does not                   Succeeded   (there was no other way)
-//!  switched off by the guest, saved       Succeeded
-//!  nobody saw how                         Failed
+//!  destroyed, the guest has ACPI          Failed      (the grace period ran out)
+//!  destroyed, the guest has none          Succeeded   (there was no other way)
+//!  shut down by the guest, saved          Succeeded
+//!  not observed                           Failed
 //! ```
 
 use crate::hypervisor::{End, Pause};
 use api::launcher::{Life, START_FAILED};
 
-/// A life with a word and a sentence for it.
+/// A life with its reason and its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// Where it stands.
+    /// The life.
     pub life: Life,
-    /// A word, in the contract's words where it has one.
+    /// The reason: one word, KubeVirt's where it has one.
     pub reason: &'static str,
-    /// A sentence.
+    /// The message: a sentence.
     pub message: String,
 }
 
 impl Standing {
-    /// It failed.
+    /// A failed life.
     pub fn failed(reason: &'static str, message: String) -> Standing {
         Standing { life: Life::Failed, reason, message }
     }
 }
 
-/// What came before an end.
+/// Events before an end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Before {
-    /// The guest knows ACPI, so it could have heard the power button.
+    /// The guest has ACPI, so it could react to the power button.
     pub acpi: bool,
-    /// The guest said that it panicked.
+    /// The guest reported a panic.
     pub panicked: bool,
     /// The guest did not answer its watchdog.
     pub watchdog: bool,
-    /// It was asked to end, and had so many seconds, which are over.
+    /// The grace period in seconds, if it is over.
     pub grace_over: Option<u64>,
-    /// The last line that QEMU wrote to its log.
+    /// The last line of QEMU's log.
     pub last_words: Option<String>,
 }
 
-/// How a machine ended.
+/// The outcome of a domain's end.
 pub fn ended(end: End, before: &Before) -> Standing {
     let standing = |life, reason, message: &str| Standing { life, reason, message: message.to_owned() };
     let with_last_words = |text: &str| match &before.last_words {
-        Some(words) => format!("{text}; its last words: {words}"),
+        Some(words) => format!("{text}; its last line: {words}"),
         None => text.to_owned(),
     };
     match end {
@@ -58,23 +58,23 @@ pub fn ended(end: End, before: &Before) -> Standing {
         End::Shutdown | End::Destroyed | End::Crashed if before.watchdog => standing(
             Life::Failed,
             "WatchdogExpired",
-            "the guest did not answer its watchdog, and was switched off",
+            "the guest did not feed its watchdog, and was forced off",
         ),
-        End::Shutdown => standing(Life::Succeeded, "Shutdown", "the guest switched itself off"),
+        End::Shutdown => standing(Life::Succeeded, "Shutdown", "the guest shut down"),
         End::Destroyed if before.acpi => match before.grace_over {
             Some(seconds) => standing(
                 Life::Failed,
                 "GracePeriodExpired",
-                &format!("the guest did not end within {seconds} s, and was cut off"),
+                &format!("the guest did not shut down within {seconds} s, and was forced off"),
             ),
-            None => standing(Life::Failed, "Destroyed", "the machine was cut off"),
+            None => standing(Life::Failed, "Destroyed", "the VM was forced off"),
         },
         End::Destroyed => {
-            standing(Life::Succeeded, "Destroyed", "the machine was cut off; its guest knows no ACPI")
+            standing(Life::Succeeded, "Destroyed", "the VM was forced off: its guest has no ACPI")
         }
         End::Crashed => standing(Life::Failed, "Crashed", &with_last_words("QEMU ended by itself")),
-        End::Failed => standing(Life::Failed, START_FAILED, &with_last_words("the machine could not begin")),
-        End::Left => standing(Life::Succeeded, "Left", "the machine was saved or moved away"),
+        End::Failed => standing(Life::Failed, START_FAILED, &with_last_words("the VM could not start")),
+        End::Left => standing(Life::Succeeded, "Left", "the VM was saved or migrated away"),
         End::Unknown => {
             standing(Life::Failed, "Lost", &with_last_words("the VM ended while no launcher watched it"))
         }
@@ -84,15 +84,15 @@ pub fn ended(end: End, before: &Before) -> Standing {
 /// An error of a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskError {
-    /// The disk's name in the machine.
+    /// The disk's name in the VM.
     pub disk: Option<String>,
     /// The file or device.
     pub path: String,
-    /// There is no space for what the guest writes.
+    /// There is no space for the guest's writes.
     pub no_space: bool,
 }
 
-/// Why a machine is paused.
+/// The outcome of a pause.
 pub fn paused(pause: Pause, error: Option<&DiskError>) -> Standing {
     let standing = |reason, message: String| Standing { life: Life::Paused, reason, message };
     let text = "VMI was paused, low-level IO error detected";
@@ -100,7 +100,7 @@ pub fn paused(pause: Pause, error: Option<&DiskError>) -> Standing {
         (Pause::IoError, Some(error)) => {
             let disk = error.disk.as_ref().map_or_else(String::new, |disk| format!("disk '{disk}' "));
             let why = match error.no_space {
-                true => "has no space left; make room and it goes on by itself",
+                true => "has no space left; free space, and the VM goes on by itself",
                 false => "could not be read or written",
             };
             standing("PausedIOError", format!("{text}: {disk}({}) {why}", error.path))
@@ -108,11 +108,11 @@ pub fn paused(pause: Pause, error: Option<&DiskError>) -> Standing {
         (Pause::IoError, None) => standing("PausedIOError", text.to_owned()),
         (Pause::Asked, _) => standing("PausedByUser", "VMI was paused by user".to_owned()),
         (Pause::Watchdog, _) => {
-            standing("PausedByWatchdog", "the guest did not answer its watchdog".to_owned())
+            standing("PausedByWatchdog", "the guest did not feed its watchdog".to_owned())
         }
         (Pause::Panicked, _) => standing("GuestPanicked", "the guest panicked".to_owned()),
         (Pause::Passing, _) => {
-            standing("PausedByHypervisor", "the hypervisor paused it for a while".to_owned())
+            standing("PausedByHypervisor", "the hypervisor paused the VM for a while".to_owned())
         }
     }
 }
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_become_the_phases_of_the_contract() {
+    fn ends_become_phases_and_reasons_of_kubevirt() {
         let acpi = Before { acpi: true, ..Before::default() };
         let none = Before::default();
         let over = Before { grace_over: Some(3), ..acpi.clone() };
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_named_with_what_to_do() {
+    fn a_full_disk_is_named_with_a_remedy() {
         let error = DiskError { disk: Some("root".into()), path: "/d/root.qcow2".into(), no_space: true };
         let got = paused(Pause::IoError, Some(&error));
         assert_eq!(got.reason, "PausedIOError");
@@ -153,6 +153,6 @@ mod tests {
             "{}",
             got.message
         );
-        assert!(got.message.contains("make room"), "{}", got.message);
+        assert!(got.message.contains("free space"), "{}", got.message);
     }
 }

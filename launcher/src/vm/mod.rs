@@ -1,11 +1,11 @@
-//! The life of one machine: one loop owns it, whoever wants something asks.
+//! The life of one VM: one loop owns it, and everything else sends requests.
 //!
 //! ```text
 //!   server ──Command──► driver ──────────────► queue     lets requests in (pure)
-//!                         │  ▲                 prepare   finds and makes what the machine needs here
-//!                         │  │ Event           life      what an end or a pause is called (pure)
+//!                         │  ▲                 prepare   finds and makes the VM's parts on this host
+//!                         │  │ Event           life      reason and message of an end or a pause (pure)
 //!                         ▼  │                 publish   State, with a rising number
-//!                      Hypervisor              keep      what a new launcher must know
+//!                      Hypervisor              keep      files for a new launcher
 //!
 //!   Empty ─► Preparing ─► Running ◄─► Paused
 //!                │           │          │
@@ -15,7 +15,7 @@
 //!
 //! Blocking work (disks, libvirt) runs on threads of its own, one piece at a time; the loop itself never waits for it, so
 //! an event or the end of a grace period is never late. A launcher that was killed loses nothing: the next one on the
-//! same folder reads what `keep` kept and takes the running machine over.
+//! same folder reads the files of `keep` and takes the running VM over.
 
 mod driver;
 mod effort;

@@ -1,4 +1,4 @@
-//! Disks that the launcher makes itself: overlays over what is only read, and empty ones.
+//! Disks that the launcher makes itself: overlays over read-only disks, and empty ones.
 
 use crate::error::{Error, ErrorKind, Result};
 use api::launcher::Format;
@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Lays a fresh overlay over `base` at `path`. What the guest writes goes there.
+/// Lays a fresh overlay over `base` at `path`. The guest's writes go there.
 pub(super) fn over(base: &Path, format: Format, path: &Path) -> Result<()> {
     let size = virtual_size(base, format)?;
     // A name that does not begin with a slash may be a protocol or a description to QEMU: `nbd:…`, `json:{…}`.
@@ -34,7 +34,8 @@ pub(super) fn whole_blocks(size: u64) -> u64 {
     size.checked_next_multiple_of(4096).unwrap_or(size)
 }
 
-/// The size the guest sees. A qcow2 image that refers to another file is refused: nobody but its maker chose that file.
+/// The size that the guest sees. A qcow2 image that refers to another file is refused: a guest may have written the
+/// reference.
 pub(super) fn virtual_size(path: &Path, format: Format) -> Result<u64> {
     let cannot = || format!("cannot open the disk {}", path.display());
     let mut file = File::open(path).map_err(|e| Error::io(cannot(), e))?;
@@ -59,7 +60,7 @@ fn name_of(format: Format) -> &'static str {
     }
 }
 
-/// It appears whole or not at all.
+/// Makes a disk that appears whole or not at all.
 fn write(path: &Path, options: Options) -> Result<()> {
     let partial = path.with_extension("partial");
     let cannot = || format!("cannot make the disk {}", path.display());
@@ -102,7 +103,7 @@ mod tests {
         assert!(text.contains("\"backing-filename-format\": \"raw\""), "{text}");
         assert!(text.contains("base.raw"), "{text}");
 
-        // Over a qcow2 without a backing file too; but never over one that has grown one.
+        // Over a qcow2 without a backing file too; but never over one that has got one.
         let lone = place.path().join("lone.qcow2");
         blank(10 << 20, &lone).unwrap();
         over(&lone, Format::Qcow2, &place.path().join("two.qcow2")).unwrap();
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_disk_is_as_large_as_it_was_asked() {
+    fn an_empty_disk_has_the_requested_size() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("empty.qcow2");
         blank(3 << 30, &path).unwrap();

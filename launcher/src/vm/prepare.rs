@@ -1,12 +1,12 @@
-//! Where each part of a machine is on this host: what the drawing needs, made ready.
+//! Finds the parts of a VM on this host, and makes missing ones: the input of the domain.
 //!
 //! ```text
 //!  Source::Image    ─► an overlay of ours over it          Empty      ─► an empty disk of ours
-//!  File, Block      ─► itself, if nobody else uses it      Host       ─► the file, made where it may be
-//!  Folder, Absent   ─► a small ISO of ours (seed)          a CD drive ─► its disc, or nothing
+//!  File, Block      ─► itself, if no other VM uses it      Host       ─► the file, made where it may be
+//!  Folder, Absent   ─► a small ISO image of ours (seed)    a CD-ROM   ─► its media, or none
 //! ```
 //!
-//! A launcher that takes a running machine over looks only: nothing is made anew under a guest.
+//! A launcher that takes a running VM over only looks: nothing is made anew under a guest.
 
 use super::{firmware, overlay, users};
 use crate::domain::host::{DiskLocation, Efi, Host};
@@ -20,16 +20,16 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// What to do with what the launcher makes itself.
+/// The treatment of files that the launcher makes itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// Make it anew: a machine that starts.
+    /// Make them anew: the VM starts.
     Fresh,
-    /// Leave it: a machine that runs.
+    /// Leave them: the VM runs.
     AsItIs,
 }
 
-/// Makes ready what a machine needs here.
+/// Prepares the parts of a VM on this host.
 pub fn prepare(machine: &Machine, resolved: &Resolved, root: &Root, how: How) -> Result<Host> {
     let mut preparing = Preparing { machine, resolved, root, how, faults: Vec::new() };
     let disks = preparing.disks();
@@ -62,7 +62,7 @@ pub fn prepare(machine: &Machine, resolved: &Resolved, root: &Root, how: How) ->
     }
 }
 
-/// One preparation, which goes on after a fault so that a person sees all of them.
+/// One preparation. It goes on after a fault, so that all faults are reported at once.
 struct Preparing<'a> {
     machine: &'a Machine,
     resolved: &'a Resolved,
@@ -85,7 +85,7 @@ impl Preparing<'_> {
 
     fn disk(&self, disk: &Disk) -> Result<DiskLocation> {
         let source = self.resolved.volumes.get(&disk.name);
-        let nobody = || Error::refused(format!("the volume '{}' has no place on this host", disk.name));
+        let nobody = || Error::refused(format!("the volume '{}' has no location on this host", disk.name));
         match &disk.volume {
             Volume::ContainerDisk { .. } | Volume::Ephemeral { .. } => {
                 self.over(disk, source.ok_or_else(nobody)?)
@@ -111,7 +111,7 @@ impl Preparing<'_> {
         }
     }
 
-    /// A disk that is only read, under an overlay of ours.
+    /// A read-only disk, under an overlay of ours.
     fn over(&self, disk: &Disk, source: &Source) -> Result<DiskLocation> {
         let (base, format) = match source {
             Source::Image { path, format } | Source::File { path, format, .. } => (path, *format),
@@ -119,7 +119,7 @@ impl Preparing<'_> {
             Source::Folder { .. } | Source::Absent => return Err(wrong(disk, "a disk image")),
         };
         self.free(disk, base, false)?;
-        // A disc is only read, so it needs no overlay; but what it refers to is judged all the same.
+        // A CD-ROM is read-only, so it needs no overlay; references of its image are checked all the same.
         if matches!(disk.target, Target::CdRom { .. }) {
             overlay::virtual_size(base, format)?;
             return Ok(file(base.clone(), format));
@@ -137,13 +137,13 @@ impl Preparing<'_> {
         Ok(place)
     }
 
-    /// A disk that the guest writes to as it is.
+    /// A disk that the guest writes to directly.
     fn itself(&self, disk: &Disk, source: &Source) -> Result<DiskLocation> {
         match source {
             Source::Image { .. } => self.over(disk, source),
             Source::File { path, format, preallocated } => {
                 self.free(disk, path, !disk.readonly)?;
-                // A qcow2 that has grown a backing file since it was made would let its guest read any file of ours.
+                // A qcow2 with a backing file that was added later would let its guest read any file of ours.
                 overlay::virtual_size(path, *format)?;
                 let mut place = file(path.clone(), *format);
                 if let DiskLocation::File { preallocated: mark, .. } = &mut place {
@@ -168,7 +168,7 @@ impl Preparing<'_> {
             }
             (Ok(found), _) if !found.is_file() => {
                 return Err(Error::refused(format!(
-                    "{} of the disk '{}' is no file",
+                    "{} of the disk '{}' is not a file",
                     path.display(),
                     disk.name
                 )));
@@ -190,7 +190,7 @@ impl Preparing<'_> {
         self.itself(disk, &Source::File { path: path.to_owned(), format: Format::Raw, preallocated: false })
     }
 
-    /// A small ISO.
+    /// A small ISO image.
     fn seed(&self, disk: &Disk) -> Result<DiskLocation> {
         let path = self.root.seed(&disk.name);
         if self.how == How::Fresh {
@@ -200,7 +200,7 @@ impl Preparing<'_> {
         Ok(file(path, Format::Raw))
     }
 
-    /// No other machine uses the disk.
+    /// Checks that no other VM uses the disk.
     fn free(&self, disk: &Disk, path: &Path, we_write: bool) -> Result<()> {
         let shared = disk.shareable || matches!(disk.volume, Volume::Host { shared: true, .. });
         match users::in_the_way(path, we_write && !shared, &self.machine.domain_name()) {
@@ -243,7 +243,7 @@ impl Preparing<'_> {
     fn kernel(&mut self) {
         let Some(kernel) = &self.resolved.kernel else {
             if self.machine.firmware.kernel.as_ref().is_some_and(|kernel| kernel.image.is_some()) {
-                self.faults.push(Error::refused("the kernel of kernelBoot has no place on this host"));
+                self.faults.push(Error::refused("the kernel of kernelBoot has no location on this host"));
             }
             return;
         };
@@ -255,8 +255,8 @@ impl Preparing<'_> {
     }
 }
 
-/// The place of a disc that is put into a drive while the machine runs.
-pub fn disc(path: &Path, format: Format) -> Result<DiskLocation> {
+/// The location of media that are inserted while the VM runs.
+pub fn media(path: &Path, format: Format) -> Result<DiskLocation> {
     overlay::virtual_size(path, format)?;
     Ok(file(path.to_owned(), format))
 }
@@ -287,7 +287,7 @@ fn block(path: &Path) -> Result<DiskLocation> {
     let device = fs::File::open(path).map_err(|e| Error::io(cannot(), e))?;
     let is_block = device.metadata().is_ok_and(|found| found.file_type().is_block_device());
     if !is_block {
-        return Err(Error::refused(format!("{} is no block device", path.display())));
+        return Err(Error::refused(format!("{} is not a block device", path.display())));
     }
     let logical = rustix::fs::ioctl_blksszget(&device).map_err(|e| Error::io(cannot(), e))?;
     let physical = rustix::fs::ioctl_blkpbszget(&device).map_err(|e| Error::io(cannot(), e))?;
@@ -298,7 +298,7 @@ fn block(path: &Path) -> Result<DiskLocation> {
     })
 }
 
-/// Whether the file can be opened past the host's cache (tmpfs cannot).
+/// True if the file can be opened past the host's cache (tmpfs cannot).
 fn opens_direct(path: &Path) -> bool {
     rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty()).is_ok()
 }

@@ -1,6 +1,6 @@
-//! How it is with the machine, for whoever watches: one writer, any number of readers, a number that rises.
+//! The state of the VM, for its watchers: one writer, any number of readers, a number that rises.
 //!
-//! What does not differ is not published. The last state is kept in the machine's folder too, so that a new launcher
+//! An equal state is not published again. The last state is kept in the VM's folder too, so that a new launcher
 //! (and a person) can read how it ended.
 
 use crate::hypervisor::embed::write_whole;
@@ -33,7 +33,7 @@ impl Publisher {
         self.sender.borrow().clone()
     }
 
-    /// Changes it, and tells everyone if that made a difference.
+    /// Changes it, and publishes the new state if it differs.
     pub fn change(&self, change: impl FnOnce(&mut State)) {
         let before = self.state();
         let mut state = before.clone();
@@ -46,7 +46,7 @@ impl Publisher {
             state.since.clone_from(&now);
         }
         if state.life != before.life {
-            // A new life of the same machine begins a new list.
+            // A new life of the same VM begins a new list.
             if state.life == Life::Preparing {
                 state.phases.clear();
             }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_number_rises_with_every_difference_and_only_then() {
+    fn the_number_rises_with_every_change_and_only_then() {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("state.json");
         let publisher = Publisher::new(None, file.clone(), || "now".into());

@@ -1,9 +1,9 @@
-//! Which requests are let in: pure, total, without a clock and without a lock.
+//! Admission of requests: pure, total, without a clock and without a lock.
 //!
 //! ```text
-//!   Request ──admit──► judged against the mode the machine will be in when all that waits is done
+//!   Request ──admit──► judged against the mode of the VM after all waiting requests
 //!                      Queued ──► waits ──pop──► the driver does it      Ignored, Denied ──► the reason goes back
-//!   Mode    ──now────► what the driver saw; what waits is judged again when its turn comes
+//!   Mode    ──now────► as the driver saw it; waiting requests are judged again when their turn comes
 //! ```
 //!
 //! Every request is named in every mode. A new one compiles only when each mode has answered it.
@@ -11,24 +11,24 @@
 use api::launcher::{Answer, Request};
 use std::collections::VecDeque;
 
-/// Where a machine stands, as far as requests care.
+/// The mode of a VM, as far as requests care.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Nothing is known of a machine yet.
+    /// There is no VM yet.
     Empty,
-    /// It is made ready and started.
+    /// It is prepared and started.
     Preparing,
-    /// Its processors run.
+    /// The vCPUs run.
     Running,
-    /// They are stopped.
+    /// The vCPUs are stopped.
     Paused,
-    /// The guest was asked to end.
+    /// The guest was asked to shut down.
     Stopping,
     /// It has ended.
     Ended,
 }
 
-/// What waits, and for what.
+/// The waiting requests, and the request in progress.
 #[derive(Clone, Debug)]
 pub struct Queue {
     mode: Mode,
@@ -36,7 +36,7 @@ pub struct Queue {
     waiting: VecDeque<Request>,
 }
 
-/// The most requests that wait. Nobody needs that many; a caller in a loop is told.
+/// The most requests that wait. More come from a client in a loop only, and are refused.
 const MOST: usize = 16;
 
 impl Default for Queue {
@@ -46,10 +46,10 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// Lets a request in, or says why not.
+    /// Queues a request, or refuses it with a reason.
     pub fn admit(&mut self, request: Request) -> Answer {
         let verdict = judge(self.mode_then(), &request);
-        // Whoever cuts the machine off wants it now: what waits before has lost its sense.
+        // A forced end is urgent: requests that wait before it have lost their purpose.
         if request == Request::Destroy && verdict == Answer::Queued {
             self.waiting.clear();
             let verdict = judge(self.mode_then(), &request);
@@ -60,7 +60,7 @@ impl Queue {
         }
         match verdict {
             Answer::Queued if self.waiting.len() >= MOST => {
-                Answer::Denied { reason: format!("{MOST} requests wait already") }
+                Answer::Denied { reason: format!("{MOST} requests wait already; try again later") }
             }
             Answer::Queued => {
                 self.waiting.push_back(request);
@@ -70,12 +70,13 @@ impl Queue {
         }
     }
 
-    /// The next request to do now, if its time has come. What has lost its sense meanwhile comes out as dropped.
+    /// The next request to do now, if its time has come. A request that has lost its purpose meanwhile is returned as
+    /// dropped.
     pub fn pop(&mut self) -> Option<Next> {
         if self.doing.is_some() || self.mode == Mode::Preparing {
             return None;
         }
-        // Starting again waits for the end, and what was asked after it waits with it.
+        // Starting again waits for the end, and later requests wait with it.
         if self.mode == Mode::Stopping && matches!(self.waiting.front(), Some(Request::Start)) {
             return None;
         }
@@ -89,12 +90,12 @@ impl Queue {
         }
     }
 
-    /// What was being done is done, or has failed.
+    /// The request in progress is done, or has failed.
     pub fn done(&mut self) {
         self.doing = None;
     }
 
-    /// The driver saw this mode.
+    /// Sets the mode that the driver saw.
     pub fn now(&mut self, mode: Mode) {
         self.mode = mode;
     }
@@ -104,23 +105,23 @@ impl Queue {
         self.mode
     }
 
-    /// What is being done, or waits, in order.
+    /// The request in progress and the waiting ones, in order.
     pub fn outstanding(&self) -> impl Iterator<Item = &Request> {
         self.doing.iter().chain(&self.waiting)
     }
 
-    /// The mode the machine will be in when all that waits is done.
+    /// The mode of the VM after all waiting requests.
     fn mode_then(&self) -> Mode {
         self.outstanding().fold(self.mode, after)
     }
 }
 
-/// What to do with the first that waited.
+/// The first waiting request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Do it.
     Do(Request),
-    /// It makes no sense any more, for this reason.
+    /// Drop it, for this reason.
     Drop(Request, String),
 }
 
@@ -132,7 +133,7 @@ fn denied(reason: &str) -> Answer {
     Answer::Denied { reason: reason.into() }
 }
 
-/// What a request gets in a mode.
+/// The answer to a request in a mode.
 pub fn judge(mode: Mode, request: &Request) -> Answer {
     match mode {
         Mode::Empty => when_empty(request),
@@ -144,13 +145,13 @@ pub fn judge(mode: Mode, request: &Request) -> Answer {
     }
 }
 
-/// What is not there yet, in any mode.
+/// The answer to requests that are not supported yet, in any mode.
 fn not_yet(what: &str) -> Answer {
     Answer::Denied { reason: format!("{what}: not supported yet") }
 }
 
 fn when_empty(request: &Request) -> Answer {
-    let nothing = || denied("there is no machine yet");
+    let nothing = || denied("there is no VM yet");
     match request {
         Request::Start => nothing(),
         Request::Shutdown { .. } => nothing(),
@@ -167,9 +168,9 @@ fn when_empty(request: &Request) -> Answer {
 }
 
 fn when_preparing(request: &Request) -> Answer {
-    let early = || denied("the machine is being started");
+    let early = || denied("the VM is being started");
     match request {
-        Request::Start => ignored("the machine is being started"),
+        Request::Start => ignored("the VM is being started"),
         Request::Shutdown { .. } => Answer::Queued,
         Request::Destroy => Answer::Queued,
         Request::Reboot => early(),
@@ -185,13 +186,13 @@ fn when_preparing(request: &Request) -> Answer {
 
 fn when_running(request: &Request) -> Answer {
     match request {
-        Request::Start => ignored("the machine runs already"),
+        Request::Start => ignored("the VM runs already"),
         Request::Shutdown { .. } => Answer::Queued,
         Request::Destroy => Answer::Queued,
         Request::Reboot => Answer::Queued,
         Request::Reset => Answer::Queued,
         Request::Pause => Answer::Queued,
-        Request::Unpause => ignored("the machine is not paused"),
+        Request::Unpause => ignored("the VM is not paused"),
         Request::Eject { .. } | Request::Insert { .. } => Answer::Queued,
         Request::Hotplug => not_yet("hotplug"),
         Request::Snapshot => not_yet("a snapshot"),
@@ -201,15 +202,15 @@ fn when_running(request: &Request) -> Answer {
 
 fn when_paused(request: &Request) -> Answer {
     match request {
-        Request::Start => ignored("the machine is there already; it is paused"),
-        // The driver lets it run first, so that the guest can hear it.
+        Request::Start => ignored("the VM is paused; unpause it instead"),
+        // The driver resumes it first, so that the guest can react.
         Request::Shutdown { .. } => Answer::Queued,
         Request::Destroy => Answer::Queued,
         Request::Reboot => {
-            denied("the machine is paused, so its guest cannot hear it; unpause it first, or reset it")
+            denied("the VM is paused, so its guest cannot reboot; unpause it first, or reset it")
         }
         Request::Reset => Answer::Queued,
-        Request::Pause => ignored("the machine is paused already"),
+        Request::Pause => ignored("the VM is paused already"),
         Request::Unpause => Answer::Queued,
         Request::Eject { .. } | Request::Insert { .. } => Answer::Queued,
         Request::Hotplug => not_yet("hotplug"),
@@ -219,13 +220,13 @@ fn when_paused(request: &Request) -> Answer {
 }
 
 fn when_stopping(request: &Request) -> Answer {
-    let late = || denied("the machine is stopping");
+    let late = || denied("the VM is stopping");
     match request {
-        // It starts again once it has ended.
+        // The VM starts again once it has ended.
         Request::Start => Answer::Queued,
         // A new grace period moves the end; the same request again does not.
         Request::Shutdown { grace: Some(_) } => Answer::Queued,
-        Request::Shutdown { grace: None } => ignored("the machine is stopping already"),
+        Request::Shutdown { grace: None } => ignored("the VM is stopping already"),
         Request::Destroy => Answer::Queued,
         Request::Reboot => late(),
         Request::Reset => late(),
@@ -239,11 +240,11 @@ fn when_stopping(request: &Request) -> Answer {
 }
 
 fn when_ended(request: &Request) -> Answer {
-    let over = || denied("the machine has ended; start it first");
+    let over = || denied("the VM has ended; start it first");
     match request {
         Request::Start => Answer::Queued,
-        Request::Shutdown { .. } => ignored("the machine has ended already"),
-        Request::Destroy => ignored("the machine has ended already"),
+        Request::Shutdown { .. } => ignored("the VM has ended already"),
+        Request::Destroy => ignored("the VM has ended already"),
         Request::Reboot => over(),
         Request::Reset => over(),
         Request::Pause => over(),

@@ -50,7 +50,7 @@ fn expected(mode: Mode, request: usize) -> char {
 }
 
 #[test]
-fn every_mode_answers_every_request_as_the_table_says() {
+fn every_mode_answers_every_request_as_in_the_table() {
     for mode in MODES {
         let row: String = requests().iter().map(|request| letter(&judge(mode, request))).collect();
         let want: String = (0..requests().len()).map(|n| expected(mode, n)).collect();
@@ -84,7 +84,7 @@ fn a_restart_is_a_stop_and_a_start() {
 }
 
 #[test]
-fn cutting_off_waits_for_nothing_that_was_asked_before() {
+fn destroy_does_not_wait_for_earlier_requests() {
     let mut queue = Queue::default();
     queue.now(Mode::Stopping);
     assert_eq!(queue.admit(Request::Start), Answer::Queued);
@@ -96,7 +96,7 @@ fn cutting_off_waits_for_nothing_that_was_asked_before() {
 }
 
 #[test]
-fn what_lost_its_sense_is_dropped_with_a_reason() {
+fn a_request_without_a_purpose_is_dropped_with_a_reason() {
     let mut queue = Queue::default();
     queue.now(Mode::Running);
     assert_eq!(queue.admit(Request::Pause), Answer::Queued);
@@ -106,7 +106,7 @@ fn what_lost_its_sense_is_dropped_with_a_reason() {
 }
 
 #[test]
-fn a_caller_in_a_loop_is_told() {
+fn the_number_of_waiting_requests_is_limited() {
     let mut queue = Queue::default();
     queue.now(Mode::Running);
     let mut answers = (0..40).map(|_| queue.admit(Request::Reset));
@@ -114,7 +114,7 @@ fn a_caller_in_a_loop_is_told() {
     assert!(answers.all(|a| matches!(a, Answer::Denied { .. })));
 }
 
-/// The second model: it remembers all that was let in and replays it from the mode each time.
+/// The second model: it remembers all queued requests and replays them from the mode each time.
 #[derive(Default)]
 struct Model {
     mode: Option<Mode>,
@@ -144,7 +144,7 @@ impl Model {
 
 proptest! {
     #[test]
-    fn it_answers_as_the_second_model(steps in prop::collection::vec((0_u8..4, 0_usize..13), 1..60)) {
+    fn the_queue_answers_like_the_second_model(steps in prop::collection::vec((0_u8..4, 0_usize..13), 1..60)) {
         let all = requests();
         let (mut queue, mut model, mut busy) = (Queue::default(), Model::default(), false);
         for (what, n) in steps {
@@ -155,7 +155,7 @@ proptest! {
                     queue.now(mode);
                     model.mode = Some(mode);
                 }
-                // Somebody asks.
+                // A client sends a request.
                 1 | 2 => {
                     let answer = queue.admit(all[n].clone());
                     let mut want = expected(model.then(), n);

@@ -1,5 +1,5 @@
-//! Whole lives with a hypervisor that runs nothing: what is said to it, in order (`golden/`; `UPDATE_GOLDEN=1` writes it
-//! anew), and what is told of it.
+//! Whole lives with a hypervisor that runs nothing: its calls in order (`golden/`; `UPDATE_GOLDEN=1` rewrites them), and
+//! the published states.
 
 use super::{Handle, Parts, drive};
 use crate::hypervisor::fake::Fake;
@@ -52,7 +52,7 @@ fn sync(vmi: Value, generation: u64) -> Sync {
 
 fn begin(folder: &Path, fake: &Arc<Fake>) -> Handle {
     let root = Root::open(&folder.join("r"), folder).unwrap();
-    // Nobody listens.
+    // The other end of the lines is dropped.
     let lines = crate::console::lines().0;
     let parts = Parts { hypervisor: fake.clone(), root, lines, clock: crate::clock::now };
     let (handle, driver) = drive(parts).unwrap();
@@ -68,7 +68,7 @@ impl Scene {
         Scene { fake, handle, folder }
     }
 
-    /// A machine that runs.
+    /// A VM that runs.
     async fn running() -> Scene {
         let scene = Scene::new();
         assert_eq!(scene.handle.sync(sync(vmi(|_| {}), 1)).await.unwrap(), Answer::Queued);
@@ -90,7 +90,7 @@ impl Scene {
         self.fake.conversation().join("\n").replace(&self.folder.path().display().to_string(), "FOLDER")
     }
 
-    /// Compares all that was said with what is committed.
+    /// Compares all calls with the golden file.
     fn golden(&self, name: &str) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/vm/golden/{name}.txt"));
         let said = self.said() + "\n";
@@ -99,7 +99,7 @@ impl Scene {
             std::fs::write(&path, &said).unwrap();
         }
         let wanted = std::fs::read_to_string(&path).unwrap_or_default();
-        assert_eq!(said, wanted, "{} is another; UPDATE_GOLDEN=1 writes it anew", path.display());
+        assert_eq!(said, wanted, "{} differs; UPDATE_GOLDEN=1 rewrites it", path.display());
     }
 }
 
@@ -109,7 +109,7 @@ fn play(scene: impl Future<Output = ()>) {
 }
 
 #[test]
-fn a_machine_starts_and_is_shut_down() {
+fn a_vm_starts_and_is_shut_down() {
     play(async {
         let scene = Scene::running().await;
         assert_eq!(scene.ask(Request::Shutdown { grace: None }).await, Answer::Queued);
@@ -123,7 +123,7 @@ fn a_machine_starts_and_is_shut_down() {
 }
 
 #[test]
-fn a_guest_that_does_not_hear_is_cut_off_when_its_time_is_over() {
+fn a_guest_that_ignores_the_power_button_is_forced_off_after_the_grace_period() {
     play(async {
         let scene = Scene::running().await;
         scene.fake.deaf();
@@ -135,7 +135,7 @@ fn a_guest_that_does_not_hear_is_cut_off_when_its_time_is_over() {
 }
 
 #[test]
-fn a_restart_ends_before_it_begins() {
+fn a_restart_waits_for_the_end() {
     play(async {
         let scene = Scene::running().await;
         let first = scene.until(|_| true).await.number;
@@ -150,7 +150,7 @@ fn a_restart_ends_before_it_begins() {
 }
 
 #[test]
-fn a_paused_machine_is_let_run_so_that_it_can_hear_the_button() {
+fn a_paused_vm_is_resumed_for_its_shutdown() {
     play(async {
         let scene = Scene::running().await;
         assert_eq!(scene.ask(Request::Pause).await, Answer::Queued);
@@ -164,7 +164,7 @@ fn a_paused_machine_is_let_run_so_that_it_can_hear_the_button() {
 }
 
 #[test]
-fn what_happens_to_the_guest_is_told_in_the_words_of_the_contract() {
+fn events_of_the_guest_have_kubevirts_reasons() {
     play(async {
         let scene = Scene::running().await;
         let full = Event::IoError {
@@ -178,7 +178,7 @@ fn what_happens_to_the_guest_is_told_in_the_words_of_the_contract() {
         let state = scene.until(|state| state.life == Life::Paused).await;
         assert_eq!(state.reason.as_deref(), Some("PausedIOError"));
         assert!(state.message.unwrap().contains("disk 'root'"));
-        // The path cannot be asked for its room, so going on is tried.
+        // The free space of the path cannot be read, so going on is tried.
         scene.until(|state| state.life == Life::Running).await;
 
         scene.fake.happen(NAME, &Event::Panicked);
@@ -190,14 +190,14 @@ fn what_happens_to_the_guest_is_told_in_the_words_of_the_contract() {
 }
 
 #[test]
-fn a_start_that_fails_says_why_and_can_be_tried_again() {
+fn a_failed_start_has_a_reason_and_can_be_tried_again() {
     play(async {
         let scene = Scene::new();
-        scene.fake.fail_next("start", ErrorKind::Busy, "another machine has the disk");
+        scene.fake.fail_next("start", ErrorKind::Busy, "another VM has the disk");
         scene.handle.sync(sync(vmi(|_| {}), 1)).await.unwrap();
         let state = scene.until(|state| state.life.is_final()).await;
         assert_eq!((state.life, state.reason.as_deref()), (Life::Failed, Some("StartFailed")));
-        assert!(state.message.unwrap().contains("another machine has the disk"));
+        assert!(state.message.unwrap().contains("another VM has the disk"));
         assert_eq!(scene.ask(Request::Start).await, Answer::Queued);
         scene.until(|state| state.life == Life::Running).await;
         scene.golden("start-that-fails");
@@ -205,30 +205,30 @@ fn a_start_that_fails_says_why_and_can_be_tried_again() {
 }
 
 #[test]
-fn a_disc_is_changed_only_in_a_drive() {
+fn media_are_changed_only_in_a_cdrom() {
     play(async {
         let scene = Scene::running().await;
         let eject = |disk: &str| Request::Eject { disk: disk.into() };
-        for (disk, why) in [("root", "is no drive"), ("other", "has no disk")] {
+        for (disk, why) in [("root", "is not a CD-ROM"), ("other", "has no disk")] {
             let Answer::Denied { reason } = scene.ask(eject(disk)).await else {
                 panic!("{disk} was ejected")
             };
             assert!(reason.contains(why), "{reason}");
         }
         assert_eq!(scene.ask(eject("cd")).await, Answer::Queued);
-        let disc = scene.folder.path().join("new.iso");
-        std::fs::write(&disc, [0; 4096]).unwrap();
+        let media = scene.folder.path().join("new.iso");
+        std::fs::write(&media, [0; 4096]).unwrap();
         let insert =
-            Request::Insert { disk: "cd".into(), path: disc.clone(), format: api::launcher::Format::Raw };
+            Request::Insert { disk: "cd".into(), path: media.clone(), format: api::launcher::Format::Raw };
         assert_eq!(scene.ask(insert).await, Answer::Queued);
         assert_eq!(scene.ask(Request::Pause).await, Answer::Queued);
         scene.until(|state| state.life == Life::Paused).await;
-        scene.golden("discs");
+        scene.golden("media");
     });
 }
 
 #[test]
-fn an_older_wish_another_machine_and_a_faulty_one_are_refused() {
+fn an_older_generation_another_vm_and_an_invalid_vm_are_refused() {
     play(async {
         let scene = Scene::running().await;
         let denied = |answer| matches!(answer, Ok(Answer::Denied { .. }));
@@ -242,34 +242,34 @@ fn an_older_wish_another_machine_and_a_faulty_one_are_refused() {
         });
         let refusal = scene.handle.sync(sync(faulty, 5)).await.unwrap_err();
         let fields: Vec<&str> = refusal.faults.iter().map(|fault| fault.field.as_str()).collect();
-        // The drive without a disc is none of them.
+        // A CD-ROM without media is not one of the faults.
         assert_eq!(fields, ["spec.domain.devices.disks[0].name", "spec.domain.devices.gpus[0]"]);
-        assert_eq!(scene.until(|_| true).await.generation, 1, "what runs is the first one still");
+        assert_eq!(scene.until(|_| true).await.generation, 1, "the first generation still runs");
     });
 }
 
 #[test]
-fn a_machine_that_has_ended_starts_again_only_when_it_is_told() {
+fn an_ended_vm_starts_again_only_on_request() {
     play(async {
         let scene = Scene::running().await;
         assert_eq!(scene.ask(Request::Destroy).await, Answer::Queued);
         let ended = scene.until(|state| state.life.is_final()).await;
         let larger = vmi(|vmi| vmi["spec"]["domain"]["memory"]["guest"] = "65Mi".into());
-        for (wish, generation, word) in [(vmi(|_| {}), 1, "has ended"), (larger, 2, "what differs")] {
-            let answer = scene.handle.sync(sync(wish, generation)).await.unwrap();
+        for (vm, generation, word) in [(vmi(|_| {}), 1, "has ended"), (larger, 2, "its new spec")] {
+            let answer = scene.handle.sync(sync(vm, generation)).await.unwrap();
             let Answer::Ignored { reason } = answer else { panic!("{answer:?}") };
             assert!(reason.contains(word) && reason.contains("'start'"), "{reason}");
         }
-        assert_eq!(scene.until(|_| true).await, ended, "a wish changes nothing that is told");
+        assert_eq!(scene.until(|_| true).await, ended, "a sync does not change the state");
         assert_eq!(scene.ask(Request::Start).await, Answer::Queued);
         let state = scene.until(|state| state.life == Life::Running).await;
         assert_eq!(state.generation, 2);
-        scene.golden("wish-after-the-end");
+        scene.golden("sync-after-the-end");
     });
 }
 
 #[test]
-fn a_new_launcher_takes_over_what_runs_and_remembers_what_ended() {
+fn a_new_launcher_takes_over_a_running_vm_and_remembers_an_ended_one() {
     play(async {
         let scene = Scene::running().await;
         let before = scene.until(|_| true).await;
@@ -290,11 +290,11 @@ fn a_new_launcher_takes_over_what_runs_and_remembers_what_ended() {
 }
 
 #[test]
-fn a_machine_that_went_while_nobody_watched_has_failed() {
+fn a_vm_that_ended_without_a_launcher_has_failed() {
     play(async {
         let scene = Scene::running().await;
         let Scene { fake, folder, .. } = scene;
-        // The old loop is gone with its launcher, so it must not hear of this; the new one only looks.
+        // The old loop is gone with its launcher, so it must not get this event; the new one only looks.
         let second = Arc::new(Fake::default());
         second.define("<name>default_vm</name>").unwrap();
         let next = Scene { handle: begin(folder.path(), &second), fake: second, folder };
@@ -305,7 +305,7 @@ fn a_machine_that_went_while_nobody_watched_has_failed() {
 }
 
 #[test]
-fn a_machine_whose_launcher_was_killed_before_its_first_step_takes_it() {
+fn a_vm_whose_launcher_was_killed_before_the_resume_is_resumed() {
     play(async {
         let Scene { folder, .. } = Scene::running().await;
         let file = Root::open(&folder.path().join("r"), folder.path()).unwrap().state();

@@ -1,4 +1,4 @@
-//! Who uses a disk: another QEMU that has it open. It locks its images itself; this gives the lock a name.
+//! Finds the QEMU that uses a disk. QEMU locks its images itself; this names the holder of the lock.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -7,23 +7,23 @@ use std::path::{Path, PathBuf};
 /// A process that uses a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct User {
-    /// Its number.
+    /// The process number.
     pub(super) pid: u32,
-    /// The machine it runs, as libvirt or its caller named it.
-    pub(super) machine: Option<String>,
+    /// The VM that it runs, as libvirt or its caller named it.
+    pub(super) vm: Option<String>,
 }
 
 impl std::fmt::Display for User {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.machine {
-            Some(machine) => write!(f, "the machine {machine} (process {})", self.pid),
+        match &self.vm {
+            Some(vm) => write!(f, "the VM {vm} (process {})", self.pid),
             None => write!(f, "the QEMU process {}", self.pid),
         }
     }
 }
 
-/// A QEMU whose use of `path` does not go with ours: any that has it open if we write, one that writes if we only read.
-/// `own` is our own machine, which a new launcher takes over. Processes that we may not look into are passed over.
+/// A QEMU whose use of `path` conflicts with ours: any that has it open if we write, one that writes if we only read.
+/// `own` is our own VM, which a new launcher takes over. Processes without permission to look are passed over.
 pub(super) fn in_the_way(path: &Path, we_write: bool, own: &str) -> Option<User> {
     let wanted = identity(path)?;
     for entry in fs::read_dir("/proc").ok()?.flatten() {
@@ -34,9 +34,9 @@ pub(super) fn in_the_way(path: &Path, we_write: bool, own: &str) -> Option<User>
         if !is_qemu || !has_open(&process, wanted, we_write) {
             continue;
         }
-        let machine = machine_of(&process);
-        if machine.as_deref() != Some(own) {
-            return Some(User { pid, machine });
+        let vm = vm_of(&process);
+        if vm.as_deref() != Some(own) {
+            return Some(User { pid, vm });
         }
     }
     None
@@ -67,7 +67,7 @@ fn writes(process: &Path, fd: &Path) -> bool {
 }
 
 /// `-name guest=NAME,…`
-fn machine_of(process: &Path) -> Option<String> {
+fn vm_of(process: &Path) -> Option<String> {
     let line = fs::read(process.join("cmdline")).ok()?;
     let text = String::from_utf8_lossy(&line);
     let mut words = text.split('\0').skip_while(|word| *word != "-name").skip(1);

@@ -1,5 +1,5 @@
-//! One suite for every hypervisor: the fake, and libvirt with QEMU inside this process. What one does the other does, so
-//! that what is proven with the fake is true.
+//! One suite for every hypervisor: the fake, and libvirt with QEMU inside this process. Both behave alike, so that results
+//! with the fake hold for libvirt.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ use launcher::root::Root;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// Firmware that finds nothing to start: it hears no power button, and has a screen.
+/// Firmware without a boot device: it ignores the power button, and has a screen.
 const XML: &str = "<domain type='qemu'><name>suite_vm</name><uuid>5d307ca9-b3ef-428c-8861-06e72d69f223</uuid><memory unit='MiB'>32</memory><vcpu>1</vcpu>\
     <os><type arch='x86_64' machine='q35'>hvm</type></os><features><acpi/></features>\
     <devices><controller type='usb' model='none'/><memballoon model='none'/>\
@@ -31,7 +31,7 @@ fn the_fake_passes() {
 #[allow(unsafe_code)] // the environment, which libvirt reads
 fn libvirt_passes() {
     let place = tempfile::Builder::new().prefix("hv").tempdir_in("/tmp").unwrap();
-    // Each of these letters means something in a URI, or ends an option of QEMU's.
+    // Each of these letters has a meaning in a URI, or ends an option of QEMU's.
     let root = Root::open(&place.path().join("r?a#b&c%d e=f,g"), place.path()).unwrap();
     embed::ready(&root).unwrap();
     for (name, value) in embed::environment(&root) {
@@ -40,20 +40,20 @@ fn libvirt_passes() {
     }
     let libvirt = libvirt::Libvirt::open(&embed::uri(&root), Some(root.pids())).unwrap();
     conform(&libvirt);
-    assert!(root.pids().is_dir(), "the driver keeps its files in the folder that was named");
-    // A comma ends an option where libvirt asks QEMU what it can do: the folder is reached through a link.
+    assert!(root.pids().is_dir(), "the driver keeps its files in its own folder");
+    // A comma ends an option where libvirt probes QEMU: the folder is reached through a link.
     let mut there: Vec<_> =
         std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     there.sort();
     assert_eq!(there, ["coracle", "r?a#b&c%d e=f,g"], "and nowhere else");
 }
 
-/// A machine, through all that may happen to it.
+/// A domain, through all verbs and events.
 fn conform(hypervisor: &dyn Hypervisor) {
     let about = hypervisor.about().unwrap();
     assert_eq!(about.version.split('.').count(), 3, "{about:?}");
 
-    // What is not there.
+    // A missing domain.
     assert_eq!(hypervisor.look(NAME).unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(hypervisor.start(NAME).unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(hypervisor.destroy(NAME).unwrap_err().kind(), ErrorKind::NotFound);
@@ -61,10 +61,10 @@ fn conform(hypervisor: &dyn Hypervisor) {
     assert_eq!(hypervisor.define("<domain").unwrap_err().kind(), ErrorKind::Invalid);
 
     let (tell, told) = channel();
-    // A test that is over hears nothing more.
+    // A test that is over ignores further events.
     hypervisor.watch(NAME, Box::new(move |event| drop(tell.send(event)))).unwrap();
 
-    // What does not run.
+    // A domain that does not run.
     hypervisor.define(XML).unwrap();
     hypervisor.define(XML).unwrap();
     let seen = hypervisor.look(NAME).unwrap();
@@ -82,7 +82,7 @@ fn conform(hypervisor: &dyn Hypervisor) {
         assert_eq!(result.unwrap_err().kind(), ErrorKind::NotNow);
     }
 
-    // A start waits, and the line can be opened.
+    // A start waits, and the serial console can be opened.
     hypervisor.start(NAME).unwrap();
     until(&told, &Event::Started);
     let seen = hypervisor.look(NAME).unwrap();
@@ -122,7 +122,7 @@ fn conform(hypervisor: &dyn Hypervisor) {
     assert_eq!(hypervisor.look(NAME).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
-/// The event comes, whatever comes before it.
+/// Waits for the event, whatever comes before it.
 fn until(told: &Receiver<Event>, wanted: &Event) {
     let mut others = Vec::new();
     loop {

@@ -1,11 +1,11 @@
-//! The agent inside a Debian guest: everything that is asked of it, in one boot.
+//! The guest agent inside a Debian guest: every request to it, in one boot.
 
 use crate::vm::{Vm, ended, vmi};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A Debian disk; what boots writes to an overlay over it.
+/// A Debian disk; the VM writes to an overlay over it.
 fn debian() -> PathBuf {
     let built = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../images/guests/debian/build"))
         .arg("demo")
@@ -17,15 +17,15 @@ fn debian() -> PathBuf {
 
 #[test]
 fn the_agent_answers_runs_programs_and_freezes() {
-    let mut machine = vmi("agent");
-    machine["spec"]["domain"]["memory"]["guest"] = json!("512Mi");
-    machine["spec"]["volumes"] =
+    let mut vmi = vmi("agent");
+    vmi["spec"]["domain"]["memory"]["guest"] = json!("512Mi");
+    vmi["spec"]["volumes"] =
         json!([{"name": "data", "containerDisk": {"image": "registry.example/debian:1"}}]);
     let volumes = json!({"data": {"kind": "image", "path": debian(), "format": "raw"}});
     let mut vm = Vm::new();
     vm.launch();
-    vm.put_resolved(&machine, &json!({"accelerator": "emulation", "volumes": volumes}));
-    vm.until("the agent", |state| state["agent"] == true || ended(state));
+    vm.put_resolved(&vmi, &json!({"accelerator": "emulation", "volumes": volumes}));
+    vm.until("the guest agent", |state| state["agent"] == true || ended(state));
     vm.get_well("POST", "/v1/guest/ping", &Value::Null);
 
     let info = vm.get_well("GET", "/v1/guest/info", &Value::Null);
@@ -54,7 +54,7 @@ fn the_agent_answers_runs_programs_and_freezes() {
     let frozen = vm.get_well("POST", "/v1/guest/freeze", &Value::Null);
     assert!(frozen["frozen"].as_u64().unwrap() >= 1, "{frozen}");
     let (status, _) = exec("/bin/true", json!([]), json!({}));
-    assert_ne!(status, 200, "an agent at rest starts nothing");
+    assert_ne!(status, 200, "an agent with frozen file systems starts no program");
     assert_eq!(vm.get_well("POST", "/v1/guest/thaw", &Value::Null), json!({"thawed": frozen["frozen"]}));
 
     let mut console = vm.console();
@@ -66,9 +66,9 @@ fn the_agent_answers_runs_programs_and_freezes() {
     let users = vm.get_well("GET", "/v1/guest/users", &Value::Null);
     assert_eq!(users[0]["name"], "root", "{users}");
 
-    // The agent goes before the guest does, and is missed.
+    // The guest agent ends before the guest does.
     exec("/bin/sh", json!(["-c", "systemctl stop qemu-guest-agent &"]), json!({"timeout": 1}));
-    vm.until("the agent's end", |state| state["agent"] == false);
+    vm.until("the guest agent's end", |state| state["agent"] == false);
     let (status, answer) = vm.ask("POST", "/v1/guest/ping", &Value::Null);
     assert_eq!(status, 503, "{}", String::from_utf8_lossy(&answer));
     vm.request(&json!({"request": "shutdown"}));

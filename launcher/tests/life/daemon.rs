@@ -1,4 +1,4 @@
-//! What surrounds a launcher: a libvirt that is not inside it, another launcher with the same cache, a missing account.
+//! The surroundings of a launcher: a libvirt daemon, another launcher with the same cache, a missing account.
 
 use crate::vm::{Vm, ended, vmi};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// The user `nobody`: libvirt's daemon wants one with a name.
 const USER: &str = "65534";
 
-/// A daemon of a user's own, with all that is its in one folder. It ends with the value, and its machines with it.
+/// A libvirt daemon of the user, with all of its files in one folder. It ends with the value, and its VMs with it.
 struct Daemon {
     folder: PathBuf,
     process: Child,
@@ -61,10 +61,10 @@ impl Drop for Daemon {
         let _ = self.process.kill();
         let _ = self.process.wait();
         for entry in fs::read_dir(self.folder.join("run/libvirt/qemu/run")).into_iter().flatten().flatten() {
-            let is_machine =
+            let is_qemu =
                 entry.path().extension().is_some_and(|e| e == "pid") && entry.file_name() != "driver.pid";
             let pid = fs::read_to_string(entry.path()).ok().and_then(|text| text.trim().parse().ok());
-            if let Some(pid) = pid.filter(|_| is_machine).and_then(rustix::process::Pid::from_raw) {
+            if let Some(pid) = pid.filter(|_| is_qemu).and_then(rustix::process::Pid::from_raw) {
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
             }
         }
@@ -72,7 +72,7 @@ impl Drop for Daemon {
 }
 
 #[test]
-fn a_daemon_runs_the_machine_and_its_end_is_told() {
+fn a_daemon_runs_the_vm_and_the_daemons_end_is_reported() {
     if !rustix::process::getuid().is_root() {
         eprintln!("skipped: only root may become another user");
         return;
@@ -101,7 +101,7 @@ fn a_daemon_runs_the_machine_and_its_end_is_told() {
 }
 
 #[test]
-fn two_launchers_share_one_cold_cache() {
+fn two_launchers_fill_one_empty_cache() {
     let cache = tempfile::tempdir().unwrap();
     let begin = |name: &str| {
         let mut vm = Vm::new();
@@ -127,11 +127,11 @@ fn two_launchers_share_one_cold_cache() {
         folder = fs::read_dir(cache.path()).unwrap().flatten().map(|e| e.path()).find(|p| findings(p) > 0);
         sleep(Duration::from_millis(20));
     }
-    // The third has from the start what the two found out.
+    // The third starts with the findings of the two.
     let third = begin("three");
     assert!(findings(&third.root.join("cache/qemu/capabilities")) > 0);
     third.until_runs();
-    // What one of them is just writing has another name for a moment.
+    // A file that is being written has another name for a moment.
     let all = |folder: &Path| fs::read_dir(folder).unwrap().flatten().count();
     let folder = folder.unwrap();
     while findings(&folder) < all(&folder) {
@@ -141,7 +141,7 @@ fn two_launchers_share_one_cold_cache() {
 }
 
 #[test]
-fn whoever_started_it_and_went_without_a_word_leaves_no_launcher() {
+fn a_launcher_without_a_vm_ends_with_the_program_that_started_it() {
     let launch = || {
         let mut vm = Vm::new();
         vm.args = vec!["--lifeline".into()];
@@ -151,7 +151,7 @@ fn whoever_started_it_and_went_without_a_word_leaves_no_launcher() {
     let mut forgotten = launch();
     drop(forgotten.input());
     assert!(forgotten.wait().success(), "{}", forgotten.log());
-    // One that has a machine stays.
+    // A launcher with a VM stays.
     let mut kept = launch();
     kept.put_resolved(&vmi("guest"), &json!({"accelerator": "emulation"}));
     kept.until_runs();
@@ -161,7 +161,7 @@ fn whoever_started_it_and_went_without_a_word_leaves_no_launcher() {
 }
 
 #[test]
-fn a_missing_account_is_named_with_what_makes_it() {
+fn a_missing_account_is_named_with_the_command_that_adds_it() {
     if !rustix::process::getuid().is_root() {
         eprintln!("skipped: only root may hide an account");
         return;

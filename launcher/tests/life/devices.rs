@@ -1,4 +1,4 @@
-//! Devices that change while the small guest runs: discs, the reset button, the watchdog, the screen.
+//! Devices that change while the small guest runs: CD-ROM media, the reset button, the watchdog, the screen.
 
 use crate::vm::{Vm, ended, vmi};
 use serde_json::json;
@@ -7,24 +7,24 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
 #[test]
-fn discs_are_changed_and_the_guest_begins_anew() {
-    let mut machine = vmi("discs");
-    machine["spec"]["domain"]["devices"]["disks"] =
+fn media_of_a_cdrom_are_changed_and_the_guest_reboots() {
+    let mut vmi = vmi("media");
+    vmi["spec"]["domain"]["devices"]["disks"] =
         json!([{"name": "cd", "cdrom": {"bus": "sata"}}, {"name": "data", "disk": {"bus": "virtio"}}]);
-    machine["spec"]["volumes"]
+    vmi["spec"]["volumes"]
         .as_array_mut()
         .unwrap()
-        .push(json!({"name": "cd", "containerDisk": {"image": "registry.example/disc:1"}}));
+        .push(json!({"name": "cd", "containerDisk": {"image": "registry.example/iso:1"}}));
     let mut vm = Vm::new();
-    let disc = |name: &str| {
+    let iso = |name: &str| {
         let path = vm.place.path().join(name);
         fs::write(&path, format!("{name}{}", " ".repeat(4096 - name.len()))).unwrap();
         path
     };
-    let (first, second) = (disc("disc one"), disc("disc two"));
+    let (first, second) = (iso("disc one"), iso("disc two"));
     let volumes = json!({"cd": {"kind": "image", "path": first, "format": "raw"}});
     vm.launch();
-    vm.boot_with(&machine, &volumes);
+    vm.boot_with(&vmi, &volumes);
     let mut console = vm.console();
     console.log_in();
     let read = "echo \"<$(head -c 8 /dev/sr0 2>&1)>\"";
@@ -39,7 +39,7 @@ fn discs_are_changed_and_the_guest_begins_anew() {
     let refusal = vm.get_well("POST", "/v1/requests", &insert(&gone));
     assert!(refusal["answer"] == "denied" && refusal["reason"].as_str().unwrap().contains("nowhere.iso"));
     vm.request(&insert(&second));
-    // A drive whose disc was changed says so by failing the first read.
+    // A CD-ROM with new media fails its first read.
     console.types("until head -c 8 /dev/sr0 >/dev/null 2>&1; do sleep 0.1; done");
     console.types(read);
     console.says("<disc two>");
@@ -56,7 +56,7 @@ fn discs_are_changed_and_the_guest_begins_anew() {
     }
     assert!(said.starts_with(b"HTTP/1.1 101 "));
 
-    // The power button and then a start, by libvirt; the reset button. The machine is the same one all the time.
+    // The power button and then a start, by libvirt; the reset button. The domain stays the same one.
     let qemu = vm.state()["qemu_pid"].clone();
     vm.request(&json!({"request": "reboot"}));
     vm.until_logged("tiny login:", 2);
@@ -67,14 +67,14 @@ fn discs_are_changed_and_the_guest_begins_anew() {
 }
 
 #[test]
-fn a_drive_begins_without_a_disc_and_gets_one() {
-    let mut machine = vmi("drive");
-    machine["spec"]["domain"]["devices"]["disks"] = json!([
+fn a_cdrom_without_media_gets_some() {
+    let mut vmi = vmi("drive");
+    vmi["spec"]["domain"]["devices"]["disks"] = json!([
         {"name": "data", "disk": {"bus": "virtio"}},
         {"name": "cd", "cdrom": {"bus": "sata"}},
         {"name": "direct", "cdrom": {"bus": "sata"}, "io": "native"}
     ]);
-    let vm = Vm::running(&machine);
+    let vm = Vm::running(&vmi);
     let path = vm.place.path().join("disc");
     fs::write(&path, format!("a disc{}", " ".repeat(4090))).unwrap();
     let mut console = vm.console();
@@ -84,9 +84,9 @@ fn a_drive_begins_without_a_disc_and_gets_one() {
         console.types(&read);
         console.says("No medium found>");
         vm.request(&json!({"request": "insert", "disk": disk, "path": path, "format": "raw"}));
-        let state = vm.until("the disc", |state| state["doing"].is_null());
+        let state = vm.until("the media", |state| state["doing"].is_null());
         assert!(state["message"].is_null(), "{state}");
-        // A drive whose disc was changed says so by failing the first read.
+        // A CD-ROM with new media fails its first read.
         console.types(&format!("until head -c 6 /dev/{device} >/dev/null 2>&1; do sleep 0.1; done"));
         console.types(&read);
         console.says("<a disc>");
@@ -94,12 +94,11 @@ fn a_drive_begins_without_a_disc_and_gets_one() {
 }
 
 #[test]
-fn a_watchdog_that_is_not_fed_ends_the_machine_or_resets_it() {
+fn a_watchdog_that_is_not_fed_ends_or_resets_the_vm() {
     for action in ["poweroff", "reset"] {
-        let mut machine = vmi("watched");
-        machine["spec"]["domain"]["devices"]["watchdog"] =
-            json!({"name": "dog", "i6300esb": {"action": action}});
-        let vm = Vm::running(&machine);
+        let mut vmi = vmi("watched");
+        vmi["spec"]["domain"]["devices"]["watchdog"] = json!({"name": "dog", "i6300esb": {"action": action}});
+        let vm = Vm::running(&vmi);
         let mut console = vm.console();
         console.log_in();
         console.types("watchdog -T 2 -t 600 /dev/watchdog");

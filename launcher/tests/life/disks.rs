@@ -1,4 +1,4 @@
-//! Disks of every kind and of sizes that are no multiple of a block; a block device.
+//! Disks of every kind, of sizes that are not a multiple of a block; a block device.
 
 use crate::vm::{Vm, vmi};
 use serde_json::json;
@@ -7,22 +7,22 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// No multiple of anything.
+/// Not a multiple of any block size.
 const ODD: u64 = 1_000_001;
 
 #[test]
 fn a_guest_writes_to_the_end_of_disks_of_any_size() {
-    // A file system with a cache to pass by: a temporary one has none.
+    // A file system with a cache to pass by: the one for temporary files may have none.
     let here = tempfile::Builder::new().tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let at = |name: &str| here.path().join(name);
     for name in ["claim", "base"] {
         fs::File::create(at(name)).unwrap().set_len(ODD).unwrap();
     }
-    let mut machine = vmi("odd");
+    let mut vmi = vmi("odd");
     let names = ["empty", "made", "claim", "base"];
-    machine["spec"]["domain"]["devices"]["disks"] =
+    vmi["spec"]["domain"]["devices"]["disks"] =
         names.map(|name| json!({"name": name, "disk": {"bus": "virtio"}})).into_iter().collect();
-    machine["spec"]["volumes"] = json!([
+    vmi["spec"]["volumes"] = json!([
         {"name": "empty", "emptyDisk": {"capacity": ODD.to_string()}},
         {"name": "made", "hostDisk": {"path": at("made"), "type": "DiskOrCreate", "capacity": ODD.to_string()}},
         {"name": "claim", "persistentVolumeClaim": {"claimName": "claim"}},
@@ -34,17 +34,17 @@ fn a_guest_writes_to_the_end_of_disks_of_any_size() {
     });
     let device = LoopDevice::new(&at("device"));
     if let Some(device) = &device {
-        let domain = &mut machine["spec"]["domain"]["devices"]["disks"];
+        let domain = &mut vmi["spec"]["domain"]["devices"]["disks"];
         domain.as_array_mut().unwrap().push(json!({"name": "device", "disk": {"bus": "virtio"}}));
         let claim = json!({"name": "device", "persistentVolumeClaim": {"claimName": "device"}});
-        machine["spec"]["volumes"].as_array_mut().unwrap().push(claim);
+        vmi["spec"]["volumes"].as_array_mut().unwrap().push(claim);
         volumes["device"] = json!({"kind": "block", "path": device.node});
     } else {
         eprintln!("without a block device: losetup does not make one here (it needs root)");
     }
     let mut vm = Vm::new();
     vm.launch();
-    vm.boot_with(&machine, &volumes);
+    vm.boot_with(&vmi, &volumes);
     let mut console = vm.console();
     console.log_in();
     // The last sector of each, written past the guest's own cache, and read again.
@@ -72,7 +72,7 @@ struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// None where there may be none.
+    /// `None` where this process may not make one.
     fn new(file: &Path) -> Option<LoopDevice> {
         fs::File::create(file).unwrap().set_len(8 << 20).unwrap();
         let made = Command::new("losetup").args(["--find", "--show"]).arg(file).output();

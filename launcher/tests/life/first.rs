@@ -29,7 +29,7 @@ fn is_gone(pid: u64) {
 }
 
 #[test]
-fn the_first_process_passes_signals_on_and_waits_for_everybody() {
+fn the_first_process_passes_signals_on_and_reaps_every_child() {
     if !rustix::process::getuid().is_root() {
         eprintln!("skipped: only root may make a namespace of processes");
         return;
@@ -39,10 +39,10 @@ fn the_first_process_passes_signals_on_and_waits_for_everybody() {
     vm.boot(&vmi("first"));
     let first = children(u64::from(vm.pid()))[0];
     let all = children(first);
-    // The launcher, and QEMU, which has left it.
+    // The launcher, and QEMU, which has become a child of the first process.
     assert_eq!(all.len(), 2, "{all:?}");
 
-    // The console, as `kubectl exec` would open it.
+    // The console, as with `kubectl exec`.
     let mut command = Command::new(env!("CARGO_BIN_EXE_virt-launcher"));
     command.args(["console", "--socket"]).arg(vm.socket());
     let mut console = Serial::of(command);
@@ -56,11 +56,11 @@ fn the_first_process_passes_signals_on_and_waits_for_everybody() {
         serde_json::from_slice(&fs::read(vm.root.join("state.json")).unwrap()).unwrap();
     assert_eq!((&last["life"], &last["reason"]), (&json!("Succeeded"), &json!("Shutdown")), "{last}");
     console.ends();
-    assert!(console.succeeded(), "the console ends with its machine");
+    assert!(console.succeeded(), "the console ends with its VM");
 }
 
 #[test]
-fn a_launcher_that_dies_in_its_pod_takes_its_machine_with_it() {
+fn a_vm_ends_with_the_launcher_of_its_pod() {
     if !rustix::process::getuid().is_root() {
         eprintln!("skipped: only root may make a namespace of processes");
         return;

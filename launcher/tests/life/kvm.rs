@@ -1,10 +1,10 @@
-//! The processor itself. A host whose KVM starts no Linux still runs what a boot sector needs.
+//! KVM itself. A host whose KVM starts no Linux still runs a boot sector.
 
 use crate::vm::{Vm, vmi};
 use serde_json::json;
 use std::fs;
 
-/// Writes what follows it to the serial port, letter by letter, and stops.
+/// Writes the text after it to the serial port, letter by letter, and stops.
 const SECTOR: &[u8] = &[
     0x31, 0xc0, 0x8e, 0xd8, 0xfc, // xor ax,ax; mov ds,ax; cld
     0xbe, 0x21, 0x7c, // mov si,text
@@ -16,7 +16,7 @@ const SECTOR: &[u8] = &[
 ];
 
 #[test]
-fn a_boot_sector_runs_on_the_processor() {
+fn a_boot_sector_runs_under_kvm() {
     if fs::File::options().read(true).write(true).open("/dev/kvm").is_err() {
         eprintln!("skipped: /dev/kvm is not there for us");
         return;
@@ -29,13 +29,13 @@ fn a_boot_sector_runs_on_the_processor() {
     bytes.extend([0x55, 0xaa]);
     bytes.resize(1 << 20, 0);
     fs::write(&disk, bytes).unwrap();
-    let mut machine = vmi("kvm");
-    // The model of this host may name what a nested one does not have.
-    machine["spec"]["domain"]["cpu"] = json!({"model": "kvm64"});
-    machine["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+    let mut vmi = vmi("kvm");
+    // The host's model may name features that a nested one does not have.
+    vmi["spec"]["domain"]["cpu"] = json!({"model": "kvm64"});
+    vmi["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
     let volumes = json!({"data": {"kind": "file", "path": disk, "format": "raw"}});
     vm.launch();
-    vm.put_resolved(&machine, &json!({"accelerator": "kvm", "volumes": volumes}));
+    vm.put_resolved(&vmi, &json!({"accelerator": "kvm", "volumes": volumes}));
     let state = vm.until_runs();
     vm.until_log("a sector on the processor");
     let line = fs::read(format!("/proc/{}/cmdline", state["qemu_pid"])).unwrap();

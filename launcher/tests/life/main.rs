@@ -1,4 +1,4 @@
-//! Machines as they are: libvirt and QEMU from Debian, a Linux guest under emulation, the launcher's own program.
+//! Real VMs: libvirt and QEMU from Debian, a Linux guest under emulation, the launcher's own program.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use vm::{Vm, ended, vmi};
 
 #[test]
-fn a_machine_lives_and_ends_as_it_is_told() {
+fn a_vm_starts_pauses_and_ends_on_request() {
     let mut vm = Vm::running(&vmi("life"));
     let state = vm.state();
     assert_eq!(state["targets"]["data"], "vda");
@@ -55,15 +55,15 @@ fn a_machine_lives_and_ends_as_it_is_told() {
     assert!(!vm.socket().exists());
 }
 
-/// `CORACLE_TAKEOVERS=50` proves it 50 times.
+/// `CORACLE_TAKEOVERS=50` repeats it 50 times.
 #[test]
-fn a_launcher_that_is_killed_loses_nothing() {
+fn a_new_launcher_takes_over_the_vm_of_a_killed_one() {
     let times = std::env::var("CORACLE_TAKEOVERS").map_or(4, |times| times.parse().unwrap());
     let mut vm = Vm::running(&vmi("taken"));
     let qemu = vm.state()["qemu_pid"].clone();
     let mut console = vm.console();
     console.log_in();
-    // Load, on the processor, the disk and the line.
+    // Load, on the vCPU, the disk and the serial console.
     console.types("n=0; while :; do n=$((n+1)); [ $((n % 2000)) = 0 ] && echo at $n; done & ");
     console.types("while :; do dd if=/dev/zero of=/dev/vda bs=64k count=64 2>/dev/null; done &");
     console.says("at 2000");
@@ -86,10 +86,10 @@ fn a_launcher_that_is_killed_loses_nothing() {
 }
 
 #[test]
-fn a_panic_of_the_guest_is_called_so() {
-    let mut machine = vmi("panics");
-    machine["spec"]["domain"]["devices"]["panicDevices"] = json!([{"model": "isa"}]);
-    let vm = Vm::running(&machine);
+fn a_panic_of_the_guest_is_reported() {
+    let mut vmi = vmi("panics");
+    vmi["spec"]["domain"]["devices"]["panicDevices"] = json!([{"model": "isa"}]);
+    let vm = Vm::running(&vmi);
     let mut console = vm.console();
     console.log_in();
     console.types("echo c >/proc/sysrq-trigger");
@@ -98,15 +98,14 @@ fn a_panic_of_the_guest_is_called_so() {
 }
 
 #[test]
-fn a_qemu_that_dies_is_told_and_a_disk_in_use_names_its_machine() {
+fn a_qemu_that_dies_is_reported_and_a_disk_in_use_names_its_vm() {
     let disk = tempfile::NamedTempFile::new_in("/tmp").unwrap();
     disk.as_file().set_len(8 << 20).unwrap();
     let volumes = json!({"data": {"kind": "file", "path": disk.path(), "format": "raw"}});
     let with_claim = |name: &str| {
-        let mut machine = vmi(name);
-        machine["spec"]["volumes"] =
-            json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
-        machine
+        let mut vmi = vmi(name);
+        vmi["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+        vmi
     };
     let mut first = Vm::new();
     first.launch();
@@ -131,7 +130,7 @@ fn a_qemu_that_dies_is_told_and_a_disk_in_use_names_its_machine() {
 }
 
 #[test]
-fn a_full_disk_pauses_the_guest_which_goes_on_when_there_is_room() {
+fn a_full_disk_pauses_the_guest_until_there_is_space() {
     if !rustix::process::getuid().is_root() {
         eprintln!("skipped: only root may mount a small file system");
         return;
@@ -148,19 +147,19 @@ fn a_full_disk_pauses_the_guest_which_goes_on_when_there_is_room() {
     let state = vm.until("a pause", |state| state["life"] == "Paused" || ended(state));
     assert_eq!(state["reason"], "PausedIOError", "{state}");
     let message = state["message"].as_str().unwrap();
-    assert!(message.contains("'data'") && message.contains("make room"), "{message}");
+    assert!(message.contains("'data'") && message.contains("free space"), "{message}");
     fs::remove_file(format!("/proc/{}/root/mnt/ballast", vm.pid())).unwrap();
     vm.until("it goes on", |state| state["life"] == "Running");
     console.says("all is 4 written");
 }
 
 #[test]
-fn an_ordinary_user_runs_a_machine() {
+fn an_ordinary_user_runs_a_vm() {
     if !rustix::process::getuid().is_root() {
         eprintln!("skipped: only root may become another user");
         return;
     }
-    // One without a name.
+    // A user without a name.
     let user = "64999";
     let mut vm = Vm::of_another_user(user);
     vm.launch();
@@ -176,7 +175,7 @@ fn an_ordinary_user_runs_a_machine() {
     vm.end();
 }
 
-/// It runs: a zombie does not.
+/// True if it runs: a zombie does not.
 fn is_alive(pid: u64) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
         stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with(['Z', 'X']))

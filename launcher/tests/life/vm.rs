@@ -1,4 +1,4 @@
-//! A launcher and its machine, as a test sees them.
+//! A launcher and its VM, for the tests.
 
 use serde_json::{Value, json};
 use std::fs;
@@ -10,18 +10,18 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tests::serial::{Serial, says};
 
-/// Long enough for anything on a busy machine; whoever waits longer waits for nothing.
+/// Long enough for any step on a busy host; only a test that fails waits so long.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A launcher and its machine. Both end with it.
+/// A launcher and its VM. Both end with the value.
 pub(crate) struct Vm {
     pub(crate) place: tempfile::TempDir,
     launcher: Option<Child>,
     /// Programs before the launcher: `setpriv …`, `unshare …`.
     before: Vec<String>,
-    /// Where the root lies, as the launcher sees it.
+    /// The path of the root, as the launcher sees it.
     pub(crate) root: PathBuf,
-    /// What the launcher is told besides.
+    /// Further arguments of the launcher.
     pub(crate) args: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn tiny() -> Value {
     json!({"kernel": folder.join("vmlinux"), "initrd": folder.join("initrd"), "args": args.trim_end()})
 }
 
-/// A machine with one empty disk.
+/// A VM with one empty disk.
 pub(crate) fn vmi(name: &str) -> Value {
     json!({
         "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
@@ -57,7 +57,7 @@ pub(crate) fn vmi(name: &str) -> Value {
 }
 
 impl Vm {
-    /// A launcher without a machine yet.
+    /// A launcher without a VM yet.
     pub(crate) fn new() -> Vm {
         Vm::behind(&[], None)
     }
@@ -70,7 +70,7 @@ impl Vm {
         Vm { place, launcher: None, before, root, args: Vec::new() }
     }
 
-    /// A launcher of another user's, who may do nothing; only root can make it.
+    /// A launcher of another user without privileges; only root can make it.
     pub(crate) fn of_another_user(user: &str) -> Vm {
         let before = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups"];
         let mut before = before.to_vec();
@@ -82,7 +82,7 @@ impl Vm {
         vm
     }
 
-    /// The small guest where another user reads it: what a user cannot read, its QEMU cannot either.
+    /// The small guest at a path that another user may read: its QEMU has that user's rights.
     pub(crate) fn tiny_for_all(&self) -> Value {
         let mut kernel = tiny();
         for file in ["kernel", "initrd"] {
@@ -93,7 +93,7 @@ impl Vm {
         kernel
     }
 
-    /// A machine of the small guest that runs, with its prompt there.
+    /// A running VM of the small guest, with its prompt there.
     pub(crate) fn running(vmi: &Value) -> Vm {
         let mut vm = Vm::new();
         vm.launch();
@@ -105,7 +105,7 @@ impl Vm {
         self.boot_with(vmi, &json!({}));
     }
 
-    /// The same with volumes that are somewhere.
+    /// The same with volumes at given locations.
     pub(crate) fn boot_with(&mut self, vmi: &Value, volumes: &Value) {
         self.put(vmi, volumes);
         let state = self.until("Running or an end", |state| state["life"] == "Running" || ended(state));
@@ -119,10 +119,10 @@ impl Vm {
             std::env::temp_dir().join(format!("coracle-test-libvirt-{}", rustix::process::getuid().as_raw()));
         let log = fs::File::options().create(true).append(true).open(self.place.path().join("log")).unwrap();
         let mut line = self.before.clone();
-        // Where another user may read it, too.
+        // In a folder that another user may read, too.
         let program = self.place.path().join("virt-launcher");
         if !program.exists() {
-            // Not by this process: a child that another test starts meanwhile would hold it open for writing.
+            // Copied by another process: a child that another test starts meanwhile would hold it open for writing.
             let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_virt-launcher")).arg(&program).status();
             assert!(copied.unwrap().success());
         }
@@ -161,7 +161,7 @@ impl Vm {
         self.launcher.as_ref().unwrap().id()
     }
 
-    /// Waits until what was started has ended by itself.
+    /// Waits until the launcher has ended by itself.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         self.launcher.take().unwrap().wait().unwrap()
     }
@@ -179,12 +179,12 @@ impl Vm {
         self.place.path().join("s")
     }
 
-    /// What the launcher wrote.
+    /// The launcher's log.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.place.path().join("log")).unwrap_or_default()
     }
 
-    /// The serial line's log, as the launcher's file system has it.
+    /// The serial console's log, as the launcher's file system has it.
     pub(crate) fn serial(&self) -> String {
         let mut path = self.root.join("log/serial.log");
         if let (false, Some(launcher)) = (path.exists(), &self.launcher) {
@@ -197,13 +197,13 @@ impl Vm {
         self.until_logged(wanted, 1);
     }
 
-    /// The same for what the guest says again and again.
+    /// The same for text that the guest writes again and again.
     pub(crate) fn until_logged(&self, wanted: &str, times: usize) {
         let began = Instant::now();
         while !says(self.serial().as_bytes(), wanted, times) {
             assert!(
                 began.elapsed() < PATIENCE,
-                "the guest does not say '{wanted}': {}\n{}",
+                "the guest does not write '{wanted}': {}\n{}",
                 self.serial(),
                 self.log()
             );
@@ -218,7 +218,7 @@ impl Vm {
         let body = body.to_string();
         let length = body.len();
         let head = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n");
-        // In one piece: who answers without reading a body may have closed before a second one.
+        // In one piece: a launcher that answers without reading a body may have closed before a second one.
         stream.write_all(format!("{head}Content-Length: {length}\r\n\r\n{body}").as_bytes()).unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
@@ -231,7 +231,7 @@ impl Vm {
         serde_json::from_slice(&self.ask("GET", path, &Value::Null).1).unwrap()
     }
 
-    /// An answer that must be one.
+    /// An answer with the status 200.
     pub(crate) fn get_well(&self, method: &str, path: &str, body: &Value) -> Value {
         let (status, answer) = self.ask(method, path, body);
         assert_eq!(status, 200, "{path}: {}", String::from_utf8_lossy(&answer));
@@ -247,14 +247,14 @@ impl Vm {
         serde_json::from_slice(&self.ask("PUT", "/v1/vm", &sync).1).unwrap()
     }
 
-    /// Runs, or says why not.
+    /// Waits until it runs, or panics with the reason.
     pub(crate) fn until_runs(&self) -> Value {
         let state = self.until("Running or an end", |state| state["life"] == "Running" || ended(state));
         assert_eq!(state["life"], "Running", "{state}: {}", self.log());
         state
     }
 
-    /// Asks for something that is queued.
+    /// Sends a request that is queued.
     pub(crate) fn request(&self, request: &Value) {
         let (_, answer) = self.ask("POST", "/v1/requests", request);
         let answer: Value = serde_json::from_slice(&answer).unwrap();
@@ -283,7 +283,7 @@ impl Vm {
         panic!("the launcher went while a test waited for {what}: {}", self.log());
     }
 
-    /// The serial console, as a person has it.
+    /// The serial console, as for a user.
     pub(crate) fn console(&self) -> Serial {
         let mut stream = UnixStream::connect(self.socket()).unwrap();
         write!(stream, "GET /v1/console?write HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: coracle-stream\r\n\r\n")
@@ -298,7 +298,7 @@ pub(crate) fn ended(state: &Value) -> bool {
 
 impl Drop for Vm {
     fn drop(&mut self) {
-        // Whatever a test left: QEMU first, then its launcher.
+        // The rest of any test: QEMU first, then its launcher.
         let mut root = self.root.clone();
         if let (false, Some(launcher)) = (root.exists(), &self.launcher) {
             root = PathBuf::from(format!("/proc/{}/root{}", launcher.id(), root.display()));
@@ -306,9 +306,8 @@ impl Drop for Vm {
         for entry in fs::read_dir(root.join("run/qemu")).into_iter().flatten().flatten() {
             let path = entry.path();
             let text = fs::read_to_string(&path).unwrap_or_default();
-            let is_machine = path.extension().is_some_and(|e| e == "pid") && !path.ends_with("driver.pid");
-            let pid =
-                text.trim().parse().ok().filter(|_| is_machine).and_then(rustix::process::Pid::from_raw);
+            let is_qemu = path.extension().is_some_and(|e| e == "pid") && !path.ends_with("driver.pid");
+            let pid = text.trim().parse().ok().filter(|_| is_qemu).and_then(rustix::process::Pid::from_raw);
             if let Some(pid) = pid {
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
             }

@@ -25,7 +25,7 @@ certs_make() (
     for ((n = 1; n <= nodes; n++)); do certs_node "$n"; done
 )
 
-# What node N needs: to ask the API server, and to be asked by it.
+# Certificates of node N: to ask the API server, and to be asked by it.
 certs_node() (
     cd "$state/pki"
     umask 077

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The control plane. It runs on the machine itself, not in a node, and listens on the cluster's bridge:
+# The control plane. It runs on the host itself, not in a node, and listens on the cluster's bridge:
 #
 #   etcd ◄── kube-apiserver ◄── controller manager, scheduler, volumes (once the API answers), nodes, you
 #
@@ -25,7 +25,7 @@ control_start() {
         # tokens of service accounts
         --service-account-issuer https://kubernetes.default.svc.cluster.local
         --service-account-key-file "$pki/service-accounts.pub" --service-account-signing-key-file "$pki/service-accounts.key"
-        # aggregated APIs. The machine has no cluster addresses, so they and webhooks are reached at their pods.
+        # aggregated APIs. The host has no cluster addresses, so they and webhooks are reached at their pods.
         --requestheader-client-ca-file "$pki/front-proxy-ca.crt" --requestheader-allowed-names front-proxy-client
         --requestheader-username-headers X-Remote-User --requestheader-group-headers X-Remote-Group
         --requestheader-extra-headers-prefix X-Remote-Extra-

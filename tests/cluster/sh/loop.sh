@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Loop devices. They belong to the whole machine, so only those are touched that stand on a file of this cluster, and
+# Loop devices. They belong to the whole host, so only those are touched that stand on a file of this cluster, and
 # those that a kubelet puts on top of such a device when a pod gets it as a block volume.
 #
 #   loop_ours      their names, the upper ones first

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# The cluster's network on the machine: one bridge, and a pair of links for each node. No rule of nftables or iptables is
-# made here, and the machine forwards nothing for the nodes: they reach it and each other, and no other network.
+# The cluster's network on the host: one bridge, and a pair of links for each node. No rule of nftables or iptables is
+# made here, and the host forwards nothing for the nodes: they reach it and each other, and no other network.
 #
-#   net_make / net_remove               the bridge, with the machine's address on it
+#   net_make / net_remove               the bridge, with the host's address on it
 #   net_node N PID / net_node_remove N  a link into the network namespace of a node's first process, and the way to its pods
 #   net_node_commands N                 what that process has to tell `ip`
 

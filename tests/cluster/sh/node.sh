@@ -1,20 +1,20 @@
 # shellcheck shell=bash
 # A node: one process tree in network, mount, pid, host name and IPC namespaces of its own. Its disk is $state/nodeN:
 #
-#   on the machine               in the node
+#   on the host                  in the node
 #   $state                       /run/cluster        certificates, settings, volumes
 #   what was built, bin          /run/programs
-#   nodeN/{etc,var}.upper        /etc, /var          what the node changed of the machine's
+#   nodeN/{etc,var}.upper        /etc, /var          what the node changed of the host's
 #   nodeN/{kubelet,containerd}   /var/lib/kubelet, /var/lib/containerd
 #   nodeN/tmp                    /tmp
 #
-# Everything else of the machine's file system is the node's too: a pod that writes to a hostPath outside of /etc, /var,
-# /run and /tmp writes to the machine.
+# Everything else of the host's file system is the node's too: a pod that writes to a hostPath outside of /etc, /var,
+# /run and /tmp writes to the host.
 #
 #   node_start N    from nothing, or from its disk, as after a power cut
 #   node_end N      the power cut
-#   node_remove N   and what a dead node leaves on the machine (not its disk)
-#   node_pid N      its first process, as the machine counts them
+#   node_remove N   and what a dead node leaves on the host (not its disk)
+#   node_pid N      its first process, as the host counts them
 
 node_start() {
     local node=$1 folder=$state/node$1

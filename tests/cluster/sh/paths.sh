@@ -21,7 +21,7 @@ die() {
     exit 1
 }
 
-# What is built depends on these files and on nothing else.
+# The built programs depend on these files and on nothing else.
 sources() { find "$here"/{go.mod,go.sum,kube,coredns,volumes,pause,build,sh/images.sh} -type f | sort; }
 
 # The folder of what was built from them.
@@ -34,7 +34,7 @@ built() {
 # Is all of it there?
 is_built() { [[ -e $1/whole ]]; }
 
-# Seconds since the machine started, for laps; unlike the time of day it never jumps.
+# Seconds since the host started, for laps; unlike the time of day it never jumps.
 uptime_now() {
     local seconds rest
     read -r seconds rest </proc/uptime

@@ -16,7 +16,7 @@ start() {
 
 ours() { carriers "CLUSTER_OF=$state"; }
 
-# Who has this setting in its environment. A process may go while we look.
+# Processes with this setting in their environment. A process may go while we look.
 carriers() { grep -slzFx "$1" /proc/[0-9]*/environ | cut -d/ -f3 || true; }
 
 kill_ours() {

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# A cluster's number, and the names and addresses that follow from it. Ten clusters fit on a machine at a time; each
+# A cluster's number, and the names and addresses that follow from it. Ten clusters fit on a host at a time; each
 # takes the first number that is free, and a file says who has it.
 #
-#   10.(90+slot).0.0/16 ┬ .0.0/24        the bridge: the machine is .0.1, node N is .0.(10+N)
+#   10.(90+slot).0.0/16 ┬ .0.0/24        the bridge: the host is .0.1, node N is .0.(10+N)
 #                       ├ .(64+N).0/24   the pods of node N
 #                       └ .128.0/17      services; the API server is .128.1, DNS .128.10
 #

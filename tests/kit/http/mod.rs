@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What a server does. The default is a good one, with a strong ETag and ranges.
+/// The behaviour of a server. The default is a good one, with a strong ETag and ranges.
 #[derive(Debug, Clone)]
 pub struct Behaviour {
     /// The `ETag` header, quotes included.
@@ -31,7 +31,7 @@ pub struct Behaviour {
     pub last_modified: Option<String>,
     /// The `Content-Type` header.
     pub content_type: String,
-    /// Whether ranges are answered with 206.
+    /// True if ranges are answered with 206.
     pub ranges: bool,
     /// Before this request (the first is 0) ranges are answered with 200 and the whole file.
     pub ranges_from: u32,
@@ -120,9 +120,9 @@ impl Default for Behaviour {
 pub struct Spoil {
     /// After so many bytes of the body.
     pub bytes: u64,
-    /// How many responses are spoiled before the server behaves; `u32::MAX` for all.
+    /// Responses that are spoiled before the server behaves; `u32::MAX` for all.
     pub times: u32,
-    /// How many responses are good before that.
+    /// Good responses before that.
     pub skip: u32,
 }
 
@@ -143,9 +143,9 @@ impl Spoil {
 pub struct Fail {
     /// Their status.
     pub status: u16,
-    /// How many requests get one; `u32::MAX` for all.
+    /// Requests that get one; `u32::MAX` for all.
     pub times: u32,
-    /// How many requests are answered well before that.
+    /// Requests that are answered well before that.
     pub skip: u32,
     /// Their `Retry-After`.
     pub retry_after: Option<String>,
@@ -232,7 +232,7 @@ impl Server {
         self.url(path).replacen("://", &format!("://{user_info}@"), 1)
     }
 
-    /// What was asked so far, in order.
+    /// The requests so far, in order.
     pub fn requests(&self) -> Vec<Request> {
         lock(&self.shared.requests).clone()
     }
@@ -242,12 +242,12 @@ impl Server {
         self.shared.peak.load(SeqCst)
     }
 
-    /// How many requests are being answered now.
+    /// The number of requests that are being answered now.
     pub fn in_flight(&self) -> usize {
         self.shared.in_flight.load(SeqCst)
     }
 
-    /// How many connections were opened.
+    /// The number of connections so far.
     pub fn connections(&self) -> u32 {
         self.shared.connections.load(SeqCst)
     }

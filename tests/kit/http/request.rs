@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::ops::Range;
 
-/// What a client asked.
+/// A request of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// The number of the connection it came on.

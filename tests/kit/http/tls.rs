@@ -26,13 +26,13 @@ impl Authority {
         &self.pem
     }
 
-    /// A new certificate for this machine, and its key, for a server that wants them as files.
+    /// A new certificate for this host, and its key, for a server that wants them as files.
     pub fn certificate_pem(&self) -> (String, String) {
         let (certificate, key) = self.certificate();
         (certificate.pem(), key.serialize_pem())
     }
 
-    /// A new certificate for this machine, and its key.
+    /// A new certificate for this host, and its key.
     pub(crate) fn certificate(&self) -> (Certificate, KeyPair) {
         let key = KeyPair::generate().expect("a key");
         let params = CertificateParams::new(vec!["localhost".into(), "127.0.0.1".into()]).expect("two names");

@@ -50,7 +50,7 @@ fn entropy(frequencies: &[u32]) -> (f32, u32) {
     (weighted_log2(total) - sum, used)
 }
 
-/// `f * log2(f)`, with a logarithm good to a thousandth: the same on every machine.
+/// `f * log2(f)`, with a logarithm good to a thousandth: the same on every host.
 fn weighted_log2(f: u32) -> f32 {
     if f == 0 {
         return 0.0;

@@ -13,11 +13,11 @@ pub struct Boot {
     pub bios: Vec<String>,
     /// By UEFI.
     pub uefi: Vec<String>,
-    /// For which machines UEFI programs were found, without repetition.
+    /// CPU architectures with a UEFI program, without repetition.
     pub architectures: Vec<&'static str>,
 }
 
-/// The boot programs that UEFI starts from removable media, by machine.
+/// The boot programs that UEFI starts from removable media, by CPU architecture.
 const PROGRAMS: &[(&str, &str)] = &[
     ("BOOTX64.EFI", "x86_64"),
     ("BOOTAA64.EFI", "aarch64"),
@@ -27,11 +27,11 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("BOOTLOONGARCH64.EFI", "loongarch64"),
 ];
 
-/// For which machines `EFI/BOOT` holds a boot program.
+/// CPU architectures with a boot program in `EFI/BOOT`.
 pub(crate) fn programs(tree: &impl Tree) -> Vec<&'static str> {
     let Some(files) = tree.find("EFI/BOOT").and_then(|dir| tree.list(&dir)) else { return vec![] };
     let there = |program: &str| files.iter().any(|f| f.name.eq_ignore_ascii_case(program));
-    PROGRAMS.iter().filter(|(program, _)| there(program)).map(|(_, machine)| *machine).collect()
+    PROGRAMS.iter().filter(|(program, _)| there(program)).map(|(_, architecture)| *architecture).collect()
 }
 
 /// Puts the hints together. `front` is the first sector, `whole` what lies on a disk without partitions.

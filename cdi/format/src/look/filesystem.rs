@@ -55,7 +55,7 @@ pub enum Inside {
     System(System),
     /// Programs for UEFI in `EFI/BOOT`, as architectures; and the seed of cloud-init, if it is one.
     Files {
-        /// For which machines there is a boot program.
+        /// CPU architectures with a boot program.
         uefi: Vec<&'static str>,
         /// The seed it is.
         seed: Option<Seed>,

@@ -11,7 +11,7 @@ pub struct Medium {
     pub what: Option<&'static str>,
     /// What the disc says of itself (`.disk/info`, `.treeinfo`).
     pub name: Option<String>,
-    /// For which machines it has a UEFI boot program in `EFI/BOOT`.
+    /// CPU architectures with a UEFI boot program in `EFI/BOOT`.
     pub uefi: Vec<&'static str>,
 }
 
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_treeinfo_names_family_version_and_machine() {
+    fn a_treeinfo_names_family_version_and_architecture() {
         let text = "[header]\nversion = 1.2\n[general]\narch = x86_64\nfamily = Fedora\nversion = 41\n[stage2]\nname=no\n";
         assert_eq!(tree_info(text).as_deref(), Some("Fedora 41 x86_64"));
         assert_eq!(tree_info("[general]\nname = Rocky Linux 9.4\n").as_deref(), Some("Rocky Linux 9.4"));

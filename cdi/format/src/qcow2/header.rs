@@ -293,7 +293,7 @@ impl Fields<'_> {
         let what = format!(
             "it is an overlay over the backing file \"{}\"; nothing outside the image is opened; \
              if you made the overlay yourself, flatten it: qemu-img convert -O qcow2 IN OUT; a disk of somebody else's would \
-             copy that file of this machine into the result",
+             copy that file of this host into the result",
             extensions::printable(name)
         );
         Err(refuse(ErrorKind::Outside, 8, what))

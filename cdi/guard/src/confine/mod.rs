@@ -35,7 +35,7 @@
 //! kill: nothing of ours ever makes one. Calls by the x32 numbers are not in the lists.
 //!
 //! **Where the kernel has neither** (before 5.13, built without it, or a container's own filter forbids it) the program
-//! works as before, and [`Process::enter`] says so in one line at `-v`. [`offered`] tells what this machine has.
+//! works as before, and [`Process::enter`] says so in one line at `-v`. [`offered`] reports the support of this host.
 //! `CORACLE_CONFINE=off` leaves both layers out: to find out whether a fault comes from here, and to measure. Any other
 //! value leaves both in; a program that people type refuses those it does not know ([`check_switch`]).
 //!
@@ -147,7 +147,7 @@ pub fn set_attributes(file: &File, wish: Attributes) -> io::Result<()> {
     system::set(file, wish)
 }
 
-/// What this machine offers, tried on a thread that ends right after.
+/// The support of this host, tried on a thread that ends right after.
 pub fn offered() -> Confined {
     if is_switched_off() {
         return Confined::off(&format!("{SWITCH}=off"));

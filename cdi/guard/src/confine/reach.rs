@@ -3,7 +3,8 @@
 use super::{Confined, is_switched_off, system};
 use std::path::{Path, PathBuf};
 
-/// What a program will use of the machine. Paths that do not exist are left out: they cannot be opened either.
+/// Files, programs and sockets of the host that a program will use. Paths that do not exist are left out: they cannot be
+/// opened either.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Process {
     pub(super) paths: Vec<(PathBuf, Use)>,

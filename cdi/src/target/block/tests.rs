@@ -1,4 +1,4 @@
-//! On loop devices, where the machine lets us make them.
+//! On loop devices, where this host permits them.
 
 use super::*;
 use std::process::{Command, Stdio};

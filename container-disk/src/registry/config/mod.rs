@@ -11,7 +11,7 @@
 //! an earlier one; a host that only `registries.conf` knows is asked as that says.
 //!
 //! **Without any file** a host is asked itself, over TLS. One at a loopback address (`localhost`, `127.0.0.0/8`, `::1`)
-//! is asked in plain where it does not speak TLS, as docker does: such bytes never leave the machine. Everybody else
+//! is asked in plain where it does not speak TLS, as docker does: such bytes stay on the loopback. Any other host
 //! needs `plain-http = true`.
 
 mod certs_d;
@@ -162,7 +162,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Config {
-    /// Reads the files of this machine and user, and then `file`, which must exist.
+    /// Reads the files of this host and user, and then `file`, which must exist.
     pub fn load(file: Option<&std::path::Path>) -> Result<Config> {
         Config::read(&Places::of_user(&|name| std::env::var_os(name)), file)
     }

@@ -12,7 +12,7 @@ const MOST: u64 = 1 << 20;
 /// The files and folders that are looked into, the strongest last.
 #[derive(Debug, Clone, Default)]
 pub struct Places {
-    /// `registries.toml` of the machine and of the user.
+    /// `registries.toml` of the host and of the user.
     pub ours: Vec<PathBuf>,
     /// `registries.conf`: the last one that exists counts.
     pub conf: Vec<PathBuf>,
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_users_files_come_after_the_machines() {
+    fn the_users_files_come_after_the_hosts() {
         let environment = |set: &'static [(&str, &str)]| {
             move |name: &str| set.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(v))
         };

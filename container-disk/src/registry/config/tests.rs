@@ -149,13 +149,13 @@ fn files_are_read_in_order_and_ours_counts_more_than_theirs() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let places = Places {
-        ours: vec![at("machine.toml"), at("user.toml")],
+        ours: vec![at("system.toml"), at("user.toml")],
         conf: vec![at("registries.conf"), at("missing.conf")],
         conf_d: vec![at("conf.d")],
         certs_d: vec![at("certs.d")],
     };
     let mirror = |name: &str| format!("[[host.h.mirror]]\nhost = \"{name}\"\n");
-    fs::write(at("machine.toml"), mirror("machine") + "[host.only]\nplain-http = true\n").unwrap();
+    fs::write(at("system.toml"), mirror("system") + "[host.only]\nplain-http = true\n").unwrap();
     fs::write(at("user.toml"), mirror("user")).unwrap();
     fs::write(at("registries.conf"), "[[registry]]\nlocation = \"h\"\nblocked = true\n").unwrap();
     fs::create_dir(at("conf.d")).unwrap();

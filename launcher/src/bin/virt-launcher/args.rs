@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 
-/// One virtual machine, with libvirt inside.
+/// Run one VM, with libvirt inside this process.
 #[derive(Debug, Parser)]
 #[command(name = "virt-launcher", version)]
 pub(crate) struct Args {
@@ -13,23 +13,23 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run one machine, which is named through the socket
+    /// Run one VM; the VM is handed over through the socket
     Run(Run),
-    /// Join the terminal to the machine's serial console; Ctrl-] leaves it
+    /// Join the terminal to the VM's serial console; Ctrl-] leaves it
     Console(Console),
-    /// Ask the guest for a probe of the pod: its agent, or a program in it
+    /// Ask the guest for a probe of the pod: the guest agent, or a program in the guest
     Probe(Probe),
-    /// Say what this host can do, as JSON
+    /// Print the capabilities of this host as JSON
     NodeInfo(NodeInfo),
-    /// The child that `node-info` starts
+    /// Child process of `node-info`
     #[command(hide = true)]
     ProbeKvm,
 }
 
-/// Say what this host can do, as JSON.
+/// Print the capabilities of this host as JSON.
 #[derive(Debug, clap::Args)]
 pub(crate) struct NodeInfo {
-    /// Where what libvirt found out about this host is kept for the next machine
+    /// Folder with libvirt's cache of host capabilities, kept for the next VM
     #[arg(long, value_name = "DIR")]
     pub(crate) cache: Option<PathBuf>,
     /// Write the JSON to this file, which appears whole or not at all
@@ -37,16 +37,16 @@ pub(crate) struct NodeInfo {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// Join the terminal to the machine's serial console.
+/// Join the terminal to the VM's serial console.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Console {
-    /// Where the launcher listens
+    /// Socket of the launcher
     #[arg(long, value_name = "PATH", default_value = "/var/run/kubevirt/sockets/launcher-sock")]
     pub(crate) socket: PathBuf,
-    /// Only look: what is typed goes nowhere
+    /// Only read: typed keys are dropped
     #[arg(long)]
     pub(crate) read: bool,
-    /// Type instead of whoever types there now, who is sent away
+    /// Take the keyboard from another client that types now
     #[arg(long, conflicts_with = "read")]
     pub(crate) take: bool,
 }
@@ -54,39 +54,39 @@ pub(crate) struct Console {
 /// Ask the guest for a probe of the pod.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Probe {
-    /// Where the launcher listens
+    /// Socket of the launcher
     #[arg(long, value_name = "PATH", default_value = "/var/run/kubevirt/sockets/launcher-sock")]
     pub(crate) socket: PathBuf,
-    /// How long the guest may take, in seconds
+    /// Time limit of the probe, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1)]
     pub(crate) timeout: u64,
-    /// Ask whether the guest's agent answers
+    /// Ask whether the guest agent answers
     #[arg(long, required_unless_present = "command", conflicts_with = "command")]
     pub(crate) ping: bool,
-    /// A program in the guest, and its arguments; its exit code is ours
+    /// A program in the guest and its arguments; its exit code becomes the exit code of this command
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
 }
 
-/// Run one machine, which is named through the socket.
+/// Run one VM; the VM is handed over through the socket.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
-    /// The folder that holds all of the machine; a new launcher on the same folder takes a running machine over
+    /// Folder of the VM's files; a new launcher with the same folder takes a running VM over
     #[arg(long, value_name = "DIR")]
     pub(crate) root: PathBuf,
-    /// Where to listen
+    /// Socket to listen on
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: PathBuf,
-    /// Speak to this libvirt instead of running it inside
+    /// URI of a libvirt daemon, used instead of libvirt inside this process
     #[arg(long, value_name = "URI")]
     pub(crate) libvirt_uri: Option<String>,
-    /// Where what libvirt found out about this host is kept for the next machine
+    /// Folder with libvirt's cache of host capabilities, kept for the next VM
     #[arg(long, value_name = "DIR")]
     pub(crate) cache: Option<PathBuf>,
-    /// End when the machine has ended
+    /// End when the VM has ended
     #[arg(long)]
     pub(crate) once: bool,
-    /// End when standard input, a pipe, ends before a machine was named: whoever would have named it is gone
+    /// End when standard input, a pipe, ends before a VM was handed over: the program that started the launcher is gone
     #[arg(long)]
     pub(crate) lifeline: bool,
 }

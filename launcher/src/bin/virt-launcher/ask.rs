@@ -1,12 +1,12 @@
 //! `virt-launcher probe`: asks the guest for a probe of the pod. The kubelet runs it in the launcher's container.
 //!
 //! ```text
-//!  kubelet ─exec─► virt-launcher probe ──socket──► the launcher ──► the guest's agent: a ping, or a program in the guest
+//!  kubelet ─exec─► virt-launcher probe ──socket──► the launcher ──► the guest agent: a ping, or a program in the guest
 //!     ▲                 │
-//!     └── exit code ────┘ the program's own; 1 where it could not be asked
+//!     └── exit code ────┘ the program's own; 1 where the guest could not be asked
 //! ```
 //!
-//! What it says becomes an event: no times in it, so that the same trouble is the same event.
+//! The error becomes the text of an event: no times in it, so that the same trouble is the same event.
 
 use crate::args;
 use api::launcher::{Exec, Executed};
@@ -14,18 +14,18 @@ use launcher_client::{Client, Error, wait};
 use std::io::{Write as _, stderr, stdout};
 use std::time::Duration;
 
-/// What the launcher has beyond the guest's time, for an answer that the guest was late.
+/// Time added to the guest's own, for the launcher's answer that the guest was late.
 const BEYOND: Duration = Duration::from_millis(800);
-/// So much of what a program says is passed on; the kubelet keeps no more.
+/// The limit of a program's output that is passed on; the kubelet keeps no more.
 const SAID: usize = 10 << 10;
 
-/// Asks, and gives back what the kubelet shall see as the exit code.
+/// Probes the guest, and returns the exit code for the kubelet.
 pub(crate) fn run(args: &args::Probe) -> u8 {
     let (code, out, err) = match ask(args) {
         Ok(done) => (done.exit_code, done.stdout, done.stderr),
         Err(why) => (1, String::new(), format!("{why}\n")),
     };
-    // Nobody may be there to read it.
+    // The reader may be gone.
     let _ = stdout().write_all(start(&out)).and_then(|()| stderr().write_all(start(&err)));
     match code {
         0 => 0,
@@ -59,7 +59,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
     use std::path::PathBuf;
 
-    /// What was asked, and what came of it, of a launcher that answers so.
+    /// The request that a launcher with this answer received, and the result.
     fn asked(answer: &str, command: &[&str]) -> (String, Result<Executed, String>) {
         let place = tempfile::tempdir().unwrap();
         let socket: PathBuf = place.path().join("sock");
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_in_the_guest_is_asked_for_with_its_own_words() {
+    fn a_program_in_the_guest_is_run_with_its_arguments() {
         let answer =
             "HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n{\"exitCode\":3,\"stdout\":\"a\",\"stderr\":\"b\"}";
         let (question, done) = asked(answer, &["cat", "--ping", "/tmp/x"]);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_heard_from_one_that_does_not_wait_for_the_question() {
+    fn a_refusal_is_read_even_if_the_launcher_does_not_read_the_request() {
         let place = tempfile::tempdir().unwrap();
         let socket = place.path().join("sock");
         let listener = UnixListener::bind(&socket).unwrap();
@@ -104,7 +104,7 @@ mod tests {
             let (mut stream, _) = listener.accept().unwrap();
             stream.write_all(b"HTTP/1.1 409 Conflict\r\n\r\n{\"error\":\"not yet\"}").unwrap();
         });
-        // More than fits on its way, so that it cannot all be sent.
+        // More than fits into the socket's buffers, so that it cannot all be sent.
         let command = vec!["echo".to_owned(), "x".repeat(1 << 20)];
         let done = ask(&args::Probe { socket, timeout: 20, ping: false, command });
         launcher.join().unwrap();
@@ -112,16 +112,16 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_does_not_answer_is_told_in_the_launchers_words() {
+    fn a_missing_guest_agent_is_reported_in_the_launchers_words() {
         let (question, done) = asked(
-            "HTTP/1.1 503 Service Unavailable\r\n\r\n{\"error\":\"the guest's agent is not connected\"}",
+            "HTTP/1.1 503 Service Unavailable\r\n\r\n{\"error\":\"the guest agent is not connected\"}",
             &[],
         );
         assert!(question.starts_with("POST /v1/guest/ping "), "{question}");
-        assert_eq!(done.unwrap_err(), "the guest's agent is not connected");
+        assert_eq!(done.unwrap_err(), "the guest agent is not connected");
         assert_eq!(asked("HTTP/1.1 200 OK\r\n\r\n{}", &[]).1.unwrap().exit_code, 0);
         for nonsense in ["", "HTTP/1.1 200", "SSH-2.0-x\r\n\r\n"] {
-            assert!(asked(nonsense, &[]).1.unwrap_err().contains("is no launcher"), "{nonsense}");
+            assert!(asked(nonsense, &[]).1.unwrap_err().contains("is not a launcher"), "{nonsense}");
         }
     }
 }

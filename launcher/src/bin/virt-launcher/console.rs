@@ -1,11 +1,11 @@
-//! `virt-launcher console`: the machine's serial line, for `kubectl exec -it POD -c compute -- virt-launcher console`.
+//! `virt-launcher console`: the VM's serial console, for `kubectl exec -it POD -c compute -- virt-launcher console`.
 //!
 //! ```text
 //!  keys ──────► Ctrl-]? leave ──────► the launcher's stream ──► the guest
 //!  screen ◄─────────────────────────┘
 //! ```
 //!
-//! Its twin for a person's own computer is `src/vm/console.rs` of `coracle`, which uses nothing of a pod.
+//! Its twin for a user's own computer is `src/vm/console.rs` of `coracle`, which uses nothing of a pod.
 
 use crate::args;
 use launcher::error::{Error, ErrorKind, Result};
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &args::Console) -> Result<()> {
     done
 }
 
-/// What came of the stream already, and the stream.
+/// The bytes of the stream that arrived already, and the stream.
 fn open(args: &args::Console) -> Result<(Vec<u8>, UnixStream)> {
     let shown = args.socket.display();
     let client = Client::at(format!("the launcher on {shown}"), &args.socket);
@@ -96,7 +96,7 @@ fn show(out: &mut Stdout, bytes: &[u8]) -> Result<()> {
     out.write_all(bytes).and_then(|()| out.flush()).map_err(|e| Error::io("cannot show the console", e))
 }
 
-/// The terminal, where there is one; it is as before when this value is gone.
+/// The terminal, where there is one; its settings are restored when this value is dropped.
 struct Terminal {
     input: Stdin,
     before: Option<Termios>,
@@ -124,7 +124,7 @@ impl Terminal {
 impl Drop for Terminal {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
-            // It may have been hung up.
+            // The terminal may have been hung up.
             let _ = tcsetattr(&self.input, OptionalActions::Now, before);
         }
     }

@@ -1,14 +1,14 @@
-//! The first process of a pod: it waits for everybody, passes signals on, and ends with the launcher.
+//! The first process of a pod: it reaps every child, passes signals on, and ends with the launcher.
 //!
 //! ```text
 //!  PID 1 ──fork──► the launcher (libvirt, the socket)
 //!    ▲                └─► QEMU, which leaves its parent and becomes PID 1's child
-//!    └─ SIGCHLD: whoever has ended is waited for; was it the launcher, we end as it did
+//!    └─ SIGCHLD: an ended child is reaped; was it the launcher, we end as it did
 //! ```
 //!
-//! The launcher cannot be the first process itself: whoever waits for any child would take from libvirt the children that
-//! libvirt waits for. The fork is before everything, so that the two share all their memory. When the first process ends,
-//! the kernel ends all others of its pod: a launcher's death is its machine's.
+//! The launcher cannot be the first process itself: a process that reaps any child would take from libvirt the children
+//! that libvirt waits for. The fork is before everything, so that the two share all their memory. When the first process
+//! ends, the kernel ends all others of its pod: the death of a launcher ends its VM.
 #![allow(unsafe_code)] // fork and signal sets, which no crate here has
 
 use launcher::error::{Error, Result};
@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 use std::io;
 use std::process::ExitCode;
 
-/// Forks where this is the first process. Gives back how to end in that process, and nothing in the launcher.
+/// Forks where this is the first process. Returns the exit code in that process, and nothing in the launcher.
 pub(crate) fn split() -> Result<Option<ExitCode>> {
     if std::process::id() != 1 {
         return Ok(None);
@@ -43,7 +43,7 @@ fn watch(launcher: Pid, signals: &Signals) -> ExitCode {
         let signal = signals.next();
         if signal != libc::SIGCHLD {
             if let Some(signal) = Signal::from_named_raw(signal) {
-                // It may have ended at this moment.
+                // The launcher may have ended at this moment.
                 let _ = kill_process(launcher, signal);
             }
             continue;
@@ -58,7 +58,7 @@ fn watch(launcher: Pid, signals: &Signals) -> ExitCode {
     }
 }
 
-/// The signals that are waited for.
+/// The signals that the first process waits for.
 struct Signals {
     wanted: libc::sigset_t,
     before: libc::sigset_t,
@@ -96,9 +96,9 @@ impl Signals {
         }
     }
 
-    /// The next one. It was interrupted where it is none of ours: then it is as if a child had ended.
+    /// The next signal. A signal outside of the set interrupts the wait; that is treated as the end of a child.
     fn next(&self) -> i32 {
-        // SAFETY: the set was written by `hold`; what is told besides the number is not wanted.
+        // SAFETY: the set was written by `hold`; the null pointer asks for the signal's number alone.
         match unsafe { libc::sigwaitinfo(&raw const self.wanted, std::ptr::null_mut()) } {
             -1 => libc::SIGCHLD,
             signal => signal,

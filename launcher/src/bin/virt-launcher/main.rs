@@ -1,14 +1,14 @@
-//! `virt-launcher`: one virtual machine, with libvirt inside.
+//! `virt-launcher`: runs one VM, with libvirt inside.
 //!
 //! ```text
-//!  virt-launcher run --root DIR --socket PATH     runs one machine; told what to do through the socket
-//!  virt-launcher console                          joins the terminal to the machine's serial line
-//!  virt-launcher probe -- COMMAND                 asks the guest for a probe of the pod; --ping asks its agent alone
-//!  virt-launcher node-info                        says what this host can do, as JSON
+//!  virt-launcher run --root DIR --socket PATH     runs one VM; requests come through the socket
+//!  virt-launcher console                          joins the terminal to the VM's serial console
+//!  virt-launcher probe -- COMMAND                 asks the guest for a probe of the pod; --ping asks the guest agent alone
+//!  virt-launcher node-info                        prints the capabilities of this host as JSON
 //! ```
 //!
-//! The only program that links libvirt. One thread runs everything that waits, one runs libvirt's events, and a few come
-//! and go for what blocks.
+//! The only program that links libvirt. One thread runs everything that waits, one runs libvirt's events, and a few more
+//! exist only while a call blocks.
 
 mod args;
 mod ask;
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What libvirt's driver finds around it in this process. Before its first thread.
+/// The environment of libvirt's driver in this process. Set before the first thread starts.
 #[allow(unsafe_code)] // the environment of this process
 fn surroundings(root: &Root) -> Result<()> {
     embed::ready(root).map_err(|e| Error::io("cannot write libvirt's settings", e))?;

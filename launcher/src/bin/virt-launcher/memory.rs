@@ -1,12 +1,12 @@
-//! Memory that a start has needed and nobody needs any more.
+//! Memory that a start has needed, given back to the kernel.
 //!
 //! ```text
-//!  Preparing ─► Running: libvirt has read what QEMU can do (some thousand lines of XML) and drawn its command line
+//!  Preparing ─► Running: libvirt has read QEMU's capabilities (some thousand lines of XML) and built its command line
 //!                  └─► the C library gives the kernel back what is free by then
 //! ```
 //!
-//! The C library keeps what is freed, in an arena for each thread that ever asked; of a launcher, whose machine then runs
-//! for weeks, that was the largest part of what is its alone.
+//! The C library keeps freed memory, in an arena for each thread that ever allocated; of a launcher, whose VM then runs
+//! for weeks, that was the largest part of its private memory.
 #![allow(unsafe_code)] // a function of the C library that no crate here has
 
 use api::launcher::{Life, State};
@@ -17,7 +17,7 @@ unsafe extern "C" {
     fn malloc_trim(pad: usize) -> std::ffi::c_int;
 }
 
-/// Gives back what is free after each start, as long as there is a machine's state to watch.
+/// Gives free memory back after each start, as long as there is a VM's state to watch.
 pub(crate) async fn give_back(mut state: watch::Receiver<State>) {
     loop {
         if state.wait_for(|state| state.life == Life::Preparing).await.is_err()
@@ -25,7 +25,7 @@ pub(crate) async fn give_back(mut state: watch::Receiver<State>) {
         {
             return;
         }
-        // It takes locks of the allocator, a moment each. What became of the thread is of no use to anyone.
+        // It takes locks of the allocator, a moment each. The thread's result does not matter.
         let _ = tokio::task::spawn_blocking(trim).await;
     }
 }

@@ -1,4 +1,4 @@
-//! `virt-launcher node-info`: one JSON of what this host can do. What libvirt finds out on the way goes into the cache.
+//! `virt-launcher node-info`: the capabilities of this host as JSON. libvirt's findings go into the cache.
 
 use crate::libvirt::Libvirt;
 use crate::run::default_cache;
@@ -30,10 +30,10 @@ pub(crate) fn run(args: &args::NodeInfo) -> Result<()> {
     let place = TemporaryFolder::new()?;
     if let Err(e) = ask_libvirt(&mut found, &place.0, cache.as_deref()) {
         let mend =
-            if found.missing.is_empty() { "see the reason" } else { "mend what is missing above first" };
+            if found.missing.is_empty() { "see the reason" } else { "install the missing parts above first" };
         found.missing.push(Missing {
             what: format!("libvirt: {}", e.chain()),
-            effect: "no machine starts".into(),
+            effect: "no VM starts".into(),
             mend: mend.into(),
         });
     }
@@ -65,7 +65,7 @@ fn ask_libvirt(found: &mut Node, folder: &Path, cache: Option<&Path>) -> Result<
         return Ok(());
     }
     found.qemu = connection.get_hyp_version().ok().map(Libvirt::version);
-    // The processors of what a machine here would be given by itself.
+    // The CPU models of a VM without settings of its own.
     let kind = match found.kvm.verdict == Verdict::Full && found.accelerators.contains(&Accelerator::Kvm) {
         true => "kvm",
         false => "qemu",
@@ -92,7 +92,7 @@ impl TemporaryFolder {
 
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        // What stays is in the folder for temporary files.
+        // Files that cannot be removed stay in the folder for temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

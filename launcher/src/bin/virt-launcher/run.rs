@@ -1,7 +1,7 @@
-//! `virt-launcher run`: the wiring. Everything is made here, in this order, and handed on.
+//! `virt-launcher run`: connects the parts. All of them are made here, in this order, and handed on.
 //!
 //! ```text
-//!  root (locked) ─► environment ─► cache seeded ─► libvirt ─► driver ─► server; the cache is saved when a machine began
+//!  root (locked) ─► environment ─► cache seeded ─► libvirt ─► driver ─► server; the cache is saved when a VM has started
 //! ```
 
 use crate::libvirt::Libvirt;
@@ -21,7 +21,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// How long a watcher has to read the last state before the launcher is gone.
+/// Time for a watcher to read the last state before the launcher is gone.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(args: &args::Run) -> Result<()> {
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &args::Run) -> Result<()> {
         .build()
         .map_err(|e| Error::io("cannot begin", e))?;
     let done = runtime.block_on(serve(args, root, cache.as_deref()));
-    // What still blocks inside libvirt must not keep the process.
+    // A call that still blocks inside libvirt must not keep the process.
     runtime.shutdown_background();
     done
 }
@@ -100,26 +100,26 @@ async fn serve(args: &args::Run, root: Root, cache: Option<&Path>) -> Result<()>
     }
 }
 
-/// Keeps for the next machine what libvirt found out about this host, once it has: it looks when a machine is started.
+/// Keeps libvirt's findings about this host for the next VM, as soon as they exist: libvirt looks when a VM is started.
 async fn keep_findings(handle: Handle, root: Root, cache: PathBuf) {
     let began = |life| !matches!(life, Life::Empty | Life::Preparing);
     if handle.state().wait_for(|state| began(state.life)).await.is_ok() {
         let saved = tokio::task::spawn_blocking(move || embed::save(&root, &cache)).await;
         if let Ok(Err(e)) = saved {
-            tracing::warn!("what libvirt found out is not kept: {e}");
+            tracing::warn!("libvirt's findings about this host are not kept: {e}");
         }
     }
 }
 
-/// The machine has ended.
+/// The VM has ended.
 async fn over(handle: &Handle) {
-    // An error is the end of the driver, which is waited for elsewhere.
+    // An error is the end of the driver; another task waits for it.
     if handle.state().wait_for(|state| Life::is_final(state.life)).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-/// Whether whoever started us went away without naming a machine: our input is a pipe that only they can write to.
+/// True if the program that started us ended without handing a VM over: standard input is a pipe that only it can write to.
 async fn abandoned(handle: &Handle) -> Result<bool> {
     let cannot = |e| Error::io("cannot watch the standard input (--lifeline wants a pipe)", e);
     let input = std::io::stdin().as_fd().try_clone_to_owned().map_err(cannot)?;
@@ -139,7 +139,7 @@ fn open_root(folder: &Path) -> Result<Root> {
         .map_err(|e| Error::refused(format!("the folder {} cannot be used", folder.display())).because(e))
 }
 
-/// One launcher per folder, as long as the file is open.
+/// Lets one launcher use the folder, as long as the file is open.
 fn lock(root: &Root) -> Result<File> {
     let path = root.folder().join("lock");
     let cannot = || format!("cannot lock {}", path.display());
@@ -149,7 +149,7 @@ fn lock(root: &Root) -> Result<File> {
         Ok(()) => Ok(file),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::new(
             ErrorKind::Busy,
-            format!("another launcher has the folder {}", root.folder().display()),
+            format!("another launcher uses the folder {}", root.folder().display()),
         )),
         Err(e) => Err(Error::io(cannot(), e)),
     }

@@ -1,45 +1,45 @@
-//! How QEMU reads and writes a disk.
+//! The `<driver>` of a disk: cache, I/O, discard, error policy, IOThread, queues.
 //!
 //! | cache    | as the spec says; else `none` where the file can be opened past the host's cache, else `writethrough` |
 //! | io       | as the spec says; else `native` with cache `none` on a device or a file all of whose blocks are there  |
-//! | discard  | passed on, except to a file that was allocated on purpose, and to discs                               |
+//! | discard  | passed on, except to a file that was preallocated, and to CD-ROMs                                    |
 //!
-//! Of a CD-ROM drive `cache` and `io` are only what the spec says: libvirt changes neither with a disc, so no disc may decide.
-//! What QEMU would refuse at its start is refused here, by the field.
+//! For a CD-ROM `cache` and `io` come from the spec alone: libvirt changes neither with the media.
+//! Settings that QEMU would refuse at its start are refused here, with the name of the field.
 
-use super::{Drawing, field};
-use crate::domain::error::DrawError;
+use super::{Domain, field};
+use crate::domain::error::DomainError;
 use crate::domain::host::DiskLocation;
 use crate::domain::xml::Element;
 use api::launcher::Format;
 use api::machine::{Bus, Cache, Disk, ErrorPolicy, Io, Target};
 
-impl Drawing<'_> {
+impl Domain<'_> {
     pub(super) fn driver(
         &self,
         position: usize,
         disk: &Disk,
         place: &DiskLocation,
-    ) -> Result<Element, DrawError> {
-        let disc = matches!(disk.target, Target::CdRom { .. });
+    ) -> Result<Element, DomainError> {
+        let cdrom = matches!(disk.target, Target::CdRom { .. });
         let direct = match place {
             DiskLocation::File { direct, .. } | DiskLocation::Block { direct, .. } => *direct,
             DiskLocation::Nothing => false,
         };
         let cache = match disk.cache {
             Some(cache) => Some(cache),
-            None if disc => (disk.io == Some(Io::Native)).then_some(Cache::None),
+            None if cdrom => (disk.io == Some(Io::Native)).then_some(Cache::None),
             None if direct => Some(Cache::None),
             None => Some(Cache::WriteThrough),
         };
         if disk.io == Some(Io::Native) && cache != Some(Cache::None) {
-            return Err(DrawError::refused(field(disk, position, "io"), "`native` needs cache `none`"));
+            return Err(DomainError::refused(field(disk, position, "io"), "`native` needs cache `none`"));
         }
         if cache == Some(Cache::None) && !direct && *place != DiskLocation::Nothing {
             let why = "`none` needs a file system that can pass by the host's cache (O_DIRECT) and a raw disk of whole 4 KiB blocks";
             return Err(match disk.cache {
-                Some(_) => DrawError::refused(field(disk, position, "cache"), why),
-                None => DrawError::refused(
+                Some(_) => DomainError::refused(field(disk, position, "cache"), why),
+                None => DomainError::refused(
                     field(disk, position, "io"),
                     format!("`native` needs cache `none`, and {why}"),
                 ),
@@ -50,7 +50,7 @@ impl Drawing<'_> {
             DiskLocation::File { preallocated, .. } => (*preallocated, *preallocated),
             DiskLocation::Nothing => (false, false),
         };
-        let io = disk.io.or((!disc && whole && cache == Some(Cache::None)).then_some(Io::Native));
+        let io = disk.io.or((!cdrom && whole && cache == Some(Cache::None)).then_some(Io::Native));
         let multi_queue = self.machine.block_multi_queue && disk.bus == Bus::Virtio;
         Ok(Element::new("driver")
             .at("name", "qemu")
@@ -58,7 +58,7 @@ impl Drawing<'_> {
             .maybe_at("cache", cache.map(word_of_cache))
             .at("error_policy", word_of_policy(disk.error_policy))
             .maybe_at("io", io.map(word_of_io))
-            .maybe_at("discard", (!disc && !preallocated).then_some("unmap"))
+            .maybe_at("discard", (!cdrom && !preallocated).then_some("unmap"))
             .maybe_at("iothread", self.threads.of_disk(position))
             .maybe_at("queues", multi_queue.then(|| self.queues())))
     }

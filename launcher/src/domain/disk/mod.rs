@@ -1,4 +1,4 @@
-//! Disks: what the guest takes each for, what it is called, and where it is plugged in.
+//! Disks: the kind of device, its name, and its address.
 //!
 //! ```text
 //!  disk ─┬─ driver   cache, io, discard, errors, threads, queues      (driver.rs)
@@ -10,28 +10,28 @@
 mod driver;
 mod source;
 
-use super::error::DrawError;
+use super::error::DomainError;
 use super::host::DiskLocation;
 use super::input::usb_address;
 use super::pci_devices::{PciDevice, SATA_DRIVES};
 use super::qemu_arguments::QemuArguments;
 use super::xml::Element;
-use super::{Drawing, alias};
+use super::{Domain, alias};
 use api::machine::{BlockSize, Bus, Disk, Machine, Target};
 use std::collections::BTreeMap;
 
-impl Drawing<'_> {
+impl Domain<'_> {
     /// A disk, by its position.
     pub(super) fn disk(
         &self,
         position: usize,
         qemu_arguments: &mut QemuArguments,
-    ) -> Result<Element, DrawError> {
-        let disk = self.machine.disks.get(position).ok_or_else(|| DrawError::unplaced("a disk"))?;
+    ) -> Result<Element, DomainError> {
+        let disk = self.machine.disks.get(position).ok_or_else(|| DomainError::unplaced("a disk"))?;
         let place = self.host.disks.get(&disk.name);
-        let place = place.ok_or_else(|| DrawError::unplaced(format!("disk `{}`", disk.name)))?;
+        let place = place.ok_or_else(|| DomainError::unplaced(format!("disk `{}`", disk.name)))?;
         check(disk, place, position)?;
-        let (kind, source) = source::draw(disk, place, position)?;
+        let (kind, source) = source::of(disk, place, position)?;
         let tray = matches!(disk.target, Target::CdRom { open: true }).then_some("open");
         let target = Element::new("target")
             .at("dev", self.target(position))
@@ -72,7 +72,7 @@ impl Drawing<'_> {
     }
 }
 
-/// By disk, what libvirt calls it.
+/// The libvirt target of each disk, by the disk's name.
 pub(super) fn targets(machine: &Machine) -> BTreeMap<String, String> {
     let disks = machine.disks.iter().enumerate();
     disks.map(|(position, disk)| (disk.name.clone(), name(&machine.disks, position))).collect()
@@ -131,13 +131,13 @@ fn field(disk: &Disk, position: usize, name: &str) -> String {
     )
 }
 
-/// What only this host tells to be impossible.
-fn check(disk: &Disk, place: &DiskLocation, position: usize) -> Result<(), DrawError> {
-    let refused = |name: &str, why: &str| Err(DrawError::refused(field(disk, position, name), why));
+/// Faults of a disk that show only on this host.
+fn check(disk: &Disk, place: &DiskLocation, position: usize) -> Result<(), DomainError> {
+    let refused = |name: &str, why: &str| Err(DomainError::refused(field(disk, position, name), why));
     match (disk.target, place) {
         (Target::Lun, DiskLocation::File { .. } | DiskLocation::Nothing) => {
             let path = format!("spec.domain.devices.disks[{position}].lun");
-            Err(DrawError::refused(
+            Err(DomainError::refused(
                 path,
                 "commands are passed through to a block device, and this volume is a file",
             ))
@@ -146,11 +146,11 @@ fn check(disk: &Disk, place: &DiskLocation, position: usize) -> Result<(), DrawE
             refused("bus", "commands are passed through on bus scsi alone")
         }
         (Target::CdRom { .. }, _) if disk.bus == Bus::Virtio => {
-            refused("bus", "a disc needs a drive: sata, scsi or usb")
+            refused("bus", "a CD-ROM needs bus sata, scsi or usb")
         }
-        (Target::Disk, DiskLocation::Nothing) => Err(DrawError::unplaced(format!("disk `{}`", disk.name))),
+        (Target::Disk, DiskLocation::Nothing) => Err(DomainError::unplaced(format!("disk `{}`", disk.name))),
         (Target::Disk, _) if disk.readonly && disk.bus == Bus::Sata => {
-            refused("readonly", "a sata disk cannot be read-only; virtio and scsi disks can")
+            refused("readonly", "a SATA disk cannot be read-only; virtio and scsi disks can")
         }
         (Target::Lun | Target::Disk | Target::CdRom { .. }, _) => Ok(()),
     }
@@ -159,7 +159,7 @@ fn check(disk: &Disk, place: &DiskLocation, position: usize) -> Result<(), DrawE
 fn blocks(disk: &Disk, place: &DiskLocation, qemu_arguments: &mut QemuArguments) -> Option<Element> {
     let (logical, physical) = match disk.block_size? {
         BlockSize::Custom { logical, physical, discard_granularity } => {
-            // libvirt has a word for it only since version 11.
+            // libvirt has an element for it only since version 11.
             if let Some(size) = discard_granularity {
                 qemu_arguments.property(format!("ua-{}", disk.name), "discard_granularity", u64::from(size));
             }
@@ -179,7 +179,7 @@ mod tests {
     use super::letters;
 
     #[test]
-    fn letters_go_on_after_z() {
+    fn the_letters_after_z_are_aa() {
         let some: Vec<_> = [0, 25, 26, 51, 52, 701, 702].into_iter().map(letters).collect();
         assert_eq!(some, ["a", "z", "aa", "az", "ba", "zz", "aaa"]);
     }

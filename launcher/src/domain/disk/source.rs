@@ -1,8 +1,8 @@
-//! Where a disk's bytes are, with every file below it named down to an end that says so: libvirt (and QEMU through it)
-//! then opens these and no other, whatever an image says of itself.
+//! The source of a disk's bytes. Every backing file is named down to an end without one: libvirt (and QEMU through it)
+//! then opens these files and no others, whatever the header of an image names.
 
 use super::driver::word_of_format;
-use crate::domain::error::DrawError;
+use crate::domain::error::DomainError;
 use crate::domain::host::DiskLocation;
 use crate::domain::text;
 use crate::domain::xml::Element;
@@ -10,12 +10,12 @@ use api::launcher::Format;
 use api::machine::Disk;
 use std::path::PathBuf;
 
-/// The type of the disk, and its source. A drive without a disc has none.
-pub(super) fn draw(
+/// The type of the disk, and its source. A CD-ROM without media has none.
+pub(super) fn of(
     disk: &Disk,
     place: &DiskLocation,
     position: usize,
-) -> Result<(&'static str, Vec<Element>), DrawError> {
+) -> Result<(&'static str, Vec<Element>), DomainError> {
     let field = format!("spec.domain.devices.disks[{position}] ({})", disk.name);
     match place {
         DiskLocation::File { path, backing, .. } => {
@@ -30,7 +30,7 @@ pub(super) fn draw(
     }
 }
 
-fn below(files: &[(PathBuf, Format)], field: &str) -> Result<Element, DrawError> {
+fn below(files: &[(PathBuf, Format)], field: &str) -> Result<Element, DomainError> {
     let mut element = Element::new("backingStore");
     for (path, format) in files.iter().rev() {
         element = Element::new("backingStore")

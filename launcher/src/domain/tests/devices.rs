@@ -1,9 +1,9 @@
-//! Each device alone, in all its forms.
+//! Each device by itself, with all of its settings.
 
 use super::fixture::{Fixture, cdrom, cloud_init, container_disk, disk, nic, overlay, raw, tap, user};
 use super::golden;
-use crate::domain::Drawing;
-use crate::domain::error::DrawError;
+use crate::domain::Domain;
+use crate::domain::error::DomainError;
 use crate::domain::host::DiskLocation;
 use crate::domain::qemu_arguments::QemuArguments;
 use crate::domain::xml::Element;
@@ -16,15 +16,15 @@ use api::machine::{
     Panic, Serial, Target, Video, Watchdog,
 };
 
-/// Compares one part of a drawing with `golden/device/NAME.xml`.
+/// Compares one part of a domain with `golden/device/NAME.xml`.
 fn device<E: IntoIterator<Item = Element>>(
     name: &str,
     fixture: &Fixture,
-    draw: impl FnOnce(&Drawing<'_>, &mut QemuArguments) -> Result<E, DrawError>,
+    part: impl FnOnce(&Domain<'_>, &mut QemuArguments) -> Result<E, DomainError>,
 ) {
-    let drawing = Drawing::begin(&fixture.machine, &fixture.host).unwrap();
+    let domain = Domain::of(&fixture.machine, &fixture.host).unwrap();
     let mut qemu_arguments = QemuArguments::default();
-    let elements: Vec<_> = draw(&drawing, &mut qemu_arguments).unwrap().into_iter().collect();
+    let elements: Vec<_> = part(&domain, &mut qemu_arguments).unwrap().into_iter().collect();
     let xml: String = elements
         .into_iter()
         .chain(qemu_arguments.elements())
@@ -39,16 +39,16 @@ fn bare(change: impl FnOnce(&mut Machine)) -> Fixture {
 
 #[test]
 fn memory() {
-    device("memory", &bare(|machine| machine.memory.guest = (64 << 20) + 4096), |drawing, _| {
-        Ok(drawing.memory())
+    device("memory", &bare(|machine| machine.memory.guest = (64 << 20) + 4096), |domain, _| {
+        Ok(domain.memory())
     });
     let huge = bare(|machine| machine.memory.hugepage = Some(1 << 30));
-    device("memory-hugepages", &huge, |drawing, _| Ok(drawing.memory()));
+    device("memory-hugepages", &huge, |domain, _| Ok(domain.memory()));
 }
 
 #[test]
 fn cpu() {
-    let all = |drawing: &Drawing<'_>, _: &mut QemuArguments| Ok([drawing.vcpu(), drawing.cpu()]);
+    let all = |domain: &Domain<'_>, _: &mut QemuArguments| Ok([domain.vcpu(), domain.cpu()]);
     let model = |model: Model| {
         bare(|machine| {
             machine.cpu.model = model;
@@ -81,7 +81,7 @@ fn cpu() {
 
 #[test]
 fn os() {
-    let os = |drawing: &Drawing<'_>, _: &mut QemuArguments| Ok([drawing.os()?, drawing.features()?]);
+    let os = |domain: &Domain<'_>, _: &mut QemuArguments| Ok([domain.os()?, domain.features()?]);
     device("os-bios", &bare(|machine| machine.firmware.boot = Boot::Bios { use_serial: true }), os);
     device("os-efi", &Fixture::bare().efi(false), os);
     device("os-efi-secure", &Fixture::bare().efi(true), os);
@@ -98,16 +98,16 @@ fn features() {
         machine.features.pvspinlock = Some(false);
         machine.features.smm = Some(true);
     });
-    device("features", &features, |drawing, _| Ok([drawing.features()?]));
+    device("features", &features, |domain, _| Ok([domain.features()?]));
 }
 
 #[test]
 fn clock() {
     let clock = |offset: Offset| bare(|machine| machine.clock = Some(Clock { offset, timers: Vec::new() }));
-    let draw = |drawing: &Drawing<'_>, _: &mut QemuArguments| Ok(drawing.clock());
-    device("clock-utc", &clock(Offset::Utc(None)), draw);
-    device("clock-shifted", &clock(Offset::Utc(Some(-60))), draw);
-    device("clock-zone", &clock(Offset::Timezone("Europe/Berlin".into())), draw);
+    let part = |domain: &Domain<'_>, _: &mut QemuArguments| Ok(domain.clock());
+    device("clock-utc", &clock(Offset::Utc(None)), part);
+    device("clock-shifted", &clock(Offset::Utc(Some(-60))), part);
+    device("clock-zone", &clock(Offset::Timezone("Europe/Berlin".into())), part);
     let timer = |name, present| Timer { name, present, tick_policy: None, track: None };
     let timers = bare(|machine| {
         let timers = vec![
@@ -119,7 +119,7 @@ fn clock() {
         ];
         machine.clock = Some(Clock { offset: Offset::Utc(None), timers });
     });
-    device("clock-timers", &timers, draw);
+    device("clock-timers", &timers, part);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn sysinfo_and_metadata() {
             sku: word("five"),
         };
     });
-    device("sysinfo", &some, |drawing, _| Ok([drawing.metadata(), drawing.sysinfo()]));
+    device("sysinfo", &some, |domain, _| Ok([domain.metadata(), domain.sysinfo()]));
 }
 
 #[test]
@@ -153,15 +153,15 @@ fn controllers() {
     for n in 0..6 {
         full = full.nic(nic(&format!("n{n}"), Nic::Virtio), user(n));
     }
-    device("controllers", &full, |drawing, _| Ok(drawing.controllers()));
+    device("controllers", &full, |domain, _| Ok(domain.controllers()));
     let least = bare(|machine| machine.no_hotplug = true);
-    device("controllers-least", &least, |drawing, _| Ok(drawing.controllers()));
+    device("controllers-least", &least, |domain, _| Ok(domain.controllers()));
 }
 
-/// One disk alone.
+/// One disk by itself.
 fn one_disk(name: &str, disk: Disk, place: DiskLocation) {
-    device(name, &Fixture::bare().disk(disk, place), |drawing, qemu_arguments| {
-        Ok([drawing.disk(0, qemu_arguments)?])
+    device(name, &Fixture::bare().disk(disk, place), |domain, qemu_arguments| {
+        Ok([domain.disk(0, qemu_arguments)?])
     });
 }
 
@@ -181,7 +181,7 @@ fn block() -> DiskLocation {
 }
 
 #[test]
-fn disks_and_what_they_are_taken_for() {
+fn disks_of_every_kind_of_device() {
     one_disk("disk", disk("root", Bus::Virtio), raw("root"));
     one_disk("disk-image", container_disk("root", Bus::Virtio), overlay("root"));
     one_disk("disk-seed", cloud_init("seed", Bus::Sata), raw("seed"));
@@ -210,7 +210,7 @@ fn disks_and_what_they_are_taken_for() {
 }
 
 #[test]
-fn disks_and_how_they_are_read_and_written() {
+fn disks_with_every_cache_io_and_error_policy() {
     let virtio = || disk("root", Bus::Virtio);
     one_disk("disk-direct", virtio(), file(true, false));
     one_disk("disk-preallocated", virtio(), file(true, true));
@@ -241,23 +241,23 @@ fn threads() {
         ("auto", IoThreads::Auto),
         ("pool", IoThreads::Pool(3)),
     ] {
-        device(&format!("threads-{name}"), &disks(policy), |drawing, qemu_arguments| {
-            let mut elements: Vec<_> = drawing.threads.element().into_iter().collect();
+        device(&format!("threads-{name}"), &disks(policy), |domain, qemu_arguments| {
+            let mut elements: Vec<_> = domain.threads.element().into_iter().collect();
             for position in 0..names.len() {
-                elements.push(drawing.disk(position, qemu_arguments)?);
+                elements.push(domain.disk(position, qemu_arguments)?);
             }
             Ok(elements)
         });
     }
 }
 
-/// One interface alone.
+/// One interface by itself.
 fn one_nic(name: &str, nic: Interface, link: Link) {
     let fixture = bare(|machine| {
         machine.network_multi_queue = true;
         machine.cpu.cores = 4;
     });
-    device(name, &fixture.nic(nic, link), |drawing, qemu_arguments| drawing.interface(0, qemu_arguments));
+    device(name, &fixture.nic(nic, link), |domain, qemu_arguments| domain.interface(0, qemu_arguments));
 }
 
 #[test]
@@ -292,28 +292,28 @@ fn interfaces() {
 
 #[test]
 fn serial_and_channel() {
-    let draw = |drawing: &Drawing<'_>, _: &mut QemuArguments| drawing.serial();
-    device("serial", &Fixture::bare(), draw);
-    device("serial-unlogged", &bare(|machine| machine.serial = Some(Serial { log: false })), draw);
-    device("channel", &Fixture::bare(), |drawing, _| Ok([drawing.channel()?]));
+    let part = |domain: &Domain<'_>, _: &mut QemuArguments| domain.serial();
+    device("serial", &Fixture::bare(), part);
+    device("serial-unlogged", &bare(|machine| machine.serial = Some(Serial { log: false })), part);
+    device("channel", &Fixture::bare(), |domain, _| Ok([domain.channel()?]));
 }
 
 #[test]
 fn video() {
-    let draw = |drawing: &Drawing<'_>, _: &mut QemuArguments| drawing.video();
-    device("video", &Fixture::bare().screen(), draw);
-    device("video-efi", &Fixture::bare().screen().efi(false), draw);
+    let part = |domain: &Domain<'_>, _: &mut QemuArguments| domain.video();
+    device("video", &Fixture::bare().screen(), part);
+    device("video-efi", &Fixture::bare().screen().efi(false), part);
     for model in ["virtio", "cirrus", "ramfb"] {
         let fixture = bare(|machine| machine.video = Some(Video::Model(model.into())));
-        device(&format!("video-{model}"), &fixture, draw);
+        device(&format!("video-{model}"), &fixture, part);
     }
 }
 
 #[test]
-fn the_smaller_ones() {
-    device("rng", &bare(|machine| machine.rng = true), |drawing, _| Ok(drawing.rng()));
-    device("balloon", &Fixture::bare(), |drawing, _| Ok([drawing.balloon()]));
-    device("balloon-none", &bare(|machine| machine.balloon = false), |drawing, _| Ok([drawing.balloon()]));
+fn rng_balloon_watchdog_inputs_and_panic_devices() {
+    device("rng", &bare(|machine| machine.rng = true), |domain, _| Ok(domain.rng()));
+    device("balloon", &Fixture::bare(), |domain, _| Ok([domain.balloon()]));
+    device("balloon-none", &bare(|machine| machine.balloon = false), |domain, _| Ok([domain.balloon()]));
     let actions = [
         ("poweroff", WatchdogAction::Poweroff),
         ("reset", WatchdogAction::Reset),
@@ -321,16 +321,16 @@ fn the_smaller_ones() {
     ];
     for (name, action) in actions {
         let dog = bare(|machine| machine.watchdog = Some(Watchdog { name: "dog".into(), action }));
-        device(&format!("watchdog-{name}"), &dog, |drawing, _| Ok(drawing.watchdog()));
+        device(&format!("watchdog-{name}"), &dog, |domain, _| Ok(domain.watchdog()));
     }
     let input = |name: &str, virtio| Input { name: name.into(), virtio };
     let inputs = bare(|machine| {
         machine.inputs =
             vec![input("one", false), input("two", true), input("three", false), input("four", true)];
     });
-    device("inputs", &inputs, |drawing, _| drawing.inputs());
+    device("inputs", &inputs, |domain, _| domain.inputs());
     let panics = |panics: &[Panic]| bare(|machine| machine.panics = panics.to_vec());
-    let draw = |drawing: &Drawing<'_>, qemu_arguments: &mut QemuArguments| drawing.panics(qemu_arguments);
-    device("panic", &panics(&[Panic::Isa, Panic::Pvpanic]), draw);
-    device("panic-hyperv-kvm", &panics(&[Panic::Hyperv]).kvm(), draw);
+    let part = |domain: &Domain<'_>, qemu_arguments: &mut QemuArguments| domain.panics(qemu_arguments);
+    device("panic", &panics(&[Panic::Isa, Panic::Pvpanic]), part);
+    device("panic-hyperv-kvm", &panics(&[Panic::Hyperv]).kvm(), part);
 }

@@ -1,4 +1,4 @@
-//! Machines to draw. All that is on the host lies under `/vm`, so that a test may put it elsewhere.
+//! VMs for the tests. All paths on the host lie under `/vm`, so that a test may put them elsewhere.
 
 use crate::domain::host::{DiskLocation, Efi, Host};
 use api::launcher::{Accelerator, Format, Forward, Kernel, Link};
@@ -12,7 +12,7 @@ use api::machine::{
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// A machine and its host.
+/// A VM and its host.
 #[derive(Clone)]
 pub(super) struct Fixture {
     pub machine: Machine,
@@ -20,13 +20,13 @@ pub(super) struct Fixture {
 }
 
 impl Fixture {
-    pub(super) fn draw(&self) -> String {
-        crate::domain::draw(&self.machine, &self.host).unwrap()
+    pub(super) fn render(&self) -> String {
+        crate::domain::render(&self.machine, &self.host).unwrap()
     }
 
-    /// Why it cannot be drawn.
+    /// The error of a domain that cannot be defined.
     pub(super) fn refusal(&self) -> String {
-        crate::domain::draw(&self.machine, &self.host).unwrap_err().to_string()
+        crate::domain::render(&self.machine, &self.host).unwrap_err().to_string()
     }
 
     pub(super) fn with(mut self, change: impl FnOnce(&mut Machine)) -> Fixture {
@@ -53,7 +53,7 @@ impl Fixture {
         })
     }
 
-    /// One processor's emulation, 128 MiB, a serial console, nothing else.
+    /// One emulated vCPU, 128 MiB, a serial console, nothing else.
     pub(super) fn bare() -> Fixture {
         let machine = Machine {
             name: "vm".into(),

@@ -1,15 +1,15 @@
-//! Texts of the user's stay texts, whatever is in them.
+//! Texts of the user stay texts, whatever characters they have.
 
 use super::fixture::{Fixture, disk, nic, user};
-use crate::domain::draw;
-use crate::domain::error::DrawError;
+use crate::domain::error::DomainError;
 use crate::domain::host::DiskLocation;
+use crate::domain::render;
 use api::launcher::Format;
 use api::machine::network::Dhcp;
 use api::machine::{Bus, Disk, Nic};
 use proptest::prelude::*;
 
-/// A machine that says `text` wherever it can.
+/// A VM with `text` in every field that takes a text.
 fn everywhere(text: &str) -> Fixture {
     let place = DiskLocation::File {
         path: format!("/vm/{text}").into(),
@@ -38,7 +38,7 @@ fn everywhere(text: &str) -> Fixture {
         })
 }
 
-/// The drawing without its texts: what stands in no quotes and in no element.
+/// The XML without its texts: without quoted values and without text in elements.
 fn skeleton(xml: &str) -> String {
     let mut out = String::new();
     let (mut quoted, mut in_tag) = (false, false);
@@ -57,9 +57,9 @@ fn skeleton(xml: &str) -> String {
 
 fn check(text: &str) -> Result<(), TestCaseError> {
     let fixture = everywhere(text);
-    match draw(&fixture.machine, &fixture.host) {
+    match render(&fixture.machine, &fixture.host) {
         Ok(xml) => {
-            prop_assert_eq!(skeleton(&xml), skeleton(&everywhere("a").draw()));
+            prop_assert_eq!(skeleton(&xml), skeleton(&everywhere("a").render()));
             // A comma in a value is doubled, so QEMU's options are those of a harmless one.
             let options = |xml: &str| {
                 xml.replace(",,", "")
@@ -67,15 +67,15 @@ fn check(text: &str) -> Result<(), TestCaseError> {
                     .find(|line| line.contains("user,id="))
                     .map(|line| line.matches(',').count())
             };
-            prop_assert_eq!(options(&xml), options(&everywhere("a").draw()));
+            prop_assert_eq!(options(&xml), options(&everywhere("a").render()));
         }
-        Err(error) => prop_assert!(matches!(error, DrawError::Character { .. }), "{}", error),
+        Err(error) => prop_assert!(matches!(error, DomainError::Character { .. }), "{}", error),
     }
     Ok(())
 }
 
 #[test]
-fn names_made_to_break_out() {
+fn hostile_texts_add_no_elements_or_options() {
     for text in [
         "a'/><disk type='file' x=\"&<>",
         "]]>",
@@ -94,7 +94,7 @@ fn names_made_to_break_out() {
 
 proptest! {
     #[test]
-    fn names_by_chance(text in "[a-c'\"<>&,=/ \\PC\\n\\x00-\\x1f]{0,12}") {
+    fn random_texts_add_no_elements_or_options(text in "[a-c'\"<>&,=/ \\PC\\n\\x00-\\x1f]{0,12}") {
         check(&text)?;
     }
 }

@@ -1,8 +1,8 @@
-//! From what a user writes to what libvirt is given, the whole way: object, defaults, check, drawing.
+//! From a user's manifest to libvirt's XML, the whole way: object, defaults, check, domain.
 
 use super::fixture::{Fixture, overlay, raw, user};
 use super::golden;
-use crate::domain::{draw, targets};
+use crate::domain::{render, targets};
 use api::defaults::{Given, apply};
 use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
@@ -21,7 +21,7 @@ fn machine(spec: &serde_json::Value) -> Machine {
 }
 
 #[test]
-fn the_usual_manifest() {
+fn a_common_manifest() {
     let machine = machine(&json!({
         "domain": {
             "memory": {"guest": "128Mi"},
@@ -45,7 +45,7 @@ fn the_usual_manifest() {
         host.disks.insert("seed".into(), raw("seed"));
         host.links.insert("default".into(), user(1));
     });
-    golden("whole/manifest", &draw(&machine, &fixture.host).unwrap());
+    golden("whole/manifest", &render(&machine, &fixture.host).unwrap());
     let targets: Vec<_> = targets(&machine).into_iter().collect();
     assert_eq!(targets, [("root".into(), "vda".into()), ("seed".into(), "sda".into())]);
 }

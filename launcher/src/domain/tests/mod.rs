@@ -1,5 +1,5 @@
-//! The drawing, compared letter by letter with what is committed in `golden/`. `UPDATE_GOLDEN=1 cargo test` writes it anew;
-//! `launcher/tests/define.rs` shows every one to libvirt.
+//! The XML, compared letter by letter with `golden/`. `UPDATE_GOLDEN=1 cargo test` rewrites the golden files;
+//! `launcher/tests/define.rs` gives each of them to libvirt.
 
 mod devices;
 mod fixture;
@@ -20,15 +20,15 @@ fn golden(name: &str, xml: &str) {
     let wanted = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         xml == wanted,
-        "{} is another; UPDATE_GOLDEN=1 writes it anew.\n{}",
+        "{} differs; UPDATE_GOLDEN=1 rewrites it.\n{}",
         path.display(),
         difference(&wanted, xml)
     );
 }
 
-fn difference(wanted: &str, drawn: &str) -> String {
-    let (wanted, drawn): (Vec<_>, Vec<_>) = (wanted.lines().collect(), drawn.lines().collect());
-    let missing = wanted.iter().filter(|line| !drawn.contains(line)).map(|line| format!("- {line}"));
-    let added = drawn.iter().filter(|line| !wanted.contains(line)).map(|line| format!("+ {line}"));
+fn difference(wanted: &str, rendered: &str) -> String {
+    let (wanted, rendered): (Vec<_>, Vec<_>) = (wanted.lines().collect(), rendered.lines().collect());
+    let missing = wanted.iter().filter(|line| !rendered.contains(line)).map(|line| format!("- {line}"));
+    let added = rendered.iter().filter(|line| !wanted.contains(line)).map(|line| format!("+ {line}"));
     missing.chain(added).collect::<Vec<_>>().join("\n")
 }

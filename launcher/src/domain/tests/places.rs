@@ -1,4 +1,5 @@
-//! Places on the PCI bus: nobody shares one, nothing depends on when it was drawn, and what comes last moves nothing.
+//! PCI addresses: no two devices share one, they do not depend on the time of a start, and an appended device moves no
+//! other.
 
 use super::fixture::{Fixture, disk, nic, raw, user};
 use crate::domain::pci::{PORTS, Places};
@@ -7,7 +8,7 @@ use api::machine::{Bus, Input, Machine, Nic, Panic, PciAddress, Watchdog, device
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A machine of so many devices of each kind.
+/// A VM with any number of devices of each kind.
 fn machine() -> impl Strategy<Value = Machine> {
     let bus = prop_oneof![Just(Bus::Virtio), Just(Bus::Sata), Just(Bus::Scsi), Just(Bus::Usb)];
     let own = prop_oneof![9 => Just(None), 1 => (0x18u8..0x1f).prop_map(|slot| Some(on_root(slot)))];
@@ -42,8 +43,8 @@ fn on_root(slot: u8) -> PciAddress {
     PciAddress { domain: 0, bus: 0, slot, function: 0 }
 }
 
-/// Every device's address element, as it would be drawn.
-fn drawn(machine: &Machine) -> BTreeMap<PciDevice, String> {
+/// Every device's address element.
+fn addresses(machine: &Machine) -> BTreeMap<PciDevice, String> {
     let places = Places::of(machine).unwrap();
     let many = (0..70).flat_map(|n| {
         [
@@ -70,41 +71,41 @@ fn drawn(machine: &Machine) -> BTreeMap<PciDevice, String> {
 
 proptest! {
     #[test]
-    fn nobody_shares_a_place(machine in machine()) {
-        let drawn = drawn(&machine);
-        let places: BTreeSet<_> = drawn.values().map(|element| element.replace(" multifunction='on'", "")).collect();
-        prop_assert_eq!(places.len(), drawn.len());
+    fn no_two_devices_share_an_address(machine in machine()) {
+        let addresses = addresses(&machine);
+        let places: BTreeSet<_> = addresses.values().map(|element| element.replace(" multifunction='on'", "")).collect();
+        prop_assert_eq!(places.len(), addresses.len());
     }
 
     #[test]
-    fn a_disk_at_the_end_moves_nothing(machine in machine(), bus in prop_oneof![Just(Bus::Virtio), Just(Bus::Sata)]) {
-        let before = drawn(&machine);
+    fn an_appended_disk_moves_no_device(machine in machine(), bus in prop_oneof![Just(Bus::Virtio), Just(Bus::Sata)]) {
+        let before = addresses(&machine);
         let mut machine = machine;
         machine.disks.push(disk("last", bus));
-        let after = drawn(&machine);
+        let after = addresses(&machine);
         for (device, element) in before {
             prop_assert_eq!(after.get(&device), Some(&element), "{:?}", device);
         }
     }
 
     #[test]
-    fn an_interface_at_the_end_moves_nothing(machine in machine()) {
-        let before = drawn(&machine);
+    fn an_appended_interface_moves_no_device(machine in machine()) {
+        let before = addresses(&machine);
         let mut machine = machine;
         machine.interfaces.push(nic("last", Nic::E1000));
-        let after = drawn(&machine);
+        let after = addresses(&machine);
         for (device, element) in before {
             prop_assert_eq!(after.get(&device), Some(&element), "{:?}", device);
         }
     }
 
     #[test]
-    fn the_smaller_devices_move_nothing(machine in machine()) {
-        let before = drawn(&machine);
+    fn rng_balloon_inputs_and_hotplug_move_no_device(machine in machine()) {
+        let before = addresses(&machine);
         let mut machine = machine;
         (machine.rng, machine.balloon, machine.no_hotplug) = (true, true, false);
         machine.inputs.push(Input { name: "last".into(), virtio: true });
-        let after = drawn(&machine);
+        let after = addresses(&machine);
         for (device, element) in before {
             prop_assert_eq!(after.get(&device), Some(&element), "{:?}", device);
         }
@@ -112,7 +113,7 @@ proptest! {
 }
 
 #[test]
-fn an_own_address_is_had_and_its_place_in_the_range_goes_to_the_next() {
+fn an_address_of_the_spec_is_used_and_frees_the_place_in_the_range() {
     let own = PciAddress { function: 0, ..on_root(0x1a) };
     let mut first = disk("first", Bus::Virtio);
     first.pci_address = Some(own);
@@ -123,7 +124,7 @@ fn an_own_address_is_had_and_its_place_in_the_range_goes_to_the_next() {
 }
 
 #[test]
-fn root_ports_go_as_far_as_they_are_asked_for_and_some_remain() {
+fn root_ports_reach_the_highest_requested_bus_and_some_are_spare() {
     let ports = |nics: usize, own: Option<PciAddress>, no_hotplug: bool| {
         let mut fixture = Fixture::bare().with(|machine| machine.no_hotplug = no_hotplug);
         for n in 0..nics {

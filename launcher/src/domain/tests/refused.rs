@@ -1,8 +1,8 @@
-//! What cannot be drawn: each is a sentence that names the field.
+//! Domains that cannot be defined: each error is a sentence with the field.
 
 use super::fixture::{Fixture, cdrom, disk, nic, raw, tap, user};
 use crate::domain::host::DiskLocation;
-use crate::domain::{draw, draw_disk};
+use crate::domain::{render, render_disk};
 use api::launcher::Link;
 use api::machine::network::Network;
 use api::machine::{Boot, Bus, Cache, Disk, Io, Nic, Panic, PciAddress, Target};
@@ -17,7 +17,7 @@ fn with_disk(disk: Disk) -> Fixture {
 }
 
 #[test]
-fn two_devices_at_one_place_are_both_named() {
+fn two_devices_with_one_address_are_both_named() {
     let fixture = with_disk(Disk { pci_address: pci(1, 0, 0), ..disk("root", Bus::Virtio) });
     let fixture = fixture.nic(nic("default", Nic::Virtio), user(1));
     assert_eq!(
@@ -30,46 +30,46 @@ fn two_devices_at_one_place_are_both_named() {
 }
 
 #[test]
-fn a_place_that_does_not_exist() {
+fn an_address_that_does_not_exist_is_refused() {
     let at = |address| with_disk(Disk { pci_address: address, ..disk("root", Bus::Virtio) }).refusal();
     let field = "spec.domain.devices.disks[0].disk.pciAddress: ";
-    assert_eq!(at(pci(0x81, 1, 0)), format!("{field}0000:81:01.0: there are the buses 00 to 20"));
+    assert_eq!(at(pci(0x81, 1, 0)), format!("{field}0000:81:01.0: machine type q35 has the buses 00 to 20"));
     assert_eq!(
         at(pci(3, 1, 0)),
-        format!("{field}0000:03:01.0: bus 03 is a root port, which has only slot 00")
+        format!("{field}0000:03:01.0: bus 03 is a root port, which has slot 00 alone")
     );
-    assert!(at(pci(0, 0x18, 3)).starts_with(&format!("{field}nothing stands at function 0")));
+    assert!(at(pci(0, 0x18, 3)).starts_with(&format!("{field}function 0 of that slot is empty")));
     assert!(at(Some(PciAddress { domain: 1, bus: 0, slot: 3, function: 0 })).contains("domain 0001"));
     let old = with_disk(Disk { pci_address: pci(1, 0, 0), ..disk("root", Bus::Virtio) }).i440fx();
-    assert!(old.refusal().contains("only bus 00"));
+    assert!(old.refusal().contains("has bus 00 alone"));
 }
 
 #[test]
-fn more_than_fits() {
+fn too_many_devices_of_a_kind_are_refused() {
     let mut old = Fixture::bare().i440fx();
     for n in 0..9 {
         old = old.nic(nic(&format!("n{n}"), Nic::Virtio), user(n));
     }
-    assert_eq!(old.refusal(), "interfaces are more than the 8 that fit on an i440fx machine");
+    assert_eq!(old.refusal(), "too many interfaces: at most 8 fit on machine type i440fx");
     let mut disks = Fixture::bare();
     for n in 0..65 {
         disks = disks.disk(disk(&format!("d{n}"), Bus::Virtio), raw("d"));
     }
-    assert_eq!(disks.refusal(), "virtio disks are more than the 64 that fit on a q35 machine");
+    assert_eq!(disks.refusal(), "too many virtio disks: at most 64 fit on machine type q35");
     let mut drives = Fixture::bare();
     for n in 0..31 {
         drives = drives.disk(disk(&format!("d{n}"), Bus::Sata), raw("d"));
     }
-    assert_eq!(drives.refusal(), "sata disks are more than the 30 that fit on a q35 machine");
+    assert_eq!(drives.refusal(), "too many SATA disks: at most 30 fit on machine type q35");
     let mut sticks = Fixture::bare();
     for n in 0..16 {
         sticks = sticks.disk(disk(&format!("d{n}"), Bus::Usb), raw("d"));
     }
-    assert_eq!(sticks.refusal(), "usb devices are more than the 15 that fit on a usb controller");
+    assert_eq!(sticks.refusal(), "too many USB devices: at most 15 fit on a USB controller");
 }
 
 #[test]
-fn what_the_file_of_a_disk_cannot_do() {
+fn settings_that_the_file_of_a_disk_does_not_allow_are_refused() {
     let field = "spec.domain.devices.disks[0]";
     let refusal = |disk: Disk| with_disk(disk).refusal();
     let cache = refusal(Disk { cache: Some(Cache::None), ..disk("root", Bus::Virtio) });
@@ -84,12 +84,12 @@ fn what_the_file_of_a_disk_cannot_do() {
     assert!(lun.starts_with(&format!("{field}.lun: ")), "{lun}");
     let readonly = refusal(Disk { readonly: true, ..disk("root", Bus::Sata) });
     assert!(readonly.starts_with(&format!("{field}.disk.readonly: ")), "{readonly}");
-    let disc = refusal(cdrom("iso", Bus::Virtio));
-    assert!(disc.starts_with(&format!("{field}.cdrom.bus: ")), "{disc}");
+    let bus = refusal(cdrom("iso", Bus::Virtio));
+    assert!(bus.starts_with(&format!("{field}.cdrom.bus: ")), "{bus}");
 }
 
 #[test]
-fn what_a_network_in_user_space_cannot_do() {
+fn settings_that_a_user_mode_network_does_not_have_are_refused() {
     let field = "spec.domain.devices.interfaces[0]";
     let one = || Fixture::bare().nic(nic("default", Nic::Virtio), user(1));
     let down = one().with(|machine| machine.interfaces[0].up = false).refusal();
@@ -103,19 +103,19 @@ fn what_a_network_in_user_space_cannot_do() {
         Fixture::bare().nic(nic("default", Nic::Virtio), link).refusal()
     };
     assert!(mac("02:00:00:00:00:01,romfile=/etc").starts_with(&format!("{field}.macAddress: ")));
-    assert!(mac("01:00:5e:00:00:01").contains("of a group"));
-    assert!(mac("0b:00:5e:00:00:01").contains("of a group"));
+    assert!(mac("01:00:5e:00:00:01").contains("multicast"));
+    assert!(mac("0b:00:5e:00:00:01").contains("multicast"));
     let network = Link::User {
         mac: "02:00:00:00:00:01".into(),
         cidr: Some("10.0.2.0/24,x".into()),
         forwards: Vec::new(),
         isolated: true,
     };
-    assert!(Fixture::bare().nic(nic("default", Nic::Virtio), network).refusal().contains("no network"));
+    assert!(Fixture::bare().nic(nic("default", Nic::Virtio), network).refusal().contains("not a network"));
 }
 
 #[test]
-fn what_the_accelerator_and_the_board_cannot_do() {
+fn settings_that_accelerator_or_machine_type_do_not_have_are_refused() {
     let panic = Fixture::bare().with(|machine| machine.panics = vec![Panic::Isa, Panic::Hyperv]).refusal();
     assert!(panic.starts_with("spec.domain.devices.panicDevices[1].model: "), "{panic}");
     let serial = Fixture::bare().with(|machine| {
@@ -134,26 +134,32 @@ fn what_the_accelerator_and_the_board_cannot_do() {
 }
 
 #[test]
-fn a_host_that_does_not_say_where_things_are() {
+fn a_missing_location_on_the_host_is_named() {
     let lost = |fixture: Fixture| fixture.on(|host| *host = Fixture::bare().host).refusal();
-    assert_eq!(lost(with_disk(disk("root", Bus::Sata))), "nobody said where disk `root` is on this host");
+    assert_eq!(
+        lost(with_disk(disk("root", Bus::Sata))),
+        "the location of disk `root` on this host is missing"
+    );
     assert!(lost(Fixture::bare().nic(nic("default", Nic::Virtio), tap(1))).contains("interface `default`"));
     assert!(lost(Fixture::bare().kernel()).contains("the kernel"));
     assert!(lost(Fixture::bare().efi(false)).contains("the EFI firmware"));
     let empty = Fixture::bare().disk(disk("root", Bus::Sata), DiskLocation::Nothing);
-    assert!(empty.refusal().contains("disk `root`"), "only a drive may be empty");
+    assert!(empty.refusal().contains("disk `root`"), "only a CD-ROM may be empty");
 }
 
 #[test]
-fn what_xml_cannot_say_is_an_error() {
+fn a_character_outside_of_xml_is_refused() {
     let fixture =
         Fixture::bare().kernel().on(|host| host.kernel.as_mut().unwrap().args = Some("a\u{1b}[2Jb".into()));
-    assert_eq!(fixture.refusal(), "cmdline: the character '\\u{1b}' cannot be part of a machine");
-    assert!(draw(&fixture.machine, &fixture.host).is_err());
+    assert_eq!(
+        fixture.refusal(),
+        "cmdline: the character '\\u{1b}' cannot be written to libvirt's XML; remove it"
+    );
+    assert!(render(&fixture.machine, &fixture.host).is_err());
 }
 
 #[test]
-fn a_path_that_is_no_text_is_an_error() {
+fn a_path_that_is_not_utf8_is_refused() {
     use std::os::unix::ffi::OsStrExt;
     let fixture =
         Fixture::bare().on(|host| host.serial_log = std::ffi::OsStr::from_bytes(b"/vm/\xff").into());
@@ -161,13 +167,13 @@ fn a_path_that_is_no_text_is_an_error() {
 }
 
 #[test]
-fn one_disk_alone_is_the_one_of_the_whole() {
+fn one_disk_by_itself_equals_the_disk_of_the_domain() {
     let fixture = Fixture::bare()
         .disk(disk("root", Bus::Virtio), raw("root"))
         .disk(cdrom("iso", Bus::Sata), raw("iso"));
-    let whole = fixture.draw();
-    let alone = draw_disk(&fixture.machine, &fixture.host, "iso").unwrap();
+    let whole = fixture.render();
+    let alone = render_disk(&fixture.machine, &fixture.host, "iso").unwrap();
     assert!(alone.lines().all(|line| whole.contains(line)), "{alone}");
     assert!(alone.starts_with("<disk type='file' device='cdrom'>"), "{alone}");
-    assert!(draw_disk(&fixture.machine, &fixture.host, "other").is_err());
+    assert!(render_disk(&fixture.machine, &fixture.host, "other").is_err());
 }

@@ -1,4 +1,4 @@
-//! Whole machines.
+//! Whole domains.
 
 use super::fixture::{
     Fixture, cdrom, cloud_init, container_disk, disk, forwarded, nic, overlay, raw, tap, user,
@@ -13,16 +13,16 @@ use api::machine::{
 };
 
 fn whole(name: &str, fixture: &Fixture) {
-    golden(&format!("whole/{name}"), &fixture.draw());
+    golden(&format!("whole/{name}"), &fixture.render());
 }
 
 #[test]
-fn a_tiny_kernel_with_a_network() {
+fn a_kernel_with_a_network() {
     whole("tiny", &Fixture::bare().kernel().nic(nic("default", Nic::Virtio), forwarded(2222)));
 }
 
 #[test]
-fn a_disk_of_an_image_with_its_seed() {
+fn a_container_disk_with_its_seed() {
     let fixture = Fixture::bare()
         .screen()
         .disk(container_disk("root", Bus::Virtio), overlay("root"))
@@ -32,7 +32,7 @@ fn a_disk_of_an_image_with_its_seed() {
 }
 
 #[test]
-fn an_installer_and_an_empty_disk() {
+fn an_installer_iso_and_an_empty_disk() {
     let fixture = Fixture::bare()
         .screen()
         .disk(Disk { boot_order: Some(2), ..disk("root", Bus::Sata) }, raw("root"))
@@ -52,7 +52,7 @@ fn efi_with_secure_boot() {
 }
 
 #[test]
-fn a_board_without_pci_express() {
+fn a_machine_type_without_pci_express() {
     let fixture = Fixture::bare()
         .i440fx()
         .screen()
@@ -78,7 +78,7 @@ fn disks_on_every_bus() {
 }
 
 #[test]
-fn so_many_disks_that_a_slot_and_a_controller_are_full() {
+fn disks_that_fill_a_slot_and_a_controller() {
     let mut fixture = Fixture::bare();
     for n in 0..9 {
         fixture = fixture.disk(disk(&format!("v{n}"), Bus::Virtio), raw(&format!("v{n}")));
@@ -94,7 +94,7 @@ fn huge_pages() {
 }
 
 #[test]
-fn on_the_processor_itself() {
+fn kvm() {
     let fixture = Fixture::bare().kvm().screen().disk(disk("root", Bus::Virtio), raw("root"));
     whole("kvm", &fixture.with(|machine| machine.panics = vec![Panic::Hyperv]));
 }
@@ -110,7 +110,7 @@ fn taps_of_every_model() {
 }
 
 #[test]
-fn networks_of_every_model_in_user_space() {
+fn user_mode_networks_of_every_model() {
     let mut fixture = Fixture::bare();
     let models = [Nic::Virtio, Nic::E1000, Nic::E1000e, Nic::Ne2kPci, Nic::Pcnet, Nic::Rtl8139];
     for (n, model) in models.into_iter().enumerate() {
@@ -120,7 +120,7 @@ fn networks_of_every_model_in_user_space() {
 }
 
 #[test]
-fn devices_that_an_old_guest_knows() {
+fn transitional_virtio_devices() {
     let fixture = Fixture::bare()
         .disk(disk("root", Bus::Virtio), raw("root"))
         .disk(disk("data", Bus::Scsi), raw("data"))
@@ -137,7 +137,7 @@ fn devices_that_an_old_guest_knows() {
 }
 
 #[test]
-fn nothing_that_comes_later() {
+fn without_hotplug() {
     let fixture = Fixture::bare()
         .disk(disk("root", Bus::Virtio), raw("root"))
         .nic(nic("default", Nic::Virtio), user(1));

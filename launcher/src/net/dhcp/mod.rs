@@ -1,12 +1,12 @@
-//! DHCP for one guest, without a pool, a clock or a memory: the same question always has the same answer. RFC 2131.
+//! DHCP for one guest, without a pool, a clock or a memory: the same request always has the same answer. RFC 2131.
 //!
 //! ```text
 //!  DISCOVER ─► OFFER      REQUEST ─► ACK, or NAK for another address      INFORM ─► ACK without an address
-//!  RELEASE, DECLINE, whatever else, whoever else ─► nothing
+//!  RELEASE, DECLINE, any other packet, any other client ─► nothing
 //! ```
 //!
-//! Questions are written by the guest, so nothing in them is believed; a question that is cut off or lies about its
-//! lengths is none. Answers go to everyone on the bridge unless the guest has its address already.
+//! The guest writes the requests, so nothing in them is trusted; a request that is cut off or has false lengths is
+//! ignored. Answers go to everyone on the bridge unless the guest has its address already.
 
 mod options;
 mod packet;
@@ -16,7 +16,7 @@ use options::Options;
 use packet::{Packet, Question};
 use std::net::Ipv4Addr;
 
-/// How long an address is the guest's, in seconds: 999 days.
+/// The lease time in seconds: 999 days.
 const LEASE: u32 = 86_313_600;
 
 /// An address of a network card.
@@ -31,11 +31,11 @@ impl Mac {
     }
 }
 
-/// What the guest is told.
+/// The settings of the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct DhcpSettings {
-    /// Whom we answer.
+    /// The guest's MAC address.
     pub mac: Mac,
     pub lease: Lease,
     pub mtu: Option<u16>,
@@ -50,16 +50,16 @@ pub struct DhcpSettings {
     pub private: Vec<(u8, String)>,
 }
 
-/// An answer, and whom it is for.
+/// An answer, and its receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The guest's address, or everyone.
     pub to: Ipv4Addr,
-    /// What is sent, from port 67 to port 68.
+    /// The packet, from port 67 to port 68.
     pub bytes: Vec<u8>,
 }
 
-/// The answer to what came in, if it has one.
+/// The answer to a packet, if it has one.
 pub fn answer(told: &DhcpSettings, bytes: &[u8]) -> Option<Answer> {
     let packet = Packet::read(bytes)?;
     if packet.mac != told.mac.0 || packet.relay != Ipv4Addr::UNSPECIFIED {

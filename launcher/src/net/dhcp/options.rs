@@ -79,7 +79,7 @@ impl Options {
         self.bytes
     }
 
-    /// Everything that the guest is told, the important first.
+    /// Every setting of the guest, the important first.
     pub(super) fn told(&mut self, told: &DhcpSettings) {
         let lease = &told.lease;
         let mask = u32::MAX.checked_shl(32 - u32::from(lease.prefix)).unwrap_or(0);
@@ -111,7 +111,7 @@ impl Options {
     }
 }
 
-/// All ways, the last to everywhere else: whoever reads this option leaves the router's out. None where the router is
+/// All routes, the default route last: a client that reads this option ignores the router option. None where the router is
 /// the only one.
 fn routes(told: &DhcpSettings) -> Vec<u8> {
     let lease = &told.lease;

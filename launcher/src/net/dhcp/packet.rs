@@ -5,17 +5,17 @@ use std::net::Ipv4Addr;
 
 const HEAD: usize = 236;
 const MAGIC: [u8; 4] = [99, 130, 83, 99];
-/// Every machine takes a packet of so many bytes with its headers of IP and UDP, which are 28.
+/// Every host accepts a packet of so many bytes with its headers of IP and UDP, which are 28.
 const LEAST: usize = 576;
 const HEADERS: usize = 28;
-/// More than fits on a link is not written, whatever the guest says it takes.
+/// More than fits on a link is not written, even if the guest accepts more.
 const MOST: usize = 1280;
-/// Old relays and firmware drop what is shorter.
+/// Old relays and firmware drop shorter packets.
 const SHORTEST: usize = 300;
 /// The guest wants the answer sent to everyone.
 const TO_EVERYONE: u16 = 0x8000;
 
-/// What is asked.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Question {
     Discover,
@@ -24,27 +24,27 @@ pub(super) enum Question {
     Other,
 }
 
-/// A question.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Packet {
     pub(super) question: Question,
     pub(super) mac: [u8; 6],
     /// The address that the guest has.
     pub(super) client: Ipv4Addr,
-    /// Who passed it on.
+    /// The relay that passed it on.
     pub(super) relay: Ipv4Addr,
     /// The address that the guest wants.
     pub(super) wanted: Option<Ipv4Addr>,
-    /// Which server it means.
+    /// The server that the guest has chosen.
     pub(super) server: Option<Ipv4Addr>,
     number: [u8; 4],
     flags: u16,
     takes: usize,
-    /// The name that the guest has for itself, which is repeated.
+    /// The guest's client identifier, which is repeated in the answer.
     id: Option<Vec<u8>>,
 }
 
-/// What an answer says before its options.
+/// The fields of an answer before its options.
 pub(super) struct Head<'a> {
     pub(super) yours: Ipv4Addr,
     pub(super) next: Ipv4Addr,
@@ -52,9 +52,9 @@ pub(super) struct Head<'a> {
 }
 
 impl Packet {
-    /// Reads a question; `None` for whatever is none.
+    /// Reads a request; `None` for any other packet.
     pub(super) fn read(bytes: &[u8]) -> Option<Packet> {
-        // A question, on Ethernet, with an address of six bytes.
+        // A request, on Ethernet, with an address of six bytes.
         if bytes.get(..3)? != [1, 1, 6] || bytes.get(HEAD..HEAD + 4)? != MAGIC {
             return None;
         }
@@ -91,7 +91,7 @@ impl Packet {
         Some(packet)
     }
 
-    /// How many bytes of options an answer has room for.
+    /// The room of an answer for options, in bytes.
     pub(super) fn room(&self) -> usize {
         let id = self.id.as_ref().map_or(0, |id| id.len() + 2);
         (self.takes.clamp(LEAST, MOST) - HEADERS - HEAD - MAGIC.len()).saturating_sub(id + 1)
@@ -102,7 +102,7 @@ impl Packet {
         self.write(head, options, self.client, self.flags)
     }
 
-    /// A refusal: the guest's address is none, and everyone hears it.
+    /// A refusal: it gives no address, and goes to everyone.
     pub(super) fn refusal(&self, head: &Head<'_>, options: &[u8]) -> Vec<u8> {
         self.write(head, options, Ipv4Addr::UNSPECIFIED, self.flags | TO_EVERYONE)
     }
@@ -118,7 +118,7 @@ impl Packet {
         bytes.extend(self.mac);
         // The rest of the address, and the server's name.
         bytes.resize(108, 0);
-        // Its place has 128 bytes, of which the last is a zero; a longer one stands among the options alone.
+        // Its field has 128 bytes, of which the last is a zero; a longer name stands among the options alone.
         bytes.extend(head.file.filter(|file| file.len() < 128).unwrap_or_default().bytes());
         bytes.resize(HEAD, 0);
         bytes.extend(MAGIC);

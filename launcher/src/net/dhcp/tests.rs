@@ -24,7 +24,7 @@ fn told() -> DhcpSettings {
     }
 }
 
-/// A question, with options as they are on the wire.
+/// A request, with options as they are on the wire.
 fn question(kind: u8, more: &[u8]) -> Vec<u8> {
     let mut bytes = vec![1, 1, 6, 0, 0xaa, 0xbb, 0xcc, 0xdd];
     bytes.resize(28, 0);
@@ -54,7 +54,7 @@ fn option(bytes: &[u8], kind: u8) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn who_discovers_is_offered_everything() {
+fn a_discover_gets_an_offer_with_all_options() {
     let offer = answer(&told(), &question(1, &[])).unwrap();
     assert_eq!(offer.to, Ipv4Addr::BROADCAST);
     assert_eq!(offer.bytes[..8], [2, 1, 6, 0, 0xaa, 0xbb, 0xcc, 0xdd]);
@@ -79,20 +79,20 @@ fn who_discovers_is_offered_everything() {
 }
 
 #[test]
-fn who_requests_the_address_gets_it_and_no_other() {
+fn a_request_for_another_address_is_refused() {
     let ack = answer(&told(), &question(3, &[50, 4, 10, 0, 2, 2, 54, 4, 10, 0, 2, 1])).unwrap();
     assert_eq!(option(&ack.bytes, 53), Some(vec![5]));
     let nak = answer(&told(), &question(3, &[50, 4, 10, 0, 2, 3])).unwrap();
     assert_eq!((option(&nak.bytes, 53), nak.to), (Some(vec![6]), Ipv4Addr::BROADCAST));
     assert_eq!(option(&nak.bytes, 1), None);
     assert_eq!(nak.bytes[16..20], [0; 4]);
-    // Another server was chosen; nothing was wanted.
+    // Another server was chosen; no address was wanted.
     assert_eq!(answer(&told(), &question(3, &[50, 4, 10, 0, 2, 2, 54, 4, 9, 9, 9, 9])), None);
     assert_eq!(answer(&told(), &question(3, &[])), None);
 }
 
 #[test]
-fn who_has_the_address_is_answered_there() {
+fn a_client_with_the_address_is_answered_at_it() {
     let mut renewal = question(3, &[]);
     renewal[12..16].copy_from_slice(&[10, 0, 2, 2]);
     let ack = answer(&told(), &renewal).unwrap();
@@ -104,7 +104,7 @@ fn who_has_the_address_is_answered_there() {
 }
 
 #[test]
-fn nobody_else_and_nothing_else_is_answered() {
+fn other_clients_and_other_packets_are_not_answered() {
     let mut other = question(1, &[]);
     other[33] = 8;
     assert_eq!(answer(&told(), &other), None);
@@ -117,7 +117,7 @@ fn nobody_else_and_nothing_else_is_answered() {
 }
 
 #[test]
-fn all_ways_are_told_and_the_last_leads_everywhere() {
+fn all_routes_are_sent_and_the_default_route_is_last() {
     let mut told = told();
     told.lease.prefix = 32;
     told.lease.routes = vec![
@@ -131,7 +131,7 @@ fn all_ways_are_told_and_the_last_leads_everywhere() {
 }
 
 #[test]
-fn what_the_manifest_adds_is_told() {
+fn dhcp_options_of_the_manifest_are_sent() {
     let mut told = told();
     told.boot_file = Some("pxelinux.0".into());
     told.tftp_server = Some("192.0.2.7".into());
@@ -142,19 +142,19 @@ fn what_the_manifest_adds_is_told() {
     assert_eq!(option(&offer.bytes, 67), Some(b"pxelinux.0".to_vec()));
     assert_eq!(option(&offer.bytes, 42), Some(vec![192, 0, 2, 8]));
     assert_eq!(option(&offer.bytes, 240), Some(b"own".to_vec()));
-    // Where firmware looks.
+    // The field that firmware reads.
     assert_eq!(offer.bytes[20..24], [192, 0, 2, 7]);
     assert!(offer.bytes[108..].starts_with(b"pxelinux.0\0"));
 }
 
 #[test]
-fn an_answer_stays_as_small_as_the_guest_takes_it_and_keeps_the_important() {
+fn an_answer_has_the_size_that_the_guest_accepts_and_keeps_the_important_options() {
     let mut told = told();
     told.search = (0..32).map(|n| format!("{}{n}.example", "long".repeat(10))).collect();
     let small = answer(&told, &question(1, &[])).unwrap().bytes;
     assert!(small.len() <= 548, "{}", small.len());
     assert_eq!((option(&small, 3), option(&small, 119)), (Some(vec![10, 0, 2, 1]), None));
-    // Whoever takes more is told more, in pieces where one is too long; nobody is told more than fits a link.
+    // A client that accepts more gets more, in pieces where an option is too long; no answer is longer than a link allows.
     told.search.truncate(16);
     let large = answer(&told, &question(1, &[57, 2, 0xff, 0xff])).unwrap().bytes;
     assert!(option(&large, 119).unwrap().len() > 255);
@@ -162,7 +162,7 @@ fn an_answer_stays_as_small_as_the_guest_takes_it_and_keeps_the_important() {
 }
 
 #[test]
-fn the_name_that_the_guest_has_for_itself_comes_back() {
+fn the_client_identifier_is_repeated() {
     let mut id = vec![61, 255];
     id.extend([7; 255]);
     let offer = answer(&told(), &question(1, &id)).unwrap();
@@ -171,11 +171,11 @@ fn the_name_that_the_guest_has_for_itself_comes_back() {
 }
 
 #[test]
-fn what_is_cut_off_or_lies_is_no_question() {
+fn packets_that_are_cut_off_or_have_false_lengths_are_ignored() {
     let whole = question(1, &[50, 4, 10, 0, 2, 2, 61, 3, 1, 2, 3]);
     assert!(answer(&told(), &whole).is_some());
     for length in 0..whole.len() - 1 {
-        // The kind comes first; after it a packet that ends between two options is still a question.
+        // The kind comes first; after it a packet that ends between two options is still a request.
         let cut = answer(&told(), &whole[..length]);
         assert!(cut.is_none() || [243, 249, 254].contains(&length), "{length}");
     }
@@ -196,7 +196,7 @@ mod chance {
         }
 
         #[test]
-        fn no_options_break_it_and_answers_stay_small(options in proptest::collection::vec(any::<u8>(), 0..400), kind in 1..9u8) {
+        fn no_options_break_the_server_and_answers_stay_small(options in proptest::collection::vec(any::<u8>(), 0..400), kind in 1..9u8) {
             if let Some(answer) = answer(&told(), &question(kind, &options)) {
                 prop_assert!(answer.bytes.len() <= 1252);
             }

@@ -1,4 +1,4 @@
-//! The descriptors at the disc's beginning.
+//! The volume descriptors at the beginning of the image.
 
 use super::record::Record;
 use super::time::Time;
@@ -10,14 +10,14 @@ const SUPPLEMENTARY: u8 = 2;
 const END: u8 = 255;
 /// Joliet, third level: UTF-16.
 const JOLIET: &[u8] = b"%/E";
-/// What made the disc.
+/// The application that made the image.
 const APPLICATION: &str = "CORACLE";
 
-/// What a descriptor tells of the disc.
+/// The contents of a descriptor.
 pub(super) struct Head<'a> {
     pub(super) tree: &'a Tree,
     pub(super) label: &'a str,
-    /// The size of the disc.
+    /// The size of the image.
     pub(super) blocks: u32,
     pub(super) time: &'a Time,
 }
@@ -57,7 +57,7 @@ pub(super) fn volume(head: &Head<'_>, least_first: Extent, most_first: Extent) -
     out
 }
 
-/// What stands after the last descriptor.
+/// The descriptor after the last one.
 pub(super) fn end() -> Vec<u8> {
     begin(END)
 }
@@ -69,14 +69,14 @@ fn begin(kind: u8) -> Vec<u8> {
     out
 }
 
-/// So many bytes, filled with spaces.
+/// A text of a fixed length, filled with spaces.
 fn narrow(size: usize, text: &str) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
     bytes.resize(size, b' ');
     bytes
 }
 
-/// The same in UTF-16; what is too long is cut.
+/// The same in UTF-16; a longer text is cut.
 fn wide(size: usize, text: &str) -> Vec<u8> {
     let units = text.encode_utf16().chain(std::iter::repeat(u16::from(b' ')));
     let mut bytes: Vec<u8> = units.take(size / 2).flat_map(u16::to_be_bytes).collect();

@@ -1,4 +1,4 @@
-//! Writes a small ISO 9660 disc with two trees of the same files: one with Rock Ridge, for Linux, and one with Joliet,
+//! Writes a small ISO 9660 image with two trees of the same files: one with Rock Ridge, for Linux, and one with Joliet,
 //! for Windows.
 //!
 //! ```text
@@ -7,7 +7,7 @@
 //!       17   Joliet's volume descriptor
 //!       18   end of the descriptors
 //!       19   path tables: primary (least byte first, most byte first), Joliet (the same two)
-//!        …   folders of the primary tree, each followed by what did not fit into its records
+//!        …   folders of the primary tree, each followed by the fields that did not fit into its records
 //!        …   folders of the Joliet tree
 //!        …   one block of zeros, where files without bytes point
 //!        …   files, which both trees share
@@ -17,7 +17,8 @@
 //! through. Everything belongs to root; files are 0644, or 0755 where they may be run; folders are 0755.
 //!
 //! Names: Rock Ridge has them whole. Joliet has them in UCS-2, where `* / : ; ? \` and all beyond its 65536
-//! characters become `_`, and what is longer than 103 characters is cut and numbered. The bare primary tree has capitals, digits and `_`. Names stay unique in each tree.
+//! characters become `_`, and names longer than 103 characters are cut and numbered. The bare primary tree has capitals,
+//! digits and `_`. Names stay unique in each tree.
 
 mod descriptor;
 mod names;
@@ -39,14 +40,14 @@ const SYSTEM_AREA: usize = 16 * BLOCK;
 /// The first block after the descriptors.
 const FIRST: u64 = 19;
 
-/// Where something is on the disc.
+/// The place of a file or folder in the image.
 #[derive(Clone, Copy, Debug, Default)]
 struct Extent {
     block: u32,
     size: u32,
 }
 
-/// Writes the disc. `seconds` since 1970 is what the disc and its files are dated.
+/// Writes the image. Its date, and that of its files, is `seconds` since 1970.
 pub fn write(files: &Files, label: &str, seconds: u64, out: &mut impl Write) -> Result<()> {
     check_label(label)?;
     let time = Time::of(seconds)?;
@@ -101,7 +102,7 @@ struct Next(u64);
 impl Next {
     /// Room for so many bytes.
     fn take(&mut self, size: u64) -> Result<Extent> {
-        let too_large = |_| Error::refused("the disc would have more than 2^32 blocks");
+        let too_large = |_| Error::refused("the ISO image would have more than 2^32 blocks");
         let extent = Extent {
             block: u32::try_from(self.0).map_err(too_large)?,
             size: u32::try_from(size).map_err(too_large)?,
@@ -115,14 +116,14 @@ impl Next {
     }
 }
 
-/// What is written, in blocks.
+/// The output, in blocks.
 struct Sink<'a, W> {
     out: &'a mut W,
 }
 
 impl<W: Write> Sink<'_, W> {
     fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
-        self.out.write_all(bytes).map_err(|e| Error::io("cannot write the disc", e))
+        self.out.write_all(bytes).map_err(|e| Error::io("cannot write the ISO image", e))
     }
 
     fn padded(&mut self, bytes: &[u8]) -> Result<()> {
@@ -151,7 +152,7 @@ impl<W: Write> Sink<'_, W> {
                 file.read(&mut buffer[..want]).map_err(|e| Error::io(format!("cannot read {shown}"), e))?;
             if got as u64 > left || (got == 0 && left > 0) {
                 return Err(Error::refused(format!(
-                    "{shown} (on the disc: {path}) changed while it was read; try again"
+                    "{shown} (in the ISO image: {path}) changed while it was read; try again"
                 )));
             }
             if got == 0 {
@@ -166,7 +167,7 @@ impl<W: Write> Sink<'_, W> {
 fn check_label(label: &str) -> Result<()> {
     if label.is_empty() || label.len() > 32 || !label.bytes().all(|b| matches!(b, 0x20..=0x7e)) {
         return Err(Error::refused(format!(
-            "{label:?} cannot be the label of a disc: it takes 1 to 32 characters of ASCII"
+            "{label:?} cannot be the label of an ISO image: a label has 1 to 32 characters of ASCII"
         )));
     }
     Ok(())

@@ -1,8 +1,8 @@
-//! What a name becomes in each of the two trees. Within a folder all of them differ.
+//! The names of files in each of the two trees. Within a folder all of them differ.
 
 use std::collections::HashSet;
 
-/// Joliet's standard says 64 characters; what reads discs takes as many as a record has room for.
+/// Joliet's standard says 64 characters; programs that read it accept as many as a record has room for.
 const LONGEST_JOLIET: usize = 103;
 /// A name of the primary tree: 30 characters and a dot, as its second level allows.
 const LONGEST_PRIMARY: usize = 30;
@@ -35,7 +35,7 @@ impl Names {
         let barred =
             |c: char| c.is_control() || c.len_utf16() > 1 || matches!(c, '*' | '/' | ':' | ';' | '?' | '\\');
         let name: String = name.chars().map(|c| if barred(c) { '_' } else { c }).collect();
-        // What is cut keeps a short ending, by which Windows knows what it is.
+        // A name that is cut keeps a short ending, by which Windows recognises its type.
         let (stem, ending) = match name.rsplit_once('.') {
             Some((stem, ending)) if ending.len() <= 8 && !stem.is_empty() => (stem, format!(".{ending}")),
             _ => (name.as_str(), String::new()),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_primary_tree_is_plain() {
+    fn the_primary_tree_has_plain_names() {
         assert_eq!(
             primary(&["user-data", "meta_data.json", ".profile", "ä", "a.b.c", "user_data"]),
             ["USER_DATA.;1", "META_DATA.JSO;1", "_PROFILE.;1", "_.;1", "A_B.C;1", "USER_DATA_5.;1"]
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn joliet_keeps_what_it_can() {
+    fn joliet_replaces_characters_that_it_cannot_have() {
         assert_eq!(joliet(&["Größe 🦀.txt", "a:b", "a*b"]), ["Größe _.txt", "a_b", "a_b~2"]);
         let long = "x".repeat(200);
         let all = joliet(&[&format!("{long}1.ps1"), &format!("{long}2.ps1"), &"🦀".repeat(60)]);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn thousands_of_equal_names_stay_quick_and_apart() {
+    fn thousands_of_equal_names_become_unique_quickly() {
         let mut names = Names::default();
         let mut seen = HashSet::new();
         for i in 0..10_000 {

@@ -46,7 +46,7 @@ impl Record<'_> {
 pub(super) struct Folder {
     /// The records; none crosses from one block into the next.
     pub(super) records: Vec<u8>,
-    /// What did not fit into them, in blocks that follow.
+    /// The fields that did not fit into them, in blocks that follow.
     pub(super) spill: Vec<u8>,
     /// The first block of `spill`.
     spill_at: u32,
@@ -93,7 +93,7 @@ pub(super) fn fill(bytes: &mut Vec<u8>) {
     bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
 }
 
-/// SP and ER: that there are such fields at all, and whose they are.
+/// SP and ER: Rock Ridge's own announcement.
 pub(super) fn introduction() -> Vec<u8> {
     let whose = b"RRIP_1991A";
     let mut bytes = vec![b'S', b'P', 7, 1, 0xbe, 0xef, 0];

@@ -1,4 +1,4 @@
-//! Discs read back by programs that are not ours: xorriso (both trees), isoinfo, blkid.
+//! Images read back by other programs: xorriso (both trees), isoinfo, blkid.
 
 use super::super::folder::Folder;
 use super::*;
@@ -19,7 +19,7 @@ fn disc(files: &Files, label: &str) -> Vec<u8> {
     out
 }
 
-/// A disc in a file of its own.
+/// An image in a file of its own.
 fn on_disk(files: &Files, label: &str) -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("disc.iso");
@@ -86,7 +86,7 @@ fn both_trees_hold_the_same_files() {
 }
 
 #[test]
-fn labels_and_sizes_as_blkid_and_isoinfo_see_them() {
+fn labels_and_sizes_as_blkid_and_isoinfo_report_them() {
     for label in ["cidata", "config-2", "cfgdata", "unattendCD", "A label of 32 characters, yes it"] {
         let (_dir, iso) = on_disk(&sample(), label);
         let seen = run(Command::new("/usr/sbin/blkid").args(["-p", "-o", "export"]).arg(&iso));
@@ -152,7 +152,7 @@ fn long_names_deep_folders_and_many_files() {
     }
     let (_dir, iso) = on_disk(&files, "cfgdata");
     assert_eq!(extracted(&iso, false), wanted(&files));
-    // Joliet cuts, and loses none.
+    // Joliet cuts names, and loses none.
     let joliet = extracted(&iso, true);
     let mut contents: Vec<_> = joliet.into_values().collect();
     let mut all: Vec<_> = wanted(&files).into_values().collect();
@@ -162,7 +162,7 @@ fn long_names_deep_folders_and_many_files() {
 }
 
 #[test]
-fn labels_that_cannot_be() {
+fn invalid_labels_are_refused() {
     for label in ["", "ä", "a\n", "\0", "this label has 33 characters, one"] {
         let error = write(&Files::new(), label, NOW, &mut Vec::new()).unwrap_err().to_string();
         assert!(error.contains(&format!("{label:?}")), "{error}");
@@ -170,7 +170,7 @@ fn labels_that_cannot_be() {
 }
 
 #[test]
-fn a_disc_without_files() {
+fn an_image_without_files() {
     let (_dir, iso) = on_disk(&Files::new(), "cfgdata");
     assert!(extracted(&iso, false).is_empty());
     assert!(extracted(&iso, true).is_empty());
@@ -193,12 +193,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_is_written_is_read_back(
+    fn random_files_are_read_back(
         paths in prop::collection::vec((prop::collection::vec(names(), 1..4), prop::collection::vec(any::<u8>(), 0..5000)), 0..30)
     ) {
         let mut files = Files::new();
         for (names, content) in paths {
-            // Refused where a name is both a file and a folder, which is not what is asked here.
+            // Refused where a name is both a file and a folder; another test is about that.
             let _ = files.add(&names.join("/"), content);
         }
         let (_dir, iso) = on_disk(&files, "cidata");

@@ -1,4 +1,4 @@
-//! A moment, in the two ways a disc writes it. Always UTC.
+//! A moment, in the two forms of an image. Always UTC.
 
 use crate::error::{Error, Result};
 use jiff::Timestamp;
@@ -15,21 +15,21 @@ impl Time {
             moment.map(|moment| Offset::UTC.to_datetime(moment)).filter(|moment| moment.year() <= 2155);
         moment.map(Time).ok_or_else(|| {
             Error::refused(format!(
-                "a disc cannot be dated {seconds} seconds after 1970: it ends with the year 2155"
+                "an ISO image cannot be dated {seconds} seconds after 1970: its last year is 2155"
             ))
         })
     }
 
-    /// As a record has it.
+    /// In the form of a record.
     pub(super) fn short(&self) -> [u8; 7] {
         let part = i8::cast_unsigned;
         let at = self.0;
-        // `of` has seen to it that the year fits.
+        // `of` has checked that the year fits.
         let year = (at.year() - 1900) as u8;
         [year, part(at.month()), part(at.day()), part(at.hour()), part(at.minute()), part(at.second()), 0]
     }
 
-    /// As a volume has it.
+    /// In the form of a volume.
     pub(super) fn long(&self) -> [u8; 17] {
         let text = format!("{}00\0", self.0.strftime("%Y%m%d%H%M%S"));
         let mut long = [0; 17];
@@ -43,7 +43,7 @@ mod tests {
     use super::Time;
 
     #[test]
-    fn moments() {
+    fn a_moment_in_both_forms() {
         for (seconds, long, year) in [
             (0, "1970010100000000\0", 70),
             (951_782_400, "2000022900000000\0", 100),

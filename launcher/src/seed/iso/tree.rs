@@ -1,4 +1,4 @@
-//! One of the two trees: its folders in the order of its path table, and what each says.
+//! One of the two trees: its folders in the order of its path table, and their records.
 
 use super::names::Names;
 use super::record::{self, Record};
@@ -43,14 +43,14 @@ enum EntryKind {
     File { number: usize, executable: bool },
 }
 
-/// What the records of a folder say of other places.
+/// The places of files and folders, for the records.
 pub(super) struct Places<'a> {
     /// By the number of the file.
     pub(super) files: &'a [Extent],
     pub(super) time: &'a Time,
 }
 
-/// A folder as its paths tell it.
+/// A folder with the names of its children.
 #[derive(Default)]
 struct Plain<'a> {
     folders: BTreeMap<&'a str, Plain<'a>>,
@@ -113,19 +113,19 @@ impl Tree {
         Tree { is_joliet, folders }
     }
 
-    /// How many folders there are.
+    /// The number of folders.
     pub(super) fn folders(&self) -> usize {
         self.folders.len()
     }
 
-    /// Where the root is.
+    /// The place of the root.
     pub(super) fn root(&self) -> Extent {
         self.folders[0].extent
     }
 
     /// Gives each folder its blocks.
     pub(super) fn lay_out(&mut self, next: &mut Next) -> Result<()> {
-        // Written once for its size alone, which does not depend on where anything is.
+        // Written once for its size alone, which does not depend on any place.
         let time = Time::of(0)?;
         let files = vec![Extent::default(); self.files()];
         let places = Places { files: &files, time: &time };
@@ -177,7 +177,7 @@ impl Tree {
         out
     }
 
-    /// How many names lead to a folder: its own, its dot, and the two dots of those in it.
+    /// The link count of a folder: its own name, its dot, and the two dots of those in it.
     fn links(&self, folder: usize) -> u32 {
         let children = self.folders[folder].children.iter();
         2 + children.filter(|child| matches!(child.what, EntryKind::Folder(_))).count() as u32

@@ -106,12 +106,12 @@ pub(super) fn bcache(area: Area<'_>) -> Option<Filesystem> {
     })
 }
 
-/// Swap space with the page size of most machines.
+/// Swap space with the page size of most CPUs.
 pub(super) fn swap_4k(area: Area<'_>) -> Option<Filesystem> {
     swap(area, 4096)
 }
 
-/// Swap space of machines with larger pages.
+/// Swap space of CPUs with larger pages.
 pub(super) fn swap_large(area: Area<'_>) -> Option<Filesystem> {
     [8192, 16384, 32768, 65536].into_iter().find_map(|page| swap(area, page))
 }

@@ -34,7 +34,7 @@ pub struct BootEntry {
     pub offset: u64,
     /// How many bytes the firmware loads; for UEFI the size of a FAT image.
     pub size: u64,
-    /// For which machines the FAT image of a UEFI entry has a boot program.
+    /// CPU architectures with a boot program in the FAT image of a UEFI entry.
     pub architectures: Vec<&'static str>,
 }
 

@@ -107,7 +107,7 @@ pub(super) const ANY: &[c_long] = &[
     libc::SYS_landlock_restrict_self,
 ];
 
-/// For every thread, on machines that have the older form of a call.
+/// For every thread, on CPUs that have the older form of a call.
 #[cfg(target_arch = "x86_64")]
 pub(super) const ANY_OLDER: &[c_long] = &[
     libc::SYS_epoll_create,

@@ -132,7 +132,7 @@ fn rules(kind: Profile) -> Result<Rules, BackendError> {
             only(libc::SYS_tgkill, vec![vec![(0, Dword, Eq, own)]])?;
             only(libc::SYS_rt_sigaction, vec![])?;
             // A pair of streams reaches nobody; tokio wakes its signal handler by one. One end of a pair of datagram
-            // sockets could send to any other such socket of the machine.
+            // sockets could send to any other such socket of the host.
             let unix = (0, Dword, Eq, libc::AF_UNIX as u64);
             only(
                 libc::SYS_socketpair,

@@ -1,13 +1,13 @@
-//! Follows the log of a machine's serial line onto the standard output, where the runtime keeps it for `kubectl logs`.
+//! Follows the log of a VM's serial console onto the standard output, where the runtime keeps it for `kubectl logs`.
 //!
 //! ```text
 //!  QEMU ── appends ──► LOG ──── log ────► lines ──► stdout
 //!                       ▲        ▲
-//!  launcher ── cuts ────┘        └── LOG.old: what was cut off, as far as it was not read yet
+//!  launcher ── cuts ────┘        └── LOG.old: the part that was cut off, as far as it was not read yet
 //! ```
 //!
-//! **The end.** It ends when nobody holds the lock of the launcher any more and all was read. Being asked to end is no
-//! reason before that: then the launcher was asked too, and what the guest says last is the most wanted.
+//! **The end.** It ends when no process holds the lock of the launcher any more and all was read. A signal is not a
+//! reason to end before: then the launcher got one too, and the last words of the guest are the most wanted.
 
 mod lines;
 mod log;
@@ -22,13 +22,13 @@ use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long is waited for more, at first and at most.
+/// Pauses between two looks, at first and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
-/// After so long a line that was begun is ended.
+/// Time after which an unfinished line is ended.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// Follows `log` onto `out` as long as somebody holds `lock`. `pause` waits so long at most, and says whether it was asked
-/// to end.
+/// Follows `log` onto `out` as long as a process holds `lock`. `pause` waits so long at most, and returns whether a signal
+/// has asked this program to end.
 pub(crate) fn follow(
     log: &Path,
     lock: &Path,
@@ -46,14 +46,14 @@ pub(crate) fn follow(
                 Err(e) => broken = Some(format!("cannot read {}: {e}", log.display())),
             }
         }
-        // Asked before the last look: whatever was written while it was held is seen.
+        // Asked before the last look: bytes that were written while the lock was held are seen.
         let over = match &tail {
             Some(_) => !is_held(lock),
-            // A launcher that was not there yet has nothing to say.
+            // A launcher that was not there yet has written nothing.
             None => asked,
         };
         let mut came = false;
-        // What is broken stays so. The machine is not to fall for that: the end is waited for all the same.
+        // A broken log stays broken. The VM must not end for that: its end is waited for all the same.
         if let Some(tail) = tail.as_mut().filter(|_| broken.is_none()) {
             match drain(tail, &mut lines, &mut out) {
                 Ok(some) => came = some,
@@ -77,7 +77,7 @@ pub(crate) fn follow(
     }
 }
 
-/// Writes all there is now. Whether there was any.
+/// Writes all bytes there are now. True if there were any.
 fn drain(tail: &mut Tail, lines: &mut Lines, out: &mut impl Write) -> Result<bool, String> {
     let (mut piece, mut text) = (Vec::new(), Vec::new());
     let mut came = false;
@@ -97,7 +97,7 @@ fn write(text: &[u8], out: &mut impl Write) -> Result<(), String> {
     out.write_all(text).and_then(|()| out.flush()).map_err(|e| format!("cannot write what was read: {e}"))
 }
 
-/// Whether somebody holds a lock. One that is not there is held by nobody.
+/// True if a process holds the lock. A missing lock has no holder.
 fn is_held(lock: &Path) -> bool {
     let Ok(file) = File::open(lock) else { return false };
     // SAFETY: the descriptor is open as long as `file` is, and closing it lets go of what this may take.

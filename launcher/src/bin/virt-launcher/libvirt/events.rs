@@ -1,4 +1,4 @@
-//! What libvirt calls back with. Runs on its event thread; a panic stops here and never unwinds into C.
+//! Callbacks of libvirt. They run on its event thread; a panic stops here and never unwinds into C.
 #![allow(unsafe_code)] // C callbacks: the bindings have none for the events of domains.
 
 use super::words;
@@ -9,13 +9,13 @@ use std::ptr;
 use virt::connect::Connect;
 use virt::sys;
 
-/// Whom to tell, and of which domain.
+/// The receiver of the events of one domain.
 struct Listener {
     name: CString,
     tell: Tell,
 }
 
-/// Asks for everything that happens to the domain `name`. The connection keeps the listener as long as it lives.
+/// Registers for every event of the domain `name`. The connection keeps the listener as long as it lives.
 pub(super) fn register(connection: &Connect, name: &str, tell: Tell) -> Result<()> {
     let tell = std::sync::Arc::new(tell);
     for (id, callback) in CALLBACKS {

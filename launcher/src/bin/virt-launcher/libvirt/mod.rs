@@ -1,7 +1,7 @@
-//! libvirt: the only place that speaks to it.
+//! libvirt: all of its calls are made here.
 //!
 //! ```text
-//!  Hypervisor verb ──► virDomain…  (blocking)   ──► words.rs: its numbers and sentences in our words
+//!  Hypervisor verb ──► virDomain…  (blocking)   ──► words.rs: its numbers and sentences in our types
 //!  Tell            ◄── events.rs: callbacks     ◄── the thread "libvirt", which runs its event loop
 //! ```
 //!
@@ -25,16 +25,16 @@ use virt::domain::Domain;
 use virt::stream::Stream;
 use virt::sys;
 
-/// The largest screenshot that is taken: 16 million points of 3 bytes, and a little.
+/// The size limit of a screenshot: 16 million points of 3 bytes, and a little.
 const LARGEST_SCREEN: usize = 48 << 20;
-/// The longest answer of a guest's agent that is passed on.
+/// The length limit of the guest agent's answer.
 const LONGEST_ANSWER: usize = 64 << 20;
 
 /// A connection.
 pub(crate) struct Libvirt {
     connection: Connect,
     uri: String,
-    /// Where the driver writes the processes' numbers, if it runs in this process.
+    /// The folder of the driver's pid files, if the driver runs in this process.
     pids: Option<PathBuf>,
 }
 
@@ -72,7 +72,7 @@ impl Libvirt {
     }
 }
 
-/// What the bindings return.
+/// Result type of the bindings.
 #[allow(non_camel_case_types)]
 type virt_result<T> = std::result::Result<T, virt::error::Error>;
 
@@ -80,7 +80,7 @@ type virt_result<T> = std::result::Result<T, virt::error::Error>;
 fn start_event_loop() -> std::result::Result<(), String> {
     static STARTED: OnceLock<std::result::Result<(), String>> = OnceLock::new();
     let start = || {
-        // Its complaints come back as errors; without this they would also be printed.
+        // Errors are returned; without this libvirt would also print them.
         virt::error::clear_error_callback();
         virt::event::event_register_default_impl().map_err(|e| e.to_string())?;
         let run = || {
@@ -97,7 +97,7 @@ fn start_event_loop() -> std::result::Result<(), String> {
     STARTED.get_or_init(start).clone()
 }
 
-/// C knows no zero byte inside a text, and the bindings would panic on one.
+/// A C string has no zero byte inside, and the bindings would panic on one.
 fn plain<'a>(text: &'a str, doing: &str) -> Result<&'a str> {
     match text.contains('\0') {
         true => Err(Error::new(ErrorKind::Invalid, doing, "there is a zero byte in the text")),
@@ -116,13 +116,13 @@ impl Hypervisor for Libvirt {
     }
 
     fn define(&self, xml: &str) -> Result<()> {
-        let doing = "define the machine";
+        let doing = "define the domain";
         let xml = plain(xml, doing)?;
         let define = || Domain::define_xml_flags(&self.connection, xml, 0).map(|_| ());
-        // On a host under load it was seen, once, to fail and to know no reason; nothing has happened then.
+        // On a host under load this failed once without a reason; libvirt had changed nothing.
         let again = |e: virt::error::Error| match e.message().contains("the cause is unknown") {
             true => {
-                tracing::warn!("libvirt could not {doing} and does not say why; once more");
+                tracing::warn!("libvirt could not {doing} and gives no reason; it is tried once more");
                 std::thread::sleep(Duration::from_millis(300));
                 define()
             }
@@ -132,7 +132,7 @@ impl Hypervisor for Libvirt {
     }
 
     fn undefine(&self, name: &str) -> Result<()> {
-        self.on("forget", name, |domain| domain.undefine_flags(sys::VIR_DOMAIN_UNDEFINE_KEEP_NVRAM))
+        self.on("undefine", name, |domain| domain.undefine_flags(sys::VIR_DOMAIN_UNDEFINE_KEEP_NVRAM))
     }
 
     fn start(&self, name: &str) -> Result<()> {
@@ -140,15 +140,15 @@ impl Hypervisor for Libvirt {
     }
 
     fn line(&self, name: &str) -> Result<Option<OwnedFd>> {
-        let doing = || format!("open the serial line of {name}");
-        let xml = self.on("open the serial line of", name, |domain| domain.get_xml_desc(0))?;
+        let doing = || format!("open the serial console of {name}");
+        let xml = self.on("open the serial console of", name, |domain| domain.get_xml_desc(0))?;
         let Some(terminal) = words::serial(&xml) else {
             return match self.look(name)?.condition {
                 Condition::Off(_) => Err(Error::new(ErrorKind::NotNow, doing(), "it does not run")),
                 _ => Ok(None),
             };
         };
-        // Never ours to be controlled by, and never waited for.
+        // Must not become our controlling terminal, and must not block.
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let opened = rustix::fs::open(terminal, flags, Mode::empty());
         let failed =
@@ -177,7 +177,7 @@ impl Hypervisor for Libvirt {
     }
 
     fn destroy(&self, name: &str) -> Result<()> {
-        self.on("cut off", name, Domain::destroy)
+        self.on("destroy", name, Domain::destroy)
     }
 
     fn reboot(&self, name: &str) -> Result<()> {
@@ -197,13 +197,14 @@ impl Hypervisor for Libvirt {
     }
 
     fn change_media(&self, name: &str, disk: &str) -> Result<()> {
-        let disk = plain(disk, "change a disc")?;
+        let disk = plain(disk, "change the CD-ROM media")?;
         let flags = sys::VIR_DOMAIN_AFFECT_LIVE | sys::VIR_DOMAIN_DEVICE_MODIFY_FORCE;
-        self.on("change a disc of", name, |domain| domain.update_device_flags(disk, flags)).map(|_| ())
+        self.on("change the CD-ROM media of", name, |domain| domain.update_device_flags(disk, flags))
+            .map(|_| ())
     }
 
     fn agent(&self, name: &str, command: &str, patience: Duration) -> Result<String> {
-        let doing = format!("ask the agent in {name}");
+        let doing = format!("ask the guest agent in {name}");
         let command = plain(command, &doing)?;
         let seconds = i32::try_from(patience.as_secs().max(1)).unwrap_or(i32::MAX);
         let domain = self.domain(name, &doing)?;
@@ -217,7 +218,7 @@ impl Hypervisor for Libvirt {
     }
 
     fn stats(&self, name: &str) -> Result<Stats> {
-        let verb = "ask for the figures of";
+        let verb = "read the statistics of";
         let doing = format!("{verb} {name}");
         let domain = self.domain(name, &doing)?;
         if matches!(self.look(name)?.condition, Condition::Off(_)) {
@@ -228,7 +229,7 @@ impl Hypervisor for Libvirt {
         let memory: Vec<(u32, u64)> =
             domain.memory_stats(0).map_err(own)?.iter().map(|stat| (stat.tag, stat.val)).collect();
         let xml = domain.get_xml_desc(0).map_err(own)?;
-        // One that comes or goes at this moment has no figures.
+        // A device that is added or removed at this moment has no statistics.
         let disks = words::targets(&xml, "disk").into_iter().filter_map(|target| {
             Some((target.to_owned(), words::disk(&domain.get_block_stats(target).ok()?)))
         });
@@ -244,7 +245,7 @@ impl Hypervisor for Libvirt {
     }
 
     fn screenshot(&self, name: &str, into: &mut dyn Write) -> Result<()> {
-        let doing = format!("take a picture of {name}");
+        let doing = format!("take a screenshot of {name}");
         let domain = self.domain(name, &doing)?;
         let own = |e: &virt::error::Error| words::error(&doing, e);
         let stream = Stream::new(&self.connection, 0).map_err(|e| own(&e))?;

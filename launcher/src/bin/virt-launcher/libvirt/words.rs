@@ -1,4 +1,4 @@
-//! libvirt's numbers and sentences in our words. Pure.
+//! libvirt's numbers and sentences in our types. Pure.
 
 use api::launcher::{DiskStats, InterfaceStats, MemoryStats};
 use launcher::hypervisor::{Condition, End, Error, ErrorKind, Event, Pause};
@@ -12,7 +12,7 @@ pub(super) fn version(number: u32) -> String {
     format!("{}.{}.{}", number / 1_000_000, number / 1_000 % 1_000, number % 1_000)
 }
 
-/// How it is with a domain.
+/// State of a domain.
 pub(super) fn condition(state: sys::virDomainState, reason: i32) -> Condition {
     let reason = u32::try_from(reason).unwrap_or_default();
     match state {
@@ -45,7 +45,7 @@ fn pause(reason: u32) -> Pause {
     }
 }
 
-/// An event of a domain's life, if it means something to us.
+/// An event of a domain's life, if it has a meaning for us.
 pub(super) fn lifecycle(event: i32, detail: i32) -> Option<Event> {
     let detail = u32::try_from(detail).unwrap_or_default();
     match u32::try_from(event).ok()? {
@@ -64,7 +64,7 @@ pub(super) fn lifecycle(event: i32, detail: i32) -> Option<Event> {
             sys::VIR_DOMAIN_EVENT_STOPPED_DESTROYED => End::Destroyed,
             sys::VIR_DOMAIN_EVENT_STOPPED_CRASHED => End::Crashed,
             sys::VIR_DOMAIN_EVENT_STOPPED_MIGRATED | sys::VIR_DOMAIN_EVENT_STOPPED_SAVED => End::Left,
-            // So libvirt calls a process that is suddenly gone. A start that fails is told by the call that started it.
+            // libvirt's word for a process that is suddenly gone. A failed start is reported by the call that started it.
             sys::VIR_DOMAIN_EVENT_STOPPED_FAILED => End::Crashed,
             _ => End::Unknown,
         })),
@@ -72,7 +72,7 @@ pub(super) fn lifecycle(event: i32, detail: i32) -> Option<Event> {
     }
 }
 
-/// Why a connection closed.
+/// The reason of a closed connection.
 pub(super) fn closed(reason: i32) -> &'static str {
     match u32::try_from(reason).unwrap_or_default() {
         sys::VIR_CONNECT_CLOSE_REASON_EOF => "libvirt's daemon has gone away",
@@ -82,12 +82,12 @@ pub(super) fn closed(reason: i32) -> &'static str {
     }
 }
 
-/// The disk that an alias of ours means.
+/// The disk of an alias that the launcher gave.
 pub(super) fn disk_of(alias: &str) -> String {
     alias.strip_prefix("ua-").unwrap_or(alias).to_owned()
 }
 
-/// Whether a running domain's description says that the guest's agent has opened its channel.
+/// True if a running domain's description shows the guest agent's channel as open.
 pub(super) fn agent_is_connected(xml: &str) -> bool {
     let has =
         |tag: &str, text: &str| tag.contains(&format!("'{text}'")) || tag.contains(&format!("\"{text}\""));
@@ -97,7 +97,7 @@ pub(super) fn agent_is_connected(xml: &str) -> bool {
         .any(|tag| has(tag, "org.qemu.guest_agent.0") && has(tag, "connected"))
 }
 
-/// The terminal of a machine's first serial line, where that is one.
+/// The terminal of a domain's first serial port, where the port is one.
 pub(super) fn serial(xml: &str) -> Option<&str> {
     let (_, line) = xml.split_once("<serial type='pty'")?;
     let (line, _) = line.split_once("</serial>")?;
@@ -105,7 +105,7 @@ pub(super) fn serial(xml: &str) -> Option<&str> {
     path.split('\'').next()
 }
 
-/// The devices of a kind (`disk`, `interface`) in a running machine's description, by what libvirt calls their targets.
+/// The devices of a kind (`disk`, `interface`) in a running domain's description, by their libvirt targets.
 pub(super) fn targets<'a>(xml: &'a str, kind: &str) -> Vec<&'a str> {
     let (begin, end) = (format!("<{kind} "), format!("</{kind}>"));
     let each = xml.split(begin.as_str()).skip(1).filter_map(|rest| {
@@ -116,7 +116,7 @@ pub(super) fn targets<'a>(xml: &'a str, kind: &str) -> Vec<&'a str> {
     each.collect()
 }
 
-/// What is known of a machine's memory. libvirt counts in KiB.
+/// Memory statistics of a domain. libvirt counts in KiB.
 pub(super) fn memory(domain: u64, stats: &[(u32, u64)]) -> MemoryStats {
     let find = |tag: u32| stats.iter().find(|(known, _)| *known == tag).map(|(_, value)| *value);
     let bytes = |tag: u32| find(tag).map(|value| value.saturating_mul(1024));
@@ -135,7 +135,7 @@ pub(super) fn memory(domain: u64, stats: &[(u32, u64)]) -> MemoryStats {
     }
 }
 
-/// What went through a disk. What libvirt does not know is less than nothing.
+/// I/O of a disk. A value that libvirt does not know is negative.
 pub(super) fn disk(stats: &BlockStats) -> DiskStats {
     let count = |number: i64| u64::try_from(number).unwrap_or_default();
     DiskStats {
@@ -146,7 +146,7 @@ pub(super) fn disk(stats: &BlockStats) -> DiskStats {
     }
 }
 
-/// What went through an interface, as the guest sees it.
+/// Traffic of an interface, from the guest's side.
 pub(super) fn interface(stats: &virt::domain::InterfaceStats) -> InterfaceStats {
     let count = |number: i64| u64::try_from(number).unwrap_or_default();
     InterfaceStats {
@@ -161,7 +161,7 @@ pub(super) fn interface(stats: &virt::domain::InterfaceStats) -> InterfaceStats 
     }
 }
 
-/// What went wrong, in our words.
+/// An error of libvirt as ours.
 pub(super) fn error(doing: &str, e: &virt::error::Error) -> Error {
     let why = sentence(e.message());
     let (kind, hint) = judge(e.code(), &why);
@@ -172,21 +172,21 @@ pub(super) fn error(doing: &str, e: &virt::error::Error) -> Error {
     }
 }
 
-/// What went wrong between us and the guest's agent.
+/// An error of a request to the guest agent.
 pub(super) fn agent_error(doing: &str, patience: Duration, e: &virt::error::Error) -> Error {
     let why = sentence(e.message());
     if why.contains("not connected") || why.contains("not responding") {
         let hint = "is qemu-guest-agent installed and running in the guest?";
         Error::new(ErrorKind::NoAgent, doing, why).with_hint(hint)
     } else if why.contains("timed out") {
-        let why = format!("it did not answer within {} s", patience.as_secs().max(1));
+        let why = format!("the guest agent did not answer within {} s", patience.as_secs().max(1));
         Error::new(ErrorKind::TimedOut, doing, why)
     } else {
         error(doing, e)
     }
 }
 
-/// libvirt says the kind of a failure before the failure ("internal error: …"): that is ours to say.
+/// libvirt puts the kind of a failure before the failure ("internal error: …"); our errors have a kind of their own.
 fn sentence(message: &str) -> String {
     const PREFIXES: &[&str] = &[
         "internal error: ",
@@ -200,7 +200,7 @@ fn sentence(message: &str) -> String {
     while let Some(rest) = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)) {
         text = rest;
     }
-    // What QEMU wrote has lines and times; the last line says what was wrong.
+    // QEMU's output has lines and times; the last line is the reason.
     match text.split_once("process exited while connecting to monitor: ") {
         Some((_, lines)) => {
             let last = lines.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or(lines);
@@ -213,15 +213,18 @@ fn sentence(message: &str) -> String {
 
 fn judge(code: ErrorNumber, why: &str) -> (ErrorKind, Option<String>) {
     let has = |text: &str| why.contains(text);
-    // libvirt has one number for all that QEMU says, so QEMU's own sentences come first.
+    // libvirt has one number for all of QEMU's errors, so QEMU's own sentences come first.
     if has("Failed to get \"write\" lock")
         || has("Failed to get shared \"write\" lock")
         || has("another process using")
     {
-        return (ErrorKind::Busy, Some("another machine uses this disk; stop it first".into()));
+        return (ErrorKind::Busy, Some("another VM uses this disk; stop that VM first".into()));
     }
     if has("No space left on device") || has("Cannot allocate memory") || has("cannot set up guest memory") {
-        return (ErrorKind::NoSpace, Some("make room on the host, or give the machine less memory".into()));
+        return (
+            ErrorKind::NoSpace,
+            Some("free space or memory on the host, or give the VM less memory".into()),
+        );
     }
     if has("Could not access KVM kernel module") || has("failed to initialize kvm") {
         return (ErrorKind::Unsupported, Some("this host does not run KVM guests; use emulation".into()));
@@ -253,13 +256,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_is_read() {
+    fn version_numbers_become_text() {
         assert_eq!(version(9_000_000), "9.0.0");
         assert_eq!(version(11_003_012), "11.3.12");
     }
 
     #[test]
-    fn the_agent_is_seen_in_its_own_channel_alone() {
+    fn the_guest_agent_is_read_from_its_own_channel_alone() {
         let connected =
             "<channel><target type='virtio' name='org.qemu.guest_agent.0' state='connected'/></channel>";
         let other = "<target type='virtio' name='org.qemu.guest_agent.0' state='disconnected'/>\
@@ -269,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_terminal_of_the_serial_line_is_found() {
+    fn the_terminal_of_the_serial_console_is_found() {
         let line =
             "<serial type='pty'>\n  <source path='/dev/pts/3'/>\n  <log file='/a' append='on'/>\n</serial>";
         assert_eq!(
@@ -281,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_those_of_their_kind_alone() {
+    fn targets_of_disks_and_interfaces_are_apart() {
         let xml = "<devices><disk type='file' device='disk'>\n <source file='/a'/>\n <target dev='vda' bus='virtio'/></disk>\
                    <disk type='file' device='cdrom'><target dev='sda' bus='sata'/></disk>\
                    <interface type='ethernet'><mac address='x'/><target dev='tap0' managed='no'/></interface>\
@@ -300,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_qemu_said_is_the_sentence() {
+    fn the_last_line_of_qemu_is_the_reason() {
         let text = "internal error: process exited while connecting to monitor: 2026-11-21T19:41:21Z \
                     qemu-system-x86_64: -blockdev {}: Failed to get \"write\" lock\nIs another process using the image?";
         assert_eq!(sentence(text), "QEMU would not start: Is another process using the image?");

@@ -1,7 +1,7 @@
-//! What runs inside the probe's machine. Assembled with this program, copied into the guest's memory.
+//! The code that runs inside the probe's VM. Assembled with this program, copied into the guest's memory.
 //!
-//! It reports a step that is done on port 0x10, and an exception on port 0x11. It stands wherever it is copied to: every
-//! address it uses is one of the constants below.
+//! It reports a finished step on port 0x10, and an exception on port 0x11. It runs at any address: every address that it
+//! uses is one of the constants below.
 #![allow(unsafe_code)] // the guest's code is assembler, and its bounds are two symbols
 
 use std::arch::global_asm;
@@ -10,7 +10,7 @@ use std::arch::global_asm;
 pub(super) const DONE: u16 = 0x10;
 /// An exception comes here.
 pub(super) const FAULT: u16 = 0x11;
-/// A page that nothing has touched before: where cmpxchg16b must work first.
+/// A page without memory behind it yet: cmpxchg16b must work there first.
 pub(super) const FRESH: u64 = 0x10_0000;
 
 global_asm!(
@@ -23,7 +23,7 @@ global_asm!(
     // 1: here already.
     "mov al, 1",
     "out 0x10, al",
-    // 2: CPUID says anything at all.
+    // 2: CPUID has leaves.
     "xor eax, eax",
     "cpuid",
     "test eax, eax",
@@ -54,7 +54,7 @@ global_asm!(
     "jne coracle_probe_fault",
     "mov al, 4",
     "out 0x10, al",
-    // 5: IA32_LSTAR keeps what is written.
+    // 5: IA32_LSTAR keeps the written value.
     "mov ecx, 0xc0000082",
     "mov eax, 0x12345678",
     "xor edx, edx",

@@ -1,4 +1,4 @@
-//! The probe's machine: one processor, 2 MiB, an interrupt controller, page tables that map 4 GiB onto themselves.
+//! The probe's VM: one vCPU, 2 MiB, an interrupt controller, page tables that map 4 GiB onto themselves.
 //!
 //! ```text
 //!  0x01000 page tables (PML4, PDPT, 4 directories)   0x07000 GDT   0x08000 IDT   0x0b000 stack's end
@@ -21,7 +21,7 @@ const STACK: u64 = 0xb000;
 const CODE: usize = 0x10000;
 const TIMER: usize = 0x40;
 
-/// In the child: runs the guest and says on standard output how far it came.
+/// In the child: runs the guest and writes its progress to standard output.
 pub(crate) fn run() {
     if let Err(why) = try_run() {
         say(&format!("stopped {why}"));
@@ -30,7 +30,7 @@ pub(crate) fn run() {
 
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
-    // The parent may be gone; then nobody needs to know.
+    // The parent may be gone.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
@@ -43,15 +43,15 @@ fn try_run() -> Result<(), String> {
     if kvm.get_api_version() != 12 {
         return Err(format!("KVM speaks version {}, not 12", kvm.get_api_version()));
     }
-    let vm = kvm.create_vm().map_err(failed("KVM makes no machine"))?;
-    vm.create_irq_chip().map_err(failed("KVM makes no interrupt controller"))?;
+    let vm = kvm.create_vm().map_err(failed("KVM creates no VM"))?;
+    vm.create_irq_chip().map_err(failed("KVM creates no interrupt controller"))?;
     // SAFETY: a fresh mapping that lives until this process ends.
     let memory = unsafe {
         mmap_anonymous(ptr::null_mut(), SIZE, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
     };
     let memory = memory.map_err(|e| format!("no memory for the guest: {e}"))?.cast::<u8>();
     let code = guest::code();
-    // SAFETY: the mapping is SIZE bytes; nobody else uses it before the guest runs.
+    // SAFETY: the mapping is SIZE bytes; no other code uses it before the guest runs.
     write_tables(unsafe { std::slice::from_raw_parts_mut(memory, SIZE / 2) }, &code);
     let region = kvm_userspace_memory_region {
         slot: 0,
@@ -61,13 +61,13 @@ fn try_run() -> Result<(), String> {
         userspace_addr: memory as u64,
     };
     // SAFETY: the region is the mapping above, which stays.
-    unsafe { vm.set_user_memory_region(region) }.map_err(failed("KVM takes no memory"))?;
-    let mut cpu = vm.create_vcpu(0).map_err(failed("KVM makes no processor"))?;
-    let cpuid = kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES).map_err(failed("KVM tells no CPUID"))?;
-    cpu.set_cpuid2(&cpuid).map_err(failed("KVM takes no CPUID"))?;
-    real_mode(&cpu).map_err(failed("KVM takes no registers"))?;
+    unsafe { vm.set_user_memory_region(region) }.map_err(failed("KVM accepts no memory"))?;
+    let mut cpu = vm.create_vcpu(0).map_err(failed("KVM creates no vCPU"))?;
+    let cpuid = kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES).map_err(failed("KVM reports no CPUID"))?;
+    cpu.set_cpuid2(&cpuid).map_err(failed("KVM accepts no CPUID"))?;
+    real_mode(&cpu).map_err(failed("KVM accepts no registers"))?;
     until(&mut cpu, 0)?;
-    long_mode(&cpu).map_err(failed("KVM takes no registers for long mode"))?;
+    long_mode(&cpu).map_err(failed("KVM accepts no registers for long mode"))?;
     until(&mut cpu, 6)
 }
 
@@ -90,7 +90,7 @@ fn until(cpu: &mut VcpuFd, last: u8) -> Result<(), String> {
             Ok(VcpuExit::Shutdown) => return Err("it raised three exceptions in a row".into()),
             Ok(VcpuExit::InternalError) => return Err("the host cannot emulate an instruction".into()),
             Ok(VcpuExit::FailEntry(reason, _)) => {
-                return Err(format!("the processor does not enter it ({reason:#x})"));
+                return Err(format!("the CPU does not enter the guest ({reason:#x})"));
             }
             Ok(other) => return Err(format!("it left with {other:?}")),
             Err(e) if e.errno() == rustix::io::Errno::INTR.raw_os_error() => {}
@@ -143,7 +143,7 @@ fn long_mode(cpu: &VcpuFd) -> Result<(), kvm_ioctls::Error> {
     cpu.set_regs(&registers)
 }
 
-/// Fills the lower half of the memory; what is fresh lies in the upper.
+/// Fills the lower half of the memory; the fresh page lies in the upper half.
 fn write_tables(memory: &mut [u8], code: &Code) {
     let mut put = |at: usize, value: u64| {
         if let Some(place) = memory.get_mut(at..at + 8) {

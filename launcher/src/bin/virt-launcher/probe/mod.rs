@@ -1,12 +1,12 @@
-//! Whether the processor runs guests: asked by running one.
+//! The test of KVM: runs a small guest under it.
 //!
 //! ```text
 //!  judge ──starts──► virt-launcher probe-kvm      a child, so that a host that hangs costs a few seconds, no more
-//!        ◄─a line a step──  kvm.rs builds a machine of 2 MiB; guest.rs is what runs in it
+//!        ◄─a line a step──  kvm.rs builds a VM of 2 MiB; guest.rs is the code of its guest
 //! ```
 //!
-//! A `/dev/kvm` that opens says little: nested and para-virtual hosts offer one that runs firmware and then fails in a
-//! kernel. So the guest does what kernels do. `full`: all of it. `limited`: it ran, but not to the end. `none`: nothing ran.
+//! A `/dev/kvm` that opens proves little: nested and para-virtual hosts offer one that runs firmware and then fails in a
+//! kernel. So the guest takes the steps of a kernel. `full`: all steps. `limited`: some of them. `none`: not one.
 
 #[cfg(target_arch = "x86_64")]
 mod guest;
@@ -18,9 +18,9 @@ use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long the child may take. A good host needs milliseconds.
+/// Time limit of the child. A good host needs milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What the guest does, in order; it reports each when it is done.
+/// The steps of the guest, in order; each is reported when it is done.
 const STEPS: [&str; 7] = [
     "firmware's mode",
     "long mode with paging",
@@ -54,7 +54,7 @@ pub(crate) fn judge() -> Kvm {
     }
 }
 
-/// What the child wrote, and whether it ended by itself.
+/// The child's output, and whether it ended by itself.
 fn wait(mut child: Child) -> (String, bool) {
     let began = Instant::now();
     let mut in_time = true;
@@ -63,7 +63,7 @@ fn wait(mut child: Child) -> (String, bool) {
             Ok(Some(_)) | Err(_) => break,
             Ok(None) if began.elapsed() > PATIENCE => {
                 in_time = false;
-                // It may have ended just now.
+                // The child may have ended just now.
                 let _ = child.kill();
                 let _ = child.wait();
                 break;
@@ -85,8 +85,8 @@ fn verdict(said: &str, in_time: bool) -> Kvm {
     let why = said.lines().find_map(|line| line.strip_prefix("stopped "));
     let why = match (why, in_time) {
         (Some(why), _) => why.to_owned(),
-        (None, true) => "the probe ended without a word".to_owned(),
-        (None, false) => format!("no sign of life for {} s", PATIENCE.as_secs()),
+        (None, true) => "the probe ended without any output".to_owned(),
+        (None, false) => format!("no output for {} s", PATIENCE.as_secs()),
     };
     match last {
         Some(last) if last + 1 >= STEPS.len() => Kvm { verdict: Verdict::Full, reason: None },
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_last_step_is_full() {
+    fn only_all_steps_give_the_verdict_full() {
         let said = |last: usize| (0..=last).map(|n| format!("step {n}\n")).collect::<String>();
         assert_eq!(verdict(&said(6), true).verdict, Verdict::Full);
         let limited = verdict(&(said(3) + "stopped the host cannot emulate an instruction\n"), true);
@@ -117,7 +117,7 @@ mod tests {
         );
         assert_eq!(
             verdict(&said(0), false).reason.as_deref().unwrap().split(": ").nth(1),
-            Some("no sign of life for 5 s")
+            Some("no output for 5 s")
         );
         assert_eq!(verdict("stopped no memory\n", true).verdict, Verdict::None);
     }

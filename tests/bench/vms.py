@@ -1,6 +1,6 @@
-"""The lines about machines: what a launcher costs beside the QEMU that it starts, measured against that QEMU alone.
+"""The lines about VMs: the cost of a launcher beside the QEMU that it starts, measured against that QEMU alone.
 
- ours    coracle run -d ──► virt-launcher ──► QEMU ──► the guest's serial line, in a log
+ ours    coracle run -d ──► virt-launcher ──► QEMU ──► the guest's serial console, in a log
  other   the same QEMU by the same arguments, which are read from the process of ours; or skopeo, tar and virsh with a
          libvirtd that runs; or socat
 
@@ -19,12 +19,12 @@ import relays
 from report import spread
 from watched import MIB
 
-# Machines that are started at once, and what each is given.
+# VMs that are started at once, and the size of each.
 MANY, SMALL = 20, ("--cpus", "1", "--memory", "128MiB")
-# What --only looks at.
+# The names that --only matches.
 NAMES = (
-    "machine: idle", "machine: first line, warm", "machine: first line, cold store", f"machine: {MANY} at once",
-    "machine: console",
+    "VM: idle", "VM: first line, warm", "VM: first line, cold store", f"VM: {MANY} at once",
+    "VM: console",
 )
 
 
@@ -44,7 +44,7 @@ class Row:
 
 
 def is_about(word):
-    """Whether --only with this word means a line of ours."""
+    """True if --only with this word means a line of ours."""
     return any(word in name for name in NAMES)
 
 
@@ -62,21 +62,21 @@ def measure(root, coracle, rounds, only):
 
 
 def idle(at, rounds):
-    """What the launcher holds when the guest has nothing to do, and which processes there are."""
+    """The memory of the launcher while the guest is idle, and the processes beside it."""
     rss, dirty, beside = [], [], set()
     for _ in range(min(rounds, 3)):
-        with at.run("idle", "tiny:1") as machine:
-            machine.wait_for("tiny ready")
-            # What was needed for the start is given back by then, or never.
+        with at.run("idle", "tiny:1") as vm:
+            vm.wait_for("tiny ready")
+            # The memory of the start is given back by then, or never.
             time.sleep(5)
-            launcher = machine.launcher()
+            launcher = vm.launcher()
             rss.append(launcher["Rss"] / MIB)
             dirty.append(launcher["Private_Dirty"] / MIB)
-            beside |= {process.name for process in machine.processes()} - {"virt-launcher"}
-            qemu = machine.qemu()
+            beside |= {process.name for process in vm.processes()} - {"virt-launcher"}
+            qemu = vm.qemu()
     theirs = at.libvirtd.memory()
     yield Row(
-        "machine: idle: the launcher's RSS / private dirty",
+        "VM: idle: the launcher's RSS / private dirty",
         f"**{statistics.median(rss):.1f}** / **{statistics.median(dirty):.1f} MiB**; beside it only {', '.join(sorted(beside))}"
         f" ({qemu['Rss'] / MIB:.0f} MiB)",
         f"libvirtd: {theirs['Rss'] / MIB:.1f} / {theirs['Private_Dirty'] / MIB:.1f} MiB",
@@ -88,45 +88,45 @@ def idle(at, rounds):
 
 def warm(at, rounds):
     """From the command to the guest's first line, in turn with QEMU alone."""
-    with at.run("warm", "tiny:1") as machine:
-        machine.wait_for("tiny: Linux")
-        bare = machine.bare()
+    with at.run("warm", "tiny:1") as vm:
+        vm.wait_for("tiny: Linux")
+        bare = vm.bare()
     ours, told, alone, work, alone_work = [], [], [], [], []
     for _ in range(rounds):
-        with at.run("warm", "tiny:1") as machine:
-            told.append(machine.told)
-            ours.append(machine.wait_for("tiny: Linux"))
-            work.append(machine.cpu())
+        with at.run("warm", "tiny:1") as vm:
+            told.append(vm.told)
+            ours.append(vm.wait_for("tiny: Linux"))
+            work.append(vm.cpu())
         with bare.run() as qemu:
             alone.append(qemu.wait_for("tiny: Linux"))
             alone_work.append(qemu.cpu())
     more = statistics.median(ours) - statistics.median(alone)
     yield Row(
-        "machine: first line, warm: `coracle run -d` to the guest's first serial line",
+        "VM: first line, warm: `coracle run -d` to the guest's first serial line",
         f"{spread(ours)} s (the command itself: {statistics.median(told):.2f} s;"
-        f" processor of all: {statistics.median(work):.2f} s)",
-        f"QEMU alone: {spread(alone)} s (processor: {statistics.median(alone_work):.2f} s)",
+        f" CPU time of all: {statistics.median(work):.2f} s)",
+        f"QEMU alone: {spread(alone)} s (CPU time: {statistics.median(alone_work):.2f} s)",
         f"≤ 0.5 s more: {more:+.2f} s", more <= 0.5,
     )
 
 
 def cold(at, rounds):
-    """The image in a registry, nothing of it here; whatever a node keeps between machines is warm on both sides."""
+    """The image in a registry, nothing of it here; the caches that a node keeps between VMs are warm on both sides."""
     image = at.publish("tiny:1")
     # Neither side measures its first start.
-    with at.run("cold", image) as machine:
-        machine.wait_for("tiny: Linux")
-        bare = machine.bare()
-    with at.libvirtd.by_hand(image) as machine:
-        machine.wait_for("tiny: Linux")
+    with at.run("cold", image) as vm:
+        vm.wait_for("tiny: Linux")
+        bare = vm.bare()
+    with at.libvirtd.by_hand(image) as vm:
+        vm.wait_for("tiny: Linux")
     ours, theirs, alone, brought = [], [], [], []
     for _ in range(rounds):
         at.forget_images()
-        with at.run("cold", image) as machine:
-            ours.append(machine.wait_for("tiny: Linux"))
-        with at.libvirtd.by_hand(image) as machine:
-            theirs.append(machine.wait_for("tiny: Linux"))
-            brought.append(machine.brought)
+        with at.run("cold", image) as vm:
+            ours.append(vm.wait_for("tiny: Linux"))
+        with at.libvirtd.by_hand(image) as vm:
+            theirs.append(vm.wait_for("tiny: Linux"))
+            brought.append(vm.brought)
         with bare.run() as qemu:
             alone.append(qemu.wait_for("tiny: Linux"))
     # For the lines after this one.
@@ -134,10 +134,10 @@ def cold(at, rounds):
     factor = statistics.median(theirs) / statistics.median(ours)
     guest = statistics.median(alone)
     own = [statistics.median(side) - guest for side in (ours, theirs)]
-    # What no tool can take away.
+    # The part that no tool can shorten.
     boot = guest / statistics.median(ours)
     yield Row(
-        "machine: first line, cold store, from a registry on this machine",
+        "VM: first line, cold store, from a registry on this host",
         f"{spread(ours)} s, without QEMU and the guest {own[0]:.2f} s",
         f"`skopeo copy; tar; virsh create`: {spread(theirs)} s, without QEMU and the guest {own[1]:.2f} s"
         f" (bringing: {statistics.median(brought):.2f} s); QEMU alone: {spread(alone)} s",
@@ -147,28 +147,28 @@ def cold(at, rounds):
 
 def many(at, _rounds):
     """All at once, until each guest is ready."""
-    with at.run("first", "tiny:1", *SMALL) as machine:
-        machine.wait_for("tiny ready")
-        bare = machine.bare()
-    with all_of(lambda i: at.run(f"many-{i}", "tiny:1", *SMALL)) as (machines, seconds):
-        ours, up = seconds, len(machines)
-        memory = sum(process.memory()["Pss"] for machine in machines for process in machine.processes())
-        launchers = sum(machine.launcher()["Pss"] for machine in machines)
-    with all_of(lambda i: bare.run(str(i))) as (machines, seconds):
+    with at.run("first", "tiny:1", *SMALL) as vm:
+        vm.wait_for("tiny ready")
+        bare = vm.bare()
+    with all_of(lambda i: at.run(f"many-{i}", "tiny:1", *SMALL)) as (vms, seconds):
+        ours, up = seconds, len(vms)
+        memory = sum(process.memory()["Pss"] for vm in vms for process in vm.processes())
+        launchers = sum(vm.launcher()["Pss"] for vm in vms)
+    with all_of(lambda i: bare.run(str(i))) as (vms, seconds):
         alone = seconds
-        alone_memory = sum(machine.memory()["Pss"] for machine in machines)
+        alone_memory = sum(vm.memory()["Pss"] for vm in vms)
     yield Row(
-        f"machine: {MANY} at once: until all are ready; all processes (PSS)",
+        f"VM: {MANY} at once: until all are ready; all processes (PSS)",
         f"{ours:.1f} s, {memory / MIB:.0f} MiB, of which launchers {launchers / MIB:.0f} MiB",
         f"QEMU alone: {alone:.1f} s, {alone_memory / MIB:.0f} MiB", f"all up: {up} of {MANY}", up == MANY,
     )
 
 
 class all_of:  # noqa: N801 (used as a word in `with`)
-    """Many machines, started at once; yields them and the seconds until the last was ready."""
+    """Many VMs, started at once; yields them and the seconds until the last was ready."""
 
     def __init__(self, start):
-        self.start, self.machines = start, []
+        self.start, self.vms = start, []
 
     def __enter__(self):
         begin = time.monotonic()
@@ -178,18 +178,18 @@ class all_of:  # noqa: N801 (used as a word in `with`)
                 failed = None
                 for start in starts:
                     try:
-                        self.machines.append(start.result())
+                        self.vms.append(start.result())
                     except Exception as e:  # noqa: BLE001 (told below, when all that came up can be ended)
                         failed = e
                 if failed:
                     raise failed
-            for machine in self.machines:
-                machine.wait_for("tiny ready", 900)
+            for vm in self.vms:
+                vm.wait_for("tiny ready", 900)
         except BaseException:
             self.__exit__()
             raise
-        return self.machines, time.monotonic() - begin
+        return self.vms, time.monotonic() - begin
 
     def __exit__(self, *_):
-        for machine in self.machines:
-            machine.__exit__()
+        for vm in self.vms:
+            vm.__exit__()

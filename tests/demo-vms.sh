@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# To be sourced by demo.sh, whose folder and words it uses: the third part, about machines.
+# To be sourced by demo.sh, whose folder and words it uses: the third part, about VMs.
 
 # A manifest as a cluster takes it, with the image from the registry that is left.
 manifest() {
@@ -44,8 +44,8 @@ spec:
 YAML
 }
 
-# The person at the terminal is played.
-run_machine() {
+# A script plays the person at the terminal.
+run_vm() {
     ssh-keygen -q -t ed25519 -N '' -C demo -f key
     manifest >boat.yaml
     show cat boat.yaml
@@ -61,14 +61,14 @@ run_machine() {
     show coracle ps
 }
 
-reach_machine() {
+reach_vm() {
     local ssh=(ssh -p "$port" -i key -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR)
     echo "\$ ssh -p $port -i key demo@127.0.0.1 'uptime; ip -4 -brief address; sudo id -un'"
     "${ssh[@]}" -o ConnectTimeout=60 demo@127.0.0.1 'uptime; ip -4 -brief address; sudo id -un'
     show coracle exec boat -- cat /etc/hostname
     show coracle vnc boat --screenshot boat.png
     keep boat.png
-    say "What it costs beside QEMU"
+    say "The memory of each process"
     costs boat
 }
 
@@ -79,7 +79,7 @@ keep() {
     echo "($(pngtopnm "$1" 2>/dev/null | sed -n 2p | tr ' ' x), $(stat -c %s "$1") bytes; kept as $cache/demo/$1)"
 }
 
-# The processes of a machine.
+# The memory of each process of a VM.
 costs() {
     local pid
     printf '%-22s %10s %14s\n' process RSS 'private dirty'
@@ -90,7 +90,7 @@ costs() {
     done
 }
 
-# Of our machines, which have our folder in their arguments.
+# The processes of all VMs of the demo, which have its folder in their arguments.
 processes() {
     local at
     for at in /proc/[0-9]*; do
@@ -101,7 +101,7 @@ processes() {
     done
 }
 
-stop_machine() {
+stop_vm() {
     show coracle stop boat
     show coracle ps --all
     show coracle rm boat
@@ -125,8 +125,8 @@ run_iso() {
     show coracle rm tester
 }
 
-# Whatever happened: no machine of ours is left.
-end_machines() {
+# After any outcome no VM of the demo is left.
+end_vms() {
     local pid
     if ! compgen -G "$CORACLE_HOME/state/vms/*" >/dev/null; then return; fi
     timeout 60 coracle rm --force $(ls "$CORACLE_HOME/state/vms")

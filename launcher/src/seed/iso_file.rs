@@ -1,4 +1,4 @@
-//! A disc as a file: written beside its name, made durable, renamed. Only the owner may read it.
+//! An ISO image as a file: written under a temporary name, made durable, renamed. Only the owner may read it.
 
 use super::{Seed, iso};
 use crate::error::{Error, Result};
@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Writes the disc to `path`, in place of one that is there.
+/// Writes the ISO image to `path`, in place of an existing one.
 pub fn write(seed: &Seed, path: &Path, seconds: u64) -> Result<()> {
     let partial = partial(path);
     let written = write_partial(seed, &partial, seconds).and_then(|()| {
@@ -16,7 +16,8 @@ pub fn write(seed: &Seed, path: &Path, seconds: u64) -> Result<()> {
         fs::rename(&partial, path).map_err(cannot)
     });
     if written.is_err() {
-        // It may hold secrets, and nobody will look for it. That it cannot be removed is the lesser fault of the two.
+        // The file may hold secrets, and no later run looks for it. A failure to remove it matters less than the one
+        // above.
         let _ = fs::remove_file(&partial);
         return written;
     }
@@ -30,7 +31,7 @@ pub fn write(seed: &Seed, path: &Path, seconds: u64) -> Result<()> {
 }
 
 fn write_partial(seed: &Seed, partial: &Path, seconds: u64) -> Result<()> {
-    // What an earlier run left. The new one must be new, so that its mode is ours and it is no link.
+    // The rest of an earlier run. The file must be new, so that its mode is ours and it is not a link.
     match fs::remove_file(partial) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => {
             return Err(Error::io(format!("cannot remove {}, which is in the way", partial.display()), e));
@@ -45,7 +46,7 @@ fn write_partial(seed: &Seed, partial: &Path, seconds: u64) -> Result<()> {
         .map_err(|e| Error::io(format!("cannot make {}", partial.display()), e))?;
     let mut out = BufWriter::with_capacity(256 << 10, Named { file, path: partial });
     iso::write(&seed.files, &seed.label, seconds, &mut out)?;
-    let cannot = |e| Error::io("cannot write the disc", e);
+    let cannot = |e| Error::io("cannot write the ISO image", e);
     out.flush().map_err(cannot)?;
     out.get_ref().file.sync_all().map_err(|e| Error::io(format!("cannot write {}", partial.display()), e))
 }
@@ -56,7 +57,7 @@ fn partial(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// A file whose errors say which one it is.
+/// A file with its path in its errors.
 struct Named<'a> {
     file: File,
     path: &'a Path,
