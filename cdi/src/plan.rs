@@ -159,6 +159,15 @@ impl<S, T> Flow<S, T> {
     }
 }
 
+/// How a run that was cut short is continued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GoOn {
+    /// By the same command.
+    SameCommand,
+    /// By the same command with `--resume`, and why the user must say so.
+    WithResume(&'static str),
+}
+
 /// Everything an effectful step will do, and the facts that it follows from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan<S = (), T = ()> {
@@ -182,8 +191,8 @@ pub struct Plan<S = (), T = ()> {
     pub memory: Vec<(&'static str, u64)>,
     /// The most a spool beside the target can hold; `None`: there is no spool.
     pub spool: Option<u64>,
-    /// Whether a run that is cut short can be continued, or why not.
-    pub resume: std::result::Result<(), &'static str>,
+    /// How a run that is cut short can be continued, or why it cannot.
+    pub resume: std::result::Result<GoOn, &'static str>,
     /// Why, in sentences.
     pub reasons: Vec<String>,
 }
@@ -428,7 +437,19 @@ fn layer_waits(facts: &Facts) -> bool {
         && (facts.output != Output::Raw || facts.virtual_size.is_none())
 }
 
-fn resume(facts: &Facts, wishes: &Wishes, flow: Flow) -> std::result::Result<(), &'static str> {
+fn resume(facts: &Facts, wishes: &Wishes, flow: Flow) -> std::result::Result<GoOn, &'static str> {
+    can_enter(facts, wishes, flow)?;
+    match &facts.source.identity {
+        Some(identity) if identity.is_proof() => Ok(GoOn::SameCommand),
+        Some(_) => Ok(GoOn::WithResume(
+            "the web server gives no strong ETag, so nothing proves that the source is unchanged",
+        )),
+        None => Err("nothing shows later that the source is still the same"),
+    }
+}
+
+/// Whether a later run can begin in the middle.
+fn can_enter(facts: &Facts, wishes: &Wishes, flow: Flow) -> std::result::Result<(), &'static str> {
     if !matches!(facts.target, Destination::File(_)) {
         return Err("only a file target keeps a journal");
     }

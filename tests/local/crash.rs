@@ -410,6 +410,52 @@ fn resume_is_asked_for_and_refused() {
     place.is_the_disk("out.img");
 }
 
+/// A server with a weak ETag and a date: its ranges are of one version within one run, and between two runs that is likely.
+#[test]
+fn where_resume_is_needed_the_plan_and_the_message_say_so() {
+    let place = Place::new(33);
+    let disk = place.bytes("disk.raw");
+    let weak = Behaviour { etag: Some("W/\"v1\"".into()), ..Behaviour::default() };
+    let server = Server::start(place.image("plain.qcow2", ""), weak.clone());
+    let url = server.url("/disk.qcow2");
+    // One request at a time, half a second each: most of the disk is still to come when the server breaks.
+    let plain = ["convert", "--json", "--retries", "0", "--connections", "1", &url, "out.img"];
+    let flagged = [&plain[..], &["--resume"]].concat();
+
+    let plan = place.run(&["convert", "--plan", "--json", &url, "out.img"]).ok().json();
+    assert_eq!(plan["resumable"], true, "{plan}");
+    assert!(plan["needs_resume_because"].as_str().unwrap().contains("no strong ETag"), "{plan}");
+    let plan = String::from_utf8(place.run(&["convert", "--plan", &url, "out.img"]).ok().out).unwrap();
+    assert!(plan.contains("with --resume, from a journal"), "{plan}");
+
+    let broken_behind = |row: usize, args: &[&str]| {
+        server.set(Behaviour { rate: Some(4 << 20), ..weak.clone() });
+        let child = place.start(args);
+        let partial = place.path("out.img.partial");
+        wait_for("data", || starts_as(&partial, &disk[..row]));
+        let fail = Some(Fail { status: 503, times: u32::MAX, skip: 0, retry_after: None });
+        server.set(Behaviour { fail, ..weak.clone() });
+        let ran = ended(child, 30).refused(1, "503");
+        server.set(weak.clone());
+        assert!(ran.err.contains("out.img.partial and its journal stay"), "{}", ran.err);
+        ran.err
+    };
+    let said = broken_behind(1 << 20, &plain);
+    assert!(said.contains("the same command with --resume goes on from there"), "{said}");
+    assert!(said.contains("without it, it begins anew"), "{said}");
+    let said = broken_behind(4 << 20, &flagged);
+    assert!(said.contains("the same command goes on from there"), "{said}");
+    let ran = place.run(&flagged).ok();
+    assert!(ran.json()["resumed_at"].as_u64() > Some(1 << 20), "{}", ran.json());
+    place.is_the_disk("out.img");
+
+    std::fs::remove_file(place.path("out.img")).unwrap();
+    broken_behind(1 << 20, &plain);
+    let ran = place.run(&plain).ok();
+    assert!(ran.json()["resumed_at"].is_null() && ran.err.contains("begun anew"), "{}", ran.err);
+    place.is_the_disk("out.img");
+}
+
 #[test]
 fn a_run_that_fails_before_its_first_byte_keeps_the_earlier_one() {
     let place = Place::new(26);

@@ -162,17 +162,34 @@ fn a_file_that_changes_midway_is_never_mixed() {
 }
 
 #[test]
-fn a_server_that_names_no_version_gives_one_version() {
+fn a_server_that_proves_no_version_gives_one_version() {
     let place = Place::new(47);
-    for file in FILES {
-        let bytes = place.bytes(file);
-        let new = bytes.iter().map(|b| b ^ 0x55).collect();
-        let change = Change { after_requests: 2, bytes: new, etag: None, last_modified: None };
-        let behaviour = Behaviour { etag: None, last_modified: None, change: Some(change), ..good() };
-        let server = Server::start(bytes, behaviour);
-        // Convert compares the disk with the first version.
-        place.convert(&server.url("/disk"), &[]).ok();
-        assert_eq!(server.requests().len(), 2, "{file}: the first bytes, and all of them");
+    let second = good().last_modified;
+    let weak = Some("W/\"v\"".to_owned());
+    let cases = [
+        (None, None, None),
+        (weak.clone(), None, None),
+        (weak, second.clone(), second.clone()),
+        (None, second.clone(), second),
+    ];
+    for (etag, last_modified, date) in cases {
+        for file in FILES {
+            let bytes = place.bytes(file);
+            // Another disk, of which the answers say the same.
+            let new = bytes.iter().map(|b| b ^ 0x55).collect();
+            let (etag, last_modified, date) = (etag.clone(), last_modified.clone(), date.clone());
+            let change = Change {
+                after_requests: 2,
+                bytes: new,
+                etag: etag.clone(),
+                last_modified: last_modified.clone(),
+            };
+            let server =
+                Server::start(bytes, Behaviour { etag, last_modified, date, change: Some(change), ..good() });
+            // Convert compares the disk with the first version.
+            place.convert(&server.url("/disk"), &[]).ok();
+            assert_eq!(server.requests().len(), 2, "{file}: the first bytes, and all of them");
+        }
     }
 }
 

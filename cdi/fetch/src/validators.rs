@@ -1,12 +1,22 @@
 //! What tells one version of a remote file from another.
+//!
+//! Two answers are parts of one version where they share a strong validator (RFC 9110, 8.8 and 15.3.7.3). A strong ETag is
+//! one. A weak ETag is none, since a server may give it to two versions that it holds for much the same. A date is one where
+//! its second was over when the answer was made: a later version cannot have it too.
 
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
+use std::time::Duration;
+
+/// How much older than its answer a version must be for its date to be strong (RFC 9110, 8.8.2.2).
+const OVER: Duration = Duration::from_secs(1);
 
 /// The version of a file, as its server names it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Validators {
     etag: Option<String>,
     modified: Option<String>,
+    /// The second of `modified` was over when the answer was made.
+    is_over: bool,
     size: Option<u64>,
     /// `Content-Encoding`, empty when there is none: the same file in another encoding is other bytes.
     encoding: Option<String>,
@@ -19,6 +29,7 @@ impl Validators {
         Validators {
             etag: text(headers, &header::ETAG),
             modified: text(headers, &header::LAST_MODIFIED),
+            is_over: is_over(headers).unwrap_or_default(),
             size,
             encoding: Some(encoding.filter(|name| name != "identity").unwrap_or_default()),
         }
@@ -53,12 +64,16 @@ impl Validators {
     /// How `now` differs from what was seen first, in words; `None` when nothing contradicts. That is no agreement: a
     /// header that is missing now contradicts nothing ([`Self::agrees`]).
     pub fn difference(&self, now: &Validators) -> Option<String> {
-        if let (Some(a), Some(b)) = (&self.etag, &now.etag) {
-            if a != b {
-                return Some(format!("ETag {} became {}", clip(a), clip(b)));
-            }
-        } else if let (Some(a), Some(b)) = (&self.modified, &now.modified)
+        if let (Some(a), Some(b)) = (&self.etag, &now.etag)
             && a != b
+        {
+            return Some(format!("ETag {} became {}", clip(a), clip(b)));
+        }
+        // Servers that share a file, and its strong ETag, may date it differently.
+        let same_etag = equal(self.strong_etag(), now.strong_etag());
+        if let (Some(a), Some(b)) = (&self.modified, &now.modified)
+            && a != b
+            && !same_etag
         {
             return Some(format!("Last-Modified \"{}\" became \"{}\"", clip(a), clip(b)));
         }
@@ -75,21 +90,35 @@ impl Validators {
         }
     }
 
-    /// Whether both name a version, and the same one: without it, no difference means nothing. An equal size is no
-    /// evidence: disks have round sizes.
+    /// Whether both answers share a strong validator, and so are of one version: without it, no difference means nothing.
+    /// An equal size is no evidence: disks have round sizes.
     pub fn agrees(&self, now: &Validators) -> bool {
-        let equal = |a: &Option<String>, b: &Option<String>| a.is_some() && a == b;
-        equal(&self.etag, &now.etag) || equal(&self.modified, &now.modified)
+        equal(self.strong_etag(), now.strong_etag()) || equal(self.strong_date(), now.strong_date())
     }
 
-    /// Whether the server tells versions apart at all.
-    pub fn names_a_version(&self) -> bool {
-        self.etag.is_some() || self.modified.is_some()
+    /// Whether another answer can be shown to be of the same version.
+    pub fn are_strong(&self) -> bool {
+        self.strong_etag().is_some() || self.strong_date().is_some()
+    }
+
+    fn strong_date(&self) -> Option<&str> {
+        self.modified.as_deref().filter(|_| self.is_over)
     }
 
     fn strong_etag(&self) -> Option<&str> {
         self.etag.as_deref().filter(|e| e.len() >= 2 && e.starts_with('"') && e.ends_with('"'))
     }
+}
+
+fn equal(a: Option<&str>, b: Option<&str>) -> bool {
+    a.is_some() && a == b
+}
+
+/// Whether the second of `Last-Modified` was over at `Date`; `None` where one of them is missing or no date.
+fn is_over(headers: &HeaderMap) -> Option<bool> {
+    let time = |name: &HeaderName| httpdate::parse_http_date(&text(headers, name)?).ok();
+    let (modified, date) = (time(&header::LAST_MODIFIED)?, time(&header::DATE)?);
+    Some(date.duration_since(modified).is_ok_and(|age| age >= OVER))
 }
 
 fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
@@ -111,6 +140,59 @@ mod tests {
 
     fn validators(etag: &str, modified: &str, size: u64) -> Validators {
         Validators::new(&headers(&[("etag", etag), ("last-modified", modified)]), Some(size))
+    }
+
+    fn dated(modified: &str, date: &str) -> Validators {
+        Validators::new(&headers(&[("last-modified", modified), ("date", date)]), Some(7))
+    }
+
+    #[test]
+    fn a_date_is_strong_when_its_second_is_over() {
+        let modified = "Sun, 06 Nov 1994 08:49:37 GMT";
+        for (date, strong) in [
+            ("Sun, 06 Nov 1994 08:49:38 GMT", true),
+            ("Sunday, 06-Nov-94 08:49:38 GMT", true),
+            ("Sun Nov  6 08:49:38 1994", true),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", true),
+            (modified, false),
+            ("Sun, 06 Nov 1994 08:49:36 GMT", false),
+            ("Sun, 06 Nov 1994 08:49:38", false),
+            ("tomorrow", false),
+            ("", false),
+        ] {
+            let first = dated(modified, date);
+            assert_eq!((first.are_strong(), first.agrees(&first)), (strong, strong), "{date}");
+        }
+        assert!(!dated("yesterday", modified).are_strong(), "no date");
+        assert!(!dated("", modified).are_strong());
+        let (early, late) = (dated(modified, modified), dated(modified, "Mon, 07 Nov 1994 08:49:37 GMT"));
+        assert!(!early.agrees(&late), "what came within the second may be another version");
+        assert!(!late.agrees(&early));
+        assert_eq!(early.difference(&late), None);
+    }
+
+    #[test]
+    fn a_weak_etag_shows_a_difference_and_no_agreement() {
+        let day = |day: &str| format!("{day} Nov 1994 08:49:37 GMT");
+        let weak = |etag: &str, modified: &str| {
+            let date = day("Tue, 08");
+            Validators::new(
+                &headers(&[("etag", etag), ("last-modified", modified), ("date", &date)]),
+                Some(7),
+            )
+        };
+        let (alone, dated) = (weak("W/\"a\"", ""), weak("W/\"a\"", &day("Sun, 06")));
+        assert!(!alone.are_strong() && !alone.agrees(&alone));
+        assert!(dated.are_strong() && dated.agrees(&dated) && !dated.agrees(&alone));
+        assert_eq!(
+            dated.difference(&weak("W/\"b\"", &day("Sun, 06"))).unwrap(),
+            "ETag W/\"a\" became W/\"b\""
+        );
+        let later = weak("W/\"a\"", &day("Mon, 07"));
+        assert!(dated.difference(&later).unwrap().starts_with("Last-Modified"), "the ETag does not decide");
+        for odd in ["a", "\"", "w/\"a\"", "W/\"a"] {
+            assert!(!weak(odd, "").are_strong(), "{odd}");
+        }
     }
 
     #[test]
@@ -141,8 +223,8 @@ mod tests {
         );
         assert_eq!(first.difference(&validators("", "", 8)).unwrap(), "its size of 7 bytes became 8");
         assert_eq!(first.difference(&validators("", "", 7)), None);
-        assert!(first.agrees(&validators("\"a\"", "", 7)) && first.agrees(&validators("", "Mon", 7)));
+        assert!(first.agrees(&validators("\"a\"", "", 7)) && !first.agrees(&validators("", "Mon", 7)));
         assert!(!first.agrees(&validators("", "", 7)), "a size is no evidence");
-        assert!(first.names_a_version() && !validators("", "", 7).names_a_version());
+        assert!(first.are_strong() && !validators("", "", 7).are_strong());
     }
 }

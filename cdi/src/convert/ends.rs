@@ -1,6 +1,8 @@
 //! How a run ends that did not get to its end: what stays, and what is said about it.
 
 use super::{Prepared, first};
+use crate::journal::Mode;
+use crate::plan::GoOn;
 use crate::run::watch::Watch;
 use crate::target::{self, Destination};
 use crate::{Error, ErrorKind};
@@ -10,7 +12,8 @@ use std::sync::{Mutex, PoisonError};
 /// What a cut-short run leaves beside the target.
 pub(super) struct Partial {
     path: Option<PathBuf>,
-    resumable: Result<(), &'static str>,
+    /// By which command a later run goes on, or why none can.
+    resumable: Result<GoOn, &'static str>,
     state: Mutex<State>,
 }
 
@@ -31,15 +34,20 @@ impl Partial {
             Destination::File(path) => Some(path.clone()),
             _ => None,
         };
-        Partial { path, resumable: prepared.plan.resume, state: Mutex::new(State::NotOurs) }
+        let resumable = prepared.plan.resume.map(|go_on| match prepared.request.wishes.resume {
+            // This very command has the flag.
+            Mode::Always => GoOn::SameCommand,
+            _ => go_on,
+        });
+        Partial { path, resumable, state: Mutex::new(State::NotOurs) }
     }
 
     /// The target is claimed and its `.partial` is now this run's. `resumed`: it holds what an earlier run wrote.
     pub(super) fn taken(&self, resumed: bool, watch: &Watch) {
         let now = if resumed { State::GoneOnWith } else { State::Ours };
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = now;
-        if self.resumable.is_ok() {
-            watch.keeps(self.how_to_go_on());
+        if let Ok(go_on) = self.resumable {
+            watch.keeps(self.how_to(go_on));
         }
     }
 
@@ -54,9 +62,9 @@ impl Partial {
         if e.is_of_a_whole_disk() {
             return e;
         }
-        let go_on = e.may_go_on() && self.resumable.is_ok();
-        if go_on && (watch.written() > 0 || state == State::GoneOnWith) {
-            return e.with_hint(self.how_to_go_on());
+        let is_worth_it = e.may_go_on() && (watch.written() > 0 || state == State::GoneOnWith);
+        if let (Ok(go_on), true) = (self.resumable, is_worth_it) {
+            return e.with_hint(self.how_to(go_on));
         }
         if let Err(left) = target::discard(path) {
             tracing::debug!("nothing to clean up beside {}: {left}", path.display());
@@ -67,8 +75,16 @@ impl Partial {
         }
     }
 
-    fn how_to_go_on(&self) -> String {
+    fn how_to(&self, go_on: GoOn) -> String {
         let path = self.path.as_deref().unwrap_or_else(|| "the target".as_ref()).display();
-        format!("{path}.partial and its journal stay; the same command goes on from there")
+        let how = match go_on {
+            GoOn::SameCommand => "the same command goes on from there".to_owned(),
+            GoOn::WithResume(why) => {
+                format!(
+                    "the same command with --resume goes on from there; without it, it begins anew, since {why}"
+                )
+            }
+        };
+        format!("{path}.partial and its journal stay; {how}")
     }
 }

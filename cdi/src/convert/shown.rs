@@ -1,6 +1,6 @@
 //! A plan for people and for programs.
 
-use crate::plan::{Facts, Output, Plan};
+use crate::plan::{Facts, GoOn, Output, Plan};
 use crate::size::human;
 use serde::Serialize;
 use std::fmt::Write;
@@ -22,6 +22,7 @@ pub struct PlanJson {
     spool_bytes: u64,
     resumable: bool,
     not_resumable_because: Option<&'static str>,
+    needs_resume_because: Option<&'static str>,
     reasons: Vec<String>,
 }
 
@@ -42,6 +43,10 @@ pub(super) fn json<S, T>(plan: &Plan<S, T>) -> PlanJson {
         spool_bytes: plan.spool.unwrap_or(0),
         resumable: plan.resume.is_ok(),
         not_resumable_because: plan.resume.err(),
+        needs_resume_because: match plan.resume {
+            Ok(GoOn::WithResume(why)) => Some(why),
+            _ => None,
+        },
         reasons: plan.reasons.clone(),
     }
 }
@@ -74,13 +79,12 @@ pub(super) fn text<S, T>(plan: &Plan<S, T>) -> String {
             .spool
             .map_or("nothing beside the target".into(), |most| format!("spool of at most {}", human(most))),
     );
-    line(
-        "resume",
-        plan.resume
-            .err()
-            .map_or("yes, from a journal beside the target".into(), |why| format!("no: {why}"))
-            .as_str(),
-    );
+    let resume = match plan.resume {
+        Ok(GoOn::SameCommand) => "yes, from a journal beside the target".into(),
+        Ok(GoOn::WithResume(why)) => format!("with --resume, from a journal beside the target: {why}"),
+        Err(why) => format!("no: {why}"),
+    };
+    line("resume", &resume);
     text
 }
 

@@ -1,7 +1,7 @@
 //! The plan as a table.
 
 use super::*;
-use crate::source::Facts as SourceFacts;
+use crate::source::{Facts as SourceFacts, Identity, Says};
 
 fn facts(seekable: bool, layers: &[Layer], format: Format, target: Destination, output: Output) -> Facts {
     let need = Need { least: 9 << 20, per_thread: 32 << 20 };
@@ -68,6 +68,33 @@ fn the_flow_follows_from_the_facts() {
             flow == Flow::SpoolThenOrder(()) || (flow == Flow::Stream(()) && format == Format::Qcow2)
         );
         assert!(plan.memory_total() <= 256 << 20);
+    }
+}
+
+#[test]
+fn how_a_run_is_continued_follows_from_what_proves_the_source() {
+    let resume = |says: Option<Says>, seekable, target, mode| {
+        let mut facts = facts(seekable, &[], Format::Raw, target, Output::Raw);
+        let (value, name) = ("etag:x".into(), "n".into());
+        facts.source.identity = says.map(|says| Identity { value, size: Some(7), name, says });
+        plan(&facts, &Wishes { resume: mode, ..wishes() }).unwrap().resume
+    };
+    for says in [Says::Content, Says::Version] {
+        assert_eq!(resume(Some(says), true, file(), Mode::Auto), Ok(GoOn::SameCommand));
+    }
+    for mode in [Mode::Auto, Mode::Always] {
+        let likely = resume(Some(Says::Likely), true, file(), mode);
+        assert!(matches!(likely, Ok(GoOn::WithResume(why)) if why.contains("no strong ETag")), "{likely:?}");
+        let unknown = resume(None, true, file(), mode);
+        assert!(unknown.is_err_and(|why| why.contains("nothing shows")), "{unknown:?}");
+    }
+    for (seekable, target, mode, why) in [
+        (true, file(), Mode::Never, "--no-resume"),
+        (true, Destination::Stdout, Mode::Auto, "only a file target"),
+        (false, file(), Mode::Auto, "cannot be entered again"),
+    ] {
+        let told = resume(Some(Says::Likely), seekable, target, mode);
+        assert!(told.is_err_and(|said| said.contains(why)), "{told:?}");
     }
 }
 

@@ -50,6 +50,14 @@ fn a_weak_etag_is_compared_but_proves_nothing() {
 }
 
 #[test]
+fn another_date_behind_an_equal_weak_etag_is_noticed() {
+    let date = "Mon, 07 Nov 1994 08:49:37 GMT";
+    let weak = Behaviour { etag: Some("W/\"v1\"".into()), ..Behaviour::default() };
+    let change = changed(weak.etag.as_deref(), Some(date), SIZE);
+    is_noticed(Behaviour { change, ..weak }, &["Last-Modified", date]);
+}
+
+#[test]
 fn another_date_is_noticed() {
     let date = "Mon, 07 Nov 1994 08:49:37 GMT";
     let old = Behaviour { etag: None, ..Behaviour::default() };
@@ -69,40 +77,75 @@ fn another_date_is_noticed() {
     );
 }
 
-/// A server of ranges that names no version, neither by an ETag nor by a date.
-fn bare() -> Behaviour {
-    Behaviour { etag: None, last_modified: None, ..Behaviour::default() }
+/// Servers of ranges whose answers may say the same of two versions: by neither an ETag nor a date, by a weak ETag, by the
+/// date of a second that was not over (or of which nothing shows that it was).
+fn weak() -> Vec<Behaviour> {
+    let second = Some("Sun, 06 Nov 1994 08:49:37 GMT".to_owned());
+    let soon = Some("Sun, 06 Nov 1994 08:49:36 GMT".to_owned());
+    let etag = Some("W/\"v1\"".to_owned());
+    let cases = [
+        (None, None, None),
+        (etag.clone(), None, None),
+        (etag, second.clone(), second.clone()),
+        (None, second.clone(), second.clone()),
+        (None, second.clone(), soon),
+        (None, second.clone(), None),
+        (None, second.clone(), Some("today".to_owned())),
+        (None, Some("yesterday".to_owned()), second),
+    ];
+    let behaviour =
+        |(etag, last_modified, date)| Behaviour { etag, last_modified, date, ..Behaviour::default() };
+    cases.map(behaviour).to_vec()
+}
+
+/// The file is replaced by one of the same size, of which the answers say the same.
+fn unnoticed(behaviour: &Behaviour, after_requests: u32) -> Option<Change> {
+    let Behaviour { etag, last_modified, .. } = behaviour.clone();
+    Some(Change { after_requests, bytes: vec![9; SIZE], etag, last_modified })
 }
 
 #[test]
-fn without_a_version_all_bytes_are_of_one_answer() {
-    // The file changes, and keeps its size: before the request for all of it, and after that request.
-    for (after_requests, whole) in [(1, vec![9; SIZE]), (2, pattern(SIZE))] {
-        let change = Some(Change { after_requests, ..changed(None, None, SIZE).unwrap() });
-        let server = Server::start(pattern(SIZE), Behaviour { change, ..bare() });
-        let source = open(&server.url("/d"), &quick());
-        assert!(!source.facts().seekable, "a second range could be of another version");
-        assert_eq!((source.facts().identity.clone(), source.facts().size), (None, Some(SIZE as u64)));
-        assert!(read_all(&source) == whole, "after {after_requests} requests");
-        let ranges: Vec<_> = server.requests().iter().map(|r| r.range(SIZE as u64)).collect();
-        assert_eq!(ranges, [Some(0..262_144), None]);
-        let words = ["nothing shows that a second reading is of the same file"];
-        failure(read(&source, 0)).says(ErrorKind::Failed, &words);
+fn without_a_strong_validator_all_bytes_are_of_one_answer() {
+    for behaviour in weak() {
+        // Before the request for all of it, and after that request.
+        for (after_requests, whole) in [(1, vec![9; SIZE]), (2, pattern(SIZE))] {
+            let change = unnoticed(&behaviour, after_requests);
+            let server = Server::start(pattern(SIZE), Behaviour { change, ..behaviour.clone() });
+            let source = open(&server.url("/d"), &quick());
+            assert!(read_all(&source) == whole, "after {after_requests} requests: {behaviour:?}");
+            assert!(!source.facts().seekable, "a second range could be of another version");
+            assert!(source.facts().identity.as_ref().is_none_or(|identity| !identity.is_proof()));
+            assert_eq!(source.facts().size, Some(SIZE as u64));
+            let ranges: Vec<_> = server.requests().iter().map(|r| r.range(SIZE as u64)).collect();
+            assert_eq!(ranges, [Some(0..262_144), None]);
+            let words = ["nothing shows that a second reading is of the same file"];
+            failure(read(&source, 0)).says(ErrorKind::Failed, &words);
+        }
     }
+    assert_eq!(
+        open(&Server::start(pattern(SIZE), weak()[0].clone()).url("/d"), &quick()).facts().identity,
+        None
+    );
 }
 
 #[test]
-fn without_a_version_a_break_ends_the_reading() {
+fn without_a_strong_validator_a_break_ends_the_reading() {
     let drop_after = Spoil::some(1_000_000, 1);
-    for change in [None, changed(None, None, SIZE)] {
-        let server = Server::start(pattern(SIZE), Behaviour { drop_after, change, ..bare() });
-        let told = failure(read(&open(&server.url("/d"), &quick()), 0));
-        let words = [
-            "the connection broke at byte 1000000 of 5000000",
-            "nothing shows that the rest is of the same file",
-            "neither an ETag nor Last-Modified",
-        ];
-        told.says(ErrorKind::Failed, &words);
+    for behaviour in weak() {
+        // The range that was answered first is no part of what breaks.
+        for (ranges_from, asked_before) in [(0, 2), (1, 1)] {
+            for change in [None, unnoticed(&behaviour, asked_before)] {
+                let behaviour = Behaviour { drop_after, ranges_from, change, ..behaviour.clone() };
+                let server = Server::start(pattern(SIZE), behaviour);
+                let told = failure(read(&open(&server.url("/d"), &quick()), 0));
+                let words = [
+                    "the connection broke at byte 1000000 of 5000000",
+                    "nothing shows that the rest is of the same file",
+                    "neither a strong ETag nor a Last-Modified",
+                ];
+                told.says(ErrorKind::Failed, &words);
+            }
+        }
     }
 }
 
@@ -118,12 +161,26 @@ fn a_range_that_names_no_version_any_more_is_refused() {
             let source = open(&server.url("/d"), &quick());
             for result in [read(&source, 0), read_at(&source, 400_000, 100)] {
                 let words = [
-                    "names neither the ETag nor the date of the file",
+                    "repeats neither the strong ETag nor the date",
                     "curl -fL",
                     "| coracle convert - TARGET",
                 ];
                 failure(result).says(ErrorKind::Refused, &words);
             }
+        }
+    }
+}
+
+#[test]
+fn a_range_that_has_only_the_weak_etag_of_the_first_is_refused() {
+    for bytes in [vec![9; SIZE], pattern(SIZE)] {
+        let etag = Some("W/\"v1\"".to_owned());
+        let change = Some(Change { bytes, ..changed(etag.as_deref(), None, SIZE).unwrap() });
+        let server = Server::start(pattern(SIZE), Behaviour { etag, change, ..Behaviour::default() });
+        let source = open(&server.url("/d"), &quick());
+        for result in [read(&source, 0), read_at(&source, 400_000, 100)] {
+            let words = ["repeats neither the strong ETag nor the date", "curl -fL"];
+            failure(result).says(ErrorKind::Refused, &words);
         }
     }
 }

@@ -29,6 +29,8 @@ pub struct Behaviour {
     pub etag: Option<String>,
     /// The `Last-Modified` header.
     pub last_modified: Option<String>,
+    /// The `Date` header. By default it is later than `Last-Modified`, which is strong behind it.
+    pub date: Option<String>,
     /// The `Content-Type` header.
     pub content_type: String,
     /// True if ranges are answered with 206.
@@ -86,6 +88,7 @@ impl Default for Behaviour {
         Behaviour {
             etag: Some("\"v1\"".into()),
             last_modified: Some("Sun, 06 Nov 1994 08:49:37 GMT".into()),
+            date: Some("Tue, 08 Nov 1994 08:49:37 GMT".into()),
             content_type: "application/octet-stream".into(),
             ranges: true,
             ranges_from: 0,

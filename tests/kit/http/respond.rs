@@ -104,7 +104,7 @@ impl<'a> Answer<'a> {
                 part = range.start as usize..end as usize;
             }
         }
-        for (name, value) in [("ETag", etag), ("Last-Modified", modified)] {
+        for (name, value) in [("ETag", etag), ("Last-Modified", modified), ("Date", &behaviour.date)] {
             head += &value.as_ref().map(|v| format!("{name}: {v}\r\n")).unwrap_or_default();
         }
         let head = format!("HTTP/1.1 {status}\r\nContent-Type: {}\r\n{head}", behaviour.content_type);

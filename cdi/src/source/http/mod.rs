@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!               open: one GET of the first 256 KiB                                   probe.rs
-//!                │ 206 that names a version               │ 200, or a 206 that names none: asked for again
+//!                │ 206 with a strong validator            │ 200, or a 206 without: asked for again
 //!                ▼                                        ▼
 //!             Remote: one version of one file          Whole: one response           remote.rs whole.rs
 //!              │ transfer: exactly these bytes,           │

@@ -1,7 +1,8 @@
 //! The first request: one GET that tells the size, whether ranges work, and the version, and brings the first bytes.
 //!
-//! Ranges of a file whose version nobody names are not used: two of them could be of two files of equal size. Such a file
-//! is asked for once more, as a whole, and comes as one response.
+//! Ranges are used where the answer has a strong validator, since two of them could be of two files of equal size. Another
+//! file is asked for once more, as a whole, and comes as one response: so does one that was written a moment ago on a
+//! server that gives no strong ETag.
 
 use super::encoding::{self, Encoding};
 use super::remote::Remote;
@@ -109,7 +110,7 @@ impl Said {
     }
 }
 
-/// The first answer that can be read: 206 from byte 0 with a size and a version, 200, or 416 of an empty file.
+/// The first answer that can be read: 206 from byte 0 with a size and a strong validator, 200, or 416 of an empty file.
 async fn first_answer(
     line: &RemoteFile,
     ranges: &mut bool,
@@ -123,7 +124,7 @@ async fn first_answer(
             StatusCode::PARTIAL_CONTENT => {
                 let placed =
                     ContentRange::of(headers).is_some_and(|range| range.start == 0 && range.total.is_some());
-                placed && Validators::new(headers, None).names_a_version()
+                placed && Validators::new(headers, None).are_strong()
             }
             StatusCode::RANGE_NOT_SATISFIABLE => ContentRange::unsatisfied(headers) == Some(0),
             _ => true,
@@ -135,7 +136,7 @@ async fn first_answer(
             let what = format!("the server answered {} to a request for the whole file", response.status());
             return Err(line.failed(what).into());
         }
-        // A range of which nobody says where it lies, or of which version it is, is worth nothing.
+        // A range of which nobody says where it lies, or nothing can prove the version, is worth nothing.
         *ranges = false;
     }
 }

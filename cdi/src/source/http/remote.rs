@@ -1,8 +1,8 @@
 //! A remote file that can be read in ranges: every range is checked to be the bytes that were asked for, of the
 //! version that was opened; a broken one continues at the byte where it broke.
 //!
-//! Each answer must name the version itself. That `If-Range` was sent proves nothing: a proxy that does not know it
-//! sends what is there now.
+//! Each answer must itself prove the version, by the strong validator of the first one. That `If-Range` was sent proves
+//! nothing: a proxy that does not know it sends what is there now.
 
 use super::remote_file::RemoteFile;
 use bytes::Bytes;
@@ -131,9 +131,9 @@ impl Remote {
         }
         if partial && !self.validators.agrees(&now) {
             let what = format!(
-                "the answer for bytes {first}-{last} names neither the ETag nor the date of the file, as the first one did \
-                 (a proxy may leave them out), so nothing shows that it is of the same version; read the file in one \
-                 request: curl -fL URL | coracle convert - TARGET"
+                "the answer for bytes {first}-{last} repeats neither the strong ETag nor the date (Last-Modified, before \
+                 Date) of the first one, as behind a proxy that leaves them out, so nothing shows that it is of the same \
+                 version; read the file in one request: curl -fL URL | coracle convert - TARGET"
             );
             return Err(Error::refused(format!("{}: {what}", self.line.name())).into());
         }

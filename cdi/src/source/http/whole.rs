@@ -1,6 +1,6 @@
-//! A file from a server that does not do ranges, or does not say where they lie or of which version they are: one
-//! response, read once in order. When it breaks, the rest is asked for all the same; a server that then sends it is
-//! believed if it can be shown to be the rest of the same file.
+//! A file from a server that does not do ranges, or does not say where they lie, or does not prove of which version they
+//! are: one response, read once in order. When it breaks, the rest is asked for all the same; a server that then sends it
+//! is believed where a strong validator shows that it is the rest of the same file.
 
 use super::remote_file::RemoteFile;
 use bytes::Bytes;
@@ -14,6 +14,9 @@ use tokio::task::JoinHandle;
 
 /// Bytes that may lie between the task and the reader.
 const MOST_HELD: usize = 4 << 20;
+
+/// Why two answers cannot be shown to be of one version.
+const WEAK: &str = "the server gives neither a strong ETag nor a Last-Modified that is older than its answer";
 
 /// A file that comes as one response.
 pub(super) struct Whole {
@@ -135,10 +138,11 @@ impl File {
             let what = format!("{name}: the file changed while it was read ({difference}); start again");
             return Err(Fault::because(Why::Changed, what));
         }
-        if at == 0 && !self.validators.names_a_version() {
-            let what = "it was read once already, and nothing shows that a second reading is of the same file: the server \
-                        gives neither an ETag nor Last-Modified";
-            return Err(self.line.failed(what).into());
+        let agrees = self.validators.agrees(&now);
+        if at == 0 && !agrees {
+            let what =
+                "it was read once already, and nothing shows that a second reading is of the same file";
+            return Err(self.line.failed(format!("{what}: {WEAK}")).into());
         }
         // Without the total nobody could tell the end of the file from that of the range.
         let placed = range.is_some_and(|range| range.start == at && range.total.or(self.size).is_some());
@@ -153,12 +157,9 @@ impl File {
             );
             return Err(self.line.failed(what).into());
         }
-        if at > 0 && !self.validators.agrees(&now) {
-            let what = format!(
-                "{broke}, and nothing shows that the rest is of the same file: the server gives neither an ETag nor \
-                 Last-Modified; start again"
-            );
-            return Err(self.line.failed(what).into());
+        if !agrees {
+            let what = "nothing shows that the rest is of the same file";
+            return Err(self.line.failed(format!("{broke}, and {what}: {WEAK}; start again")).into());
         }
         Ok(Begun { head: Bytes::new(), response, size: self.size.or(size) })
     }
