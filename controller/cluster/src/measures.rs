@@ -261,7 +261,7 @@ fn is_evictable(vmi: &VirtualMachineInstance) -> bool {
 // ── Nodes ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 fn nodes(page: &mut Page, world: &World) {
-    let takes = world.nodes.all().filter(|node| node.takes_machines() && !node.cordoned).count();
+    let takes = world.nodes.all().filter(|node| node.takes_vmis() && !node.cordoned).count();
     page.family("kubevirt_allocatable_nodes", Is::Gauge, "Nodes that take machines.").is(&[], takes as f64);
     let kvm = world.nodes.all().filter(|node| node.kvm).count();
     page.family("kubevirt_nodes_with_kvm", Is::Gauge, "Nodes that offer KVM.").is(&[], kvm as f64);

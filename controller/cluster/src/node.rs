@@ -21,7 +21,7 @@ pub(crate) fn decide(world: &World, name: &str, now: Timestamp) -> Plan {
     let (Some(node), Some(until)) = (world.nodes.get("", name), heard_until(world, name)) else {
         return plan;
     };
-    if !node.takes_machines() {
+    if !node.takes_vmis() {
         return plan;
     }
     if until > now {

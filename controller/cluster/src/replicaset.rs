@@ -29,7 +29,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     let mut plan = Plan::default();
     let Some(set) = world.replica_sets.get(namespace, name) else { return plan };
     let Some(uid) = set.meta().uid.clone() else { return plan };
-    let mut ours: Vec<&VirtualMachineInstance> = world.instances_of(&uid).collect();
+    let mut ours: Vec<&VirtualMachineInstance> = world.vmis_of(&uid).collect();
     let spec = &set.object["spec"];
     let wanted = spec["replicas"].as_u64().unwrap_or(1) as usize;
     let paused = spec["paused"].as_bool().unwrap_or(false);

@@ -19,7 +19,7 @@ fn render(change: Value, settings: Value, image_volumes: bool) -> Value {
     kubernetes::plan::merge(&mut object, &change);
     let mut vmi: VirtualMachineInstance = api::wire::read(object).unwrap();
     let config = Config::of(Some(&Plain { object: json!({"spec": settings}), ..Plain::default() }));
-    api::defaults::apply(&mut vmi, &config.given(api::uuid::of_machine("web")));
+    api::defaults::apply(&mut vmi, &config.given(api::uuid::of_vm("web")));
     let machine = Machine::handed(&vmi).unwrap();
     let facts = Facts { launcher_image: "registry.example/virt-launcher:1".into(), ..Facts::default() };
     let mut block = PersistentVolumeClaim::default();

@@ -230,7 +230,7 @@ fn chosen(sim: &Sim, which: usize) -> Option<Key> {
 fn complete(which: usize, strategy: &str) -> Value {
     let name = MACHINES[which];
     let mut object = machine(name, strategy);
-    let uuid = api::uuid::of_machine(name);
+    let uuid = api::uuid::of_vm(name);
     object["spec"]["template"]["spec"]["domain"]["firmware"] = json!({"uuid": uuid});
     if which == 1 {
         object["spec"]["dataVolumeTemplates"] =

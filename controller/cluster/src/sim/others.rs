@@ -218,7 +218,7 @@ fn schedule(sim: &mut Sim, pod: &Key) {
     if !object["spec"]["nodeName"].is_null() || is_going(object) {
         return;
     }
-    if sim.world.nodes.get("", NODE).is_some_and(kubernetes::objects::Node::takes_machines) {
+    if sim.world.nodes.get("", NODE).is_some_and(kubernetes::objects::Node::takes_vmis) {
         sim.change(pod, json!({"spec": {"nodeName": NODE}}));
         return sim.pod_says(pod, json!({"type": "PodScheduled", "status": "True"}));
     }

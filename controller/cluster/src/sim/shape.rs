@@ -4,7 +4,7 @@
 use super::Sim;
 use jiff::Timestamp;
 use kubernetes::objects::Kind;
-use kubernetes::objects::OF_MACHINE;
+use kubernetes::objects::OF_VM;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ pub(crate) fn shape(sim: &Sim) -> Shape {
             (key.kind, object.pointer_mut("/metadata/finalizers"), owner.is_null())
         {
             // It may stay where the machine was quicker to go than to let go; nobody asks for it then.
-            list.retain(|name| name != OF_MACHINE);
+            list.retain(|name| name != OF_VM);
         }
         if let Some(notes) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
             for name in ["meddled", "kubevirt.io/heartbeat"] {

@@ -33,7 +33,7 @@ use api::wire::Wire;
 use jiff::Timestamp;
 use kubernetes::config::Config;
 use kubernetes::metadata::FENCING;
-use kubernetes::objects::{Key, Kind, OF_MACHINE, World, is_revision, key, owner};
+use kubernetes::objects::{Key, Kind, OF_VM, World, is_revision, key, owner};
 use kubernetes::plan::Plan;
 use serde_json::json;
 use strategy::Act;
@@ -132,7 +132,7 @@ fn complete(vm: &mut VirtualMachine) {
     if let Some(template) = &mut vm.spec.template {
         let firmware = template.spec.domain.firmware.get_or_insert_default();
         if firmware.uuid.as_deref().unwrap_or_default().is_empty() {
-            firmware.uuid = Some(api::uuid::of_machine(&name));
+            firmware.uuid = Some(api::uuid::of_vm(&name));
         }
     }
 }
@@ -156,7 +156,7 @@ fn delete(
             // What stays must not wait for a machine that is gone.
             if let Some(vmi) = vmi.or(found).filter(|_| orphaned) {
                 let mut free = vmi.clone();
-                free.metadata.finalizers.retain(|finalizer| finalizer != OF_MACHINE);
+                free.metadata.finalizers.retain(|finalizer| finalizer != OF_VM);
                 plan.update(Kind::VirtualMachineInstance, &vmi.metadata, &vmi.write(), &free.write(), false);
             }
         }
@@ -164,27 +164,27 @@ fn delete(
 }
 
 fn start(vm: &VirtualMachine, paused: bool, config: &Config, plan: &mut Plan) {
-    let Some(mut vmi) = api::defaults::instance(vm) else { return };
+    let Some(mut vmi) = api::defaults::vmi_of(vm) else { return };
     let uid = vm.metadata.uid.clone().unwrap_or_default();
     let name = vm.metadata.name.clone().unwrap_or_default();
     let generation = vm.metadata.generation.unwrap_or_default();
     if let Some(firmware) = Some(vmi.spec.domain.firmware.get_or_insert_default())
         && firmware.uuid.as_deref().unwrap_or_default().is_empty()
     {
-        firmware.uuid = Some(api::uuid::of_machine(&name));
+        firmware.uuid = Some(api::uuid::of_vm(&name));
     }
     if paused {
         vmi.spec.start_strategy = Some(api::vmi::StartStrategy::Paused);
     }
     // Complete as the webhook would make it: then the status may already say of which revision it is.
-    api::defaults::apply(&mut vmi, &config.given(api::uuid::of_machine(&name)));
+    api::defaults::apply(&mut vmi, &config.given(api::uuid::of_vm(&name)));
     let revision = revision::name(&uid, generation);
     vmi.status.get_or_insert_default().virtual_machine_revision_name = Some(revision.clone());
     let meta = &mut vmi.metadata;
     meta.annotations.remove(FENCING);
     meta.annotations.insert(revision::GENERATION.to_owned(), generation.to_string());
     meta.annotations.insert(revision::TEMPLATE.to_owned(), revision::of_template(vm));
-    meta.finalizers.push(OF_MACHINE.to_owned());
+    meta.finalizers.push(OF_VM.to_owned());
     let mut object = vmi.write();
     object["metadata"]["ownerReferences"] = json!([owner::reference(Kind::VirtualMachine, &vm.metadata)]);
     let namespace = vm.metadata.namespace.clone().unwrap_or_default();
@@ -204,12 +204,12 @@ fn stop(vmi: Option<&VirtualMachineInstance>, plan: &mut Plan) {
 
 /// An instance that has ended has been looked at: it may go.
 fn let_go(vmi: &VirtualMachineInstance, plan: &mut Plan) {
-    let holds = vmi.metadata.finalizers.iter().any(|finalizer| finalizer == OF_MACHINE);
+    let holds = vmi.metadata.finalizers.iter().any(|finalizer| finalizer == OF_VM);
     if !holds || vmi.metadata.deletion_timestamp.is_none() || !super::vmi::phase(vmi).is_final() {
         return;
     }
     let mut free = vmi.clone();
-    free.metadata.finalizers.retain(|finalizer| finalizer != OF_MACHINE);
+    free.metadata.finalizers.retain(|finalizer| finalizer != OF_VM);
     plan.update(Kind::VirtualMachineInstance, &vmi.metadata, &vmi.write(), &free.write(), false);
     if let Some(revision) =
         vmi.status.as_ref().and_then(|status| status.virtual_machine_revision_name.clone())

@@ -22,7 +22,7 @@ pub(super) fn of_template(vm: &VirtualMachine) -> String {
     // The defaults put a uuid in where there is none, and that changes nothing.
     let firmware = template.spec.domain.firmware.get_or_insert_default();
     if firmware.uuid.as_deref().unwrap_or_default().is_empty() {
-        firmware.uuid = Some(api::uuid::of_machine(vm.metadata.name.as_deref().unwrap_or_default()));
+        firmware.uuid = Some(api::uuid::of_vm(vm.metadata.name.as_deref().unwrap_or_default()));
     }
     format!("{:016x}", fnv(&template.write().to_string()))
 }

@@ -252,7 +252,7 @@ fn a_disk_that_is_somebody_elses_claim_is_not_made() {
 #[test]
 fn an_old_machine_has_the_uuid_of_its_name() {
     let (sim, vm, vmi) = begin("Always");
-    let uuid = api::uuid::of_machine("web");
+    let uuid = api::uuid::of_vm("web");
     assert_eq!(sim.get(&vm).pointer("/spec/template/spec/domain/firmware/uuid"), Some(&json!(uuid)));
     assert_eq!(sim.get(&vmi).pointer("/spec/domain/firmware/uuid"), Some(&json!(uuid)));
 }

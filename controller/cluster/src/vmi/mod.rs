@@ -36,7 +36,7 @@ use kubernetes::config::Config;
 use kubernetes::launcher::USER;
 use kubernetes::metadata::{LeftOut, left_out};
 use kubernetes::objects::{
-    FINALIZER, Key, Kind, LauncherPods, OF_MACHINE, Pod, World, is_revision, key, owner,
+    FINALIZER, Key, Kind, LauncherPods, OF_VM, Pod, World, is_revision, key, owner,
 };
 use kubernetes::plan::{Plan, Step};
 use needs::Needs;
@@ -224,7 +224,7 @@ impl Round<'_> {
         // The webhook has filled the defaults in; where there is none they are the same, in memory only.
         let mut whole = self.vmi.clone();
         let name = whole.metadata.name.clone().unwrap_or_default();
-        api::defaults::apply(&mut whole, &config.given(api::uuid::of_machine(&name)));
+        api::defaults::apply(&mut whole, &config.given(api::uuid::of_vm(&name)));
         // Webhooks have asked the same; but they do not always stand, and the settings may be others by now.
         let Some(permitted) = kubernetes::config::permitted(self.world) else {
             let home = &self.world.facts.namespace;
@@ -287,7 +287,7 @@ impl Round<'_> {
     }
 
     fn nodes_mount_images(&self) -> bool {
-        let may_get_it = |node: &&kubernetes::objects::Node| !node.cordoned && node.takes_machines();
+        let may_get_it = |node: &&kubernetes::objects::Node| !node.cordoned && node.takes_vmis();
         self.world.nodes.all().filter(may_get_it).all(kubernetes::objects::Node::mounts_images)
     }
 
@@ -535,7 +535,7 @@ impl Round<'_> {
         let keeps = is_looked_after(self.world, self.vmi);
         self.next.metadata.finalizers.retain(|finalizer| match finalizer.as_str() {
             FINALIZER => false,
-            OF_MACHINE => keeps,
+            OF_VM => keeps,
             _ => true,
         });
     }

@@ -23,7 +23,7 @@ use super::{Policy, is_user, literal, rule, same};
 use crate::Wishes;
 use kubernetes::accounts::Accounts;
 use kubernetes::metadata::{FENCING, RESERVED};
-use kubernetes::objects::{FINALIZER, FOUND_BY, LAUNCHER, OF_MACHINE, Program};
+use kubernetes::objects::{FINALIZER, FOUND_BY, LAUNCHER, OF_VM, Program};
 
 /// Who may end fencing, in RBAC.
 const VERB: &str = "unfence";
@@ -78,7 +78,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
     let kept = format!(
         "oldObject.metadata.?finalizers.orValue([]).filter(one, one in {}).all(one, one in \
          object.metadata.?finalizers.orValue([])) || {}",
-        literal([FINALIZER, OF_MACHINE]),
+        literal([FINALIZER, OF_VM]),
         exit("object")
     );
     let finalizers = base(

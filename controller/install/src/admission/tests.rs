@@ -6,7 +6,7 @@ use kubernetes::launcher::VOLUMES;
 use kubernetes::metadata::RESERVED;
 use kubernetes::objects::rights::{Right, each};
 use kubernetes::objects::{
-    ABILITIES, FINALIZER, FOUND_BY, HEARTBEAT, Kind, LAUNCHER, OF_MACHINE, Program, SCHEDULABLE,
+    ABILITIES, FINALIZER, FOUND_BY, HEARTBEAT, Kind, LAUNCHER, OF_VM, Program, SCHEDULABLE,
     TOLD_BY_HANDLER,
 };
 use serde_json::{Value, json};
@@ -151,7 +151,7 @@ fn the_agent_may_write_what_it_writes() {
 #[test]
 fn fencing_is_held() {
     let finalizers = expressions(&policy("kubevirt-fencing-finalizers"));
-    for finalizer in [FINALIZER, OF_MACHINE] {
+    for finalizer in [FINALIZER, OF_VM] {
         assert!(finalizers.contains(finalizer), "{finalizer}");
     }
     let pods = policy("kubevirt-fencing-pods");
