@@ -1,21 +1,21 @@
-//! Machines: when they run, and what is said of them.
+//! VMs: when they run, and what is said of them.
 //!
 //! ```text
 //! spec.runStrategy ─┐
-//! change requests ──┼─► strategy: Act ─► instance made, deleted, or left
-//! the instance ─────┘        │
+//! change requests ──┼─► strategy: Act ─► VMI made, deleted, or left
+//! the VMI ──────────┘        │
 //!                            └─► status: printableStatus, conditions, start failures, requests that are done
 //! ```
 //!
-//! **Flow.** The machine is completed (finalizer, firmware uuid), its DataVolumes are made, its run strategy says what
-//! becomes of the instance, and its status says what is seen.
-//! **Guarantees.** The instance has the machine's name, so there is never more than one. An instance is deleted by its
+//! **Flow.** The VM is completed (finalizer, firmware uuid), its DataVolumes are made, its run strategy says what
+//! becomes of the VMI, and its status says what is seen.
+//! **Guarantees.** The VMI has the VM's name, so there is never more than one. A VMI is deleted by its
 //! uid. A request is taken off the list only when what it asks for is seen to be done.
 //! **Assumptions.** Only the API server of KubeVirt writes change requests.
-//! **Caveats.** `status.runStrategy` says under which strategy an instance was last seen: by it `Once` and
-//! `RerunOnFailure` know their first start. An instance that comes and goes unseen would be started again. A plan that
-//! breaks off when an instance was let go and its revision was not, leaves that one until the machine goes: the other way
-//! round a late plan would take the revision of the next instance, which has the same name.
+//! **Caveats.** `status.runStrategy` says under which strategy a VMI was last seen: by it `Once` and
+//! `RerunOnFailure` know their first start. A VMI that comes and goes unseen would be started again. A plan that
+//! breaks off when a VMI was let go and its revision was not, leaves that one until the VM goes: the other way
+//! round a late plan would take the revision of the next VMI, which has the same name.
 
 mod change;
 mod disks;
@@ -38,12 +38,12 @@ use kubernetes::plan::Plan;
 use serde_json::json;
 use strategy::Act;
 
-/// Who must agree before a machine is gone: us, when its instance is.
+/// The finalizer that we take off a VM when its VMI is gone.
 const FINALIZER: &str = "kubevirt.io/virtualMachineControllerFinalize";
-/// What the garbage collector writes when what a machine has made is to stay.
+/// What the garbage collector writes when what a VM has made is to stay.
 const ORPHAN: &str = "orphan";
 
-/// When a machine is to run.
+/// When a VM is to run.
 pub(crate) fn run_strategy(vm: &VirtualMachine) -> RunStrategy {
     match (&vm.spec.run_strategy, vm.spec.running) {
         (Some(strategy), _) => strategy.clone(),
@@ -52,7 +52,7 @@ pub(crate) fn run_strategy(vm: &VirtualMachine) -> RunStrategy {
     }
 }
 
-/// What is to be done for a machine.
+/// What is to be done for a VM.
 pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let Some(vm) = world.vms.get(namespace, name) else { return plan };
@@ -72,7 +72,12 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         // Somebody else's has the name.
         let taken = found
             .filter(|_| matches!(act, Act::Start { .. }))
-            .map(|_| format!("a VirtualMachineInstance {name} is there that is not of this machine"));
+            .map(|_| {
+                format!(
+                    "the VirtualMachineInstance {name} is there already and does not belong to this VirtualMachine: \
+                     delete it, or give this VirtualMachine another name"
+                )
+            });
         if matches!(act, Act::Start { .. } | Act::Wait { .. }) || vmi.is_some() || disks::at_once(vm) {
             disks::make(vm, &disks, failed, now, &mut plan);
         }
@@ -116,18 +121,18 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     plan
 }
 
-/// An instance is a run of a machine.
+/// A VMI is a run of a VM.
 fn is_of(vm: &VirtualMachine, vmi: &VirtualMachineInstance) -> bool {
     owner::controller(&vmi.metadata)
         .is_some_and(|owner| Some(owner.uid.as_str()) == vm.metadata.uid.as_deref())
 }
 
-/// What a machine has that nobody wrote.
+/// What a VM has that nobody wrote.
 fn complete(vm: &mut VirtualMachine) {
     if !vm.metadata.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
         vm.metadata.finalizers.push(FINALIZER.to_owned());
     }
-    // The webhook gives each new machine a uuid; one from before it has the one of its name, for ever.
+    // The webhook gives each new VM a uuid; one from before it has the one of its name, for ever.
     let name = vm.metadata.name.clone().unwrap_or_default();
     if let Some(template) = &mut vm.spec.template {
         let firmware = template.spec.domain.firmware.get_or_insert_default();
@@ -153,7 +158,7 @@ fn delete(
         // Without our finalizer it may be gone at once, and its status with it: nothing is said any more.
         _ => {
             next.metadata.finalizers.retain(|finalizer| finalizer != FINALIZER);
-            // What stays must not wait for a machine that is gone.
+            // What stays must not wait for a VM that is gone.
             if let Some(vmi) = vmi.or(found).filter(|_| orphaned) {
                 let mut free = vmi.clone();
                 free.metadata.finalizers.retain(|finalizer| finalizer != OF_VM);
@@ -202,7 +207,7 @@ fn stop(vmi: Option<&VirtualMachineInstance>, plan: &mut Plan) {
     plan.delete(key(Kind::VirtualMachineInstance, &vmi.metadata), &vmi.metadata);
 }
 
-/// An instance that has ended has been looked at: it may go.
+/// A VMI that has ended has been looked at: it may go.
 fn let_go(vmi: &VirtualMachineInstance, plan: &mut Plan) {
     let holds = vmi.metadata.finalizers.iter().any(|finalizer| finalizer == OF_VM);
     if !holds || vmi.metadata.deletion_timestamp.is_none() || !super::vmi::phase(vmi).is_final() {

@@ -1,4 +1,4 @@
-//! What a machine looked like when an instance of it was started.
+//! The spec of a VM when a VMI of it was started.
 
 use api::vm::VirtualMachine;
 use api::wire::Wire;
@@ -6,9 +6,9 @@ use kubernetes::objects::names::fnv;
 use kubernetes::objects::{Kind, REVISION, owner};
 use serde_json::{Value, json};
 
-/// The machine's generation at the start, on the instance.
+/// The VM's generation at the start, on the VMI.
 pub(super) const GENERATION: &str = "kubevirt.io/vm-generation";
-/// A sum of the template at the start, on the instance: a generation also rises when only the run strategy changes.
+/// A sum of the template at the start, on the VMI: a generation also rises when only the run strategy changes.
 pub(super) const TEMPLATE: &str = "kubevirt.io/vm-template-sum";
 
 /// The name of a revision.
