@@ -27,12 +27,12 @@ from machines import Row
 from report import spread
 from watched import MIB
 
-# Machines on one node, and what each asks of its processors: two cores have room for less than twenty ordinary ones.
+# VMIs on one node, and what each asks of its processors: two cores have room for less than twenty ordinary ones.
 MANY, SMALL = 20, "20m"
 # What --only looks at.
 NAMES = (
-    "cluster: apply to QEMU", "cluster: object writes of one instance", "cluster: reasons", "cluster: virt-handler",
-    "cluster: 1,000 instances",
+    "cluster: apply to QEMU", "cluster: object writes of one VMI", "cluster: reasons", "cluster: virt-handler",
+    "cluster: 1,000 VMIs",
 )
 
 
@@ -66,7 +66,7 @@ def start(at, rounds, below):
     admission = statistics.median(one.admission for one in starts)
     told = statistics.median(one.told for one in starts)
     yield Row(
-        "cluster: apply to QEMU: a machine by `kubectl apply`, its image on the node, until its processors run",
+        "cluster: apply to QEMU: a VM by `kubectl apply`, its image on the node, until its processors run",
         f"{spread(whole)} s, of which ours {spread(ours)} s; told {told:.2f} s later", "the time line below",
         "≤ 3 s, ours ≤ 0.3 s", statistics.median(whole) <= 3 and statistics.median(ours) <= 0.3,
     )
@@ -79,19 +79,19 @@ def start(at, rounds, below):
     names = ", ".join(f"{name} {size / MIB:.1f}" for name, size in sorted(starts[-1].beside.items()))
     shim = statistics.median(one.shim for one in starts) / MIB
     yield Row(
-        "cluster: memory of one machine's pod beside QEMU (PSS of all its processes)",
+        "cluster: memory of one launcher pod beside QEMU (PSS of all its processes)",
         f"{spread(beside)} MiB ({names})", f"containerd's shim: {shim:.1f} MiB", "≤ 35 MiB",
         statistics.median(beside) <= 35,
     )
 
 
 def writes(at, _rounds, _below):
-    """What is written of one instance until it serves."""
+    """What is written of one VMI until it serves."""
     mark = at.audit.mark()
     with at.space("writes") as space:
-        with cluster_watch.instances(at, space) as watch:
+        with cluster_watch.vmis(at, space) as watch:
             at.apply(space, [tiny("one")])
-            watch.until(cluster_watch.serves, "the instance runs")
+            watch.until(cluster_watch.serves, "the VMI runs")
         # Whatever is written late is counted, too.
         time.sleep(5)
         made = [write for write in at.audit.since(mark, space) if write.who in (CONTROLLER, HANDLER)]
@@ -99,14 +99,14 @@ def writes(at, _rounds, _below):
     events = sum(write.what == "events" for write in made)
     count = sum(objects.values())
     yield Row(
-        "cluster: object writes of one instance, from its creation until all is told",
+        "cluster: object writes of one VMI, from its creation until all is told",
         f"**{count}**: " + ", ".join(f"{number} × {kind}" for kind, number in sorted(objects.items())),
         f"events: {events}", "≤ 8", count <= 8,
     )
 
 
 def reasons(at, rounds, _below):
-    """From the pod's status, or an event of it, to the same on the instance."""
+    """From the pod's status, or an event of it, to the same on the VMI."""
     for name, way in (
         ("an image that is missing", cluster_reasons.missing_image),
         ("no node that fits", cluster_reasons.unschedulable),
@@ -116,19 +116,19 @@ def reasons(at, rounds, _below):
         conditions, events = ([one[which] for one in told] for which in (0, 1))
         each = [seconds for one in told for seconds in one[2]]
         yield Row(
-            f"cluster: reasons: {name}, from the pod or its event to a condition / an event of the instance",
+            f"cluster: reasons: {name}, from the pod or its event to a condition / an event of the VMI",
             f"{spread(conditions)} / {spread(events)} s", f"each of {len(each)} that were repeated: {spread(each)} s",
             "≤ 1 s, each of them", max(conditions + events + each) <= 1,
         )
 
 
 def agent(at, _rounds, _below):
-    """What the agent of a node holds, without machines and with many."""
+    """What the agent of a node holds, without VMIs and with many."""
     time.sleep(5)
     idle = at.held("virt-handler")
     with at.space("agent") as space:
         names = [f"many-{number}" for number in range(MANY)]
-        with cluster_watch.instances(at, space) as watch:
+        with cluster_watch.vmis(at, space) as watch:
             at.apply(space, [tiny(name, memory="128Mi", cpu=SMALL) for name in names])
             for name in names:
                 watch.until(lambda thing, name=name: cluster_watch.serves(thing) and thing["metadata"]["name"] == name,
@@ -140,7 +140,7 @@ def agent(at, _rounds, _below):
             inside = at.in_pod(pod["metadata"]["uid"])
             beside.append(sum(process.memory()["Pss"] for process in inside if not is_qemu(process)))
     yield Row(
-        f"cluster: virt-handler: RSS, idle / with {MANY} machines", f"**{idle / MIB:.1f}** / **{many / MIB:.1f} MiB**",
+        f"cluster: virt-handler: RSS, idle / with {MANY} VMIs", f"**{idle / MIB:.1f}** / **{many / MIB:.1f} MiB**",
         f"each pod's memory beside QEMU, of {MANY}: {spread([size / MIB for size in beside])} MiB (PSS)",
         "≤ 30 / ≤ 50 MiB", idle <= 30 * MIB and many <= 50 * MIB,
     )
@@ -166,23 +166,23 @@ def thousand(at, rounds, below):
     factor = statistics.median(ours) / statistics.median(plain)
     count = cluster_load.COUNT
     yield Row(
-        f"cluster: {count:,} instances at once, until every pod runs and every status is told",
+        f"cluster: {count:,} VMIs at once, until every pod runs and every status is told",
         f"{spread(ours)} s ({statistics.median(one.ours['made'] for one in done):.1f} s to make them)",
         f"the same {done[-1].plain['writes']:,} writes without virt-controller: {spread(plain)} s until every pod runs,"
         f" {spread(own)} s until the last write", f"≤ 1.7 ×: {factor:.2f} ×", factor <= 1.7,
     )
     held = {name: max(one.held[name] for one in done) for name in cluster_load.PROGRAMS}
     yield Row(
-        f"cluster: {count:,} instances: RSS of " + " / ".join(held),
+        f"cluster: {count:,} VMIs: RSS of " + " / ".join(held),
         " / ".join(f"**{size / MIB:.1f}**" for size in held.values()) + " MiB", "–", "≤ 100 MiB each",
         max(held.values()) <= 100 * MIB,
     )
     last = done[-1]
     work = sorted(((seconds, name) for name, seconds in last.work.items() if seconds >= 0.1), reverse=True)
     below += [
-        "", f"Of {count:,} instances at once, the last round:", "",
+        "", f"Of {count:,} VMIs at once, the last round:", "",
         "- writes: " + ", ".join(f"{number:,} × {kind}" for kind, number in sorted(last.kinds.items())),
-        f"- seconds of processor, in {last.ours['seconds']:.1f} s on the machine's cores: "
+        f"- seconds of processor, in {last.ours['seconds']:.1f} s on the host's cores: "
         + ", ".join(f"{name} {seconds:.1f}" for seconds, name in work),
     ]
     print(f"bench: {json.dumps(last.kinds)}", file=sys.stderr, flush=True)

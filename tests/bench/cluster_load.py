@@ -1,4 +1,4 @@
-"""A thousand instances at once, on nodes that exist in the API alone.
+"""A thousand VMIs at once, on nodes that exist in the API alone.
 
  ours    load product ──► API server ─► virt-api, virt-controller ─► pods ─► scheduler, kwok    agents: in `load`
  other   load plain   ──► API server ─► virt-api                   ─► pods ─► scheduler, kwok    virt-controller is off
@@ -35,7 +35,7 @@ class Round:
 
 
 def make_nodes(at):
-    """Nodes of kwok that say of themselves what the real one does, so that machines come."""
+    """Nodes of kwok that say of themselves what the real one does, so that VMIs come."""
     at.tool("fake-nodes", NODES)
     real = at.get("node", "node1")
     labels = {key: value for key, value in real["metadata"]["labels"].items() if "kubevirt.io" in key}

@@ -30,7 +30,7 @@ def place(root, coracle, images):
         at.tool("up")
         at.tool("install", coracle, *images)
         at.tool("guests", coracle)
-        # What KVM is worth differs from machine to machine; emulation is the same on all.
+        # What KVM is worth differs from host to host; emulation is the same on all.
         settings = {"spec": {"configuration": {"developerConfiguration": {"useEmulation": True}}}}
         at.kubectl("-n", HOME, "patch", "kubevirt/kubevirt", "--type", "merge", "-p", json.dumps(settings))
         at.env["KUBECONFIG"] = at.tool("info", "kubeconfig").strip()
@@ -158,7 +158,7 @@ def is_qemu(process):
 
 
 def tiny(name, memory="256Mi", cpu=None, image="registry:5000/tiny:1", **spec):
-    """An instance of the smallest guest: its kernel comes out of an image, all of it is in memory."""
+    """A VMI of the smallest guest: its kernel comes out of an image, all of it is in memory."""
     kernel = {"image": image, "kernelPath": "/boot/vmlinux", "initrdPath": "/boot/initrd"}
     return {
         "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "metadata": {"name": name},
@@ -175,9 +175,9 @@ def tiny(name, memory="256Mi", cpu=None, image="registry:5000/tiny:1", **spec):
     }
 
 
-def machine(instance):
-    """A machine whose run is this instance."""
+def vm(vmi):
+    """A VM whose run is this VMI."""
     return {
-        "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": instance["metadata"],
-        "spec": {"runStrategy": "Always", "template": {"spec": instance["spec"]}},
+        "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": vmi["metadata"],
+        "spec": {"runStrategy": "Always", "template": {"spec": vmi["spec"]}},
     }

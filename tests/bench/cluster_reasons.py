@@ -1,6 +1,6 @@
-"""How soon a machine says why it waits, once its pod or an event of the kubelet does.
+"""How soon a VMI says why it waits, once its pod or an event of the kubelet does.
 
- kubelet, scheduler ──► pod, event ──► virt-controller ──► a condition of the instance
+ kubelet, scheduler ──► pod, event ──► virt-controller ──► a condition of the VMI
                           └ a watch: when it came            └ a watch: when it came
 
 Both times are those at which the news reached a watch of ours, so that what the API server takes is on both sides.
@@ -27,17 +27,17 @@ def unschedulable(at, space, name):
     return told(at, space, tiny(name, nodeSelector={"disk": "quick"}))
 
 
-def told(at, space, instance):
-    """Seconds from the first sign of trouble to the first word of it on the instance, and to an event about the instance;
-    and from pod to instance for each reason that is on both."""
+def told(at, space, vmi):
+    """Seconds from the first sign of trouble to the first word of it on the VMI, and to an event about the VMI;
+    and from pod to VMI for each reason that is on both."""
     with contextlib.ExitStack() as stack:
         watches = [stack.enter_context(watch(at, space)) for watch in
-                   (cluster_watch.pods, cluster_watch.events, cluster_watch.instances)]
-        mine = instance["metadata"]["name"]
-        at.apply(space, [instance])
-        watches[2].until(lambda thing: mine == thing["metadata"]["name"] and list(of_instance(thing)), f"{mine} says why")
+                   (cluster_watch.pods, cluster_watch.events, cluster_watch.vmis)]
+        mine = vmi["metadata"]["name"]
+        at.apply(space, [vmi])
+        watches[2].until(lambda thing: mine == thing["metadata"]["name"] and list(of_vmi(thing)), f"{mine} says why")
         time.sleep(LISTEN)
-    pods, events, instances = (watch.seen for watch in watches)
+    pods, events, vmis = (watch.seen for watch in watches)
     shown, said, told_by_event = {}, {}, []
     for came, thing in sorted(pods + events, key=lambda seen: seen[0]):
         about = thing.get("involvedObject") or thing["metadata"]
@@ -46,9 +46,9 @@ def told(at, space, instance):
         elif mine in about["name"]:
             for why in of_pod(thing):
                 shown.setdefault(why, came)
-    for came, thing in instances:
+    for came, thing in vmis:
         if thing["metadata"]["name"] == mine:
-            for why in of_instance(thing):
+            for why in of_vmi(thing):
                 said.setdefault(why, came)
     at.kubectl("-n", space, "delete", "vmi", mine, "--timeout=120s")
     each = [said[why] - shown[why] for why in said if why in shown]
@@ -75,7 +75,7 @@ def of_pod(thing):
             yield waiting["reason"], waiting.get("message")
 
 
-def of_instance(thing):
+def of_vmi(thing):
     for kind in ("PodScheduled", "Synchronized"):
         condition = cluster_watch.conditions(thing).get(kind, {})
         if condition.get("status") == "False":

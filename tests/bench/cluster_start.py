@@ -1,9 +1,9 @@
-"""One start in the cluster, taken apart: from `kubectl apply` of a machine to processors that run.
+"""One start in the cluster, taken apart: from `kubectl apply` of a VM to processors that run.
 
 Every moment comes from whoever made it: the API server's audit log (requests, to the microsecond), containerd's log (the
-sandbox, the container), the state that the launcher keeps (when it was handed its machine, when the processors ran),
+sandbox, the container), the state that the launcher keeps (when it was handed its VMI, when the processors ran),
 libvirt's log (when it began with QEMU, to the millisecond) and the kernel (when QEMU's process began, to 10 ms). All
-of them read the same clock, for a node is a part of this machine. Nothing is asked of the cluster meanwhile.
+of them read the same clock, for a node is a part of this host. Nothing is asked of the cluster meanwhile.
 """
 
 import dataclasses
@@ -17,22 +17,22 @@ import time
 
 import cluster_watch
 from cluster_audit import CONTROLLER, HANDLER, KUBELET, SCHEDULER, USER, seconds
-from cluster_place import is_qemu, machine, tiny
+from cluster_place import is_qemu, tiny, vm
 
 OURS = "ours"
 # In the order in which one leads to the next: what happens until a moment, and whose it is.
 STEPS = (
-    ("kubectl", "kubectl sends the machine"),
-    ("API server", "it takes the machine"),
-    (OURS, "virt-controller makes the instance of it"),
-    ("API server", "it takes the instance"),
+    ("kubectl", "kubectl sends the VM"),
+    ("API server", "it takes the VM"),
+    (OURS, "virt-controller makes the VMI of it"),
+    ("API server", "it takes the VMI"),
     (OURS, "virt-controller makes the pod of it"),
     ("API server", "it takes the pod"),
     ("scheduler", "it finds a node"),
     ("kubelet, containerd", "the pod's volumes and sandbox"),
     ("kubelet, containerd", "the launcher's container"),
     ("kubelet", "it tells that the pod runs"),
-    (OURS, "virt-controller hands the instance to the node"),
+    (OURS, "virt-controller hands the VMI to the node"),
     ("API server", "it takes that"),
     (OURS, "virt-handler: disks, network, to the launcher"),
     (OURS, "virt-launcher: seeds and overlays, the definition"),
@@ -58,11 +58,11 @@ class Start:
 
 
 def once(at, space, name):
-    """Starts a machine, looks, and takes it away again."""
+    """Starts a VM, looks, and takes it away again."""
     mark, waited = at.audit.mark(), at.admission()
-    with cluster_watch.instances(at, space) as watch:
+    with cluster_watch.vmis(at, space) as watch:
         began = time.time()
-        at.apply(space, [machine(tiny(name))])
+        at.apply(space, [vm(tiny(name))])
         watch.until(cluster_watch.serves, f"{name} runs")
     pod = at.get("-n", space, "pods", "-l", f"vm.kubevirt.io/name={name}")["items"][0]
     uid = pod["metadata"]["uid"]
@@ -99,7 +99,7 @@ def moments_of(at, uid, writes, state, qemu):
         return found[0] if before == float("inf") else found[-1]
 
     taken = one(USER, "create", "virtualmachines")
-    instance = one(CONTROLLER, "create", "virtualmachineinstances")
+    vmi = one(CONTROLLER, "create", "virtualmachineinstances")
     pod = one(CONTROLLER, "create", "pods")
     bound = one(SCHEDULER, "create", "pods/binding")
     # The last before: with it came the hand-over, and before that the news that the pod runs.
@@ -107,7 +107,7 @@ def moments_of(at, uid, writes, state, qemu):
     runs = one(KUBELET, "patch", "pods/status", handed.received)
     sandbox, container = told_by_runtime(at, uid)
     return [
-        taken.received, taken.done, instance.received, instance.done, pod.received, pod.done, bound.done,
+        taken.received, taken.done, vmi.received, vmi.done, pod.received, pod.done, bound.done,
         sandbox, container, runs.done, handed.received, handed.done,
         preparing, told_by_libvirt(at, uid), told_by_kernel(qemu), running,
     ]
@@ -147,7 +147,7 @@ def told_by_libvirt(at, uid):
         found = re.search(r"^(\S+ \S+)\+0000: starting up libvirt", log.read_text(errors="replace"), re.M)
         if found:
             return seconds(found[1])
-    sys.exit(f"bench: libvirt's log of the machine is not in {folder}")
+    sys.exit(f"bench: libvirt's log of the domain is not in {folder}")
 
 
 def told_by_kernel(process):

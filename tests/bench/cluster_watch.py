@@ -1,5 +1,5 @@
 """A watch on the API server, and when each object came: it waits, where a question asked again and again would load
-the machine that is measured."""
+the host that is measured."""
 
 import json
 import subprocess
@@ -62,7 +62,7 @@ class Watch:
                     sys.exit(f"bench: in {longest} s not so: {what}; {self.path} told {len(self.seen)}, the last {last}")
 
 
-def instances(at, space):
+def vmis(at, space):
     return Watch(at, f"/apis/kubevirt.io/v1/namespaces/{space}/virtualmachineinstances")
 
 
@@ -79,7 +79,7 @@ def conditions(thing):
     return {condition["type"]: condition for condition in thing.get("status", {}).get("conditions", [])}
 
 
-def serves(instance):
-    """All is told of an instance that runs."""
-    ready = conditions(instance).get("Ready", {}).get("status")
-    return instance.get("status", {}).get("phase") == "Running" and ready == "True"
+def serves(vmi):
+    """All is told of a VMI that runs."""
+    ready = conditions(vmi).get("Ready", {}).get("status")
+    return vmi.get("status", {}).get("phase") == "Running" and ready == "True"
