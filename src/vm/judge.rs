@@ -10,7 +10,7 @@ use api::wire::Path;
 /// Fills in what is left open. A guest that is started again finds the computer that it knows.
 pub(crate) fn complete(instance: &mut VirtualMachineInstance) {
     let name = instance.metadata.name.as_deref().unwrap_or_default();
-    defaults::apply(instance, &Given::new(uuid::of_machine(name)));
+    defaults::apply(instance, &Given::new(uuid::of_vm(name)));
 }
 
 /// The machine, or everything that is wrong with it; its spec was written at `at`.

@@ -35,7 +35,7 @@ fn a_field_that_nobody_knows_is_kept_and_told() {
 }
 
 #[test]
-fn an_instance_stays_what_it_is_whoever_writes() {
+fn a_vmi_stays_what_it_is_whoever_writes() {
     let Some(space) = Space::new("fixed") else { return };
     space.apply(&tiny("web", "Always").replace("256Mi", "900Gi"));
     space.says("vmi/web", ".status.phase", "Scheduling");

@@ -4,7 +4,7 @@ use crate::tiny;
 use tests::cluster::Space;
 
 #[test]
-fn a_machine_is_applied_and_logged_in_to() {
+fn a_vm_is_applied_and_logged_in_to() {
     let Some(space) = Space::new("boots") else { return };
     space.apply(&tiny("web", "Always"));
     space.has("vm/web", "Ready", "True");

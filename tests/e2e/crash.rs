@@ -137,7 +137,7 @@ fn an_agent_that_is_killed_loses_none_of_five() {
 }
 
 #[test]
-fn a_launcher_that_dies_takes_its_machine_and_the_strategy_decides() {
+fn a_launcher_that_dies_takes_its_vmi_and_the_strategy_decides() {
     let Some(space) = Space::new("launcher") else { return };
     space.apply(&tiny("web", "Always"));
     space.has("vmi/web", "Ready", "True");

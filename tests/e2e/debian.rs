@@ -20,8 +20,8 @@ fn a_server_is_ready_when_its_own_program_says_so() {
         "      readinessProbe: {exec: {command: [cat, /run/told]}, timeoutSeconds: 20, periodSeconds: 2}
       livenessProbe: {guestAgentPing: {}, timeoutSeconds: 20, failureThreshold: 60}
 ";
-    let machine = from_disks(&tiny("web", "Always")).replace("256Mi", "512Mi");
-    space.apply(&with_spec(&with_disks(&machine, &disks), probes));
+    let vm = from_disks(&tiny("web", "Always")).replace("256Mi", "512Mi");
+    space.apply(&with_spec(&with_disks(&vm, &disks), probes));
     space.says("vmi/web", ".status.phase", "Running");
     // Its agent speaks, …
     space.has("vmi/web", "AgentConnected", "True");

@@ -22,7 +22,7 @@ fn the_way_from_zero_to_a_console_is_true() {
 }
 
 #[test]
-fn the_way_to_a_machine_is_true() {
+fn the_way_to_a_vm_is_true() {
     let Some(space) = Space::new("documents") else { return };
     let reader = Reader::new(&space);
     let document = std::fs::read_to_string(root().join("docs/how-to/cluster.md")).unwrap();

@@ -4,7 +4,7 @@ use crate::tiny;
 use tests::cluster::Space;
 
 #[test]
-fn a_machine_boots_from_an_image_that_is_held_out_to_it() {
+fn a_vm_boots_from_an_image_that_is_held_out_to_it() {
     let Some(space) = Space::new("images") else { return };
     let gates = |list: &str| {
         let patch = format!(
@@ -20,7 +20,7 @@ fn a_machine_boots_from_an_image_that_is_held_out_to_it() {
     assert_eq!(names.trim(), "compute kernel-boot-volume guest-console-log");
     let mut console = space.console("web");
     console.says("tiny login:");
-    // The container beside ends with the machine.
+    // The container beside ends with the VMI.
     space.run(&["delete", "vm", "web"]);
     space.gone("vmi/web");
     space.gone("pod");

@@ -1,10 +1,10 @@
-//! The installation, while machines are there.
+//! The installation, while VMs are there.
 
 use crate::tiny;
 use tests::cluster::Space;
 
 #[test]
-fn an_installation_stays_while_machines_do_if_it_is_told_to() {
+fn an_installation_stays_while_vms_do_if_it_is_told_to() {
     let Some(space) = Space::new("stays") else { return };
     let strategy = |word: &str| {
         let patch = format!(r#"{{"spec":{{"uninstallStrategy":{word}}}}}"#);

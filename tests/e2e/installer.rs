@@ -32,8 +32,8 @@ fn file(space: &Space) -> String {
     format!("/var/lib/e2e/{}/system.img", space.name)
 }
 
-/// The same machine with the three disks.
-fn with_installation(space: &Space, machine: &str) -> String {
+/// The same VM with the three disks.
+fn with_installation(space: &Space, vm: &str) -> String {
     let system = file(space);
     let system = format!("{{name: system, hostDisk: {{path: {system}, type: DiskOrCreate, capacity: 1Gi}}}}");
     let drivers = "{name: drivers, containerDisk: {image: 'registry:5000/disk:1'}}";
@@ -45,16 +45,16 @@ fn with_installation(space: &Space, machine: &str) -> String {
         ("{name: system, bootOrder: 2, disk: {bus: virtio}}", system.as_str()),
         ("{name: drivers, cdrom: {bus: sata}}", drivers),
     ];
-    with_disks(machine, &disks)
+    with_disks(vm, &disks)
 }
 
-/// A machine with them is there.
-fn begin(space: &Space, machine: &str) {
+/// A VM with them is there.
+fn begin(space: &Space, vm: &str) {
     let gates = r#"{"spec":{"configuration":{"developerConfiguration":{"featureGates":["HostDisk"]}}}}"#;
     space.run(&["patch", "-n", "kubevirt", "kubevirt", "kubevirt", "--type", "merge", "-p", gates]);
     space.apply(ISO);
     space.says("pod/filler", ".status.phase", "Succeeded");
-    let manifest = with_installation(space, machine);
+    let manifest = with_installation(space, vm);
     // The settings are read live, a moment later.
     until(|| space.try_apply(&manifest).code == 0, || space.try_apply(&manifest).err);
 }
@@ -79,7 +79,7 @@ fn a_guest_has_the_disks_of_an_installation() {
     );
     console.says("Debian installer");
     console.types("echo no >/dev/sr0").says("Read-only file system");
-    // The disk is the launcher's, as large as it should be, and it stays when the instance goes.
+    // The disk is the launcher's, as large as it should be, and it stays when the VMI goes.
     let file = file(&space);
     let stat = space.cluster.on_node(1, &["stat", "-c", "%u %s", &file]).ok();
     assert_eq!(String::from_utf8_lossy(&stat.out).trim(), "107 1073741824");

@@ -1,4 +1,4 @@
-//! Machines in a real cluster, as people use them: manifests, kubectl, a guest's console. Each test has a namespace of its
+//! VMs in a real cluster, as people use them: manifests, kubectl, a guest's console. Each test has a namespace of its
 //! own and reads as a story. `make e2e` starts the cluster, installs the product and runs this; without it each test
 //! says that it was skipped.
 
@@ -26,7 +26,7 @@ mod strategies;
 mod trust;
 mod volumes;
 
-/// A machine of the smallest guest: its kernel comes out of an image, all of it is in memory.
+/// A VM of the smallest guest: its kernel comes out of an image, all of it is in memory.
 fn tiny(name: &str, strategy: &str) -> String {
     format!(
         "
@@ -61,8 +61,8 @@ spec:
     )
 }
 
-/// The same machine with further disks: of each, its device and its volume.
-fn with_disks(machine: &str, disks: &[(&str, &str)]) -> String {
+/// The same VM with further disks: of each, its device and its volume.
+fn with_disks(vm: &str, disks: &[(&str, &str)]) -> String {
     let mut devices = "        devices:\n          disks:\n".to_owned();
     let mut volumes = "      volumes:\n".to_owned();
     for (device, volume) in disks {
@@ -70,17 +70,17 @@ fn with_disks(machine: &str, disks: &[(&str, &str)]) -> String {
         volumes += &format!("      - {volume}\n");
     }
     let networks = "      networks:\n";
-    machine.replace("        devices:\n", &devices).replace(networks, &format!("{volumes}{networks}"))
+    vm.replace("        devices:\n", &devices).replace(networks, &format!("{volumes}{networks}"))
 }
 
-/// The same machine with further lines of its spec.
-fn with_spec(machine: &str, lines: &str) -> String {
-    machine.replace("    spec:\n", &format!("    spec:\n{lines}"))
+/// The same VM with further lines of its spec.
+fn with_spec(vm: &str, lines: &str) -> String {
+    vm.replace("    spec:\n", &format!("    spec:\n{lines}"))
 }
 
-/// The same machine without the kernel: it boots from its disks.
-fn from_disks(machine: &str) -> String {
-    let (before, rest) = machine.split_once("        firmware:\n").unwrap();
+/// The same VM without the kernel: it boots from its disks.
+fn from_disks(vm: &str) -> String {
+    let (before, rest) = vm.split_once("        firmware:\n").unwrap();
     let (_, after) = rest.split_once("        devices:\n").unwrap();
     format!("{before}        devices:\n{after}")
 }

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use tests::cluster::{Cluster, Space, until};
 
 const NODES: [(u32, &str); 2] = [(1, "node1"), (2, "node2")];
-/// Where the machine is at first, and what happens.
+/// Where the VMI is at first, and what happens.
 const AWAY: &str = "node2";
 /// Says that a node is off, and that its pods run no more.
 const OUT: &str = "node.kubernetes.io/out-of-service";
@@ -22,7 +22,7 @@ const PLACE: &str = "      affinity:
       - {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 1}
 ";
 
-/// A machine with a disk on a claim runs on the second node, and has written to it. Gives back the instance's uid.
+/// A VM with a disk on a PVC runs on the second node, and has written to it. Gives back the VMI's uid.
 fn begin(story: &str) -> Option<(Space, String)> {
     let cluster = Cluster::there()?;
     if cluster.run(&["get", "node", AWAY]).code != 0 {
@@ -30,7 +30,7 @@ fn begin(story: &str) -> Option<(Space, String)> {
         return None;
     }
     let space = Space::new(story)?;
-    takes_machines(&space);
+    takes_vmis(&space);
     space.apply(&with_spec(&volumes::manifest("Filesystem", "standard"), PLACE));
     volumes::write(&mut space.console_when_ready("web"));
     assert_eq!(space.get("vmi/web", ".status.nodeName"), AWAY);
@@ -38,11 +38,11 @@ fn begin(story: &str) -> Option<(Space, String)> {
     Some((space, uid))
 }
 
-/// The second node is there, and machines may come.
-fn takes_machines(space: &Space) {
+/// The second node is there, and VMIs may come.
+fn takes_vmis(space: &Space) {
     space.has("node/node2", "Ready", "True");
     space.says("node/node2", ".metadata.labels.kubevirt\\.io/schedulable", "true");
-    // Its agent has said that it may, and a little later what of: without it the machine goes to the other.
+    // Its agent has said that it may, and a little later what of: without it the VMI goes to the other.
     let cards = || space.get("node/node2", ".status.allocatable.devices\\.kubevirt\\.io/tun");
     until(|| !["", "0"].contains(&cards().as_str()), || "node2 offers no network devices".into());
 }
@@ -58,7 +58,7 @@ fn alone_until(space: &Space, so: impl Fn() -> bool, what: impl Fn() -> String) 
     until(is_so, what);
 }
 
-/// The nodes on which the machine's QEMU runs, each as often as it does.
+/// The nodes on which the VMI's QEMU runs, each as often as it does.
 fn running(space: &Space) -> Vec<&'static str> {
     let words = format!("guest={}_web,", space.name);
     let on = |&(number, name): &(u32, &'static str)| {
@@ -68,7 +68,7 @@ fn running(space: &Space) -> Vec<&'static str> {
     NODES.iter().flat_map(on).collect()
 }
 
-/// There is another instance, it serves, and has what the first one wrote.
+/// There is another VMI, it serves, and has what the first one wrote.
 #[track_caller]
 fn begun_again(space: &Space, first: &str) {
     let state = || {
@@ -79,7 +79,7 @@ fn begun_again(space: &Space, first: &str) {
     volumes::reads(&mut space.console_when_ready("web"));
 }
 
-/// The cluster has given the pod up, and nobody has said that it is gone: the instance is the first, and the only one.
+/// The cluster has given the pod up, and nobody has said that it is gone: the VMI is the first, and the only one.
 #[track_caller]
 fn waits(space: &Space, first: &str) {
     let deleted = || space.run(&["get", "pods", "-o", "jsonpath={.items[*].metadata.deletionTimestamp}"]);
@@ -91,7 +91,7 @@ fn waits(space: &Space, first: &str) {
 }
 
 #[test]
-fn a_node_is_drained_and_its_machine_starts_on_the_other() {
+fn a_node_is_drained_and_its_vm_starts_on_the_other() {
     let Some((space, first)) = begin("drain") else { return };
     let _again = Whole(&space);
     let words = ["drain", AWAY, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=170s"];
@@ -114,7 +114,7 @@ fn the_disk_of_a_node_that_is_not_heard_of_is_given_to_nobody() {
 }
 
 #[test]
-fn a_node_without_power_gives_its_machine_up_when_somebody_says_so() {
+fn a_node_without_power_gives_its_vm_up_when_somebody_says_so() {
     let Some((space, first)) = begin("power") else { return };
     let again = Whole(&space);
     let old = space.get(&format!("pod/{}", space.pod_of("web")), ".metadata.uid");
@@ -126,7 +126,7 @@ fn a_node_without_power_gives_its_machine_up_when_somebody_says_so() {
     assert_eq!(space.get("vmi/web", ".status.nodeName"), "node1");
     // Its power is back: it begins nothing again, and clears away what it had.
     drop(again);
-    takes_machines(&space);
+    takes_vmis(&space);
     let left = || space.cluster.on_node(2, &["ls", "/var/lib/kubelet/pods"]).ok().out;
     until(|| !String::from_utf8_lossy(&left()).contains(&old), || "the old pod's folder is left".into());
     assert_eq!(running(&space), ["node1"]);

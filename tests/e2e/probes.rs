@@ -1,4 +1,4 @@
-//! Probes: the kubelet asks the guest, and what it hears is the machine's readiness, or its end.
+//! Probes: the kubelet asks the guest, and what it hears is the VMI's readiness, or its end.
 
 use crate::{tiny, with_spec};
 use tests::cluster::{Space, until};
@@ -7,7 +7,7 @@ fn probed(probe: &str) -> String {
     with_spec(&tiny("web", "Always"), &format!("      {probe}\n"))
 }
 
-/// The machine is ready from what the guest does first until what it does then.
+/// The VMI is ready from what the guest does first until what it does then.
 fn follows(story: &str, way: &str, begin: &str, end: &str) {
     let Some(space) = Space::new(story) else { return };
     space.apply(&probed(&format!("readinessProbe: {{{way}, periodSeconds: 1}}")));

@@ -1,4 +1,4 @@
-//! What keeps a machine waiting is told on the machine.
+//! What keeps a VMI waiting is told on the VMI.
 
 use crate::{tiny, with_disks, with_spec};
 use tests::cluster::Space;

@@ -34,9 +34,9 @@ fn left_on(cluster: &Cluster, number: &str) -> String {
     String::from_utf8_lossy(&seen.out).into_owned()
 }
 
-/// Where no webhook stands, the API server's own policies still keep the status of an instance from everybody.
+/// Where no webhook stands, the API server's own policies still keep the status of a VMI from everybody.
 fn nobody_writes_a_status(space: &Space) {
-    let instance = |status: &str| {
+    let vmi = |status: &str| {
         format!(
             "{{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {{name: alone}}, spec: {{domain: \
              {{devices: {{}}}}}}{status}}}"
@@ -51,17 +51,17 @@ fn nobody_writes_a_status(space: &Space) {
         );
     };
     let forged = ", status: {phase: Running, nodeName: node1}";
-    refused(&space.try_apply(&instance(forged)), "an instance is made without a status");
-    space.apply(&instance(""));
+    refused(&space.try_apply(&vmi(forged)), "a VMI is created without a status");
+    space.apply(&vmi(""));
     let ended = ["patch", "vmi", "alone", "--type=merge", "-p", r#"{"status":{"phase":"Succeeded"}}"#];
-    refused(&space.try_run(&ended), "the status of an instance is written by KubeVirt's own programs only");
+    refused(&space.try_run(&ended), "the status of a VMI is written by KubeVirt's own programs only");
     let taken = ["label", "vmi", "alone", "kubevirt.io/nodeName=node1"];
     refused(&space.try_run(&taken), "reserved kubevirt.io/ labels on a VMI object is prohibited");
     space.run(&["delete", "vmi", "alone"]);
 }
 
 #[test]
-fn it_takes_its_machines_along_and_leaves_nothing() {
+fn it_takes_its_vms_along_and_leaves_nothing() {
     let Some(space) = Space::new("removal") else { return };
     let cluster = &space.cluster;
     space.apply(&tiny("web", "Always"));

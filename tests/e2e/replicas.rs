@@ -4,8 +4,8 @@ use tests::cluster::{Space, until};
 
 /// A set of so many.
 fn set(replicas: u32) -> String {
-    let machine = crate::tiny("x", "Always");
-    let spec = machine.split("    spec:\n").nth(1).unwrap().replace("256Mi", "128Mi");
+    let vm = crate::tiny("x", "Always");
+    let spec = vm.split("    spec:\n").nth(1).unwrap().replace("256Mi", "128Mi");
     format!(
         "
 apiVersion: kubevirt.io/v1
@@ -31,7 +31,7 @@ fn a_set_is_scaled_and_ended() {
     space.run(&["scale", "vmirs/many", "--replicas=1"]);
     space.says("vmirs/many", ".status.readyReplicas", "1");
     let count = || space.run(&["get", "vmi", "-l", "app=many", "-o", "name"]).lines().count();
-    until(|| count() == 1, || format!("{} instances", count()));
+    until(|| count() == 1, || format!("{} VMIs", count()));
     space.run(&["delete", "vmirs", "many"]);
     space.gone("vmi");
     space.gone("pod");

@@ -5,7 +5,7 @@ use crate::{tiny, with_disks};
 use tests::cluster::Space;
 use tests::serial::Serial;
 
-/// A machine with such a volume; and its console.
+/// A VM with such a volume; and its console.
 fn told(space: &Space, source: &str) -> Serial {
     let volume = format!("{{name: seed, {source}}}");
     space.apply(&with_disks(&tiny("web", "Always"), &[("{name: seed, disk: {bus: virtio}}", &volume)]));

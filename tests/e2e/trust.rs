@@ -1,5 +1,5 @@
-//! What a stolen token does not do, and what a user does not take away from under a machine: the API server itself refuses
-//! it, whether virt-api answers or not.
+//! What a stolen token does not do, and what a user does not take away from under a VM: the API server itself refuses it,
+//! whether virt-api answers or not.
 
 use crate::tiny;
 use std::io::Write as _;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use tests::cluster::{Cluster, Space, until};
 use tests::coracle::Ran;
 
-/// A node without a machine, to have another's token of.
+/// A node without a VMI, to have another's token of.
 struct Elsewhere<'a>(&'a Cluster, String);
 
 impl<'a> Elsewhere<'a> {
@@ -108,8 +108,8 @@ fn refused(ran: &Ran, said: &str) {
     assert!(ran.err.contains("ValidatingAdmissionPolicy") && ran.err.contains(said), "{said}: {}", ran.err);
 }
 
-/// A machine that runs, on the node that is named.
-fn machine(story: &str) -> Option<(Space, String)> {
+/// A VM that runs, on the node that is named.
+fn vm(story: &str) -> Option<(Space, String)> {
     let space = Space::new(story)?;
     space.apply(&tiny("web", "Always"));
     space.has("vmi/web", "Ready", "True");
@@ -119,13 +119,13 @@ fn machine(story: &str) -> Option<(Space, String)> {
 
 #[test]
 fn the_token_of_another_nodes_agent_changes_nothing_here() {
-    let Some((space, node)) = machine("agents") else { return };
+    let Some((space, node)) = vm("agents") else { return };
     let elsewhere = Elsewhere::new(&space);
     let (here, there) = (format!("node/{node}"), format!("node/{}", elsewhere.1));
     let other = Bearer::agent(&space, &elsewhere.1);
 
-    // A machine, a node, a word about a machine: nothing of another node.
-    let own = "changes only the instances that its own node has";
+    // A VMI, a node, an event about a VMI: nothing of another node.
+    let own = "changes only the VMIs of its own node";
     refused(&other.patches("vmi/web", r#"{"status":{"phase":"Succeeded"}}"#), own);
     let taken = format!(r#"{{"status":{{"nodeName":"{}"}}}}"#, elsewhere.1);
     refused(&other.patches("vmi/web", &taken), own);
@@ -144,7 +144,7 @@ fn the_token_of_another_nodes_agent_changes_nothing_here() {
     refused(&other.reads(&event(&node), &create), "in the name of its own node only");
     let of_a_pod =
         event(&elsewhere.1).replace("kubevirt.io/v1, kind: VirtualMachineInstance", "v1, kind: Pod");
-    refused(&other.reads(&of_a_pod, &create), "tells of instances only");
+    refused(&other.reads(&of_a_pod, &create), "records events of VMIs only");
     other.reads(&event(&elsewhere.1), &create).ok();
     assert_eq!(space.get("vmi/web", ".status.phase"), "Running");
 
@@ -171,10 +171,10 @@ fn the_token_of_another_nodes_agent_changes_nothing_here() {
     let own = Bearer::agent(&space, &node);
     own.patches("vmi/web", r#"{"status":{"guestOSInfo":{"name":"told"}}}"#).ok();
     for (change, said) in [
-        (taken.as_str(), "changes only the instances that its own node has"),
-        (r#"{"status":{"activePods":{"a":"b"}}}"#, "changes only what it tells"),
-        (r#"{"status":{"virtualMachineRevisionName":"another"}}"#, "changes only what it tells"),
-        (r#"{"spec":{"hostname":"other"}}"#, "does not change the spec of an instance"),
+        (taken.as_str(), "changes only the VMIs of its own node"),
+        (r#"{"status":{"activePods":{"a":"b"}}}"#, "changes only its own fields"),
+        (r#"{"status":{"virtualMachineRevisionName":"another"}}"#, "changes only its own fields"),
+        (r#"{"spec":{"hostname":"other"}}"#, "does not change the spec of a VMI"),
         (
             r#"{"metadata":{"finalizers":["kubevirt.io/foregroundDeleteVirtualMachine","kubevirt.io/virtualMachineControllerFinalize","a.example/b"]}}"#,
             "does not change the metadata",
@@ -202,7 +202,7 @@ fn the_token_of_another_nodes_agent_changes_nothing_here() {
 
 #[test]
 fn a_stolen_token_of_virt_controller_makes_no_way_into_a_node() {
-    let Some((space, node)) = machine("controller") else { return };
+    let Some((space, node)) = vm("controller") else { return };
     let thief = Bearer::of(&space, "kubevirt-controller", &[]);
     let made = |name: &str, change: &dyn Fn(&mut serde_json::Value)| {
         let uid = space.get("vmi/web", ".metadata.uid");
@@ -236,7 +236,7 @@ fn a_stolen_token_of_virt_controller_makes_no_way_into_a_node() {
     pod("virt-launcher-a", &|_| ()).ok();
     refused(
         &pod("virt-launcher-b", &|pod| pod["metadata"]["ownerReferences"] = serde_json::json!([])),
-        "pods of machines only",
+        "launcher pods only",
     );
     refused(&pod("virt-launcher-b", &|pod| pod["spec"]["hostPID"] = true.into()), "namespaces of a node");
     let privileged = |pod: &mut serde_json::Value| {
@@ -310,20 +310,20 @@ fn a_stolen_token_of_virt_controller_makes_no_way_into_a_node() {
     );
 
     space.run(&["run", "theirs", "--image=registry:5000/pause:1"]);
-    refused(&thief.runs(&["delete", "pod", "theirs"]), "the pods of machines only");
+    refused(&thief.runs(&["delete", "pod", "theirs"]), "deletes and changes launcher pods only");
     let ended = r#"{"status":{"phase":"Succeeded"}}"#;
-    refused(&thief.patches("pod/theirs", ended), "the pods of machines only");
+    refused(&thief.patches("pod/theirs", ended), "deletes and changes launcher pods only");
     refused(&thief.patches("pod/virt-launcher-a", ended), "only the conditions of a pod's status");
     let revision =
         "{apiVersion: apps/v1, kind: ControllerRevision, metadata: {name: theirs}, revision: 1, data: {}}";
-    let said = "the revisions of machines only";
+    let said = "the revisions of VMs only";
     refused(&thief.reads(revision, &["create", "-f", "-"]), said);
     space.apply(revision);
     refused(&thief.runs(&["delete", "controllerrevision", "theirs"]), said);
     let role = format!("node/{node}");
     refused(
         &thief.patches(&role, r#"{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}"#),
-        "whether machines may come",
+        "whether VMIs may be scheduled",
     );
     refused(&thief.patches(&role, r#"{"spec":{"unschedulable":true}}"#), "changes only labels of a node");
     // The secrets of the installation: the two that are its own, and no way to the token of another account.
@@ -352,8 +352,8 @@ fn a_stolen_token_of_virt_controller_makes_no_way_into_a_node() {
 }
 
 #[test]
-fn nobody_takes_from_under_a_machine_what_keeps_a_second_from_its_disk() {
-    let Some((space, _)) = machine("fencing") else { return };
+fn nobody_takes_from_under_a_vm_what_keeps_a_second_from_its_disk() {
+    let Some((space, _)) = vm("fencing") else { return };
     let bind = ["create", "rolebinding", "alice", "--clusterrole=edit", "--user=alice"];
     space.run(&bind);
     // Also the admin of a namespace is none of the cluster's.
@@ -389,7 +389,7 @@ fn nobody_takes_from_under_a_machine_what_keeps_a_second_from_its_disk() {
         for object in ["vmi/web", "vm/web"] {
             refused(
                 &patch(user, object, none),
-                "a finalizer of KubeVirt goes when nothing of the machine runs",
+                "a finalizer of KubeVirt is removed by virt-controller once nothing of the VM runs",
             );
         }
         for change in [
@@ -399,7 +399,7 @@ fn nobody_takes_from_under_a_machine_what_keeps_a_second_from_its_disk() {
         ] {
             refused(
                 &patch(user, &pod, change),
-                "the owner of a machine's pod and the labels it is found by stay",
+                "the owner of a launcher pod and the labels it is found by stay",
             );
         }
         let by_force = "is not deleted by force while it may run";
@@ -435,7 +435,7 @@ fn nobody_takes_from_under_a_machine_what_keeps_a_second_from_its_disk() {
 }
 
 #[test]
-fn what_a_pod_does_not_get_of_its_machine_is_told() {
+fn what_a_pod_does_not_get_of_its_vmi_is_told() {
     let Some(space) = Space::new("passed") else { return };
     let manifest = tiny("web", "Always").replace(
         "  template:\n",
@@ -445,7 +445,7 @@ fn what_a_pod_does_not_get_of_its_machine_is_told() {
          descheduler.alpha.kubernetes.io/evict: \"true\"\n",
     );
     let told = space.try_apply(&manifest).ok();
-    let said = "spec.template.metadata.annotations: the pod of the instance does not get \
+    let said = "spec.template.metadata.annotations: the launcher pod of the VMI does not get \
                 container.apparmor.security.beta.kubernetes.io/compute, k8s.v1.cni.cncf.io/networks";
     assert!(told.err.contains(said), "{}", told.err);
     let pod = format!("pod/{}", space.pod_of("web"));
@@ -453,7 +453,7 @@ fn what_a_pod_does_not_get_of_its_machine_is_told() {
     assert!(notes.contains("descheduler.alpha.kubernetes.io/evict"), "{notes}");
     assert!(!notes.contains("cni.cncf.io") && !notes.contains("apparmor"), "{notes}");
     assert_eq!(space.get(&pod, ".metadata.labels.app"), "web");
-    // It stays on the instance.
+    // It stays on the VMI.
     assert!(space.get("vmi/web", ".metadata.annotations").contains("k8s.v1.cni.cncf.io/networks"));
     let reasons = || space.run(&["get", "events", "-o", "jsonpath={.items[*].reason}"]);
     until(|| reasons().contains("NotPassedOn"), reasons);

@@ -4,7 +4,7 @@ use crate::{tiny, with_disks};
 use tests::cluster::Space;
 use tests::serial::Serial;
 
-/// A claim, and a machine that has it as its second disk.
+/// A PVC, and a VM that has it as its second disk.
 pub(crate) fn manifest(mode: &str, class: &str) -> String {
     format!(
         "

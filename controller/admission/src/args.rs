@@ -19,7 +19,7 @@ use tokio::sync::watch;
 /// How often is looked whether it has become ready.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What may be written of machines, and what is filled in first.
+/// Admission webhooks of VMs and VMIs: what may be written, and what is filled in first.
 #[derive(Debug, Parser)]
 #[command(name = "virt-api", version)]
 pub struct Api {

@@ -150,9 +150,8 @@ fn strange(key: &Key, wanted: &Value, there: &Value) -> Result<()> {
     if key.kind != Kind::Pod || owner(wanted) == owner(there) && found_by(wanted) == found_by(there) {
         return Ok(());
     }
-    let what = format!(
-        "{key} is there already, and somebody else made it: delete it, or give the instance another name"
-    );
+    let what =
+        format!("{key} is there already, and somebody else made it: delete it, or give the VMI another name");
     Err(Error::new(ErrorKind::Refused, what))
 }
 

@@ -111,7 +111,7 @@ impl Family<'_> {
     }
 }
 
-/// The upper ends of the times that are told apart of what machines do, in seconds.
+/// The upper ends of the times that are told apart of what VMIs do, in seconds.
 const PHASES: &[f64] =
     &[0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0, 1200.0];
 /// The same, of answers.

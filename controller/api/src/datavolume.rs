@@ -53,8 +53,8 @@ object! {
 }
 
 /// Why nothing of another namespace is cloned, and what to write instead.
-pub const UNASKED: &str = "whether you may clone it (create datavolumes/source there) is not asked yet; name a claim or a \
-    snapshot of the machine's own namespace, by source.pvc or source.snapshot";
+pub const UNASKED: &str = "whether you may clone it (create datavolumes/source there) is not asked yet; name a PVC or a \
+    snapshot of the VM's own namespace, by source.pvc or source.snapshot";
 
 impl Source {
     /// Address of the file or the image, which may hold a password or a signature; nothing for other sources.

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! GET  /v1/info                 Info
-//! PUT  /v1/vm                   Sync     ─► Answer   the machine and where its parts are; starts nothing twice
+//! PUT  /v1/vm                   Sync     ─► Answer   the VMI and where its parts are; starts nothing twice
 //! GET  /v1/state                State                as it is now
 //! GET  /v1/state?watch          State, State, …      one JSON text a line, at once and after every change
 //! POST /v1/requests             Request  ─► Answer
@@ -29,7 +29,7 @@ use std::path::PathBuf;
 /// What a stream that leaves HTTP is called in `Upgrade`.
 pub const STREAM: &str = "coracle-stream";
 
-/// A machine that should be there.
+/// A VMI that should run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sync {
     /// The VirtualMachineInstance, as its object stands.
@@ -40,7 +40,7 @@ pub struct Sync {
     pub resolved: Resolved,
 }
 
-/// Where the parts of a machine are on this host.
+/// Where the parts of a VMI are on this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resolved {
     /// What runs the guest's instructions.
@@ -55,7 +55,7 @@ pub struct Resolved {
     /// A kernel that is started without a boot loader.
     #[serde(default)]
     pub kernel: Option<Kernel>,
-    /// Secrets and config maps that the machine names without a volume (keys, passwords, texts of cloud-init): a folder
+    /// Secrets and ConfigMaps that the VMI names without a volume (keys, passwords, texts of cloud-init): a folder
     /// each, one file per key.
     #[serde(default)]
     pub secrets: BTreeMap<String, PathBuf>,
@@ -193,7 +193,7 @@ pub enum Answer {
     },
 }
 
-/// What is wanted of the machine.
+/// What is wanted of the VMI.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "camelCase")]
 pub enum Request {
@@ -201,7 +201,7 @@ pub enum Request {
     Start,
     /// Ask the guest to end; cut it off after the grace period.
     Shutdown {
-        /// In seconds; else the machine's own.
+        /// In seconds; else the VMI's own.
         #[serde(default)]
         grace: Option<u64>,
     },
@@ -237,12 +237,12 @@ pub enum Request {
     Migrate,
 }
 
-/// The [`State::reason`] of a machine that could not begin …
+/// The [`State::reason`] of a VMI that could not start …
 pub const START_FAILED: &str = "StartFailed";
 /// … and of one that cannot as it is: a part of it is broken, hostile, or not what it should be.
 pub const REFUSED: &str = "StartRefused";
 
-/// How it is with the machine.
+/// The state of the VMI.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
     /// Rises with every change.
@@ -262,7 +262,7 @@ pub struct State {
     /// What was asked and is not done yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doing: Option<String>,
-    /// The process of the machine.
+    /// The QEMU process of the VMI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qemu_pid: Option<u32>,
     /// The guest's agent answers.
@@ -275,10 +275,10 @@ pub struct State {
     pub phases: Vec<(Life, String)>,
 }
 
-/// Where the life of a machine stands.
+/// Where the life of a VMI stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Life {
-    /// Nothing is known of a machine yet.
+    /// Nothing is known of a VMI yet.
     Empty,
     /// Disks and seeds are made ready.
     Preparing,
@@ -311,7 +311,7 @@ impl Life {
     }
 }
 
-/// What a machine has used since it began; a new beginning counts from zero.
+/// What a VMI has used since it started; a new start counts from zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Stats {
@@ -325,7 +325,7 @@ pub struct Stats {
     pub interfaces: BTreeMap<String, InterfaceStats>,
 }
 
-/// The memory of a machine, in bytes but for the faults.
+/// The memory of a VMI, in bytes but for the faults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[allow(missing_docs)]
@@ -489,7 +489,7 @@ pub struct Executed {
 pub struct Refusal {
     /// In a sentence.
     pub error: String,
-    /// What is wrong with the machine, where that is why.
+    /// What is wrong with the VMI, where that is why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Fault>,
     /// What to do about it.

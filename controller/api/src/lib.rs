@@ -7,7 +7,7 @@
 //!                          machine (strict: Machine, or every fault with its field path)
 //!
 //! launcher                 what virt-launcher is told and what it tells
-//! node                     what a machine can do, as virt-launcher found out
+//! node                     what a node can do, as virt-launcher found out
 //! job                      what a program that imports a disk is told; DataVolume (forgiving) ──► Import (strict)
 //! crd                      what an API server is told of the objects, made from the same descriptions
 //! ```

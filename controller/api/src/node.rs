@@ -1,10 +1,10 @@
-//! What a machine can do, as `virt-launcher node-info` found out: one JSON, for people (`coracle host`), for `coracle
-//! run` and for the node agent.
+//! What a node can do, as `virt-launcher node-info` found out: one JSON, for people (`coracle host`), for `coracle run`
+//! and for virt-handler.
 
 use crate::launcher::Accelerator;
 use serde::{Deserialize, Serialize};
 
-/// What a machine can do.
+/// What a node can do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Node {
@@ -22,7 +22,7 @@ pub struct Node {
     pub machine_types: Vec<String>,
     /// What processors a guest may have.
     pub cpu: Cpu,
-    /// Devices of the host that machines use.
+    /// Devices of the host that VMIs use.
     pub devices: Vec<Device>,
     /// Huge pages by size.
     pub hugepages: Vec<Hugepages>,

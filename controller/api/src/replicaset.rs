@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! replicas, selector, template ──► VirtualMachineInstance × replicas, found again by their labels
-//! the scale subresource ──► spec.replicas; whoever scales by load finds the instances by status.labelSelector
+//! the scale subresource ──► spec.replicas; an autoscaler finds the VMIs by status.labelSelector
 //! ```
 
 use crate::meta::{LabelSelector, ObjectMeta};

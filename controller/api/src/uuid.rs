@@ -2,14 +2,14 @@
 
 use sha1::{Digest, Sha1};
 
-/// The space of the names of machines; a machine that never had a uuid is given the one its name has in it.
-const MACHINES: [u8; 16] =
+/// The namespace of the uuids of VMs; a VM that never had a uuid is given the one its name has in it.
+const VMS: [u8; 16] =
     [0x6a, 0x1a, 0x24, 0xa1, 0x40, 0x61, 0x46, 0x07, 0x8b, 0xf4, 0xa3, 0x96, 0x3d, 0x0c, 0x58, 0x95];
 
-/// The uuid of the firmware of a machine that says none: version 5 of its name, so that a guest which is started again
+/// The uuid of the firmware of a VM that says none: version 5 of its name, so that a guest which is started again
 /// finds the computer that it knows.
-pub fn of_machine(name: &str) -> String {
-    version_5(&MACHINES, name)
+pub fn of_vm(name: &str) -> String {
+    version_5(&VMS, name)
 }
 
 fn version_5(space: &[u8; 16], name: &str) -> String {
@@ -49,6 +49,6 @@ mod tests {
         let dns =
             [0x6b, 0xa7, 0xb8, 0x10, 0x9d, 0xad, 0x11, 0xd1, 0x80, 0xb4, 0, 0xc0, 0x4f, 0xd4, 0x30, 0xc8];
         assert_eq!(version_5(&dns, "python.org"), "886313e1-3b8a-5372-9b90-0c9aee199e5d");
-        assert_eq!(of_machine("web"), "d32ff544-f682-571b-8677-3762f07ab8a4");
+        assert_eq!(of_vm("web"), "d32ff544-f682-571b-8677-3762f07ab8a4");
     }
 }

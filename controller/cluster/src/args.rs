@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// The machines of a cluster: from their objects to pods.
+/// The VMs and VMIs of a cluster: from their objects to pods.
 #[derive(Debug, Parser)]
 #[command(name = "virt-controller", version)]
 pub struct Controller {

@@ -1,6 +1,6 @@
 //! Histories: whatever happens and whatever goes wrong meanwhile, all comes to the same end, and then there is silence.
 //!
-//! What each write is judged by stands in `sim`: an instance never has two pods that live, and phases go only where they
+//! What each write is judged by stands in `sim`: a VMI never has two pods that live, and phases go only where they
 //! may. Histories that failed once are kept in `controller/proptest-regressions/`.
 
 use super::sim::event::{Event, Fault, event, faults};
@@ -10,7 +10,7 @@ use kubernetes::objects::{Key, Kind};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-/// What a controller may write for each instance that there ever was, …
+/// What a controller may write for each VMI that there ever was, …
 const A_LIFE: usize = 20;
 /// … for each thing that happens beside, …
 const AN_EVENT: usize = 20;
@@ -82,7 +82,7 @@ proptest! {
         run.settle();
         none(run.wrong())?;
         let ours = [Kind::VirtualMachine, Kind::VirtualMachineInstance, Kind::VirtualMachineInstanceReplicaSet, Kind::Pod, Kind::ControllerRevision, Kind::DataVolume];
-        // A start that broke off has left a revision of which nobody but its machine knows, and that was told to leave it.
+        // A start that broke off has left a revision of which nobody but its VM knows, and that was told to leave it.
         let orphans = history.iter().any(|(event, ..)| matches!(event, Event::Delete(0 | 1, true)));
         let is_left = |key: &Key| ours.contains(&key.kind) && !(orphans && key.kind == Kind::ControllerRevision);
         let left: Vec<_> = run.sim.objects.iter().filter(|(key, _)| is_left(key)).collect();
@@ -92,21 +92,21 @@ proptest! {
 
 // ── Histories that once failed, by what was wrong ───────────────────────────────────────────────────────────────────
 
-fn machine(strategy: &'static str) -> Event {
-    Event::Machine(0, strategy)
+fn vm(strategy: &'static str) -> Event {
+    Event::Vm(0, strategy)
 }
 
-const MACHINE: &str = "first";
+const VM: &str = "first";
 
 #[test]
 fn a_start_whose_answer_was_lost_is_no_failure() {
     let mut run = Run::new();
-    // The revision is made, and the instance: nobody hears of that.
+    // The revision is made, and the VMI: nobody hears of that.
     run.expect(&[(0, Fault::Break(1, true))]);
-    run.happen(&machine("Always"));
+    run.happen(&vm("Always"));
     run.settle();
     assert_eq!(run.wrong(), None);
-    assert_eq!(run.sim.condition(&Key::new(Kind::VirtualMachine, "n", MACHINE), "Failure"), None);
+    assert_eq!(run.sim.condition(&Key::new(Kind::VirtualMachine, "n", VM), "Failure"), None);
 }
 
 #[test]
@@ -123,9 +123,9 @@ fn an_installation_that_was_taken_away_stays_away_for_a_leader_that_hears_of_it_
 }
 
 #[test]
-fn what_a_machine_leaves_behind_takes_its_revision_along() {
+fn what_a_vm_leaves_behind_takes_its_revision_along() {
     let mut run = Run::new();
-    for event in [machine("Always"), Event::Delete(0, true)] {
+    for event in [vm("Always"), Event::Delete(0, true)] {
         run.happen(&event);
         run.settle();
     }
@@ -139,7 +139,7 @@ fn what_a_machine_leaves_behind_takes_its_revision_along() {
 }
 
 #[test]
-fn an_instance_that_is_to_leave_its_pod_takes_it_along() {
+fn a_vmi_that_is_to_leave_its_pod_takes_it_along() {
     for ticks in 0..8 {
         let mut run = Run::new();
         for event in [Event::Claim(true), Event::Alone] {
@@ -158,7 +158,7 @@ fn an_instance_that_is_to_leave_its_pod_takes_it_along() {
 fn what_is_said_of_data_is_said_though_somebody_was_quicker() {
     for tick in 0..8 {
         let mut run = Run::new();
-        run.happen(&Event::Machine(1, "Always"));
+        run.happen(&Event::Vm(1, "Always"));
         run.settle();
         run.expect(&[(tick, Fault::Meddle)]);
         run.happen(&Event::Data("Succeeded"));
@@ -172,13 +172,10 @@ fn what_is_said_of_data_is_said_though_somebody_was_quicker() {
 #[test]
 fn a_node_that_is_back_before_its_heartbeat_is_seen_does_not_write_in_turn_with_the_controller() {
     let mut run = Run::new();
-    for event in [machine("Always"), Event::Silence(true), Event::Silence(false)] {
+    for event in [vm("Always"), Event::Silence(true), Event::Silence(false)] {
         run.happen(&event);
         run.settle();
     }
     assert_eq!(run.wrong(), None);
-    assert_eq!(
-        run.sim.condition(&Key::new(Kind::VirtualMachineInstance, "n", MACHINE), "Synchronized"),
-        None
-    );
+    assert_eq!(run.sim.condition(&Key::new(Kind::VirtualMachineInstance, "n", VM), "Synchronized"), None);
 }

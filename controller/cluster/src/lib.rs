@@ -5,7 +5,7 @@
 //!  API server ─────► run: World ─────────────────► Plan ─────────────────────────────► API server
 //!
 //!  KubeVirt ─────► config ─┐
-//!  VirtualMachine ─► vm ───┼─► VirtualMachineInstance ─► vmi ─► pod (one Pod for each instance) ─► the node agent
+//!  VirtualMachine ─► vm ───┼─► VirtualMachineInstance ─► vmi ─► pod (one Pod for each VMI) ─► the node agent
 //!  replica set ────────────┘                              ▲
 //!        data volumes, claims, nodes: looked at ──────────┘
 //!

@@ -1,4 +1,4 @@
-//! What virt-controller measures: machines and instances as they are, how long their phases took, its own work.
+//! What virt-controller measures: VMs and VMIs as they are, how long their phases took, its own work.
 //!
 //! Names and labels are those that dashboards look for. Everything but the times is read off the World when somebody
 //! asks; nothing is kept for it.
@@ -30,7 +30,7 @@ pub(crate) struct Work {
 }
 
 impl Times {
-    /// An instance was so, and is so now.
+    /// A VMI was so, and is so now.
     pub(crate) fn saw(&mut self, before: &VirtualMachineInstance, now: &VirtualMachineInstance) {
         let (old, new) = (super::vmi::phase(before), super::vmi::phase(now));
         if old == new || before.metadata.uid != now.metadata.uid {
@@ -60,22 +60,22 @@ impl Times {
 pub(crate) fn page(world: &World, times: &Times, work: Work) -> String {
     let mut page = Page::default();
     common(&mut page, &world.facts.version, true);
-    machines(&mut page, world);
-    instances(&mut page, world);
+    vms(&mut page, world);
+    vmis(&mut page, world);
     nodes(&mut page, world);
     page.histogram(
         "kubevirt_vmi_phase_transition_time_seconds",
-        "How long each phase of an instance took.",
+        "Seconds that a VMI spent in each phase.",
         &times.between,
     );
     page.histogram(
         "kubevirt_vmi_phase_transition_time_from_creation_seconds",
-        "How long it took from an instance's creation to each of its phases.",
+        "Seconds from the creation of a VMI to each of its phases.",
         &times.from_creation,
     );
     page.histogram(
         "kubevirt_vmi_phase_transition_time_from_deletion_seconds",
-        "How long it took from an instance's deletion to each of its phases.",
+        "Seconds from the deletion of a VMI to each of its phases.",
         &times.from_deletion,
     );
     let name = [("name", "virt-controller")];
@@ -103,9 +103,9 @@ fn common(page: &mut Page, version: &str, leads: bool) {
     page.requests();
 }
 
-// ── Machines ────────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── VMs ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/// What a machine's word is counted as.
+/// What the printable status of a VM is counted as.
 fn group(word: &PrintableStatus) -> &'static str {
     use PrintableStatus as P;
     match word {
@@ -119,7 +119,7 @@ fn group(word: &PrintableStatus) -> &'static str {
 
 const GROUPS: [&str; 5] = ["running", "starting", "migrating", "non_running", "error"];
 
-fn machines(page: &mut Page, world: &World) {
+fn vms(page: &mut Page, world: &World) {
     let word = |vm: &VirtualMachine| {
         let word = vm.status.as_ref().and_then(|status| status.printable_status.clone());
         word.unwrap_or(PrintableStatus::Stopped)
@@ -128,18 +128,18 @@ fn machines(page: &mut Page, world: &World) {
     for vm in world.vms.all() {
         *counts.entry(vm.metadata.namespace.as_deref().unwrap_or_default()).or_default() += 1;
     }
-    let mut family = page.family("kubevirt_number_of_vms", Is::Gauge, "Machines of each namespace.");
+    let mut family = page.family("kubevirt_number_of_vms", Is::Gauge, "VMs of each namespace.");
     for (namespace, count) in counts {
         family.is(&[("namespace", namespace)], count as f64);
     }
-    let mut family = page.family("kubevirt_vm_info", Is::Gauge, "Machines, and how they are in a word.");
+    let mut family = page.family("kubevirt_vm_info", Is::Gauge, "VMs, with their printable status.");
     for vm in world.vms.all() {
         let [namespace, name] = names(&vm.metadata);
         let (status, group) = (word(vm).as_str().to_lowercase(), group(&word(vm)));
         family.is(&[namespace, name, ("status", &status), ("status_group", group)], 1.0);
     }
     let mut family =
-        page.family("kubevirt_vm_create_date_timestamp_seconds", Is::Gauge, "When machines were made.");
+        page.family("kubevirt_vm_create_date_timestamp_seconds", Is::Gauge, "Creation times of VMs.");
     for vm in world.vms.all() {
         if let Some(since) = seconds(vm.metadata.creation_timestamp.as_deref()) {
             family.is(&names(&vm.metadata), since);
@@ -147,7 +147,7 @@ fn machines(page: &mut Page, world: &World) {
     }
     for wanted in GROUPS {
         let name = format!("kubevirt_vm_{wanted}_status_last_transition_timestamp_seconds");
-        let help = format!("Since when machines are {}; 0 for those that are not.", wanted.replace('_', " "));
+        let help = format!("Time since which a VM is {}; 0 for a VM that is not.", wanted.replace('_', " "));
         let mut family = page.family(&name, Is::Gauge, &help);
         for vm in world.vms.all() {
             let since = if group(&word(vm)) == wanted { last_change(vm) } else { None };
@@ -156,16 +156,16 @@ fn machines(page: &mut Page, world: &World) {
     }
 }
 
-/// When anything of a machine last changed.
+/// When anything of a VM last changed.
 fn last_change(vm: &VirtualMachine) -> Option<f64> {
     let conditions = vm.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let last = conditions.iter().filter_map(|condition| seconds(condition.last_transition_time.as_deref()));
     last.reduce(f64::max).or_else(|| seconds(vm.metadata.creation_timestamp.as_deref()))
 }
 
-// ── Instances ───────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── VMIs ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-fn instances(page: &mut Page, world: &World) {
+fn vmis(page: &mut Page, world: &World) {
     let node = |vmi: &VirtualMachineInstance| {
         vmi.status.as_ref().and_then(|status| status.node_name.clone()).unwrap_or_default()
     };
@@ -174,11 +174,11 @@ fn instances(page: &mut Page, world: &World) {
     for vmi in world.vmis.all() {
         *counts.entry((node(vmi), phase(vmi))).or_default() += 1;
     }
-    let mut family = page.family("kubevirt_vmi_phase_count", Is::Gauge, "Instances of each node and phase.");
+    let mut family = page.family("kubevirt_vmi_phase_count", Is::Gauge, "VMIs of each node and phase.");
     for ((node, phase), count) in counts {
         family.is(&[("node", &node), ("phase", &phase)], count as f64);
     }
-    let mut family = page.family("kubevirt_vmi_info", Is::Gauge, "Instances, and what is known of them.");
+    let mut family = page.family("kubevirt_vmi_info", Is::Gauge, "VMIs, with their node, phase and guest.");
     for vmi in world.vmis.all() {
         let [namespace, name] = names(&vmi.metadata);
         let (node, phase) = (node(vmi), phase(vmi));
@@ -195,14 +195,17 @@ fn instances(page: &mut Page, world: &World) {
         all.extend(labels.iter().map(|(key, value)| (*key, value.as_str())));
         family.is(&all, 1.0);
     }
-    let mut family =
-        page.family("kubevirt_vmi_non_evictable", Is::Gauge, "Instances that must move and cannot.");
+    let mut family = page.family(
+        "kubevirt_vmi_non_evictable",
+        Is::Gauge,
+        "VMIs that an eviction cannot live-migrate, though their strategy asks for it.",
+    );
     for vmi in world.vmis.all() {
         let [namespace, name] = names(&vmi.metadata);
         let value = if is_evictable(vmi) { 0.0 } else { 1.0 };
         family.is(&[namespace, name, ("node", &node(vmi))], value);
     }
-    let mut family = page.family("kubevirt_vmi_status_addresses", Is::Gauge, "Addresses of instances.");
+    let mut family = page.family("kubevirt_vmi_status_addresses", Is::Gauge, "Addresses of VMIs.");
     for vmi in world.vmis.all() {
         let [namespace, name] = names(&vmi.metadata);
         for interface in vmi.status.iter().flat_map(|status| &status.interfaces) {
@@ -221,7 +224,7 @@ fn instances(page: &mut Page, world: &World) {
             }
         }
     }
-    let mut family = page.family("kubevirt_vmi_vnic_info", Is::Gauge, "Interfaces of instances.");
+    let mut family = page.family("kubevirt_vmi_vnic_info", Is::Gauge, "Interfaces of VMIs.");
     for vmi in world.vmis.all() {
         let [namespace, name] = names(&vmi.metadata);
         for interface in &vmi.spec.domain.devices.interfaces {
@@ -241,7 +244,7 @@ fn instances(page: &mut Page, world: &World) {
     let mut family = page.family(
         "kubevirt_vmi_launcher_memory_overhead_bytes",
         Is::Gauge,
-        "Memory that the pod of an instance asks for beside the guest's.",
+        "Memory that the launcher pod of a VMI requests beside the guest's.",
     );
     for vmi in world.vmis.all() {
         let note = world.active_pod(vmi).and_then(|pod| {
@@ -261,8 +264,8 @@ fn is_evictable(vmi: &VirtualMachineInstance) -> bool {
 // ── Nodes ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 fn nodes(page: &mut Page, world: &World) {
-    let takes = world.nodes.all().filter(|node| node.takes_machines() && !node.cordoned).count();
-    page.family("kubevirt_allocatable_nodes", Is::Gauge, "Nodes that take machines.").is(&[], takes as f64);
+    let takes = world.nodes.all().filter(|node| node.takes_vmis() && !node.cordoned).count();
+    page.family("kubevirt_allocatable_nodes", Is::Gauge, "Nodes that take VMIs.").is(&[], takes as f64);
     let kvm = world.nodes.all().filter(|node| node.kvm).count();
     page.family("kubevirt_nodes_with_kvm", Is::Gauge, "Nodes that offer KVM.").is(&[], kvm as f64);
 }
@@ -283,7 +286,7 @@ fn seconds(time: Option<&str>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::{Sim, instance, machine};
+    use crate::sim::{Sim, vm, vmi};
     use kubernetes::objects::{Key, Kind};
     use serde_json::json;
 
@@ -293,10 +296,10 @@ mod tests {
     }
 
     #[test]
-    fn machines_and_instances_are_told_as_they_are() {
+    fn vms_and_vmis_are_told_as_they_are() {
         let mut sim = Sim::new();
-        sim.put(Kind::VirtualMachine, machine("web", "Always"));
-        sim.put(Kind::VirtualMachine, machine("off", "Halted"));
+        sim.put(Kind::VirtualMachine, vm("web", "Always"));
+        sim.put(Kind::VirtualMachine, vm("off", "Halted"));
         sim.put(
             Kind::Node,
             json!({
@@ -354,7 +357,7 @@ mod tests {
     #[test]
     fn how_long_a_phase_took_is_counted_once() {
         let vmi = |phase: &str| -> VirtualMachineInstance {
-            let mut object = instance("web");
+            let mut object = vmi("web");
             object["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
             object["status"] = json!({"phase": phase, "phaseTransitionTimestamps": [
                 {"phase": "Scheduled", "phaseTransitionTimestamp": "2026-01-01T00:00:03Z"},

@@ -1,10 +1,10 @@
-//! Nodes whose agent is silent: no machine is put there, and those that are there are told of.
+//! Nodes whose agent is silent: no VMI is put there, and those that are there are told of.
 //!
 //! **Flow.** The agent of a node writes a heartbeat every minute. Once it has been the same for [`SILENCE`], by our own
-//! clock, the node takes no more machines; the agent itself says otherwise when it is back.
+//! clock, the node takes no more VMIs; the agent itself says otherwise when it is back.
 //! **Guarantees.** Only the label is written, and only from `true` to `false`. The times of two computers are never
 //! compared.
-//! **Caveats.** A machine on such a node may run on: nothing that it holds is given to another until its pod is gone, by
+//! **Caveats.** A VMI on such a node may run on: nothing that it holds is given to another until its pod is gone, by
 //! the word of its kubelet, of whoever deletes the node, or of the taint `node.kubernetes.io/out-of-service`.
 
 use jiff::{SignedDuration, Timestamp};
@@ -21,7 +21,7 @@ pub(crate) fn decide(world: &World, name: &str, now: Timestamp) -> Plan {
     let (Some(node), Some(until)) = (world.nodes.get("", name), heard_until(world, name)) else {
         return plan;
     };
-    if !node.takes_machines() {
+    if !node.takes_vmis() {
         return plan;
     }
     if until > now {
@@ -35,7 +35,7 @@ pub(crate) fn decide(world: &World, name: &str, now: Timestamp) -> Plan {
         node.meta(),
         true,
         "NodeUnresponsive",
-        format!("{}; no machine is put there", silent(name)),
+        format!("{}; no VMI is scheduled to it", silent(name)),
     );
     plan
 }
@@ -54,7 +54,7 @@ pub(crate) fn silent(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::{Sim, instance};
+    use crate::sim::{Sim, vmi};
     use kubernetes::objects::Key;
     use serde_json::Value;
 
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_takes_machines_until_its_agent_was_silent_for_long() {
+    fn a_node_takes_vmis_until_its_agent_was_silent_for_long() {
         let mut sim = Sim::new();
         // Its clock is an hour behind ours, which is no silence.
         let node = sim.put(Kind::Node, beat("2020-01-01T00:00:00Z", "true"));
@@ -106,10 +106,10 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_of_a_lost_node_is_told_of_and_none_takes_its_disk_before_its_pod_is_gone() {
+    fn a_vmi_of_a_lost_node_is_told_of_and_none_takes_its_disk_before_its_pod_is_gone() {
         let mut sim = Sim::new();
         sim.put(Kind::Node, beat("1", "true"));
-        let vmi = sim.put(Kind::VirtualMachineInstance, instance("web"));
+        let vmi = sim.put(Kind::VirtualMachineInstance, vmi("web"));
         sim.boot(&vmi);
         let pod = sim.pod_of(&vmi).unwrap();
         sim.later(301);

@@ -1,12 +1,12 @@
-//! Replica sets: so many instances of one template.
+//! Replica sets: so many VMIs of one template.
 //!
-//! **Flow.** Its instances are counted; too few are made, too many are deleted (those that do not serve first), those
+//! **Flow.** Its VMIs are counted; too few are made, too many are deleted (those that do not serve first), those
 //! that have ended are replaced. One that failed within `EARLY` keeps its place so long: a template that cannot run
 //! does not become a storm of pods.
-//! **Guarantees.** An instance is named after a free number (`web-0`, `web-1`, …): with an old picture the same name is
+//! **Guarantees.** A VMI is named after a free number (`web-0`, `web-1`, …): with an old picture the same name is
 //! made again, and the server says that it is there. A set that is paused makes and deletes nothing.
-//! **Assumptions.** Its instances are those that it owns; one that merely has the labels is left alone.
-//! **Caveats.** A change of the template is taken over by instances that are made after it: delete the others.
+//! **Assumptions.** Its VMIs are those that it owns; one that merely has the labels is left alone.
+//! **Caveats.** A change of the template is taken over by VMIs that are made after it: delete the others.
 
 use super::vmi::phase;
 use api::vmi::{ConditionType, Phase, VirtualMachineInstance};
@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 /// As many as are made or deleted in one round; the rest follows.
 const AT_ONCE: usize = 10;
 
-/// How old an instance that failed must be before another takes its place.
+/// How old a VMI that failed must be before another takes its place.
 const EARLY: SignedDuration = SignedDuration::from_secs(10);
 
 /// What is to be done for a replica set.
@@ -29,7 +29,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     let mut plan = Plan::default();
     let Some(set) = world.replica_sets.get(namespace, name) else { return plan };
     let Some(uid) = set.meta().uid.clone() else { return plan };
-    let mut ours: Vec<&VirtualMachineInstance> = world.instances_of(&uid).collect();
+    let mut ours: Vec<&VirtualMachineInstance> = world.vmis_of(&uid).collect();
     let spec = &set.object["spec"];
     let wanted = spec["replicas"].as_u64().unwrap_or(1) as usize;
     let paused = spec["paused"].as_bool().unwrap_or(false);
@@ -70,7 +70,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
             let free =
                 (0..).map(|number| format!("{name}-{number}")).filter(|name| !taken.contains(name.as_str()));
             for name in free.take(wanted.saturating_sub(count + held).min(AT_ONCE)) {
-                let object = instance(set, &name);
+                let object = vmi(set, &name);
                 plan.create(Key::new(Kind::VirtualMachineInstance, namespace, &name), object);
                 plan.tell(
                     Kind::VirtualMachineInstanceReplicaSet,
@@ -104,7 +104,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     plan
 }
 
-/// Until when an instance that failed keeps its place.
+/// Until when a VMI that failed keeps its place.
 fn held_until(vmi: &VirtualMachineInstance) -> Option<Timestamp> {
     if phase(vmi) != Phase::Failed {
         return None;
@@ -121,7 +121,7 @@ fn serves(vmi: &VirtualMachineInstance) -> bool {
             .is_some_and(|status| kubernetes::conditions::is(&status.conditions, &ConditionType::Ready))
 }
 
-fn instance(set: &kubernetes::objects::Plain, name: &str) -> Value {
+fn vmi(set: &kubernetes::objects::Plain, name: &str) -> Value {
     let template = &set.object["spec"]["template"];
     let mut object = json!({
         "apiVersion": api::vm::API_VERSION,

@@ -139,13 +139,13 @@ impl ControlLoop {
 
     /// Takes an object as it is now.
     fn take(&mut self, key: &Key, object: serde_json::Value, now: Timestamp) {
-        let instance = |world: &World| match key.kind {
+        let vmi = |world: &World| match key.kind {
             Kind::VirtualMachineInstance => world.vmis.get(&key.namespace, &key.name).cloned(),
             _ => None,
         };
-        let before = instance(&self.world);
+        let before = vmi(&self.world);
         if self.world.put(key.kind, object, now) {
-            if let (Some(before), Some(after)) = (before, instance(&self.world)) {
+            if let (Some(before), Some(after)) = (before, vmi(&self.world)) {
                 self.times.saw(&before, &after);
             }
             self.touch(key);
@@ -347,7 +347,7 @@ mod tests {
         let settings = json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}});
         let now = Timestamp::UNIX_EPOCH;
         control.world.put(Kind::KubeVirt, settings, now);
-        let mut object = crate::sim::instance("web");
+        let mut object = crate::sim::vmi("web");
         object["metadata"]["uid"] = json!("1");
         control.see(Seen::Changed(Kind::VirtualMachineInstance, object), now);
         let (key, plan) = control.next(now).expect("a plan");

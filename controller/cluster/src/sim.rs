@@ -51,7 +51,7 @@ pub(crate) struct Sim {
     pub(crate) wire: door::Wire,
     /// The last version of an object.
     pub(crate) version: u64,
-    /// Instances that there ever were.
+    /// VMIs that there ever were.
     pub(crate) lives: usize,
 }
 
@@ -137,7 +137,7 @@ impl Sim {
         }
         if let (Kind::Pod, None) = (key.kind, old) {
             let owner = |pod: &Value| pod["metadata"]["ownerReferences"][0].clone();
-            // One that came when its instance was gone is handed to no node's agent, and goes.
+            // One that came when its VMI was gone is handed to no node's agent, and goes.
             let is_somebodys = |pod: &Value| {
                 let key = Key::new(
                     Kind::VirtualMachineInstance,
@@ -195,12 +195,12 @@ impl Sim {
 
     pub(crate) fn vanish(&mut self, key: &Key) {
         let Some(object) = self.objects.remove(key) else { return };
-        // Only in a pod that was handed over there is a machine.
-        let has_machine = |pod: &Value| {
+        // Only in a pod that was handed over there is a guest.
+        let has_guest = |pod: &Value| {
             let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
             !is_over(pod) && !object["status"]["activePods"][uid].is_null()
         };
-        let left = self.objects.iter().find(|(other, pod)| other.kind == Kind::Pod && has_machine(pod));
+        let left = self.objects.iter().find(|(other, pod)| other.kind == Kind::Pod && has_guest(pod));
         assert!(key.kind != Kind::VirtualMachineInstance || left.is_none(), "{key} is gone before {left:?}");
         self.version += 1;
         self.world.remove(key);
@@ -264,12 +264,12 @@ impl Sim {
 
     // ── The others, step by step ────────────────────────────────────────────────────────────────────────────────
 
-    pub(crate) fn pod_of(&self, instance: &Key) -> Option<Key> {
-        let uid = self.get(instance)["metadata"]["uid"].as_str().unwrap();
+    pub(crate) fn pod_of(&self, vmi: &Key) -> Option<Key> {
+        let uid = self.get(vmi)["metadata"]["uid"].as_str().unwrap();
         let key = Key::new(
             Kind::Pod,
-            &instance.namespace,
-            kubernetes::objects::names::pod(&instance.name, uid, kubernetes::objects::names::FIRST),
+            &vmi.namespace,
+            kubernetes::objects::names::pod(&vmi.name, uid, kubernetes::objects::names::FIRST),
         );
         self.objects.contains_key(&key).then_some(key)
     }
@@ -311,20 +311,20 @@ impl Sim {
     }
 
     /// The node agent: the phase is another.
-    pub(crate) fn agent_says(&mut self, instance: &Key, phase: &str) {
+    pub(crate) fn agent_says(&mut self, vmi: &Key, phase: &str) {
         let mut times =
-            self.get(instance)["status"]["phaseTransitionTimestamps"].as_array().cloned().unwrap_or_default();
+            self.get(vmi)["status"]["phaseTransitionTimestamps"].as_array().cloned().unwrap_or_default();
         times.push(json!({"phase": phase, "phaseTransitionTimestamp": self.now.to_string()}));
-        self.change(instance, json!({"status": {"phase": phase, "phaseTransitionTimestamps": times}}));
+        self.change(vmi, json!({"status": {"phase": phase, "phaseTransitionTimestamps": times}}));
     }
 
-    /// From an instance without a pod to one that runs.
-    pub(crate) fn boot(&mut self, instance: &Key) {
+    /// From a VMI without a pod to one that runs.
+    pub(crate) fn boot(&mut self, vmi: &Key) {
         self.settle();
-        let pod = self.pod_of(instance).expect("a pod");
+        let pod = self.pod_of(vmi).expect("a pod");
         self.pod_runs(&pod, "node1");
         self.settle();
-        self.agent_says(instance, "Running");
+        self.agent_says(vmi, "Running");
         self.settle();
     }
 
@@ -365,9 +365,8 @@ pub(crate) fn pod_condition(pod: &mut Value, new: Value) {
     pod["status"]["conditions"] = json!(list);
 }
 
-/// A small instance with an image as its disk.
-/// An instance as the webhook lets it in.
-pub(crate) fn instance(name: &str) -> Value {
+/// A small VMI with an image as its disk, as the webhook lets it in.
+pub(crate) fn vmi(name: &str) -> Value {
     json!({
         "apiVersion": "kubevirt.io/v1",
         "kind": "VirtualMachineInstance",
@@ -376,7 +375,7 @@ pub(crate) fn instance(name: &str) -> Value {
     })
 }
 
-pub(crate) fn machine(name: &str, strategy: &str) -> Value {
+pub(crate) fn vm(name: &str, strategy: &str) -> Value {
     json!({
         "apiVersion": "kubevirt.io/v1",
         "kind": "VirtualMachine",
@@ -385,7 +384,7 @@ pub(crate) fn machine(name: &str, strategy: &str) -> Value {
     })
 }
 
-/// So many instances of one template.
+/// So many VMIs of one template.
 pub(crate) fn replica_set(name: &str, replicas: u8) -> Value {
     json!({
         "metadata": {"namespace": "n", "name": name},

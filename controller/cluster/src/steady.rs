@@ -1,7 +1,7 @@
 //! Silence: where everything is as it should be, nothing is written. (What happens before is in `histories`.)
 
 use super::sim::controller::Controller;
-use super::sim::{Sim, machine};
+use super::sim::{Sim, vm};
 use kubernetes::objects::{Key, Kind};
 use serde_json::{Value, json};
 
@@ -14,21 +14,20 @@ fn node(beat: &str) -> Value {
 }
 
 #[test]
-fn a_thousand_machines_that_run_cause_no_write() {
+fn a_thousand_vms_that_run_cause_no_write() {
     let mut sim = Sim::new();
     let names: Vec<String> = (0..1000).map(|number| format!("vm-{number}")).collect();
-    let instances: Vec<Key> =
-        names.iter().map(|name| Key::new(Kind::VirtualMachineInstance, "n", name)).collect();
+    let vmis: Vec<Key> = names.iter().map(|name| Key::new(Kind::VirtualMachineInstance, "n", name)).collect();
     for name in &names {
-        sim.put(Kind::VirtualMachine, machine(name, "Always"));
+        sim.put(Kind::VirtualMachine, vm(name, "Always"));
     }
     sim.settle();
-    for vmi in &instances {
+    for vmi in &vmis {
         let pod = sim.pod_of(vmi).unwrap();
         sim.pod_runs(&pod, "node1");
     }
     sim.settle();
-    for vmi in &instances {
+    for vmi in &vmis {
         sim.agent_says(vmi, "Running");
     }
     sim.settle();

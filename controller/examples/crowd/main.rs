@@ -6,7 +6,7 @@
 //!  crowd serve                       the server alone: begun by the former in a process of its own
 //! ```
 //!
-//! The server is the product's: its transport with its limits, its routes, its webhooks. Both ends are on this machine, and
+//! The server is the product's: its transport with its limits, its routes, its webhooks. Both ends are on this host, and
 //! share its processors. `cargo run --release -p controller --example crowd`
 #![allow(clippy::print_stdout)] // A program for measuring, not part of the product.
 

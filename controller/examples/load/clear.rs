@@ -1,6 +1,6 @@
-//! Takes instances and pods of a namespace away, whoever holds them.
+//! Takes VMIs and pods of a namespace away, whoever holds them.
 
-use crate::speaker::{JSON, MERGE, Speaker, core, instances};
+use crate::speaker::{JSON, MERGE, Speaker, core, vmis};
 use crate::{AT_ONCE, Fault, Result};
 use futures_util::{TryStreamExt as _, stream};
 use http::Method;
@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 pub(crate) async fn run(space: &str) -> Result<Value> {
     // It may let go of what it holds, and no webhook is asked of that.
     let (administrator, controller) = (Speaker::administrator().await?, Speaker::controller().await?);
-    let path = instances(space);
+    let path = vmis(space);
     let all = administrator.get(&path).await?;
     let names =
         all["items"].as_array().into_iter().flatten().filter_map(|one| one["metadata"]["name"].as_str());

@@ -1,14 +1,14 @@
-//! Loads a cluster for `make bench`: many instances at once, and the same writes without virt-controller.
+//! Loads a cluster for `make bench`: many VMIs at once, and the same writes without virt-controller.
 //!
 //! ```text
-//!  load product SPACE COUNT SAMPLE          makes COUNT instances. virt-controller makes their pods, kwok runs those, and
-//!                                           the agents of kwok's nodes are played here: until all is told
+//!  load product SPACE COUNT SAMPLE          makes COUNT VMIs. virt-controller makes their pods, kwok runs those, and
+//!                                           virt-handler of kwok's nodes is played here: until all is told
 //!  load plain SPACE COUNT SAMPLE WRITES     makes WRITES ({"virt-controller patch pods/status": 1000, …}) for COUNT
-//!                                           instances, as quickly as it can: until all pods run
-//!  load clear SPACE                         takes instances and pods away, whoever holds them
+//!                                           VMIs, as quickly as it can: until all pods run
+//!  load clear SPACE                         takes VMIs and pods away, whoever holds them
 //! ```
 //!
-//! `product` leaves an instance and its pod in the file SAMPLE, and `plain` makes its own from them. Both print their
+//! `product` leaves a VMI and its pod in the file SAMPLE, and `plain` makes its own from them. Both print their
 //! seconds as JSON. SPACE is a namespace that is there; KUBECONFIG that of an administrator, who speaks for the accounts of
 //! our programs where they would write: then the same webhooks are asked.
 #![allow(clippy::disallowed_methods)] // It serves nobody.

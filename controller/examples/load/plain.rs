@@ -1,6 +1,6 @@
 //! Without virt-controller: so many writes of each kind, as quickly as they are taken.
 
-use crate::speaker::{JSON, MERGE, STRATEGIC, Speaker, core, instances};
+use crate::speaker::{JSON, MERGE, STRATEGIC, Speaker, core, vmis};
 use crate::{AT_ONCE, Fault, Result};
 use api_server::watch::{Seen, follow};
 use futures_util::{TryStreamExt as _, stream};
@@ -15,22 +15,21 @@ use tokio::sync::mpsc;
 /// Longer than it ever takes.
 const PATIENCE: Duration = Duration::from_secs(900);
 /// The kinds of writes that are known here, as the audit log calls them.
-const INSTANCES: &str = "user create virtualmachineinstances";
+const VMIS: &str = "user create virtualmachineinstances";
 const PODS: &str = "virt-controller create pods";
 const OUR_CHANGES: &str = "virt-controller patch virtualmachineinstances";
 const THEIR_CHANGES: &str = "virt-handler patch virtualmachineinstances";
 const POD_STATUSES: &str = "virt-controller patch pods/status";
 const OUR_EVENTS: &str = "virt-controller create events";
 const THEIR_EVENTS: &str = "virt-handler create events";
-const KINDS: [&str; 7] =
-    [INSTANCES, PODS, OUR_CHANGES, THEIR_CHANGES, POD_STATUSES, OUR_EVENTS, THEIR_EVENTS];
+const KINDS: [&str; 7] = [VMIS, PODS, OUR_CHANGES, THEIR_CHANGES, POD_STATUSES, OUR_EVENTS, THEIR_EVENTS];
 
 /// Who writes, and what from.
 struct Scene {
     space: String,
     count: usize,
     writes: BTreeMap<String, usize>,
-    instance: Value,
+    vmi: Value,
     pod: Value,
     administrator: Speaker,
     controller: Speaker,
@@ -46,11 +45,11 @@ pub(crate) async fn run(
     if let Some(kind) = writes.keys().find(|kind| !KINDS.contains(&kind.as_str())) {
         return Err(format!("'{kind}' is a kind of write that this program does not know").into());
     }
-    let node = sample["instance"]["status"]["nodeName"].as_str().unwrap_or_default();
+    let node = sample["vmi"]["status"]["nodeName"].as_str().unwrap_or_default();
     let scene = Scene {
         space: space.to_owned(),
         count,
-        instance: bare(&sample["instance"]),
+        vmi: bare(&sample["vmi"]),
         pod: bare(&sample["pod"]),
         administrator: Speaker::administrator().await?,
         controller: Speaker::controller().await?,
@@ -60,7 +59,7 @@ pub(crate) async fn run(
     let (to, seen) = mpsc::channel(1024);
     let which = Which { namespace: space.to_owned(), ..Which::all(Kind::Pod, None) };
     tokio::spawn(follow(scene.administrator.0.clone(), which, to));
-    let status = &sample["instance"]["status"];
+    let status = &sample["vmi"]["status"];
     let begin = Instant::now();
     let running = tokio::spawn(tokio::time::timeout(PATIENCE, running(seen, count)));
     let each = stream::iter((0..count).map(Ok::<_, Fault>));
@@ -87,18 +86,18 @@ async fn running(mut seen: mpsc::Receiver<Seen>, count: usize) {
 }
 
 impl Scene {
-    /// How many writes of a kind one instance has: all of them together have all.
+    /// How many writes of a kind one VMI has: all of them together have all.
     fn share(&self, number: usize, kind: &str) -> usize {
         let all = self.writes.get(kind).copied().unwrap_or(0);
         all / self.count + usize::from(number < all % self.count)
     }
 
-    /// All writes for one instance.
+    /// All writes for one VMI.
     async fn one(&self, number: usize, status: &Value) -> Result<()> {
         let name = format!("m{number:05}");
-        let mut instance = self.instance.clone();
-        instance["metadata"]["name"] = json!(name);
-        let mut made = self.administrator.create(&instances(&self.space), &instance).await?;
+        let mut vmi = self.vmi.clone();
+        vmi["metadata"]["name"] = json!(name);
+        let mut made = self.administrator.create(&vmis(&self.space), &vmi).await?;
         let uid = made["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
 
         let mut pod = self.pod.clone();
@@ -109,7 +108,7 @@ impl Scene {
         pod["metadata"]["ownerReferences"][0]["uid"] = json!(uid);
         self.controller.create(&core(&self.space, "pods"), &pod).await?;
 
-        let path = format!("{}/{name}", instances(&self.space));
+        let path = format!("{}/{name}", vmis(&self.space));
         for step in 0..self.share(number, OUR_CHANGES) {
             let mut change = json!({"status": status.clone()});
             change["status"]["conditions"][0]["message"] = json!(format!("step {step}"));

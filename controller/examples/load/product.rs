@@ -1,7 +1,7 @@
-//! With virt-controller: instances are made, and where it has handed one to a node of kwok, that node's agent says what
+//! With virt-controller: VMIs are made, and where it has handed one to a node of kwok, the agent of that node says what
 //! virt-handler would. What it says is decided and written by virt-handler's own code; only the launcher is made up.
 
-use crate::speaker::{Speaker, core, instances};
+use crate::speaker::{Speaker, core, vmis};
 use crate::{AT_ONCE, Fault, Result};
 use api::launcher::{Life, State};
 use api::vmi::InterfaceStatus;
@@ -63,7 +63,7 @@ pub(crate) async fn run(space: &str, count: usize, sample: &Path) -> Result<Valu
             } else if phase == "Scheduled" && taken.insert(name) {
                 let node = object["status"]["nodeName"].as_str().unwrap_or_default();
                 let agent = agents.get(node).ok_or_else(|| format!("{node} is no node of kwok"))?;
-                writing.spawn(run_machine(agent.clone(), administrator.clone(), object));
+                writing.spawn(run_vmi(agent.clone(), administrator.clone(), object));
             } else {
                 last = object["status"].to_string();
             }
@@ -78,21 +78,21 @@ pub(crate) async fn run(space: &str, count: usize, sample: &Path) -> Result<Valu
     Ok(json!({"seconds": seconds, "made": made}))
 }
 
-/// Makes the instances; how many seconds that took.
+/// Makes the VMIs; how many seconds that took.
 async fn make(administrator: Speaker, space: String, count: usize) -> Result<f64> {
     let begin = Instant::now();
-    let path = instances(&space);
+    let path = vmis(&space);
     let each = stream::iter((0..count).map(Ok::<_, Fault>));
     each.try_for_each_concurrent(AT_ONCE, |number| {
         let (administrator, path) = (&administrator, &path);
-        async move { administrator.create(path, &instance(number)).await.map(drop) }
+        async move { administrator.create(path, &vmi(number)).await.map(drop) }
     })
     .await?;
     Ok(begin.elapsed().as_secs_f64())
 }
 
-/// A small instance that goes to a node of kwok.
-fn instance(number: usize) -> Value {
+/// A small VMI that goes to a node of kwok.
+fn vmi(number: usize) -> Value {
     json!({
         "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
         "metadata": {"name": format!("m{number:05}"), "labels": {"app": "load"}},
@@ -124,8 +124,8 @@ async fn agents(administrator: &Speaker) -> Result<BTreeMap<String, Arc<Writer>>
     speakers.try_collect().await
 }
 
-/// What a node's agent says of a machine that its launcher has and runs.
-async fn run_machine(agent: Arc<Writer>, administrator: Speaker, mut object: Value) -> Result<()> {
+/// What virt-handler says of a VMI that its launcher has and runs.
+async fn run_vmi(agent: Arc<Writer>, administrator: Speaker, mut object: Value) -> Result<()> {
     let launcher = Launcher::Speaks(Box::new(State {
         number: 3,
         generation: 1,
@@ -166,7 +166,7 @@ async fn run_machine(agent: Arc<Writer>, administrator: Speaker, mut object: Val
         // Somebody was quicker; virt-handler, too, would look again.
         let space = object["metadata"]["namespace"].as_str().unwrap_or_default();
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        object = administrator.get(&format!("{}/{name}", instances(space))).await?;
+        object = administrator.get(&format!("{}/{name}", vmis(space))).await?;
     }
 }
 
@@ -175,13 +175,13 @@ fn is_ready(object: &Value) -> bool {
     conditions.into_iter().flatten().any(|one| one["type"] == "Ready" && one["status"] == "True")
 }
 
-/// Leaves one instance and its pod for who makes the same without virt-controller.
+/// Leaves one VMI and its pod for who makes the same without virt-controller.
 async fn keep(administrator: &Speaker, space: &str, sample: &Path) -> Result<()> {
-    let instance = administrator.get(&format!("{}/m00000", instances(space))).await?;
-    let uid = instance["metadata"]["uid"].as_str().unwrap_or_default();
+    let vmi = administrator.get(&format!("{}/m00000", vmis(space))).await?;
+    let uid = vmi["metadata"]["uid"].as_str().unwrap_or_default();
     let pod = administrator
         .get(&format!("{}/{}", core(space, "pods"), names::pod("m00000", uid, names::FIRST)))
         .await?;
-    std::fs::write(sample, json!({"instance": instance, "pod": pod}).to_string())?;
+    std::fs::write(sample, json!({"vmi": vmi, "pod": pod}).to_string())?;
     Ok(())
 }

@@ -4,8 +4,8 @@ use crate::Result;
 use http::{HeaderName, HeaderValue, Method, Request};
 use serde_json::Value;
 
-/// Where the instances of a namespace are.
-pub(crate) fn instances(space: &str) -> String {
+/// Where the VMIs of a namespace are.
+pub(crate) fn vmis(space: &str) -> String {
     format!("/apis/kubevirt.io/v1/namespaces/{space}/virtualmachineinstances")
 }
 

@@ -1,4 +1,4 @@
-//! Everything that makes a cluster run machines, as one list of objects: `coracle manifests` prints it.
+//! Everything that makes a cluster run VMs, as one list of objects: `coracle manifests` prints it.
 //!
 //! ```text
 //!  Wishes ─► namespace, definitions (api::crd), priority
@@ -82,7 +82,7 @@ fn priority() -> Value {
         "kind": "PriorityClass",
         "metadata": {"name": PRIORITY, "labels": {"kubevirt.io": ""}},
         "value": 1_000_000_000,
-        "description": "What all machines of a cluster need.",
+        "description": "Control plane of KubeVirt: all VMs of the cluster need it.",
     })
 }
 

@@ -1,5 +1,5 @@
 //! What users of a cluster may do with our objects: whoever is its admin, edits or views a namespace may do so with
-//! machines too. And what a monitor needs, for whoever gives it to one.
+//! VMs too. And what a monitor needs, for whoever gives it to one.
 
 use api::crd::KINDS;
 use kubernetes::objects::AUTHORITY;

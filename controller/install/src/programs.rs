@@ -125,7 +125,7 @@ fn handler(wishes: &Wishes) -> Value {
     spec["tolerations"] = json!([{"operator": "Exists"}]);
     spec["nodeSelector"] = json!({"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"});
     spec["initContainers"] = json!([
-        // What libvirt finds out depends on whether it sees KVM: machines that are emulated do not.
+        // What libvirt finds out depends on whether it sees KVM: VMIs that are emulated do not.
         node_info(wishes, "node-info-emulation", "emulation", None, json!({"privileged": false})),
         node_info(wishes, "node-info", "kvm", Some("node.json"), json!({"privileged": true})),
     ]);

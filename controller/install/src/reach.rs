@@ -135,7 +135,7 @@ fn the_agent_of_a_node_makes_and_removes_nothing() {
 
 /// What our roles add to those that everybody's `admin`, `edit` and `view` are.
 #[test]
-fn people_are_given_machines_and_nothing_else() {
+fn people_are_given_vms_and_nothing_else() {
     let roles: Vec<Value> = objects(&wishes())
         .into_iter()
         .filter(|object| {

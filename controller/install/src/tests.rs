@@ -25,7 +25,7 @@ fn every_object_has_a_name_of_its_own_and_none_is_the_settings() {
 #[test]
 fn what_was_wished_is_in_every_place() {
     let wishes = Wishes {
-        namespace: "machines".into(),
+        namespace: "elsewhere".into(),
         pull_policy: Some("Always".into()),
         pull_secret: Some("key".into()),
         ..wishes()

@@ -1,4 +1,4 @@
-//! A small API server on this machine that writes down what it is asked, as the rights that this takes: what a program
+//! A small API server on loopback that writes down what it is asked, as the rights that this takes: what a program
 //! does is compared with what its role permits.
 //!
 //! It keeps objects by their paths, lists none of them, and never answers a watch.

@@ -11,7 +11,7 @@ pub fn stamp(now: Timestamp) -> String {
     Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
 }
 
-/// One condition of an instance.
+/// One condition of a VMI.
 pub fn of<'a>(list: &'a [Condition], kind: &ConditionType) -> Option<&'a Condition> {
     list.iter().find(|condition| condition.r#type == *kind)
 }
@@ -52,7 +52,7 @@ pub fn say(
     }
 }
 
-/// It is said of an instance that nothing is heard of its node: by us, who take that back.
+/// It is said of a VMI that nothing is heard of its node: by us, who take that back.
 pub fn is_unheard(list: &[Condition]) -> bool {
     let said = of(list, &ConditionType::Synchronized);
     said.is_some_and(|said| said.reason.as_deref() == Some(UNHEARD))

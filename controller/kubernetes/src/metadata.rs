@@ -1,7 +1,7 @@
 //! The labels and annotations that go on from an object to what is made from it: from a VMI to its launcher pod, and from a
 //! template to its DataVolume.
 //!
-//! virt-controller makes the pod, and may more than whoever made the instance: who may make machines and no pods must not
+//! virt-controller makes the pod, and may more than whoever made the VMI: who may make VMIs and no pods must not
 //! say by an annotation what only who makes pods may say. So annotations go by a list (`PASSED`), which holds those that
 //! are about the life of the pod, and not about what is in it or what confines it. Never among them: AppArmor and seccomp
 //! profiles, network attachments (`k8s.v1.cni.cncf.io/networks` reaches other namespaces; networks are said in the spec),
@@ -10,7 +10,7 @@
 //! Labels go, since services and policies select pods by them; only those of Kubernetes' own domains do not, by which its
 //! programs know their own pods.
 //!
-//! The same list is for the DataVolumes of a machine's templates: what is said of one reaches the pods that fill it.
+//! The same list is for the DataVolumes of a VM's templates: what is said of one reaches the pods that fill it.
 //!
 //! **Guarantees.** What is left out is told: by the webhook when the object is written, by an event when the pod is made
 //! ([`left_out`]). The hooks of backup programs are not made here either: the launcher has no program yet that freezes a
@@ -19,7 +19,7 @@
 use api::meta::ObjectMeta;
 use std::collections::BTreeMap;
 
-/// Labels by which our programs find instances.
+/// Labels by which our programs find VMIs.
 pub const RESERVED: [&str; 6] = [
     "kubevirt.io/created-by",
     "kubevirt.io/migrationJobUID",
@@ -57,7 +57,7 @@ const PASSED: [&str; 14] = [
     "prometheus.io/",
 ];
 
-/// The labels and annotations of an instance that its pod does not get, though somebody wrote them for it.
+/// The labels and annotations of a VMI that its pod does not get, though somebody wrote them for it.
 pub fn left_out(meta: &ObjectMeta) -> LeftOut<'_> {
     let said = |key: &&str| !NOTES.iter().any(|note| key.starts_with(note));
     let labels = meta.labels.keys().map(String::as_str);
@@ -87,7 +87,7 @@ pub fn left_out_of_disk(template: &ObjectMeta) -> LeftOut<'_> {
     }
 }
 
-/// What a pod does not get of its instance, or a DataVolume of its template.
+/// What a pod does not get of its VMI, or a DataVolume of its template.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct LeftOut<'a> {

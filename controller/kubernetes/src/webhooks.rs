@@ -30,7 +30,7 @@ pub struct Webhook {
     unless: &'static [Unless],
     /// Without an answer of ours, nothing is done; else it is done without one.
     strict: bool,
-    /// It must know whether any machine is left.
+    /// It must know whether any VM or VMI is left.
     pub counts: bool,
 }
 
@@ -55,7 +55,7 @@ pub enum Question {
     KubeVirtRemoval,
 }
 
-/// When a webhook is not asked. What virt-controller writes of objects that are there, it has judged; so machines go on
+/// When a webhook is not asked. What virt-controller writes of objects that are there, it has judged; so VMIs run on
 /// when no virt-api is there, and only what people write has to wait for it.
 #[derive(Clone, Copy)]
 enum Unless {
@@ -65,14 +65,14 @@ enum Unless {
     ControllerAlways,
     /// virt-handler writes it.
     Handler,
-    /// virt-handler writes of an instance on its own node, as its token says.
+    /// virt-handler writes of a VMI on its own node, as its token says.
     HandlerAtHome,
     /// The object is being deleted.
     Leaving,
 }
 
-const MACHINES: &str = "virtualmachines";
-const INSTANCES: &str = "virtualmachineinstances";
+const VMS: &str = "virtualmachines";
+const VMIS: &str = "virtualmachineinstances";
 const SETS: &str = "virtualmachineinstancereplicasets";
 const INSTALLATIONS: &str = "kubevirts";
 const CREATE: &[&str] = &["CREATE"];
@@ -86,7 +86,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         name: "virtualmachines-mutator.kubevirt.io",
         path: "/virtualmachines-mutate",
         mutates: true,
-        resource: MACHINES,
+        resource: VMS,
         operations: BOTH,
         unless: &[Unless::Controller, Unless::Leaving],
         strict: true,
@@ -97,7 +97,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         name: "virtualmachineinstances-mutator.kubevirt.io",
         path: "/virtualmachineinstances-mutate",
         mutates: true,
-        resource: INSTANCES,
+        resource: VMIS,
         operations: BOTH,
         unless: &[Unless::Controller, Unless::Handler],
         strict: true,
@@ -108,7 +108,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         name: "virtualmachine-validator.kubevirt.io",
         path: "/virtualmachines-validate",
         mutates: false,
-        resource: MACHINES,
+        resource: VMS,
         operations: BOTH,
         unless: &[Unless::Controller, Unless::Leaving],
         strict: true,
@@ -119,7 +119,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         name: "virtualmachineinstances-create-validator.kubevirt.io",
         path: "/virtualmachineinstances-validate-create",
         mutates: false,
-        resource: INSTANCES,
+        resource: VMIS,
         operations: CREATE,
         unless: &[],
         strict: true,
@@ -130,7 +130,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         name: "virtualmachineinstances-update-validator.kubevirt.io",
         path: "/virtualmachineinstances-validate-update",
         mutates: false,
-        resource: INSTANCES,
+        resource: VMIS,
         operations: UPDATE,
         unless: &[Unless::Controller, Unless::HandlerAtHome],
         strict: true,

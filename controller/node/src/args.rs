@@ -23,7 +23,7 @@ use tokio::signal::unix::{SignalKind, signal};
 /// How long the last word to the API server may take.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// The agent of a node: it makes ready what machines need there, and tells how it is with them
+/// The agent of a node: it makes ready what VMIs need there, and writes their status
 #[derive(Debug, Parser)]
 #[command(name = "virt-handler", version)]
 pub struct Args {
@@ -50,7 +50,7 @@ pub struct Args {
     pub kubeconfig: Option<PathBuf>,
 }
 
-/// Runs until a signal ends it. Machines run on without it.
+/// Runs until a signal ends it. VMIs run on without it.
 pub async fn run(args: Args) -> Result<()> {
     let client = client(&args).await?;
     let cluster = Writer::on_node(client.clone(), "virt-handler", &args.node_name);
@@ -81,7 +81,7 @@ pub async fn run(args: Args) -> Result<()> {
     };
     let ends = |kind| signal(kind).map_err(|e| Error::io("cannot wait for signals", e));
     let (mut term, mut interrupt) = (ends(SignalKind::terminate())?, ends(SignalKind::interrupt())?);
-    tracing::info!("looking after the machines of {}", args.node_name);
+    tracing::info!("looking after the VMIs of {}", args.node_name);
     tokio::select! {
         () = watch::run(client, home, node, health) => {}
         () = measure => {}
@@ -90,7 +90,7 @@ pub async fn run(args: Args) -> Result<()> {
         _ = term.recv() => {}
         _ = interrupt.recv() => {}
     }
-    // No machine comes here until the next agent is there.
+    // No VMI comes here until the next agent is there.
     match tokio::time::timeout(LAST_WORDS, labeller.write(false)).await {
         Ok(Ok(())) => {}
         Ok(Err(e)) => tracing::warn!("{}", e.chain()),

@@ -41,7 +41,7 @@ pub(crate) fn is_device(name: &str) -> bool {
     !name.is_empty() && name.len() <= TARGET && name.chars().all(plain)
 }
 
-/// What a launcher says of its machine.
+/// What a launcher says of its VMI.
 pub(crate) fn state(mut state: State) -> State {
     let word = |said: String| {
         let is_one =

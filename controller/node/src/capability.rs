@@ -1,11 +1,11 @@
-//! What libvirt found out about this node, handed to each pod: a machine then begins seconds earlier.
+//! What libvirt found out about this node, handed to each pod: a VMI then starts seconds earlier.
 //!
 //! ```text
 //!  virt-launcher node-info --cache FINDINGS/cache/{kvm,emulation}   once per node and image (init containers)
-//!     └─► FINDINGS/cache/…/<key>/*.xml ──give──► ROOT/cache/qemu/capabilities/ of a pod, before its machine begins
+//!     └─► FINDINGS/cache/…/<key>/*.xml ──give──► ROOT/cache/qemu/capabilities/ of a pod, before its VMI starts
 //! ```
 //!
-//! libvirt reads the files when it starts a machine, and believes one only while its programs' ctimes, the processor and
+//! libvirt reads the files when it starts a domain, and believes one only while its programs' ctimes, the processor and
 //! KVM's presence are as they were. So a wrong file costs time, never truth. Nothing is ever taken back from a pod.
 
 use super::error::{Error, Result};

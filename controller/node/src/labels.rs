@@ -7,8 +7,8 @@
 //!
 //! | label | says |
 //! |---|---|
-//! | `kubevirt.io/schedulable` | machines may come; `false` when the agent ends |
-//! | `machine-type.node…/*`, `cpu-model.node…/*`, `cpu-feature.node…/*` | what a machine here can have |
+//! | `kubevirt.io/schedulable` | VMIs may come; `false` when the agent ends |
+//! | `machine-type.node…/*`, `cpu-model.node…/*`, `cpu-feature.node…/*` | what a VMI here can have |
 //! | `cpu-vendor.node…/*`, `host-model-cpu.node…/*`, `host-model-required-features.node…/*` | the host's processor |
 //! | annotation `kubevirt.io/heartbeat` | when the agent was last seen |
 //!
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_says_what_machines_can_have_there() {
+    fn a_node_says_what_vmis_can_have_there() {
         let metadata = json!({"labels": {
             "kubernetes.io/arch": "amd64", "machine-type.node.kubevirt.io/pc-q35-6.0": "true",
             "cpu-model.node.kubevirt.io/Penryn": "true"

@@ -1,4 +1,4 @@
-//! The launcher of one machine, as the agent of its node speaks with it: by the one client (`launcher/client`), through a
+//! The launcher of one VMI, as the agent of its node speaks with it: by the one client (`launcher/client`), through a
 //! door into the pod's folder, which tells the process that listens.
 //!
 //! The launcher is a tenant's: what it sends is bounded, and it is given a time for all of it. Whoever takes no connection,
@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub struct Client(one::Client<Option<Process>>);
 
 impl Client {
-    /// The launcher of the machine `name`.
+    /// The launcher of the VMI `name`.
     pub fn new(name: &str, door: Arc<dyn one::Door<Option<Process>>>) -> Client {
         Client(one::Client::new(format!("the launcher of {name}"), door))
     }
@@ -35,7 +35,7 @@ impl Client {
         self.0.request(request).await.map_err(ours)
     }
 
-    /// What the machine has used.
+    /// What the VMI has used.
     pub async fn stats(&self) -> Result<Stats> {
         self.0.stats().await.map_err(ours)
     }
@@ -45,14 +45,14 @@ impl Client {
         self.0.guest_info().await.map_err(ours)
     }
 
-    /// The states of the machine: the one that it has, and each that comes. Also tells which process listens.
+    /// The states of the VMI: the one that it has, and each that comes. Also tells which process listens.
     pub async fn watch(&self) -> Result<(States, Option<Process>)> {
         let (states, process) = self.0.watch().await.map_err(ours)?;
         Ok((States(states), process))
     }
 }
 
-/// The states of a machine, as they come.
+/// The states of a VMI, as they come.
 #[derive(Debug)]
 pub struct States(one::States);
 

@@ -45,7 +45,7 @@ fn http(status: &str, body: &str) -> Vec<u8> {
 
 #[tokio::test]
 async fn a_refusal_is_told_in_its_own_words() {
-    let refusal = json!({"error": "the machine has 2 faults", "hint": "mend them", "faults": [
+    let refusal = json!({"error": "the VMI has 2 faults", "hint": "mend them", "faults": [
         {"reason": "FieldValueInvalid", "message": "one", "field": "spec.a"},
         {"reason": "FieldValueInvalid", "message": "two", "field": "spec.b"}
     ]});
@@ -184,7 +184,7 @@ async fn an_answer_that_comes_byte_by_byte_has_a_time_for_all_of_it() {
 
 #[tokio::test]
 async fn a_state_that_has_begun_comes_to_its_end_or_is_given_up_however_often_it_is_asked_for() {
-    // To begin an answer is one thing, and may take its time on a busy machine; a state is another.
+    // To begin an answer is one thing, and may take its time on a busy host; a state is another.
     let state = Duration::from_millis(200);
     let (client, tell) = slow(Patience { state, ..Patience::default() });
     let (mut states, _) = client.watch().await.unwrap();

@@ -2,22 +2,22 @@
 //!
 //! ```text
 //!                     API server
-//!        instances, pods │ ▲ status, events, labels of the node
+//!             VMIs, pods │ ▲ status, events, labels of the node
 //!                        ▼ │
-//!   vmi/ ───────────────────────── one keeper per machine
+//!   vmi/ ───────────────────────── one keeper per VMI
 //!    │  volumes/      disks found, made, grown, given to 107          network/     links, rules and taps in a pod
 //!    │  pod/          a tenant's folders, walked so that nothing leads out
 //!    │  devices/       kvm, tun, vhost-net for pods, by the kubelet
 //!    │  capability    what libvirt knows of this node, for each pod       labels       what the scheduler knows of it
 //!    ▼
-//!   launcher_client ──unix socket──► virt-launcher in its pod (PID 1 there)          measures     what machines use
+//!   launcher_client ──unix socket──► virt-launcher in its pod (PID 1 there)          measures     what VMIs use
 //! ```
 //!
 //! launcher_client is the one client of launchers (`launcher/client`), with a door into the pod's folder.
 //! blocking: what a tenant could make last for ever is done on threads apart, a few for each VM, and given up in time.
 //!
 //! **Owns** everything that is done on a node as root. **May be called** by `bin/virt-handler` alone. It holds no state
-//! that it cannot see again: killed and begun anew, it finds its machines by the API server and by their sockets. It
+//! that it cannot see again: killed and begun anew, it finds its VMIs by the API server and by their sockets. It
 //! starts no QEMU and links no libvirt.
 
 // Tests wait for nobody but themselves.

@@ -1,11 +1,11 @@
-//! What the node agent measures: what the machines of its node use, asked of their launchers when somebody asks us.
+//! What the node agent measures: what the VMIs of its node use, asked of their launchers when somebody asks us.
 //!
 //! ```text
 //!  keepers ── listed ──► Launchers ── all at once, each within its time ──► stats ──► the page
 //! ```
 //!
 //! A launcher is a tenant's: one that does not answer is left out, and costs the others nothing; of one that says much, no
-//! more is told than a machine can have, and by no name that its spec has not: names of measures are kept for ever.
+//! more is told than a VMI can have, and by no name that its spec has not: names of measures are kept for ever.
 
 use super::bounds;
 use super::launcher_client::Client;
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Disks, and interfaces, of a machine.
+/// Disks, and interfaces, of a VMI.
 const MOST: usize = 256;
 /// How long a launcher may take.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -48,16 +48,16 @@ pub(crate) struct Listed {
     number: u64,
 }
 
-/// Machines whose launchers took them, since this program runs.
+/// VMIs whose launchers took them, since this program runs.
 static SYNCS: AtomicU64 = AtomicU64::new(0);
 
-/// A launcher was handed its machine.
+/// A launcher was handed its VMI.
 pub(crate) fn synced() {
     SYNCS.fetch_add(1, Ordering::Relaxed);
 }
 
 impl Launchers {
-    /// A place for the launcher of an instance.
+    /// A place for the launcher of a VMI.
     pub(crate) fn list(&self, vmi: &ObjectMeta, client: &Client) -> Listed {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -77,7 +77,7 @@ impl Launchers {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// What each machine uses, of those whose launchers say it in time.
+    /// What each VMI uses, of those whose launchers say it in time.
     async fn ask(&self) -> Vec<Used> {
         let mut all = Vec::new();
         self.change(|entries| all = entries.values().cloned().collect());
@@ -114,14 +114,14 @@ impl Drop for Listed {
     }
 }
 
-/// What a machine uses.
+/// What a VMI uses.
 #[derive(Debug)]
 struct Used {
     entry: Entry,
     stats: Stats,
 }
 
-/// No more devices than a machine can have, each with a name that is one.
+/// No more devices than a VMI can have, each with a name that is one.
 fn bounded(mut stats: Stats) -> Stats {
     fn bound<T>(all: &mut BTreeMap<String, T>) {
         all.retain(|name, _| bounds::is_device(name));
@@ -144,12 +144,12 @@ fn page_of(node: &str, all: &[Used]) -> String {
     let version = env!("CARGO_PKG_VERSION");
     page.family("kubevirt_info", Is::Gauge, "The version.").is(&[("kubeversion", version)], 1.0);
     let syncs = SYNCS.load(Ordering::Relaxed) as f64;
-    page.family("kubevirt_vmi_sync_total", Is::Counter, "Machines that were handed to their launchers.")
+    page.family("kubevirt_vmi_sync_total", Is::Counter, "VMIs that were handed to their launchers.")
         .is(&[("node", node)], syncs);
     page.requests();
 
     let name = "kubevirt_vmi_cpu_usage_seconds_total";
-    let mut family = page.family(name, Is::Counter, "How long processors worked for a machine.");
+    let mut family = page.family(name, Is::Counter, "CPU time of a VMI, in seconds.");
     for used in all {
         family.is(&used.names(node), used.stats.cpu_ns as f64 / 1e9);
     }
@@ -212,9 +212,9 @@ fn named<'a, T>(names: &'a Names, stats: &'a BTreeMap<String, T>) -> impl Iterat
 type Memory = (&'static str, Is, &'static str, fn(&MemoryStats) -> Option<u64>);
 
 const MEMORY: [Memory; 11] = [
-    ("domain_bytes", Is::Gauge, "What a machine may have at most.", |memory| Some(memory.domain)),
-    ("actual_balloon_bytes", Is::Gauge, "What the balloon leaves a machine.", |memory| memory.balloon),
-    ("resident_bytes", Is::Gauge, "What a machine's process holds.", |memory| memory.resident),
+    ("domain_bytes", Is::Gauge, "Most memory that a VMI may have.", |memory| Some(memory.domain)),
+    ("actual_balloon_bytes", Is::Gauge, "Memory that the balloon leaves a VMI.", |memory| memory.balloon),
+    ("resident_bytes", Is::Gauge, "Memory that the QEMU process of a VMI holds.", |memory| memory.resident),
     ("unused_bytes", Is::Gauge, "What a guest leaves unused.", |memory| memory.unused),
     ("available_bytes", Is::Gauge, "What a guest sees of its memory.", |memory| memory.available),
     ("usable_bytes", Is::Gauge, "What a guest can use without swapping.", |memory| memory.usable),
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_machines_use_is_told_by_the_names_of_their_specs() {
+    fn what_vmis_use_is_told_by_the_names_of_their_specs() {
         let entry = Entry {
             namespace: "n".into(),
             name: "web".into(),

@@ -1,4 +1,4 @@
-//! `virt-api`: what may be written of machines, and what is filled in first.
+//! `virt-api`: admission of VMs and VMIs.
 
 use admission::args::Api;
 use clap::Parser as _;

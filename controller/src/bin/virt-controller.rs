@@ -1,4 +1,4 @@
-//! `virt-controller`: the machines of a cluster, from their objects to pods.
+//! `virt-controller`: the VMs and VMIs of a cluster, from their objects to pods.
 
 use clap::Parser as _;
 use cluster::args::Controller;

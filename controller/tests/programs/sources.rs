@@ -37,19 +37,19 @@ fn look(folder: &Path, is: &impl Fn(&str) -> bool, found: &mut BTreeSet<String>)
     }
 }
 
-/// Whoever makes something of an instance asks the settings of the cluster; there is no other way to judge one here.
+/// A program that makes something of a VMI asks the settings of the cluster; there is no other way to judge one here.
 #[test]
 fn a_cluster_judges_by_its_own_settings_alone() {
     assert!(that(|text| text.contains("of_laptop(")).is_empty(), "that is for a person's own computer");
     let handed = that(|text| text.contains("Machine::handed("));
-    // These tell of machines that run already.
+    // These write the status of VMIs that run already.
     assert_eq!(handed, ["node/src/vmi/keeper.rs", "node/src/vmi/status.rs"].map(str::to_owned).into());
     let judged = that(|text| text.contains("Machine::check("));
     let judges = [
         "cluster/src/vmi/mod.rs",
         "node/src/vmi/permitted.rs",
-        "admission/src/rules/instance.rs",
         "admission/src/rules/template.rs",
+        "admission/src/rules/vmi.rs",
     ];
     assert_eq!(judged, judges.map(str::to_owned).into());
 }

@@ -1,6 +1,6 @@
 //! Who judges what a webhook asks.
 
-use super::{Answer, Around, Operation, Request, instance, kubevirt, machine, replicaset, size};
+use super::{Answer, Around, Operation, Request, kubevirt, replicaset, size, vm, vmi};
 use kubernetes::webhooks::{Question, Webhook};
 
 /// The answer to a request that came to this webhook.
@@ -9,12 +9,12 @@ pub fn judge(webhook: &Webhook, request: &Request, around: &Around) -> Answer {
         return Answer::no(vec![fault]);
     }
     match (webhook.question, request.operation) {
-        (Question::FillVm, _) => machine::complete(request, around),
-        (Question::FillVmi, Operation::Create) => instance::complete(request, around),
-        (Question::FillVmi, _) => instance::restore(request, around),
-        (Question::Vm, _) => machine::judge(request, around),
-        (Question::NewVmi, _) => instance::create(request, around),
-        (Question::ChangedVmi, _) => instance::update(request, around),
+        (Question::FillVm, _) => vm::complete(request, around),
+        (Question::FillVmi, Operation::Create) => vmi::complete(request, around),
+        (Question::FillVmi, _) => vmi::restore(request, around),
+        (Question::Vm, _) => vm::judge(request, around),
+        (Question::NewVmi, _) => vmi::create(request, around),
+        (Question::ChangedVmi, _) => vmi::update(request, around),
         (Question::ReplicaSet, _) => replicaset::judge(request, around),
         (Question::KubeVirt, _) => kubevirt::judge(request, around),
         (Question::KubeVirtRemoval, _) => kubevirt::deletion(request, around),

@@ -64,7 +64,7 @@ fn stays(why: &str) -> Answer {
     Answer::no(vec![Fault::new("spec.uninstallStrategy", Reason::Invalid, message)])
 }
 
-/// The installation is not to go while there are machines.
+/// The installation is not to go while there are VMs.
 pub(super) fn blocks(request: &Request) -> bool {
     request.old["spec"]["uninstallStrategy"] == UninstallStrategy::BlockUninstallIfWorkloadsExist.as_str()
 }

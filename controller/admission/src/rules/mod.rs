@@ -13,10 +13,8 @@
 
 mod answer;
 mod around;
-mod instance;
 mod judge;
 mod kubevirt;
-mod machine;
 mod passed;
 mod patch;
 mod replicaset;
@@ -26,6 +24,8 @@ mod template;
 #[cfg(test)]
 mod tests;
 mod unknown;
+mod vm;
+mod vmi;
 mod volumes;
 
 pub use answer::Answer;

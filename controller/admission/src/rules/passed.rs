@@ -1,4 +1,4 @@
-//! Labels and annotations that are written for an instance, and that its pod does not get: told, and kept on the instance.
+//! Labels and annotations that are written for a VMI, and that its pod does not get: told, and kept on the VMI.
 //! The same for a template of a DataVolume, and the DataVolume that is made from it.
 
 use api::machine::notes::notes;
@@ -10,7 +10,7 @@ use kubernetes::metadata::{LeftOut, left_out, left_out_of_disk};
 
 /// One warning for each kind of it. `at` is where the metadata stands.
 pub(super) fn warnings(metadata: &ObjectMeta, at: &str) -> Vec<String> {
-    told(left_out(metadata), at, "the pod of the instance").collect()
+    told(left_out(metadata), at, "the launcher pod of the VMI").collect()
 }
 
 /// What is accepted and may surprise, of a spec that stands at `at`.
@@ -18,7 +18,7 @@ pub(super) fn of_spec(spec: &Spec, at: &str) -> Vec<String> {
     notes(spec, &Path::of(at)).into_iter().map(|(field, note)| format!("{field}: {note}")).collect()
 }
 
-/// One warning for each kind of it and each template of a machine's disks.
+/// One warning for each kind of it and each template of a VM's disks.
 pub(super) fn of_disks(templates: &[DataVolumeTemplate]) -> Vec<String> {
     let metadata = templates.iter().map(|template| template.metadata.as_ref()).enumerate();
     let told = |(n, metadata)| {
@@ -52,8 +52,8 @@ mod tests {
         assert_eq!(
             told,
             [
-                "spec.template.metadata.labels: the pod of the instance does not get batch.kubernetes.io/job-name",
-                "spec.template.metadata.annotations: the pod of the instance does not get example.com/a, \
+                "spec.template.metadata.labels: the launcher pod of the VMI does not get batch.kubernetes.io/job-name",
+                "spec.template.metadata.annotations: the launcher pod of the VMI does not get example.com/a, \
                  k8s.v1.cni.cncf.io/networks",
             ]
         );

@@ -1,4 +1,4 @@
-//! Replica sets: their template is judged as the instance it makes, and their selector finds those instances for ever.
+//! Replica sets: their template is judged as the VMI it makes, and their selector finds those VMIs for ever.
 
 use super::{Answer, Around, Operation, Request, template, unknown};
 use api::fault::{Fault, Reason};
@@ -39,7 +39,7 @@ pub(super) fn judge(request: &Request, around: &Around) -> Answer {
     if update && request.old["spec"]["selector"] != request.object["spec"]["selector"] {
         faults.push(Fault::new("spec.selector", Reason::Invalid, "selector is immutable after creation."));
     }
-    // Its instances are called after it, with a number.
+    // Its VMIs are called after it, with a number.
     let name = set.metadata.name.as_deref().unwrap_or("set");
     faults.extend(template::faults(made, &format!("{name}-0"), set.metadata.namespace.as_deref(), around));
     Answer { faults, warnings, ..Answer::yes() }

@@ -1,11 +1,11 @@
-//! How much an object may say before it is looked at. A machine that needs more does not exist; one that is written to keep us
-//! at work does: 3 MiB of short entries are a million values, and each costs a fault with its path, or a look at all the others.
+//! How much an object may say before it is looked at. A VM that needs more does not exist; one that is written to keep us at
+//! work does: 3 MiB of short entries are a million values, and each costs a fault with its path, or a look at all the others.
 
 use super::Request;
 use api::fault::{Fault, Reason};
 use serde_json::Value;
 
-/// The most values of an object: its fields, and the entries of its lists. A machine with a hundred disks has some 2,000.
+/// The most values of an object: its fields, and the entries of its lists. A VM with a hundred disks has some 2,000.
 pub(super) const VALUES: usize = 20_000;
 
 /// The object says more than is looked at. What is being deleted may always go.

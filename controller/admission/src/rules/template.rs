@@ -1,6 +1,6 @@
-//! What an instance that is made from a template would be: completed, then judged, with the template's paths.
+//! What a VMI that is made from a template would be: completed, then judged, with the template's paths.
 
-use super::instance::reserved;
+use super::vmi::reserved;
 use super::{Around, passed};
 use api::defaults;
 use api::fault::{Fault, Reason};
@@ -9,10 +9,10 @@ use api::vm::{Template, VirtualMachine};
 
 /// Where a template stands.
 const AT: &str = "spec.template";
-/// What stands of the instance's metadata elsewhere than in the object that was written.
+/// What stands of the VMI's metadata elsewhere than in the object that was written.
 const METADATA: [&str; 2] = ["metadata.annotations", "metadata.labels"];
 
-/// Everything that is wrong with a template whose instances would have this name.
+/// Everything that is wrong with a template whose VMIs would have this name.
 pub(super) fn faults(
     template: &Template,
     name: &str,
@@ -23,7 +23,7 @@ pub(super) fn faults(
     vm.metadata.name = Some(name.to_owned());
     vm.metadata.namespace = namespace.map(str::to_owned);
     vm.spec.template = Some(template.clone());
-    let Some(mut vmi) = defaults::instance(&vm) else { return Vec::new() };
+    let Some(mut vmi) = defaults::vmi_of(&vm) else { return Vec::new() };
     defaults::apply(&mut vmi, &around.given());
     let mut faults: Vec<Fault> = Vec::new();
     if let Some(metadata) = &template.metadata
@@ -50,7 +50,7 @@ pub(super) fn warnings(template: Option<&Template>) -> Vec<String> {
     warnings
 }
 
-/// Labels and annotations of an instance are written in its template.
+/// Labels and annotations of a VMI are written in its template.
 fn inside(fault: Fault) -> Fault {
     match METADATA.iter().find(|start| fault.field.starts_with(**start)) {
         Some(start) => Fault {

@@ -1,4 +1,4 @@
-//! The DataVolumes that are made with a machine: each is used by it, has a place to go and one source.
+//! The DataVolumes that are made with a VM: each is used by it, has a place to go and one source.
 
 use api::datavolume::{self, Source, UNASKED};
 use api::fault::{Fault, Reason};

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Pure: nobody here asks an API server. Whoever installs applies what [`all`] gives. Three rules hold for all of them:
-//! what is not known is kept, on every level; a word is never refused, since the check of a machine knows better
+//! what is not known is kept, on every level; a word is never refused, since the check of a VMI knows better
 //! sentences and a newer version more words; and each stays so small that `kubectl apply` can note it in an annotation.
 
 mod kinds;

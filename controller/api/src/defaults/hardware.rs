@@ -6,7 +6,7 @@ use crate::vmi::{
     Tray, WatchdogAction,
 };
 
-/// The most processors that a machine may have one day.
+/// The most vCPUs that a VMI may have after hotplug.
 const MOST_PROCESSORS: u32 = 512;
 
 pub(super) fn volumes(spec: &mut Spec, architecture: &str) {

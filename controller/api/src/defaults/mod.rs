@@ -1,8 +1,8 @@
 //! What an object says that leaves something open.
 //!
 //! ```text
-//! VirtualMachine ─ machine ─► its template        on create and update
-//!        │ instance
+//! VirtualMachine ─ apply_to_vm ─► its template    on create and update
+//!        │ vmi_of
 //!        ▼
 //! VirtualMachineInstance ─ apply ─► complete      on create; by `coracle run` and by the admission
 //! ```
@@ -63,16 +63,16 @@ impl Given {
     }
 }
 
-/// The annotation that says how a machine's PCI bus is laid out.
+/// The annotation that says how a VMI's PCI bus is laid out.
 const PCI_TOPOLOGY: (&str, &str) = ("kubevirt.io/pci-topology-version", "v3");
-/// Who must agree before an instance is gone.
+/// The finalizer by which virt-handler holds a VMI until its domain is gone.
 const FINALIZER: &str = "kubevirt.io/foregroundDeleteVirtualMachine";
 /// The user that a launcher runs as.
 const RUNTIME_USER: u64 = 107;
 /// The name of the interface and of the network that nobody named.
 const POD: &str = "default";
 
-/// Completes an instance.
+/// Completes a VMI.
 pub fn apply(vmi: &mut VirtualMachineInstance, given: &Given) {
     let spec = &mut vmi.spec;
     let architecture = fill(&mut spec.architecture, &given.architecture).clone();
@@ -93,8 +93,8 @@ pub fn apply(vmi: &mut VirtualMachineInstance, given: &Given) {
     status(vmi);
 }
 
-/// Completes what a machine says of its instances.
-pub fn machine(vm: &mut VirtualMachine, given: &Given) {
+/// Completes what a VM says of its VMIs.
+pub fn apply_to_vm(vm: &mut VirtualMachine, given: &Given) {
     if let Some(instancetype) = &mut vm.spec.instancetype {
         instancetype.kind.get_or_insert_with(|| "VirtualMachineClusterInstancetype".to_owned());
     }
@@ -115,8 +115,8 @@ pub fn machine(vm: &mut VirtualMachine, given: &Given) {
     annotations.entry(PCI_TOPOLOGY.0.to_owned()).or_insert_with(|| PCI_TOPOLOGY.1.to_owned());
 }
 
-/// The instance that a machine asks for, as it stands; nothing without a template.
-pub fn instance(vm: &VirtualMachine) -> Option<VirtualMachineInstance> {
+/// The VMI that a VM asks for, as it stands; nothing without a template.
+pub fn vmi_of(vm: &VirtualMachine) -> Option<VirtualMachineInstance> {
     let template = vm.spec.template.as_ref()?;
     let mut metadata = template.metadata.clone().unwrap_or_default();
     metadata.name.clone_from(&vm.metadata.name);

@@ -75,7 +75,7 @@ object! {
         /// Name of the StorageClass of PVCs with TPM and EFI state. Unset: the default StorageClass.
         pub vm_state_storage_class: Option<String> = "vmStateStorageClass",
         /// Options that apply to every VM.
-        pub virtual_machine_options: Option<MachineOptions> = "virtualMachineOptions",
+        pub virtual_machine_options: Option<VirtualMachineOptions> = "virtualMachineOptions",
         /// Kernel Samepage Merging (KSM), which shares identical memory pages on nodes.
         pub ksm_configuration: Option<Ksm> = "ksmConfiguration",
         /// Label selector of namespaces whose VMIs get a CPU limit automatically. Unset: none.
@@ -146,7 +146,7 @@ object! {
 
 object! {
     /// Options that apply to every VM; the presence of a field enables the option.
-    pub struct MachineOptions {
+    pub struct VirtualMachineOptions {
         /// Disables the report of free memory pages by guests.
         pub disable_free_page_reporting: Option<Empty> = "disableFreePageReporting",
         /// Disables the serial console log of VMIs that do not set `logSerialConsole`.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! spec ── what is installed, and how it is taken away
-//!   └ configuration ── how machines are made; read live by every component
+//!   └ configuration ── how VMIs are made; read live by every component
 //! status ── how far the installation is: phase, conditions, versions
 //! ```
 

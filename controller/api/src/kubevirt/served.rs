@@ -30,18 +30,18 @@ pub enum Served {
 
 use Served::{No, Types, Values, Yes};
 
-const NO_MIGRATION: &str = "instances are not migrated yet";
-const NO_UPDATE: &str = "running instances are not updated yet";
+const NO_MIGRATION: &str = "VMIs are not live-migrated yet";
+const NO_UPDATE: &str = "running VMIs are not updated yet";
 const NO_PLACEMENT: &str = "the manifests say where components run and how many";
 const NO_IMAGES: &str = "the manifests name the images";
 const NO_MONITORING: &str = "no ServiceMonitor is made yet";
 const NO_LABELS: &str = "what is installed does not get these labels yet";
 const NO_PATCHES: &str = "patch the manifests before they are applied";
 const NO_LIMITS: &str = "the rate of requests cannot be set yet";
-const NO_DEVICES: &str = "devices of nodes are not passed to machines yet";
-const NO_LIVE_UPDATE: &str = "a change reaches a machine with its next start";
+const NO_DEVICES: &str = "devices of nodes are not passed to VMIs yet";
+const NO_LIVE_UPDATE: &str = "a change reaches a VM with its next start";
 const NO_LOGS: &str = "the verbosity of this program cannot be set yet";
-const ONLY_AMD64: &str = "only amd64 machines run yet";
+const ONLY_AMD64: &str = "only VMIs of amd64 run yet";
 const NO_TYPES: &str = "there are no instance types yet";
 const DEPRECATED: &str = "deprecated, and without effect in KubeVirt too";
 const GATES: &[&str] = &["DeclarativeHotplugVolumes", "HostDisk", "ImageVolume", "RebootPolicy"];
@@ -102,7 +102,7 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("configuration.ovmfPath", No("the launcher finds the firmware of its image")),
     ("configuration.selinuxLauncherType", Yes),
     ("configuration.defaultRuntimeClass", Yes),
-    ("configuration.smbios", No("machines have the SMBIOS of QEMU, and what their own spec says")),
+    ("configuration.smbios", No("VMIs have the SMBIOS of QEMU, and what their own spec says")),
     ("configuration.architectureConfiguration.amd64.emulatedMachines", Yes),
     ("configuration.architectureConfiguration.amd64.machineType", Yes),
     (
@@ -122,14 +122,14 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("configuration.mediatedDevicesConfiguration", No(NO_DEVICES)),
     ("configuration.minCPUModel", No(DEPRECATED)),
     ("configuration.obsoleteCPUModels", No("a node offers every model that it has")),
-    ("configuration.virtualMachineInstancesPerNode", No("the number of machines of a node is fixed")),
+    ("configuration.virtualMachineInstancesPerNode", No("the number of VMIs of a node is fixed")),
     ("configuration.apiConfiguration", No(NO_LIMITS)),
     ("configuration.webhookConfiguration", No(NO_LIMITS)),
     ("configuration.controllerConfiguration", No(NO_LIMITS)),
     ("configuration.handlerConfiguration", No(NO_LIMITS)),
     ("configuration.tlsConfiguration", No("every server speaks TLS 1.2 and 1.3, with the ciphers of rustls")),
     ("configuration.seccompConfiguration", Yes),
-    ("configuration.vmStateStorageClass", No("nothing of a machine is kept beside its disks yet")),
+    ("configuration.vmStateStorageClass", No("nothing of a VM is kept beside its disks yet")),
     ("configuration.virtualMachineOptions.disableFreePageReporting", No("free pages are always reported")),
     ("configuration.virtualMachineOptions.disableSerialConsoleLog", Yes),
     ("configuration.ksmConfiguration", No("the KSM of nodes stays as it is")),
@@ -137,12 +137,12 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("configuration.liveUpdateConfiguration", No(NO_LIVE_UPDATE)),
     ("configuration.vmRolloutStrategy", Values(&["Stage"])),
     ("configuration.commonInstancetypesDeployment", No(NO_TYPES)),
-    ("configuration.virtTemplateDeployment", No("there are no templates of machines yet")),
+    ("configuration.virtTemplateDeployment", No("there are no templates of VMs yet")),
     ("configuration.instancetype", No(NO_TYPES)),
     ("configuration.hypervisors", No("the hypervisor is kvm, or emulation")),
     ("configuration.changedBlockTrackingLabelSelectors", No("changes of disks are not tracked yet")),
     ("configuration.persistentReservationConfiguration", No("persistent reservations are not passed on yet")),
-    ("configuration.confidentialCompute", No("there are no confidential machines yet")),
+    ("configuration.confidentialCompute", No("there are no confidential VMs yet")),
     ("configuration.roleAggregationStrategy", No("the manifests say who has which rights")),
     ("infra", No(NO_PLACEMENT)),
     ("workloads", No(NO_PLACEMENT)),

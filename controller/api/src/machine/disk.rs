@@ -30,7 +30,7 @@ pub struct Disk {
     pub error_policy: ErrorPolicy,
     /// Sizes of blocks the guest sees.
     pub block_size: Option<BlockSize>,
-    /// Several machines may write to it at once.
+    /// Several VMIs may write to it at once.
     pub shareable: bool,
     /// Where it stands on the PCI bus (virtio only).
     pub pci_address: Option<PciAddress>,
@@ -80,7 +80,7 @@ pub enum Io {
 /// What happens when the host cannot read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorPolicy {
-    /// The machine is paused.
+    /// The VMI is paused.
     Stop,
     /// Nothing.
     Ignore,

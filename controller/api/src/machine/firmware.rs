@@ -1,9 +1,9 @@
-//! What starts the machine, and what it says of itself.
+//! The firmware of a VMI, and what it tells the guest of the hardware.
 
 /// The firmware.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Firmware {
-    /// The machine's uuid, in lower case with dashes. The defaults see to it that there is one.
+    /// The VMI's SMBIOS uuid, in lower case with dashes. The defaults see to it that there is one.
     pub uuid: String,
     /// The serial number the guest reads.
     pub serial: Option<String>,
@@ -25,7 +25,7 @@ pub enum Boot {
     Efi {
         /// Only signed loaders start; needs `smm`.
         secure: bool,
-        /// Its variables outlive the machine.
+        /// Its variables outlive the VMI.
         persistent: bool,
     },
 }

@@ -1,5 +1,5 @@
-//! Fields of a spec that do not change the machine: they belong to the pod, the scheduler or the cluster around it. Where
-//! there is none of those, whoever starts the machine says so.
+//! Fields of a VMI's spec that do not change the domain: they belong to the pod, the scheduler or the cluster around it.
+//! Where there is none of those, the program that starts the VMI says so.
 
 use crate::vmi::Spec;
 use crate::wire::{Path, Wire};
@@ -9,11 +9,11 @@ use std::fmt;
 /// Whose a field is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// It says where the machine runs.
+    /// It says where the VMI runs.
     Scheduler,
-    /// It says what the machine runs in.
+    /// It says what the VMI runs in.
     Pod,
-    /// It says what becomes of the machine in a cluster.
+    /// It says what becomes of the VMI in a cluster.
     Cluster,
     /// It says what is filled in.
     Defaults,

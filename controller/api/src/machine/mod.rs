@@ -1,13 +1,14 @@
-//! The machine that a spec asks for: strict, complete, without doubt. What the launcher draws and the admission judges.
+//! `Machine`: the checked description of the VMI that a launcher runs, strict and complete. Admission makes it to judge a
+//! spec, the launcher to define the domain.
 //!
 //! ```text
 //! VirtualMachineInstance (forgiving) ──► Machine::check ──► Machine
 //!                            settings ─────────┘     └──► every fault, each with its field path
 //! ```
 //!
-//! A `Machine` cannot be read from the wire: the only way to one is the check, so whoever holds one may rely on what the
-//! field documentation says. What belongs to placement (selectors, affinities, tolerations, probes) is not here; nor is
-//! what only the place of running knows (paths, taps): that is [`crate::launcher::Resolved`].
+//! A `Machine` cannot be read from the wire: the only way to one is the check, so its holder may rely on what the field
+//! documentation says. What belongs to placement (selectors, affinities, tolerations, probes) is not here; nor is what
+//! only the host knows (paths, taps): that is [`crate::launcher::Resolved`].
 
 mod check;
 pub mod cpu;
@@ -27,7 +28,7 @@ pub use firmware::{Boot, Chassis, Firmware, KernelBoot};
 pub use network::{Binding, Interface, Nic, PciAddress, Port, Protocol};
 pub use volume::{CloudInit, Volume};
 
-/// One machine.
+/// The VMI that a launcher runs, as its spec describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
     /// Its name; a DNS label or subdomain.
@@ -90,7 +91,7 @@ pub struct Machine {
     pub start_paused: bool,
     /// What happens when the guest reboots.
     pub reboot: Reboot,
-    /// How long a shutdown may take before the machine is cut off, in seconds.
+    /// How long a shutdown may take before the domain is destroyed, in seconds.
     pub grace_period: u64,
     /// SSH keys that are handed to the guest.
     pub credentials: Vec<Credential>,
@@ -135,9 +136,9 @@ pub enum IoThreads {
 /// What a reboot of the guest becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reboot {
-    /// The same machine starts again.
+    /// The same VMI runs on.
     Reboot,
-    /// The machine ends.
+    /// The VMI ends.
     Terminate,
 }
 

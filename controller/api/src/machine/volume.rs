@@ -5,31 +5,31 @@ use super::firmware::Image;
 /// A volume.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Volume {
-    /// A disk in an image; what the guest writes is gone with the machine.
+    /// A disk in an image; what the guest writes is gone with the VMI.
     ContainerDisk {
         /// The image.
         image: Image,
         /// The disk's path in it; else the only file of `/disk`.
         path: Option<String>,
     },
-    /// A claim, a file or a device.
+    /// A PVC: a file or a block device.
     Claim {
-        /// The claim's name.
+        /// The PVC's name.
         name: String,
         /// The guest cannot write to it.
         readonly: bool,
     },
-    /// A DataVolume's claim.
+    /// A DataVolume's PVC.
     DataVolume {
-        /// The DataVolume's name, which is its claim's.
+        /// The DataVolume's name, which is its PVC's.
         name: String,
     },
-    /// A claim that is only read; what the guest writes is gone with the machine.
+    /// A PVC that is only read; what the guest writes is gone with the VMI.
     Ephemeral {
-        /// The claim's name.
+        /// The PVC's name.
         claim: String,
     },
-    /// An empty disk that is gone with the machine.
+    /// An empty disk that is gone with the VMI.
     Empty {
         /// In bytes.
         capacity: u64,
@@ -40,7 +40,7 @@ pub enum Volume {
         path: String,
         /// Make it of this size where it does not exist, in bytes.
         create: Option<u64>,
-        /// Several machines may use it at once.
+        /// Several VMIs may use it at once.
         shared: bool,
     },
     /// A seed for cloud-init in the form NoCloud.

@@ -46,7 +46,7 @@ use crate::meta::ObjectMeta;
 use crate::object;
 
 object! {
-    /// VirtualMachineInstance (VMI): one running instance of a virtual machine, from its creation until it
+    /// VirtualMachineInstance (VMI): one run of a virtual machine, from its creation until it
     /// stops.
     pub struct VirtualMachineInstance {
         /// API version of this object: `kubevirt.io/v1`.

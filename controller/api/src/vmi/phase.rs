@@ -15,7 +15,7 @@ impl Phase {
         matches!(self, Phase::Succeeded | Phase::Failed)
     }
 
-    /// Whether an instance may go from this phase to another. None goes back, and nothing follows an end.
+    /// Whether a VMI may go from this phase to another. None goes back, and nothing follows an end.
     pub fn may_become(&self, next: &Phase) -> bool {
         use Phase::{
             Failed, Other, Pending, Running, Scheduled, Scheduling, Succeeded, Unknown, WaitingForSync,
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_instance_goes_forward_and_ends_once() {
+    fn a_vmi_goes_forward_and_ends_once() {
         let way = ["", "Pending", "Scheduling", "Scheduled", "Running", "Succeeded"].map(Phase::from);
         for pair in way.windows(2) {
             assert!(pair[0].may_become(&pair[1]), "{pair:?}");

@@ -106,7 +106,7 @@ words! {
 }
 
 impl EvictionStrategy {
-    /// Whether an eviction goes as the strategy says where no instance can be migrated: the guest ends in order.
+    /// Whether an eviction goes as the strategy says where no VMI can be live-migrated: the guest is shut down.
     pub fn is_kept(&self) -> bool {
         matches!(self, EvictionStrategy::None | EvictionStrategy::LiveMigrateIfPossible)
     }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A schema refuses what nobody could read (a text for a number), because one such object would spoil every list it is
-//! in. It does not refuse a word: a newer version may have more of them, and the check of a machine has better sentences.
+//! in. It does not refuse a word: a newer version may have more of them, and the check of a VMI has better sentences.
 
 use serde_json::{Map, Value, json};
 

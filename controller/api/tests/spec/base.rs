@@ -1,11 +1,11 @@
-//! A machine to begin with, and how to change it.
+//! A VMI to begin with, and how to change it.
 
 use api::fault::Fault;
 use api::machine::{Machine, Settings};
 use api::vmi::VirtualMachineInstance;
 use serde_json::{Value, json};
 
-/// A machine of every part that others are tried on.
+/// A VMI with every part that others are tried on.
 pub(crate) fn base() -> Value {
     json!({
         "metadata": {"name": "one", "namespace": "here"},
@@ -66,7 +66,7 @@ pub(crate) fn check(object: &Value, settings: &Settings) -> Result<Machine, Vec<
 }
 
 #[test]
-fn the_machine_to_begin_with_has_no_fault() {
+fn the_base_vmi_has_no_fault() {
     let machine = check(&base(), &Settings::of_laptop()).unwrap();
     assert_eq!(machine.domain_name(), "here_one");
     assert_eq!((machine.disks.len(), machine.interfaces.len()), (3, 1));

@@ -34,9 +34,9 @@ proptest! {
         prop_assert_eq!(Machine::handed(&again), Machine::handed(&once));
     }
 
-    /// A manifest without a fault is a machine once the defaults have been applied, in full and as it is written.
+    /// A manifest without a fault makes a [`Machine`] once the defaults have been applied, in full and as it is written.
     #[test]
-    fn sound_objects_are_machines(decisions in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn sound_objects_pass_the_check(decisions in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut decide = Decisions(decisions.into_iter());
         let object = sound(&mut decide);
         let mut vmi: VirtualMachineInstance = api::wire::read(object.clone()).unwrap();

@@ -1,7 +1,7 @@
 //! What is filled in, and that twice is the same as once.
 
 use crate::inventory::Inventory;
-use api::defaults::{Binding, Given, apply, instance, machine};
+use api::defaults::{Binding, Given, apply, apply_to_vm, vmi_of};
 use api::machine::Machine;
 use api::vm::VirtualMachine;
 use api::vmi::VirtualMachineInstance;
@@ -24,7 +24,7 @@ fn completed(spec: &Value, given: &Given) -> Value {
 }
 
 #[test]
-fn little_becomes_a_whole_machine() {
+fn little_becomes_a_whole_vmi() {
     let spec = json!({
         "domain": {"resources": {"requests": {"memory": "64Mi"}}, "devices": {}},
         "volumes": [{"name": "root", "containerDisk": {"image": "registry.example/os"}}],
@@ -172,9 +172,9 @@ fn nothing_is_attached_where_nothing_is_wanted() {
 }
 
 #[test]
-fn a_machine_completes_its_template() {
+fn a_vm_completes_its_template() {
     let object = json!({
-        "metadata": {"name": "one", "namespace": "here", "labels": {"not": "the instance's"}},
+        "metadata": {"name": "one", "namespace": "here", "labels": {"not": "the VMI's"}},
         "spec": {
             "instancetype": {"name": "small"},
             "preference": {"name": "linux", "kind": "VirtualMachinePreference"},
@@ -183,14 +183,14 @@ fn a_machine_completes_its_template() {
     });
     let mut vm: VirtualMachine = serde_json::from_value(object).unwrap();
     let given = Given { serial: Some("s1".to_owned()), ..Given::new(UUID) };
-    machine(&mut vm, &given);
+    apply_to_vm(&mut vm, &given);
     let once = vm.clone();
-    machine(&mut vm, &given);
+    apply_to_vm(&mut vm, &given);
     assert_eq!(vm, once);
     let whole = serde_json::to_value(&vm).unwrap();
     assert_eq!(whole["spec"]["instancetype"]["kind"], "VirtualMachineClusterInstancetype");
     assert_eq!(whole["spec"]["preference"]["kind"], "VirtualMachinePreference");
-    let vmi = serde_json::to_value(instance(&vm).unwrap()).unwrap();
+    let vmi = serde_json::to_value(vmi_of(&vm).unwrap()).unwrap();
     assert_eq!(
         vmi,
         json!({

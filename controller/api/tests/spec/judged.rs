@@ -1,6 +1,6 @@
-//! Nothing is silently ignored: every field of an instance's spec changes the machine, or is refused by its name, or
-//! stands in the list of those that belong to somebody else. What comes of it is written down in
-//! `docs/reference/machine.md`; `UPDATE_GOLDEN=1` writes it anew.
+//! Nothing is silently ignored: every field of a VMI's spec changes the domain, or is refused by its name, or stands in
+//! the list of those that belong to somebody else. What comes of it is written down in `docs/reference/vmi.md`;
+//! `UPDATE_GOLDEN=1` writes it anew.
 
 use crate::base::{base, check, set};
 use crate::inventory::{Inventory, Kind};
@@ -14,7 +14,7 @@ use std::fmt::Write;
 /// What becomes of a field.
 #[derive(Debug, PartialEq)]
 enum Verdict {
-    /// It changes the machine.
+    /// It changes the domain.
     Supported,
     /// It is refused, by this name.
     Refused(String),
@@ -94,7 +94,7 @@ fn every_field_is_supported_or_refused_or_somebody_elses() {
 
 #[test]
 fn the_document_says_what_is() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/machine.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/vmi.md");
     let expected = document();
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(path, &expected).unwrap();
@@ -102,7 +102,7 @@ fn the_document_says_what_is() {
     let found = std::fs::read_to_string(path).unwrap_or_default();
     assert!(
         found == expected,
-        "docs/reference/machine.md is not what the check does: UPDATE_GOLDEN=1 writes it anew"
+        "docs/reference/vmi.md is not what the check does: UPDATE_GOLDEN=1 writes it anew"
     );
 }
 
@@ -150,7 +150,7 @@ fn judge(leaf: &str, sample: &Value, tables: &Tables, site: Site) -> Result<Verd
         (true, Some((_, whose))) => Ok(Verdict::Left(whose)),
         (true, None) => Err("is silently ignored".to_owned()),
         (false, None) => Ok(Verdict::Supported),
-        (false, Some(_)) => Err("is in the list and changes the machine".to_owned()),
+        (false, Some(_)) => Err("is in the list and changes the domain".to_owned()),
     }
 }
 
@@ -254,9 +254,9 @@ impl Rows {
 
 const HEAD: &str = "# What becomes of each field of a VirtualMachineInstance
 
-Every field of `spec` is one of three: it shapes the machine; it is refused by its name, because it is not supported yet
+Every field of `spec` is one of three: it shapes the domain; it is refused by its name, because it is not supported yet
 or never will be; or it belongs to somebody else (the pod, the scheduler, the cluster, the defaults, the device) and does
-not reach the machine. What a cluster does not do yet and `coracle run` does, or tells in a warning that it belongs to a
+not reach the domain. What a cluster does not do yet and `coracle run` does, or tells in a warning that it belongs to a
 cluster, a cluster refuses by its name. Nothing is silently ignored, and a field that is not in this table is told as unknown.
 
 `coracle run` warns of each field that is left to somebody who is not there. `cdrom.readonly: false` is accepted with a
@@ -266,6 +266,6 @@ warning, since a CD-ROM drive only reads, and so is a guest with more memory tha
 
 A test writes this table from what the check does with each field, and fails when the two differ.
 
-| in | shapes the machine | refused | refused in a cluster | left to others |
+| in | shapes the domain | refused | refused in a cluster | left to others |
 |---|---|---|---|---|
 ";

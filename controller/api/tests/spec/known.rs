@@ -10,7 +10,7 @@ use api::wire::{self, Wire};
 use serde_json::{Value, json};
 
 #[test]
-fn every_field_of_a_virtual_machine_is_known() {
+fn every_field_of_a_vm_is_known() {
     let inventory = Inventory::read();
     holds::<VirtualMachine>(&json!({
         "spec": inventory.sample("VirtualMachineSpec"),
@@ -19,7 +19,7 @@ fn every_field_of_a_virtual_machine_is_known() {
 }
 
 #[test]
-fn every_field_of_an_instance_is_known() {
+fn every_field_of_a_vmi_is_known() {
     let inventory = Inventory::read();
     holds::<VirtualMachineInstance>(&json!({
         "spec": inventory.sample("VirtualMachineInstanceSpec"),

@@ -6,7 +6,7 @@ use api::vmi::VirtualMachineInstance;
 use api::wire;
 use serde_json::{Value, json};
 
-/// What is changed in the machine to begin with, and the one fault that this is.
+/// What is changed in the base VMI, and the one fault that this is.
 struct Case<'a> {
     changes: Vec<(&'a str, &'a str)>,
     field: &'a str,
@@ -46,7 +46,7 @@ fn every_fault_has_its_field_and_its_sentence() {
 }
 
 #[test]
-fn a_virtual_machine_has_its_own_paths() {
+fn a_vm_has_its_own_paths() {
     let settings = Settings::of_judged().standing_at(wire::Path::of("spec.template.spec"));
     let cases = cases();
     assert!(cases.len() > 80);
@@ -207,7 +207,7 @@ fn what_upstream_accepts_is_accepted() {
 }
 
 #[test]
-fn a_drive_without_a_disc_is_a_disk_of_the_machine() {
+fn a_drive_without_a_disc_is_a_disk_of_the_vmi() {
     let mut object = base();
     set(&mut object, "spec.domain.devices.disks[3]", json!({"name": "drive", "cdrom": {"bus": "scsi"}}));
     let machine = check(&object, &Settings::of_cluster(&json!({}))).unwrap();
@@ -219,9 +219,9 @@ fn a_drive_without_a_disc_is_a_disk_of_the_machine() {
 fn memory_above_its_limit_is_refused_where_changes_wait_for_a_start() {
     let limited = |rollout: &str| {
         let object = json!({"spec": {"configuration": {"vmRolloutStrategy": rollout}}});
-        let mut machine = base();
-        set(&mut machine, "spec.domain.resources.limits.memory", json!("128Mi"));
-        check(&machine, &Settings::of_cluster(&object)).err()
+        let mut vmi = base();
+        set(&mut vmi, "spec.domain.resources.limits.memory", json!("128Mi"));
+        check(&vmi, &Settings::of_cluster(&object)).err()
     };
     let faults = limited("Stage").expect("it is refused");
     assert_eq!(

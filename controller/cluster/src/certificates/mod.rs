@@ -15,7 +15,7 @@
 //! leaves the bundle when it ends.
 //! **Why the webhooks are made here** and do not come with what is installed: they cannot be asked before there is a
 //! certificate, and while they cannot be asked nothing can be written; and they must go before what answers them goes.
-//! They are there while there is a KubeVirt object, and go when it goes and no machine is left ([`webhooks_gone`]).
+//! They are there while there is a KubeVirt object, and go when it goes and no VM is left ([`webhooks_gone`]).
 //! **Guarantees.** What is decided is pure: keys are made when the step is carried out ([`api_server`]). No key is kept in the World.
 //! **Caveats.** An authority that somebody else has put into the secret is replaced.
 

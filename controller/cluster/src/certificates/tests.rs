@@ -198,12 +198,12 @@ fn what_is_taken_away_or_spoilt_is_made_again() {
 fn the_webhooks_go_when_the_installation_goes_and_nothing_is_left() {
     let mut sim = installed(&json!({}));
     settle(&mut sim);
-    let vm = sim.put(Kind::VirtualMachine, crate::sim::machine("web", "Halted"));
+    let vm = sim.put(Kind::VirtualMachine, crate::sim::vm("web", "Halted"));
     let settings = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
     sim.change(&settings, json!({"metadata": {"finalizers": ["ours"]}}));
     sim.delete(&settings);
     settle(&mut sim);
-    assert!(!webhooks_gone(&sim.world), "a machine is left");
+    assert!(!webhooks_gone(&sim.world), "a VM is left");
     sim.vanish(&vm);
     let steps = decide(&sim.world, sim.now).steps;
     assert!(steps.len() == 2 && steps.iter().all(|step| matches!(step, Step::Delete { .. })), "{steps:?}");

@@ -47,7 +47,7 @@ fn object(kind: Kind, name: &str, webhooks: &Value) -> Value {
     })
 }
 
-/// Takes them away, once no machine is left that they look after.
+/// Takes them away, once no VM, VMI or replica set is left that they look after.
 pub(super) fn take_away(world: &World, plan: &mut Plan) {
     let is_left = world.vms.all().next().is_some()
         || world.vmis.all().next().is_some()

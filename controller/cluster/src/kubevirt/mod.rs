@@ -4,11 +4,11 @@
 //!  (none) ─ made, unless it was taken away ─► Deploying ◄─► Deployed        components: what runs, and is ready
 //!                                                └────┬────────┘
 //!                                             deleted ▼
-//!   machines go (or are waited for) ─► webhooks go ─► noted that it was taken away ─► our finalizer goes      removal
+//!   VMs go (or are waited for) ─► webhooks go ─► noted that it was taken away ─► our finalizer goes           removal
 //! ```
 //!
 //! **Flow.** Where there is no object, `kubevirt` is made in our namespace ([`missing`]): what is installed holds none.
-//! **Guarantees.** Nothing of the installation that a machine needs goes before the last machine. An object that was taken
+//! **Guarantees.** Nothing of the installation that a VM needs goes before the last VM. An object that was taken
 //! away is not made again: that would undo what somebody wanted, and hold up the end of its definition.
 //! A field that is set and has no effect is named by the condition `SettingsServed`.
 //! **Caveats.** What was applied beside the object (programs, rights, definitions) is taken away by whoever applied it.

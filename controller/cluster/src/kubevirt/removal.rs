@@ -1,6 +1,6 @@
 //! The end of the installation: the KubeVirt object is deleted.
 //!
-//! | `spec.uninstallStrategy` | machines, instances, replica sets |
+//! | `spec.uninstallStrategy` | VMs, VMIs, replica sets |
 //! |---|---|
 //! | `RemoveWorkloads`, not said | are deleted, each in its own way: a guest has its time |
 //! | `BlockUninstallIfWorkloadsExist` | are waited for; nothing else is touched while there is one |
@@ -96,12 +96,12 @@ pub(super) fn decide(world: &World, settings: &Plain, now: Timestamp) -> Plan {
 
 /// What would not be looked after any more: what makes others comes before what is made.
 fn left(world: &World) -> Vec<(Kind, &ObjectMeta)> {
-    let machines = world.vms.all().map(|vm| (Kind::VirtualMachine, &vm.metadata));
+    let vms = world.vms.all().map(|vm| (Kind::VirtualMachine, &vm.metadata));
     let sets = world.replica_sets.all().map(|set| (Kind::VirtualMachineInstanceReplicaSet, set.meta()));
     // One that somebody looks after goes with that one.
     let own = world.vmis.all().filter(|vmi| owner::controller(&vmi.metadata).is_none());
     let all: Vec<(Kind, &ObjectMeta)> =
-        machines.chain(sets).chain(own.map(|vmi| (Kind::VirtualMachineInstance, &vmi.metadata))).collect();
+        vms.chain(sets).chain(own.map(|vmi| (Kind::VirtualMachineInstance, &vmi.metadata))).collect();
     if !all.is_empty() {
         return all;
     }

@@ -1,6 +1,6 @@
 //! The installation from its first object to its end, as stories.
 
-use crate::sim::{Sim, instance, machine};
+use crate::sim::{Sim, vm, vmi};
 use kubernetes::objects::{Key, Kind, REMOVED};
 use serde_json::{Value, json};
 
@@ -107,11 +107,11 @@ fn a_setting_without_effect_is_named_until_it_is_gone() {
 }
 
 #[test]
-fn it_takes_machines_and_webhooks_along_and_is_not_made_again() {
+fn it_takes_vms_and_webhooks_along_and_is_not_made_again() {
     let (mut sim, key) = begin();
     webhooks(&mut sim, true);
-    sim.put(Kind::VirtualMachine, machine("web", "Always"));
-    let alone = sim.put(Kind::VirtualMachineInstance, instance("alone"));
+    sim.put(Kind::VirtualMachine, vm("web", "Always"));
+    let alone = sim.put(Kind::VirtualMachineInstance, vmi("alone"));
     sim.boot(&Key::new(Kind::VirtualMachineInstance, "n", "web"));
     sim.boot(&alone);
     sim.delete(&key);
@@ -147,10 +147,10 @@ fn it_takes_machines_and_webhooks_along_and_is_not_made_again() {
 }
 
 #[test]
-fn it_is_blocked_by_machines_where_its_strategy_says_so() {
+fn it_is_blocked_by_vms_where_its_strategy_says_so() {
     let (mut sim, key) = begin();
     sim.change(&key, json!({"spec": {"uninstallStrategy": "BlockUninstallIfWorkloadsExist"}}));
-    let vm = sim.put(Kind::VirtualMachine, machine("web", "Halted"));
+    let vm = sim.put(Kind::VirtualMachine, vm("web", "Halted"));
     sim.settle();
     sim.delete(&key);
     sim.settle();

@@ -1,4 +1,4 @@
-//! Labels and annotations of the pod: ours, and those of the instance that may go there ([`kubernetes::metadata`]).
+//! Labels and annotations of the pod: ours, and those of the VMI that may go there ([`kubernetes::metadata`]).
 
 use api::machine::Machine;
 use api::meta::ObjectMeta;

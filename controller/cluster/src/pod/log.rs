@@ -5,7 +5,7 @@
 //!           the launcher holds private/root/lock ──► it ends with the launcher, and so the pod can end
 //! ```
 //!
-//! It is there unless somebody does not want it: `logSerialConsole` of the machine decides, and where that says nothing, the
+//! It is there unless somebody does not want it: `logSerialConsole` of the VMI decides, and where that says nothing, the
 //! settings do (`virtualMachineOptions.disableSerialConsoleLog`).
 //!
 //! **Why it is no init container that goes on** (`restartPolicy: Always`), as one would think: the kubelet begins the others

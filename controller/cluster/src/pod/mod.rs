@@ -1,7 +1,7 @@
-//! The pod that holds one machine. Pure: the same machine in the same surroundings gives the same pod, byte for byte.
+//! The launcher pod of a VMI. Pure: the same VMI in the same surroundings gives the same pod, byte for byte.
 //!
 //! ```text
-//!  pod virt-launcher-NAME-xxxxx            one for all the life of an instance; its name follows from the uid
+//!  pod virt-launcher-NAME-xxxxx            one for all the life of a VMI; its name follows from the uid
 //!  └─ container compute: virt-launcher run --once, uid 107
 //!       /var/run/kubevirt-private          emptyDir `private`
 //!         root/                            all the launcher keeps: overlays, empty disks, seeds, logs, console
@@ -18,7 +18,7 @@
 //! ```
 //!
 //! The node agent reads from the pod itself where things are, so only this folder decides. The pod's volumes are
-//! called like the machine's; should one of those be called `private` or `sockets`, ours gets another name.
+//! called like the VMI's; should one of those be called `private` or `sockets`, ours gets another name.
 //!
 //! containerDisks are image volumes of Kubernetes, which need a kubelet and a runtime that have them. Where a schedulable
 //! node has not, the server drops the field, or the settings switch them off, a container of each image runs beside.
@@ -44,14 +44,14 @@ use kubernetes::objects::{Facts, Kind, PersistentVolumeClaim, names, owner};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// How long a machine may take to end where its spec says nothing.
+/// How long a VMI may take to end where its spec says nothing.
 const GRACE: i64 = 30;
-/// What the pod has beyond the machine's time, to end in order.
+/// What the pod has beyond the VMI's time, to end in order.
 const GRACE_BEYOND: i64 = 30;
 /// The launcher's program in its image.
 const PROGRAM: &str = "/usr/bin/virt-launcher";
 
-/// What a pod depends on beside the machine.
+/// What a pod depends on beside the VMI.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surroundings<'a> {
     /// The settings of the cluster.
@@ -60,11 +60,11 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) facts: &'a Facts,
     /// Image volumes work: the server keeps them, and each node that may get the pod can mount them.
     pub(crate) image_volumes: bool,
-    /// The claims that the machine names, by their names.
+    /// The PVCs that the VMI names, by their names.
     pub(crate) claims: &'a BTreeMap<String, PersistentVolumeClaim>,
 }
 
-/// The pod of an instance. `vmi` is complete (its defaults are filled in), and `machine` is what the check made of it.
+/// The pod of a VMI. `vmi` is complete (its defaults are filled in), and `machine` is what the check made of it.
 pub(crate) fn pod(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surroundings<'_>) -> Value {
     let meta = &vmi.metadata;
     let uid = meta.uid.clone().unwrap_or_default();
@@ -102,7 +102,7 @@ pub(crate) fn pod(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surr
     })
 }
 
-/// How long the pod of an instance may take to end, in seconds.
+/// How long the pod of a VMI may take to end, in seconds.
 pub(crate) fn grace(vmi: &VirtualMachineInstance) -> i64 {
     let own = vmi.spec.termination_grace_period_seconds.unwrap_or(GRACE);
     own.clamp(0, i64::from(u32::MAX)) + GRACE_BEYOND
@@ -124,7 +124,7 @@ fn host(vmi: &VirtualMachineInstance, machine: &Machine) -> Map<String, Value> {
     spec
 }
 
-/// The condition of a pod that its machine is not paused.
+/// The condition of a pod that its VMI is not paused.
 pub(crate) const UNPAUSED: &str = "kubevirt.io/virtual-machine-unpaused";
 
 fn security(config: &Config) -> Value {

@@ -32,7 +32,7 @@ const PAGE_TABLES: u64 = 512;
 /// A program that asks the guest for a probe, while it runs.
 const PROBE: u64 = 16 * MIB;
 
-/// What an instance wants on top of what its machine needs: what its spec reserves, and programs of its probes.
+/// What a VMI wants on top of what its devices need: what its spec reserves, and programs of its probes.
 pub(super) fn beyond(vmi: &VirtualMachineInstance) -> u64 {
     let memory = vmi.spec.domain.memory.as_ref();
     let reserved =
@@ -40,7 +40,7 @@ pub(super) fn beyond(vmi: &VirtualMachineInstance) -> u64 {
     reserved.unwrap_or(0).saturating_add(super::probes::programs(vmi).saturating_mul(PROBE))
 }
 
-/// Memory beside the guest's, in bytes. `reserved`: what the instance wants on top.
+/// Memory beside the guest's, in bytes. `reserved`: what the VMI wants on top.
 pub(crate) fn overhead(machine: &Machine, config: &Config, reserved: u64) -> u64 {
     let tables = match machine.memory.hugepage {
         // A huge page has one entry, in tables that are too small to count.

@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 fn render(change: Value, settings: Value, image_volumes: bool) -> Value {
-    let mut object = sim::instance("web");
+    let mut object = sim::vmi("web");
     object["metadata"]["uid"] = json!("5d307ca9-b3ef-428c-8861-06e72d69f223");
     kubernetes::plan::merge(&mut object, &change);
     let mut vmi: VirtualMachineInstance = api::wire::read(object).unwrap();
     let config = Config::of(Some(&Plain { object: json!({"spec": settings}), ..Plain::default() }));
-    api::defaults::apply(&mut vmi, &config.given(api::uuid::of_machine("web")));
+    api::defaults::apply(&mut vmi, &config.given(api::uuid::of_vm("web")));
     let machine = Machine::handed(&vmi).unwrap();
     let facts = Facts { launcher_image: "registry.example/virt-launcher:1".into(), ..Facts::default() };
     let mut block = PersistentVolumeClaim::default();
@@ -42,7 +42,7 @@ fn golden(name: &str, pod: &Value) {
 }
 
 #[test]
-fn a_small_machine() {
+fn a_small_vmi() {
     golden("small", &render(json!({}), json!({}), true));
 }
 
@@ -73,7 +73,7 @@ fn a_drive_without_a_disc_needs_no_volume() {
 }
 
 #[test]
-fn nobody_leads_a_machine_to_a_node_without_an_agent() {
+fn nobody_leads_a_vmi_to_a_node_without_an_agent() {
     let asked = json!({"kubevirt.io/schedulable": "false", "kubernetes.io/arch": "other", "disk": "fast"});
     let pod = render(json!({"spec": {"nodeSelector": asked}}), json!({}), true);
     let found = &pod["spec"]["nodeSelector"];
@@ -83,7 +83,7 @@ fn nobody_leads_a_machine_to_a_node_without_an_agent() {
 }
 
 #[test]
-fn a_machine_with_everything() {
+fn a_vmi_with_everything() {
     let change = json!({
         "metadata": {"labels": {"batch.kubernetes.io/job-name": "left out", "kubevirt.io/migrationJobUID": "left out"}, "annotations": {"note": "left out", "prometheus.io/port": "9100", "kubectl.kubernetes.io/last-applied-configuration": "{}"}},
         "spec": {
@@ -124,7 +124,7 @@ fn a_machine_with_everything() {
 }
 
 #[test]
-fn a_machine_of_huge_pages_under_emulation() {
+fn a_vmi_of_huge_pages_under_emulation() {
     let change = json!({"spec": {"domain": {"memory": {"hugepages": {"pageSize": "2Mi"}}}}});
     let settings = json!({"configuration": {
         "additionalGuestMemoryOverheadRatio": "1.5",
@@ -135,7 +135,7 @@ fn a_machine_of_huge_pages_under_emulation() {
 }
 
 #[test]
-fn the_same_machine_has_the_same_pod() {
+fn the_same_vmi_has_the_same_pod() {
     let pods = [render(json!({}), json!({}), true), render(json!({}), json!({}), true)];
     assert_eq!(pods[0], pods[1]);
 }
@@ -199,14 +199,14 @@ fn what_the_guest_says_is_shown_unless_somebody_does_not_want_it() {
             assert_eq!(log["imagePullPolicy"], compute["imagePullPolicy"]);
             assert!(log["volumeMounts"].as_array().unwrap().iter().all(|mount| mount["readOnly"] == true));
         });
-        assert_eq!(compute["name"], "compute", "it comes after who makes the machine");
+        assert_eq!(compute["name"], "compute", "it comes after who runs the VMI");
         found.is_some()
     };
     let off = || json!({"configuration": {"virtualMachineOptions": {"disableSerialConsoleLog": {}}}});
     let always = || json!({"configuration": {"imagePullPolicy": "Always"}});
     assert!(shows(json!({}), json!({})) && shows(json!({}), always()));
     assert!(!shows(json!({}), off()));
-    // The machine's own word holds, whatever the settings say.
+    // The VMI's own word holds, whatever the settings say.
     assert!(shows(json!({"logSerialConsole": true}), off()));
     assert!(!shows(json!({"logSerialConsole": false}), json!({})));
     assert!(!shows(json!({"autoattachSerialConsole": false}), json!({})));

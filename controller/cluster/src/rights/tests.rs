@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::decide;
-use crate::sim::{Sim, instance, machine};
+use crate::sim::{Sim, vm, vmi};
 use api::meta::ObjectMeta;
 use api_server::Writer;
 use api_server::certificate;
@@ -27,11 +27,11 @@ fn history() -> Sim {
         sim.apply(plan);
     }
     sim.settle();
-    // A machine with a disk of its own, on a node that falls silent later.
+    // A VM with a disk of its own, on a node that falls silent later.
     let beat = json!({"kubevirt.io/heartbeat": "1"});
     let schedulable = json!({"kubevirt.io/schedulable": "true"});
     sim.put(Kind::Node, json!({"metadata": {"name": "node1", "labels": schedulable, "annotations": beat}}));
-    let mut web = machine("web", "Always");
+    let mut web = vm("web", "Always");
     web["spec"]["dataVolumeTemplates"] =
         json!([{"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}}}]);
     web["spec"]["template"]["spec"]["volumes"] = json!([{"name": "root", "dataVolume": {"name": "data"}}]);
@@ -43,7 +43,7 @@ fn history() -> Sim {
     let run = Key::new(Kind::VirtualMachineInstance, "n", "web");
     sim.boot(&run);
     // A set that is scaled to nothing.
-    let template = json!({"metadata": {"labels": {"app": "many"}}, "spec": instance("many")["spec"]});
+    let template = json!({"metadata": {"labels": {"app": "many"}}, "spec": vmi("many")["spec"]});
     let selector = json!({"matchLabels": {"app": "many"}});
     let spec = json!({"replicas": 1, "selector": selector, "template": template});
     let set = sim.put(
@@ -63,7 +63,7 @@ fn history() -> Sim {
     sim.settle();
     sim.pod_ends(&pod, "Succeeded", 0);
     sim.settle();
-    // The machine is halted: its instance, its pod, its revision go.
+    // The VM is halted: its VMI, its pod, its revision go.
     let pod = sim.pod_of(&run).unwrap();
     sim.change(&web, json!({"spec": {"runStrategy": "Halted"}}));
     sim.settle();

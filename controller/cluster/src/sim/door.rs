@@ -57,14 +57,14 @@ impl Door<'_> {
     }
 }
 
-/// An instance as the webhook lets it in: nobody takes it away before its pod.
-pub(crate) fn admitted(mut instance: Value) -> Value {
-    let mut held = holds(&instance);
+/// A VMI as the webhook lets it in: nobody takes it away before its pod.
+pub(crate) fn admitted(mut vmi: Value) -> Value {
+    let mut held = holds(&vmi);
     if !held.contains(&json!(FINALIZER)) {
         held.push(json!(FINALIZER));
-        instance["metadata"]["finalizers"] = Value::Array(held);
+        vmi["metadata"]["finalizers"] = Value::Array(held);
     }
-    instance
+    vmi
 }
 
 fn no(kind: ErrorKind, key: &Key, why: &str) -> Error {

@@ -2,15 +2,15 @@
 
 use super::door::admitted;
 use super::others::Others;
-use super::{Sim, instance, is_going, machine, replica_set};
+use super::{Sim, is_going, replica_set, vm, vmi};
 use api::launcher::Life;
 use kubernetes::objects::{Key, Kind};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// The machines of a history; the second has a disk that is filled first.
-pub(super) const MACHINES: [&str; 2] = ["first", "second"];
-/// An instance without a machine, on a claim.
+/// The VMs of a history; the second has a disk that is filled first.
+pub(super) const VMS: [&str; 2] = ["first", "second"];
+/// A VMI without a VM, on a PVC.
 const ALONE: &str = "alone";
 /// A replica set.
 const SET: &str = "flock";
@@ -18,24 +18,24 @@ const SET: &str = "flock";
 /// Something that people want, or that happens. `usize` is whom it happens to.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    /// A machine is to run so; it is made if it is not there.
-    Machine(usize, &'static str),
+    /// A VM is to run so; it is made if it is not there.
+    Vm(usize, &'static str),
     /// It is asked for: `Start`, `Stop`, or both.
     Ask(usize, &'static [&'static str]),
     /// Its template is another.
     Template(usize, &'static str),
-    /// The disk of the second machine comes so far.
+    /// The disk of the second VM comes so far.
     Data(&'static str),
-    /// The instance without a machine is made.
+    /// The VMI without a VM is made.
     Alone,
     /// Its claim is there, or not.
     Claim(bool),
     /// The replica set has so many; it is made if it is not there.
     Scale(u8),
     Pause(bool),
-    /// A machine, the instance without one, or the replica set is deleted; what it has made may be left.
+    /// A VM, the VMI without one, or the replica set is deleted; what it has made may be left.
     Delete(usize, bool),
-    /// An instance is deleted, whosever it is.
+    /// A VMI is deleted, whosever it is.
     End(usize),
     /// A guest ends by itself, well or not.
     Guest(usize, bool),
@@ -80,7 +80,7 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
     const ASKED: [&[&str]; 3] = [&["Start"], &["Stop"], &["Stop", "Start"]];
     let data = vec!["ImportInProgress", "Succeeded", "Succeeded", "Failed"];
     prop_oneof![
-        6 => (0..2_usize, strategies).prop_map(|(which, strategy)| Event::Machine(which, strategy)),
+        6 => (0..2_usize, strategies).prop_map(|(which, strategy)| Event::Vm(which, strategy)),
         3 => (0..2_usize, prop::sample::select(ASKED.to_vec())).prop_map(|(which, ask)| Event::Ask(which, ask)),
         1 => (0..2_usize, prop::sample::select(vec!["128Mi", "256Mi"]))
             .prop_map(|(which, size)| Event::Template(which, size)),
@@ -132,20 +132,20 @@ pub(crate) fn faults() -> impl Strategy<Value = Vec<(usize, Fault)>> {
 impl Event {
     /// Happens, if it can.
     pub(super) fn happen(&self, sim: &mut Sim, others: &mut Others) {
-        let machine_key = |which: usize| Key::new(Kind::VirtualMachine, "n", MACHINES[which % 2]);
+        let vm_key = |which: usize| Key::new(Kind::VirtualMachine, "n", VMS[which % 2]);
         let set = Key::new(Kind::VirtualMachineInstanceReplicaSet, "n", SET);
         let settings = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
         match *self {
-            Event::Machine(which, strategy) => {
-                let key = machine_key(which);
+            Event::Vm(which, strategy) => {
+                let key = vm_key(which);
                 match sim.objects.contains_key(&key) {
                     true => sim.change(&key, json!({"spec": {"runStrategy": strategy}})),
                     false => drop(sim.put(Kind::VirtualMachine, complete(which % 2, strategy))),
                 }
             }
-            Event::Ask(which, actions) => ask(sim, &machine_key(which), actions),
+            Event::Ask(which, actions) => ask(sim, &vm_key(which), actions),
             Event::Template(which, size) => {
-                let key = machine_key(which);
+                let key = vm_key(which);
                 if sim.objects.contains_key(&key) {
                     let domain = json!({"memory": {"guest": size}});
                     sim.change(&key, json!({"spec": {"template": {"spec": {"domain": domain}}}}));
@@ -160,7 +160,7 @@ impl Event {
             }
             Event::Alone => {
                 if !sim.objects.contains_key(&Key::new(Kind::VirtualMachineInstance, "n", ALONE)) {
-                    let mut object = instance(ALONE);
+                    let mut object = vmi(ALONE);
                     object["spec"]["volumes"] =
                         json!([{"name": "root", "persistentVolumeClaim": {"claimName": "disk"}}]);
                     sim.put(Kind::VirtualMachineInstance, admitted(object));
@@ -180,7 +180,7 @@ impl Event {
                 let key = match which % 4 {
                     2 => Key::new(Kind::VirtualMachineInstance, "n", ALONE),
                     3 => set,
-                    which => machine_key(which),
+                    which => vm_key(which),
                 };
                 delete(sim, &key, leave);
             }
@@ -209,16 +209,16 @@ impl Event {
     }
 }
 
-/// The pod of an instance.
+/// The pod of a VMI.
 fn pod(sim: &Sim, which: usize) -> Option<Key> {
     sim.pod_of(&chosen(sim, which)?)
 }
 
 fn name(which: usize) -> &'static str {
-    [MACHINES[0], MACHINES[1], ALONE, SET][which % 4]
+    [VMS[0], VMS[1], ALONE, SET][which % 4]
 }
 
-/// An instance by its place in a history; of a replica set the first one that runs, or else the first.
+/// A VMI by its place in a history; of a replica set the first one that runs, or else the first.
 fn chosen(sim: &Sim, which: usize) -> Option<Key> {
     let name = name(which);
     let is_it = |key: &Key| key.name == name || key.name.starts_with(super::shape::FLOCK) && name == SET;
@@ -226,11 +226,11 @@ fn chosen(sim: &Sim, which: usize) -> Option<Key> {
     all.min_by_key(|key| sim.get(key)["status"]["phase"] != "Running")
 }
 
-/// A machine as the webhook completes it.
+/// A VM as the webhook completes it.
 fn complete(which: usize, strategy: &str) -> Value {
-    let name = MACHINES[which];
-    let mut object = machine(name, strategy);
-    let uuid = api::uuid::of_machine(name);
+    let name = VMS[which];
+    let mut object = vm(name, strategy);
+    let uuid = api::uuid::of_vm(name);
     object["spec"]["template"]["spec"]["domain"]["firmware"] = json!({"uuid": uuid});
     if which == 1 {
         object["spec"]["dataVolumeTemplates"] =
@@ -245,10 +245,10 @@ fn claim(name: &str) -> Value {
     json!({"metadata": {"namespace": "n", "name": name}, "status": {"phase": "Bound"}})
 }
 
-/// Asks as virt-api does: nothing while something is asked already, and a stop means the instance that is there.
+/// Asks as virt-api does: nothing while something is asked already, and a stop means the VMI that is there.
 fn ask(sim: &mut Sim, key: &Key, actions: &[&str]) {
-    let Some(machine) = sim.objects.get(key) else { return };
-    let waits = machine["status"]["stateChangeRequests"].as_array().is_some_and(|list| !list.is_empty());
+    let Some(vm) = sim.objects.get(key) else { return };
+    let waits = vm["status"]["stateChangeRequests"].as_array().is_some_and(|list| !list.is_empty());
     let there = sim.objects.get(&Key::new(Kind::VirtualMachineInstance, "n", &key.name));
     if waits || there.is_none() != (actions == ["Start"]) {
         return;

@@ -10,7 +10,7 @@
 //! end, whatever went wrong; or only a few ticks ([`Run::hurry`]).
 
 use super::controller::Controller;
-use super::event::{Event, Fault, MACHINES};
+use super::event::{Event, Fault, VMS};
 use super::others::Others;
 use super::{Sim, is_going};
 use jiff::{SignedDuration, Timestamp};
@@ -133,12 +133,12 @@ impl Run {
             || self.controller.as_ref().is_none_or(|controller| controller.waits(tick))
     }
 
-    /// A machine waits to be started again.
+    /// A VM waits to be started again.
     fn is_awaited(&self) -> bool {
         let until =
             |vm: &Value| vm.pointer("/status/startFailure/retryAfterTimestamp")?.as_str()?.parse().ok();
-        let machines = self.sim.objects.iter().filter(|(key, _)| key.kind == Kind::VirtualMachine);
-        machines.filter_map(|(_, vm)| until(vm)).any(|until: Timestamp| until > self.sim.now)
+        let vms = self.sim.objects.iter().filter(|(key, _)| key.kind == Kind::VirtualMachine);
+        vms.filter_map(|(_, vm)| until(vm)).any(|until: Timestamp| until > self.sim.now)
     }
 
     /// One tick. Whether anything moved.
@@ -224,28 +224,27 @@ impl Run {
         self.sim.keys(Kind::VirtualMachine).iter().find_map(|key| self.unwanted(key))
     }
 
-    /// Why a machine is not as its strategy wants it, where nothing is in its way.
+    /// Why a VM is not as its strategy wants it, where nothing is in its way.
     fn unwanted(&self, key: &Key) -> Option<String> {
-        let machine = self.sim.get(key);
+        let vm = self.sim.get(key);
         let found = self.sim.objects.get(&Key::new(Kind::VirtualMachineInstance, "n", &key.name));
         let owner = |vmi: &Value| vmi["metadata"]["ownerReferences"][0]["uid"].clone();
-        let anothers = found.is_some_and(|vmi| owner(vmi) != machine["metadata"]["uid"]);
-        if self.others.silent || self.others.no_images || is_going(machine) || anothers {
+        let anothers = found.is_some_and(|vmi| owner(vmi) != vm["metadata"]["uid"]);
+        if self.others.silent || self.others.no_images || is_going(vm) || anothers {
             return None;
         }
         let phase = found.map(|vmi| vmi["status"]["phase"].as_str().unwrap_or_default());
-        let strategy = machine["spec"]["runStrategy"].as_str()?;
+        let strategy = vm["spec"]["runStrategy"].as_str()?;
         // Without settings nothing begins, and it says so.
         if phase == Some("Pending") && self.sim.keys(Kind::KubeVirt).is_empty() {
             return None;
         }
         let is_right = match strategy {
             // The other waits for its disk, perhaps for ever.
-            "Always" => key.name != MACHINES[0] || phase == Some("Running"),
+            "Always" => key.name != VMS[0] || phase == Some("Running"),
             "Halted" => phase.is_none(),
             _ => true,
         };
-        (!is_right)
-            .then(|| format!("{key} is {strategy}, and its instance {phase:?}: {:#}", machine["status"]))
+        (!is_right).then(|| format!("{key} is {strategy}, and its VMI {phase:?}: {:#}", vm["status"]))
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Others {
     pub(crate) no_images: bool,
     /// The agent looks at what was the last time.
     pub(crate) late: bool,
-    /// How many of the next starts fail, by the beginning of an instance's name.
+    /// How many of the next starts fail, by the beginning of a VMI's name.
     pub(crate) fails: BTreeMap<String, u8>,
     /// Launchers, by the uid of their pod.
     lives: BTreeMap<String, Life>,
@@ -47,14 +47,14 @@ impl Others {
                 self.kubelet(sim, &pod);
             }
         }
-        let instances = sim.keys(Kind::VirtualMachineInstance);
-        for instance in &instances {
+        let vmis = sim.keys(Kind::VirtualMachineInstance);
+        for vmi in &vmis {
             if !self.silent {
-                self.agent(sim, instance);
+                self.agent(sim, vmi);
             }
         }
         let saw = |key: &Key| Some((key.clone(), sim.objects.get(key)?.clone()));
-        self.pictures = instances.iter().filter_map(saw).collect();
+        self.pictures = vmis.iter().filter_map(saw).collect();
         self.judge(sim);
         collect(sim);
         before != (sim.version, self.lives.clone())
@@ -81,7 +81,7 @@ impl Others {
         }
     }
 
-    /// The agent says that it is there, and that the node takes machines.
+    /// The agent says that it is there, and that the node takes VMIs.
     pub(crate) fn beat(&mut self, sim: &mut Sim) {
         let is_due = self.beaten.is_none_or(|last| sim.now.duration_since(last) >= BEAT);
         if self.silent || !is_due {
@@ -104,9 +104,9 @@ impl Others {
         }
     }
 
-    /// The machine of an instance ends by itself.
-    pub(crate) fn guest_ends(&mut self, sim: &Sim, instance: &Key, life: Life) {
-        let Some(pod) = sim.pod_of(instance) else { return };
+    /// The guest of a VMI ends by itself.
+    pub(crate) fn guest_ends(&mut self, sim: &Sim, vmi: &Key, life: Life) {
+        let Some(pod) = sim.pod_of(vmi) else { return };
         let uid = uid(sim.get(&pod));
         if self.lives.get(&uid) == Some(&Life::Running) {
             self.lives.insert(uid, life);
@@ -190,7 +190,7 @@ impl Others {
         }
     }
 
-    /// The next start of an instance fails.
+    /// The next start of a VMI fails.
     fn fails(&mut self, name: &str) -> bool {
         let Some(left) = self.fails.iter_mut().find(|(start, _)| name.starts_with(start.as_str())) else {
             return false;
@@ -212,13 +212,13 @@ fn state(life: Life) -> Box<State> {
     Box::new(serde_json::from_value(state).unwrap())
 }
 
-/// The scheduler: a pod goes where machines are taken.
+/// The scheduler: a pod goes where VMIs are taken.
 fn schedule(sim: &mut Sim, pod: &Key) {
     let object = sim.get(pod);
     if !object["spec"]["nodeName"].is_null() || is_going(object) {
         return;
     }
-    if sim.world.nodes.get("", NODE).is_some_and(kubernetes::objects::Node::takes_machines) {
+    if sim.world.nodes.get("", NODE).is_some_and(kubernetes::objects::Node::takes_vmis) {
         sim.change(pod, json!({"spec": {"nodeName": NODE}}));
         return sim.pod_says(pod, json!({"type": "PodScheduled", "status": "True"}));
     }

@@ -4,20 +4,20 @@
 use super::Sim;
 use jiff::Timestamp;
 use kubernetes::objects::Kind;
-use kubernetes::objects::OF_MACHINE;
+use kubernetes::objects::OF_VM;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// Objects by what they are; several of one kind may be alike.
 pub(crate) type Shape = BTreeMap<String, Vec<Value>>;
 
-/// The instances of the replica set are alike, whatever their numbers are.
+/// The VMIs of the replica set are alike, whatever their numbers are.
 pub(crate) const FLOCK: &str = "flock-";
 
 /// What there is.
 pub(crate) fn shape(sim: &Sim) -> Shape {
     let mut shape = Shape::new();
-    // A revision may be left where a plan breaks off; it goes with its machine.
+    // A revision may be left where a plan breaks off; it goes with its VM.
     for (key, object) in sim.objects.iter().filter(|(key, _)| key.kind != Kind::ControllerRevision) {
         let owner = &object["metadata"]["ownerReferences"][0]["name"];
         let name = match (key.kind, owner.as_str()) {
@@ -36,7 +36,7 @@ pub(crate) fn shape(sim: &Sim) -> Shape {
             ("metadata", "name"),
             ("metadata", "uid"),
             ("metadata", "resourceVersion"),
-            // Of an instance it counts the words of its status.
+            // Of a VMI it counts the words of its status.
             ("metadata", "generation"),
             // By which way it came here.
             ("status", "phaseTransitionTimestamps"),
@@ -50,8 +50,8 @@ pub(crate) fn shape(sim: &Sim) -> Shape {
         if let (Kind::VirtualMachineInstance, Some(Value::Array(list)), true) =
             (key.kind, object.pointer_mut("/metadata/finalizers"), owner.is_null())
         {
-            // It may stay where the machine was quicker to go than to let go; nobody asks for it then.
-            list.retain(|name| name != OF_MACHINE);
+            // It may stay where the VM was quicker to go than to let go; nobody asks for it then.
+            list.retain(|name| name != OF_VM);
         }
         if let Some(notes) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
             for name in ["meddled", "kubevirt.io/heartbeat"] {

@@ -9,7 +9,7 @@ pub(super) fn wanted<'a>(vm: &'a VirtualMachine, action: &StateChange) -> Option
     (first.action == *action).then_some(first)
 }
 
-/// An instance is to be stopped.
+/// A VMI is to be stopped.
 pub(super) fn stops(vm: &VirtualMachine, vmi: &VirtualMachineInstance) -> bool {
     wanted(vm, &StateChange::Stop).is_some_and(|request| is_meant(request, vmi))
 }
@@ -25,7 +25,7 @@ pub(super) fn done(vm: &mut VirtualMachine, strategy: &RunStrategy, vmi: Option<
     while let Some(first) = requests.first() {
         let is_done = match first.action {
             StateChange::Start => {
-                // An instance that has ended is not what was asked for.
+                // A VMI that has ended is not what was asked for.
                 vmi.is_some_and(|vmi| {
                     !super::super::vmi::phase(vmi).is_final() && vmi.metadata.deletion_timestamp.is_none()
                 }) || matches!(strategy, RunStrategy::Always | RunStrategy::Once)
@@ -38,7 +38,7 @@ pub(super) fn done(vm: &mut VirtualMachine, strategy: &RunStrategy, vmi: Option<
         }
         requests.remove(0);
     }
-    // The instance that failed is deleted: without a note nobody would know that it is to run again.
+    // The VMI that failed is deleted: without a note nobody would know that it is to run again.
     let failed = vmi.is_some_and(|vmi| super::super::vmi::phase(vmi) == Phase::Failed);
     let stopped = requests.first().is_some_and(|first| first.action == StateChange::Stop);
     if *strategy == RunStrategy::RerunOnFailure && failed && requests.is_empty() && !stopped {

@@ -1,4 +1,4 @@
-//! The DataVolumes of a machine: made from its templates, and waited for.
+//! The DataVolumes of a VM: made from its templates, and waited for.
 
 use api::datavolume::{ConditionType, DataVolume, Phase, UNASKED};
 use api::vm::{DataVolumeTemplate, VirtualMachine};
@@ -9,10 +9,10 @@ use kubernetes::objects::{Failure, Key, Kind, World, claim_of, owner};
 use kubernetes::plan::Plan;
 use serde_json::json;
 
-/// Says that the DataVolumes are made only when the machine starts.
+/// Says that the DataVolumes are made only when the VM starts.
 const AT_ONCE: &str = "kubevirt.io/immediate-data-volume-creation";
 
-/// How it is with the disks of a machine.
+/// How it is with the disks of a VM.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Disks {
     /// Templates whose DataVolume is not there (and whose claim is not either).
@@ -23,14 +23,14 @@ pub(super) struct Disks {
     pub(super) filling: bool,
     /// One whose claim has no volume yet.
     pub(super) unbound: bool,
-    /// Why the machine cannot start.
+    /// Why the VM cannot start.
     blocks: Option<String>,
     /// Why one is not made, whoever waits for it.
     denied: Option<String>,
 }
 
 impl Disks {
-    /// Why the machine cannot start.
+    /// Why the VM cannot start.
     pub(super) fn blocks(&self) -> Option<&str> {
         self.blocks.as_deref()
     }
@@ -46,7 +46,7 @@ pub(crate) fn names(template: &DataVolumeTemplate) -> Option<&str> {
     template.metadata.as_ref()?.name.as_deref()
 }
 
-/// They are made before the machine starts.
+/// They are made before the VM starts.
 pub(super) fn at_once(vm: &VirtualMachine) -> bool {
     vm.metadata.annotations.get(AT_ONCE).is_none_or(|said| said != "false")
 }

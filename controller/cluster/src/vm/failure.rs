@@ -9,7 +9,7 @@ use kubernetes::objects::names::fnv;
 /// The longest wait, in seconds.
 const LONGEST: i64 = 300;
 
-/// Counts an instance that failed before it ran; one that ran is a success, whatever came after.
+/// Counts a VMI that failed before it ran; one that ran is a success, whatever came after.
 pub(super) fn count(vm: &mut VirtualMachine, vmi: Option<&VirtualMachineInstance>, now: Timestamp) {
     let Some(vmi) = vmi else { return };
     let status = vm.status.get_or_insert_default();
@@ -50,7 +50,7 @@ fn has_run(vmi: &VirtualMachineInstance) -> bool {
             .any(|transition| transition.phase == Some(Phase::Running))
 }
 
-/// Ten times the square, and up to half of it more so that a thousand machines do not come at once: drawn from the uid,
+/// Ten times the square, and up to half of it more so that a thousand VMs do not come at once: drawn from the uid,
 /// for whoever decides again must decide the same.
 fn delay(count: i64, uid: &str) -> i64 {
     let base = count.saturating_mul(count).saturating_mul(10).min(LONGEST);

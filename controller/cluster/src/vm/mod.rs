@@ -1,21 +1,21 @@
-//! Machines: when they run, and what is said of them.
+//! VMs: when they run, and what is said of them.
 //!
 //! ```text
 //! spec.runStrategy ─┐
-//! change requests ──┼─► strategy: Act ─► instance made, deleted, or left
-//! the instance ─────┘        │
+//! change requests ──┼─► strategy: Act ─► VMI made, deleted, or left
+//! the VMI ──────────┘        │
 //!                            └─► status: printableStatus, conditions, start failures, requests that are done
 //! ```
 //!
-//! **Flow.** The machine is completed (finalizer, firmware uuid), its DataVolumes are made, its run strategy says what
-//! becomes of the instance, and its status says what is seen.
-//! **Guarantees.** The instance has the machine's name, so there is never more than one. An instance is deleted by its
+//! **Flow.** The VM is completed (finalizer, firmware uuid), its DataVolumes are made, its run strategy says what
+//! becomes of the VMI, and its status says what is seen.
+//! **Guarantees.** The VMI has the VM's name, so there is never more than one. A VMI is deleted by its
 //! uid. A request is taken off the list only when what it asks for is seen to be done.
 //! **Assumptions.** Only the API server of KubeVirt writes change requests.
-//! **Caveats.** `status.runStrategy` says under which strategy an instance was last seen: by it `Once` and
-//! `RerunOnFailure` know their first start. An instance that comes and goes unseen would be started again. A plan that
-//! breaks off when an instance was let go and its revision was not, leaves that one until the machine goes: the other way
-//! round a late plan would take the revision of the next instance, which has the same name.
+//! **Caveats.** `status.runStrategy` says under which strategy a VMI was last seen: by it `Once` and
+//! `RerunOnFailure` know their first start. A VMI that comes and goes unseen would be started again. A plan that
+//! breaks off when a VMI was let go and its revision was not, leaves that one until the VM goes: the other way
+//! round a late plan would take the revision of the next VMI, which has the same name.
 
 mod change;
 mod disks;
@@ -33,17 +33,17 @@ use api::wire::Wire;
 use jiff::Timestamp;
 use kubernetes::config::Config;
 use kubernetes::metadata::FENCING;
-use kubernetes::objects::{Key, Kind, OF_MACHINE, World, is_revision, key, owner};
+use kubernetes::objects::{Key, Kind, OF_VM, World, is_revision, key, owner};
 use kubernetes::plan::Plan;
 use serde_json::json;
 use strategy::Act;
 
-/// Who must agree before a machine is gone: us, when its instance is.
+/// The finalizer that we take off a VM when its VMI is gone.
 const FINALIZER: &str = "kubevirt.io/virtualMachineControllerFinalize";
-/// What the garbage collector writes when what a machine has made is to stay.
+/// What the garbage collector writes when what a VM has made is to stay.
 const ORPHAN: &str = "orphan";
 
-/// When a machine is to run.
+/// When a VM is to run.
 pub(crate) fn run_strategy(vm: &VirtualMachine) -> RunStrategy {
     match (&vm.spec.run_strategy, vm.spec.running) {
         (Some(strategy), _) => strategy.clone(),
@@ -52,7 +52,7 @@ pub(crate) fn run_strategy(vm: &VirtualMachine) -> RunStrategy {
     }
 }
 
-/// What is to be done for a machine.
+/// What is to be done for a VM.
 pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let Some(vm) = world.vms.get(namespace, name) else { return plan };
@@ -72,7 +72,12 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         // Somebody else's has the name.
         let taken = found
             .filter(|_| matches!(act, Act::Start { .. }))
-            .map(|_| format!("a VirtualMachineInstance {name} is there that is not of this machine"));
+            .map(|_| {
+                format!(
+                    "the VirtualMachineInstance {name} is there already and does not belong to this VirtualMachine: \
+                     delete it, or give this VirtualMachine another name"
+                )
+            });
         if matches!(act, Act::Start { .. } | Act::Wait { .. }) || vmi.is_some() || disks::at_once(vm) {
             disks::make(vm, &disks, failed, now, &mut plan);
         }
@@ -116,23 +121,23 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     plan
 }
 
-/// An instance is a run of a machine.
+/// A VMI is a run of a VM.
 fn is_of(vm: &VirtualMachine, vmi: &VirtualMachineInstance) -> bool {
     owner::controller(&vmi.metadata)
         .is_some_and(|owner| Some(owner.uid.as_str()) == vm.metadata.uid.as_deref())
 }
 
-/// What a machine has that nobody wrote.
+/// What a VM has that nobody wrote.
 fn complete(vm: &mut VirtualMachine) {
     if !vm.metadata.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
         vm.metadata.finalizers.push(FINALIZER.to_owned());
     }
-    // The webhook gives each new machine a uuid; one from before it has the one of its name, for ever.
+    // The webhook gives each new VM a uuid; one from before it has the one of its name, for ever.
     let name = vm.metadata.name.clone().unwrap_or_default();
     if let Some(template) = &mut vm.spec.template {
         let firmware = template.spec.domain.firmware.get_or_insert_default();
         if firmware.uuid.as_deref().unwrap_or_default().is_empty() {
-            firmware.uuid = Some(api::uuid::of_machine(&name));
+            firmware.uuid = Some(api::uuid::of_vm(&name));
         }
     }
 }
@@ -153,10 +158,10 @@ fn delete(
         // Without our finalizer it may be gone at once, and its status with it: nothing is said any more.
         _ => {
             next.metadata.finalizers.retain(|finalizer| finalizer != FINALIZER);
-            // What stays must not wait for a machine that is gone.
+            // What stays must not wait for a VM that is gone.
             if let Some(vmi) = vmi.or(found).filter(|_| orphaned) {
                 let mut free = vmi.clone();
-                free.metadata.finalizers.retain(|finalizer| finalizer != OF_MACHINE);
+                free.metadata.finalizers.retain(|finalizer| finalizer != OF_VM);
                 plan.update(Kind::VirtualMachineInstance, &vmi.metadata, &vmi.write(), &free.write(), false);
             }
         }
@@ -164,27 +169,27 @@ fn delete(
 }
 
 fn start(vm: &VirtualMachine, paused: bool, config: &Config, plan: &mut Plan) {
-    let Some(mut vmi) = api::defaults::instance(vm) else { return };
+    let Some(mut vmi) = api::defaults::vmi_of(vm) else { return };
     let uid = vm.metadata.uid.clone().unwrap_or_default();
     let name = vm.metadata.name.clone().unwrap_or_default();
     let generation = vm.metadata.generation.unwrap_or_default();
     if let Some(firmware) = Some(vmi.spec.domain.firmware.get_or_insert_default())
         && firmware.uuid.as_deref().unwrap_or_default().is_empty()
     {
-        firmware.uuid = Some(api::uuid::of_machine(&name));
+        firmware.uuid = Some(api::uuid::of_vm(&name));
     }
     if paused {
         vmi.spec.start_strategy = Some(api::vmi::StartStrategy::Paused);
     }
     // Complete as the webhook would make it: then the status may already say of which revision it is.
-    api::defaults::apply(&mut vmi, &config.given(api::uuid::of_machine(&name)));
+    api::defaults::apply(&mut vmi, &config.given(api::uuid::of_vm(&name)));
     let revision = revision::name(&uid, generation);
     vmi.status.get_or_insert_default().virtual_machine_revision_name = Some(revision.clone());
     let meta = &mut vmi.metadata;
     meta.annotations.remove(FENCING);
     meta.annotations.insert(revision::GENERATION.to_owned(), generation.to_string());
     meta.annotations.insert(revision::TEMPLATE.to_owned(), revision::of_template(vm));
-    meta.finalizers.push(OF_MACHINE.to_owned());
+    meta.finalizers.push(OF_VM.to_owned());
     let mut object = vmi.write();
     object["metadata"]["ownerReferences"] = json!([owner::reference(Kind::VirtualMachine, &vm.metadata)]);
     let namespace = vm.metadata.namespace.clone().unwrap_or_default();
@@ -202,14 +207,14 @@ fn stop(vmi: Option<&VirtualMachineInstance>, plan: &mut Plan) {
     plan.delete(key(Kind::VirtualMachineInstance, &vmi.metadata), &vmi.metadata);
 }
 
-/// An instance that has ended has been looked at: it may go.
+/// A VMI that has ended has been looked at: it may go.
 fn let_go(vmi: &VirtualMachineInstance, plan: &mut Plan) {
-    let holds = vmi.metadata.finalizers.iter().any(|finalizer| finalizer == OF_MACHINE);
+    let holds = vmi.metadata.finalizers.iter().any(|finalizer| finalizer == OF_VM);
     if !holds || vmi.metadata.deletion_timestamp.is_none() || !super::vmi::phase(vmi).is_final() {
         return;
     }
     let mut free = vmi.clone();
-    free.metadata.finalizers.retain(|finalizer| finalizer != OF_MACHINE);
+    free.metadata.finalizers.retain(|finalizer| finalizer != OF_VM);
     plan.update(Kind::VirtualMachineInstance, &vmi.metadata, &vmi.write(), &free.write(), false);
     if let Some(revision) =
         vmi.status.as_ref().and_then(|status| status.virtual_machine_revision_name.clone())

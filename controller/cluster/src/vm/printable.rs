@@ -5,7 +5,7 @@ use api::vm::{PrintableStatus, RunStrategy, VirtualMachine};
 use api::vmi::{Condition, ConditionType, Phase, VirtualMachineInstance};
 use kubernetes::conditions;
 
-/// What is seen of a machine.
+/// What is seen of a VM.
 pub(super) struct Seen<'a> {
     pub(super) vm: &'a VirtualMachine,
     pub(super) strategy: &'a RunStrategy,

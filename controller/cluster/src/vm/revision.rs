@@ -1,4 +1,4 @@
-//! What a machine looked like when an instance of it was started.
+//! The spec of a VM when a VMI of it was started.
 
 use api::vm::VirtualMachine;
 use api::wire::Wire;
@@ -6,9 +6,9 @@ use kubernetes::objects::names::fnv;
 use kubernetes::objects::{Kind, REVISION, owner};
 use serde_json::{Value, json};
 
-/// The machine's generation at the start, on the instance.
+/// The VM's generation at the start, on the VMI.
 pub(super) const GENERATION: &str = "kubevirt.io/vm-generation";
-/// A sum of the template at the start, on the instance: a generation also rises when only the run strategy changes.
+/// A sum of the template at the start, on the VMI: a generation also rises when only the run strategy changes.
 pub(super) const TEMPLATE: &str = "kubevirt.io/vm-template-sum";
 
 /// The name of a revision.
@@ -22,7 +22,7 @@ pub(super) fn of_template(vm: &VirtualMachine) -> String {
     // The defaults put a uuid in where there is none, and that changes nothing.
     let firmware = template.spec.domain.firmware.get_or_insert_default();
     if firmware.uuid.as_deref().unwrap_or_default().is_empty() {
-        firmware.uuid = Some(api::uuid::of_machine(vm.metadata.name.as_deref().unwrap_or_default()));
+        firmware.uuid = Some(api::uuid::of_vm(vm.metadata.name.as_deref().unwrap_or_default()));
     }
     format!("{:016x}", fnv(&template.write().to_string()))
 }

@@ -1,4 +1,4 @@
-//! What is said of a machine.
+//! The status of a VM.
 
 use super::disks::Disks;
 use super::printable::{Seen, word};
@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use kubernetes::conditions::stamp;
 use kubernetes::objects::{Failure, Kind};
 
-/// Conditions of the instance that are the machine's own affair, or say nothing once there is no instance.
+/// Conditions of the VMI that are the VM's own affair, or say nothing once there is no VMI.
 const NOT_COPIED: [vmi::ConditionType; 1] = [vmi::ConditionType::Ready];
 
 /// Says what is seen. `vm` has its requests and failures already. `failure`: why it cannot be started, a word and a
@@ -18,45 +18,44 @@ const NOT_COPIED: [vmi::ConditionType; 1] = [vmi::ConditionType::Ready];
 pub(super) fn say(
     vm: &mut VirtualMachine,
     strategy: &RunStrategy,
-    instance: Option<&VirtualMachineInstance>,
+    vmi: Option<&VirtualMachineInstance>,
     disks: &Disks,
     failure: Option<(&str, &str)>,
     now: Timestamp,
 ) {
-    let act = super::strategy::act(vm, strategy, instance, now);
+    let act = super::strategy::act(vm, strategy, vmi, now);
     let starts = matches!(act, Act::Start { .. } | Act::Run)
-        || instance.is_none()
+        || vmi.is_none()
             && change::wanted(vm, &StateChange::Start).is_some()
             && !matches!(act, Act::Wait { .. });
-    let seen = Seen { vm, strategy, vmi: instance, disks, starts, stops: act == Act::Stop };
+    let seen = Seen { vm, strategy, vmi, disks, starts, stops: act == Act::Stop };
     let word = word(&seen);
     let sum = revision::of_template(vm);
     let generation = vm.metadata.generation;
     let status = vm.status.get_or_insert_default();
     status.printable_status = Some(word);
-    // Not said is what a new machine has; `created: false` is what it has after that.
-    status.created = instance.is_some().then_some(true);
-    let ready = instance
+    // Not said is what a new VM has; `created: false` is what it has after that.
+    status.created = vmi.is_some().then_some(true);
+    let ready = vmi
         .and_then(|vmi| vmi.status.as_ref())
         .and_then(|status| kubernetes::conditions::of(&status.conditions, &vmi::ConditionType::Ready));
     status.ready = ready.is_some_and(|ready| ready.status == "True").then_some(true);
     status.desired_generation = generation;
-    let of_instance =
-        instance.and_then(|vmi| vmi.metadata.annotations.get(revision::GENERATION)?.parse().ok());
-    status.observed_generation = of_instance.or(generation);
+    let of_vmi = vmi.and_then(|vmi| vmi.metadata.annotations.get(revision::GENERATION)?.parse().ok());
+    status.observed_generation = of_vmi.or(generation);
     let remembers = matches!(strategy, RunStrategy::Once | RunStrategy::RerunOnFailure);
-    if instance.is_some() || !remembers {
+    if vmi.is_some() || !remembers {
         status.run_strategy = Some(strategy.clone());
     }
-    conditions(&mut status.conditions, instance, now);
+    conditions(&mut status.conditions, vmi, now);
     match failure {
         Some((reason, message)) => {
             set(&mut status.conditions, ConditionType::Failure, "True", Some(reason), Some(message), now);
         }
         None => status.conditions.retain(|condition| condition.r#type != ConditionType::Failure),
     }
-    let old = instance.and_then(|vmi| vmi.metadata.annotations.get(revision::TEMPLATE));
-    if instance.is_some_and(|vmi| !crate::vmi::phase(vmi).is_final()) && old.is_some_and(|old| *old != sum) {
+    let old = vmi.and_then(|vmi| vmi.metadata.annotations.get(revision::TEMPLATE));
+    if vmi.is_some_and(|vmi| !crate::vmi::phase(vmi).is_final()) && old.is_some_and(|old| *old != sum) {
         let message = "a non-live-updatable field was changed in the template spec";
         set(
             &mut status.conditions,
@@ -82,11 +81,11 @@ pub(super) fn terminating(vm: &mut VirtualMachine) {
     vm.status.get_or_insert_default().printable_status = Some(PrintableStatus::Terminating);
 }
 
-fn conditions(list: &mut Vec<Condition>, instance: Option<&VirtualMachineInstance>, now: Timestamp) {
+fn conditions(list: &mut Vec<Condition>, vmi: Option<&VirtualMachineInstance>, now: Timestamp) {
     let empty = Vec::new();
-    let theirs = instance.and_then(|vmi| vmi.status.as_ref()).map_or(&empty, |status| &status.conditions);
+    let theirs = vmi.and_then(|vmi| vmi.status.as_ref()).map_or(&empty, |status| &status.conditions);
     let ready = kubernetes::conditions::of(theirs, &vmi::ConditionType::Ready);
-    match (instance, ready) {
+    match (vmi, ready) {
         (None, _) => {
             set(list, ConditionType::Ready, "False", Some("VMINotExists"), Some("VMI does not exist"), now);
         }

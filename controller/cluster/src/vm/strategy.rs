@@ -1,7 +1,7 @@
-//! What a run strategy makes of an instance. Pure, and a table in its tests.
+//! What a run strategy makes of a VMI. Pure, and a table in its tests.
 //!
 //! ```text
-//!                 no instance              succeeded       failed            Stop asked     Start asked
+//!                 no VMI                   succeeded       failed            Stop asked     Start asked
 //! Always          make                     delete, make    delete, make*     delete         –
 //! RerunOnFailure  make at first, if asked  leave           delete, make*     delete         make
 //! Manual          if asked                 leave           leave             delete         make
@@ -15,7 +15,7 @@ use api::vm::{RunStrategy, StateChange, VirtualMachine};
 use api::vmi::{Phase, VirtualMachineInstance};
 use jiff::Timestamp;
 
-/// What becomes of the instance.
+/// What becomes of the VMI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     /// It is made.
@@ -24,7 +24,7 @@ pub(super) enum Act {
     Wait { until: Timestamp },
     /// It is deleted.
     Stop,
-    /// The machine is set to run always.
+    /// The VM is set to run always.
     Run,
     /// Nothing.
     Leave,

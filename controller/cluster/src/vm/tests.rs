@@ -1,15 +1,15 @@
-//! Machines, as stories; and what each run strategy makes of each instance, as a table.
+//! VMs, as stories; and what each run strategy makes of each VMI, as a table.
 
 // A `json!` reads better where it is handed over than behind a `&`.
 #![allow(clippy::needless_pass_by_value)]
 
-use crate::sim::{Sim, machine, replica_set};
+use crate::sim::{Sim, replica_set, vm};
 use kubernetes::objects::{Key, Kind};
 use serde_json::{Value, json};
 
 fn begin(strategy: &str) -> (Sim, Key, Key) {
     let mut sim = Sim::new();
-    let vm = sim.put(Kind::VirtualMachine, machine("web", strategy));
+    let vm = sim.put(Kind::VirtualMachine, vm("web", strategy));
     sim.settle();
     (sim, vm, Key::new(Kind::VirtualMachineInstance, "n", "web"))
 }
@@ -23,11 +23,11 @@ fn ask(sim: &mut Sim, vm: &Key, requests: Value) {
     sim.settle();
 }
 
-/// Ends the instance as the node agent would, and its pod with it.
+/// Ends the VMI as the node agent would, and its pod with it.
 fn end(sim: &mut Sim, vmi: &Key, phase: &str) {
     let pod = sim.pod_of(vmi);
     sim.agent_says(vmi, phase);
-    // The pod goes first: else a new instance may be there before.
+    // The pod goes first: else a new VMI may be there before.
     if let Some(pod) = pod {
         sim.pod_ends(&pod, if phase == "Failed" { "Failed" } else { "Succeeded" }, 0);
     }
@@ -35,7 +35,7 @@ fn end(sim: &mut Sim, vmi: &Key, phase: &str) {
 }
 
 #[test]
-fn a_machine_that_always_runs_runs_again() {
+fn a_vm_that_always_runs_runs_again() {
     let (mut sim, vm, vmi) = begin("Always");
     assert_eq!(word(&sim, &vm), "Starting");
     sim.boot(&vmi);
@@ -61,7 +61,7 @@ fn a_machine_that_always_runs_runs_again() {
 
 #[test]
 fn what_each_strategy_makes_of_each_end() {
-    // Whether there is an instance after: none at first, one that succeeded, one that failed after it ran.
+    // Whether there is a VMI after: none at first, one that succeeded, one that failed after it ran.
     for (strategy, expected) in [
         ("Always", [true, true, true]),
         ("RerunOnFailure", [true, false, true]),
@@ -122,7 +122,7 @@ fn requests_are_done_in_order_and_taken_off() {
 }
 
 #[test]
-fn a_start_of_a_halted_machine_sets_it_to_run_always() {
+fn a_start_of_a_halted_vm_sets_it_to_run_always() {
     let (mut sim, vm, vmi) = begin("Halted");
     ask(&mut sim, &vm, json!([{"action": "Start", "data": {"paused": "true"}}]));
     assert_eq!(sim.get(&vm)["spec"]["runStrategy"], "Always");
@@ -174,7 +174,7 @@ fn a_change_of_the_template_needs_a_restart() {
 }
 
 #[test]
-fn a_machine_goes_after_its_instance_and_an_orphan_stays() {
+fn a_vm_goes_after_its_vmi_and_an_orphan_stays() {
     let (mut sim, vm, vmi) = begin("Always");
     sim.boot(&vmi);
     sim.delete(&vm);
@@ -202,7 +202,7 @@ fn a_machine_goes_after_its_instance_and_an_orphan_stays() {
 #[test]
 fn disks_are_made_and_waited_for() {
     let mut sim = Sim::new();
-    let mut object = machine("web", "Always");
+    let mut object = vm("web", "Always");
     object["spec"]["dataVolumeTemplates"] =
         json!([{"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}}}]);
     object["spec"]["template"]["spec"]["volumes"] = json!([{"name": "root", "dataVolume": {"name": "data"}}]);
@@ -235,7 +235,7 @@ fn a_disk_that_is_somebody_elses_claim_is_not_made() {
         json!({"storage": {"dataSourceRef": {"kind": "a", "name": "b", "namespace": "victim"}}}),
     ] {
         let mut sim = Sim::new();
-        let mut object = machine("web", "Always");
+        let mut object = vm("web", "Always");
         object["spec"]["dataVolumeTemplates"] = json!([{"metadata": {"name": "data"}, "spec": source}]);
         object["spec"]["template"]["spec"]["volumes"] =
             json!([{"name": "root", "dataVolume": {"name": "data"}}]);
@@ -250,9 +250,9 @@ fn a_disk_that_is_somebody_elses_claim_is_not_made() {
 }
 
 #[test]
-fn an_old_machine_has_the_uuid_of_its_name() {
+fn an_old_vm_has_the_uuid_of_its_name() {
     let (sim, vm, vmi) = begin("Always");
-    let uuid = api::uuid::of_machine("web");
+    let uuid = api::uuid::of_vm("web");
     assert_eq!(sim.get(&vm).pointer("/spec/template/spec/domain/firmware/uuid"), Some(&json!(uuid)));
     assert_eq!(sim.get(&vmi).pointer("/spec/domain/firmware/uuid"), Some(&json!(uuid)));
 }
@@ -284,7 +284,7 @@ fn what_goes_wrong_has_a_word() {
 #[test]
 fn a_replica_set_keeps_its_number() {
     let mut sim = Sim::new();
-    let mut template = crate::sim::instance("x");
+    let mut template = crate::sim::vmi("x");
     template = json!({"metadata": {"labels": {"app": "web"}}, "spec": template["spec"].take()});
     let set = sim.put(
         Kind::VirtualMachineInstanceReplicaSet,
@@ -330,15 +330,15 @@ fn a_replica_set_keeps_its_number() {
 }
 
 #[test]
-fn a_name_that_somebody_elses_instance_has_is_told_and_waited_for() {
+fn a_name_that_somebody_elses_vmi_has_is_told_and_waited_for() {
     let mut sim = Sim::new();
-    let other = sim.put(Kind::VirtualMachineInstance, crate::sim::instance("web"));
+    let other = sim.put(Kind::VirtualMachineInstance, crate::sim::vmi("web"));
     sim.settle();
-    let vm = sim.put(Kind::VirtualMachine, machine("web", "Always"));
+    let vm = sim.put(Kind::VirtualMachine, vm("web", "Always"));
     sim.settle();
     let (status, reason, said) = sim.condition(&vm, "Failure").unwrap();
     assert_eq!((status.as_str(), reason.as_str()), ("True", "FailedCreate"));
-    assert!(said.contains("not of this machine"), "{said}");
+    assert!(said.contains("does not belong to this VirtualMachine"), "{said}");
     let writes = sim.writes;
     sim.later(60);
     sim.settle();
@@ -349,7 +349,7 @@ fn a_name_that_somebody_elses_instance_has_is_told_and_waited_for() {
     sim.settle();
     sim.vanish(&pod);
     sim.settle();
-    assert_ne!(sim.get(&other)["metadata"]["uid"], uid, "the machine has its own now");
+    assert_ne!(sim.get(&other)["metadata"]["uid"], uid, "the VM has its own now");
     assert_eq!(sim.condition(&vm, "Failure"), None);
 }
 
@@ -365,11 +365,11 @@ fn the_settings_object_is_made_and_told_of() {
     assert!(crate::kubevirt::missing(&sim.world).is_empty());
 }
 
-/// A DataVolume's annotations reach the pods that fill it, which whoever makes machines may not make.
+/// A DataVolume's annotations reach the pods that fill it, which whoever makes VMs may not make.
 #[test]
 fn a_disk_of_a_template_gets_what_a_pod_may_get_and_the_rest_is_told() {
     let mut sim = Sim::new();
-    let mut object = machine("web", "Always");
+    let mut object = vm("web", "Always");
     object["spec"]["dataVolumeTemplates"] = json!([{
         "metadata": {
             "name": "data",
@@ -402,13 +402,13 @@ fn a_disk_of_a_template_gets_what_a_pod_may_get_and_the_rest_is_told() {
     }
 }
 
-/// The instance of who may not write the word that ends fencing has it not by way of a template.
+/// The VMI of who may not write the word that ends fencing has it not by way of a template.
 #[test]
 fn the_word_that_ends_fencing_does_not_come_from_a_template() {
     let template =
         json!({"template": {"metadata": {"annotations": {"kubevirt.io/fencing": "off", "mine": "a"}}}});
     for (kind, mut object) in [
-        (Kind::VirtualMachine, machine("web", "Always")),
+        (Kind::VirtualMachine, vm("web", "Always")),
         (Kind::VirtualMachineInstanceReplicaSet, replica_set("flock", 1)),
     ] {
         let mut sim = Sim::new();

@@ -1,4 +1,4 @@
-//! Instances: one run of a machine each, from its object to its pod, until the node agent has it; and its end.
+//! VMIs: one run of a VM each, from its object to its pod, until the node agent has it; and its end.
 //!
 //! ```text
 //!            needs are there            pod runs: hand-over          node agent
@@ -9,15 +9,15 @@
 //!  volume failed)
 //! ```
 //!
-//! **Flow.** Each round looks at the instance, its active pod and its volumes, makes a copy of the instance as it should
+//! **Flow.** Each round looks at the VMI, its active pod and its volumes, makes a copy of the VMI as it should
 //! be, and writes the difference at once: phase, conditions and finalizers go in one request.
 //! **Guarantees.** Never two pods for one attempt (their name follows from the uid and the attempt), and one that may run
 //! the guest ([`LauncherPods`]). A phase goes only where
 //! `Phase::may_become` lets it. What waits says for what: the scheduler's, the kubelet's, the server's own words.
 //! **Assumptions.** From `Scheduled` on, the node agent alone says `Running` and how it ended; only a pod that is gone,
-//! or over for [`PATIENCE`] with no word of the agent, ends an instance from here.
+//! or over for [`PATIENCE`] with no word of the agent, ends a VMI from here.
 //! **Caveats.** A pod on a node that is lost is gone only when the node, or somebody by force, says so: until then
-//! the instance stays, and says what it waits for, so that no second machine writes to its disk.
+//! the VMI stays, and says what it waits for, so that no second VMI writes to its disk.
 
 mod needs;
 mod pod_state;
@@ -35,32 +35,30 @@ use kubernetes::conditions::{self, UNHEARD, is_unheard, say, stamp};
 use kubernetes::config::Config;
 use kubernetes::launcher::USER;
 use kubernetes::metadata::{LeftOut, left_out};
-use kubernetes::objects::{
-    FINALIZER, Key, Kind, LauncherPods, OF_MACHINE, Pod, World, is_revision, key, owner,
-};
+use kubernetes::objects::{FINALIZER, Key, Kind, LauncherPods, OF_VM, Pod, World, is_revision, key, owner};
 use kubernetes::plan::{Plan, Step};
 use needs::Needs;
 use serde_json::json;
 
 /// Says on which node it is; the node agent looks for it.
 pub(crate) const NODE: &str = "kubevirt.io/nodeName";
-/// How long the node agent may take to say how a machine ended whose pod is over.
+/// How long the node agent may take to say how a VMI ended whose pod is over.
 pub(crate) const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
 
-/// Where the life of an instance stands.
+/// Where the life of a VMI stands.
 pub(crate) fn phase(vmi: &VirtualMachineInstance) -> Phase {
     vmi.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default()
 }
 
-/// The VM that an instance is a run of is there, and has to look at it before it may go.
+/// The VM that a VMI is a run of is there, and has to look at it before it may go.
 fn is_looked_after(world: &World, vmi: &VirtualMachineInstance) -> bool {
     owner::controller(&vmi.metadata).filter(|owner| owner.kind == "VirtualMachine").is_some_and(|owner| {
-        let machine = world.vms.get(vmi.metadata.namespace.as_deref().unwrap_or_default(), &owner.name);
-        machine.is_some_and(|vm| vm.metadata.uid.as_deref() == Some(owner.uid.as_str()))
+        let vm = world.vms.get(vmi.metadata.namespace.as_deref().unwrap_or_default(), &owner.name);
+        vm.is_some_and(|vm| vm.metadata.uid.as_deref() == Some(owner.uid.as_str()))
     })
 }
 
-/// What is to be done for an instance.
+/// What is to be done for a VMI.
 pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let Some(vmi) = world.vmis.get(namespace, name) else { return plan };
@@ -98,7 +96,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     plan
 }
 
-/// One look at one instance.
+/// One look at one VMI.
 struct Round<'a> {
     world: &'a World,
     vmi: &'a VirtualMachineInstance,
@@ -110,7 +108,7 @@ struct Round<'a> {
     phase: Phase,
     /// As it should be.
     next: VirtualMachineInstance,
-    /// What is done before the instance is changed, and after.
+    /// What is done before the VMI is changed, and after.
     before: Vec<Step>,
     after: Plan,
 }
@@ -147,7 +145,7 @@ impl Round<'_> {
     }
 
     /// The pod's disappearance is believed only when the server says so too: our picture of pods may be older than
-    /// that of instances.
+    /// that of VMIs.
     fn pod_is_gone(&mut self) {
         self.are_absent(self.of.clone());
     }
@@ -209,7 +207,7 @@ impl Round<'_> {
         }
     }
 
-    /// Somebody has made it past the webhook. What keeps an instance until its pod is gone is there before the pod is.
+    /// Somebody has made it past the webhook. What keeps a VMI until its pod is gone is there before the pod is.
     fn is_held(&mut self) -> bool {
         let is_held = self.vmi.metadata.finalizers.iter().any(|finalizer| finalizer == FINALIZER);
         if !is_held {
@@ -227,7 +225,7 @@ impl Round<'_> {
         // The webhook has filled the defaults in; where there is none they are the same, in memory only.
         let mut whole = self.vmi.clone();
         let name = whole.metadata.name.clone().unwrap_or_default();
-        api::defaults::apply(&mut whole, &config.given(api::uuid::of_machine(&name)));
+        api::defaults::apply(&mut whole, &config.given(api::uuid::of_vm(&name)));
         // Webhooks have asked the same; but they do not always stand, and the settings may be others by now.
         let Some(permitted) = kubernetes::config::permitted(self.world) else {
             let home = &self.world.facts.namespace;
@@ -290,11 +288,11 @@ impl Round<'_> {
     }
 
     fn nodes_mount_images(&self) -> bool {
-        let may_get_it = |node: &&kubernetes::objects::Node| !node.cordoned && node.takes_machines();
+        let may_get_it = |node: &&kubernetes::objects::Node| !node.cordoned && node.takes_vmis();
         self.world.nodes.all().filter(may_get_it).all(kubernetes::objects::Node::mounts_images)
     }
 
-    /// The pod is there: the instance waits for it now.
+    /// The pod is there: the VMI waits for it now.
     fn take_pod(&mut self) {
         self.hold();
         self.set_phase(Phase::Scheduling);
@@ -367,7 +365,7 @@ impl Round<'_> {
         status.launcher_container_image_version = image;
     }
 
-    /// Nobody takes it away while its pod may run its machine.
+    /// Nobody takes it away while its pod may run its guest.
     fn hold(&mut self) {
         let finalizers = &mut self.next.metadata.finalizers;
         if self.vmi.metadata.deletion_timestamp.is_none() && !finalizers.iter().any(|name| name == FINALIZER)
@@ -447,7 +445,7 @@ impl Round<'_> {
         let until = super::node::heard_until(self.world, name);
         if until.is_some_and(|until| until <= self.now) {
             let message = format!(
-                "{}. Whether the machine runs is not known, so its disks are given to no other until its pod is gone: that \
+                "{}. Whether the VMI runs is not known, so its disks are given to no other until its pod is gone: that \
                  is when the node is back, or is deleted, or has the taint node.kubernetes.io/out-of-service",
                 super::node::silent(name)
             );
@@ -472,7 +470,7 @@ impl Round<'_> {
         }
     }
 
-    /// Services leave a paused machine out: its pod is not ready then.
+    /// Services leave a paused VMI out: its pod is not ready then.
     fn tell_pod_paused(&mut self, pod: &Pod) {
         let list = self.vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
         let wanted = if conditions::is(list, &ConditionType::Paused) { "False" } else { "True" };
@@ -521,7 +519,7 @@ impl Round<'_> {
         if pods.is_empty() && self.phase.is_final() && is_held {
             self.are_absent(any);
         }
-        // What its machine left behind (`--cascade=orphan`): nobody else knows any more which revision was its own.
+        // What its VM left behind (`--cascade=orphan`): nobody else knows any more which revision was its own.
         let status =
             self.vmi.status.as_ref().filter(|_| is_held && self.vmi.metadata.owner_references.is_empty());
         if let Some(name) = status.and_then(|status| status.virtual_machine_revision_name.clone())
@@ -534,7 +532,7 @@ impl Round<'_> {
         let keeps = is_looked_after(self.world, self.vmi);
         self.next.metadata.finalizers.retain(|finalizer| match finalizer.as_str() {
             FINALIZER => false,
-            OF_MACHINE => keeps,
+            OF_VM => keeps,
             _ => true,
         });
     }

@@ -1,15 +1,15 @@
-//! What an instance needs before its pod is made: its claims, and the bytes in them.
+//! What a VMI needs before its pod is made: its PVCs, and the bytes in them.
 
 use api::datavolume::Phase;
 use api::vmi::VirtualMachineInstance;
 use kubernetes::objects::{PersistentVolumeClaim, World, claim_of};
 use std::collections::BTreeMap;
 
-/// How it is with what an instance needs.
+/// How it is with what a VMI needs.
 pub(super) enum Needs {
-    /// All is there; the claims by name.
+    /// All is there; the PVCs by name.
     There(BTreeMap<String, PersistentVolumeClaim>),
-    /// A claim is not.
+    /// A PVC is not.
     Missing { message: String },
     /// A DataVolume is still being filled.
     Filling { message: String },
@@ -27,7 +27,7 @@ pub(super) fn look(world: &World, vmi: &VirtualMachineInstance) -> Needs {
     let (mut missing, mut filling) = (None, None);
     for volume in &vmi.spec.volumes {
         let Some(name) = claim_of(volume) else { continue };
-        // A claim may be a DataVolume's even where the machine names only the claim.
+        // A PVC may be a DataVolume's even where the VMI names only the PVC.
         if let Some(data) = world.data_volumes.get(namespace, name) {
             let status = data.status.as_ref();
             let phase = status.and_then(|status| status.phase.clone()).unwrap_or_default();

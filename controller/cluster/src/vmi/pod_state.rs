@@ -1,4 +1,4 @@
-//! What a pod's state means for its instance.
+//! What a pod's state means for its VMI.
 
 use crate::pod::LOG;
 use jiff::Timestamp;

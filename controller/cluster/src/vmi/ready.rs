@@ -1,4 +1,4 @@
-//! Whether an instance serves: the condition `Ready`.
+//! Whether a VMI serves: the condition `Ready`.
 
 use super::Round;
 use api::vmi::{ConditionType, Phase};

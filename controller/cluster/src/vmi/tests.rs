@@ -1,12 +1,12 @@
-//! Instances, as stories.
+//! VMIs, as stories.
 
-use crate::sim::{Sim, instance};
+use crate::sim::{Sim, vmi};
 use kubernetes::objects::{FOUND_BY, Failure, Key, Kind};
 use serde_json::{Value, json};
 
 fn begin() -> (Sim, Key) {
     let mut sim = Sim::new();
-    let key = sim.put(Kind::VirtualMachineInstance, instance("web"));
+    let key = sim.put(Kind::VirtualMachineInstance, vmi("web"));
     (sim, key)
 }
 
@@ -15,7 +15,7 @@ fn phase(sim: &Sim, key: &Key) -> String {
 }
 
 #[test]
-fn an_instance_goes_from_its_object_to_running_with_few_writes() {
+fn a_vmi_goes_from_its_object_to_running_with_few_writes() {
     let (mut sim, key) = begin();
     sim.settle();
     assert_eq!(phase(&sim, &key), "Scheduling");
@@ -34,15 +34,15 @@ fn an_instance_goes_from_its_object_to_running_with_few_writes() {
     sim.settle();
     assert_eq!(sim.condition(&key, "Ready").unwrap().0, "True");
     assert_eq!(sim.reasons(), ["SuccessfulCreate"]);
-    // The pod, three times the instance, once the pod's condition.
+    // The pod, three times the VMI, once the pod's condition.
     assert_eq!(sim.writes, 5);
 }
 
-/// Made past the webhook, an instance without it could be deleted, and made again, while its pod begins to run.
+/// Made past the webhook, a VMI without it could be deleted, and made again, while its pod begins to run.
 #[test]
-fn what_keeps_an_instance_is_there_before_its_pod() {
+fn what_keeps_a_vmi_is_there_before_its_pod() {
     let mut sim = Sim::new();
-    let mut object = instance("web");
+    let mut object = vmi("web");
     object["metadata"].as_object_mut().unwrap().remove("finalizers");
     let key = sim.put(Kind::VirtualMachineInstance, object);
     sim.round();
@@ -55,7 +55,7 @@ fn what_keeps_an_instance_is_there_before_its_pod() {
 #[test]
 fn what_a_pod_does_not_get_is_told_when_it_is_made() {
     let mut sim = Sim::new();
-    let mut object = instance("web");
+    let mut object = vmi("web");
     object["metadata"]["annotations"] =
         json!({"k8s.v1.cni.cncf.io/networks": "other/net", "vm.kubevirt.io/os": "a"});
     let key = sim.put(Kind::VirtualMachineInstance, object);
@@ -132,7 +132,7 @@ fn what_the_kubelet_says_in_events_alone_is_repeated_too() {
 #[test]
 fn a_claim_that_is_not_there_is_waited_for_by_name() {
     let mut sim = Sim::new();
-    let mut object = instance("web");
+    let mut object = vmi("web");
     object["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": "data"}}]);
     let key = sim.put(Kind::VirtualMachineInstance, object);
     sim.settle();
@@ -173,7 +173,7 @@ fn a_claim_that_is_not_there_is_waited_for_by_name() {
 }
 
 #[test]
-fn a_deleted_machine_whose_node_agent_does_nothing_is_ended_by_the_kubelet() {
+fn a_deleted_vmi_whose_node_agent_does_nothing_is_ended_by_the_kubelet() {
     let (mut sim, key) = begin();
     sim.boot(&key);
     let pod = sim.pod_of(&key).unwrap();
@@ -191,7 +191,7 @@ fn a_deleted_machine_whose_node_agent_does_nothing_is_ended_by_the_kubelet() {
 }
 
 #[test]
-fn an_instance_ends_with_its_pod() {
+fn a_vmi_ends_with_its_pod() {
     for (at, expected) in
         [("Scheduling", "PodNotExists"), ("Scheduled", "PodNotExists"), ("Running", "PodNotExists")]
     {
@@ -228,7 +228,7 @@ fn a_pod_that_is_missing_only_from_the_picture_is_not_believed_to_be() {
 }
 
 #[test]
-fn how_a_machine_ended_is_the_agents_word_for_a_minute() {
+fn how_a_vmi_ended_is_the_agents_word_for_a_minute() {
     let (mut sim, key) = begin();
     sim.boot(&key);
     let pod = sim.pod_of(&key).unwrap();
@@ -299,7 +299,7 @@ fn a_pod_that_the_server_refuses_is_told_of_and_tried_again() {
 }
 
 #[test]
-fn a_paused_machine_leaves_its_services() {
+fn a_paused_vmi_leaves_its_services() {
     let (mut sim, key) = begin();
     sim.boot(&key);
     let pod = sim.pod_of(&key).unwrap();
@@ -349,7 +349,7 @@ fn images_are_mounted_where_all_that_may_get_the_pod_can() {
 }
 
 #[test]
-fn a_machine_that_ended_takes_the_containers_beside_it_along() {
+fn a_vmi_that_ended_takes_the_containers_beside_it_along() {
     let (mut sim, key) = begin();
     sim.world.facts.image_volumes = false;
     sim.boot(&key);
@@ -381,7 +381,7 @@ fn reference(uid: &Value) -> Value {
 #[test]
 fn without_settings_nothing_is_made_and_it_is_said_why() {
     let mut sim = Sim::bare();
-    let key = sim.put(Kind::VirtualMachineInstance, instance("web"));
+    let key = sim.put(Kind::VirtualMachineInstance, vmi("web"));
     // Settings of somebody else's namespace say nothing.
     let gates = json!({"configuration": {"developerConfiguration": {"featureGates": ["HostDisk"]}}});
     let meta = |namespace: &str| json!({"namespace": namespace, "name": "kubevirt"});
@@ -403,7 +403,7 @@ fn without_settings_nothing_is_made_and_it_is_said_why() {
 #[test]
 fn a_gate_that_is_shut_holds_where_no_webhook_stands() {
     let mut sim = Sim::new();
-    let mut object = instance("web");
+    let mut object = vmi("web");
     object["spec"]["volumes"] =
         json!([{"name": "root", "hostDisk": {"path": "/etc/shadow", "type": "Disk"}}]);
     let key = sim.put(Kind::VirtualMachineInstance, object);
@@ -537,7 +537,7 @@ fn a_pod_without_the_labels_of_a_launcher_is_not_taken_for_one() {
 }
 
 #[test]
-fn a_pod_that_came_in_the_place_of_the_true_one_is_no_launcher_and_goes_with_its_instance() {
+fn a_pod_that_came_in_the_place_of_the_true_one_is_no_launcher_and_goes_with_its_vmi() {
     let (mut sim, key) = begin();
     sim.boot(&key);
     let pod = sim.pod_of(&key).unwrap();

@@ -1,4 +1,4 @@
-//! What is known of an instance's claims, for whoever makes their disks and for people.
+//! What is known of a VMI's PVCs, for whoever makes their disks and for people.
 
 use super::Round;
 use api::vmi::{ClaimInfo, VolumeStatus};

@@ -4,10 +4,10 @@
 //! |---|---|
 //! | patch `nodes` | its own; of the metadata the labels and the annotation of [`ABILITIES`] and [`HEARTBEAT`], nothing of the spec |
 //! | patch `virtualmachineinstances` | those that its node has, before and after; only the fields of the status that it tells ([`TOLD_BY_HANDLER`]) |
-//! | create `events` | about instances, in the name of its own node |
+//! | create `events` | about VMIs, in the name of its own node |
 //!
 //! Which node is its own stands in the token, which the API server vouches for. Whoever takes one node over reaches no
-//! other by this account: not by a label that draws machines there, and not by the status of somebody else's machine.
+//! other by this account: not by a label that draws VMIs there, and not by the status of another node's VMI.
 
 use super::{Policy, differ_only, is_user, literal, rule, same};
 use crate::Wishes;
@@ -27,9 +27,9 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 3] {
         validations: vec![("variables.node != ''".to_owned(), NO_NODE.to_owned())],
         ..Policy::default()
     };
-    let [mut nodes, mut instances, mut events] = [
+    let [mut nodes, mut vmis, mut events] = [
         base("kubevirt-handler-nodes", rule("", &["nodes"], &["UPDATE"])),
-        base("kubevirt-handler-instances", rule("kubevirt.io", &["virtualmachineinstances"], &["UPDATE"])),
+        base("kubevirt-handler-vmis", rule("kubevirt.io", &["virtualmachineinstances"], &["UPDATE"])),
         base("kubevirt-handler-events", rule("", &["events"], &["CREATE", "UPDATE"])),
     ];
     let also = |policy: &mut Policy, expression: String, message: &str| {
@@ -48,7 +48,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 3] {
     also(
         &mut nodes,
         differ_only("metadata.?labels", &label),
-        "changes only those labels of its node that say what machines can have there",
+        "changes only those labels of its node that say what VMIs can have there",
     );
     let beat = format!("key == {}", literal(HEARTBEAT));
     also(
@@ -59,20 +59,20 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 3] {
 
     let of = |object: &str| format!("{object}.?status.?nodeName.orValue('') == variables.node");
     also(
-        &mut instances,
+        &mut vmis,
         format!("{} && {}", of("oldObject"), of("object")),
-        "changes only the instances that its own node has",
+        "changes only the VMIs of its own node",
     );
-    also(&mut instances, same("spec"), "does not change the spec of an instance");
+    also(&mut vmis, same("spec"), "does not change the spec of a VMI");
     also(
-        &mut instances,
+        &mut vmis,
         same_metadata(&["labels", "annotations", "finalizers", "ownerReferences"]),
-        "does not change the metadata of an instance",
+        "does not change the metadata of a VMI",
     );
     also(
-        &mut instances,
+        &mut vmis,
         differ_only("?status", &format!("key in {}", literal(TOLD_BY_HANDLER))),
-        "changes only what it tells of an instance's status",
+        "changes only its own fields of a VMI's status",
     );
 
     also(
@@ -80,15 +80,15 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 3] {
         "object.involvedObject.?kind.orValue('') == 'VirtualMachineInstance' && \
          object.involvedObject.?apiVersion.orValue('').startsWith('kubevirt.io/')"
             .to_owned(),
-        "tells of instances only",
+        "records events of VMIs only",
     );
     also(
         &mut events,
         "object.?source.?host.orValue('') == variables.node && object.?reportingInstance.orValue('') == variables.node"
             .to_owned(),
-        "tells in the name of its own node only",
+        "records events in the name of its own node only",
     );
-    [nodes, instances, events]
+    [nodes, vmis, events]
 }
 
 /// The node of the token; empty where it says none.

@@ -2,10 +2,10 @@
 //!
 //! | right | bound |
 //! |---|---|
-//! | create `pods` | launchers: owned by an instance, off the node's namespaces, in the form of [`kubernetes::launcher`] |
+//! | create `pods` | launchers: owned by a VMI, off the node's namespaces, in the form of [`kubernetes::launcher`] |
 //! | delete `pods`, patch `pods/status` | launchers by label and name, owned or left behind; of the status only the conditions |
-//! | patch `nodes` | the label that machines may come |
-//! | create, delete `controllerrevisions` | those of machines, by their names |
+//! | patch `nodes` | the label that VMIs may be scheduled there |
+//! | create, delete `controllerrevisions` | those of VMs, by their names |
 //! | create `secrets`, `configmaps`, `leases` | the names that it declares ([`names`]); certificates only |
 //!
 //! **The form of a launcher's pod** is said by the constants that virt-controller writes by ([`kubernetes::launcher`]): user and group 107, no
@@ -22,9 +22,10 @@
 //! label `kubevirt.io=virt-launcher` from that webhook.
 //!
 //! **Caveats.** The image of a container that sees a folder of the node may give its user more groups (`/etc/group`), unless
-//! the runtime is told not to (`supplementalGroupsPolicy: Strict`, from Kubernetes 1.33 on). Whoever has this account may still make machines anywhere, and pods that look like launchers with any image
-//! and with secrets of their namespace, and may lead the API server's questions about anything to any server (webhook
-//! configurations are exempt from policies, by the API server's own rule): it is as much as a cluster's administrator.
+//! the runtime is told not to (`supplementalGroupsPolicy: Strict`, from Kubernetes 1.33 on). Whoever has this account may
+//! still make VMIs anywhere, and pods that look like launchers with any image and with secrets of their namespace, and may
+//! lead the API server's questions about anything to any server (webhook configurations are exempt from policies, by the API
+//! server's own rule): it is as much as a cluster's administrator.
 
 use super::{Policy, differ_only, is_user, literal, rule, same};
 use crate::Wishes;
@@ -58,7 +59,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 5] {
         "kubevirt-controller-own-pods",
         vec![rule("", &["pods"], &["DELETE"]), rule("", &["pods/status"], &["UPDATE"])],
         vec![
-            (is_launcher("oldObject"), "deletes and changes the pods of machines only"),
+            (is_launcher("oldObject"), "deletes and changes launcher pods only"),
             (
                 format!("request.operation == 'DELETE' || {}", differ_only("?status", "key == 'conditions'")),
                 "changes only the conditions of a pod's status",
@@ -77,7 +78,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 5] {
             ),
             (
                 differ_only("metadata.?labels", &format!("key == {}", literal(SCHEDULABLE))),
-                "changes only whether machines may come to a node",
+                "changes only whether VMIs may be scheduled to a node",
             ),
         ],
     );
@@ -89,7 +90,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 5] {
                 "(request.operation == 'CREATE' ? object : oldObject).metadata.name.startsWith({})",
                 literal(REVISION)
             ),
-            "makes and deletes the revisions of machines only",
+            "makes and deletes the revisions of VMs only",
         )],
     );
     let of = |kind: Kind| literal(names(Program::Controller, kind).unwrap_or_default());
@@ -121,9 +122,9 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 5] {
     [made, touched, nodes, revisions, objects]
 }
 
-/// An object of which it is true is the pod of a machine: it has the label that virt-controller alone gives, and a name as
-/// virt-controller makes them. Not its owner: the garbage collector takes that when an instance is deleted with
-/// `--cascade=orphan`, and virt-controller deletes such a pod when its machine has ended.
+/// An object of which it is true is a launcher pod: it has the label that virt-controller alone gives, and a name as
+/// virt-controller makes them. Not its owner: the garbage collector takes that when a VMI is deleted with
+/// `--cascade=orphan`, and virt-controller deletes such a pod when its VMI has ended.
 fn is_launcher(object: &str) -> String {
     let (label, value) = LAUNCHER;
     format!(
@@ -134,7 +135,7 @@ fn is_launcher(object: &str) -> String {
     )
 }
 
-/// An object of which it is true is owned by an instance.
+/// An object of which it is true is owned by a VMI.
 fn is_owned(object: &str) -> String {
     format!(
         "{object}.metadata.?ownerReferences.orValue([]).exists(owner, owner.kind == 'VirtualMachineInstance' && \
@@ -179,7 +180,7 @@ fn launcher(wishes: &Wishes) -> Vec<(String, &'static str)> {
     vec![
         (
             format!("{} && {}", is_launcher("object"), is_owned("object")),
-            "makes pods of machines only, owned by their instances",
+            "makes launcher pods only, owned by their VMIs",
         ),
         (
             "!object.spec.?hostNetwork.orValue(false) && !object.spec.?hostPID.orValue(false) && \

@@ -1,29 +1,29 @@
 //! Fencing: what keeps a second QEMU from a disk that a first one may still write to, against everybody who is not one of
 //! the programs that keep it.
 //!
-//! A machine's next run begins when its last is gone: instance and pod. So none of these is taken away from under it:
+//! A VM's next run begins when its last is gone: VMI and pod. So none of these is taken away from under it:
 //!
 //! | what | who may | why |
 //! |---|---|---|
-//! | our finalizers of machines and instances | virt-controller takes them, when no pod is left | the instance would be gone while its pod runs |
-//! | the status of an instance, the labels it is found by | virt-controller, virt-handler | a run that is said to have ended is followed by the next |
+//! | our finalizers of VMs and VMIs | virt-controller takes them, when no pod is left | the VMI would be gone while its pod runs |
+//! | the status of a VMI, the labels it is found by | virt-controller, virt-handler | a VMI that is said to have ended is followed by the next |
 //! | labels and owners of launcher pods | virt-controller; the garbage collector | a pod that nobody finds is waited for by nobody |
 //! | the object of a launcher pod whose containers may run (`delete --force`, an eviction with no grace) | its kubelet; the pod garbage collector, when its node is gone or out of service | the object would be gone while QEMU runs |
 //! | making a launcher pod | virt-controller | a stranger's would be believed |
 //!
-//! An ordinary deletion (of a pod, an instance, a namespace) is refused to nobody: it waits for the kubelet. The namespace
+//! An ordinary deletion (of a pod, a VMI, a namespace) is refused to nobody: it waits for the kubelet. The namespace
 //! controller and the garbage collector delete like that.
 //!
 //! **The emergency exit** is for who *knows* that nothing runs any more: it takes the verb [`VERB`] on
 //! `virtualmachineinstances`, which a cluster's administrator has by `*`, and which admin, edit and view of a namespace have
 //! not; and the annotation [`OFF`] on the object, so that nobody takes it by habit (docs/how-to/cluster.md). Who has not the
-//! verb cannot leave the annotation there for who has; it passes from no template to an instance, and from none to a pod.
+//! verb cannot leave the annotation there for who has; it passes from no template to a VMI, and from none to a pod.
 
 use super::{Policy, is_user, literal, rule, same};
 use crate::Wishes;
 use kubernetes::accounts::Accounts;
 use kubernetes::metadata::{FENCING, RESERVED};
-use kubernetes::objects::{FINALIZER, FOUND_BY, LAUNCHER, OF_MACHINE, Program};
+use kubernetes::objects::{FINALIZER, FOUND_BY, LAUNCHER, OF_VM, Program};
 
 /// Who may end fencing, in RBAC.
 const VERB: &str = "unfence";
@@ -35,7 +35,7 @@ const COLLECTORS: [&str; 3] = [
     "system:serviceaccount:kube-system:pod-garbage-collector",
     "system:kube-controller-manager",
 ];
-/// The fields of an instance's status by which a run is followed by the next, or goes elsewhere.
+/// The fields of a VMI's status by which it is followed by the next, or goes to another node.
 const DECISIVE: [&str; 5] = [
     "nodeName",
     "activePods",
@@ -78,7 +78,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
     let kept = format!(
         "oldObject.metadata.?finalizers.orValue([]).filter(one, one in {}).all(one, one in \
          object.metadata.?finalizers.orValue([])) || {}",
-        literal([FINALIZER, OF_MACHINE]),
+        literal([FINALIZER, OF_VM]),
         exit("object")
     );
     let finalizers = base(
@@ -87,7 +87,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
         vec![not_controller.clone()],
         vec![(
             kept,
-            "a finalizer of KubeVirt goes when nothing of the machine runs any more, and virt-controller takes it; \
+            "a finalizer of KubeVirt is removed by virt-controller once nothing of the VM runs any more; \
              without it a second QEMU could write to the same disk. If you know that none runs, see \"When a node is lost for \
              good\" in the documentation"
                 .to_owned(),
@@ -101,7 +101,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
         vec![
             (
                 format!("request.operation == 'CREATE' || {} || {}", same("status"), exit("object")),
-                "the status of an instance is written by KubeVirt's own programs only".to_owned(),
+                "the status of a VMI is written by KubeVirt's own programs only".to_owned(),
             ),
             (
                 format!(
@@ -109,7 +109,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
                      !(key in object.?status.orValue({{}})))",
                     literal(DECISIVE)
                 ),
-                "an instance is made without a status: KubeVirt's own programs write it".to_owned(),
+                "a VMI is created without a status: KubeVirt's own programs write it".to_owned(),
             ),
             (
                 format!("request.operation == 'CREATE' || ({labels}) || {}", exit("object")),
@@ -143,7 +143,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
                         exit("oldObject")
                     ),
                     format!(
-                        "the owner of a machine's pod and the labels it is found by stay: {}",
+                        "the owner of a launcher pod and the labels it is found by stay: {}",
                         FOUND_BY.join(", ")
                     ),
                 ),
@@ -212,7 +212,7 @@ fn not_yours() -> String {
 }
 
 /// What is said to who deletes a pod by force.
-const FORCED: &str = "the pod of a machine is not deleted by force while it may run: its object would be gone and QEMU would not, and \
+const FORCED: &str = "a launcher pod is not deleted by force while it may run: its object would be gone and QEMU would not, and \
      a second one could write to the same disk. Delete it without force and wait; if its node is lost for good, delete the node \
      or give it the taint node.kubernetes.io/out-of-service; see \"When a node is lost for good\" in the documentation";
 

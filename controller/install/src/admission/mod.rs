@@ -3,9 +3,9 @@
 //!
 //! | file | whom it binds | to what |
 //! |---|---|---|
-//! | [`agent`] | virt-handler | its own node's labels and heartbeat, the status of its own node's instances, events about those |
+//! | [`agent`] | virt-handler | its own node's labels and heartbeat, the status of its own node's VMIs, events about those |
 //! | [`controller`] | virt-controller | launcher pods, one label of nodes, objects with the names it declares |
-//! | [`fencing`] | everybody else | what keeps a second QEMU from a disk: finalizers, launcher pods, the status of instances |
+//! | [`fencing`] | everybody else | what keeps a second QEMU from a disk: finalizers, launcher pods, the status of VMIs |
 //!
 //! An account's token may be stolen: what its role permits on all objects of a kind (RBAC knows neither nodes nor fields) is
 //! bound here to what the program does. What is permitted follows from the constants that the programs write by, so that

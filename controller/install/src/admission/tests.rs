@@ -6,8 +6,7 @@ use kubernetes::launcher::VOLUMES;
 use kubernetes::metadata::RESERVED;
 use kubernetes::objects::rights::{Right, each};
 use kubernetes::objects::{
-    ABILITIES, FINALIZER, FOUND_BY, HEARTBEAT, Kind, LAUNCHER, OF_MACHINE, Program, SCHEDULABLE,
-    TOLD_BY_HANDLER,
+    ABILITIES, FINALIZER, FOUND_BY, HEARTBEAT, Kind, LAUNCHER, OF_VM, Program, SCHEDULABLE, TOLD_BY_HANDLER,
 };
 use serde_json::{Value, json};
 
@@ -127,7 +126,7 @@ fn every_policy_holds_and_fails_closed() {
 /// The agent's policies know the node by the token alone, and refuse a token that does not say it.
 #[test]
 fn the_agent_is_bound_to_the_node_of_its_token() {
-    for name in ["kubevirt-handler-nodes", "kubevirt-handler-instances", "kubevirt-handler-events"] {
+    for name in ["kubevirt-handler-nodes", "kubevirt-handler-vmis", "kubevirt-handler-events"] {
         let policy = policy(name);
         let variables = policy["spec"]["variables"].to_string();
         assert!(variables.contains("authentication.kubernetes.io/node-name"), "{name}");
@@ -143,15 +142,15 @@ fn the_agent_may_write_what_it_writes() {
     for key in ABILITIES.into_iter().chain([SCHEDULABLE, HEARTBEAT]) {
         assert!(nodes.contains(&format!("\"{key}\"")), "{key}");
     }
-    let instances = expressions(&policy("kubevirt-handler-instances"));
-    assert!(TOLD_BY_HANDLER.iter().all(|field| instances.contains(&format!("\"{field}\""))));
+    let vmis = expressions(&policy("kubevirt-handler-vmis"));
+    assert!(TOLD_BY_HANDLER.iter().all(|field| vmis.contains(&format!("\"{field}\""))));
 }
 
 /// What fencing stands on is held against everybody: our finalizers, what the pod is found by, its deletion by force.
 #[test]
 fn fencing_is_held() {
     let finalizers = expressions(&policy("kubevirt-fencing-finalizers"));
-    for finalizer in [FINALIZER, OF_MACHINE] {
+    for finalizer in [FINALIZER, OF_VM] {
         assert!(finalizers.contains(finalizer), "{finalizer}");
     }
     let pods = policy("kubevirt-fencing-pods");

@@ -43,7 +43,7 @@ fn installation(world: &World) -> Option<&Plain> {
     world.kubevirts.within(&world.facts.namespace).next()
 }
 
-/// What is permitted to machines. Nothing, where there is no KubeVirt object: nobody knows, and nothing is made.
+/// What is permitted to VMIs. Nothing, where there is no KubeVirt object: nobody knows, and nothing is made.
 pub fn permitted(world: &World) -> Option<Settings> {
     installation(world).map(|object| Settings::of_cluster(&object.object))
 }
@@ -74,7 +74,7 @@ impl Config {
         let seccomp = match (text(&profile["localhostProfile"]), profile["runtimeDefaultProfile"].as_bool()) {
             (Some(name), _) => Some(serde_json::json!({"type": "Localhost", "localhostProfile": name})),
             // Nobody has said anything: the runtime's own filter, without which a namespace that is `restricted` takes
-            // no machine. Whoever says `false` has none.
+            // no VMI. Whoever says `false` has none.
             (None, Some(true) | None) => Some(serde_json::json!({"type": "RuntimeDefault"})),
             (None, Some(false)) => None,
         };
@@ -96,7 +96,7 @@ impl Config {
                 Some("masquerade") => Binding::Masquerade,
                 _ => Binding::Bridge,
             },
-            // One that cannot be kept is not filled in, or every instance would be refused; it is told on the object.
+            // One that cannot be kept is not filled in, or every VMI would be refused; it is told on the object.
             eviction_strategy: text(&said["evictionStrategy"])
                 .map(|text| EvictionStrategy::from(text.as_str()))
                 .filter(EvictionStrategy::is_kept),
@@ -117,7 +117,7 @@ impl Config {
         }
     }
 
-    /// What is filled into instances.
+    /// What is filled into VMIs.
     pub fn given(&self, uuid: String) -> Given {
         Given {
             machine_type: self.machine_type.clone(),

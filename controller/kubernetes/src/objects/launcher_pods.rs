@@ -200,7 +200,7 @@ mod tests {
         ] {
             let pod = with(pointer, value);
             assert!(!fresh.has(&pod) && !on.has(&pod) && !on.is_on(&pod, "node1"), "{pointer}");
-            assert!(on.clone().any().has(&pod), "{pointer}: its machine may run all the same");
+            assert!(on.clone().any().has(&pod), "{pointer}: its VMI may run all the same");
         }
         assert!(fresh.has(&with("/labels/mine", json!("b"))), "others are anybody's");
     }

@@ -10,7 +10,7 @@ pub const LAUNCHER: &str = "virt-launcher-";
 pub const FIRST: u32 = 0;
 
 /// The launcher pod of an attempt at a VMI. The name follows from the VMI (its uid) and the attempt: whoever creates the pod
-/// a second time, with an old picture or as a second leader, is told that it exists, and no disk ever has two machines.
+/// a second time, with an old picture or as a second leader, is told that it exists, and no disk ever has two VMIs.
 pub fn pod(vmi: &str, uid: &str, attempt: u32) -> String {
     let end = match attempt {
         FIRST => letters(&format!("{vmi}/{uid}"), 5),

@@ -151,7 +151,7 @@ impl World {
     }
 
     /// The VMIs whose controlling owner has this uid.
-    pub fn instances_of(&self, owner: &str) -> impl Iterator<Item = &VirtualMachineInstance> {
+    pub fn vmis_of(&self, owner: &str) -> impl Iterator<Item = &VirtualMachineInstance> {
         self.marked(&Mark::Owner(owner.to_owned()))
             .filter(|key| key.kind == Kind::VirtualMachineInstance)
             .filter_map(|key| self.vmis.get(&key.namespace, &key.name))
@@ -214,7 +214,7 @@ mod tests {
         for mark in [Mark::Owner("o".into()), claim("a"), pod.clone(), Mark::Waiting] {
             assert_eq!(marked(&world, &mark), std::slice::from_ref(&key), "{mark:?}");
         }
-        assert_eq!(world.instances_of("o").count(), 1);
+        assert_eq!(world.vmis_of("o").count(), 1);
         assert_eq!(marked(&world, &Mark::PersistentVolumeClaim("m".into(), "a".into())), []);
         assert!(world.put(Kind::VirtualMachineInstance, vmi("6", Some("node1"), "b"), NOW));
         assert!(!world.put(Kind::VirtualMachineInstance, vmi("4", None, "a"), NOW), "it is older");

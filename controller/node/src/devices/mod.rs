@@ -30,7 +30,7 @@ pub(crate) struct Device {
     pub(crate) path: &'static str,
 }
 
-/// Those that machines use.
+/// Those that VMIs use.
 pub(crate) const DEVICES: [Device; 3] = [
     Device { name: "kvm", path: "/dev/kvm" },
     Device { name: "tun", path: "/dev/net/tun" },

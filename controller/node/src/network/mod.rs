@@ -1,4 +1,4 @@
-//! The pod's network and the guest's: what is made in the pod's namespace before the machine begins.
+//! The pod's network and the guest's: what is made in the pod's namespace before the VMI starts.
 //!
 //! ```text
 //!  namespace: a thread in the network of the pod's process
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! **Owns** everything below a pod's network namespace that is ours: names are in `names`. **Called by** the keeper of a
-//! machine, from a thread that may block, before each hand-over to a launcher. **Guarantees:** a card is not touched
+//! VMI, from a thread that may block, before each hand-over to a launcher. **Guarantees:** a card is not touched
 //! before all it had is kept beside it; a second call changes nothing under a guest that runs.
 
 mod apply;
@@ -32,7 +32,7 @@ use api::machine::Machine;
 use plan::{Given, plan};
 use std::collections::BTreeMap;
 
-/// Makes the links of a machine ready, in the network namespace of `process`.
+/// Makes the links of a VMI ready, in the network namespace of `process`.
 pub(crate) fn ready(machine: &Machine, process: &Process) -> Result<BTreeMap<String, Link>> {
     if machine.interfaces.is_empty() {
         return Ok(BTreeMap::new());

@@ -34,7 +34,8 @@ fn not_the_hosts(target: &OwnedFd) -> Result<()> {
         // What the agent cannot see of the host it is not in, either.
         let Ok(network) = Process::of(host).and_then(|process| process.network()) else { continue };
         if number(&network)? == number(target)? {
-            let what = "the pod's process is in the node's own network (hostNetwork): a machine needs one of its own";
+            let what =
+                "the pod's process is in the node's own network (hostNetwork): a VMI needs one of its own";
             return Err(Error::refused(what));
         }
     }

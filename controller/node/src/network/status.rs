@@ -1,4 +1,4 @@
-//! What is told about a machine's interfaces: those of the spec with their addresses. What the agent adds is merged by
+//! What is told about a VMI's interfaces: those of the spec with their addresses. What the agent adds is merged by
 //! whoever writes the status.
 
 use super::names;
@@ -7,7 +7,7 @@ use api::machine::{Binding, Machine, Nic};
 use api::vmi::InterfaceStatus;
 use std::collections::BTreeMap;
 
-/// The interfaces of a machine, in the order of its spec. Both bindings show the pod's addresses: behind a masquerade
+/// The interfaces of a VMI, in the order of its spec. Both bindings show the pod's addresses: behind a masquerade
 /// the guest is reached there, on a bridge it has them.
 pub(crate) fn status(
     machine: &Machine,

@@ -1,16 +1,16 @@
-//! Where the parts of a machine are in its pod, as the pod says itself. Pure.
+//! Where the parts of a VMI are in its pod, as the pod says itself. Pure.
 
 use super::object::{Container, Pod, Volume};
 use crate::error::{Error, Result};
 use kubernetes::launcher::KERNEL;
 use std::collections::BTreeMap;
 
-/// The container that holds the machine.
+/// The container with virt-launcher and QEMU.
 pub const COMPUTE: &str = "compute";
 /// The resource that lets a pod use KVM.
 pub const KVM: &str = "devices.kubevirt.io/kvm";
 
-/// Where the parts of a machine are in its pod.
+/// Where the parts of a VMI are in its pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// The pod's uid.

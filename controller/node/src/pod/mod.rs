@@ -1,4 +1,4 @@
-//! The pod of a machine, from the node's side.
+//! The pod of a VMI, from the node's side.
 //!
 //! ```text
 //!  Pod (API) ──layout──► where its parts are: socket and root in emptyDirs, mounts, devices, secrets

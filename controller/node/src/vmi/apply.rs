@@ -1,4 +1,4 @@
-//! What the node agent writes: the status of its instances, and events. Both are steps like virt-controller's
+//! What the node agent writes: the status of its VMIs, and events. Both are steps like virt-controller's
 //! ([`api_server`]).
 
 use super::decide::Event;
@@ -17,11 +17,11 @@ const SENTENCE: usize = 1000;
 
 /// Where statuses and events are written to.
 pub trait Cluster: Send + Sync + 'static {
-    /// Changes an instance that was seen with this metadata, by a merge patch. Gives back the object as it is then; nothing
+    /// Changes a VMI that was seen with this metadata, by a merge patch. Gives back the object as it is then; nothing
     /// when it is another by now, or gone.
     fn change(&self, vmi: &ObjectMeta, change: &Value) -> impl Future<Output = Result<Option<Value>>> + Send;
 
-    /// Tells people of an instance. What cannot be told is logged.
+    /// Tells people of a VMI. What cannot be told is logged.
     fn tell(&self, vmi: &ObjectMeta, event: &Event) -> impl Future<Output = ()> + Send;
 }
 
@@ -58,10 +58,10 @@ impl Cluster for Writer {
     }
 }
 
-/// The instance as an object of the server says it is.
+/// The VMI as an object of the server says it is.
 pub fn read(object: Value) -> Result<VirtualMachineInstance> {
     api::wire::read(object).map_err(|faults| {
         let all: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        Error::refused(format!("an instance of the API server is not understood: {}", all.join("; ")))
+        Error::refused(format!("a VMI of the API server is not understood: {}", all.join("; ")))
     })
 }

@@ -1,11 +1,11 @@
-//! What is to be done about one machine. Pure: everything it knows is in `Seen`.
+//! What is to be done about one VMI. Pure: everything it knows is in `Seen`.
 //!
-//! | instance | launcher | what is done |
+//! | VMI | launcher | what is done |
 //! |---|---|---|
 //! | Scheduled | is there, empty | volumes ready, sync |
-//! | Scheduled, Running | has a machine | its life becomes the phase |
+//! | Scheduled, Running | has a domain | its life becomes the phase |
 //! | any of these | gone | its last words become the phase; without any, Failed |
-//! | is being deleted | has a machine | it is asked to end, with what is left of the grace period |
+//! | is being deleted | has a domain | it is asked to end, with what is left of the grace period |
 //! | is being deleted | is there, empty | Failed: it never began |
 //! | final | any | nothing: the cluster's controller takes the pod away |
 
@@ -14,10 +14,10 @@ use crate::now::Now;
 use api::launcher::{GuestInfo, Life, Request, State};
 use api::vmi::{InterfaceStatus, Phase, Status, VirtualMachineInstance};
 
-/// What is known of one machine.
+/// What is known of one VMI.
 #[derive(Clone, Debug)]
 pub struct Seen<'a> {
-    /// The instance.
+    /// The VMI.
     pub vmi: &'a VirtualMachineInstance,
     /// Its launcher.
     pub launcher: &'a Launcher,
@@ -27,9 +27,9 @@ pub struct Seen<'a> {
     pub left_out: Option<&'a str>,
     /// The interfaces of its spec, as this node made them and the pod has addresses.
     pub interfaces: &'a [InterfaceStatus],
-    /// Why the machine could not be handed to the launcher the last time.
+    /// Why the VMI could not be handed to the launcher the last time.
     pub trouble: Option<&'a Trouble>,
-    /// The launcher has been told of the machine by this keeper.
+    /// The launcher has been told of the VMI by this keeper.
     pub told: bool,
     /// The guest runs on emulated processors.
     pub emulated: bool,
@@ -51,7 +51,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// The launcher of a machine.
+/// The launcher of a VMI.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Launcher {
     /// Its pod is not known here yet, or it does not listen yet.
@@ -67,7 +67,7 @@ pub enum Launcher {
     },
 }
 
-/// Why a machine could not be handed to its launcher.
+/// Why a VMI could not be handed to its launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
     /// In a sentence.
@@ -81,7 +81,7 @@ pub struct Trouble {
 pub struct Actions {
     /// The status that should be there, where it differs from what is there.
     pub status: Option<Box<Status>>,
-    /// The launcher is handed the machine.
+    /// The launcher is handed the VMI.
     pub begin: bool,
     /// The launcher is asked for something.
     pub request: Option<Request>,
@@ -130,7 +130,7 @@ pub fn decide(seen: &Seen<'_>, now: &Now) -> Actions {
         Launcher::NotYet => {}
         Launcher::Speaks(state) if state.life == Life::Empty => {
             if deleting {
-                story.end(Phase::Failed, "the instance was deleted before its machine began");
+                story.end(Phase::Failed, "the VMI was deleted before its guest started");
             } else if let Some(trouble) = seen.trouble.filter(|trouble| trouble.hopeless) {
                 story.end(Phase::Failed, &trouble.message);
             } else if !seen.told {
@@ -147,7 +147,7 @@ pub fn decide(seen: &Seen<'_>, now: &Now) -> Actions {
             let ended = last.as_ref().is_some_and(|last| last.life.is_final());
             if !ended {
                 let why = why.as_deref().map_or_else(String::new, |why| format!(": {why}"));
-                story.end(Phase::Failed, &format!("the launcher ended while its machine was there{why}"));
+                story.end(Phase::Failed, &format!("the launcher ended before the VMI did{why}"));
             }
         }
     }

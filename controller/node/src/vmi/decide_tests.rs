@@ -68,7 +68,7 @@ fn is_settled(vmi: &VirtualMachineInstance, launcher: &Launcher, plan: &Actions)
 }
 
 #[test]
-fn a_machine_is_handed_over_once_its_launcher_listens() {
+fn a_vmi_is_handed_over_once_its_launcher_listens() {
     let vmi = vmi("Scheduled", json!({}));
     assert_eq!(decide(&seen(&vmi, &Launcher::NotYet), &now()), Actions::default());
     let empty = speaks(Life::Empty);
@@ -108,7 +108,7 @@ fn each_life_is_a_phase_and_phases_go_forward_only() {
 }
 
 #[test]
-fn a_machine_that_runs_is_told_with_all_that_is_ours() {
+fn a_vmi_that_runs_is_told_with_all_that_is_ours() {
     let (vmi, launcher) = (vmi("Scheduled", json!({})), speaks(Life::Running));
     let plan = decide(&seen(&vmi, &launcher), &now());
     let status = api::wire::Wire::write(&**plan.status.as_ref().unwrap());
@@ -154,7 +154,7 @@ fn a_deletion_asks_for_the_end_with_what_is_left_of_the_grace_period() {
 #[test]
 fn a_launcher_that_is_gone_is_judged_by_its_last_words() {
     for (last, after, said) in [
-        (None, Phase::Failed, "the launcher ended while its machine was there: OOMKilled, exit code 137"),
+        (None, Phase::Failed, "the launcher ended before the VMI did: OOMKilled, exit code 137"),
         (Some(Life::Running), Phase::Failed, "the launcher ended"),
         (Some(Life::Succeeded), Phase::Succeeded, ""),
         (Some(Life::Failed), Phase::Failed, "QEMU ended by itself"),
@@ -174,7 +174,7 @@ fn a_launcher_that_is_gone_is_judged_by_its_last_words() {
 }
 
 #[test]
-fn a_machine_that_cannot_begin_says_why() {
+fn a_vmi_that_cannot_start_says_why() {
     let (vmi, empty) = (vmi("Scheduled", json!({})), speaks(Life::Empty));
     let trouble = |hopeless| Trouble { message: "the claim a has no disk".into(), hopeless };
     let (later, never) = (trouble(false), trouble(true));
@@ -230,7 +230,7 @@ fn a_pause_comes_and_goes_and_the_agent_too() {
 }
 
 #[test]
-fn a_machine_that_runs_is_told_with_the_addresses_of_its_pod() {
+fn a_vmi_that_runs_is_told_with_the_addresses_of_its_pod() {
     let spec: Vec<InterfaceStatus> = vec![
         api::wire::read(json!({"name": "default", "mac": "02:00:00:00:00:01", "ipAddress": "10.1.0.7", "ipAddresses": ["10.1.0.7"]}))
             .unwrap(),

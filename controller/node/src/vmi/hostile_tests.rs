@@ -1,4 +1,4 @@
-//! Launchers that are somebody's own programs: each holds up its own machine, and no other.
+//! Launchers that are somebody's own programs: each holds up its own VMI, and no other.
 
 use super::*;
 use std::os::unix::net::UnixListener as Listener;
@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 use tokio::runtime::Runtime;
 
-/// More than anything here takes, however busy the machine is.
+/// More than anything here takes, however busy the host is.
 const LONG: Duration = Duration::from_secs(120);
 const HOSTILE: usize = 50;
 
@@ -27,7 +27,7 @@ enum Does {
     EndlessState,
     /// It tells states that change as fast as it can.
     Flood,
-    /// It wants to be handed its machine, and does not finish its answer.
+    /// It wants to be handed its VMI, and does not finish its answer.
     EndlessSync,
     /// It breaks off as soon as it is asked.
     Hangup,
@@ -122,7 +122,7 @@ fn runtime() -> Runtime {
 /// The programs of the control plane have two workers, and so has the node here. Launchers, hostile and honest, live on
 /// threads of their own. The test itself waits on neither: a node that is held up fails it, and does not hang it.
 #[test]
-fn fifty_hostile_launchers_do_not_hold_up_an_honest_machine() {
+fn fifty_hostile_launchers_do_not_hold_up_an_honest_vmi() {
     let (node, outside) = (runtime(), runtime());
     let reached = Arc::new(AtomicUsize::new(0));
     let hostile: Vec<(Does, Scene)> = ALL
@@ -135,7 +135,7 @@ fn fifty_hostile_launchers_do_not_hold_up_an_honest_machine() {
             does.listen(place.path(), &reached);
             drop(launcher);
             let _node = node.enter();
-            (does, Scene::at(place, instance(), |place| Pods::played(place)))
+            (does, Scene::at(place, vmi(), |place| Pods::played(place)))
         })
         .collect();
     let accepts = |does: &Does| !matches!(does, Does::Full | Does::Silent);
@@ -147,7 +147,7 @@ fn fifty_hostile_launchers_do_not_hold_up_an_honest_machine() {
         while counts.load(Ordering::Relaxed) < wanted {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        let scene = Scene::of(instance());
+        let scene = Scene::of(vmi());
         let _listening = {
             let _outside = launchers.enter();
             scene.launcher.listen(scene.place.path())
@@ -164,7 +164,7 @@ fn fifty_hostile_launchers_do_not_hold_up_an_honest_machine() {
     // A worker that is caught never comes back; nobody waits for it.
     node.shutdown_background();
     outside.shutdown_background();
-    assert!(told.is_ok(), "the honest machine did not begin; {reached} of {wanted} others were spoken to");
+    assert!(told.is_ok(), "the honest VMI did not start; {reached} of {wanted} others were spoken to");
     for (does, finished, phase) in phases {
         assert!(!finished, "{does:?}: its keeper has gone");
         assert_eq!(phase, "Scheduled", "{does:?}");

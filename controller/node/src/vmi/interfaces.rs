@@ -1,4 +1,4 @@
-//! The interfaces of an instance's status: those of its spec, and what the guest's agent says of them. Pure.
+//! The interfaces of a VMI's status: those of its spec, and what the guest's agent says of them. Pure.
 //!
 //! | interface | addresses | `infoSource` |
 //! |---|---|---|
@@ -10,7 +10,7 @@
 use api::launcher::{GuestInfo, GuestInterface};
 use api::vmi::{InterfaceStatus, VirtualMachineInstance};
 
-/// Who told of an interface: the machine's description, …
+/// Who told of an interface: the domain, …
 const DOMAIN: &str = "domain";
 /// … the guest's agent, …
 const AGENT: &str = "guest-agent";

@@ -1,7 +1,7 @@
-//! Looks after one machine: one task, from the hand-over to the end.
+//! Looks after one VMI: one task, from the hand-over to the end.
 //!
 //! ```text
-//!  select ◄─┬─ the instance or its pod changed            ┐
+//!  select ◄─┬─ the VMI or its pod changed                 ┐
 //!           ├─ the launcher told a state, or broke off    ├─► decide ─► status, events, launcher ─► again, until
 //!           ├─ the guest's agent is asked again           │            there is nothing to do
 //!           └─ what failed is tried again                 ┘
@@ -43,15 +43,15 @@ use tokio::time::{Instant, sleep_until, timeout};
 const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
 /// How long a launcher may take to tell how it is, once it is asked.
 const FIRST: Duration = Duration::from_secs(20);
-/// How long it may take to make ready what a machine needs.
+/// How long it may take to make ready what a VMI needs.
 const PREPARING: Duration = Duration::from_secs(60);
 /// How soon the guest's agent is asked again: after it came, and later.
 const ASK_AGENT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
 
-/// An instance and its pod, as the cluster has them.
+/// A VMI and its pod, as the cluster has them.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
-    /// The instance, as its object stands.
+    /// The VMI, as its object stands.
     pub(crate) object: Arc<Value>,
     /// Its pod on this node.
     pub(crate) pod: Option<Arc<Pod>>,
@@ -71,7 +71,7 @@ pub(crate) struct Node<C> {
     pub(crate) launchers: Launchers,
 }
 
-/// Looks after one machine, until its instance has ended or is no longer wanted.
+/// Looks after one VMI, until it has ended or is no longer wanted.
 pub(crate) async fn keep<C: Cluster>(node: Arc<Node<C>>, mut wanted: watch::Receiver<Wanted>) {
     let object = wanted.borrow_and_update().clone();
     let vmi = match apply::read((*object.object).clone()) {
@@ -82,7 +82,7 @@ pub(crate) async fn keep<C: Cluster>(node: Arc<Node<C>>, mut wanted: watch::Rece
         node,
         pod: None,
         place: None,
-        preparing: Blocking::new("the machine", 1),
+        preparing: Blocking::new("the VMI", 1),
         object: object.object.clone(),
         vmi,
         permitted: object.permitted,
@@ -138,13 +138,13 @@ struct Keeper<C> {
     guest: Option<GuestInfo>,
     /// What of the agent's words is not told.
     left_out: Option<String>,
-    /// The links that were made for the machine; none where another made them before.
+    /// The links that were made for the VMI; none where another made them before.
     links: BTreeMap<String, Link>,
     trouble: Option<Trouble>,
     told: bool,
     again: Again,
     ask_agent: Option<Instant>,
-    /// The shutdown was asked for when the machine stood so; asked again only when that changed.
+    /// The shutdown was asked for when the VMI stood so; asked again only when that changed.
     asked: Option<u64>,
     pace: Pace,
 }
@@ -288,7 +288,7 @@ impl<C: Cluster> Keeper<C> {
         self.heard(state);
     }
 
-    /// It has spoken to us, or to one before us: a machine runs nowhere without a launcher that listened.
+    /// It has spoken to us, or to one before us: a VMI runs nowhere without a launcher that listened.
     fn has_spoken(&self) -> bool {
         matches!(self.launcher, Launcher::Speaks(_))
             || self.vmi.status.as_ref().is_some_and(|status| status.phase == Some(Phase::Running))
@@ -373,7 +373,7 @@ impl<C: Cluster> Keeper<C> {
         }
         let ips = self.pod.iter().flat_map(|pod| &pod.status.pod_ips).map(|ip| ip.ip.clone());
         let ips: Vec<String> = ips.collect();
-        // What cannot be a machine is told where it is handed over.
+        // What has faults is told where it is handed over.
         Machine::handed(&self.vmi)
             .map(|machine| network::status(&machine, &self.links, &ips))
             .unwrap_or_default()
@@ -459,7 +459,7 @@ impl<C: Cluster> Keeper<C> {
         self.node.cluster.tell(&self.vmi.metadata, &event).await;
     }
 
-    /// Makes everything ready and hands the machine to its launcher.
+    /// Makes everything ready and hands the VMI to its launcher.
     async fn begin(&mut self) -> Result<Vec<Event>> {
         let (Contact::There { client, process, .. }, Some(place)) = (&self.contact, &self.place) else {
             return Err(Error::failed(format!("the launcher of {} does not listen", self.name())));
@@ -474,7 +474,7 @@ impl<C: Cluster> Keeper<C> {
             let mut ready = volumes::ready(&parts)?;
             devices::own(&root)?;
             ready.resolved.interfaces = network::ready(&machine, &process)?;
-            // Without it the machine begins some seconds later, and no worse.
+            // Without it the VMI starts some seconds later, and no worse.
             if let Err(e) = capability::give(&findings, place.layout().kvm, &place.root()?) {
                 tracing::warn!("{}", e.chain());
             }
@@ -538,7 +538,7 @@ fn is_newer(this: &Value, than: &Value) -> bool {
     }
 }
 
-/// The instance has ended: there is nothing to look after.
+/// The VMI has ended: there is nothing to look after.
 pub(crate) fn is_final(object: &Value) -> bool {
     let phase = object.pointer("/status/phase").and_then(Value::as_str);
     phase.is_some_and(|phase| Phase::from(phase).is_final())

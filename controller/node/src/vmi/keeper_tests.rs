@@ -97,7 +97,7 @@ impl Fake {
     }
 }
 
-/// An API server with one instance, which does what patches say.
+/// An API server with one VMI, which does what patches say.
 #[derive(Clone)]
 struct Server {
     object: watch::Sender<Value>,
@@ -137,7 +137,7 @@ impl Cluster for Server {
     }
 }
 
-fn instance() -> Value {
+fn vmi() -> Value {
     json!({
         "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
         "metadata": {"name": "a", "namespace": "test", "uid": "u", "resourceVersion": "1", "generation": 1},
@@ -228,8 +228,8 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn a_machine_is_begun_watched_and_ended() {
-    let scene = Scene::of(instance());
+async fn a_vmi_is_begun_watched_and_ended() {
+    let scene = Scene::of(vmi());
     let _listening = scene.launcher.listen(scene.place.path());
     let object = scene.server.until("Running", |object| object["status"]["phase"] == "Running").await;
     assert_eq!(object["status"]["volumeStatus"], json!([{"name": "data", "target": "vda"}]));
@@ -256,8 +256,8 @@ async fn a_machine_is_begun_watched_and_ended() {
 }
 
 #[tokio::test]
-async fn a_new_keeper_takes_a_running_machine_over_and_begins_nothing() {
-    let mut object = instance();
+async fn a_new_keeper_takes_a_running_vmi_over_and_begins_nothing() {
+    let mut object = vmi();
     object["status"]["phase"] = json!("Running");
     let mut scene = Scene::of(object);
     scene.launcher.is(api::launcher::Life::Running);
@@ -279,8 +279,8 @@ async fn a_new_keeper_takes_a_running_machine_over_and_begins_nothing() {
 }
 
 #[tokio::test]
-async fn a_launcher_that_dies_takes_its_machine_with_it() {
-    let scene = Scene::of(instance());
+async fn a_launcher_that_dies_takes_its_vmi_with_it() {
+    let scene = Scene::of(vmi());
     let listening = scene.launcher.listen(scene.place.path());
     scene.server.until("Running", |object| object["status"]["phase"] == "Running").await;
     listening.abort();
@@ -290,7 +290,7 @@ async fn a_launcher_that_dies_takes_its_machine_with_it() {
 
 #[tokio::test]
 async fn the_last_words_of_a_launcher_are_read_where_it_left_them() {
-    let mut object = instance();
+    let mut object = vmi();
     object["status"]["phase"] = json!("Running");
     let scene = Scene::of(object);
     let root = scene.place.path().join("pod-uid/volumes/kubernetes.io~empty-dir/private/root");
@@ -305,7 +305,7 @@ async fn the_last_words_of_a_launcher_are_read_where_it_left_them() {
 #[tokio::test]
 async fn a_launcher_whose_process_is_not_of_the_pod_is_handed_nothing() {
     // The fake launcher listens in this process, which the kernel has in no pod.
-    let scene = Scene::among(instance(), |place| Pods::of_kubelet(place));
+    let scene = Scene::among(vmi(), |place| Pods::of_kubelet(place));
     let _listening = scene.launcher.listen(scene.place.path());
     let object = scene
         .server
@@ -318,7 +318,7 @@ async fn a_launcher_whose_process_is_not_of_the_pod_is_handed_nothing() {
 #[tokio::test]
 async fn a_storm_of_states_is_written_once_a_second_and_what_is_last_is_never_lost() {
     use api::launcher::Life;
-    let scene = Scene::of(instance());
+    let scene = Scene::of(vmi());
     let _listening = scene.launcher.listen(scene.place.path());
     let began = std::time::Instant::now();
     scene.server.until("Running", |object| object["status"]["phase"] == "Running").await;
@@ -340,7 +340,7 @@ async fn a_storm_of_states_is_written_once_a_second_and_what_is_last_is_never_lo
 
 #[tokio::test]
 async fn a_guest_with_ten_thousand_addresses_makes_no_large_object() {
-    let scene = Scene::of(instance());
+    let scene = Scene::of(vmi());
     let _listening = scene.launcher.listen(scene.place.path());
     let ips: Vec<String> = (0..10_000u32).map(|n| std::net::Ipv4Addr::from(n).to_string()).collect();
     let card = |n: u32| json!({"name": format!("veth{n}"), "mac": format!("02:00:00:00:{:02x}:{:02x}", n / 256, n % 256), "ips": ips[..50]});
@@ -364,12 +364,12 @@ async fn a_guest_with_ten_thousand_addresses_makes_no_large_object() {
 
 #[tokio::test]
 async fn without_settings_nothing_is_begun_and_it_is_said_why() {
-    let mut scene = Scene::of(instance());
+    let mut scene = Scene::of(vmi());
     let _listening = scene.launcher.listen(scene.place.path());
     scene.keeper.abort();
     let permitted = scene.wanted.borrow().permitted.clone();
     scene.wanted.send_modify(|wanted| wanted.permitted = Permitted::Nothing("kubevirt".into()));
-    scene.server.object.send_replace(instance());
+    scene.server.object.send_replace(vmi());
     let told = scene.launcher.told().len();
     scene.begin();
     let said = |object: &Value| object["status"]["conditions"].to_string().contains("no KubeVirt object");

@@ -1,8 +1,8 @@
-//! The machines of this node: one keeper each, from the hand-over to the end.
+//! The VMIs of this node: one keeper each, from the hand-over to the end.
 //!
 //! ```text
-//!   watch: instances, pods of this node; the settings of the cluster
-//!        │ one Wanted per instance
+//!   watch: VMIs, pods of this node; the settings of the cluster
+//!        │ one Wanted per VMI
 //!        ▼
 //!   keeper ── Seen ──► decide (pure) ──► Actions ──► apply: status (guarded merge patch), events
 //!     ▲ │                                  └────► launcher: volumes ready ─► sync; shutdown
@@ -12,7 +12,7 @@
 //!   Scheduled ─► (volumes, sync) ─► Running ─► Succeeded | Failed
 //! ```
 //!
-//! **Guarantees.** A machine is told to start once: the launcher itself refuses a second start and an older generation.
+//! **Guarantees.** A VMI is told to start once: the launcher itself refuses a second start and an older generation.
 //! A keeper remembers nothing that it cannot see again: after a restart of this program it asks the launcher, and where
 //! that is gone, the state that the launcher wrote down. **Assumes** that the cluster's controller wrote `Scheduled` and
 //! the node's name, and takes pods and finalizers away. **Never** writes a status that says what is there already, more

@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_without_a_status_gets_all_of_it() {
+    fn a_vmi_without_a_status_gets_all_of_it() {
         let new = status(json!({"phase": "Running"}));
         assert_eq!(patch(None, &new), Some(json!({"status": new.write()})));
     }

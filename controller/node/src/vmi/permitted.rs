@@ -23,13 +23,13 @@ impl Permitted {
         *self == Permitted::NotKnown
     }
 
-    /// The machine of an instance, if it is permitted. Webhooks have asked the same, where they stood.
+    /// The checked description of a VMI, if it is permitted. Webhooks have asked the same, where they stood.
     pub(crate) fn machine(&self, vmi: &VirtualMachineInstance) -> Result<Machine> {
         match self {
             Permitted::NotKnown => Err(Error::failed("what this cluster permits is not known yet")),
             Permitted::Nothing(home) => Err(Error::failed(format!(
-                "there is no KubeVirt object in the namespace {home}, and so nothing says what is permitted: no machine \
-                 is begun until there is one"
+                "there is no KubeVirt object in the namespace {home}, and so nothing says what is permitted: no VMI is \
+                 started until there is one"
             ))),
             Permitted::By(settings) => Machine::check(vmi, settings).map_err(|faults| {
                 let all: Vec<String> = faults.iter().map(ToString::to_string).collect();

@@ -1,8 +1,8 @@
-//! The status of an instance, as far as the node tells it. Pure.
+//! The status of a VMI, as far as the node tells it. Pure.
 //!
 //! | field | from |
 //! |---|---|
-//! | `phase`, `phaseTransitionTimestamps`, `reason` | the life of the machine; forward only |
+//! | `phase`, `phaseTransitionTimestamps`, `reason` | the life of the VMI; forward only |
 //! | `conditions`: Paused, AgentConnected, Synchronized, LiveMigratable, SoftwareEmulation | its state; those of others stay |
 //! | `volumeStatus[].target` | the disks as the guest names them; the rest of each entry stays |
 //! | `interfaces` | the spec, the pod's network, the guest's agent |
@@ -20,7 +20,7 @@ use api::vmi::{
 };
 use kubernetes::conditions::is_unheard;
 
-/// What is told about a machine.
+/// What is told about a VMI.
 #[derive(Debug)]
 pub(crate) struct Story<'a> {
     vmi: &'a VirtualMachineInstance,
@@ -133,7 +133,7 @@ fn conditions(new: &mut Status, story: &Story<'_>, now: &Now) {
         // This is taken back by whoever said it, when our heartbeat is seen: until then, two would write in turn.
         _ if !is_final && is_unheard => {}
         Some(why) => tell(ConditionType::Synchronized, Some(("False", SYNC_FAILED, why))),
-        // What another said of the time before stays until there is a machine.
+        // What another said of the time before stays until there is a domain.
         None if lives.is_some() => tell(ConditionType::Synchronized, None),
         None => {}
     }
@@ -148,7 +148,7 @@ fn conditions(new: &mut Status, story: &Story<'_>, now: &Now) {
     }
 }
 
-/// The reason that goes with a machine that could not be handed over.
+/// The reason that goes with a VMI that could not be handed over.
 const SYNC_FAILED: &str = "Synchronizing with the Domain failed.";
 
 /// Sets a condition, or takes it away. Its time is when it changed.
@@ -250,7 +250,7 @@ pub(super) fn events(old: &Status, new: &Status, story: &Story<'_>) -> Vec<Event
                 events.push(Event::normal("Stopped", "The VirtualMachineInstance was shut down."));
             }
             Some(Phase::Failed) => {
-                let why = story.why().unwrap_or("the machine ended as it should not");
+                let why = story.why().unwrap_or("the launcher gave no reason");
                 events.push(Event::warning("Stopped", format!("The VirtualMachineInstance crashed: {why}")));
             }
             _ => {}

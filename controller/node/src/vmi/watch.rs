@@ -1,13 +1,13 @@
-//! Watches the instances and pods of this node and the settings of the cluster, and keeps one keeper per instance.
+//! Watches the VMIs and pods of this node and the settings of the cluster, and keeps one keeper per VMI.
 //!
 //! ```text
 //!  the KubeVirt object in the namespace of the installation ┐                  ┌─► keeper
-//!  instances with the label kubevirt.io/nodeName=NODE ──────┼─► NodeVmis ──────┼─► keeper     one Wanted each
+//!  VMIs with the label kubevirt.io/nodeName=NODE ───────────┼─► NodeVmis ──────┼─► keeper     one Wanted each
 //!  pods with kubevirt.io=virt-launcher on NODE ─────────────┘   (pure)         └─► keeper
 //! ```
 //!
 //! A watch that breaks is begun anew, and lists first: what went meanwhile is then seen to be gone. A pod is told to the
-//! keeper of an instance only if it is one of its launcher pods ([`LauncherPods`]), handed over to this node; a stranger's, whatever
+//! keeper of a VMI only if it is one of its launcher pods ([`LauncherPods`]), handed over to this node; a stranger's, whatever
 //! it says of itself, is told to nobody, and its going takes nothing from anybody.
 
 use super::apply::Cluster;
@@ -28,7 +28,7 @@ use tokio::task::JoinHandle;
 /// What is seen and not yet looked at.
 const WAITING: usize = 32;
 
-/// Looks after the machines of a node, for ever.
+/// Looks after the VMIs of a node, for ever.
 pub(crate) async fn run<C: Cluster>(client: kube::Client, home: Home, node: Arc<Node<C>>, health: Health) {
     let (tell, seen) = mpsc::channel(WAITING);
     let follows = which(&home).into_iter().map(|which| follow(client.clone(), which, tell.clone()));
@@ -37,22 +37,22 @@ pub(crate) async fn run<C: Cluster>(client: kube::Client, home: Home, node: Arc<
     tokio::join!(follows, keep(seen, home, node, health));
 }
 
-/// What the agent of a node follows: its instances, their pods, and the settings.
+/// What the agent of a node follows: its VMIs, their pods, and the settings.
 pub(crate) fn which(home: &Home) -> Vec<Which> {
     FOLLOWED.iter().flat_map(|kind| kind.followed_by(Program::Handler, home)).collect()
 }
 
-/// One keeper per instance, as it is seen.
+/// One keeper per VMI, as it is seen.
 async fn keep<C: Cluster>(mut seen: mpsc::Receiver<Seen>, home: Home, node: Arc<Node<C>>, health: Health) {
     let mut keepers = Keepers { node, running: BTreeMap::new() };
-    let mut machines = NodeVmis::at(home);
+    let mut vmis = NodeVmis::at(home);
     while let Some(seen) = seen.recv().await {
-        let uids = machines.see(seen);
-        if machines.listed.len() == FOLLOWED.len() {
+        let uids = vmis.see(seen);
+        if vmis.listed.len() == FOLLOWED.len() {
             health.is_ready();
         }
         for uid in uids {
-            keepers.want(&uid, machines.wanted(&uid));
+            keepers.want(&uid, vmis.wanted(&uid));
         }
     }
 }
@@ -60,12 +60,12 @@ async fn keep<C: Cluster>(mut seen: mpsc::Receiver<Seen>, home: Home, node: Arc<
 /// Kinds that are followed; a list of each has to come before anything is known.
 const FOLLOWED: [Kind; 3] = [Kind::VirtualMachineInstance, Kind::Pod, Kind::KubeVirt];
 
-/// What is known of the machines of this node. Pure.
+/// What is known of the VMIs of this node. Pure.
 #[derive(Debug, Default)]
 struct NodeVmis {
     home: Home,
     /// By uid.
-    instances: BTreeMap<String, Instance>,
+    vmis: BTreeMap<String, KnownVmi>,
     /// All that say that they are launchers, strangers among them; by namespace and name.
     pods: BTreeMap<Key, Known>,
     /// By name. There is one.
@@ -75,7 +75,7 @@ struct NodeVmis {
 }
 
 #[derive(Debug)]
-struct Instance {
+struct KnownVmi {
     object: Arc<Value>,
     pods: Option<LauncherPods>,
 }
@@ -91,7 +91,7 @@ impl NodeVmis {
         NodeVmis { home, ..NodeVmis::default() }
     }
 
-    /// Takes what is seen; gives back the uids of the instances that it is about.
+    /// Takes what is seen; gives back the uids of the VMIs that it is about.
     fn see(&mut self, seen: Seen) -> Vec<String> {
         match seen {
             Seen::Listed(kind, objects) => {
@@ -104,9 +104,9 @@ impl NodeVmis {
                     }
                     Kind::KubeVirt => {
                         self.settings.clear();
-                        about.extend(self.instances.keys().cloned());
+                        about.extend(self.vmis.keys().cloned());
                     }
-                    _ => about.extend(std::mem::take(&mut self.instances).into_keys()),
+                    _ => about.extend(std::mem::take(&mut self.vmis).into_keys()),
                 }
                 about.extend(objects.into_iter().flat_map(|object| self.put(kind, object)));
                 about.into_iter().collect()
@@ -123,16 +123,16 @@ impl NodeVmis {
             }
             Seen::Gone(key, _) if key.kind == Kind::KubeVirt => {
                 self.settings.remove(&key.name);
-                self.instances.keys().cloned().collect()
+                self.vmis.keys().cloned().collect()
             }
             Seen::Gone(_, uid) => {
-                self.instances.remove(&uid);
+                self.vmis.remove(&uid);
                 vec![uid]
             }
         }
     }
 
-    /// Keeps an object; gives back the uids of the instances that it is about.
+    /// Keeps an object; gives back the uids of the VMIs that it is about.
     fn put(&mut self, kind: Kind, object: Value) -> Vec<String> {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         match kind {
@@ -148,27 +148,26 @@ impl NodeVmis {
             Kind::KubeVirt => {
                 let name = text("/metadata/name").unwrap_or_default();
                 self.settings.insert(name, Arc::new(Settings::of_cluster(&object)));
-                self.instances.keys().cloned().collect()
+                self.vmis.keys().cloned().collect()
             }
             _ => {
                 let Some(uid) = text("/metadata/uid") else { return Vec::new() };
                 let pods = LauncherPods::of_object(&object);
-                self.instances.insert(uid.clone(), Instance { object: Arc::new(object), pods });
+                self.vmis.insert(uid.clone(), KnownVmi { object: Arc::new(object), pods });
                 vec![uid]
             }
         }
     }
 
-    /// The instances one of whose launcher pods would be called so.
+    /// The VMIs one of whose launcher pods would be called so.
     fn called(&self, key: &Key) -> Vec<String> {
-        let is =
-            |instance: &Instance| instance.pods.iter().flat_map(LauncherPods::keys).any(|own| own == *key);
-        let found = self.instances.iter().filter(|(_, instance)| is(instance));
+        let is = |vmi: &KnownVmi| vmi.pods.iter().flat_map(LauncherPods::keys).any(|own| own == *key);
+        let found = self.vmis.iter().filter(|(_, vmi)| is(vmi));
         found.map(|(uid, _)| uid.clone()).collect()
     }
 
     fn wanted(&self, uid: &str) -> Option<Wanted> {
-        let Instance { object, pods } = self.instances.get(uid)?;
+        let KnownVmi { object, pods } = self.vmis.get(uid)?;
         let here = pods.as_ref().and_then(|wanted| {
             let known = wanted.keys().filter_map(|key| self.pods.get(&key));
             wanted.on(known, |known| &known.meta, &self.home.node)
@@ -221,12 +220,12 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn machines() -> NodeVmis {
+    fn vmis() -> NodeVmis {
         NodeVmis::at(Home { node: "node1".into(), namespace: "kubevirt".into() })
     }
 
     /// One that was handed over with this pod.
-    fn instance(uid: &str, pod: &str) -> Value {
+    fn vmi(uid: &str, pod: &str) -> Value {
         json!({
             "metadata": {"namespace": "n", "name": "web", "uid": uid}, "spec": {"domain": {}},
             "status": {"activePods": {pod: "node1"}},
@@ -256,89 +255,89 @@ mod tests {
         Seen::Gone(Key::new(Kind::Pod, text("namespace"), text("name")), text("uid"))
     }
 
-    fn has(machines: &NodeVmis, uid: &str) -> Option<String> {
-        Some(machines.wanted(uid)?.pod?.metadata.uid.clone())
+    fn has(vmis: &NodeVmis, uid: &str) -> Option<String> {
+        Some(vmis.wanted(uid)?.pod?.metadata.uid.clone())
     }
 
     #[test]
-    fn an_instance_and_its_pod_come_together_in_any_order() {
-        let mut machines = machines();
-        assert!(machines.see(changed(Kind::Pod, pod("p", "a"))).is_empty(), "nobody waits for it yet");
-        assert!(machines.wanted("a").is_none());
-        assert_eq!(machines.see(changed(Kind::VirtualMachineInstance, instance("a", "p"))), ["a"]);
-        assert_eq!(has(&machines, "a").as_deref(), Some("p"));
-        assert_eq!(machines.see(gone(&pod("p", "a"))), ["a"]);
-        assert_eq!(has(&machines, "a"), None);
-        assert_eq!(machines.see(changed(Kind::Pod, pod("p", "a"))), ["a"]);
-        assert_eq!(has(&machines, "a").as_deref(), Some("p"));
+    fn a_vmi_and_its_pod_come_together_in_any_order() {
+        let mut vmis = vmis();
+        assert!(vmis.see(changed(Kind::Pod, pod("p", "a"))).is_empty(), "nobody waits for it yet");
+        assert!(vmis.wanted("a").is_none());
+        assert_eq!(vmis.see(changed(Kind::VirtualMachineInstance, vmi("a", "p"))), ["a"]);
+        assert_eq!(has(&vmis, "a").as_deref(), Some("p"));
+        assert_eq!(vmis.see(gone(&pod("p", "a"))), ["a"]);
+        assert_eq!(has(&vmis, "a"), None);
+        assert_eq!(vmis.see(changed(Kind::Pod, pod("p", "a"))), ["a"]);
+        assert_eq!(has(&vmis, "a").as_deref(), Some("p"));
     }
 
     #[test]
-    fn a_strangers_pod_neither_comes_to_an_instance_nor_takes_its_own_away() {
-        let mut machines = machines();
-        machines.see(changed(Kind::Pod, pod("p", "a")));
-        machines.see(changed(Kind::VirtualMachineInstance, instance("a", "p")));
+    fn a_strangers_pod_neither_comes_to_a_vmi_nor_takes_its_own_away() {
+        let mut vmis = vmis();
+        vmis.see(changed(Kind::Pod, pod("p", "a")));
+        vmis.see(changed(Kind::VirtualMachineInstance, vmi("a", "p")));
         let mut strange = pod("s", "a");
         strange["metadata"]["name"] = json!("stranger");
-        assert!(machines.see(changed(Kind::Pod, strange.clone())).is_empty());
-        assert_eq!(has(&machines, "a").as_deref(), Some("p"));
-        assert!(machines.see(gone(&strange)).is_empty());
-        assert_eq!(has(&machines, "a").as_deref(), Some("p"));
+        assert!(vmis.see(changed(Kind::Pod, strange.clone())).is_empty());
+        assert_eq!(has(&vmis, "a").as_deref(), Some("p"));
+        assert!(vmis.see(gone(&strange)).is_empty());
+        assert_eq!(has(&vmis, "a").as_deref(), Some("p"));
         // One of that name is no more the one that was handed over, …
         let twin = pod("q", "a");
-        machines.see(changed(Kind::Pod, twin.clone()));
-        assert_eq!(has(&machines, "a"), None);
-        machines.see(changed(Kind::Pod, pod("p", "a")));
+        vmis.see(changed(Kind::Pod, twin.clone()));
+        assert_eq!(has(&vmis, "a"), None);
+        vmis.see(changed(Kind::Pod, pod("p", "a")));
         // … and that it is gone says nothing of the one that is there.
-        assert_eq!(machines.see(gone(&twin)), ["a"]);
-        assert_eq!(has(&machines, "a").as_deref(), Some("p"));
+        assert_eq!(vmis.see(gone(&twin)), ["a"]);
+        assert_eq!(has(&vmis, "a").as_deref(), Some("p"));
     }
 
     #[test]
     fn one_that_was_not_handed_over_here_is_not_touched() {
-        let mut machines = machines();
-        machines.see(changed(Kind::Pod, pod("p", "a")));
-        let mut elsewhere = instance("a", "p");
+        let mut vmis = vmis();
+        vmis.see(changed(Kind::Pod, pod("p", "a")));
+        let mut elsewhere = vmi("a", "p");
         elsewhere["status"]["activePods"]["p"] = json!("node2");
-        machines.see(changed(Kind::VirtualMachineInstance, elsewhere));
-        assert_eq!(has(&machines, "a"), None);
-        let mut nowhere = instance("a", "p");
+        vmis.see(changed(Kind::VirtualMachineInstance, elsewhere));
+        assert_eq!(has(&vmis, "a"), None);
+        let mut nowhere = vmi("a", "p");
         nowhere["status"] = json!({"phase": "Scheduled"});
-        machines.see(changed(Kind::VirtualMachineInstance, nowhere));
-        assert_eq!(has(&machines, "a"), None);
+        vmis.see(changed(Kind::VirtualMachineInstance, nowhere));
+        assert_eq!(has(&vmis, "a"), None);
     }
 
     #[test]
     fn the_settings_reach_every_keeper_and_their_going_too() {
-        let mut machines = machines();
-        machines.see(changed(Kind::VirtualMachineInstance, instance("a", "p")));
-        let permitted = |machines: &NodeVmis| machines.wanted("a").unwrap().permitted;
-        assert_eq!(permitted(&machines), Permitted::NotKnown);
-        assert_eq!(machines.see(Seen::Listed(Kind::KubeVirt, Vec::new())), ["a"]);
-        assert_eq!(permitted(&machines), Permitted::Nothing("kubevirt".into()));
+        let mut vmis = vmis();
+        vmis.see(changed(Kind::VirtualMachineInstance, vmi("a", "p")));
+        let permitted = |vmis: &NodeVmis| vmis.wanted("a").unwrap().permitted;
+        assert_eq!(permitted(&vmis), Permitted::NotKnown);
+        assert_eq!(vmis.see(Seen::Listed(Kind::KubeVirt, Vec::new())), ["a"]);
+        assert_eq!(permitted(&vmis), Permitted::Nothing("kubevirt".into()));
         let object = json!({
             "metadata": {"namespace": "kubevirt", "name": "kubevirt"},
             "spec": {"configuration": {"developerConfiguration": {"featureGates": ["HostDisk"]}}},
         });
-        assert_eq!(machines.see(changed(Kind::KubeVirt, object)), ["a"]);
-        let Permitted::By(settings) = permitted(&machines) else { panic!("none") };
+        assert_eq!(vmis.see(changed(Kind::KubeVirt, object)), ["a"]);
+        let Permitted::By(settings) = permitted(&vmis) else { panic!("none") };
         assert!(settings.gate("HostDisk") && !settings.gate("Root"));
         let key = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
-        assert_eq!(machines.see(Seen::Gone(key, "u".into())), ["a"]);
-        assert_eq!(permitted(&machines), Permitted::Nothing("kubevirt".into()));
+        assert_eq!(vmis.see(Seen::Gone(key, "u".into())), ["a"]);
+        assert_eq!(permitted(&vmis), Permitted::Nothing("kubevirt".into()));
     }
 
     #[test]
     fn what_a_list_does_not_tell_is_gone() {
-        let mut machines = machines();
+        let mut vmis = vmis();
         for uid in ["a", "b"] {
-            machines.see(changed(Kind::VirtualMachineInstance, instance(uid, uid)));
-            machines.see(changed(Kind::Pod, pod(uid, uid)));
+            vmis.see(changed(Kind::VirtualMachineInstance, vmi(uid, uid)));
+            vmis.see(changed(Kind::Pod, pod(uid, uid)));
         }
-        let listed = Seen::Listed(Kind::VirtualMachineInstance, vec![instance("b", "b")]);
-        assert_eq!(machines.see(listed), ["a", "b"], "what is gone, and what was told");
-        assert!(machines.wanted("a").is_none() && machines.wanted("b").is_some());
-        assert_eq!(machines.see(Seen::Listed(Kind::Pod, Vec::new())), ["b"]);
-        assert_eq!(has(&machines, "b"), None);
+        let listed = Seen::Listed(Kind::VirtualMachineInstance, vec![vmi("b", "b")]);
+        assert_eq!(vmis.see(listed), ["a", "b"], "what is gone, and what was told");
+        assert!(vmis.wanted("a").is_none() && vmis.wanted("b").is_some());
+        assert_eq!(vmis.see(Seen::Listed(Kind::Pod, Vec::new())), ["b"]);
+        assert_eq!(has(&vmis, "b"), None);
     }
 }

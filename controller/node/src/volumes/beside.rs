@@ -40,7 +40,7 @@ impl<'a> Image<'a> {
     pub fn held_out(beside: &Beside, parts: &'a Parts<'a>) -> Result<Image<'a>> {
         let process = parts.place.beside(&beside.socket).map_err(|e| {
             let what = format!("the container that holds {} out does not answer", beside.name);
-            // It may not listen yet, or be gone: neither is a fault of the machine's.
+            // It may not listen yet, or be gone: neither is a fault of the VMI's.
             Error::failed(what).because(e)
         })?;
         Ok(Image { folder: process.image()?, way: Way::HeldOut(process), parts })

@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | missing | made, the launcher's | made where the volume says so, the launcher's |
 //! | the launcher's | used | used |
-//! | somebody else's | given: the claim is the machine's, and other tools fill it as root | refused, and said whose it is |
+//! | somebody else's | given: the PVC is the VM's, and other tools fill it as root | refused, and said whose it is |
 //! | has a second name | refused | refused |
 //! | `NAME.partial` is locked | waited for: the engine fills it | the same |
 //! | `NAME.partial` holds data | waited for: an import did not end, and can go on | the same |
@@ -94,7 +94,7 @@ pub fn ready(folder: &Folder, wish: &ClaimedDisk) -> Result<(Held, Option<String
     let file = held.open(Access::Write).map_err(unusable)?;
     let found = sole(&file, folder, DISK)?;
     if found.uid() != LAUNCHER {
-        // The claim is the machine's own; whoever filled it need not have known for whom.
+        // The PVC is the VM's own; whoever filled it need not have known for whom.
         let shown = folder.shown().join(DISK);
         give(file.as_fd())
             .map_err(|e| Error::io(format!("cannot make {} the launcher's", shown.display()), e))?;
@@ -238,7 +238,7 @@ fn is_launchers(file: &File, folder: &Folder, name: &str) -> Result<()> {
     }
     Err(Error::refused(format!(
         "{} belongs to the user {}, and a hostDisk is given to nobody: it must belong to the user {LAUNCHER} (chown \
-         {LAUNCHER}:{LAUNCHER}), which machines run as",
+         {LAUNCHER}:{LAUNCHER}), which VMIs run as",
         folder.shown().join(name).display(),
         found.uid()
     )))

@@ -1,4 +1,4 @@
-//! Where the volumes of a machine are in its pod, made ready: a `Machine` and a pod become `Resolved`.
+//! Where the volumes of a VMI are in its pod, made ready: a `Machine` and a pod become `Resolved`.
 //!
 //! ```text
 //!  containerDisk, kernelBoot ─image──► the one disk in the mounted image, only read; or in one that a container beside
@@ -34,11 +34,11 @@ use kubernetes::launcher;
 use rustix::fs::FileType;
 use std::path::PathBuf;
 
-/// What is known of a machine and its pod.
+/// What is known of a VMI and its pod.
 pub struct Parts<'a> {
-    /// The instance as its object stands.
+    /// The VMI as its object stands.
     pub vmi: &'a VirtualMachineInstance,
-    /// The machine it asks for.
+    /// Its checked description.
     pub machine: &'a Machine,
     /// Its pod's folder on this node, and where its parts are.
     pub place: &'a PodFolder,
@@ -57,7 +57,7 @@ pub struct Ready {
     pub notes: Vec<(&'static str, String)>,
 }
 
-/// Makes the volumes of a machine ready.
+/// Makes the volumes of a VMI ready.
 pub fn ready(parts: &Parts<'_>) -> Result<Ready> {
     let accelerator = if parts.layout().kvm { Accelerator::Kvm } else { Accelerator::Emulation };
     let mut ready = Ready { resolved: Resolved { accelerator, ..Resolved::default() }, notes: Vec::new() };
@@ -76,9 +76,7 @@ pub fn ready(parts: &Parts<'_>) -> Result<Ready> {
     for secret in parts.secrets() {
         match parts.layout().secrets.get(secret) {
             Some(path) => drop(ready.resolved.secrets.insert(secret.to_owned(), path.into())),
-            None => {
-                faults.push(Error::refused(format!("the secret {secret} is not in the pod of the machine")))
-            }
+            None => faults.push(Error::refused(format!("the secret {secret} is not in the launcher pod"))),
         }
     }
     match faults.len() {
@@ -210,7 +208,7 @@ impl Parts<'_> {
         Ok(Some(Kernel { kernel: kernel.ok_or_else(none)?, initrd, args: boot.args.clone() }))
     }
 
-    /// The secrets that the machine names without a volume.
+    /// The secrets that the VMI names without a volume.
     fn secrets(&self) -> impl Iterator<Item = &str> {
         let texts = self.machine.disks.iter().filter_map(|disk| match &disk.volume {
             Volume::NoCloud(texts) | Volume::ConfigDrive(texts) => Some(texts),
@@ -286,7 +284,7 @@ impl Parts<'_> {
     }
 
     fn not_there(&self, volume: &str) -> Error {
-        Error::refused(format!("the volume '{volume}' is not mounted in the pod of the machine"))
+        Error::refused(format!("the volume '{volume}' is not mounted in the launcher pod"))
     }
 }
 

@@ -8,7 +8,7 @@
 //!
 //! The launcher, libvirt and QEMU open disks by name, some of them more than once: when QEMU starts, for a snapshot, after a
 //! resize. By a name in a claim each would open what is there at that moment. So they are told a name that nobody else can
-//! change, over which the file is mounted: what was looked at is what is used, for as long as the machine lives.
+//! change, over which the file is mounted: what was looked at is what is used, for as long as the VMI lives.
 //!
 //! What is shown already is not shown again, so that all may be done again.
 

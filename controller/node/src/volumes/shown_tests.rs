@@ -100,7 +100,7 @@ impl Pod {
         }
     }
 
-    /// A machine with this volume.
+    /// A VMI with this volume.
     fn spec(volume: &Value) -> Value {
         let mut volume = volume.clone();
         volume["name"] = json!("data");

@@ -300,7 +300,7 @@ fn what_is_not_in_the_pod_is_told_by_name() {
     let said = pod.ready(&claim(), &json!({})).unwrap_err().to_string();
     assert!(said.contains("'data'") && said.contains("not mounted"), "{said}");
     let said = pod.ready(&json!({"cloudInitNoCloud": {"secretRef": {"name": "keys"}}}), &json!({}));
-    assert!(said.unwrap_err().to_string().contains("the secret keys is not in the pod"));
+    assert!(said.unwrap_err().to_string().contains("the secret keys is not in the launcher pod"));
 }
 
 #[test]

@@ -43,7 +43,7 @@ const UNSENT: usize = 64 << 10;
 /// How long the connections may take to end when the program does.
 const GOODBYE: Duration = Duration::from_secs(10);
 
-/// A port of every address of this machine, of both families where it has both.
+/// A port of every address of this host, of both families where it has both.
 #[expect(clippy::disallowed_methods, reason = "asked of the kernel while the command line is read")]
 pub fn everywhere(port: u16) -> SocketAddr {
     // A kernel may have been built, or begun, without IPv6.

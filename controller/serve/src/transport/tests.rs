@@ -84,7 +84,7 @@ impl Running {
         Running { transport, answers, address, trusts, _ends: ends }
     }
 
-    /// Connects from an address of this machine.
+    /// Connects from a loopback address.
     async fn connect_from(&self, last: u8, protocol: &[u8]) -> std::io::Result<TlsStream<TcpStream>> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();

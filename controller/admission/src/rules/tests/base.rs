@@ -75,7 +75,7 @@ pub(super) fn set(object: &mut Value, pointer: &str, value: Value) {
     *at = value;
 }
 
-/// The spec of an instance.
+/// The spec of a VMI.
 pub(super) fn spec() -> Value {
     json!({
         "domain": {
@@ -90,7 +90,7 @@ pub(super) fn spec() -> Value {
     })
 }
 
-pub(super) fn instance() -> Value {
+pub(super) fn vmi() -> Value {
     json!({
         "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
         "metadata": {"namespace": "n", "name": "web"},
@@ -98,7 +98,7 @@ pub(super) fn instance() -> Value {
     })
 }
 
-pub(super) fn machine() -> Value {
+pub(super) fn vm() -> Value {
     json!({
         "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine",
         "metadata": {"namespace": "n", "name": "web"},

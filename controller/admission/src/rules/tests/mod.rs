@@ -1,6 +1,6 @@
 //! What is answered: tables of what is asked.
 
 mod base;
-mod instances;
-mod machines;
 mod others;
+mod vm;
+mod vmi;

@@ -113,7 +113,7 @@ fn a_setting_without_effect_is_warned_of() {
         assert_eq!(
             answer.warnings,
             [
-                "spec.configuration.migrations: no effect, instances are not migrated yet",
+                "spec.configuration.migrations: no effect, VMIs are not live-migrated yet",
                 "spec.configuration.evictionStrategy: no effect, \"LiveMigrate\" is not supported; supported are None, \
                  LiveMigrateIfPossible",
             ]
@@ -196,7 +196,7 @@ proptest! {
         spoilt in prop::collection::vec((any::<prop::sample::Index>(), odd()), 0..4),
         operation in prop::sample::select(vec![Operation::Create, Operation::Update]),
     ) {
-        let sound = [machine(), instance(), set_of()][which].clone();
+        let sound = [vm(), vmi(), set_of()][which].clone();
         let mut object = sound.clone();
         for (index, value) in spoilt {
             let mut all = Vec::new();

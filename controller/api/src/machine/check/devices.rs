@@ -110,7 +110,7 @@ fn input_devices(inputs: &[vmi::Input], at: &Path, check: &mut Check<'_>) -> Vec
 fn watchdog_of(watchdog: &vmi::Watchdog, at: &Path, check: &mut Check<'_>) -> Option<Watchdog> {
     let vmi::Watchdog { name, i6300esb, diag288, other: _ } = watchdog;
     if let Some(vmi::Diag288 { action: _, other: _ }) = diag288 {
-        check.not_supported(at.child("diag288"), "a watchdog of s390x, which a machine of amd64 cannot have");
+        check.not_supported(at.child("diag288"), "a watchdog of s390x, which a VMI of amd64 cannot have");
         return None;
     }
     let Some(vmi::I6300esb { action, other: _ }) = i6300esb else {

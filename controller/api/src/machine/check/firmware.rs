@@ -1,4 +1,4 @@
-//! What starts the machine.
+//! The firmware of a VMI.
 
 use super::super::firmware::Image;
 use super::super::{Boot, Chipset, Firmware, KernelBoot};
@@ -6,7 +6,7 @@ use super::{Check, Site, text};
 use crate::vmi;
 use crate::wire::Path;
 
-/// What the firmware needs of the rest of the machine.
+/// What the firmware needs of the rest of the VMI.
 pub(super) struct Given {
     pub(super) chipset: Chipset,
     pub(super) smm: Option<bool>,
@@ -83,7 +83,7 @@ fn boot(bootloader: Option<&vmi::Bootloader>, given: &Given, at: &Path, check: &
     if secure && given.chipset == Chipset::I440fx {
         check.invalid(
             &at,
-            format!("{at} has EFI SecureBoot enabled. SecureBoot requires a machine of type q35."),
+            format!("{at} has EFI SecureBoot enabled. SecureBoot requires the machine type q35."),
         );
     }
     if *persistent == Some(true) {

@@ -7,7 +7,7 @@ use crate::vmi;
 use crate::wire::Path;
 use std::collections::BTreeMap;
 
-/// The least that a machine has.
+/// The least memory of a VMI.
 const LEAST: u64 = 1 << 20;
 /// The sizes of pages that PCs have.
 const PAGES: [u64; 2] = [2 << 20, 1 << 30];

@@ -9,7 +9,7 @@
 //!
 //! One file a noun. Every function takes a struct apart *whole*, without `..`: a field that is added to an object does
 //! not compile until somebody has said here what becomes of it. A function that finds a fault notes it and goes on with
-//! anything that fits; what it returns then is never seen, because a machine with faults is not handed out.
+//! anything that fits; what it returns then is never seen, because a [`Machine`] with faults is not handed out.
 
 mod cloudinit;
 mod cpu;
@@ -37,16 +37,16 @@ use crate::wire::Path;
 use std::fmt::Display;
 
 impl Machine {
-    /// The machine that `vmi` asks for, or everything that is wrong with it.
+    /// The checked description of `vmi`, or everything that is wrong with it.
     pub fn check(vmi: &VirtualMachineInstance, settings: &Settings) -> Result<Machine, Vec<Fault>> {
         let mut check = Check { settings, faults: Vec::new() };
         let machine = machine(vmi, &mut check);
         if check.faults.is_empty() { Ok(machine) } else { Err(check.faults) }
     }
 
-    /// The machine that somebody else has judged before: only what cannot be drawn is a fault, whatever is permitted. For
-    /// a launcher, which is handed what its agent has judged, and for whoever tells of a machine that runs already.
-    /// Whoever makes something of an instance calls [`Machine::check`].
+    /// The description of a VMI that was judged before: only what no domain can be defined of is a fault, whatever is
+    /// permitted. For a launcher, which is handed what virt-handler has judged, and for the status of a VMI that runs
+    /// already. A program that makes something of a VMI calls [`Machine::check`].
     pub fn handed(vmi: &VirtualMachineInstance) -> Result<Machine, Vec<Fault>> {
         Machine::check(vmi, &Settings::of_judged())
     }

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 /// How long a shutdown may take when nobody says, in seconds.
 const GRACE: u64 = 30;
-/// Annotations that change the machine in ways that are not there: the gate of each, and how its message calls the gate.
+/// Annotations that change the VMI in ways that are not supported yet: the feature gate of each, and its name in the
+/// message.
 const ANNOTATIONS: [(&str, &str, &str); 2] = [
     ("hooks.kubevirt.io/hookSidecars", "Sidecar", "sidecar"),
     ("kubevirt.io/ignitiondata", "ExperimentalIgnitionSupport", "ExperimentalIgnitionSupport"),
@@ -94,7 +95,7 @@ pub(super) fn eviction(strategy: Option<&vmi::EvictionStrategy>, at: &Path, chec
             check.invalid(&at, format!("{at} is set with an unrecognized option: {word}"));
         }
         Some(_) => {
-            let hint = "instances are not migrated yet, and an eviction ends the guest in order: write None or \
+            let hint = "VMIs are not live-migrated yet, and an eviction shuts the guest down: write None or \
                         LiveMigrateIfPossible";
             check.not_yet_at(&[Site::Cluster], &at, hint);
         }

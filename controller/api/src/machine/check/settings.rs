@@ -1,4 +1,4 @@
-//! What is permitted where the machine is to run.
+//! What is permitted where the VMI is to run.
 //!
 //! ```text
 //!  the KubeVirt object ─► Settings::of_cluster ─┐
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! There is no other way to one, and no default: whoever judges says where. In a cluster without a KubeVirt object nobody
-//! has settings, and nothing is made. A feature that a place does not have yet is refused there by its name ([`Site`]).
+//! has settings, and nothing is made. A feature that a site does not have yet is refused there by its name ([`Site`]).
 
 use crate::wire::Path;
 use serde_json::Value;
@@ -22,7 +22,7 @@ pub const OPEN_BY_DEFAULT: [&str; 4] =
 /// Machine types that can be had.
 const ALL: [&str; 4] = ["q35*", "pc-q35*", "pc", "pc-i440fx*"];
 
-/// Where a machine is to run. Each site lacks other features.
+/// Where a VMI is to run. Each site lacks other features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Site {
     /// A pod of a cluster.
@@ -33,7 +33,7 @@ pub enum Site {
     Judged,
 }
 
-/// What is permitted where the machine is to run. It is made by one of the functions below alone.
+/// What is permitted where the VMI is to run. It is made by one of the functions below alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settings {
@@ -47,7 +47,7 @@ pub struct Settings {
     pub bridge_on_pod_network: bool,
     /// The guest's memory may be more than the limit of its pod (`vmRolloutStrategy` is not `Stage`).
     pub memory_above_limit: bool,
-    /// Where the machine is to run.
+    /// Where the VMI is to run.
     pub site: Site,
 }
 
@@ -86,7 +86,7 @@ impl Gates {
 }
 
 impl Settings {
-    /// Of a single machine on a person's own computer: everything that can be done. For `coracle run`, and for tests.
+    /// Of a single VMI on a person's own computer: everything that can be done. For `coracle run`, and for tests.
     pub fn of_laptop() -> Settings {
         Settings {
             at: Path::of("spec"),
@@ -98,7 +98,7 @@ impl Settings {
         }
     }
 
-    /// Of a machine that has been judged before: only what cannot be drawn is a fault.
+    /// Of a VMI that has been judged before: only what no domain can be defined of is a fault.
     pub fn of_judged() -> Settings {
         Settings { site: Site::Judged, ..Settings::of_laptop() }
     }

@@ -182,7 +182,7 @@ fn host(source: &vmi::HostDisk, at: &Path, check: &mut Check<'_>) -> Option<Volu
     Some(Volume::Host { path: path.clone(), create, shared: shared.unwrap_or(false) })
 }
 
-/// A claim's name, and whether it is only read. One that came later is like any other when the machine starts.
+/// A PVC's name, and whether it is only read. One that was hotplugged is like any other when the VMI starts.
 fn claim(source: &vmi::ClaimSource, at: &Path, check: &mut Check<'_>) -> (String, bool) {
     let vmi::ClaimSource { claim_name, read_only, hotpluggable, other: _ } = source;
     stays(*hotpluggable, at, check);
@@ -195,10 +195,10 @@ fn claim(source: &vmi::ClaimSource, at: &Path, check: &mut Check<'_>) -> (String
     (claim_name.clone(), read_only.unwrap_or(false))
 }
 
-/// A volume cannot be taken from a machine that runs.
+/// A volume cannot be unplugged while the VMI runs.
 fn stays(hotpluggable: Option<bool>, at: &Path, check: &mut Check<'_>) {
     if hotpluggable == Some(true) {
-        let hint = "leave it out: a volume stays until the machine stops";
+        let hint = "leave it out: a volume stays until the VMI stops";
         check.not_yet_at(&[Site::Cluster], at.child("hotpluggable"), hint);
     }
 }

@@ -33,5 +33,5 @@ pub use secret::{
     API_CERTIFICATE, AUTHORITY, CONTROLLER_CERTIFICATE, HANDLER_CERTIFICATE, Secret, certificates,
 };
 pub use validating_webhooks::NAME as VALIDATOR;
-pub use virtual_machine_instance::{FINALIZER, OF_MACHINE, TOLD_BY_HANDLER, claim_of, is_waiting};
+pub use virtual_machine_instance::{FINALIZER, OF_VM, TOLD_BY_HANDLER, claim_of, is_waiting};
 pub use workload::Component;

@@ -59,19 +59,19 @@ pub struct Node {
     pub kubelet: String,
     /// Its runtime and that one's version, like `containerd://2.1.4`.
     pub runtime: String,
-    /// It holds machines: its agent says so.
+    /// It can hold pods: its kubelet says so.
     pub ready: bool,
     /// It offers KVM to pods.
     pub kvm: bool,
 }
 
 impl Node {
-    /// Its agent takes machines, by its label.
-    pub fn takes_machines(&self) -> bool {
+    /// Its virt-handler takes VMIs, by its label.
+    pub fn takes_vmis(&self) -> bool {
         self.meta.labels.get(SCHEDULABLE).is_some_and(|label| label == "true")
     }
 
-    /// What its agent last said, which is another with every word.
+    /// What its virt-handler last said, which is another with every word.
     pub fn heartbeat(&self) -> Option<&str> {
         self.meta.annotations.get(HEARTBEAT).map(String::as_str)
     }

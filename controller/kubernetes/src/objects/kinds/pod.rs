@@ -102,7 +102,7 @@ pub struct Container {
 }
 
 impl Pod {
-    /// Its machine has ended: the launcher does not run again.
+    /// Its VMI has ended: the launcher does not run again.
     pub fn is_over(&self) -> bool {
         self.has_ended() || self.container("compute").is_some_and(|compute| compute.ended.is_some())
     }

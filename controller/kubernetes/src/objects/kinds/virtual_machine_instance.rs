@@ -8,11 +8,11 @@ use api::meta::ObjectMeta;
 use api::vmi::{VirtualMachineInstance, Volume};
 use serde_json::Value;
 
-/// Who must agree before an instance is gone: us, when nothing of it runs.
+/// The finalizer that we take off a VMI when nothing of it runs.
 pub const FINALIZER: &str = "kubevirt.io/foregroundDeleteVirtualMachine";
-/// The same, of the machine that the instance is a run of.
-pub const OF_MACHINE: &str = "kubevirt.io/virtualMachineControllerFinalize";
-/// The fields of an instance's status that virt-handler tells; the others are virt-controller's.
+/// The finalizer that the VM of a VMI takes off it.
+pub const OF_VM: &str = "kubevirt.io/virtualMachineControllerFinalize";
+/// The fields of a VMI's status that virt-handler writes; the others are virt-controller's.
 pub const TOLD_BY_HANDLER: [&str; 9] = [
     "conditions",
     "guestOSInfo",

@@ -50,7 +50,7 @@ impl Message {
         self.put(kind, &bytes)
     }
 
-    /// A number as this machine writes it.
+    /// A number in the byte order of the host.
     pub(crate) fn number(self, kind: u16, value: u32) -> Message {
         self.put(kind, &value.to_ne_bytes())
     }
@@ -132,7 +132,7 @@ pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])>
     })
 }
 
-/// A number of four bytes, as this machine writes it.
+/// A number of four bytes, in the byte order of the host.
 pub(crate) fn number(bytes: &[u8]) -> Option<u32> {
     bytes.try_into().ok().map(u32::from_ne_bytes)
 }

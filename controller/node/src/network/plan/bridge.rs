@@ -41,7 +41,7 @@ pub(super) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
 /// The address on which the guest asks for its own: on no wire, one for each interface.
 fn server(given: &Given<'_>) -> Result<Ipv4Addr> {
     let last = u8::try_from(given.position).ok().and_then(|position| position.checked_add(10));
-    let last = last.ok_or_else(|| given.wrong("a machine has at most 246 interfaces on bridges"))?;
+    let last = last.ok_or_else(|| given.wrong("a VMI has at most 246 interfaces on bridges"))?;
     Ok(Ipv4Addr::new(169, 254, 75, last))
 }
 

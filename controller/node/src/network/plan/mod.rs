@@ -81,11 +81,11 @@ pub(crate) enum Step {
 /// What a plan is made of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Given<'a> {
-    /// The machine.
+    /// The VMI.
     pub(crate) machine: &'a Machine,
     /// The interface.
     pub(crate) interface: &'a Interface,
-    /// Its place among the machine's.
+    /// Its place among the VMI's.
     pub(crate) position: usize,
     /// The pod's card that it is attached to.
     pub(crate) card: &'a Card,
@@ -121,7 +121,7 @@ impl Given<'_> {
         self.interface.mac.as_ref().map(read).transpose()
     }
 
-    /// An address of our own making: the same for the same machine, so that a guest knows its card again.
+    /// An address of our own making: the same for the same VM, so that a guest knows its card again.
     fn own_mac(&self, role: &str) -> Mac {
         let text = format!("{}\0{}\0{role}", self.machine.domain_name(), self.interface.name);
         let sum = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

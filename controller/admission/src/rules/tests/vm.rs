@@ -1,4 +1,4 @@
-//! Machines: what is filled in, and what is wrong with them.
+//! VMs: what is filled in, and what is wrong with them.
 
 use super::base::*;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const MUTATE: &str = "/virtualmachines-mutate";
 const VALIDATE: &str = "/virtualmachines-validate";
 
-/// What is changed in a machine, and what is said of it then.
+/// What is changed in a VM, and what is said of it then.
 const WRONG: &[(&str, &str, &str, &str)] = &[
     ("/spec/template", "null", "spec.template", "missing virtual machine template."),
     ("/spec/runStrategy", "null", "spec.running", "RunStrategy must be specified"),
@@ -27,15 +27,15 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
         "/spec/template/spec/evictionStrategy",
         r#""LiveMigrate""#,
         "spec.template.spec.evictionStrategy",
-        "spec.template.spec.evictionStrategy is not supported yet (instances are not migrated yet, and an eviction ends \
-         the guest in order: write None or LiveMigrateIfPossible)",
+        "spec.template.spec.evictionStrategy is not supported yet (VMIs are not live-migrated yet, and an eviction shuts \
+         the guest down: write None or LiveMigrateIfPossible)",
     ),
     (
         "/spec/template/spec/volumes/0",
         r#"{"name": "root", "dataVolume": {"name": "a", "hotpluggable": true}}"#,
         "spec.template.spec.volumes[0].dataVolume.hotpluggable",
         "spec.template.spec.volumes[0].dataVolume.hotpluggable is not supported yet (leave it out: a volume stays until \
-         the machine stops)",
+         the VMI stops)",
     ),
     ("/spec/preference", r#"{"name": "a"}"#, "spec.preference", "spec.preference is not supported yet"),
     ("/spec/instancetype", r#"{"name": "a"}"#, "spec.instancetype", "spec.instancetype is not supported yet"),
@@ -124,12 +124,12 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
 #[test]
 fn everything_that_is_wrong_has_its_field_and_its_sentence() {
     for (pointer, value, field, message) in WRONG {
-        let mut object = machine();
+        let mut object = vm();
         set(&mut object, pointer, serde_json::from_str(value).unwrap());
         let answer = ask(VALIDATE, &create(object), &around());
         assert_eq!(told(&answer), [((*field).to_owned(), (*message).to_owned())], "{pointer} {value}");
     }
-    assert_eq!(told(&ask(VALIDATE, &create(machine()), &around())), []);
+    assert_eq!(told(&ask(VALIDATE, &create(vm()), &around())), []);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn volumes_that_are_made_with_it_have_a_place_and_one_source() {
             "External population is incompatible with Source and SourceRef",
         ),
     ] {
-        let mut object = machine();
+        let mut object = vm();
         set(&mut object, "/spec/template/spec/volumes/1", json!({"name": "d", "dataVolume": {"name": "d"}}));
         set(&mut object, "/spec/dataVolumeTemplates", json!([{"metadata": {"name": "d"}, "spec": spec}]));
         let answer = ask(VALIDATE, &create(object), &around());
@@ -171,7 +171,7 @@ fn volumes_that_are_made_with_it_have_a_place_and_one_source() {
 #[test]
 fn a_volume_is_not_filled_from_a_claim_of_somebody_else() {
     let asked = |spec: Value| {
-        let mut object = machine();
+        let mut object = vm();
         set(&mut object, "/spec/template/spec/volumes/1", json!({"name": "d", "dataVolume": {"name": "d"}}));
         set(&mut object, "/spec/dataVolumeTemplates", json!([{"metadata": {"name": "d"}, "spec": spec}]));
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
@@ -210,7 +210,7 @@ fn a_volume_is_not_filled_from_a_claim_of_somebody_else() {
 
 #[test]
 fn the_settings_decide_what_is_permitted() {
-    let mut object = machine();
+    let mut object = vm();
     let host = json!({"name": "host", "hostDisk": {"path": "/a", "type": "Disk"}});
     set(&mut object, "/spec/template/spec/volumes/1", host);
     set(&mut object, "/spec/template/spec/domain/machine", json!({"type": "pc-i440fx-7.2"}));
@@ -224,7 +224,7 @@ fn the_settings_decide_what_is_permitted() {
 
 #[test]
 fn a_field_that_is_not_known_is_kept_and_told() {
-    let mut object = machine();
+    let mut object = vm();
     set(&mut object, "/spec/template/spec/domain/memroy", json!({"guest": null}));
     set(&mut object, "/spec/colour", json!("red"));
     let answer = ask(VALIDATE, &create(object.clone()), &around());
@@ -243,7 +243,7 @@ fn a_field_that_is_not_known_is_kept_and_told() {
 
 #[test]
 fn an_old_word_is_taken_and_told() {
-    let mut object = machine();
+    let mut object = vm();
     set(&mut object, "/spec/runStrategy", Value::Null);
     set(&mut object, "/spec/running", json!(true));
     let answer = ask(VALIDATE, &create(object), &around());
@@ -252,8 +252,8 @@ fn an_old_word_is_taken_and_told() {
 }
 
 #[test]
-fn what_the_disks_of_a_machine_do_not_get_is_told() {
-    let mut object = machine();
+fn what_the_disks_of_a_vm_do_not_get_is_told() {
+    let mut object = vm();
     object["spec"]["dataVolumeTemplates"] = json!([{
         "metadata": {"name": "data", "annotations": {"example.com/a": "b", "cdi.kubevirt.io/a": "b"}},
         "spec": {"storage": {}, "source": {"blank": {}}},
@@ -268,8 +268,8 @@ fn what_the_disks_of_a_machine_do_not_get_is_told() {
 }
 
 #[test]
-fn a_machine_is_given_what_it_keeps() {
-    let after = changed(MUTATE, &create(machine()), &with(&json!({"machineType": "pc-q35-7.2"})));
+fn a_vm_is_given_what_it_keeps() {
+    let after = changed(MUTATE, &create(vm()), &with(&json!({"machineType": "pc-q35-7.2"})));
     let template = &after["spec"]["template"];
     assert_eq!(template["spec"]["architecture"], "amd64");
     assert_eq!(template["spec"]["domain"]["machine"]["type"], "pc-q35-7.2");
@@ -282,18 +282,18 @@ fn a_machine_is_given_what_it_keeps() {
     assert_eq!(ask(MUTATE, &update(after.clone(), after.clone()), &other).patch, Vec::<Value>::new());
     // One that is written anew without its uuid is the same computer.
     assert_eq!(
-        changed(MUTATE, &update(after.clone(), machine()), &other)["spec"]["template"]["spec"]["domain"]["firmware"],
+        changed(MUTATE, &update(after.clone(), vm()), &other)["spec"]["template"]["spec"]["domain"]["firmware"],
         firmware
     );
     // One from before there was a webhook has the uuid of its name.
-    let old = changed(MUTATE, &update(machine(), machine()), &other);
-    let uuid = api::uuid::of_machine("web");
+    let old = changed(MUTATE, &update(vm(), vm()), &other);
+    let uuid = api::uuid::of_vm("web");
     assert_eq!(old["spec"]["template"]["spec"]["domain"]["firmware"], json!({"uuid": uuid}));
 }
 
 #[test]
 fn what_is_no_longer_right_may_be_labelled_and_let_go() {
-    let mut bad = machine();
+    let mut bad = vm();
     set(&mut bad, "/spec/runStrategy", json!("Often"));
     let mut labelled = bad.clone();
     set(&mut labelled, "/metadata/labels/a", json!("b"));
@@ -303,12 +303,12 @@ fn what_is_no_longer_right_may_be_labelled_and_let_go() {
     assert_eq!(told(&ask(VALIDATE, &update(bad.clone(), changed.clone()), &around())).len(), 1);
     set(&mut changed, "/metadata/deletionTimestamp", json!("2026-11-22T00:00:00Z"));
     assert_eq!(told(&ask(VALIDATE, &update(bad, changed.clone()), &around())), []);
-    assert_eq!(ask(MUTATE, &update(machine(), changed), &around()).patch, Vec::<Value>::new());
+    assert_eq!(ask(MUTATE, &update(vm(), changed), &around()).patch, Vec::<Value>::new());
 }
 
 #[test]
 fn all_is_said_at_once() {
-    let mut object = machine();
+    let mut object = vm();
     for (pointer, value, ..) in WRONG.iter().filter(|(_, _, field, _)| {
         field.contains("runStrategy") || field.contains("domain.m") || field.contains("bus")
     }) {

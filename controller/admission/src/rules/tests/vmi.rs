@@ -1,4 +1,4 @@
-//! Instances: completed, fixed, and whose status it is.
+//! VMIs: completed, fixed, and whose status it is.
 
 use super::base::*;
 use api::vmi::VirtualMachineInstance;
@@ -9,10 +9,9 @@ const CREATE: &str = "/virtualmachineinstances-validate-create";
 const UPDATE: &str = "/virtualmachineinstances-validate-update";
 
 #[test]
-fn an_instance_is_completed_by_the_one_function() {
-    let after =
-        changed(MUTATE, &create(instance()), &with(&json!({"evictionStrategy": "LiveMigrateIfPossible"})));
-    let mut expected: VirtualMachineInstance = api::wire::read(instance()).unwrap();
+fn a_vmi_is_completed_by_the_one_function() {
+    let after = changed(MUTATE, &create(vmi()), &with(&json!({"evictionStrategy": "LiveMigrateIfPossible"})));
+    let mut expected: VirtualMachineInstance = api::wire::read(vmi()).unwrap();
     let mut given = api::defaults::Given::new("11111111-1111-4111-8111-111111111111");
     given.eviction_strategy = Some(api::vmi::EvictionStrategy::LiveMigrateIfPossible);
     api::defaults::apply(&mut expected, &given);
@@ -23,16 +22,16 @@ fn an_instance_is_completed_by_the_one_function() {
 }
 
 #[test]
-fn a_default_that_cannot_be_kept_refuses_no_instance() {
+fn a_default_that_cannot_be_kept_refuses_no_vmi() {
     let around = with(&json!({"evictionStrategy": "LiveMigrate"}));
-    let after = changed(MUTATE, &create(instance()), &around);
+    let after = changed(MUTATE, &create(vmi()), &around);
     assert_eq!(after["spec"].get("evictionStrategy"), None);
     assert_eq!(ask(CREATE, &create(after), &around).faults, []);
 }
 
 #[test]
 fn what_may_surprise_is_warned_of() {
-    let mut object = instance();
+    let mut object = vmi();
     set(&mut object, "/spec/domain/resources", json!({"limits": {"memory": "64Mi"}}));
     set(&mut object, "/spec/domain/devices/disks/0", json!({"name": "root", "cdrom": {"readonly": false}}));
     let answer = ask(CREATE, &create(object), &around());
@@ -48,8 +47,8 @@ fn what_may_surprise_is_warned_of() {
 }
 
 #[test]
-fn nobody_makes_an_instance_that_has_begun_already() {
-    let mut object = instance();
+fn nobody_makes_a_vmi_that_has_begun_already() {
+    let mut object = vmi();
     set(&mut object, "/status", json!({"phase": "Running", "nodeName": "node1", "colour": "red"}));
     let status = changed(MUTATE, &create(object.clone()), &around())["status"].clone();
     assert_eq!(
@@ -62,7 +61,7 @@ fn nobody_makes_an_instance_that_has_begun_already() {
 
 #[test]
 fn a_status_that_somebody_else_writes_is_put_back() {
-    let mut old = instance();
+    let mut old = vmi();
     set(&mut old, "/status", json!({"phase": "Running", "nodeName": "node1"}));
     let mut new = old.clone();
     set(&mut new, "/status", json!({"phase": "Succeeded"}));
@@ -72,7 +71,7 @@ fn a_status_that_somebody_else_writes_is_put_back() {
     assert_eq!(answer.warnings.len(), 1);
     let after = changed(MUTATE, &request, &around());
     assert_eq!((&after["status"], &after["metadata"]["labels"]["a"]), (&old["status"], &json!("b")));
-    assert_eq!(changed(MUTATE, &update(instance(), new.clone()), &around()).get("status"), None);
+    assert_eq!(changed(MUTATE, &update(vmi(), new.clone()), &around()).get("status"), None);
     for ours in [HANDLER, CONTROLLER] {
         assert_eq!(ask(MUTATE, &by(ours, None, request.clone()), &around()).patch.len(), 0);
     }
@@ -82,7 +81,7 @@ fn a_status_that_somebody_else_writes_is_put_back() {
 }
 
 #[test]
-fn what_is_wrong_with_an_instance_is_said() {
+fn what_is_wrong_with_a_vmi_is_said() {
     for (pointer, value, field, message) in [
         (
             "/metadata/labels/kubevirt.io~1nodeName",
@@ -103,33 +102,33 @@ fn what_is_wrong_with_an_instance_is_said() {
             "spec.domain.devices.interfaces[0].name 'default' not found.",
         ),
     ] {
-        let mut object = instance();
+        let mut object = vmi();
         set(&mut object, pointer, value);
         let answer = ask(CREATE, &create(object), &around());
         assert_eq!(told(&answer), [(field.to_owned(), message.to_owned())], "{pointer}");
     }
-    let mut labelled = instance();
+    let mut labelled = vmi();
     set(&mut labelled, "/metadata/labels/kubevirt.io~1nodeName", json!("node1"));
     assert_eq!(told(&ask(CREATE, &by(CONTROLLER, None, create(labelled)), &around())), []);
-    let mut unnamed = instance();
+    let mut unnamed = vmi();
     set(&mut unnamed, "/metadata", json!({"generateName": "web-", "namespace": "n"}));
     assert_eq!(told(&ask(CREATE, &create(unnamed), &around())), []);
 }
 
 #[test]
-fn the_spec_of_an_instance_stays() {
+fn the_spec_of_a_vmi_stays() {
     let restricted = |new: &Value| {
-        let answer = ask(UPDATE, &update(instance(), new.clone()), &around());
+        let answer = ask(UPDATE, &update(vmi(), new.clone()), &around());
         told(&answer).into_iter().map(|(_, message)| message).collect::<Vec<_>>()
     };
-    let mut new = instance();
+    let mut new = vmi();
     set(&mut new, "/spec/domain/memory/guest", json!("256Mi"));
     assert_eq!(restricted(&new), ["update of VMI object is restricted"]);
-    assert_eq!(told(&ask(UPDATE, &by(CONTROLLER, None, update(instance(), new)), &around())), []);
-    let mut unknown = instance();
+    assert_eq!(told(&ask(UPDATE, &by(CONTROLLER, None, update(vmi(), new)), &around())), []);
+    let mut unknown = vmi();
     set(&mut unknown, "/spec/colour", json!("red"));
     assert_eq!(restricted(&unknown).len(), 1);
-    let mut label = instance();
+    let mut label = vmi();
     set(&mut label, "/metadata/labels/kubevirt.io~1nodeName", json!("node2"));
     assert_eq!(
         restricted(&label),
@@ -137,7 +136,7 @@ fn the_spec_of_an_instance_stays() {
             "modification of the following reserved kubevirt.io/ labels on a VMI object is prohibited: kubevirt.io/nodeName"
         ]
     );
-    let mut said_otherwise = instance();
+    let mut said_otherwise = vmi();
     set(&mut said_otherwise, "/spec/tolerations", json!([]));
     set(&mut said_otherwise, "/metadata/labels/mine", json!("yes"));
     assert_eq!(restricted(&said_otherwise), Vec::<String>::new());
@@ -146,7 +145,7 @@ fn the_spec_of_an_instance_stays() {
 #[test]
 fn the_agent_of_a_node_changes_what_is_on_that_node() {
     let on = |node: &str, phase: &str| {
-        let mut object = instance();
+        let mut object = vmi();
         set(&mut object, "/status", json!({"nodeName": node, "phase": phase}));
         object
     };
@@ -158,5 +157,5 @@ fn the_agent_of_a_node_changes_what_is_on_that_node() {
     assert_eq!(change(Some("node2"), on("node1", "Running"), on("node2", "Running")), 1, "taken");
     assert_eq!(change(Some("node1"), on("node1", "Running"), on("node2", "Running")), 1, "given away");
     assert_eq!(change(None, on("node1", "Running"), on("node1", "Failed")), 1, "nobody knows who");
-    assert_eq!(change(Some("node1"), instance(), instance()), 1, "on no node");
+    assert_eq!(change(Some("node1"), vmi(), vmi()), 1, "on no node");
 }

@@ -1,4 +1,4 @@
-//! Machines: completed when they are written; judged as the instance they would have.
+//! VMs: completed when they are written; judged as the VMI they would have.
 
 use super::{Answer, Around, Operation, Request, passed, patch, template, unknown, volumes};
 use api::defaults::{self, Given};
@@ -20,22 +20,22 @@ pub(super) fn complete(request: &Request, around: &Around) -> Answer {
         keep(&mut given, read(request.old.clone()), &vm);
     }
     let before = vm.write();
-    defaults::machine(&mut vm, &given);
+    defaults::apply_to_vm(&mut vm, &given);
     Answer { patch: patch::of(&request.object, &before, &vm.write()), ..Answer::yes() }
 }
 
-/// A machine that is written anew without its uuid is still the computer that its guest knows.
+/// A VM that is written anew without its uuid is still the computer that its guest knows.
 fn keep(given: &mut Given, old: Option<VirtualMachine>, new: &VirtualMachine) {
     let firmware = old
         .and_then(|old| old.spec.template)
         .and_then(|template| template.spec.domain.firmware)
         .unwrap_or_default();
     let name = new.metadata.name.as_deref().unwrap_or_default();
-    given.uuid = firmware.uuid.filter(|uuid| !uuid.is_empty()).unwrap_or_else(|| uuid::of_machine(name));
+    given.uuid = firmware.uuid.filter(|uuid| !uuid.is_empty()).unwrap_or_else(|| uuid::of_vm(name));
     given.serial = firmware.serial.filter(|serial| !serial.is_empty());
 }
 
-/// Whether a machine may be made or changed.
+/// Whether a VM may be created or changed.
 pub(super) fn judge(request: &Request, around: &Around) -> Answer {
     // What is no longer right may still be labelled, and let go.
     if request.is_leaving()
@@ -52,10 +52,10 @@ pub(super) fn judge(request: &Request, around: &Around) -> Answer {
     }
     warnings.extend(template::warnings(vm.spec.template.as_ref()));
     warnings.extend(passed::of_disks(&vm.spec.data_volume_templates));
-    Answer { faults: of_machine(&vm, around), warnings, ..Answer::yes() }
+    Answer { faults: faults_of(&vm, around), warnings, ..Answer::yes() }
 }
 
-fn of_machine(vm: &VirtualMachine, around: &Around) -> Vec<Fault> {
+fn faults_of(vm: &VirtualMachine, around: &Around) -> Vec<Fault> {
     let mut faults = Vec::new();
     let Spec {
         running,

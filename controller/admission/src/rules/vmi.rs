@@ -1,7 +1,7 @@
-//! Instances: completed when they are made; later their spec stays, and their status is our programs' own.
+//! VMIs: completed when they are created; later their spec stays, and their status is our programs' own.
 //!
 //! **Guarantees.** Whoever is not one of our programs changes neither spec nor status nor the labels that our programs
-//! go by. The agent of a node changes only instances of its node: the node stands in its token, not in what it says.
+//! go by. The virt-handler of a node changes only VMIs of its node: the node stands in its token, not in what it says.
 
 use super::{Answer, Around, Request, passed, patch, unknown};
 use api::defaults;
@@ -45,7 +45,7 @@ pub(super) fn restore(request: &Request, around: &Around) -> Answer {
     Answer { patch: patch::between(&request.object, &should), warnings: vec![warning], ..Answer::yes() }
 }
 
-/// Whether an instance may be made.
+/// Whether a VMI may be created.
 pub(super) fn create(request: &Request, around: &Around) -> Answer {
     let mut faults = Vec::new();
     let vmi = wire::read_in_part::<VirtualMachineInstance>(request.object.clone(), &mut faults);
@@ -72,7 +72,7 @@ pub(super) fn create(request: &Request, around: &Around) -> Answer {
     Answer { faults, warnings, ..Answer::yes() }
 }
 
-/// Whether an instance may be changed.
+/// Whether a VMI may be changed.
 pub(super) fn update(request: &Request, around: &Around) -> Answer {
     let faults = match around.accounts.program(&request.who.name) {
         Some(Program::Handler) => not_its_own(request),

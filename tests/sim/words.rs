@@ -1,0 +1,66 @@
+//! The control plane says VM and VMI (see the glossary of CONTRIBUTING.md): in comments, messages, names of tests and its
+//! documents, "machine" and "instance" stand for neither.
+
+use super::{assert_none, files, short};
+use std::fs;
+use std::iter::once;
+
+/// Where that holds; and the file that says the same of the descriptions of our schemas, by examples.
+const PLACES: &[&str] = &[
+    "controller/",
+    "docs/how-to/cluster.md",
+    "docs/reference/accounts.md",
+    "docs/reference/kubevirt.md",
+    "docs/reference/metadata.md",
+    "docs/reference/vmi.md",
+    "tests/e2e/",
+];
+const EXAMPLES: &str = "controller/api/tests/spec/descriptions.rs";
+/// Words after which "machine" is a noun of prose, and not a name in code.
+const BEFORE: &[&str] = &["a", "an", "another", "each", "every", "its", "no", "one", "the", "whose"];
+
+#[test]
+fn the_control_plane_says_vm_and_vmi() {
+    let mut faults = Vec::new();
+    for file in files() {
+        let name = short(&file);
+        let is_there = name.ends_with(".rs") || name.ends_with(".md");
+        if !is_there || !PLACES.iter().any(|place| name.starts_with(place)) || name == EXAMPLES {
+            continue;
+        }
+        for (number, line) in fs::read_to_string(&file).unwrap().lines().enumerate() {
+            let found = vague(line).map(|words| format!("{name}:{}: {words:?}, for VM or VMI", number + 1));
+            faults.extend(found);
+        }
+    }
+    assert_none(&faults);
+}
+
+/// The first words of a line that leave open whether a VM or a VMI is meant.
+fn vague(line: &str) -> Option<String> {
+    let line = line.to_lowercase().replace('_', " ");
+    let words =
+        line.split_whitespace().map(|word| word.trim_matches(['"', '(', ')', '*', ',', '.', ':', ';']));
+    let words: Vec<&str> = once("").chain(words).chain(once("")).collect();
+    let is_vague = |words: &&[&str]| match words[1].trim_end_matches("'s") {
+        "machine" | "instance" => BEFORE.contains(&words[0]) && !words[2].starts_with("type"),
+        "machines" | "instances" => {
+            !["emulated", "machine", "virtual"].iter().any(|term| words[0].ends_with(term))
+        }
+        _ => false,
+    };
+    words.windows(3).find(is_vague).map(|words| words[..2].join(" "))
+}
+
+#[test]
+fn what_leaves_it_open_is_found_and_other_words_are_not() {
+    for line in ["/// The pod of a machine's disk.", "fn an_instance_ends() {", "\"Machines of each node.\""]
+    {
+        assert!(vague(line).is_some(), "{line}");
+    }
+    for line in
+        ["the machine type q35", "A [`Machine`] is checked", "Virtual Machine Instances", "each(machine, 1)"]
+    {
+        assert_eq!(vague(line), None);
+    }
+}
