@@ -147,12 +147,13 @@ impl Round<'_> {
     /// The pod's disappearance is believed only when the server says so too: our picture of pods may be older than
     /// that of VMIs.
     fn pod_is_gone(&mut self) {
-        self.are_absent(self.of.clone());
+        if let Some(of) = self.of.clone() {
+            self.are_absent(&of);
+        }
     }
 
-    fn are_absent(&mut self, of: Option<LauncherPods>) {
-        let keys = of.iter().flat_map(LauncherPods::keys);
-        self.before.extend(keys.map(|key| Step::Absent { key, of: of.clone() }));
+    fn are_absent(&mut self, of: &LauncherPods) {
+        self.before.extend(of.keys().map(|key| Step::Absent { key, of: Some(of.clone()) }));
     }
 
     fn is_deleted(&self) -> bool {
@@ -516,8 +517,12 @@ impl Round<'_> {
             return;
         }
         let is_held = self.vmi.metadata.finalizers.iter().any(|name| name == FINALIZER);
-        if pods.is_empty() && self.phase.is_final() && is_held {
-            self.are_absent(any);
+        if pods.is_empty()
+            && self.phase.is_final()
+            && is_held
+            && let Some(any) = any
+        {
+            self.are_absent(&any);
         }
         // What its VM left behind (`--cascade=orphan`): nobody else knows any more which revision was its own.
         let status =
