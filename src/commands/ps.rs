@@ -177,7 +177,7 @@ fn of_guest(guest: &GuestInfo) -> Vec<(&'static str, String)> {
     let cards = guest.interfaces.iter().filter(|card| card.name != "lo" && !card.ips.is_empty());
     lines.extend(cards.map(|card| ("card", format!("{} {}", card.name, card.ips.join(", ")))));
     // A guest chooses these texts: nothing in them may steer the terminal.
-    lines.into_iter().map(|(name, text)| (name, text.replace(char::is_control, "?"))).collect()
+    lines.into_iter().map(|(name, text)| (name, printable::line(&text))).collect()
 }
 
 fn phases(state: &State) -> Vec<(&'static str, String)> {

@@ -198,8 +198,7 @@ pub(crate) fn tail(log: &Path) -> String {
     if read.is_err() || last.is_empty() {
         return format!("; it wrote nothing to {}", log.display());
     }
-    let clean = |line: &str| line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
-    let last: Vec<String> = last.iter().map(|line| format!("\n  {}", clean(line))).collect();
+    let last: Vec<String> = last.iter().map(|line| format!("\n  {}", printable::line(line))).collect();
     format!("; {} ends so:{}", log.display(), last.concat())
 }
 
@@ -239,9 +238,10 @@ mod tests {
     fn only_the_end_of_a_log_is_told() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
-        std::fs::write(&log, (0..5000).map(|i| format!("line {i}\x1b[2J\n")).collect::<String>()).unwrap();
+        std::fs::write(&log, (0..5000).map(|i| format!("line\u{202e} {i}\x1b[2J\n")).collect::<String>())
+            .unwrap();
         let told = tail(&log);
-        assert!(told.ends_with("line 4999 [2J") && told.lines().count() == LOG_TOLD + 1, "{told}");
+        assert!(told.ends_with("line  4999 [2J") && told.lines().count() == LOG_TOLD + 1, "{told}");
         assert!(tail(&folder.path().join("none")).contains("wrote nothing"));
     }
 }

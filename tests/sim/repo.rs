@@ -19,7 +19,7 @@ use serde_json::Value;
 const ARROWS: &[(&str, &[&str])] = &[
     ("api", &[]),
     ("error-core", &[]),
-    ("disk-format", &["error-core"]),
+    ("disk-format", &["error-core", "printable"]),
     ("fetch", &["error-core", "printable"]),
     ("guard", &[]),
     ("printable", &[]),

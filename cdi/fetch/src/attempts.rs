@@ -2,8 +2,8 @@
 //! their caller's to decide.)
 
 use crate::retry::{Backoff, jitter};
-use crate::{Error, Fault, Result, Why};
-use std::time::{Duration, Instant};
+use crate::{Error, Fault, Result, Silence, Why};
+use std::time::Duration;
 
 /// The longest pause of our own, and the longest a server may ask for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
@@ -37,7 +37,9 @@ pub struct Attempts {
 impl Attempts {
     /// `at` is the offset of the first byte that is wanted.
     pub fn new(name: &str, retry: Retry, at: u64) -> Attempts {
-        let silence = Silence::new(retry.idle, retry.retries > 0);
+        // A connection may be dead though the server is not: after half of the time another one is tried.
+        let half = retry.idle - retry.idle / 2;
+        let silence = Silence::in_steps(retry.idle, if retry.retries > 0 { half } else { retry.idle });
         Attempts { name: name.to_owned(), retry, failures: 0, at, silence }
     }
 
@@ -81,67 +83,6 @@ impl Attempts {
     }
 }
 
-/// How long nothing has come while we waited for it, over all attempts since the last byte.
-pub struct Silence {
-    idle: Duration,
-    spent: Duration,
-    may_try_another: bool,
-}
-
-/// What silence asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TooQuiet {
-    /// The connection may be dead though the server is not: try another.
-    TryAnother(Duration),
-    /// The idle timeout has passed.
-    Timeout(Duration),
-}
-
-impl Silence {
-    /// So long may nothing come. `may_try_another` is whether a fresh connection is tried after half of it.
-    pub fn new(idle: Duration, may_try_another: bool) -> Silence {
-        Silence { idle, spent: Duration::ZERO, may_try_another }
-    }
-
-    /// How long nothing may come.
-    pub fn idle(&self) -> Duration {
-        self.idle
-    }
-
-    /// Waits for the head of an answer. A slow server gets the whole time for it.
-    pub async fn head<T>(&mut self, work: impl Future<Output = T>) -> Result<T, TooQuiet> {
-        let allowed = self.idle.saturating_sub(self.spent);
-        self.wait(allowed, work).await
-    }
-
-    /// Waits for bytes of a body. After half the time a fresh connection is tried, once.
-    pub async fn body<T>(&mut self, work: impl Future<Output = T>) -> Result<T, TooQuiet> {
-        let half = self.idle / 2;
-        let until = if self.may_try_another && self.spent < half { half } else { self.idle };
-        self.wait(until.saturating_sub(self.spent), work).await
-    }
-
-    /// A byte has come.
-    pub fn broken(&mut self) {
-        self.spent = Duration::ZERO;
-    }
-
-    async fn wait<T>(&mut self, allowed: Duration, work: impl Future<Output = T>) -> Result<T, TooQuiet> {
-        let since = Instant::now();
-        match tokio::time::timeout(allowed, work).await {
-            Ok(done) => {
-                self.spent += since.elapsed();
-                Ok(done)
-            }
-            Err(_) => {
-                self.spent += allowed;
-                let all = self.spent >= self.idle;
-                Err(if all { TooQuiet::Timeout(self.idle) } else { TooQuiet::TryAnother(self.spent) })
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,21 +109,5 @@ mod tests {
             let last = attempts(9).pause(0, Fault::because(why, "final")).await.unwrap_err();
             assert_eq!(last.to_string(), "final");
         }
-    }
-
-    #[tokio::test]
-    async fn silence_is_counted_over_connections_and_a_byte_breaks_it() {
-        let (never, half, all) =
-            (std::future::pending::<()>, Duration::from_millis(20), Duration::from_millis(40));
-        let mut silence = attempts(1).silence;
-        assert_eq!(silence.body(never()).await, Err(TooQuiet::TryAnother(half)));
-        silence.broken();
-        assert_eq!(silence.body(never()).await, Err(TooQuiet::TryAnother(half)));
-        assert_eq!(silence.head(never()).await, Err(TooQuiet::Timeout(all)));
-        assert_eq!(
-            attempts(0).silence.body(never()).await,
-            Err(TooQuiet::Timeout(all)),
-            "no other may be tried"
-        );
     }
 }

@@ -11,9 +11,10 @@
 //! Nothing is repeated here but what a challenge asks for, and that only where it can be sent again.
 
 use crate::authorize::{Authorizer, Server};
+use crate::body::{self, Wait};
 use crate::redirect::{self, Trail};
 use crate::resolved::{Led, Resolved};
-use crate::retry::{self, Wait, within};
+use crate::retry::{self, within};
 use crate::{Connect, Connector, Error, ErrorKind, Fault, Location, Result, Silence, Why};
 use bytes::Bytes;
 use reqwest::header::{ACCEPT_ENCODING, HeaderMap, LOCATION};
@@ -262,9 +263,9 @@ impl<A: Authorizer> Client<A> {
             Payload::Once(body) => sent.body(body.take().unwrap_or_default()),
         };
         match silence.head(sent.send()).await {
-            Ok(Ok(response)) => Ok(response),
-            Ok(Err(e)) => Err(self.unreachable(place, e)),
-            Err(_) => Err(Fault::because(Why::Silent, self.messages.silent(place, silence.idle()))),
+            Some(Ok(response)) => Ok(response),
+            Some(Err(e)) => Err(self.unreachable(place, e)),
+            None => Err(Fault::because(Why::Silent, self.messages.silent(place, silence.idle()))),
         }
     }
 
@@ -297,7 +298,7 @@ impl<A: Authorizer> Client<A> {
         let (status, most, all) = (response.status(), request.excerpt, request.idle.min(EXCERPT));
         let retry_after = retry::after(response.headers());
         let excerpt = match most > 0 && request.method != Method::HEAD {
-            true => retry::body(response, most, Wait { idle: all, all }, "").await.ok(),
+            true => body::short(response, most, Wait { idle: all, all }, "").await.ok(),
             false => None,
         };
         let excerpt = excerpt.unwrap_or_default();

@@ -10,7 +10,8 @@
 //!      Concurrency: how many requests at once                                             concurrency.rs
 //!                               ▼
 //!                            Client: one request, redirects, who asks                     client.rs authorize/
-//!                            Attempts, Silence; what a Fault means                        attempts.rs retry.rs fault.rs
+//!                            Attempts; what a Fault means                                 attempts.rs retry.rs fault.rs
+//!                            the wait for a body, and how long nothing may come           silence.rs body.rs
 //!                            where a request goes, and where a redirect may lead          location.rs redirect.rs host.rs
 //!                            where one led, which is asked first from then on            resolved.rs
 //!                               ▼
@@ -26,6 +27,7 @@
 
 mod attempts;
 pub mod authorize;
+pub mod body;
 mod cache;
 mod client;
 mod concurrency;
@@ -44,9 +46,10 @@ mod resolved;
 pub mod retry;
 mod runtime;
 mod secret;
+mod silence;
 mod validators;
 
-pub use attempts::{Attempts, GOOD_PROGRESS, Retry, Silence, TooQuiet};
+pub use attempts::{Attempts, GOOD_PROGRESS, Retry};
 pub use client::{Answer, Client, Lost, Messages, Payload, Rejected, Request};
 pub use concurrency::{Concurrency, Permit};
 pub use connect::{Connect, Connector, Unchecked};
@@ -60,4 +63,5 @@ pub use read_at::ReadAt;
 pub use resolved::Resolved;
 pub use runtime::runtime;
 pub use secret::Secret;
+pub use silence::{Came, Silence};
 pub use validators::Validators;

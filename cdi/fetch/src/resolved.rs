@@ -88,7 +88,7 @@ mod tests {
             idle: IDLE,
             excerpt: 0,
         };
-        let mut silence = Silence::new(IDLE, false);
+        let mut silence = Silence::new(IDLE);
         runtime().unwrap().block_on(client.send_resolved(&to, resolved, request, &mut silence))
     }
 

@@ -1,7 +1,6 @@
-//! Waiting: for an answer, for the rest of one, and before the next try.
+//! Waiting: for an answer, and before the next try.
 
-use crate::{Error, Fault, Why};
-use reqwest::Response;
+use crate::{Fault, Why};
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, SystemTime};
@@ -15,7 +14,11 @@ pub async fn within<T>(time: Duration, work: impl Future<Output = T>) -> Option<
 pub fn silent(name: &str, wanted: &str, idle: Duration) -> Fault {
     Fault::because(
         Why::Silent,
-        format!("{name}: nothing came for {} s while waiting for {wanted}", seconds(idle)),
+        format!(
+            "{name}: no byte came for {} s while waiting for {wanted}; the server or the network stalled (this is the \
+             idle timeout)",
+            seconds(idle)
+        ),
     )
 }
 
@@ -24,54 +27,6 @@ pub(crate) fn why_unanswered(e: &reqwest::Error) -> Why {
     match find::<rustls::Error>(e) {
         Some(_) => Why::Tls,
         None => Why::Unreachable,
-    }
-}
-
-/// How long a short body may take.
-#[derive(Debug, Clone, Copy)]
-pub struct Wait {
-    /// No byte for this long ends it.
-    pub idle: Duration,
-    /// All of it, from now on: a byte now and then is no progress.
-    pub all: Duration,
-}
-
-impl Wait {
-    /// Where nothing may come for `idle`, all of it may take twice as long.
-    pub fn of(idle: Duration) -> Wait {
-        Wait { idle, all: idle.saturating_mul(2) }
-    }
-}
-
-/// A body that must be short, in size and in time.
-pub async fn body(response: &mut Response, most: usize, wait: Wait, name: &str) -> Result<Vec<u8>, Fault> {
-    let whole = within(wait.all, pieces(response, most, wait.idle, name)).await;
-    whole.unwrap_or_else(|| {
-        let what = format!("{name}: the answer was not complete after {} s", seconds(wait.all));
-        Err(Fault::because(Why::Slow, what))
-    })
-}
-
-async fn pieces(response: &mut Response, most: usize, idle: Duration, name: &str) -> Result<Vec<u8>, Fault> {
-    let mut body = Vec::new();
-    let too_long = || {
-        let what = format!("{name}: the answer is longer than {} KiB; that is refused", most >> 10);
-        Fault::because(Why::Wrong, what)
-    };
-    if response.content_length().is_some_and(|length| length > most as u64) {
-        return Err(too_long());
-    }
-    loop {
-        match within(idle, response.chunk()).await {
-            Some(Ok(Some(bytes))) if body.len() + bytes.len() > most => return Err(too_long()),
-            Some(Ok(Some(bytes))) => body.extend_from_slice(&bytes),
-            Some(Ok(None)) => return Ok(body),
-            Some(Err(e)) => {
-                let what = format!("{name}: the connection broke in the middle of the answer");
-                return Err(Fault::new(Why::Cut, Error::failed(what).because(e.without_url())));
-            }
-            None => return Err(silent(name, "the rest of the answer", idle)),
-        }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::manifest::{
 use crate::place::Which;
 use crate::{Digest, Error, Result};
 use fetch::authorize::Scopes;
-use fetch::retry::{self, Wait};
+use fetch::body::{self, Wait};
 use fetch::{Fault, Why};
 use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName};
@@ -75,7 +75,7 @@ async fn once(repository: &Repository, mirror: &Mirror, by: &Which, name: &str) 
         Ask::new(Method::GET, Where::Path(&path), &scopes, &[200], idle).header(ACCEPT, &KINDS.join(", "))?;
     let mut answer = mirror.line.request(ask).await?;
     let from = format!("{name} from {}", mirror.line.address);
-    let body = retry::body(&mut answer.response, DOCUMENT_MAX as usize, Wait::of(idle), &from).await?;
+    let body = body::short(&mut answer.response, DOCUMENT_MAX as usize, Wait::of(idle), &from).await?;
     let header =
         |name: &HeaderName| answer.response.headers().get(name).and_then(|value| value.to_str().ok());
     let wrong = |digest: &Digest, what: &str| {

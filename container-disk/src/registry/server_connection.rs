@@ -130,7 +130,7 @@ impl ServerConnection {
         };
         let Ask { method, resolved, headers, payload, scopes: scope, fine, idle, wait, .. } = ask;
         let request = Request { method, to, headers, payload, scope, fine, idle, excerpt: LONGEST_DETAIL };
-        let mut silence = Silence::new(wait, false);
+        let mut silence = Silence::new(wait);
         match resolved {
             Some(resolved) => self.client.send_resolved(base, resolved, request, &mut silence).await,
             None => self.client.send(base, request, &mut silence).await,

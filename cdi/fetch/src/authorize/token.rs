@@ -14,8 +14,9 @@
 
 use super::challenge::{self, Bearer, Challenge};
 use super::{Authorizer, Server, basic, secret};
+use crate::body::{self, Wait};
 use crate::host::is_inside;
-use crate::retry::{self, Wait, within};
+use crate::retry::{self, within};
 use crate::{Error, ErrorKind, Fault, Location, Result, Secret, Why};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{RequestBuilder, StatusCode};
@@ -263,7 +264,7 @@ impl RegistryToken {
         if !status.is_success() {
             return Err(self.no_token(name, status, retry::after(response.headers()), credential.is_some()));
         }
-        let body = retry::body(&mut response, MOST, Wait::of(to.idle), name).await?;
+        let body = body::short(&mut response, MOST, Wait::of(to.idle), name).await?;
         let bad = |why: &str| Fault::because(Why::Odd, format!("{name}: {why}; a token was expected"));
         // The parser's message would repeat a part of it.
         let answer: Answer =

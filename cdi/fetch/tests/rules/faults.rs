@@ -2,7 +2,7 @@
 
 use super::*;
 use fetch::authorize::Headers;
-use fetch::retry::{self, Wait};
+use fetch::body::{self, Wait};
 use fetch::{Attempts, ErrorKind, Retry};
 use tests::http::{Authority, Fail, Server, pattern};
 
@@ -96,7 +96,7 @@ fn a_body_that_trickles_ends_in_time() {
     ask.headers = HeaderMap::new();
     let mut answer = send(&client(Headers::default()).0, ask, IDLE).ok().unwrap();
     let wait = Wait { idle: IDLE, all: Duration::from_millis(500) };
-    let body = retry::body(&mut answer.response, 8 << 20, wait, "it");
+    let body = body::short(&mut answer.response, 8 << 20, wait, "it");
     let slow = runtime().unwrap().block_on(body).unwrap_err();
     assert_eq!(
         (slow.why, slow.error.to_string()),

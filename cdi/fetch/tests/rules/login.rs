@@ -59,7 +59,7 @@ fn a_request_that_begins_elsewhere_is_told_nothing_there() {
     // As with a place that an earlier redirect led to.
     let ask = request(Method::GET, &store.url("/disk"), Payload::Nothing, &());
     let origin = location(&server.url("/a"));
-    let mut silence = Silence::new(IDLE, false);
+    let mut silence = Silence::new(IDLE);
     let denied = fault(runtime().unwrap().block_on(client.send(&origin, ask, &mut silence)));
     assert_eq!((denied.why, denied.status), (Why::Denied, Some(401)));
     assert!(!words.own.load(Relaxed) && !words.authorized.load(Relaxed));

@@ -89,7 +89,7 @@ fn send<A: Authorizer>(
     wait: Duration,
 ) -> Result<Answer, Fault> {
     let origin = request.to.clone();
-    let mut silence = Silence::new(wait, false);
+    let mut silence = Silence::new(wait);
     runtime().unwrap().block_on(client.send(&origin, request, &mut silence))
 }
 

@@ -1,5 +1,8 @@
 //! Numbers and words out of bytes that may be too short or hostile: every access is checked, every text is harmless.
 
+/// The most characters of a label or a name.
+const LONGEST: usize = 256;
+
 /// Fields of a structure on disk; `None` where the bytes end before the field does.
 pub(crate) trait Fields {
     /// `N` bytes at `at`.
@@ -46,8 +49,7 @@ impl Fields for [u8] {
     }
 }
 
-/// Text for people out of bytes: up to the first NUL, without blanks around it; what could steer a terminal or turn
-/// the reading direction is replaced. `None` when nothing is left.
+/// Text for people out of bytes: up to the first NUL, as [`harmless`] leaves it.
 pub(crate) fn text(bytes: &[u8]) -> Option<String> {
     let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
     harmless(&String::from_utf8_lossy(&bytes[..end]))
@@ -68,20 +70,11 @@ fn utf16(units: impl Iterator<Item = u16>) -> Option<String> {
     harmless(&chars.map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect::<String>())
 }
 
-/// Text that may be printed: no control characters, no marks that reorder what stands around them, at most 256
-/// characters.
+/// Text that may be printed, without blanks around it; `None` when nothing is left.
 pub(crate) fn harmless(text: &str) -> Option<String> {
-    let steers = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    let clean: String = text
-        .trim()
-        .chars()
-        .take(256)
-        .map(|c| if steers(c) { char::REPLACEMENT_CHARACTER } else { c })
-        .collect();
-    (!clean.is_empty()).then_some(clean)
+    let plain = printable::text(text.trim(), LONGEST);
+    let plain = plain.trim();
+    (!plain.is_empty()).then(|| plain.to_owned())
 }
 
 /// A UUID whose bytes stand in the order they are written; `None` for all zeros.
@@ -110,9 +103,12 @@ mod tests {
     fn text_cannot_steer_a_terminal() {
         assert_eq!(text(b"root\0junk"), Some("root".into()));
         assert_eq!(text(b"  cidata   "), Some("cidata".into()));
-        assert_eq!(text(b"a\x1b[31mb"), Some("a\u{fffd}[31mb".into()));
-        assert_eq!(harmless("abc\u{202e}def"), Some("abc\u{fffd}def".into()));
+        assert_eq!(text(b"a\x1b[31mb"), Some("a [31mb".into()));
+        assert_eq!(harmless("abc\u{202e}def"), Some("abc def".into()));
+        assert_eq!(harmless("abc\u{200b}def\u{feff}"), Some("abc def".into()), "what is not seen");
         assert_eq!(text(b"   \0"), None);
+        assert_eq!(harmless("\u{202e} \u{7}"), None);
+        assert_eq!(harmless(&"x".repeat(300)).map(|long| long.len()), Some(258), "… takes three bytes");
     }
 
     #[test]

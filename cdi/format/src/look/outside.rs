@@ -3,7 +3,7 @@
 //! Readers refuse such images. This looks at the header on its own, so that a person can still be told which file
 //! an image wants.
 
-use super::field::{Fields, harmless};
+use super::field::Fields;
 
 /// A reference to something outside the image file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,23 +63,14 @@ fn qcow(head: &[u8]) -> Option<Vec<Reference>> {
 fn name(head: &[u8], at: u64, len: u32) -> Option<String> {
     let from = usize::try_from(at).ok()?;
     let bytes = head.get(from..from.checked_add(len as usize)?)?;
-    printable(bytes)
+    shown(bytes)
 }
 
-/// Longer than a label may be, so not through `text`.
-fn printable(bytes: &[u8]) -> Option<String> {
+/// A name may be longer than a label, and blanks around it are part of it: not `field::text`.
+fn shown(bytes: &[u8]) -> Option<String> {
     let whole = String::from_utf8_lossy(bytes);
-    let chars: Vec<char> = whole.trim_end_matches('\0').chars().collect();
-    let parts: String = chars.chunks(128).filter_map(harmless_part).collect();
-    (!parts.is_empty()).then_some(parts)
-}
-
-fn harmless_part(part: &[char]) -> Option<String> {
-    // `harmless` trims; blanks inside a name are kept by giving it something to hold on to.
-    let framed: String =
-        std::iter::once('|').chain(part.iter().copied()).chain(std::iter::once('|')).collect();
-    let clean = harmless(&framed)?;
-    clean.strip_prefix('|')?.strip_suffix('|').map(str::to_string)
+    let name = printable::text(whole.trim_end_matches('\0'), LONGEST as usize);
+    (!name.is_empty()).then_some(name)
 }
 
 /// The header extensions of qcow2 that name things outside.
@@ -104,8 +95,8 @@ impl Extensions {
             let data = head.get(from..from.saturating_add(len as usize));
             match (kind, data) {
                 (EXT_END, _) | (_, None) => break,
-                (EXT_BACKING_FORMAT, Some(data)) => found.backing_format = printable(data),
-                (EXT_DATA_FILE, Some(data)) => found.data_file = printable(data),
+                (EXT_BACKING_FORMAT, Some(data)) => found.backing_format = shown(data),
+                (EXT_DATA_FILE, Some(data)) => found.data_file = shown(data),
                 _ => {}
             }
             at = from.saturating_add((len as usize).next_multiple_of(8));

@@ -28,7 +28,7 @@ impl FeatureNames {
     pub(super) fn incompatible(&self, bit: u32) -> Option<String> {
         let named = |entry: &&[u8]| entry[0] == 0 && u32::from(entry[1]) == bit;
         let entry = self.table.chunks_exact(FEATURE).find(named)?;
-        Some(printable(&entry[2..]))
+        Some(shown(&entry[2..]))
     }
 }
 
@@ -75,17 +75,10 @@ pub(super) fn data_file(head: &[u8], from: usize) -> Option<&[u8]> {
     }
 }
 
-/// A name from the image as it may be shown to people: one line, no controls, at most 100 characters.
-pub(super) fn printable(name: &[u8]) -> String {
+/// A name from the image as it may be shown to people, between quotation marks.
+pub(super) fn shown(name: &[u8]) -> String {
     let name = name.split(|&b| b == 0).next().unwrap_or_default();
-    let text = String::from_utf8_lossy(&name[..name.len().min(1023)]);
-    let shown =
-        |c: char| if c.is_control() || c == '"' { c.escape_default().to_string() } else { c.to_string() };
-    let mut short: String = text.chars().take(100).map(shown).collect();
-    if text.chars().nth(100).is_some() {
-        short.push('…');
-    }
-    short
+    printable::text(&String::from_utf8_lossy(name), 100).replace('"', "\\\"")
 }
 
 fn extension(head: &[u8], at: usize) -> Option<(u32, usize)> {
@@ -110,10 +103,11 @@ mod tests {
 
     #[test]
     fn names_are_made_printable() {
-        assert_eq!(printable(b"base.qcow2"), "base.qcow2");
-        assert_eq!(printable(b"a\x1b[31m\"b\n\0hidden"), "a\\u{1b}[31m\\\"b\\n");
-        assert_eq!(printable(&[0xff, b'x']), "\u{fffd}x");
-        assert_eq!(printable(&[b'y'; 2000]).chars().count(), 101);
+        assert_eq!(shown(b"base.qcow2"), "base.qcow2");
+        assert_eq!(shown(b"a\x1b[31m\"b\n\0hidden"), "a [31m\\\"b ");
+        assert_eq!(shown("a\u{202e}b".as_bytes()), "a b", "what turns the text around");
+        assert_eq!(shown(&[0xff, b'x']), "\u{fffd}x");
+        assert_eq!(shown(&[b'y'; 2000]).chars().count(), 100);
     }
 
     #[test]

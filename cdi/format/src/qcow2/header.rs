@@ -294,14 +294,14 @@ impl Fields<'_> {
             "it is an overlay over the backing file \"{}\"; nothing outside the image is opened; \
              if you made the overlay yourself, flatten it: qemu-img convert -O qcow2 IN OUT; a disk of somebody else's would \
              copy that file of this host into the result",
-            extensions::printable(name)
+            extensions::shown(name)
         );
         Err(refuse(ErrorKind::Outside, 8, what))
     }
 
     fn data_file(&self) -> String {
         extensions::data_file(self.head, self.u32(100) as usize)
-            .map(|name| format!(" (\"{}\")", extensions::printable(name)))
+            .map(|name| format!(" (\"{}\")", extensions::shown(name)))
             .unwrap_or_default()
     }
 

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use container_disk::Digest;
 use fetch::authorize::{Headers, Login};
 use fetch::{
-    Attempts, Client, Concurrency, Connect, Error, Fault, Location, Lost, Messages, Payload, Rejected,
-    Request, Resolved, Result, Retry, Secret, Silence, TooQuiet, Unchecked, UserInfo, Why, redirect, retry,
+    Attempts, Came, Client, Concurrency, Connect, Error, Fault, Location, Lost, Messages, Payload, Rejected,
+    Request, Resolved, Result, Retry, Secret, Silence, Unchecked, UserInfo, Why, redirect, retry,
 };
 use reqwest::header::{self, HeaderMap, HeaderValue};
 use reqwest::{Method, Response, StatusCode};
@@ -94,34 +94,21 @@ impl RemoteFile {
         silence: &mut Silence,
         wanted: impl Fn() -> String,
     ) -> Result<Option<Bytes>, Fault> {
-        match silence.body(response.chunk()).await {
-            Ok(Ok(Some(bytes))) => {
-                silence.broken();
-                Ok(Some(bytes))
+        match silence.piece(response, self.name(), &wanted).await? {
+            Came::Bytes(bytes) => Ok(Some(bytes)),
+            Came::End => Ok(None),
+            // Another connection is to be tried.
+            Came::Nothing(after) => {
+                let after = retry::seconds(after);
+                let what = format!("no byte for {after} s while waiting for {}", wanted());
+                Err(Fault::new(Why::Cut, self.failed(what)))
             }
-            Ok(Ok(None)) => Ok(None),
-            Ok(Err(e)) => {
-                let what = format!("{}: the connection broke while reading {}", self.name(), wanted());
-                Err(Fault::new(Why::Cut, Error::failed(what).because(e.without_url())))
-            }
-            Err(quiet) => Err(self.too_quiet(quiet, &wanted())),
         }
     }
 
     /// An error about this file.
     pub(super) fn failed(&self, what: impl std::fmt::Display) -> Error {
         Error::failed(format!("{}: {what}", self.name()))
-    }
-
-    fn too_quiet(&self, quiet: TooQuiet, wanted: &str) -> Fault {
-        match quiet {
-            TooQuiet::TryAnother(after) => {
-                let after = after.as_secs_f64();
-                let what = format!("no byte for {after} s while waiting for {wanted}");
-                Fault::new(Why::Cut, self.failed(what))
-            }
-            TooQuiet::Timeout(idle) => Fault::new(Why::Silent, self.failed(stalled(idle, wanted))),
-        }
     }
 }
 
@@ -150,7 +137,7 @@ impl Messages for Words {
     }
 
     fn silent(&self, _: &Location, idle: Duration) -> String {
-        format!("{}: {}", self.name, stalled(idle, "the head of the answer"))
+        retry::silent(&self.name, "the head of the answer", idle).error.to_string()
     }
 
     fn rejected(&self, rejected: &Rejected<'_>) -> String {
@@ -183,14 +170,6 @@ impl Messages for Words {
         };
         Error::failed(format!("{}{hint}", lost.sentence(&self.name)))
     }
-}
-
-fn stalled(idle: Duration, wanted: &str) -> String {
-    let idle = idle.as_secs_f64();
-    format!(
-        "no byte came for {idle} s while waiting for {wanted}; the server or the network stalled (this is the idle \
-         timeout)"
-    )
 }
 
 /// The headers that ask for a range.

@@ -1,17 +1,17 @@
 //! A range on its way: from one mirror, and then from the next, to whoever takes it.
 
 use super::source::Source;
+use crate::Result;
 use crate::digest::Hasher;
 use crate::registry::counters::add;
 use crate::registry::journey::Journey;
 use crate::registry::rate::Rate;
-use crate::{Error, Result};
 use bytes::{Buf, Bytes};
-use fetch::Answer;
-use fetch::retry::{self, seconds, within};
+use fetch::retry::seconds;
+use fetch::{Came, Silence};
 use fetch::{Expect, Part, Permit, Sink};
 use fetch::{Fault, Why};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Brings a part, from one mirror after another.
 pub(super) async fn bring(source: &Source, part: Part, sink: &mut impl Sink) -> Result<()> {
@@ -73,13 +73,6 @@ struct Transfer<'a, S> {
     sink: &'a mut S,
 }
 
-/// What came after a wait.
-enum Came {
-    Bytes(Bytes),
-    Nothing,
-    End,
-}
-
 impl<S: Sink> Transfer<'_, S> {
     /// One request to one mirror, and what comes of it.
     async fn from(&mut self, mirror: usize) -> Result<(), Fault> {
@@ -89,13 +82,20 @@ impl<S: Sink> Transfer<'_, S> {
         let mut skip = self.source.check_head(&answer, self.at..self.end, self.expect, &name)?;
         let terms = &self.source.repository.terms;
         let mut rate = Rate::new(terms.min_rate / self.share.max(1), terms.patience);
-        let (mut silent, mut first) = (Duration::ZERO, true);
+        // It may be time to look at the rate also where nothing comes.
+        let mut silence = Silence::in_steps(terms.idle, terms.patience);
+        let mut first = true;
         loop {
-            let since = Instant::now();
-            let mut bytes = match self.next(&mut answer, &mut silent, &name).await? {
+            let (since, at) = (Instant::now(), self.at);
+            let wanted = || format!("bytes from {at} on");
+            let mut bytes = match silence.piece(&mut answer.response, &name, wanted).await? {
                 Came::Bytes(bytes) => bytes,
-                Came::Nothing => Bytes::new(),
-                Came::End => return Ok(()),
+                Came::Nothing(_) => Bytes::new(),
+                Came::End if at == self.end => return Ok(()),
+                Came::End => {
+                    let what = format!("{name}: it ended at byte {at}, before {}", self.end);
+                    return Err(Fault::because(Why::Cut, what));
+                }
             };
             let slow = rate.add(since.elapsed(), bytes.len() as u64);
             let passed = skip.min(bytes.len() as u64);
@@ -119,34 +119,6 @@ impl<S: Sink> Transfer<'_, S> {
                 let (least, patience) = (terms.min_rate, seconds(terms.patience));
                 let what = format!("{name}: {rate} bytes per second for {patience} s, min-rate is {least}");
                 return Err(Fault::because(Why::Slow, what));
-            }
-        }
-    }
-
-    /// Waits for bytes, but not longer than the patience: it may be time to look at the rate.
-    async fn next(&self, answer: &mut Answer, silent: &mut Duration, name: &str) -> Result<Came, Fault> {
-        let terms = &self.source.repository.terms;
-        let patient = terms.idle.min(terms.patience);
-        match within(patient, answer.response.chunk()).await {
-            Some(Ok(Some(bytes))) => {
-                *silent = Duration::ZERO;
-                Ok(Came::Bytes(bytes))
-            }
-            Some(Ok(None)) if self.at == self.end => Ok(Came::End),
-            Some(Ok(None)) => {
-                let what = format!("{name}: it ended at byte {}, before {}", self.at, self.end);
-                Err(Fault::because(Why::Cut, what))
-            }
-            Some(Err(e)) => {
-                let what = format!("{name}: the connection broke at byte {}", self.at);
-                Err(Fault::new(Why::Cut, Error::failed(what).because(e.without_url())))
-            }
-            None => {
-                *silent += patient;
-                if *silent >= terms.idle {
-                    return Err(retry::silent(name, &format!("byte {}", self.at), terms.idle));
-                }
-                Ok(Came::Nothing)
             }
         }
     }

@@ -65,7 +65,7 @@ fn other_overlays_are_named_too() {
 fn a_name_that_is_out_of_reach_or_hostile_is_still_a_reference() {
     let folder = Folder::new();
     let mut head = head(&folder, &[&"-u", &"-f", &"qcow2", &"-b", &"x\x1b]0;owned\x07y", &"-F", &"raw"]);
-    assert_eq!(outside(&head)[0].name.as_deref(), Some("x\u{fffd}]0;owned\u{fffd}y"));
+    assert_eq!(outside(&head)[0].name.as_deref(), Some("x ]0;owned y"));
     for at in [u64::MAX, 1 << 40, (64 << 10) - 1] {
         head[8..16].copy_from_slice(&at.to_be_bytes());
         assert_eq!(outside(&head)[0].name, None, "{at}");

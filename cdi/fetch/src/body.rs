@@ -1,0 +1,51 @@
+//! Bodies that must be short: documents, tokens, the text of an error.
+
+use crate::retry::{seconds, within};
+use crate::{Came, Fault, Silence, Why};
+use reqwest::Response;
+use std::time::Duration;
+
+/// How long a short body may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Wait {
+    /// No byte for this long ends it.
+    pub idle: Duration,
+    /// All of it, from now on: a byte now and then is no progress.
+    pub all: Duration,
+}
+
+impl Wait {
+    /// Where nothing may come for `idle`, all of it may take twice as long.
+    pub fn of(idle: Duration) -> Wait {
+        Wait { idle, all: idle.saturating_mul(2) }
+    }
+}
+
+/// A body that must be short, in size and in time.
+pub async fn short(response: &mut Response, most: usize, wait: Wait, name: &str) -> Result<Vec<u8>, Fault> {
+    let whole = within(wait.all, pieces(response, most, wait.idle, name)).await;
+    whole.unwrap_or_else(|| {
+        let what = format!("{name}: the answer was not complete after {} s", seconds(wait.all));
+        Err(Fault::because(Why::Slow, what))
+    })
+}
+
+async fn pieces(response: &mut Response, most: usize, idle: Duration, name: &str) -> Result<Vec<u8>, Fault> {
+    let mut body = Vec::new();
+    let too_long = || {
+        let what = format!("{name}: the answer is longer than {} KiB; that is refused", most >> 10);
+        Fault::because(Why::Wrong, what)
+    };
+    if response.content_length().is_some_and(|length| length > most as u64) {
+        return Err(too_long());
+    }
+    let mut silence = Silence::new(idle);
+    loop {
+        match silence.piece(response, name, || "the rest of the answer".into()).await? {
+            Came::Bytes(bytes) if body.len() + bytes.len() > most => return Err(too_long()),
+            Came::Bytes(bytes) => body.extend_from_slice(&bytes),
+            Came::Nothing(_) => {}
+            Came::End => return Ok(body),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! How long nothing may come: the wait for the head of an answer, and the one for each piece of a body.
+
+use crate::retry::silent;
+use crate::{Error, Fault, Why};
+use bytes::Bytes;
+use reqwest::Response;
+use std::time::{Duration, Instant};
+
+/// How long nothing has come while we waited for it, over all attempts since the last byte.
+pub struct Silence {
+    idle: Duration,
+    step: Duration,
+    spent: Duration,
+}
+
+/// What a wait for the next piece of a body came to.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Came {
+    /// A piece.
+    Bytes(Bytes),
+    /// The body is at its end.
+    End,
+    /// Nothing for so long; the idle time is not over.
+    Nothing(Duration),
+}
+
+impl Silence {
+    /// Nothing may come for `idle`.
+    pub fn new(idle: Duration) -> Silence {
+        Silence::in_steps(idle, idle)
+    }
+
+    /// The same, where a wait for a body comes back after each `step` with [`Came::Nothing`]: another connection may be
+    /// tried, since this one may be dead though the server is not, or its rate be judged.
+    pub fn in_steps(idle: Duration, step: Duration) -> Silence {
+        Silence { idle, step, spent: Duration::ZERO }
+    }
+
+    /// How long nothing may come.
+    pub fn idle(&self) -> Duration {
+        self.idle
+    }
+
+    /// Waits for the head of an answer; `None` after the idle time. A slow server gets all of it.
+    pub async fn head<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        self.wait_until(self.idle, work).await
+    }
+
+    /// Waits for the next piece of the body of `name`; no byte for the idle time is a fault, and so is a connection that
+    /// breaks. `wanted` says what the piece belongs to, for the error.
+    pub async fn piece(
+        &mut self,
+        response: &mut Response,
+        name: &str,
+        wanted: impl Fn() -> String,
+    ) -> Result<Came, Fault> {
+        match self.next(response.chunk()).await {
+            Some(Ok(Some(bytes))) => {
+                self.broken();
+                Ok(Came::Bytes(bytes))
+            }
+            Some(Ok(None)) => Ok(Came::End),
+            Some(Err(e)) => {
+                let what = format!("{name}: the connection broke while reading {}", wanted());
+                Err(Fault::new(Why::Cut, Error::failed(what).because(e.without_url())))
+            }
+            None if self.spent < self.idle => Ok(Came::Nothing(self.spent)),
+            None => Err(silent(name, &wanted(), self.idle)),
+        }
+    }
+
+    /// A byte has come.
+    pub fn broken(&mut self) {
+        self.spent = Duration::ZERO;
+    }
+
+    /// Waits to the end of the step that is going on, the last of which ends with the idle time.
+    async fn next<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        let step = self.step.max(Duration::from_millis(1));
+        let steps = self.spent.as_nanos() / step.as_nanos() + 1;
+        let end = u32::try_from(steps).ok().and_then(|steps| step.checked_mul(steps));
+        self.wait_until(end.unwrap_or(self.idle).min(self.idle), work).await
+    }
+
+    async fn wait_until<T>(&mut self, end: Duration, work: impl Future<Output = T>) -> Option<T> {
+        let since = Instant::now();
+        let done = tokio::time::timeout(end.saturating_sub(self.spent), work).await.ok();
+        self.spent = if done.is_some() { self.spent + since.elapsed() } else { end.max(self.spent) };
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::{pending, ready};
+
+    const IDLE: Duration = Duration::from_millis(40);
+
+    #[tokio::test]
+    async fn silence_is_counted_over_connections_and_a_byte_breaks_it() {
+        let mut silence = Silence::in_steps(IDLE, IDLE / 2);
+        assert_eq!((silence.next(pending::<()>()).await, silence.spent), (None, IDLE / 2));
+        silence.broken();
+        assert_eq!((silence.next(pending::<()>()).await, silence.spent), (None, IDLE / 2));
+        assert_eq!((silence.head(pending::<()>()).await, silence.spent), (None, IDLE));
+        assert_eq!(silence.next(ready(7)).await, Some(7), "what is there costs no time");
+        let mut alone = Silence::new(IDLE);
+        assert_eq!((alone.next(pending::<()>()).await, alone.spent), (None, IDLE), "no other may be tried");
+    }
+
+    #[tokio::test]
+    async fn the_last_step_ends_with_the_idle_time() {
+        for (step, ends) in [(15, vec![15, 30, 40]), (40, vec![40]), (90, vec![40]), (0, vec![1, 2])] {
+            let mut silence = Silence::in_steps(IDLE, Duration::from_millis(step));
+            for end in ends {
+                assert_eq!(silence.next(pending::<()>()).await, None);
+                assert_eq!(silence.spent, Duration::from_millis(end), "steps of {step} ms");
+            }
+        }
+    }
+}
