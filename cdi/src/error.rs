@@ -36,21 +36,23 @@ impl OfIo for ErrorKind {
     const MALFORMED: ErrorKind = ErrorKind::Refused;
 }
 
-/// What a failed run leaves behind.
+/// What the engine knows of an error besides its sentence.
 #[derive(Default)]
-pub struct Remains {
+pub struct Known {
+    /// The sentence says what is wrong with the source's bytes, and does not name the source.
+    is_nameless: bool,
     /// What was done until now is of no use.
     is_spoilt: bool,
     /// The disk is whole, and only its name is missing.
     is_whole: bool,
 }
 
-impl Details for Remains {}
+impl Details for Known {}
 
 error_core::error! {
     /// An error. `Display` is one sentence a person can act on, without its cause; the cause is in `source()` and the
     /// chain is printed once, at the edge.
-    pub struct Error(ErrorKind, Remains) from io: disk_format::Error, container_disk::Error;
+    pub struct Error(ErrorKind, Known) from io: disk_format::Error, container_disk::Error;
 }
 
 impl Error {
@@ -62,6 +64,31 @@ impl Error {
     /// Input that is refused.
     pub fn refused(what: impl Into<String>) -> Self {
         Error::new(ErrorKind::Refused, what)
+    }
+
+    /// What is wrong with the bytes of a source, by a reader that does not know its name: [`Error::of`] adds that.
+    pub(crate) fn of_bytes(what: impl Into<String>) -> Self {
+        Error::refused(what).nameless()
+    }
+
+    /// A read of the source that failed. An error of the source's own, which travelled inside, names it.
+    pub(crate) fn reading(what: impl Into<String>, cause: io::Error) -> Self {
+        let is_told = cause.get_ref().is_some_and(|e| e.is::<Error>() || e.is::<container_disk::Error>());
+        let error = Error::io(what, cause);
+        if is_told { error } else { error.nameless() }
+    }
+
+    fn nameless(mut self) -> Self {
+        self.0.details.is_nameless = true;
+        self
+    }
+
+    /// The same error with this name before its sentence, where it does not name what was read.
+    pub(crate) fn of(mut self, name: &str) -> Self {
+        if std::mem::take(&mut self.0.details.is_nameless) {
+            self.0.sentence = format!("{name}: {}", self.0.sentence);
+        }
+        self
     }
 
     /// The same error, after which nothing of this run may be gone on with: the source was replaced.
@@ -99,7 +126,7 @@ impl From<container_disk::Error> for Error {
         };
         let is_spoilt = e.kind() == Theirs::Changed;
         let Core { sentence, hint, cause, .. } = e.into_core();
-        Error(Core { kind, sentence, hint, details: Remains { is_spoilt, is_whole: false }, cause })
+        Error(Core { kind, sentence, hint, details: Known { is_spoilt, ..Known::default() }, cause })
     }
 }
 
@@ -123,6 +150,7 @@ impl From<disk_format::Error> for Error {
             disk_format::ErrorKind::TooLarge => error.with_hint("a larger one is allowed by --max-size"),
             _ => error,
         };
+        let error = error.nameless();
         match cause {
             Some(cause) => error.because(cause),
             None => error,
@@ -133,18 +161,31 @@ impl From<disk_format::Error> for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use disk_format::Format;
 
     /// A parser that could not read its source says why it could not, whoever the source was.
     #[test]
     fn the_reason_of_a_source_comes_through_a_parser() {
-        let through = |e: io::Error| {
-            Error::from(disk_format::Error::io(disk_format::Format::Qcow2, "cannot read the header", 0, e))
-        };
+        let through =
+            |e: io::Error| Error::from(disk_format::Error::io(Format::Qcow2, "cannot read the header", 0, e));
         let denied = through(container_disk::Error::new(container_disk::ErrorKind::Auth, "log in").into());
         assert_eq!((denied.kind(), denied.to_string().as_str()), (ErrorKind::Auth, "log in"));
         let changed = container_disk::Error::new(container_disk::ErrorKind::Changed, "it changed");
         let changed = through(changed.into());
         assert_eq!((changed.kind(), changed.may_go_on()), (ErrorKind::Failed, false));
         assert!(through(Error::failed("broken").into()).may_go_on());
+    }
+
+    #[test]
+    fn who_reads_bytes_does_not_name_the_source_and_who_knows_it_does_so_once() {
+        let refused = || disk_format::Error::new(disk_format::ErrorKind::Malformed, Format::Qcow2, "bad");
+        let named = Error::from(refused()).of("a.qcow2").of("b");
+        assert_eq!(named.to_string(), "a.qcow2: qcow2: bad");
+        let broken = io::Error::other("the disk is broken");
+        assert_eq!(Error::reading("cannot read", broken).of("a").to_string(), "a: cannot read");
+        let told = io::Error::from(Error::failed("http://h/a is gone"));
+        assert_eq!(Error::reading("cannot read", told).of("a").to_string(), "http://h/a is gone");
+        let inside = io::Error::from(Error::of_bytes("gzip: bad"));
+        assert_eq!(Error::io("cannot read", inside).of("a.gz").to_string(), "a.gz: gzip: bad");
     }
 }

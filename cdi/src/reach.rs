@@ -15,9 +15,9 @@
 //! Settings, logins and secrets are read here or before, never later: programs that know a login
 //! (`docker-credential-…`) cannot be started any more once the rest is given up.
 
+use crate::Result;
 use crate::source::{Named, Options};
 use crate::target::Destination as Target;
-use crate::{Error, Result};
 use container_disk::Name;
 use container_disk::open::Places;
 use guard::confine::{Confined, Process, Use};
@@ -107,10 +107,7 @@ impl Reach {
 
     /// The store's folder, made if need be.
     pub fn store(self, places: &Places) -> Result<Reach> {
-        let folder = places.store_folder()?;
-        std::fs::create_dir_all(&folder)
-            .map_err(|e| Error::io(format!("cannot make the store's folder {}", folder.display()), e))?;
-        Ok(Reach { process: self.process.uses(folder, Use::Write) })
+        Ok(Reach { process: self.process.uses(places.make_store_folder()?, Use::Write) })
     }
 
     /// What was stated.

@@ -83,6 +83,13 @@ impl Places {
         self.store.clone().map_or_else(store::folder, Ok)
     }
 
+    /// The same, made where it does not exist.
+    pub fn make_store_folder(&self) -> Result<PathBuf> {
+        let folder = self.store_folder()?;
+        store::make(&folder)?;
+        Ok(folder)
+    }
+
     /// The store, made where it does not exist.
     pub fn store(&self) -> Result<Store> {
         Store::open(&self.store_folder()?)

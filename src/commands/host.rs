@@ -2,15 +2,18 @@
 
 use crate::ui;
 use crate::vm::launch::LauncherArgs;
-use crate::vm::place::HomeArgs;
-use crate::vm::resolve::accelerator::{asked, node};
+use crate::vm::place::{Home, HomeArgs};
+use crate::vm::resolve::accelerator::{asked, kvm, node};
 use api::launcher::Accelerator;
-use api::node::{Missing, Node, Verdict};
+use api::node::{Device, Missing, Node, Verdict};
 use cdi::size::human;
+use cdi::source::image::architecture;
 use cdi::{Error, Result};
+use error_core::causes;
 use guard::confine::{self, Confined};
 use serde::Serialize;
 use std::fmt::Write as _;
+use std::path::Path;
 
 /// Show the support of this computer for VMs, missing parts, and the
 /// confinement of programs that read foreign disks
@@ -33,19 +36,26 @@ enum Format {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let launcher = args.launcher.find()?;
-    let node = match args.home.home() {
-        Ok(home) => node(&launcher, &home, true)?,
-        Err(e) => without_home(asked(&launcher, None)?, &e),
+    let known = match args.launcher.find().and_then(|launcher| by_launcher(args, &launcher)) {
+        Ok(node) => Known::All(Box::new(node)),
+        Err(e) => Known::Little(Little::without_launcher(&e)),
     };
-    let host = Host { node, confinement: confine::offered() };
+    let host = Host { known, confinement: confine::offered() };
     match args.output {
         Some(Format::Json) => ui::json(&host),
         None => ui::out(&text(&host)),
     }
 }
 
-/// The computer is the same without a folder for machines; that there is none is one of the things that are missing.
+fn by_launcher(args: &Args, launcher: &Path) -> Result<Node> {
+    let made = |home: Home| home.make(&home.launcher_cache()).map(|()| home);
+    match args.home.home().and_then(made) {
+        Ok(home) => node(launcher, &home, true),
+        Err(e) => Ok(without_home(asked(launcher, None)?, &e)),
+    }
+}
+
+/// The computer is the same without a folder for VMs; that there is none is one of the things that are missing.
 fn without_home(mut node: Node, why: &Error) -> Node {
     node.missing.push(Missing {
         what: format!("a folder for VMs: {why}"),
@@ -55,60 +65,114 @@ fn without_home(mut node: Node, why: &Error) -> Node {
     node
 }
 
-/// What virt-launcher found out, and what keeps a parser that is taken over from reaching further.
+/// What is known of this computer, and what keeps a parser that is taken over from reaching further.
 #[derive(Debug, Serialize)]
 struct Host {
     #[serde(flatten)]
-    node: Node,
+    known: Known,
     confinement: Confined,
 }
 
-fn text(Host { node, confinement }: &Host) -> String {
-    let mut text = String::new();
-    let mut line = |name: &str, value: String| {
-        if !value.is_empty() {
-            let _ = writeln!(text, "{name:<10} {value}");
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Known {
+    /// What virt-launcher found out.
+    All(Box<Node>),
+    /// What this program sees by itself.
+    Little(Little),
+}
+
+/// Fields of a [`Node`] that need no virt-launcher.
+#[derive(Debug, Serialize)]
+struct Little {
+    arch: &'static str,
+    cpu: Processors,
+    devices: Vec<Device>,
+    missing: Vec<Missing>,
+}
+
+#[derive(Debug, Serialize)]
+struct Processors {
+    count: usize,
+}
+
+impl Little {
+    fn without_launcher(why: &Error) -> Little {
+        let what = causes(why).fold(why.sentence().to_owned(), |what, cause| format!("{what}: {cause}"));
+        let missing = Missing {
+            what: format!("virt-launcher: {what}"),
+            effect: "no VM can be started, and what libvirt and QEMU can do here is not known".into(),
+            mend: why.hint().unwrap_or("install it beside coracle, or name it by --launcher").to_owned(),
+        };
+        let count = std::thread::available_parallelism().map_or(1, usize::from);
+        let (cpu, devices) = (Processors { count }, vec![kvm()]);
+        Little { arch: architecture(), cpu, devices, missing: vec![missing] }
+    }
+}
+
+fn text(Host { known, confinement }: &Host) -> String {
+    let (mut text, devices, missing) = match known {
+        Known::All(node) => (about(node), &node.devices, &node.missing),
+        Known::Little(little) => {
+            let text = lines(&[("arch", little.arch.into()), ("processor", little.cpu.count.to_string())]);
+            (text, &little.devices, &little.missing)
         }
     };
+    for device in devices {
+        let state = match (&device.usable, &device.reason) {
+            (true, _) => "usable".to_owned(),
+            (false, reason) => reason.clone().unwrap_or_else(|| "cannot be opened".into()),
+        };
+        text += &lines(&[("device", format!("{}: {state}", device.path))]);
+    }
+    text += &lines(&[
+        ("landlock", confinement.landlock.to_string()),
+        ("seccomp", confinement.seccomp.to_string()),
+    ]);
+    for missing in missing {
+        let _ = write!(text, "\nmissing: {}\n  {}\n  {}\n", missing.what, missing.effect, missing.mend);
+    }
+    text
+}
+
+/// What virt-launcher found out, but for devices and what is missing.
+fn about(node: &Node) -> String {
     let verdict = match node.kvm.verdict {
         Verdict::Full => "runs kernels",
         Verdict::Limited => "runs firmware, and kernels perhaps not: they are emulated",
         Verdict::None => "not here: guests are emulated",
     };
     let reason = node.kvm.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-    line("kvm", format!("{verdict}{reason}"));
-    line("arch", node.arch.clone());
-    line("libvirt", node.libvirt.clone().unwrap_or_else(|| "missing".into()));
-    line("qemu", node.qemu.clone().unwrap_or_else(|| "missing".into()));
     let accelerators = node.accelerators.iter().map(|accelerator| match accelerator {
         Accelerator::Kvm => "kvm",
         Accelerator::Emulation => "emulation",
     });
-    line("runs by", accelerators.collect::<Vec<_>>().join(", "));
-    line("processor", format!("{} × {}", node.cpu.count, node.cpu.vendor.as_deref().unwrap_or("unknown")));
-    line("host-model", node.cpu.host_model.clone().unwrap_or_default());
-    line("machines", shortened(&node.machine_types));
-    line("models", shortened(&node.cpu.models));
+    let mut text = lines(&[
+        ("kvm", format!("{verdict}{reason}")),
+        ("arch", node.arch.clone()),
+        ("libvirt", node.libvirt.clone().unwrap_or_else(|| "missing".into())),
+        ("qemu", node.qemu.clone().unwrap_or_else(|| "missing".into())),
+        ("runs by", accelerators.collect::<Vec<_>>().join(", ")),
+        ("processor", format!("{} × {}", node.cpu.count, node.cpu.vendor.as_deref().unwrap_or("unknown"))),
+        ("host-model", node.cpu.host_model.clone().unwrap_or_default()),
+        ("machines", shortened(&node.machine_types)),
+        ("models", shortened(&node.cpu.models)),
+    ]);
     for firmware in &node.firmware {
         let secure = if firmware.secure_boot { ", secure boot" } else { "" };
-        line("efi", format!("{}{secure}", firmware.code));
+        text += &lines(&[("efi", format!("{}{secure}", firmware.code))]);
     }
     for pages in &node.hugepages {
-        line("hugepages", format!("{} of {}, {} free", pages.total, human(pages.size), pages.free));
-    }
-    for device in &node.devices {
-        let state = match (&device.usable, &device.reason) {
-            (true, _) => "usable".to_owned(),
-            (false, reason) => reason.clone().unwrap_or_else(|| "cannot be opened".into()),
-        };
-        line("device", format!("{}: {state}", device.path));
-    }
-    line("landlock", confinement.landlock.to_string());
-    line("seccomp", confinement.seccomp.to_string());
-    for missing in &node.missing {
-        let _ = write!(text, "\nmissing: {}\n  {}\n  {}\n", missing.what, missing.effect, missing.mend);
+        let told = format!("{} of {}, {} free", pages.total, human(pages.size), pages.free);
+        text += &lines(&[("hugepages", told)]);
     }
     text
+}
+
+/// A line for each name whose value is known.
+fn lines(named: &[(&str, String)]) -> String {
+    let known = named.iter().filter(|(_, value)| !value.is_empty());
+    known.map(|(name, value)| format!("{name:<10} {value}\n")).collect()
 }
 
 fn shortened(names: &[String]) -> String {

@@ -9,9 +9,10 @@ use container_disk::reference::Local;
 /// Pull an image into the store
 ///
 /// The same command continues an interrupted pull; when a registry fails, its
-/// mirrors are tried. An image that holds no disk, or
-/// something harmful, gets no name. To get the disk itself, convert the image:
-/// it is pulled and unpacked in one pass.
+/// mirrors are tried. An image that holds no disk or kernel, or something
+/// harmful, or a disk that VMs cannot have (another format, an overlay over
+/// another file) gets no name. To get the disk itself, convert the image: it
+/// is pulled and unpacked in one pass.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     coracle pull docker://registry.example/os:12\n  \

@@ -10,9 +10,9 @@ use crate::vm::manifest::{self, Objects, Which, is_manifest, refusal};
 use crate::vm::place::HomeArgs;
 use crate::vm::record::Vm;
 use crate::vm::resolve::accelerator::Choice;
-use crate::vm::resolve::image::{Images, Policy, format_of};
+use crate::vm::resolve::image::{Images, Policy, format_of, name_of};
 use crate::vm::resolve::network;
-use crate::vm::start::{Start, absolute, free_name, judged};
+use crate::vm::start::{Start, Wanted, absolute, free_name};
 use api::launcher::{Forward, Link, State};
 use api::wire::Wire as _;
 use cdi::run::watch::Watch;
@@ -61,7 +61,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "name", requires = "detach")]
     all: bool,
 
-    /// Print the objects without starting the VM
+    /// Print the objects without starting the VM, after the checks of a start
     #[arg(long)]
     dry_run: bool,
 
@@ -203,10 +203,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn dry_run(args: &Args, prepared: &Prepared, which: &Which) -> Result<()> {
     let mut documents = prepared.beside.clone();
+    let wanted = prepared.wanted(&args.machine);
     for written in prepared.objects.choose(&prepared.what, which)? {
         let own = written.object.metadata.name.clone().unwrap_or_default();
         let name = args.machine.name.as_deref().unwrap_or(&own);
-        judged(written, name, &prepared.what)?;
+        wanted.check(written, name)?;
         let mut instance = written.object.clone();
         instance.metadata.name = Some(name.to_owned());
         documents.push(instance.write());
@@ -326,15 +327,17 @@ impl Prepared {
     }
 
     fn starter<'a>(&'a self, args: &MachineArgs, launcher: &'a Path, remove: bool) -> Start<'a> {
-        Start {
+        Start { wanted: self.wanted(args), launcher, remove }
+    }
+
+    fn wanted<'a>(&'a self, args: &MachineArgs) -> Wanted<'a> {
+        Wanted {
             images: &self.images,
             objects: &self.objects,
-            launcher,
             accelerator: args.accel,
             policy: args.pull.map(Pull::policy),
             forwards: args.publish.clone(),
             publish_all: args.publish_all,
-            remove,
             source: &self.what,
         }
     }
@@ -422,7 +425,7 @@ impl BareArgs {
             Some(pull) => pull.policy(),
             None => Policy::of(None, source)?,
         };
-        let image = images.bring(source, policy).map_err(|e| match e.kind() {
+        let image = images.bring(name_of(source)?, policy).map_err(|e| match e.kind() {
             ErrorKind::NotFound if !source.contains("://") => {
                 e.with_hint(format!("and there is no file {source}"))
             }

@@ -56,6 +56,8 @@ pub(crate) enum Job {
     Look { image: String, digest: Option<String> },
     /// Whether there is a disk in it: `bool`.
     HasDisk { image: Exact },
+    /// What a disk of the user's is, where a VM can have it: `Format`.
+    Judge { path: PathBuf },
     /// Unpacks its disk below `disks`: the path.
     Disk { image: Exact, path: Option<String>, disks: PathBuf },
     /// Unpacks a kernel or an initrd below `disks`: the path.
@@ -72,6 +74,7 @@ impl Job {
             Job::Pull { from, .. } => format!("pull {from}"),
             Job::Look { image, .. } => format!("look at {image}"),
             Job::HasDisk { image } => format!("look for a disk in {}", image.image),
+            Job::Judge { path } => format!("look at {}", path.display()),
             Job::Disk { image, .. } => format!("unpack the disk of {}", image.image),
             Job::Boot { image, path, .. } => format!("unpack {path} of {}", image.image),
             Job::Import(import) => format!("import {}", cdi::import::shown(&import.source)),

@@ -43,19 +43,16 @@ impl LauncherArgs {
             return match named.is_file() {
                 true => std::path::absolute(named)
                     .map_err(|e| Error::io(format!("cannot find {}", named.display()), e)),
-                false => Err(Error::new(
-                    ErrorKind::NotFound,
-                    format!("{} is not a program; name virt-launcher by --launcher", named.display()),
-                )),
+                false => Err(Error::new(ErrorKind::NotFound, format!("{} is not a program", named.display()))
+                    .with_hint("name virt-launcher by --launcher")),
             };
         }
         let beside = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.join(PROGRAM)));
         let path = std::env::var_os("PATH").unwrap_or_default();
         let listed = std::env::split_paths(&path).map(|folder| folder.join(PROGRAM));
         beside.into_iter().chain(listed).find(|file| file.is_absolute() && file.is_file()).ok_or_else(|| {
-            let what = "the program virt-launcher is neither beside coracle nor in PATH; \
-                        install it, or name it by --launcher";
-            Error::new(ErrorKind::NotFound, what)
+            let what = "the program virt-launcher is neither beside coracle nor in PATH";
+            Error::new(ErrorKind::NotFound, what).with_hint("install it, or name it by --launcher")
         })
     }
 }

@@ -1,9 +1,11 @@
 //! A machine comes to run: judged, its parts brought, its launcher started and told.
 //!
 //! ```text
-//!  instance ─► defaults ─► Machine (or all faults) ─► what is missing ─► Resolved
-//!     ─► vm.json ─► launcher ─► PUT /v1/vm ─► Running
+//!  instance ─► defaults ─► Machine (or all faults) ─► what is missing, what cannot be had    Wanted::check
+//!     ─► Resolved ─► vm.json ─► launcher ─► PUT /v1/vm ─► Running                            Start::start
 //! ```
+//!
+//! `--dry-run` ends behind the check, which fetches and makes nothing.
 //!
 //! The machine's lock is held all the way. Whatever ends it, what stays behind is a record that `ps` shows and `rm`
 //! removes, or nothing.
@@ -28,14 +30,12 @@ use std::time::Duration;
 /// How long the launcher may take until a new machine runs.
 const START: Duration = Duration::from_secs(120);
 
-/// What is the same for all machines of one command.
-pub(crate) struct Start<'a> {
+/// What is wanted of all VMs of one command.
+pub(crate) struct Wanted<'a> {
     /// Registries, folders, progress.
     pub(crate) images: &'a Images,
     /// The manifest.
     pub(crate) objects: &'a Objects,
-    /// The program.
-    pub(crate) launcher: &'a Path,
     /// What shall run the guest.
     pub(crate) accelerator: Choice,
     /// In place of what images say.
@@ -44,14 +44,29 @@ pub(crate) struct Start<'a> {
     pub(crate) forwards: Vec<Forward>,
     /// The ports that the manifest names, too.
     pub(crate) publish_all: bool,
-    /// Remove it when it has ended.
-    pub(crate) remove: bool,
     /// What it is made from, for people.
     pub(crate) source: &'a str,
 }
 
+/// How they are started.
+pub(crate) struct Start<'a> {
+    /// What is wanted.
+    pub(crate) wanted: Wanted<'a>,
+    /// The program.
+    pub(crate) launcher: &'a Path,
+    /// Remove each when it has ended.
+    pub(crate) remove: bool,
+}
+
+/// A VM that nothing speaks against.
+pub(crate) struct Checked {
+    instance: VirtualMachineInstance,
+    machine: Machine,
+    forwards: Vec<Forward>,
+}
+
 /// The machine that an instance asks for, or every fault with its line.
-pub(crate) fn judged(
+fn judged(
     written: &Written<VirtualMachineInstance>,
     name: &str,
     what: &str,
@@ -74,21 +89,39 @@ pub(crate) fn faults(written: &Written<VirtualMachineInstance>) -> Vec<Finding> 
     faults.iter().map(|fault| written.origin.fault(fault)).collect()
 }
 
-impl Start<'_> {
-    /// Starts one machine under this name, and waits until it runs.
-    pub(crate) fn start(&self, written: &Written<VirtualMachineInstance>, name: &str) -> Result<(Vm, State)> {
+impl Wanted<'_> {
+    /// Everything that can speak against a VM of this name before anything is fetched or made for it.
+    pub(crate) fn check(&self, written: &Written<VirtualMachineInstance>, name: &str) -> Result<Checked> {
         check_name(name)?;
-        let home = &self.images.home;
-        home.socket(name)?;
+        self.images.home.socket(name)?;
         let (instance, machine) = judged(written, name, self.source)?;
         let lacking = missing::find(written, self.objects, self.images);
         if !lacking.is_empty() {
             return Err(refusal(self.source, lacking));
         }
+        let mut forwards = self.forwards.clone();
+        if self.publish_all {
+            forwards.extend(network::of_manifest(&machine));
+        }
+        accelerator::check(self.accelerator)?;
+        self.resolver().check(&machine, &forwards)?;
+        Ok(Checked { instance, machine, forwards })
+    }
+
+    fn resolver(&self) -> Resolver<'_> {
+        Resolver { images: self.images, objects: self.objects, policy: self.policy }
+    }
+}
+
+impl Start<'_> {
+    /// Starts one VM under this name, and waits until it runs.
+    pub(crate) fn start(&self, written: &Written<VirtualMachineInstance>, name: &str) -> Result<(Vm, State)> {
+        let home = &self.wanted.images.home;
+        let checked = self.wanted.check(written, name)?;
         let lock = home.claim_machine(name)?;
         let before = self.free(home, name)?;
         let known = before.is_some();
-        let started = self.begin(home, name, &instance, &machine, before);
+        let started = self.begin(home, name, checked, before);
         match started {
             Ok(state) => {
                 let vm = Vm::open(home, name)?;
@@ -120,25 +153,14 @@ impl Start<'_> {
         Ok(Some(vm.record))
     }
 
-    fn begin(
-        &self,
-        home: &Home,
-        name: &str,
-        instance: &VirtualMachineInstance,
-        machine: &Machine,
-        before: Option<Record>,
-    ) -> Result<State> {
-        let mut forwards = self.forwards.clone();
-        if self.publish_all {
-            forwards.extend(network::of_manifest(machine));
-        }
-        let accelerator = accelerator::choose(self.accelerator, self.launcher, home)?;
+    fn begin(&self, home: &Home, name: &str, checked: Checked, before: Option<Record>) -> Result<State> {
+        let Checked { instance, machine, forwards } = checked;
+        let accelerator = accelerator::choose(self.wanted.accelerator, self.launcher, home)?;
         let held = super::disks::hold(home)?;
-        let resolver = Resolver { images: self.images, objects: self.objects, policy: self.policy };
-        let resolved = resolver.resolve(name, machine, forwards, accelerator)?;
+        let resolved = self.wanted.resolver().resolve(name, &machine, forwards, accelerator)?;
         let generation = before.map_or(1, |record| record.sync.generation.saturating_add(1));
         let sync = Sync { vmi: instance.write(), generation, resolved };
-        let record = Record::new(name, self.source, self.remove, sync, self.launcher);
+        let record = Record::new(name, self.wanted.source, self.remove, sync, self.launcher);
         record.save(home)?;
         drop(held);
         let client = launch::start(self.launcher, home, name)?;

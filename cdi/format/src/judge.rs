@@ -13,6 +13,14 @@ use std::ops::Range;
 const PIECE: usize = 8 << 20;
 const KEPT: usize = 32 << 20;
 
+/// What the first bytes of a file ([`Format::HEAD`], or all that there are) speak against: a format that is not read, a
+/// header that makes no sense, a file outside that it needs.
+pub fn head(bytes: &[u8], limits: Limits) -> Result<Format> {
+    let format = Format::probe(bytes);
+    stream(format, limits)?.push(0, bytes, false)?;
+    Ok(format)
+}
+
 /// Takes a file's bytes in order.
 pub struct Judge {
     limits: Limits,

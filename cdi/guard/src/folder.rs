@@ -190,7 +190,7 @@ fn refused(path: &Path, why: Why) -> Refused {
 pub fn closed(path: &Path) -> Result<(), Refused> {
     match rustix::fs::statat(CWD, path, AtFlags::empty()) {
         Ok(stat) if stat.st_mode & ANYBODY != 0 => Err(refused(path, Why::Open(stat.st_mode & 0o7777))),
-        Err(e) if e != Errno::NOENT => Err(refused(path, Why::Io(e.into()))),
+        Err(e) if !matches!(e, Errno::NOENT | Errno::NOTDIR) => Err(refused(path, Why::Io(e.into()))),
         _ => Ok(()),
     }
 }
@@ -337,6 +337,8 @@ mod tests {
         let folder = place.path().join("a");
         closed(&folder).unwrap();
         assert!(!folder.exists(), "nothing is made");
+        fs::write(place.path().join("file"), "").unwrap();
+        closed(&place.path().join("file/a")).unwrap();
         fs::create_dir(&folder).unwrap();
         mode(&folder, 0o770);
         closed(&folder).unwrap();

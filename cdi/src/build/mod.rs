@@ -237,9 +237,7 @@ fn disk_layer(
     places: &Places,
     watch: &Watch,
 ) -> Result<(pack::Layer, convert::Report)> {
-    let folder = places.store_folder()?;
-    std::fs::create_dir_all(&folder)
-        .map_err(|e| Error::io(format!("cannot make the store's folder {}", folder.display()), e))?;
+    let folder = places.make_store_folder()?;
     let made = RefCell::default();
     let layer = || -> Box<dyn Target> {
         let target = LayerTarget::new(sink, *options, folder.clone());

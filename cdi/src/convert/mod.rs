@@ -126,7 +126,7 @@ fn planned(request: Request, source: &Arc<dyn Source>) -> Result<Prepared> {
         Destination::Device(path) => Some(FileSource::open(path)?.facts().size.unwrap_or(0)),
         _ => None,
     };
-    let (facts, way) = facts::gather(&request, source, room)?;
+    let (facts, way) = facts::gather(&request, source, room).map_err(|e| e.of(&source.facts().name))?;
     let plan = plan::plan(facts, way, &request.wishes)?;
     Ok(Prepared { request, plan })
 }
@@ -162,8 +162,8 @@ impl Prepared {
     }
 
     fn once(self, layer: Option<(Box<dyn Target + '_>, &Path)>, watch: &Watch) -> Result<Report> {
-        let partial = ends::Partial::of(&self);
-        carry::carry(self, layer, &partial, watch).map_err(|e| partial.after(e, watch))
+        let (partial, name) = (ends::Partial::of(&self), self.plan.facts.source.name.clone());
+        carry::carry(self, layer, &partial, watch).map_err(|e| partial.after(e, watch).of(&name))
     }
 
     fn again(&self) -> Again {

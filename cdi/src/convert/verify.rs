@@ -27,11 +27,13 @@ pub(super) fn compare(run: &Run<'_>, path: &Path, wrote: DiskSum, size: u64) -> 
     let source: Arc<dyn Source> = Arc::new(FileSource::open(path)?);
     let bytes =
         source.read_at().ok_or_else(|| Error::failed(format!("{} cannot be read back", path.display())))?;
+    let of_target = |e: Error| e.of(&path.display().to_string());
     let image: Box<dyn Image> = match run.plan.facts.output {
         Output::Raw => Box::new(Sparse::new(Format::Raw, size, move || {
             source.data_map().unwrap_or_else(|| Box::new(std::iter::once(0..size))) as DataMap
         })),
-        Output::Qcow2 { .. } => disk_format::open(Format::Qcow2, bytes.clone(), Limits::default())?,
+        Output::Qcow2 { .. } => disk_format::open(Format::Qcow2, bytes.clone(), Limits::default())
+            .map_err(|e| of_target(e.into()))?,
     };
     run.watch.enter(Phase::Verifying, image.virtual_size());
     let cut = Cut { piece: run.plan.piece, gap: run.plan.gap };
@@ -39,7 +41,8 @@ pub(super) fn compare(run: &Run<'_>, path: &Path, wrote: DiskSum, size: u64) -> 
     let sink = Sink::Any(&Nowhere);
     let engine = Engine { bytes: Some(&*bytes), sink, watch: run.watch, size, marks: None };
     let written = run.watch.written();
-    let read = engine.run(|feed| tables::any_order(feed, &*image, cut, Reached::default()))?;
+    let read =
+        engine.run(|feed| tables::any_order(feed, &*image, cut, Reached::default()).map_err(of_target))?;
     run.watch.forget_written_since(written);
     if read.sum == wrote {
         return Ok(());

@@ -42,7 +42,7 @@ impl<R> Limited<R> {
             self.layer,
             size(self.limit)
         );
-        Error::refused(what).into()
+        Error::of_bytes(what).into()
     }
 }
 

@@ -202,7 +202,7 @@ fn open_growing(
 /// Input that is refused, with the place in the layer's own bytes.
 fn refused(layer: Layer, at: u64, what: impl fmt::Display) -> io::Error {
     let of = if layer == Layer::Tar { "the archive" } else { "the compressed bytes" };
-    Error::refused(format!("{layer}: {what} (at offset {at} of {of})")).into()
+    Error::of_bytes(format!("{layer}: {what} (at offset {at} of {of})")).into()
 }
 
 /// Input that ends too early.

@@ -57,7 +57,7 @@ pub fn stack(input: Box<dyn Read + Send>, options: &Options) -> Result<Stack> {
                 "the disk is wrapped in more than {DEPTH} layers ({}); unpack it first",
                 list(&layers)
             );
-            return Err(Error::refused(what));
+            return Err(Error::of_bytes(what));
         }
         let need = need(layer, reader.head())?;
         let room = Room { budget, at_first: need.least };
@@ -71,7 +71,7 @@ pub fn stack(input: Box<dyn Read + Send>, options: &Options) -> Result<Stack> {
         next = detect(reader.head());
     }
     if let Some(what) = refused_layer(reader.head()) {
-        return Err(Error::refused(what));
+        return Err(Error::of_bytes(what));
     }
     let share = budget.memory / growing.len().max(1) as u64;
     for (allow, need) in growing {
@@ -129,7 +129,7 @@ impl Peeked {
         rest.by_ref()
             .take(want as u64)
             .read_to_end(&mut head)
-            .map_err(|e| Error::io("cannot read the beginning of the disk", e))?;
+            .map_err(|e| Error::reading("cannot read the beginning of the disk", e))?;
         Ok(Peeked { head, given: 0, rest })
     }
 

@@ -109,7 +109,7 @@ impl<R: Read> Verify<R> {
         }
         self.state = State::Wrong(actual);
         let (name, actual, expected) = (actual.algorithm(), actual.hex(), self.expected.hex());
-        Err(Error::refused(format!("checksum mismatch: {name} is {actual}, expected {expected}")).into())
+        Err(Error::of_bytes(format!("checksum mismatch: {name} is {actual}, expected {expected}")).into())
     }
 }
 

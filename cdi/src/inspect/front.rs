@@ -85,7 +85,7 @@ impl Front {
     /// error when the input could not be read.
     fn ended(&mut self, e: io::Error, whole: bool) -> Result<()> {
         self.cut = true;
-        let e = Error::io("cannot decode the beginning of the disk", e);
+        let e = Error::reading("cannot decode the beginning of the disk", e);
         match e.kind() {
             ErrorKind::Refused if whole && self.refused.is_none() => self.refused = Some(e.chain()),
             ErrorKind::Refused => {}

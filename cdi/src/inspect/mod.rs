@@ -75,10 +75,11 @@ pub fn inspect(source: &dyn Source, options: InspectOptions) -> Result<Report> {
     let facts = source.facts();
     let mut report = Report::new(&facts.name, facts.size);
     report.allocated = usage::allocated(facts);
-    match source.read_at() {
-        Some(bytes) => seekable(source, bytes, options, &mut report)?,
-        None => streamed(source, options, &mut report)?,
-    }
+    let looked = match source.read_at() {
+        Some(bytes) => seekable(source, bytes, options, &mut report),
+        None => streamed(source, options, &mut report),
+    };
+    looked.map_err(|e| e.of(&facts.name))?;
     source.unchanged()?;
     Ok(report)
 }

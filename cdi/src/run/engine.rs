@@ -217,7 +217,7 @@ fn fill(job: &mut Job, bytes: Option<&dyn ReadAt>, watch: &Watch) -> Result<()> 
     job.bytes.resize(want, 0);
     for span in &job.spans {
         bytes.read_exact_at(&mut job.bytes[span.at..span.at + span.len], span.file).map_err(|e| {
-            Error::io(format!("cannot read {} bytes at offset {:#x} of the source", span.len, span.file), e)
+            Error::reading(format!("cannot read {} bytes at offset {:#x}", span.len, span.file), e)
         })?;
     }
     watch.count_read(want as u64);

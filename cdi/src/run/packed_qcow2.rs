@@ -19,13 +19,13 @@ pub(crate) struct PackedQcow2<'a> {
 impl<'a> PackedQcow2<'a> {
     pub(crate) fn create(target: &'a dyn Target, options: Options, watch: &'a Watch) -> Result<Self> {
         let disk = options.virtual_size;
-        let writer = Writer::create(Bytes(target), options)?;
+        let writer = Writer::create(Bytes(target), options).map_err(of_target)?;
         Ok(PackedQcow2 { cluster: writer.cluster_size(), writer: Mutex::new(writer), watch, disk })
     }
 
     /// Writes the tables and the header.
     pub(crate) fn finish(self) -> Result<Written> {
-        Ok(self.writer.into_inner().unwrap_or_else(PoisonError::into_inner).finish()?)
+        self.writer.into_inner().unwrap_or_else(PoisonError::into_inner).finish().map_err(of_target)
     }
 }
 
@@ -46,13 +46,18 @@ impl Ordered for PackedQcow2<'_> {
         for (guest, part, bytes) in packed.iter() {
             match part.kind {
                 PartKind::Zero => {}
-                PartKind::Plain => writer.append_plain(guest, bytes)?,
-                PartKind::Compressed => writer.append_compressed(guest, bytes)?,
+                PartKind::Plain => writer.append_plain(guest, bytes).map_err(of_target)?,
+                PartKind::Compressed => writer.append_compressed(guest, bytes).map_err(of_target)?,
             }
             self.watch.count_written(bytes.len() as u64);
         }
         Ok(())
     }
+}
+
+/// It is not the source that is to blame.
+fn of_target(e: disk_format::Error) -> Error {
+    Error::from(e).of("the qcow2 that is written")
 }
 
 /// One worker's half.
@@ -70,7 +75,7 @@ impl Packer for Clusters {
             let guest = guest + (i * self.cluster) as u64;
             let cluster = whole(cluster, self.cluster, self.disk - guest, &mut self.padded);
             let len = cluster.len() as u64;
-            let (kind, bytes) = match self.packer.pack(cluster, &mut self.scratch)? {
+            let (kind, bytes) = match self.packer.pack(cluster, &mut self.scratch).map_err(of_target)? {
                 write::Packed::Zero => (PartKind::Zero, &[][..]),
                 write::Packed::Plain => (PartKind::Plain, cluster),
                 write::Packed::Compressed => (PartKind::Compressed, &self.scratch[..]),

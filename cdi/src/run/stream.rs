@@ -73,7 +73,7 @@ pub(crate) fn place(feed: &Feed<'_>, image: &mut dyn StreamImage, spool: &dyn Re
 fn read_up_to(reader: &mut dyn Read, buf: &mut Vec<u8>, want: usize) -> Result<bool> {
     let missing = want.saturating_sub(buf.len());
     let got =
-        reader.take(missing as u64).read_to_end(buf).map_err(|e| Error::io("cannot read the source", e))?;
+        reader.take(missing as u64).read_to_end(buf).map_err(|e| Error::reading("cannot read it", e))?;
     Ok(got < missing)
 }
 

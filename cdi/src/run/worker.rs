@@ -150,7 +150,7 @@ impl<'a> Worker<'a> {
             self.out.resize(end.max(JOIN), 0);
         }
         self.unpacker.unpack(codec, bytes_of(job, e)?, &mut self.out[at..end]).map_err(|cause| {
-            Error::refused(format!(
+            Error::of_bytes(format!(
                 "the compressed cluster at offset {file:#x} of the image (guest offset {:#x}) does not unpack to {unpacked} bytes",
                 e.guest
             ))

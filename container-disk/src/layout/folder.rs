@@ -6,10 +6,10 @@ use crate::publish::{Standing, publish};
 use crate::{Error, Result, ours};
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
 use rustix::io::Errno;
-use std::fs::File;
+use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 /// An open folder.
@@ -24,6 +24,8 @@ const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBL
 
 /// Read by all, less the umask, and written by us alone: who else may write to a blob can change it after it was checked.
 const NEW: Mode = Mode::from_raw_mode(0o644);
+/// Never written by anybody, whatever the umask: who may write to a folder chooses what is read from it.
+const NEW_FOLDER: u32 = 0o775;
 
 impl Folder {
     /// The folder a person named; here alone links are followed.
@@ -34,8 +36,8 @@ impl Folder {
 
     /// The same; made where it does not exist, with the folders on the way.
     pub(crate) fn create(path: &Path) -> Result<Folder> {
-        std::fs::create_dir_all(path)
-            .map_err(|e| Error::io(format!("cannot make the folder {}", path.display()), e))?;
+        let made = DirBuilder::new().recursive(true).mode(NEW_FOLDER).create(path);
+        made.map_err(|e| Error::io(format!("cannot make the folder {}", path.display()), e))?;
         Folder::open(path)
     }
 
@@ -66,7 +68,7 @@ impl Folder {
             if let Some(sub) = self.sub(name)? {
                 return Ok(sub);
             }
-            match rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(0o777)) {
+            match rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(NEW_FOLDER)) {
                 Ok(()) => self.sync()?,
                 Err(Errno::EXIST) => {}
                 Err(e) => return Err(cannot("make the folder", &self.path.join(name), e)),

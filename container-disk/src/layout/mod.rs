@@ -12,7 +12,8 @@
 //! nowhere. Two processes may write at once: the index is changed under a lock of the folder.
 //!
 //! A layout that others made is read with care: documents are bounded and have the digest they are asked for by, a
-//! blob's digest is checked as it streams, and no link inside the folder is followed (`folder.rs`).
+//! blob's digest is checked as it streams, and no link inside the folder is followed (`folder.rs`). Where anybody may
+//! write to one of its folders, a warning says so: that person chooses the images in it.
 
 pub(crate) mod blobs;
 pub(crate) mod folder;
@@ -27,6 +28,7 @@ use crate::manifest::{self, Content, Descriptor, Document};
 use crate::place::{Blob, BlobWriter, Place, Sink, Which};
 use crate::{Digest, Error, ErrorKind, Result};
 use folder::Folder;
+use guard::folder::Refused;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -45,7 +47,9 @@ pub struct Layout {
 impl Layout {
     /// One that exists.
     pub fn open(path: &Path) -> Result<Layout> {
-        Layout::open_as(path, format!("oci:{}", path.display()), false)
+        let layout = Layout::open_as(path, format!("oci:{}", path.display()), false)?;
+        layout.warn_if_open();
+        Ok(layout)
     }
 
     pub(crate) fn open_as(path: &Path, name: String, is_store: bool) -> Result<Layout> {
@@ -61,7 +65,9 @@ impl Layout {
 
     /// One that exists, or a new one in a folder that is empty or does not exist.
     pub fn create(path: &Path) -> Result<Layout> {
-        Layout::create_as(path, format!("oci:{}", path.display()), false)
+        let layout = Layout::create_as(path, format!("oci:{}", path.display()), false)?;
+        layout.warn_if_open();
+        Ok(layout)
     }
 
     pub(crate) fn create_as(path: &Path, name: String, is_store: bool) -> Result<Layout> {
@@ -84,6 +90,13 @@ impl Layout {
         let layout = Layout { top, name, is_store };
         index::read(&layout.top)?;
         Ok(layout)
+    }
+
+    /// A folder that a person named is used as any file that they name; what others may do to it is theirs to know.
+    fn warn_if_open(&self) {
+        if let Err(open) = closed(self.top.path()) {
+            tracing::warn!("{}: {open}", self.name);
+        }
     }
 
     /// What a person means who names a tag, or none where there is but one image.
@@ -191,6 +204,13 @@ impl Drop for Layout {
             self.top.remove_empty(ingest::INGEST);
         }
     }
+}
+
+/// Refuses a layout in which anybody may write to one of the folders.
+pub(crate) fn closed(top: &Path) -> Result<(), Refused> {
+    let below = [blobs::BLOBS, "blobs/sha256", ingest::INGEST].map(|name| top.join(name));
+    guard::folder::closed(top)?;
+    below.iter().try_for_each(|folder| guard::folder::closed(folder))
 }
 
 /// A document that has the digest it was asked for by.

@@ -51,12 +51,13 @@ use crate::pack::Compression;
 use crate::peel;
 use crate::place::{Blob, Place};
 use crate::section::Section;
-use crate::tar::{BLOCK, Seekable, Streamed};
+use crate::tar::{BLOCK, Seekable, Streamed, quoted};
 use crate::{Digest, Error, Result};
 use detour::Detours;
-use disk_format::ReadAt;
+use disk_format::{Format, Limits, ReadAt};
 use links::Room;
 use scan::{Changes, Interest};
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Arc;
 use stream::{Rest, Stream};
@@ -121,7 +122,8 @@ pub fn disk(place: &dyn Place, manifest: &Manifest, options: &Options) -> Result
         .max_by_key(|&at| sources[at].blob.size());
     let mut image = Image { name: place.name().to_owned(), interest, layers: vec![] };
     for (at, source) in sources.iter().enumerate() {
-        let changes = if Some(at) == carrier { None } else { Some(source.scan(&image, at)?) };
+        let changes =
+            if Some(at) == carrier { None } else { Some(source.scan(&image, at, |_, _| Ok(()))?) };
         image.layers.push(changes);
     }
     if let Some(at) = carrier {
@@ -141,8 +143,9 @@ pub fn disk(place: &dyn Place, manifest: &Manifest, options: &Options) -> Result
 }
 
 /// Whether an image is one that can be used: its layers are sound tars of the promised types, which lead nowhere out of
-/// it, and it has one disk, or the kernel that its labels name. All of it is read. What holds no layer of a root file
-/// system (a builder's notes on an image) is not an image, and is let be.
+/// it, and it has one disk, or the kernel that its labels name. The disk's first bytes are those of a disk that VMs have,
+/// which needs no other file. All of it is read. What holds no layer of a root file system (a builder's notes on an image)
+/// is not an image, and is let be.
 pub fn judge(place: &dyn Place, manifest: &Manifest) -> Result<()> {
     let mut layers = manifest.layers.iter();
     if !manifest.layers.is_empty() && layers.all(|layer| peel::told("", &layer.media_type).is_err()) {
@@ -155,15 +158,33 @@ pub fn judge(place: &dyn Place, manifest: &Manifest) -> Result<()> {
     }
     few_layers(place, manifest)?;
     let mut image = Image { name: place.name().to_owned(), interest, layers: vec![] };
+    let mut refused = BTreeMap::new();
     for (at, descriptor) in manifest.layers.iter().enumerate() {
         let source = Source::open(place, at, descriptor, Options::default().limit)?;
-        let changes = source.scan(&image, at)?;
+        let changes = source.scan(&image, at, |path, file| {
+            if let Err(e) = disk_format::judge::head(&head_of(file)?, Limits::default()) {
+                refused.insert((at, path.to_owned()), e);
+            }
+            Ok(())
+        })?;
         image.layers.push(Some(changes));
     }
-    match boot {
-        Some(_) => image.tree().map(drop),
-        None => image.judge().map(drop),
+    let disk = match boot {
+        // A disk beside the kernel is judged where there is one.
+        Some(_) => image.tree().map(|_| image.judge().ok())?,
+        None => Some(image.judge()?),
+    };
+    match disk.and_then(|(path, entry)| Some((refused.remove(&(entry.layer, path.clone()))?, path))) {
+        Some((e, path)) => Err(Error::refused(format!("the disk {} of {}: {e}", quoted(&path), image.name))),
+        None => Ok(()),
     }
+}
+
+fn head_of(file: &mut Members) -> Result<Vec<u8>> {
+    let mut head = vec![];
+    let read = file.take(Format::HEAD as u64).read_to_end(&mut head);
+    read.map_err(|e| Error::io("cannot read a file of a layer", e))?;
+    Ok(head)
 }
 
 /// Each layer costs a reading, though it may be the same blob again and again.
@@ -341,9 +362,15 @@ impl Source {
         self.seekable.is_some()
     }
 
-    fn scan(&self, image: &Image, at: usize) -> Result<Changes> {
+    /// `file` is given each file that could be the disk.
+    fn scan(
+        &self,
+        image: &Image,
+        at: usize,
+        file: impl FnMut(&str, &mut Members) -> Result<()> + Send,
+    ) -> Result<Changes> {
         let members = self.members()?;
-        self.apart(|| scan::all(members, &image.interest, at, image.room_of(at)))?
+        self.apart(|| scan::all(members, &image.interest, at, image.room_of(at), file))?
     }
 
     /// A layer that must be decoded is looked at by a thread that can open nothing. One that is plain may be read from a

@@ -57,6 +57,12 @@ impl Interest {
         }
     }
 
+    /// Whether it is a file that the rules could choose.
+    fn could_hold_the_disk(&self, member: &Member) -> bool {
+        let at_root = !member.name.contains('/');
+        member.what == What::File && (at_root || self.could_be_the_disk(&member.name))
+    }
+
     /// Paths that make an image what it is; what lies below them is part of that.
     pub(super) fn leaves(&self) -> impl Iterator<Item = &str> {
         std::iter::once(self.path().unwrap_or(DISK)).chain(self.beside())
@@ -181,9 +187,7 @@ impl Changes {
     fn count(&mut self, interest: &Interest, layer: usize, member: &Member) -> Result<()> {
         self.members += 1;
         self.bytes = self.bytes.saturating_add(member.size);
-        if member.what == What::File
-            && (!member.name.contains('/') || interest.could_be_the_disk(&member.name))
-        {
+        if interest.could_hold_the_disk(member) {
             self.largest = self.largest.max(member.size);
         }
         let beside = self.bytes - self.largest.min(self.bytes);
@@ -200,10 +204,22 @@ impl Changes {
     }
 }
 
-/// Reads a layer to its end.
-pub(crate) fn all(mut members: Members, interest: &Interest, layer: usize, room: Room) -> Result<Changes> {
+/// Reads a layer to its end. `file` is given each file that could be the disk: its name, and its bytes to read.
+pub(crate) fn all(
+    mut members: Members,
+    interest: &Interest,
+    layer: usize,
+    room: Room,
+    mut file: impl FnMut(&str, &mut Members) -> Result<()>,
+) -> Result<Changes> {
     let mut changes = Changes::within(room);
-    rest(&mut members, &mut changes, interest, layer)?;
+    while let Some(member) = members.next()? {
+        changes.take(interest, layer, &member)?;
+        if interest.could_hold_the_disk(&member) {
+            file(&member.name, &mut members)?;
+        }
+    }
+    members.drain()?;
     Ok(changes)
 }
 

@@ -23,7 +23,7 @@ use crate::{Digest, Error, ErrorKind, Result};
 use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 /// An index may hold indexes, but not for ever.
@@ -84,6 +84,7 @@ pub fn copy(
     progress.total.store(sizes.fold(0, u64::saturating_add), Relaxed);
     work.blobs(&blobs, options.parallel)?;
     if let Some(place) = to.as_place().filter(|_| options.judge) {
+        let place = &Copy { place, name: from.name() };
         let manifests = found.documents.iter().filter_map(|document| match &document.content {
             Content::Manifest(manifest) => Some(manifest),
             Content::Index(_) => None,
@@ -100,6 +101,26 @@ pub fn copy(
     let Counts { moved, there, bytes } = work.counts;
     let (moved, there, bytes) = (moved.into_inner(), there.into_inner(), bytes.into_inner());
     Ok(Copied { digest: top.digest, moved, there, bytes })
+}
+
+/// What has come to a place, under the name of where it is from: a person has heard of no other.
+struct Copy<'a> {
+    place: &'a dyn Place,
+    name: &'a str,
+}
+
+impl Place for Copy<'_> {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn document(&self, which: &Which) -> Result<Document> {
+        self.place.document(which)
+    }
+
+    fn blob(&self, descriptor: &Descriptor) -> Result<Arc<dyn Blob>> {
+        self.place.blob(descriptor)
+    }
 }
 
 /// Everything under a document: the documents, leaves first, and the blobs.
@@ -269,7 +290,10 @@ impl Work<'_> {
             if stop.load(Relaxed) {
                 return Err(Broken::Writing(Error::failed("stopped, because another blob failed")));
             }
-            let n = reader.read(&mut buf).map_err(|e| Broken::Reading(Error::io("cannot read a blob", e)))?;
+            let n = reader.read(&mut buf).map_err(|e| {
+                let what = format!("cannot read the blob {} of {}", descriptor.digest, self.from.name());
+                Broken::Reading(Error::io(what, e))
+            })?;
             if n == 0 && is_whole && at == blob.size() {
                 // One digest, the writer's, is what is stored and what the reading is judged by.
                 let actual = writer.digest().map_err(Broken::Writing)?;

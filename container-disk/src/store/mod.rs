@@ -14,6 +14,9 @@
 //! | a change of the index | the folder's own lock, for a moment | two changes do not lose one another |
 //! | a file on its way | its own lock | another process can tell it from one left behind |
 //!
+//! Where anybody may write to one of its folders, or to the folder `coracle` above it, it is refused, as the folder for VMs
+//! is: that person chooses the images in it ([`guard::folder`]).
+//!
 //! All of these locks end with their process. So a kill at any moment, a cut of the power included, leaves whole
 //! images under their names, and at most files that the next open or prune removes.
 
@@ -29,7 +32,7 @@ pub use prune::{Pruned, prune};
 
 use crate::layout::folder::Folder;
 use crate::layout::lock::{Keeps, Locked};
-use crate::layout::{Layout, index};
+use crate::layout::{self, Layout, index};
 use crate::manifest::{Descriptor, Document};
 use crate::place::{Blob, BlobWriter, Place, Sink, Which};
 use crate::reference::Local;
@@ -50,6 +53,7 @@ pub struct Store {
 impl Store {
     /// Opens the store in a folder; makes it where it does not exist. Waits while another process prunes.
     pub fn open(path: &Path) -> Result<Store> {
+        closed(path)?;
         let shared = share(lock_file(path)?, path)?;
         let layout = Layout::create_as(path, "the store".to_owned(), true)?;
         Ok(Store { layout, _shared: shared })
@@ -62,6 +66,7 @@ impl Store {
             let what = format!("there is no store in {}; `pull` and `build` make one", path.display());
             Error::new(ErrorKind::NotFound, what)
         };
+        closed(path)?;
         let lock = match Folder::open(path) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Err(none()),
             folder => folder?.file(LOCK)?,
@@ -144,6 +149,20 @@ impl Sink for Store {
     fn as_place(&self) -> Option<&dyn Place> {
         Some(self)
     }
+}
+
+/// Makes the folder of a store, where it does not exist.
+pub fn make(path: &Path) -> Result<()> {
+    closed(path)?;
+    Folder::create(path).map(drop)
+}
+
+fn closed(path: &Path) -> Result<()> {
+    let above = path.parent().filter(|above| above.ends_with("coracle"));
+    let open = above.map_or(Ok(()), guard::folder::closed).and_then(|()| layout::closed(path));
+    open.map_err(|open| {
+        Error::failed(format!("the store {} cannot be used: {open}", path.display())).because(open)
+    })
 }
 
 fn share(lock: File, path: &Path) -> Result<Locked> {

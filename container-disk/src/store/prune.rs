@@ -1,7 +1,7 @@
 //! Removes what no name needs: mark from the index through the documents to the blobs, then sweep. When in doubt it
 //! stops: a document that cannot be read might need anything.
 
-use super::{LOCK, lock_file};
+use super::{LOCK, closed, lock_file};
 use crate::layout::lock::{Keeps, Locked};
 use crate::layout::{Layout, blobs, index, ingest};
 use crate::manifest::Content;
@@ -21,6 +21,7 @@ pub struct Pruned {
 
 /// Prunes the store in a folder. Refused while any process has it open, this one included.
 pub fn prune(path: &Path) -> Result<Pruned> {
+    closed(path)?;
     let alone = Locked::at_once(lock_file(path)?, Keeps::All)
         .map_err(|e| Error::io(format!("cannot lock {}", path.join(LOCK).display()), e))?;
     if alone.is_none() {

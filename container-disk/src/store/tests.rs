@@ -153,7 +153,7 @@ fn a_half_blob_that_others_may_write_to_is_not_gone_on_with() {
     let blob: Vec<u8> = (0..100_000u32).map(|i| i as u8).collect();
     let promised = descriptor(IMAGE_LAYER_MEDIA_TYPE, &blob);
     let digest: Digest = promised.digest.parse().unwrap();
-    let half = path(&folder).join("ingest").join(crate::layout::blobs::half_name(&digest));
+    let half = path(&folder).join("ingest").join(layout::blobs::half_name(&digest));
     let root = rustix::process::geteuid().is_root();
     for (mode, owner) in [(0o666, None), (0o660, None), (0o600, Some(1234))] {
         if owner.is_some() && !root {
@@ -225,6 +225,35 @@ fn a_store_that_is_read_is_not_changed_and_keeps_prune_out() {
     assert!(left.exists());
     let exclusive = Locked::at_once(lock_file(&path(&folder)).unwrap(), Keeps::All).unwrap();
     assert!(exclusive.is_none(), "what is read does not vanish");
+}
+
+/// Whoever may write to one of its folders chooses the images in it.
+#[test]
+fn a_store_that_anybody_may_write_to_is_refused() {
+    use fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("coracle/store");
+    make(&path).unwrap();
+    build(&Store::open(&path).unwrap(), "os:1", b"disk");
+    for open in ["..", ".", "blobs", "blobs/sha256", "ingest"] {
+        let open = path.join(open).canonicalize().unwrap();
+        let before = fs::metadata(&open).unwrap().permissions();
+        assert_eq!(before.mode() & 0o002, 0, "it was made so");
+        fs::set_permissions(&open, Permissions::from_mode(0o777)).unwrap();
+        let refused =
+            [make(&path).err(), Store::open(&path).err(), Store::read(&path).err(), prune(&path).err()];
+        for e in refused {
+            let e = e.expect("it is refused").to_string();
+            assert!(e.contains("can be written to by others (mode 0777)"), "{e}");
+            assert!(e.contains(&format!("(chmod go-w {})", open.display())), "{e}");
+        }
+        fs::set_permissions(&open, before).unwrap();
+        Store::read(&path).unwrap();
+    }
+    // A place that the user has named is in a folder of theirs; in /tmp, too.
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
+    Store::open(&path).unwrap();
 }
 
 #[test]

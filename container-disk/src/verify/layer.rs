@@ -7,12 +7,12 @@ use crate::apart::apart;
 use crate::aside::Aside;
 use crate::digest::Hasher;
 use crate::locate::Image;
-use crate::locate::scan::Changes;
+use crate::locate::scan::{self, Changes};
 use crate::manifest::Descriptor;
 use crate::members::Members;
 use crate::pack::Compression;
 use crate::place::{Blob, Place};
-use crate::tar::{Streamed, What};
+use crate::tar::Streamed;
 use crate::{Digest, Error, ErrorKind, Result, peel};
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -125,19 +125,13 @@ impl Layer<'_> {
         }
     }
 
-    fn scan(&self, mut members: Members, image: &Image) -> Result<Contents> {
-        let mut changes = Changes::within(image.room_of(self.at));
-        let interest = &image.interest;
+    fn scan(&self, members: Members, image: &Image) -> Result<Contents> {
         let mut found = vec![];
-        while let Some(member) = members.next()? {
-            changes.take(interest, self.at, &member)?;
-            let at_root = !member.name.contains('/');
-            if member.what == What::File && (at_root || interest.could_be_the_disk(&member.name)) {
-                let verdict = judge(&mut members)?;
-                found.push(FileVerdict { layer: self.at, path: member.name, verdict });
-            }
-        }
-        members.drain()?;
+        let changes = scan::all(members, &image.interest, self.at, image.room_of(self.at), |path, file| {
+            let verdict = judge(file)?;
+            found.push(FileVerdict { layer: self.at, path: path.to_owned(), verdict });
+            Ok(())
+        })?;
         Ok((changes, found))
     }
 }

@@ -7,9 +7,10 @@ use crate::ui;
 use crate::vm::place::Home;
 use crate::vm::record::write_whole;
 use api::launcher::Accelerator;
-use api::node::{Node, Verdict};
+use api::node::{Device, Node, Verdict};
 use cdi::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
+use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -35,6 +36,29 @@ struct Kept {
     node: Node,
 }
 
+/// Whether a wish can be met at all.
+pub(crate) fn check(wish: Choice) -> Result<()> {
+    let Choice::Kvm = wish else { return Ok(()) };
+    let Err(e) = opened() else { return Ok(()) };
+    let hint = match e.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            "it is for the group kvm, as root: usermod --append --groups kvm NAME; or use --accel emulation"
+        }
+        _ => "this computer does not offer it; use --accel emulation",
+    };
+    Err(Error::io(format!("--accel kvm: cannot open {DEVICE}"), e).with_hint(hint))
+}
+
+/// The device, as whoever runs this program has it.
+pub(crate) fn kvm() -> Device {
+    let reason = opened().err().map(|e| e.to_string());
+    Device { name: "kvm".into(), path: DEVICE.into(), usable: reason.is_none(), reason }
+}
+
+fn opened() -> std::io::Result<File> {
+    File::options().read(true).write(true).open(DEVICE)
+}
+
 /// What runs the guest.
 pub(crate) fn choose(wish: Choice, launcher: &Path, home: &Home) -> Result<Accelerator> {
     match wish {
@@ -43,7 +67,7 @@ pub(crate) fn choose(wish: Choice, launcher: &Path, home: &Home) -> Result<Accel
         Choice::Auto => {}
     }
     // Nothing to probe.
-    if std::fs::File::options().read(true).write(true).open(DEVICE).is_err() {
+    if opened().is_err() {
         return Ok(Accelerator::Emulation);
     }
     let node = match node(launcher, home, false) {
@@ -63,18 +87,8 @@ pub(crate) fn choose(wish: Choice, launcher: &Path, home: &Home) -> Result<Accel
     })
 }
 
-/// KVM because somebody insists. Where there is none the wish cannot be met; where it is not whole, they learn why the
-/// machine may not come up.
+/// KVM because somebody insists. Where it is not whole, they learn why the VM may not come up.
 fn forced(launcher: &Path, home: &Home) -> Result<Accelerator> {
-    if let Err(e) = std::fs::File::options().read(true).write(true).open(DEVICE) {
-        let hint = match e.kind() {
-            std::io::ErrorKind::PermissionDenied => {
-                "it is for the group kvm, as root: usermod --append --groups kvm NAME; or use --accel emulation"
-            }
-            _ => "this computer does not offer it; use --accel emulation",
-        };
-        return Err(Error::io(format!("--accel kvm: cannot open {DEVICE}"), e).with_hint(hint));
-    }
     let kvm = node(launcher, home, false)?.kvm;
     if kvm.verdict != Verdict::Full {
         let reason = kvm.reason.unwrap_or_else(|| "the probe does not say why".to_owned());
@@ -115,10 +129,8 @@ pub(crate) fn asked(launcher: &Path, cache: Option<&Path>) -> Result<Node> {
     let output = output.map_err(|e| Error::io(format!("cannot start {}", launcher.display()), e))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(Error::failed(format!(
-            "virt-launcher cannot say what this computer can do: {}",
-            said.trim()
-        )));
+        let what = format!("virt-launcher cannot say what this computer can do: {}", printable::line(said.trim()));
+        return Err(Error::failed(what).with_hint(format!("see what {} node-info needs", launcher.display())));
     }
     serde_json::from_slice(&output.stdout).map_err(|e| {
         Error::new(ErrorKind::Failed, "virt-launcher answers node-info in words that are not known here")

@@ -114,8 +114,7 @@ impl Images {
     }
 
     /// Brings an image here. The first lookup of a name counts for all that follow.
-    pub(crate) fn bring(&self, text: &str, policy: Policy) -> Result<Image> {
-        let name = name_of(text)?;
+    pub(crate) fn bring(&self, name: Name, policy: Policy) -> Result<Image> {
         let known = self.found.borrow().get(&name).cloned();
         let is_enough =
             |known: &Image| known.asked || policy != Policy::Always || !matches!(name, Name::Registry(_));
@@ -174,6 +173,11 @@ impl Images {
         let path = self.unpacked(job)?;
         let format = usable(&path)?;
         Ok((path, format))
+    }
+
+    /// The format of a disk that is a file of the user's; refused where VMs cannot have it.
+    pub(crate) fn judge(&self, path: &Path) -> Result<Format> {
+        self.ask(Job::Judge { path: path.to_owned() })
     }
 
     /// What the labels of an image say of a kernel in it.

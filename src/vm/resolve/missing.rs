@@ -74,6 +74,14 @@ pub(crate) fn find(
             );
         }
     }
+    for (i, credential) in machine.object.spec.access_credentials.iter().enumerate() {
+        let Some(source) = credential.ssh_public_key.as_ref().and_then(|key| key.source.secret.as_ref())
+        else {
+            continue;
+        };
+        let at = format!("spec.accessCredentials[{i}].sshPublicKey.source.secret.secretName");
+        need(at, "Secret", Some(&source.secret_name), secret(Some(&source.secret_name)));
+    }
     found.extend(pull_secrets(machine));
     found
 }

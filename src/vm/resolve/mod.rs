@@ -8,7 +8,8 @@
 //!  interfaces ────────────────network─► user-mode networks with forwards
 //! ```
 //!
-//! Seeds and empty disks are made by the launcher. Whatever is missing is told by name before anything is fetched.
+//! Seeds and empty disks are made by the launcher. Whatever is missing, or cannot be had, is told before anything is
+//! fetched: [`missing`], [`Resolver::check`].
 
 pub(crate) mod accelerator;
 pub(crate) mod folder;
@@ -18,11 +19,12 @@ pub(crate) mod network;
 pub(crate) mod pool;
 
 use crate::vm::manifest::Objects;
-use api::launcher::{Accelerator, Format, Forward, Kernel, Resolved, Source};
+use api::launcher::{Accelerator, Forward, Kernel, Resolved, Source};
 use api::machine::Credential;
 use api::machine::volume::{Named, Text};
 use api::machine::{CloudInit, Disk, Machine, Volume};
 use cdi::{Error, Result};
+use container_disk::Name;
 use image::{Images, Policy};
 use std::path::{Path, PathBuf};
 
@@ -37,6 +39,44 @@ pub(crate) struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
+    /// Whether everything could be brought and made, as far as that is known while nothing is. What
+    /// [`Resolver::resolve`] does begins with the same questions.
+    pub(crate) fn check(&self, machine: &Machine, forwards: &[Forward]) -> Result<()> {
+        network::links(machine, forwards.to_vec())?;
+        let boot = machine.firmware.kernel.as_ref().and_then(|boot| boot.image.as_ref());
+        boot.map_or(Ok(()), |image| self.wanted(&image.name, image.pull_policy.as_deref()).map(drop))?;
+        for disk in &machine.disks {
+            self.check_volume(&disk.volume)?;
+        }
+        for Credential::SshKeys { secret, .. } in &machine.credentials {
+            self.files(&Named::Secret(secret.clone()), false)?;
+        }
+        Ok(())
+    }
+
+    fn check_volume(&self, volume: &Volume) -> Result<()> {
+        for secret in texts(volume) {
+            self.files(&Named::Secret(secret.to_owned()), false)?;
+        }
+        match volume {
+            Volume::ContainerDisk { image, .. } => {
+                self.wanted(&image.name, image.pull_policy.as_deref()).map(drop)
+            }
+            Volume::Claim { name, .. } | Volume::DataVolume { name } | Volume::Ephemeral { claim: name } => {
+                self.pool().check(name)
+            }
+            Volume::Host { path, create, .. } => self.host_disk(path, *create).map(drop),
+            Volume::ConfigMap { name, optional, .. } => {
+                self.files(&Named::ConfigMap(name.clone()), *optional).map(drop)
+            }
+            Volume::Secret { name, optional, .. } => {
+                self.files(&Named::Secret(name.clone()), *optional).map(drop)
+            }
+            Volume::Sysprep { source } => self.files(source, false).map(drop),
+            Volume::Empty { .. } | Volume::NoDisc | Volume::NoCloud(_) | Volume::ConfigDrive(_) => Ok(()),
+        }
+    }
+
     /// Brings and makes everything that a machine needs. `name` is what it is called here.
     pub(crate) fn resolve(
         &self,
@@ -76,7 +116,7 @@ impl Resolver<'_> {
     }
 
     fn volume(&self, disk: &Disk, secrets: &Path) -> Result<Option<Source>> {
-        let pool = pool::Pool { images: self.images, objects: self.objects };
+        let pool = self.pool();
         Ok(Some(match &disk.volume {
             Volume::ContainerDisk { image, path } => {
                 let brought = self.bring(&image.name, image.pull_policy.as_deref())?;
@@ -88,7 +128,7 @@ impl Resolver<'_> {
                 Source::File { path, format, .. } => Source::Image { path, format },
                 other => other,
             },
-            Volume::Host { path, create, .. } => match host_disk(path, *create)? {
+            Volume::Host { path, create, .. } => match self.host_disk(path, *create)? {
                 Some(source) => source,
                 None => return Ok(None),
             },
@@ -107,11 +147,21 @@ impl Resolver<'_> {
 
     /// Brings an image here.
     pub(crate) fn bring(&self, image: &str, policy: Option<&str>) -> Result<image::Image> {
+        let (name, policy) = self.wanted(image, policy)?;
+        self.images.bring(name, policy)
+    }
+
+    /// Which image is meant, and when it is asked for anew.
+    fn wanted(&self, image: &str, policy: Option<&str>) -> Result<(Name, Policy)> {
         let policy = match self.policy {
             Some(policy) => policy,
             None => Policy::of(policy, image)?,
         };
-        self.images.bring(image, policy)
+        Ok((image::name_of(image)?, policy))
+    }
+
+    fn pool(&self) -> pool::Pool<'_> {
+        pool::Pool { images: self.images, objects: self.objects }
     }
 
     fn kernel(&self, machine: &Machine) -> Result<Option<Kernel>> {
@@ -148,8 +198,17 @@ impl Resolver<'_> {
         Ok(folder.map_or(Source::Absent, |path| Source::Folder { path }))
     }
 
-    /// The files of a secret or a config map in a folder of the machine.
+    /// The files of a secret or a config map in a folder of the VM.
     fn folder(&self, secrets: &Path, named: &Named, optional: bool) -> Result<Option<PathBuf>> {
+        let Some(files) = self.files(named, optional)? else { return Ok(None) };
+        let place = match named {
+            Named::Secret(name) => format!("secret-{name}"),
+            Named::ConfigMap(name) => format!("configmap-{name}"),
+        };
+        folder::write(&secrets.join(place), &files).map(Some)
+    }
+
+    fn files(&self, named: &Named, optional: bool) -> Result<Option<folder::Files>> {
         let (kind, name, files) = match named {
             Named::Secret(name) => {
                 let found = self.objects.secrets.get(name);
@@ -161,15 +220,28 @@ impl Resolver<'_> {
             }
         };
         match files {
-            Some(files) => {
-                let place = secrets.join(format!("{}-{name}", kind.to_lowercase()));
-                folder::write(&place, &files?).map(Some)
-            }
+            Some(files) => files.map(Some),
             None if optional => Ok(None),
             None => Err(Error::new(
                 cdi::ErrorKind::NotFound,
                 format!("the manifest has no {kind} {name:?}, but the VM refers to it; add the object"),
             )),
+        }
+    }
+
+    /// A file of the user's, or a device. One that is to be made is left to the launcher.
+    fn host_disk(&self, path: &str, create: Option<u64>) -> Result<Option<Source>> {
+        use std::os::unix::fs::FileTypeExt as _;
+        let place = PathBuf::from(path);
+        match std::fs::metadata(&place) {
+            Ok(facts) if facts.file_type().is_block_device() => Ok(Some(Source::Block { path: place })),
+            Ok(facts) if facts.is_file() => {
+                let format = self.images.judge(&place)?;
+                Ok(Some(Source::File { path: place, format, preallocated: false }))
+            }
+            Ok(_) => Err(Error::refused(format!("{path} is neither a file nor a block device"))),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound && create.is_some() => Ok(None),
+            Err(e) => Err(Error::io(format!("cannot use the disk {path}"), e)),
         }
     }
 }
@@ -185,20 +257,4 @@ fn texts(volume: &Volume) -> Vec<&str> {
             _ => None,
         })
         .collect()
-}
-
-/// A file of the user's, or a device. One that is to be made is left to the launcher.
-fn host_disk(path: &str, create: Option<u64>) -> Result<Option<Source>> {
-    use std::os::unix::fs::FileTypeExt as _;
-    let place = PathBuf::from(path);
-    match std::fs::metadata(&place) {
-        Ok(facts) if facts.file_type().is_block_device() => Ok(Some(Source::Block { path: place })),
-        Ok(facts) if facts.is_file() => {
-            let format: Format = image::usable(&place)?;
-            Ok(Some(Source::File { path: place, format, preallocated: false }))
-        }
-        Ok(_) => Err(Error::refused(format!("{path} is neither a file nor a block device"))),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound && create.is_some() => Ok(None),
-        Err(e) => Err(Error::io(format!("cannot use the disk {path}"), e)),
-    }
 }

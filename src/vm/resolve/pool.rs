@@ -56,6 +56,17 @@ impl Pool<'_> {
         folder.join("disk.json").is_file() && folder.join("disk.img").exists()
     }
 
+    /// Whether the disk of a claim is there, or could be made or filled, as far as the manifest tells.
+    pub(crate) fn check(&self, claim: &str) -> Result<()> {
+        if Pool::has(self.images, claim) {
+            return Ok(());
+        }
+        match self.objects.data_volumes.get(claim) {
+            Some(volume) => self.import_of(claim, &volume.object, None).map(drop),
+            None => self.size_of(claim).map(drop),
+        }
+    }
+
     /// The disk of a claim, made or filled where it is not there yet.
     pub(crate) fn disk(&self, claim: &str) -> Result<Source> {
         crate::vm::place::check_name(claim)?;
@@ -105,8 +116,8 @@ impl Pool<'_> {
         self.objects.claims.get(claim)?.object.spec.storage()?.bytes()
     }
 
-    /// The empty disk of a claim that nothing fills.
-    fn claimed(&self, claim: &str, folder: &Path) -> Result<Note> {
+    /// The size of a disk that nothing fills.
+    fn size_of(&self, claim: &str) -> Result<u64> {
         let Some(written) = self.objects.claims.get(claim) else {
             let what = format!(
                 "there is no disk {claim:?}: neither a PersistentVolumeClaim nor a DataVolume of the manifest is called so, \
@@ -115,40 +126,39 @@ impl Pool<'_> {
             );
             return Err(Error::new(ErrorKind::NotFound, what));
         };
+        let refused =
+            |field: &str, what: &str| Error::refused(written.origin.finding(field, what).to_string());
         let spec = &written.object.spec;
         if spec.data_source.is_some() || spec.data_source_ref.is_some() {
-            let finding = written.origin.finding("spec.dataSource", "not supported yet");
-            return Err(Error::refused(finding.to_string()));
+            return Err(refused("spec.dataSource", "not supported yet"));
         }
-        match self.wanted(claim).filter(|&size| size > 0) {
-            Some(size) => {
-                let target = Target::File(folder.join("disk.img"));
-                let (source, size) = (api::job::Source::Blank, Some(size));
-                self.import(claim, folder, Import { source, target, size, preallocate: false })
-            }
-            None => {
-                let what = "an empty disk must say its size";
-                let finding = written.origin.finding("spec.resources.requests.storage", what);
-                Err(Error::refused(finding.to_string()))
-            }
-        }
+        let size = self.wanted(claim).filter(|&size| size > 0);
+        size.ok_or_else(|| refused("spec.resources.requests.storage", "an empty disk must say its size"))
+    }
+
+    /// The empty disk of a claim that nothing fills.
+    fn claimed(&self, claim: &str, folder: &Path) -> Result<Note> {
+        let (source, size) = (api::job::Source::Blank, Some(self.size_of(claim)?));
+        let target = Target::File(folder.join("disk.img"));
+        self.import(claim, folder, Import { source, target, size, preallocate: false })
     }
 
     /// Fills a disk from where its DataVolume says.
     fn fill(&self, claim: &str, folder: &Path, volume: &DataVolume) -> Result<Note> {
-        let target = Target::File(folder.join("disk.img"));
-        let import =
-            Import::of(volume, target, &mut Given { pool: self, folder }).map_err(
-                |refusal| match refusal {
-                    // The manifest was refused for these before.
-                    Refusal::Faults(faults) => {
-                        let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-                        Error::refused(format!("the DataVolume {claim}: {}", faults.join("; ")))
-                    }
-                    Refusal::Reference(e) => e,
-                },
-            )?;
-        self.import(claim, folder, import)
+        self.import(claim, folder, self.import_of(claim, volume, Some(folder))?)
+    }
+
+    /// What a DataVolume asks for. Without a folder for it nothing is made: it is only seen whether all is there.
+    fn import_of(&self, claim: &str, volume: &DataVolume, folder: Option<&Path>) -> Result<Import> {
+        let target = Target::File(folder.unwrap_or(Path::new("")).join("disk.img"));
+        Import::of(volume, target, &mut Given { pool: self, folder }).map_err(|refusal| match refusal {
+            // The manifest was refused for these before.
+            Refusal::Faults(faults) => {
+                let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+                Error::refused(format!("the DataVolume {claim}: {}", faults.join("; ")))
+            }
+            Refusal::Reference(e) => e,
+        })
     }
 
     /// Has a disk filled, and notes what it was made from.
@@ -176,7 +186,7 @@ impl Pool<'_> {
 struct Given<'a> {
     pool: &'a Pool<'a>,
     /// The claim's own, under its lock: another manifest may have a ConfigMap of the same name.
-    folder: &'a Path,
+    folder: Option<&'a Path>,
 }
 
 impl References for Given<'_> {
@@ -190,8 +200,11 @@ impl References for Given<'_> {
 
     fn config_map(&mut self, name: &str) -> Result<PathBuf> {
         let map = self.pool.objects.config_maps.get(name).ok_or_else(|| missing("ConfigMap", name))?;
-        let folder = self.folder.join("certificates").join(name);
-        folder::write(&folder, &folder::of_config_map(&map.object)?)
+        let files = folder::of_config_map(&map.object)?;
+        match self.folder {
+            Some(folder) => folder::write(&folder.join("certificates").join(name), &files),
+            None => Ok(PathBuf::new()),
+        }
     }
 }
 

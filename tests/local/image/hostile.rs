@@ -31,6 +31,16 @@ fn layers() -> Vec<Case> {
         ("two disks", "2 files in /disk", disk().file("disk/other.img", DISK)),
         ("the same disk twice", "twice", disk().file("disk/disk.img", DISK)),
         ("no disk", "no containerDisk", Tar::default()),
+        (
+            "an overlay",
+            "overlay over the backing file",
+            Tar::default().file("disk/disk.img", &made("qcow2 -u -b b -F raw")),
+        ),
+        (
+            "another format",
+            "vmdk: this format is recognised",
+            Tar::default().file("disk/disk.img", &made("vmdk")),
+        ),
         ("GNU sparse", "sparse", disk().other(b'S', "disk/other", "")),
         ("PAX sparse", "sparse", Tar::default().pax("GNU.sparse.major=1").file("disk/disk.img", DISK)),
         (
@@ -65,6 +75,13 @@ fn layers() -> Vec<Case> {
         Box::new(move |layout| layout.image(LAYER_GZIP, &good)),
     ));
     cases
+}
+
+/// What qemu-img makes by these words.
+fn made(format: &str) -> Vec<u8> {
+    let place = Place::empty(PROGRAM);
+    place.shell(&format!("qemu-img create -q -f {format} disk 1M"));
+    place.bytes("disk")
 }
 
 /// Images whose documents lie.
@@ -138,6 +155,7 @@ fn refused(place: &Place, case: &str, args: &[&str], says: &str) {
     let ran = place.run(args);
     assert_eq!(ran.code, 3, "{case}, {args:?}: {}", ran.err);
     assert!(ran.err.contains(says), "{case}, {args:?}: {says:?} is not in {}", ran.err);
+    assert!(!ran.err.contains("the store"), "{case}, {args:?}: what is read is another place: {}", ran.err);
     assert!(!ran.err.contains("panicked"), "{case}, {args:?}: {}", ran.err);
     assert!(!place.path("out.img").exists(), "{case}, {args:?}: a disk");
     place.nothing_beside("out.img");

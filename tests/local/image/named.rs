@@ -57,6 +57,47 @@ fn the_store_is_listed_named_and_emptied() {
 }
 
 #[test]
+fn folders_that_anybody_may_write_to_are_no_store_and_layouts_in_them_are_warned_of() {
+    let place = place(5);
+    // Whatever the umask, what is made here is for nobody else to write to.
+    let build = |name: &str| {
+        let line = format!("umask 0 && {PROGRAM} build -q -t {name} disk.qcow2");
+        let mut command = place.command(&[]);
+        let environment: Vec<_> =
+            command.get_envs().map(|(k, v)| (k.to_owned(), v.map(ToOwned::to_owned))).collect();
+        command = std::process::Command::new("sh");
+        command.args(["-c", &line]).current_dir(place.folder());
+        for (name, value) in environment {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        Ran::of(command.output().unwrap()).ok()
+    };
+    build("os:1");
+    build("oci:layout");
+    for name in ["os:1", "oci:layout"] {
+        let ran = place.run(&["verify", name]).ok();
+        assert_eq!(ran.err, "", "nothing to warn of");
+    }
+    place.shell("chmod 777 layout");
+    let ran = place.run(&["verify", "oci:layout"]).ok();
+    assert!(ran.err.contains("oci:layout: layout can be written to by others (mode 0777)"), "{}", ran.err);
+    let store = place.path(".local/share/coracle/store");
+    place.shell("chmod 777 .local/share/coracle/store");
+    for verb in [&["images"][..], &["verify", "os:1"], &["inspect", "os:1"], &["rmi", "os:1"], &["prune"]] {
+        let ran = place.run(verb).refused(1, "store can be written to by others (mode 0777)");
+        assert!(ran.err.contains(&format!("(chmod go-w {})", store.display())), "{}", ran.err);
+    }
+    place.run(&["pull", "oci:layout", "os:2"]).refused(1, "the store ");
+    // Who does not need the store does not hear of it.
+    place.run(&["inspect", "./disk.qcow2"]).ok();
+    place.shell("chmod go-w .local/share/coracle/store");
+    place.run(&["verify", "os:1"]).ok();
+}
+
+#[test]
 fn a_file_without_a_folder_is_found_though_the_user_has_a_store_elsewhere() {
     let place = place(4);
     let elsewhere = tempfile::tempdir().unwrap();

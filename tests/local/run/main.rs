@@ -8,6 +8,7 @@
 mod apart;
 mod console;
 mod debian;
+mod dry;
 mod killed;
 mod life;
 mod linked;

@@ -136,6 +136,35 @@ fn a_computer_is_shown_to_somebody_without_a_home() {
     place.command(&["ps"]).env_remove("HOME").output().map(Ran::of).unwrap().refused(2, "there is no HOME");
 }
 
+/// What needs no virt-launcher is told without one, and that it is missing.
+#[test]
+fn a_computer_is_shown_without_a_launcher() {
+    let laptop = Laptop::new();
+    let place = &laptop.place;
+    std::fs::copy(PROGRAM, place.path("alone")).unwrap();
+    let show = |args: &[&str]| {
+        let own = laptop.command(&[&["host"], args].concat());
+        let mut command = Command::new(place.path("alone"));
+        command.args(own.get_args()).env("PATH", "/nowhere").env("CORACLE_HOME", place.path("h"));
+        Ran::of(command.env_remove("CORACLE_LAUNCHER").current_dir(place.folder()).output().unwrap()).ok()
+    };
+    place.shell("printf '#!/bin/sh\necho no libvirt here >&2; exit 127\n' >broken && chmod +x broken");
+    for (args, missing, mend) in [
+        (&[][..], "virt-launcher: the program virt-launcher is neither beside coracle nor in PATH", "install it"),
+        (&["--launcher", "none"], "virt-launcher: none is not a program", "by --launcher"),
+        (&["--launcher", "./broken"], "cannot say what this computer can do: no libvirt here", "broken node-info"),
+    ] {
+        let told = String::from_utf8(show(args).out).unwrap();
+        for says in [missing, mend, "arch ", "processor ", "/dev/kvm: ", "landlock ", "seccomp "] {
+            assert!(told.contains(says), "{says:?} is not in: {told}");
+        }
+        let json = show(&[args, &["-o", "json"]].concat()).json();
+        assert!(json["missing"][0]["what"].as_str().unwrap().contains(missing), "{json}");
+        assert!(json["cpu"]["count"].as_u64() > Some(0) && json["confinement"].is_object(), "{json}");
+        assert_eq!((json.get("libvirt"), json.get("kvm")), (None, None), "nobody knows");
+    }
+}
+
 #[test]
 fn a_folder_for_machines_that_anybody_may_write_to_is_refused() {
     use std::os::unix::fs::PermissionsExt as _;

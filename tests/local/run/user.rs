@@ -59,3 +59,17 @@ fn an_ordinary_user_needs_no_more_than_the_programs() {
     let left = String::from_utf8_lossy(&left).into_owned();
     assert!(left.lines().all(|line| line.is_empty()), "left behind: {left}");
 }
+
+#[test]
+fn a_port_that_only_root_may_have_is_told_by_a_dry_run() {
+    let lowest = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start").unwrap_or_default();
+    if lowest.trim() != "1024" || !rustix::process::getuid().is_root() {
+        eprintln!("skipped: only root may become another user, and everybody may have low ports here");
+        return;
+    }
+    let place = Place::empty(PROGRAM);
+    std::fs::copy(PROGRAM, place.path("coracle")).unwrap();
+    place.shell(&format!("truncate -s 1M disk.img && chown -R {USER}:{USER} ."));
+    let line = "./coracle run disk.img --dry-run -p 80:80";
+    Ran::of(as_user(&place, line).output().unwrap()).refused(1, "ports below 1024 are for root");
+}

@@ -10,9 +10,10 @@
 //!
 //! The archive is a stream, so the first candidate is handed on at once. The end of the stream is an error if the rest
 //! holds a second candidate: whoever keeps a disk only after a clean end never keeps a wrong one. What counts as a
-//! candidate is told in `candidate.rs`.
+//! candidate is told in `candidate.rs`. An archive of a container image (`image.rs`) is refused: it is another kind of name.
 
 mod candidate;
+mod image;
 #[cfg(test)]
 mod tests;
 
@@ -96,6 +97,10 @@ impl Tar {
         let special = match entry.what {
             What::Folder | What::Note(_) => return Ok(()),
             What::File => {
+                if image::may_tell(&entry.name) {
+                    looked = self.archive.look(candidate::LOOK).map_err(error)?;
+                    self.refuse_image(&entry, &looked)?;
+                }
                 if self.is_candidate(&entry, &mut looked)? {
                     self.candidate(entry, looked);
                 } else {
@@ -111,12 +116,24 @@ impl Tar {
         Ok(())
     }
 
+    fn refuse_image(&self, entry: &Member, head: &[u8]) -> io::Result<()> {
+        let Some(scheme) = image::scheme(&entry.name, head) else { return Ok(()) };
+        let what = format!(
+            "this is an archive of a container image ({} is in it), whose layers say which file is the disk; name it \
+             {scheme}:FILE",
+            quoted(&entry.name)
+        );
+        Err(refused(Layer::Tar, entry.at, what))
+    }
+
     fn is_candidate(&mut self, entry: &Member, looked: &mut Vec<u8>) -> io::Result<bool> {
         Ok(match candidate::by_name(&entry.name, entry.size) {
             Worth::Disk => true,
             Worth::Never => false,
             Worth::IfItsBytesSay => {
-                *looked = self.archive.look(candidate::LOOK).map_err(error)?;
+                if looked.is_empty() {
+                    *looked = self.archive.look(candidate::LOOK).map_err(error)?;
+                }
                 candidate::by_bytes(looked)
             }
         })

@@ -125,6 +125,32 @@ fn no_disk_at_all_says_what_there_is() {
     refused_with(read(&[ustar("disk.img", b'4', 0)]), "\"disk.img\" is a block device");
 }
 
+/// Whichever comes first, the disk or what tells that the archive is an image.
+#[test]
+fn an_archive_of_a_container_image_is_told_with_its_name() {
+    let oci = |name| file(name, br#"{"imageLayoutVersion": "1.0.0"}"#);
+    let docker = |name| file(name, br#"[{"Config":"a.json","RepoTags":["os:1"],"Layers":["a.tar"]}]"#);
+    for (tells, scheme) in [
+        (oci("oci-layout"), "oci-archive:FILE"),
+        (oci("./oci-layout"), "oci-archive:FILE"),
+        (docker("manifest.json"), "docker-archive:FILE"),
+    ] {
+        let disk = file("blobs/sha256/00", &disk());
+        refused_with(read(&[disk.clone(), tells.clone()]), scheme);
+        refused_with(read(&[tells, disk]), scheme);
+    }
+    // The same names beside a disk, with something else in them, or below a folder.
+    let list = [br#"{"Config": "#.to_vec(), vec![b' '; 700]].concat();
+    for beside in [
+        file("manifest.json", br#"{"licenses": ["x"]}"#),
+        file("manifest.json", &list),
+        file("oci-layout", b"notes"),
+        docker("other/manifest.json"),
+    ] {
+        assert_eq!(read(&[beside, file("disk.raw", &disk())]).unwrap(), disk());
+    }
+}
+
 #[test]
 fn names_that_lead_outside_are_refused_wherever_they_stand() {
     for name in ["/etc/passwd", "../disk.img", "a/../../b", ".."] {

@@ -1,0 +1,94 @@
+//! `--dry-run` refuses what a run refuses, in the same words, and makes nothing.
+
+use super::{Laptop, launcher};
+use std::net::TcpListener;
+use tests::coracle::Ran;
+
+/// A VM with this volume, and more of its spec and of the file.
+fn vm(volume: &str, spec: &str, beside: &str) -> String {
+    format!(
+        "apiVersion: kubevirt.io/v1
+kind: VirtualMachineInstance
+metadata: {{name: dry}}
+spec:
+  domain:
+    memory: {{guest: 128Mi}}
+    devices: {{disks: [{{name: root, disk: {{bus: virtio}}}}]}}
+  volumes:
+  - name: root
+    {volume}
+{spec}{beside}"
+    )
+}
+
+/// Runs it for show and in earnest, with these arguments; what both came to.
+fn both(laptop: &Laptop, text: &str, more: &[&str]) -> Ran {
+    std::fs::write(laptop.place.path("vm.yaml"), text).unwrap();
+    let program = laptop.place.path("launcher");
+    std::fs::write(&program, "").unwrap();
+    let program = program.display().to_string();
+    let run = |how: &[&str]| laptop.run(&[&["run", "vm.yaml"], how, more].concat());
+    let (dry, earnest) = (run(&["--dry-run"]), run(&["-d", "--launcher", &program]));
+    assert_eq!((dry.code, &dry.err), (earnest.code, &earnest.err), "{text}");
+    assert!(dry.out.is_empty(), "{text}");
+    for made in ["h/state/vms", "h/pool"] {
+        let made = super::below(&laptop.place.path(made));
+        assert!(made.is_empty(), "{made:?}");
+    }
+    dry
+}
+
+#[test]
+fn what_a_run_refuses_is_refused_without_one() {
+    let laptop = Laptop::new();
+    laptop.place.shell(
+        "truncate -s 1M base && qemu-img create -q -f qcow2 -b base -F raw over.qcow2 &&
+         qemu-img create -q -f vmdk d.vmdk 1M && gzip -k base",
+    );
+    let at = |name: &str| laptop.place.path(name).display().to_string();
+    let host = |name: &str| format!("hostDisk: {{type: Disk, path: {}}}", at(name));
+    let secret = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata: {userdata: 'no base64!'}\n";
+    let claim = "---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\nspec: {}\n";
+    let web = "---\napiVersion: cdi.kubevirt.io/v1beta1\nkind: DataVolume\nmetadata: {name: v}\n\
+               spec: {storage: {}, source: {http: {url: 'http://h/d', certConfigMap: m}}}\n";
+    let keys = "  accessCredentials:\n  - sshPublicKey:\n      source: {secret: {secretName: k}}\n      \
+                propagationMethod: {noCloud: {}}\n";
+    let seed = "cloudInitNoCloud: {secretRef: {name: s}}";
+    for (volume, spec, beside, code, said) in [
+        ("containerDisk: {image: 'h.example/o:1', imagePullSecret: s}", "", "", 3, "volumes[0].containerDisk.imagePullSecret"),
+        ("persistentVolumeClaim: {claimName: c}", "", "", 3, "there is no PersistentVolumeClaim \"c\""),
+        ("persistentVolumeClaim: {claimName: c}", "", claim, 3, "an empty disk must say its size"),
+        ("dataVolume: {name: v}", "", web, 4, "no ConfigMap \"m\""),
+        (seed, "", "", 3, "there is no Secret \"s\""),
+        (seed, "", secret, 3, "is not in base64"),
+        ("cloudInitNoCloud: {userData: x}", keys, "", 3, "there is no Secret \"k\""),
+        (&host("over.qcow2"), "", "", 3, "it is an overlay over the backing file \"base\""),
+        (&host("d.vmdk"), "", "", 3, "vmdk"),
+        (&host("base.gz"), "", "", 3, "is gzip"),
+        (&host("none"), "", "", 4, "none"),
+    ] {
+        both(&laptop, &vm(volume, spec, beside), &[]).refused(code, said);
+    }
+    let good = vm("emptyDisk: {capacity: 1Gi}", "", "");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    both(&laptop, &good, &["-p", &format!("{port}:22")]).refused(1, "choose another one");
+    if !std::path::Path::new("/dev/kvm").exists() {
+        both(&laptop, &good, &["--accel", "kvm"]).refused(4, "this computer does not offer it");
+    }
+    laptop.run(&["run", "vm.yaml", "--dry-run"]).ok();
+}
+
+/// Objects can be written on a computer that runs no VMs.
+#[test]
+fn a_dry_run_needs_no_launcher() {
+    let laptop = Laptop::new();
+    std::fs::write(laptop.place.path("vm.yaml"), vm("emptyDisk: {capacity: 1Gi}", "", "")).unwrap();
+    let alone = laptop.place.path("alone");
+    std::fs::copy(launcher().with_file_name("coracle"), &alone).unwrap();
+    let own = laptop.command(&["run", "vm.yaml", "--dry-run"]);
+    let mut command = std::process::Command::new(alone);
+    command.args(own.get_args()).current_dir(laptop.place.folder()).env("PATH", "/nowhere");
+    command.env("CORACLE_HOME", laptop.place.path("h")).env_remove("CORACLE_LAUNCHER");
+    Ran::of(command.output().unwrap()).ok();
+}
