@@ -43,8 +43,10 @@ impl LauncherArgs {
             return match named.is_file() {
                 true => std::path::absolute(named)
                     .map_err(|e| Error::io(format!("cannot find {}", named.display()), e)),
-                false => Err(Error::new(ErrorKind::NotFound, format!("{} is not a program", named.display()))
-                    .with_hint("name virt-launcher by --launcher")),
+                false => {
+                    Err(Error::new(ErrorKind::NotFound, format!("{} is not a program", named.display()))
+                        .with_hint("name virt-launcher by --launcher"))
+                }
             };
         }
         let beside = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.join(PROGRAM)));

@@ -129,7 +129,8 @@ pub(crate) fn asked(launcher: &Path, cache: Option<&Path>) -> Result<Node> {
     let output = output.map_err(|e| Error::io(format!("cannot start {}", launcher.display()), e))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        let what = format!("virt-launcher cannot say what this computer can do: {}", printable::line(said.trim()));
+        let what =
+            format!("virt-launcher cannot say what this computer can do: {}", printable::line(said.trim()));
         return Err(Error::failed(what).with_hint(format!("see what {} node-info needs", launcher.display())));
     }
     serde_json::from_slice(&output.stdout).map_err(|e| {

@@ -55,7 +55,13 @@ fn what_a_run_refuses_is_refused_without_one() {
                 propagationMethod: {noCloud: {}}\n";
     let seed = "cloudInitNoCloud: {secretRef: {name: s}}";
     for (volume, spec, beside, code, said) in [
-        ("containerDisk: {image: 'h.example/o:1', imagePullSecret: s}", "", "", 3, "volumes[0].containerDisk.imagePullSecret"),
+        (
+            "containerDisk: {image: 'h.example/o:1', imagePullSecret: s}",
+            "",
+            "",
+            3,
+            "volumes[0].containerDisk.imagePullSecret",
+        ),
         ("persistentVolumeClaim: {claimName: c}", "", "", 3, "there is no PersistentVolumeClaim \"c\""),
         ("persistentVolumeClaim: {claimName: c}", "", claim, 3, "an empty disk must say its size"),
         ("dataVolume: {name: v}", "", web, 4, "no ConfigMap \"m\""),

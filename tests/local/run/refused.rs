@@ -150,9 +150,17 @@ fn a_computer_is_shown_without_a_launcher() {
     };
     place.shell("printf '#!/bin/sh\necho no libvirt here >&2; exit 127\n' >broken && chmod +x broken");
     for (args, missing, mend) in [
-        (&[][..], "virt-launcher: the program virt-launcher is neither beside coracle nor in PATH", "install it"),
+        (
+            &[][..],
+            "virt-launcher: the program virt-launcher is neither beside coracle nor in PATH",
+            "install it",
+        ),
         (&["--launcher", "none"], "virt-launcher: none is not a program", "by --launcher"),
-        (&["--launcher", "./broken"], "cannot say what this computer can do: no libvirt here", "broken node-info"),
+        (
+            &["--launcher", "./broken"],
+            "cannot say what this computer can do: no libvirt here",
+            "broken node-info",
+        ),
     ] {
         let told = String::from_utf8(show(args).out).unwrap();
         for says in [missing, mend, "arch ", "processor ", "/dev/kvm: ", "landlock ", "seccomp "] {
