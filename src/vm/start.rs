@@ -217,7 +217,12 @@ pub(crate) fn free_name(home: &Home, wanted: &str) -> Result<String> {
         let name = if i == 1 { wanted.to_owned() } else { format!("{wanted}-{i}") };
         let free = match Vm::find(home, &name) {
             Ok(Some(vm)) if vm.standing()?.is_up() => continue,
-            Ok(_) => home.lock_machine(&name).map(drop),
+            Ok(Some(_)) => home.lock_machine(&name).map(drop),
+            // Whoever is refused next has made nothing: the folder of the lock goes, unless somebody has filled it since.
+            Ok(None) => home.lock_machine(&name).and_then(|lock| match Vm::find(home, &name)? {
+                Some(_) => Ok(()),
+                None => Vm::forget(home, &name, lock),
+            }),
             Err(e) => Err(e),
         };
         match free {
