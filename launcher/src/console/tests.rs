@@ -140,7 +140,7 @@ async fn a_client_that_leaves_frees_its_place() {
         (line.client(Mode::Write, Begin::Screen, 64), line.relay.reserve(Mode::Read, Begin::Now).unwrap());
     let refused = line.relay.reserve(Mode::Read, Begin::Now).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Busy);
-    assert!(refused.to_string().contains("2 clients"), "{refused}");
+    assert!(refused.to_string().contains("has 2 clients"), "{refused}");
     drop(one);
     line.until("a free place", |status| status.clients == 1 && !status.writer).await;
     line.relay.reserve(Mode::Write, Begin::Now).unwrap();
