@@ -137,7 +137,7 @@ fn features_are_refused_by_name() {
     for bit in 5..63 {
         refused(Unsupported, 72, &format!("unknown bit {bit} set"), |h| put64(h, 72, 1 << bit));
     }
-    refused(Unsupported, 72, "unknown bit 63 (warp\\n) set", |h| put64(h, 72, 1 << 63));
+    refused(Unsupported, 72, "unknown bit 63 (warp ) set", |h| put64(h, 72, 1 << 63));
     refused(Malformed, 88, "no data file", |h| put64(h, 88, 2));
     refused(Malformed, 104, "bit 3", |h| put64(h, 72, 1 << 3));
     refused(Malformed, 104, "bit 3", |h| h[104] = 1);
