@@ -5,7 +5,7 @@
 //!                                  └─► ui (the only place that prints) ─► terminal
 //! ```
 //!
-//! `vm/` is what the verbs on machines share. Libraries return values; [`ui`] prints them; [`error`] turns a kind into an exit code, once, here.
+//! `vm/` is what the verbs on VMs share. Libraries return values; [`ui`] prints them; [`error`] turns a kind into an exit code, once, here.
 
 mod cli;
 mod commands;
