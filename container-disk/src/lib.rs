@@ -4,7 +4,7 @@
 //!  name ("docker://h/r:t", "oci:DIR", "store:N", …)  reference.rs
 //!    │ open
 //!    ▼
-//!  a Place ── manifest(), blob() ──► bytes           place.rs; each place is one module:
+//!  a Place ── document(), blob() ──► bytes           place.rs; each place is one module:
 //!    ├── layout/     oci:, an OCI image layout in a folder
 //!    ├── store/      the user's own store: a layout with locks, partial blobs, prune
 //!    ├── archive/    oci-archive:, docker-archive:

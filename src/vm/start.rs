@@ -221,7 +221,8 @@ pub(crate) fn free_name(home: &Home, wanted: &str) -> Result<String> {
             // Whoever is refused next has made nothing: the folder of the lock goes, unless somebody has filled it since.
             Ok(None) => home.lock_machine(&name).and_then(|lock| match Vm::find(home, &name)? {
                 Some(_) => Ok(()),
-                None => Vm::forget(home, &name, lock),
+                // Its socket is not removed: it may be that of a VM whose record is elsewhere (another XDG_STATE_HOME).
+                None => home.clear_machine(&name).map(|()| drop(lock)),
             }),
             Err(e) => Err(e),
         };

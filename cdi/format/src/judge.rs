@@ -4,7 +4,7 @@
 //! Tables that come after the data they describe can only be read at the end, from what was kept of the file: at most
 //! 32 MiB, which is many times what the usual tools leave for then. Of more, nobody knows.
 
-use crate::{Format, Limits, ReadAt, Result, StreamImage, stream};
+use crate::{Error, ErrorKind, Format, Limits, ReadAt, Result, StreamImage, stream};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
@@ -17,7 +17,13 @@ const KEPT: usize = 32 << 20;
 /// header that makes no sense, a file outside that it needs.
 pub fn head(bytes: &[u8], limits: Limits) -> Result<Format> {
     let format = Format::probe(bytes);
-    stream(format, limits)?.push(0, bytes, false)?;
+    let mut image = stream(format, limits)?;
+    image.push(0, bytes, false)?;
+    // A header that is not whole yet may still name a file outside.
+    if format == Format::Qcow2 && image.virtual_size().is_none() {
+        let what = format!("its header does not end within the first {} bytes of the file", bytes.len());
+        return Err(Error::new(ErrorKind::Unsupported, format, what));
+    }
     Ok(format)
 }
 
@@ -136,5 +142,31 @@ impl ReadAt for Kept {
         let bytes = bytes.get(from..).and_then(|rest| rest.get(..buf.len()));
         buf.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What it refers to could lie behind what was read.
+    #[test]
+    fn a_header_that_is_longer_than_what_was_read_is_refused() {
+        let mut header = vec![0; Format::HEAD];
+        let mut put = |at: usize, value: u32| header[at..at + 4].copy_from_slice(&value.to_be_bytes());
+        put(0, 0x5146_49fb);
+        put(4, 3);
+        put(20, 21);
+        put(28, 1 << 30);
+        put(36, 1);
+        put(44, 4 << 20);
+        put(52, 2 << 20);
+        put(56, 1);
+        put(96, 4);
+        put(100, 104);
+        assert_eq!(head(&header, Limits::default()).unwrap(), Format::Qcow2);
+        header[100..104].copy_from_slice(&(1_u32 << 20).to_be_bytes());
+        let error = head(&header, Limits::default()).unwrap_err();
+        assert!(error.to_string().contains("does not end within"), "{error}");
     }
 }

@@ -60,9 +60,10 @@ pub(super) fn carry(
     let (flow, plan) = plan.begin();
     let (source, facts) = (flow.source().clone(), &plan.facts);
     let run = Run { request: &request, plan: &plan, watch, partial };
+    let temp = std::env::temp_dir();
     let done = match (&facts.target, layer) {
         (Destination::Image(_), Some((target, folder))) => {
-            run.through(target, flow, None, &folder.join("layer"))
+            run.through(target, flow, None, Around { spool: folder, written: None })
         }
         (Destination::Image(name), None) => {
             Err(Error::failed(format!("nothing was made ready to write {name}")))
@@ -70,10 +71,11 @@ pub(super) fn carry(
         (Destination::File(path), _) => run.to_file(path, flow),
         (Destination::Device(path), _) => run.to_block(path, flow),
         (Destination::Nowhere, _) => {
-            run.through(Box::new(Nowhere), flow, None, &std::env::temp_dir().join("disk"))
+            run.through(Box::new(Nowhere), flow, None, Around { spool: &temp, written: None })
         }
         (Destination::Stdout, _) => {
-            StdoutTarget::new().and_then(|out| run.through(Box::new(out), flow, None, Path::new("")))
+            let around = Around { spool: &temp, written: None };
+            StdoutTarget::new().and_then(|out| run.through(Box::new(out), flow, None, around))
         }
     };
     // A source that was changed explains whatever went wrong.
@@ -112,6 +114,22 @@ pub(super) fn carry(
     })
 }
 
+/// What lies around a target.
+#[derive(Clone, Copy)]
+struct Around<'a> {
+    /// The folder for temporary files.
+    spool: &'a Path,
+    /// Where the target can be read back.
+    written: Option<&'a Path>,
+}
+
+impl<'a> Around<'a> {
+    /// A file or a device: temporary files lie beside it.
+    fn file(path: &'a Path) -> Around<'a> {
+        Around { spool: path.parent().unwrap_or(path), written: Some(path) }
+    }
+}
+
 impl Run<'_> {
     /// A file target: claimed, perhaps gone on with, whole before it has its name.
     fn to_file(&self, path: &Path, flow: Flow<Seek, Stream>) -> Result<(Moved, Finished)> {
@@ -130,7 +148,7 @@ impl Run<'_> {
             let target = claim.start_anew(options)?;
             self.partial.taken(false, self.watch);
             let partial = target.partial();
-            return self.through(Box::new(target), flow, None, &partial);
+            return self.through(Box::new(target), flow, None, Around::file(&partial));
         }
         let errand = Errand {
             source: self.plan.facts.source.name.clone(),
@@ -154,7 +172,7 @@ impl Run<'_> {
             }
             (flow, _) => flow,
         };
-        self.through(Box::new(target), flow, Some((journal, mark)), &partial)
+        self.through(Box::new(target), flow, Some((journal, mark)), Around::file(&partial))
     }
 
     fn to_block(&self, path: &Path, flow: Flow<Seek, Stream>) -> Result<(Moved, Finished)> {
@@ -164,23 +182,23 @@ impl Run<'_> {
             let (path, source) = (path.display(), source.display());
             return Err(Error::refused(format!("{path} lies on the device that is to be read, {source}")));
         }
-        self.through(Box::new(target), flow, None, path)
+        self.through(Box::new(target), flow, None, Around::file(path))
     }
 
-    /// Moves the bytes, compares, finishes. `written_to` is where the target can be read back.
+    /// Moves the bytes, compares, finishes.
     fn through(
         &self,
         target: Box<dyn Target + '_>,
         flow: Flow<Seek, Stream>,
         journal: Option<(Journal, Option<Mark>)>,
-        written_to: &Path,
+        around: Around<'_>,
     ) -> Result<(Moved, Finished)> {
         let source = flow.source().clone();
-        let moved = self.move_bytes(&*target, flow, journal, written_to)?;
+        let moved = self.move_bytes(&*target, flow, journal, around.spool)?;
         source.unchanged()?;
         if self.request.wishes.verify {
             target.sync()?;
-            verify::compare(self, written_to, moved.sum, moved.size)?;
+            verify::compare(self, around.written, moved.sum, moved.size)?;
         }
         self.watch.enter(Phase::Finishing, 0);
         Ok((moved, target.finish()?))
@@ -191,23 +209,22 @@ impl Run<'_> {
         target: &dyn Target,
         flow: Flow<Seek, Stream>,
         journal: Option<(Journal, Option<Mark>)>,
-        beside: &Path,
+        folder: &Path,
     ) -> Result<Moved> {
-        let folder = beside.parent().map_or_else(std::env::temp_dir, Path::to_owned);
         match flow {
             Flow::Tables(Seek { bytes, image, .. }) => self.tables(target, &*image, &*bytes, journal),
             Flow::TablesInOrder(Seek { bytes, image, .. }) => {
-                let sum = self.in_order(target, &folder, &*image, &*bytes)?;
+                let sum = self.in_order(target, folder, &*image, &*bytes)?;
                 let disk = image.virtual_size();
                 Ok(Moved { size: self.final_size(disk)?, disk, sum, ..Moved::default() })
             }
-            Flow::Stream(stream) => self.stream(target, stream, journal, &folder),
-            Flow::StreamInOrder(stream) => self.stream_in_order(target, stream, &folder),
+            Flow::Stream(stream) => self.stream(target, stream, journal, folder),
+            Flow::StreamInOrder(stream) => self.stream_in_order(target, stream, folder),
             Flow::SpoolThenOrder(stream) => {
-                let scratch = Scratch::beside(&folder)?;
-                let moved = self.stream(&scratch, stream, None, &folder)?;
+                let scratch = Scratch::beside(folder)?;
+                let moved = self.stream(&scratch, stream, None, folder)?;
                 let (image, bytes) = scratch.image(moved.size)?;
-                let sum = self.in_order(target, &folder, &image, &bytes)?;
+                let sum = self.in_order(target, folder, &image, &bytes)?;
                 Ok(Moved { sum, spool_peak: moved.spool_peak + scratch.written(), ..moved })
             }
         }
@@ -357,17 +374,17 @@ impl Run<'_> {
             size.ok_or_else(|| Error::failed("a qcow2 cannot be begun without the disk's size"))?;
         let compress = compress.map(|(codec, level)| Compression { codec, level });
         let options = Options { cluster_bits, compress, ..Options::new(virtual_size) };
-        let written_to = |target: &dyn Target| -> Result<u64> {
+        let write = |target: &dyn Target| -> Result<u64> {
             let sink = PackedQcow2::create(target, options.clone(), self.watch)?;
             work(&sink)?;
             Ok(sink.finish()?.file_size)
         };
         if target.order() == Order::Any {
-            let size = written_to(target)?;
+            let size = write(target)?;
             return target.set_size(size);
         }
         let scratch = Scratch::beside(folder)?;
-        let size = written_to(&scratch)?;
+        let size = write(&scratch)?;
         scratch.copy_to(size, target)
     }
 

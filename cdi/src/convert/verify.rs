@@ -17,13 +17,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Compares what is under `path` (a `.partial` or a device) with the sum of what was written.
-pub(super) fn compare(run: &Run<'_>, path: &Path, wrote: DiskSum, size: u64) -> Result<()> {
-    if path.as_os_str().is_empty() {
-        return Err(Error::new(
-            ErrorKind::Usage,
-            "--verify cannot read standard output back; write to a file",
-        ));
-    }
+pub(super) fn compare(run: &Run<'_>, written: Option<&Path>, wrote: DiskSum, size: u64) -> Result<()> {
+    let Some(path) = written else {
+        let what = "--verify cannot read standard output back; write to a file";
+        return Err(Error::new(ErrorKind::Usage, what));
+    };
     let source: Arc<dyn Source> = Arc::new(FileSource::open(path)?);
     let bytes =
         source.read_at().ok_or_else(|| Error::failed(format!("{} cannot be read back", path.display())))?;

@@ -28,7 +28,7 @@
 //! right; input that is broken or cut short is a `Refused` error which names the layer and the offset in its bytes; and
 //! memory stays under the budget, by fewer units in parallel first and then by a refusal which tells the need.
 //!
-//! Only the plan and `run` call this module; it opens no file and knows no target.
+//! `convert::facts` puts the filters on a source while it looks at it; the module opens no file and knows no target.
 
 pub mod ahead;
 pub mod detect;

@@ -101,20 +101,6 @@ pub fn resume(
     Ok(Box::new(Limited::new(inner, layer, options.limit, output)))
 }
 
-/// Reads the rest, so that everything has been checked to its end; returns how much there was.
-pub fn drain(reader: &mut dyn Read) -> io::Result<u64> {
-    let mut buf = vec![0; 256 << 10];
-    let mut rest = 0;
-    loop {
-        match reader.read(&mut buf) {
-            Ok(0) => return Ok(rest),
-            Ok(n) => rest += n as u64,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-}
-
 /// A reader whose first bytes have been read, and are given again.
 pub struct Peeked {
     head: Vec<u8>,

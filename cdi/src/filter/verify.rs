@@ -1,9 +1,9 @@
 //! Compares the digest of all bytes at their end. Size and zeros: unchanged.
 //!
-//! It hashes inside `read`, so it costs nothing extra where that read runs on a thread of its own: the plan puts it
-//! directly on the source, and [`super::stack`] reads the source on the splitter's thread or on one that runs ahead.
+//! It hashes inside `read`, so it costs nothing extra where that read runs on a thread of its own: `convert::facts` puts
+//! it directly on the source, and [`super::stack`] reads the source on the splitter's thread or on one that runs ahead.
 //! The digest is over the source's own bytes, before decompression. It is only compared once everything has been
-//! read: whoever stops early has checked nothing ([`super::stack::drain`]).
+//! read: whoever stops early has checked nothing.
 
 use crate::{Error, Result};
 use sha2::Digest as _;

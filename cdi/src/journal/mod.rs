@@ -8,8 +8,9 @@
 //! One record is one line, with its length and checksum in front (`frame.rs`); a torn last line is as if it were never
 //! written. Only the last mark counts, so the file is rewritten when the older ones outweigh it.
 //!
-//! Who may call: the target makes the journal when it starts (`target/file.rs`) and removes it after the rename; the
-//! engine calls [`Journal::mark`]; `resume.rs` decides, purely, whether a journal that was found may be followed.
+//! The claim of a target makes the journal (`target/file/claim.rs`), and the target removes it after the rename; the engine
+//! calls [`Journal::mark`] through the closures of `convert/carry.rs`; `resume.rs` decides, purely, whether a journal that
+//! was found may be followed.
 
 mod frame;
 mod resume;
@@ -84,11 +85,6 @@ pub enum Position {
         boundary: Boundary,
         /// The guest's disk is done up to here.
         guest: u64,
-    },
-    /// Bytes that need no decoder (raw), in order.
-    Linear {
-        /// The source and the disk are done up to here.
-        offset: u64,
     },
 }
 

@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn table() {
-        let mark = Mark { position: Position::Linear { offset: 7 }, written: 5, sum: None };
+        let mark = Mark { position: Position::Table { window: 7, done: 0 }, written: 5, sum: None };
         let go = || Resume::Go(mark.clone());
         let proof = Some(("etag:\"x\"", Says::Version));
         let likely = Some(("mtime:1", Says::Likely));

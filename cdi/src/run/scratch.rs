@@ -1,5 +1,5 @@
-//! A sparse raw disk without a name, for the one flow that cannot go in one pass: a stream that is not in guest
-//! order, to a target that is.
+//! A sparse raw disk without a name, for what cannot go in one pass: a stream that is not in guest order, to a target that
+//! is; and a qcow2 to a target that takes bytes in order, whose tables come last.
 
 use super::holes::{DataMap, Sparse};
 use crate::source::data_map;

@@ -16,7 +16,7 @@
 //!                                                       write, zero, mark … finish
 //! ```
 //!
-//! Only the engine calls these. A target makes no decision about formats; whoever writes a format (qcow2) into a file
+//! `convert` starts and finishes these, and the engine writes to them. A target makes no decision about formats; whoever writes a format (qcow2) into a file
 //! writes it through a `FileTarget`, whose offsets are then those of the file. `held.rs` tells who else has a file or a
 //! device, for the sentences of refusals.
 //!

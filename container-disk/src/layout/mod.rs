@@ -208,7 +208,7 @@ impl Drop for Layout {
 
 /// Refuses a layout in which anybody may write to one of the folders.
 pub(crate) fn closed(top: &Path) -> Result<(), Refused> {
-    let below = [blobs::BLOBS, "blobs/sha256", ingest::INGEST].map(|name| top.join(name));
+    let below = [blobs::BLOBS, "blobs/sha256", "blobs/sha512", ingest::INGEST].map(|name| top.join(name));
     guard::folder::closed(top)?;
     below.iter().try_for_each(|folder| guard::folder::closed(folder))
 }

@@ -161,21 +161,27 @@ pub fn judge(place: &dyn Place, manifest: &Manifest) -> Result<()> {
     let mut refused = BTreeMap::new();
     for (at, descriptor) in manifest.layers.iter().enumerate() {
         let source = Source::open(place, at, descriptor, Options::default().limit)?;
+        let is_apart = !source.is_seekable();
         let changes = source.scan(&image, at, |path, file| {
-            if let Err(e) = disk_format::judge::head(&head_of(file)?, Limits::default()) {
+            let head = head_of(file)?;
+            let judged = || disk_format::judge::head(&head, Limits::default());
+            if let Err(e) = if is_apart { judged() } else { apart(judged)? } {
                 refused.insert((at, path.to_owned()), e);
             }
             Ok(())
         })?;
         image.layers.push(Some(changes));
     }
-    let disk = match boot {
-        // A disk beside the kernel is judged where there is one.
-        Some(_) => image.tree().map(|_| image.judge().ok())?,
-        None => Some(image.judge()?),
+    let fault = match boot.map(|_| image.tree()).transpose()?.map(|_| image.judge()) {
+        // Beside a kernel there may be several files, and a VM names the one that it takes.
+        Some(Err(_)) => refused.pop_first().map(|((_, path), e)| (path, e)),
+        disk => {
+            let (path, entry) = disk.unwrap_or_else(|| image.judge())?;
+            refused.remove(&(entry.layer, path.clone())).map(|e| (path, e))
+        }
     };
-    match disk.and_then(|(path, entry)| Some((refused.remove(&(entry.layer, path.clone()))?, path))) {
-        Some((e, path)) => Err(Error::refused(format!("the disk {} of {}: {e}", quoted(&path), image.name))),
+    match fault {
+        Some((path, e)) => Err(Error::refused(format!("the disk {} of {}: {e}", quoted(&path), image.name))),
         None => Ok(()),
     }
 }
@@ -374,7 +380,7 @@ impl Source {
     }
 
     /// A layer that must be decoded is looked at by a thread that can open nothing. One that is plain may be read from a
-    /// server by whoever looks at it, and holds nothing but names.
+    /// server by whoever looks at it: what reads more of it than names does that apart.
     fn apart<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         if self.is_seekable() { Ok(work()) } else { apart(work) }
     }

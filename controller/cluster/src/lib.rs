@@ -4,8 +4,8 @@
 //!             watch                decide (pure)          carry out (the only writer)
 //!  API server ─────► run: World ─────────────────► Plan ─────────────────────────────► API server
 //!
-//!  KubeVirt ─────► config ─┐
-//!  VirtualMachine ─► vm ───┼─► VirtualMachineInstance ─► vmi ─► pod (one Pod for each VMI) ─► the node agent
+//!  KubeVirt ─► its config ─┐
+//!  VirtualMachine ─► vm ───┼─► VirtualMachineInstance ─► vmi ─► pod (one Pod for each VMI) ─► virt-handler
 //!  replica set ────────────┘                              ▲
 //!        data volumes, claims, nodes: looked at ──────────┘
 //!

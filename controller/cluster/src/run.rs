@@ -1,7 +1,7 @@
 //! The loop of virt-controller.
 //!
 //! ```text
-//!  watch (one task a kind) ─► World ─► dirty: whose decision it touches ─► decide ─► apply (a few at once)
+//!  watch (one task a kind) ─► World ─► dirty: whose decision it touches ─► decide ─► carry out (a few)
 //!                               ▲                        ▲ again, later               │ answers, failures
 //!                               └────────────────────────┴────────────────────────────┘
 //! ```

@@ -153,7 +153,7 @@ async fn run_vmi(agent: Arc<Writer>, administrator: Speaker, mut object: Value) 
             begins = false;
         }
         let interfaces = std::slice::from_ref(&interface);
-        let known = Known { interfaces, told: true, emulated: true, ..Known::new(&vmi, &launcher) };
+        let known = Known { interfaces, may_begin: false, emulated: true, ..Known::new(&vmi, &launcher) };
         let plan = decide(&known, &now());
         let Some(status) = plan.status else { return Ok(()) };
         let change = patch(vmi.status.as_ref(), &status).unwrap_or_default();

@@ -13,7 +13,7 @@
 //! No guest-visible choice is left to libvirt: addresses, order and names are all written out. Features that Debian 12's
 //! libvirt (9.0) has no elements for go past it to QEMU, from `usernet`, `panic` and `disk` through `QemuArguments`.
 //!
-//! Called by `vm::driver` with the result of `vm::prepare`. A `DomainError` is a fault of the VM: trying again on the same
+//! Called by `vm::effort` with the result of `vm::prepare`. A `DomainError` is a fault of the VM: trying again on the same
 //! host gives it again.
 
 mod balloon;

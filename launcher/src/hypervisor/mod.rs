@@ -1,13 +1,13 @@
 //! The hypervisor as a trait of ours: its verbs, its events, its errors.
 //!
 //! ```text
-//!  vm::driver ──about a dozen verbs──►  trait Hypervisor  ◄──implements── libvirt/ (in the program virt-launcher alone)
+//!  vm::effort ──about a dozen verbs──►  trait Hypervisor  ◄──implements── libvirt/ (in the program virt-launcher alone)
 //!             ◄──────────── Event ────                    ◄──implements── fake.rs  (records each call)
 //! ```
 //!
 //! **Owns** the types [`Condition`], [`End`], [`Event`], [`Error`]. No type of libvirt leaves its implementation. A domain
 //! is identified by its name; a missing one is [`ErrorKind::NotFound`], never a panic and never a text to search in.
-//! **Verbs block.** Callers use a thread of its own ([`tokio::task::spawn_blocking`] in the driver).
+//! **Verbs block.** Callers use a thread of its own ([`tokio::task::spawn_blocking`] in `vm::driver`).
 //! **Both implementations pass one suite**: `launcher/tests/hypervisor/main.rs`.
 
 pub mod embed;

@@ -2,10 +2,12 @@
 //!
 //! ```text
 //!   server ──Command──► driver ──────────────► queue     lets requests in (pure)
-//!                         │  ▲                 prepare   finds and makes the VM's parts on this host
-//!                         │  │ Event           life      reason and message of an end or a pause (pure)
-//!                         ▼  │                 publish   State, with a rising number
-//!                      Hypervisor              keep      files for a new launcher
+//!                         │  ▲                 life      reason and message of an end or a pause (pure)
+//!                  a thread  │ Event, Outcome  publish   State, with a rising number
+//!                         ▼  │                 keep      files for a new launcher
+//!                       effort ──► prepare     finds and makes the VM's parts on this host
+//!                              ├─► domain      the libvirt domain of these parts
+//!                              └─► Hypervisor  defines, starts, resumes
 //!
 //!   Empty ─► Preparing ─► Running ◄─► Paused
 //!                │           │          │

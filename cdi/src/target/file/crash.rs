@@ -51,7 +51,7 @@ fn run(folder: &SimFolder, how: Manner) -> Result<()> {
     let claim = Claim::of(Arc::new(folder.clone()), OsStr::new(NAME), replaced, Strangers::Replaced)?;
     let started = claim.start(options, &job(how.seed), Mode::Auto)?;
     let mut from = 0;
-    if let Some(Mark { position: Position::Linear { offset }, .. }) = started.mark {
+    if let Some(Mark { position: Position::Table { window: offset, .. }, .. }) = started.mark {
         from = usize::try_from(offset).unwrap();
         let mut there = vec![0; from];
         let long = started.target.file.len().unwrap();
@@ -70,7 +70,7 @@ fn run(folder: &SimFolder, how: Manner) -> Result<()> {
             let offset = at + block.len() as u64;
             started.journal.mark(
                 &started.target,
-                &Mark { position: Position::Linear { offset }, written: offset, sum: None },
+                &Mark { position: Position::Table { window: offset, done: 0 }, written: offset, sum: None },
             )?;
         }
     }

@@ -50,7 +50,7 @@ fn a_planted_journal_is_not_followed() {
     let path = folder.path().join("disk.img");
     let journal = folder.path().join("disk.img.partial.journal");
     let options = sized(64 << 10);
-    let mark = Mark { position: Position::Linear { offset: 4096 }, written: 4096, sum: None };
+    let mark = Mark { position: Position::Table { window: 4096, done: 0 }, written: 4096, sum: None };
     let root = rustix::process::geteuid().is_root();
     for (mode, owner) in [(0o666, None), (0o660, None), (0o600, Some(1234))] {
         if owner.is_some() && !root {
@@ -158,7 +158,7 @@ fn what_is_begun_anew_is_written_into_a_new_file() {
         let held = File::options().write(true).open(&partial).unwrap();
         let started = Claim::take(&path, mode).unwrap().start(sized(4096), &job(), mode).unwrap();
         assert_eq!(started.mark, None);
-        let mark = Mark { position: Position::Linear { offset: 512 }, written: 512, sum: None };
+        let mark = Mark { position: Position::Table { window: 512, done: 0 }, written: 512, sum: None };
         started.journal.mark(&started.target, &mark).unwrap();
         held.write_all_at(b"their bytes", 0).unwrap();
         drop((started.target, started.journal));

@@ -232,7 +232,7 @@ fn a_partial_is_not_given_away_before_it_is_whole() {
     let started = Claim::take(&path, Mode::Auto).unwrap().start(sized(8192), &job(), Mode::Auto).unwrap();
     let partial = started.target.partial();
     assert_eq!(mode_of(&partial) & 0o022, 0, "others may not write to what is not whole");
-    let mark = Mark { position: Position::Linear { offset: 4096 }, written: 4096, sum: None };
+    let mark = Mark { position: Position::Table { window: 4096, done: 0 }, written: 4096, sum: None };
     started.journal.mark(&started.target, &mark).unwrap();
     drop((started.target, started.journal));
     // And so the next run believes it.
@@ -315,7 +315,7 @@ fn a_run_goes_on_where_its_mark_stands() {
     let started = Claim::take(&path, Mode::Auto).unwrap().start(options, &job(), Mode::Auto).unwrap();
     assert_eq!((started.mark, started.anew), (None, None));
     started.target.write(0, &[1; 4096]).unwrap();
-    let mark = Mark { position: Position::Linear { offset: 4096 }, written: 4096, sum: None };
+    let mark = Mark { position: Position::Table { window: 4096, done: 0 }, written: 4096, sum: None };
     started.journal.mark(&started.target, &mark).unwrap();
     // After the mark, and lost: must not show where the disk has zeros.
     started.target.write(4096, &[9; 4096]).unwrap();
@@ -336,7 +336,7 @@ fn another_job_starts_anew_and_says_why() {
     let folder = folder();
     let path = folder.path().join("disk.img");
     let options = sized(64 << 10);
-    let mark = Mark { position: Position::Linear { offset: 4096 }, written: 4096, sum: None };
+    let mark = Mark { position: Position::Table { window: 4096, done: 0 }, written: 4096, sum: None };
     let begin = || {
         let started = Claim::take(&path, Mode::Auto).unwrap().start(options, &job(), Mode::Never).unwrap();
         started.target.write(0, &[1; 4096]).unwrap();
@@ -385,7 +385,7 @@ fn a_damaged_journal_is_never_followed() {
     let journal = folder.path().join("disk.img.partial.journal");
     let options = sized(64 << 10);
     let started = Claim::take(&path, Mode::Auto).unwrap().start(options, &job(), Mode::Auto).unwrap();
-    let mark = |n: u64| Mark { position: Position::Linear { offset: n }, written: n, sum: None };
+    let mark = |n: u64| Mark { position: Position::Table { window: n, done: 0 }, written: n, sum: None };
     started.journal.mark(&started.target, &mark(1)).unwrap();
     let one = fs::metadata(&journal).unwrap().len();
     started.journal.mark(&started.target, &mark(2)).unwrap();

@@ -1,4 +1,4 @@
-//! One reading of a blob: what was learned of the mirrors on the way, and the requests to them.
+//! Where one blob comes from: what was learned of the mirrors on the way, and the requests to them.
 
 use super::transfer::bring;
 use crate::registry::counters::count;

@@ -9,7 +9,8 @@
 //!   put()      PUT manifests/TAG
 //! ```
 //!
-//! The manner is the one that is set, and the next one where a registry refuses that.
+//! The manner is the one that is set, and the next one where a registry refuses that. There is one server, and yet a
+//! [`Journey`]: it has the same patience as a pull, and what it learns of that server the next pull knows.
 //!
 //! The last few MiB that went out are kept, so an upload that breaks goes on by itself at the byte that the registry
 //! reports, unless it has lost more than that. Then whoever writes is told the byte, and may give it again from there

@@ -4,7 +4,8 @@
 //! VirtualMachine ─ apply_to_vm ─► its template    on create and update
 //!        │ vmi_of
 //!        ▼
-//! VirtualMachineInstance ─ apply ─► complete      on create; by `coracle run` and by the admission
+//! VirtualMachineInstance ─ apply ─► complete      on create, by virt-api; before use by virt-controller (where no webhook
+//!                                                 stood) and by `coracle run`
 //! ```
 //!
 //! Pure: no clock, no randomness; what is random or configured is [`Given`]. What is said already stays; twice is the same

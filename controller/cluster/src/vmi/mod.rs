@@ -201,21 +201,20 @@ impl Round<'_> {
             }
             Needs::There(claims) => {
                 self.say_data_is_there();
-                if self.is_held() {
-                    self.make_pod(&config, &claims);
+                // What keeps a VMI until its pod is gone is there before the pod is, also where no webhook stood.
+                match self.has_finalizer() {
+                    true => self.make_pod(&config, &claims),
+                    false => {
+                        self.hold();
+                        self.set_phase(Phase::Pending);
+                    }
                 }
             }
         }
     }
 
-    /// Somebody has made it past the webhook. What keeps a VMI until its pod is gone is there before the pod is.
-    fn is_held(&mut self) -> bool {
-        let is_held = self.vmi.metadata.finalizers.iter().any(|finalizer| finalizer == FINALIZER);
-        if !is_held {
-            self.next.metadata.finalizers.push(FINALIZER.to_owned());
-            self.set_phase(Phase::Pending);
-        }
-        is_held
+    fn has_finalizer(&self) -> bool {
+        self.vmi.metadata.finalizers.iter().any(|name| name == FINALIZER)
     }
 
     fn make_pod(
@@ -253,22 +252,30 @@ impl Round<'_> {
         let pod = pod::pod(&whole, &machine, &around);
         let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let key = Key::new(Kind::Pod, machine.namespace.clone(), name.clone());
-        if let Some(failure) =
-            self.world.failures.get(&key_of(self.vmi)).filter(|failure| failure.about == Kind::Pod)
-        {
-            // It is said first; and tried again all the same, for quotas are raised and webhooks come back.
-            let said = self.next.clone();
-            self.wait("FailedCreate", &create_failed(&machine, &failure.message));
-            if self.next != *self.vmi || failure.retry > self.now {
-                return self.after.look_again(failure.retry);
-            }
-            self.next = said;
+        if self.waits_after_failure(&machine) {
+            return;
         }
         self.forget_waiting();
         self.before.push(Step::Create { key, object: pod });
         self.tell(false, "SuccessfulCreate", format!("Created virtual machine pod {name}"));
         self.tell_left_out();
         self.take_pod();
+    }
+
+    /// The pod could not be created the last time: that is said first, and it is tried again after a pause, for quotas are
+    /// raised and webhooks come back.
+    fn waits_after_failure(&mut self, machine: &Machine) -> bool {
+        let failure = self.world.failures.get(&key_of(self.vmi)).filter(|failure| failure.about == Kind::Pod);
+        let Some(failure) = failure else { return false };
+        let before = self.next.clone();
+        self.wait("FailedCreate", &create_failed(machine, &failure.message));
+        let is_said = self.next == *self.vmi;
+        if !is_said || failure.retry > self.now {
+            self.after.look_again(failure.retry);
+            return true;
+        }
+        self.next = before;
+        false
     }
 
     /// Who wrote it through others (a tool, a template) has not seen the webhook's warning.
@@ -516,7 +523,7 @@ impl Round<'_> {
         if !left.is_empty() || !self.is_deleted() {
             return;
         }
-        let is_held = self.vmi.metadata.finalizers.iter().any(|name| name == FINALIZER);
+        let is_held = self.has_finalizer();
         if pods.is_empty()
             && self.phase.is_final()
             && is_held

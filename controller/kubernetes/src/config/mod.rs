@@ -35,7 +35,6 @@ pub struct Config {
     pub serial_log: bool,
     /// What the small containers beside a launcher ask for, by their kind, where it is said.
     pub support: BTreeMap<String, Value>,
-    pub skip_backup_hooks: bool,
 }
 
 /// The KubeVirt object of this installation. One in another namespace says nothing here.
@@ -113,7 +112,6 @@ impl Config {
                 .filter(|entry| entry["resources"].is_object())
                 .filter_map(|entry| Some((entry["type"].as_str()?.to_owned(), entry["resources"].clone())))
                 .collect(),
-            skip_backup_hooks: whole["metadata"]["annotations"]["kubevirt.io/skip-backup-hooks"] == "true",
         }
     }
 

@@ -1,7 +1,7 @@
 //! What we know of the cluster: one snapshot, kept up by watches and by the answers to our own writes.
 //!
 //! ```text
-//!  watch ──── put, remove ───► World ◄──── put ──── apply (what the server answered: we read what we wrote)
+//!  watch ──── put, remove ───► World ◄──── put ──── carry out (what the server answered: we read what we wrote)
 //!                                │
 //!                                └── cluster::decide looks, and changes nothing
 //! ```

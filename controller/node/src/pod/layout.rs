@@ -29,8 +29,6 @@ pub struct Layout {
     pub claims: BTreeMap<String, String>,
     /// Folders of secrets by the secret's name.
     pub secrets: BTreeMap<String, String>,
-    /// Optional config maps and secrets, by the name of the pod's volume: an empty folder may mean that there is none.
-    pub optional: Vec<String>,
     /// Images that are not mounted but held out by a container of the image itself: by the last part of what it is
     /// told to listen on (`disk_3`, `kernel-boot`).
     pub beside: BTreeMap<String, Beside>,
@@ -84,10 +82,6 @@ impl Layout {
             let claim = volume.persistent_volume_claim.as_ref()?;
             Some((volume.name.clone(), claim.claim_name.clone()))
         });
-        let optional = volumes.iter().filter(|volume| {
-            volume.secret.as_ref().is_some_and(|secret| secret.optional)
-                || volume.config_map.as_ref().is_some_and(|map| map.optional)
-        });
         let devices = compute.volume_devices.iter();
         let kernel = compute.volume_mounts.iter().find(|mount| mount.mount_path == KERNEL);
         let others = pod.spec.containers.iter().filter(|container| container.name != COMPUTE);
@@ -107,7 +101,6 @@ impl Layout {
             folder: argument(compute, "--root").unwrap_or_default().to_owned(),
             claims: claims.collect(),
             secrets: secrets.collect(),
-            optional: optional.map(|volume| volume.name.clone()).collect(),
             devices: devices.map(|device| (device.name.clone(), device.device_path.clone())).collect(),
             kvm: compute.resources.limits.contains_key(KVM),
             beside: beside.collect::<Result<_>>()?,
@@ -199,7 +192,6 @@ mod tests {
         assert_eq!(layout.devices["block"], "/dev/block");
         assert_eq!(layout.claims, [("data".to_owned(), "data".to_owned())].into());
         assert_eq!(layout.secrets["ssh"], "/var/run/kubevirt-private/secret/keys");
-        assert_eq!(layout.optional, ["keys"]);
         assert!(layout.kvm);
     }
 

@@ -73,7 +73,6 @@ pub struct Volume {
     pub name: String,
     pub empty_dir: Option<Value>,
     pub secret: Option<SecretVolume>,
-    pub config_map: Option<ConfigMapVolume>,
     pub persistent_volume_claim: Option<ClaimVolume>,
 }
 
@@ -89,14 +88,6 @@ pub struct ClaimVolume {
 #[allow(missing_docs)]
 pub struct SecretVolume {
     pub secret_name: Option<String>,
-    pub optional: bool,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-#[allow(missing_docs)]
-pub struct ConfigMapVolume {
-    pub optional: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -29,8 +29,9 @@ pub struct Seen<'a> {
     pub interfaces: &'a [InterfaceStatus],
     /// Why the VMI could not be handed to the launcher the last time.
     pub trouble: Option<&'a Trouble>,
-    /// The launcher has been told of the VMI by this keeper.
-    pub told: bool,
+    /// The VMI can be handed to its launcher: that was not done yet, and waits neither for the pause after a failure nor for
+    /// the settings of the cluster.
+    pub may_begin: bool,
     /// The guest runs on emulated processors.
     pub emulated: bool,
 }
@@ -45,7 +46,7 @@ impl<'a> Seen<'a> {
             left_out: None,
             interfaces: &[],
             trouble: None,
-            told: false,
+            may_begin: true,
             emulated: false,
         }
     }
@@ -133,7 +134,7 @@ pub fn decide(seen: &Seen<'_>, now: &Now) -> Actions {
                 story.end(Phase::Failed, "the VMI was deleted before its guest started");
             } else if let Some(trouble) = seen.trouble.filter(|trouble| trouble.hopeless) {
                 story.end(Phase::Failed, &trouble.message);
-            } else if !seen.told {
+            } else if seen.may_begin {
                 plan.begin = true;
             }
         }

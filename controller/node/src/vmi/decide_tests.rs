@@ -63,7 +63,7 @@ fn is_settled(vmi: &VirtualMachineInstance, launcher: &Launcher, plan: &Actions)
     if let Some(status) = &plan.status {
         after.status = Some((**status).clone());
     }
-    let again = decide(&Seen { told: true, ..seen(&after, launcher) }, &now());
+    let again = decide(&Seen { may_begin: false, ..seen(&after, launcher) }, &now());
     assert_eq!(Actions { request: None, events: Vec::new(), ..again }, Actions::default());
 }
 
@@ -74,7 +74,7 @@ fn a_vmi_is_handed_over_once_its_launcher_listens() {
     let empty = speaks(Life::Empty);
     let plan = decide(&seen(&vmi, &empty), &now());
     assert_eq!(plan, Actions { begin: true, ..Actions::default() });
-    assert_eq!(decide(&Seen { told: true, ..seen(&vmi, &empty) }, &now()), Actions::default());
+    assert_eq!(decide(&Seen { may_begin: false, ..seen(&vmi, &empty) }, &now()), Actions::default());
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn a_vmi_that_cannot_start_says_why() {
     let (vmi, empty) = (vmi("Scheduled", json!({})), speaks(Life::Empty));
     let trouble = |hopeless| Trouble { message: "the claim a has no disk".into(), hopeless };
     let (later, never) = (trouble(false), trouble(true));
-    let plan = decide(&Seen { trouble: Some(&later), told: true, ..seen(&vmi, &empty) }, &now());
+    let plan = decide(&Seen { trouble: Some(&later), may_begin: false, ..seen(&vmi, &empty) }, &now());
     assert_eq!(phase(&plan), Some(Phase::Scheduled));
     assert_eq!(condition(&plan, "Synchronized").unwrap().2.unwrap(), "the claim a has no disk");
     assert_eq!(plan.events, [Event::warning("SyncFailed", "the claim a has no disk")]);
@@ -245,6 +245,6 @@ fn a_vmi_that_runs_is_told_with_the_addresses_of_its_pod() {
     let mut after = vmi.clone();
     after.status = Some(*status);
     let unknown: Vec<InterfaceStatus> = vec![api::wire::read(json!({"name": "default"})).unwrap()];
-    let again = decide(&Seen { interfaces: &unknown, told: true, ..seen(&after, &running) }, &now());
+    let again = decide(&Seen { interfaces: &unknown, may_begin: false, ..seen(&after, &running) }, &now());
     assert_eq!(again, Actions::default());
 }

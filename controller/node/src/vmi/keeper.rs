@@ -353,7 +353,7 @@ impl<C: Cluster> Keeper<C> {
             left_out: self.left_out.as_deref(),
             interfaces: &interfaces,
             trouble: self.trouble.as_ref(),
-            told: self.told || self.again.at.is_some() || self.permitted.is_not_known(),
+            may_begin: !self.told && self.again.at.is_none() && !self.permitted.is_not_known(),
             emulated,
         };
         let mut plan = decide(&seen, &now());

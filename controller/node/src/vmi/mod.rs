@@ -5,11 +5,11 @@
 //!        │ one Wanted per VMI
 //!        ▼
 //!   keeper ── Seen ──► decide (pure) ──► Actions ──► apply: status (guarded merge patch), events
-//!     ▲ │                                  └────► launcher: volumes ready ─► sync; shutdown
+//!     ▲ │                                  └────► begin: volumes, devices, network, capability ─► launcher: sync; shutdown
 //!     │ └─ launcher_client ──watch──┐
 //!     └──────── State ◄─────────────┘
 //!
-//!   Scheduled ─► (volumes, sync) ─► Running ─► Succeeded | Failed
+//!   Scheduled ─► (begin) ─► Running ─► Succeeded | Failed
 //! ```
 //!
 //! **Guarantees.** A VMI is told to start once: the launcher itself refuses a second start and an older generation.

@@ -48,7 +48,6 @@ impl Pod {
             claims: BTreeMap::from([("data".to_owned(), "pvc".to_owned())]),
             devices: BTreeMap::new(),
             secrets: BTreeMap::new(),
-            optional: Vec::new(),
             beside: BTreeMap::new(),
             kernel: Some(DATA.into()),
             kvm: false,

@@ -32,7 +32,6 @@ impl Pod {
             devices: BTreeMap::new(),
             claims: BTreeMap::from([("data".to_owned(), "pvc".to_owned())]),
             secrets: BTreeMap::new(),
-            optional: Vec::new(),
             beside: BTreeMap::new(),
             kernel: None,
             kvm: false,
