@@ -1,4 +1,4 @@
-//! `coracle`: virtual machine disks as container images, and the machines that boot from them.
+//! `coracle`: virtual machine disks as container images, and the VMs that boot from them.
 //!
 //! ```text
 //! main ─► cli (arguments) ─► commands/VERB (one file each) ─► libraries

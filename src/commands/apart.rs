@@ -1,4 +1,4 @@
-//! `coracle apart`: one job on foreign bytes for the verbs that start machines (`vm/apart.rs`). The job comes on standard
+//! `coracle apart`: one job on foreign bytes for the verbs that start VMs (`vm/apart.rs`). The job comes on standard
 //! input, the answer goes to standard output.
 //!
 //! Each job states what it uses, gives up the rest, and only then opens anything.
@@ -273,7 +273,7 @@ fn named(text: &str) -> Result<Name> {
     Ok(name.ok_or_else(|| Error::refused(format!("{text:?} names an image without its scheme")))??)
 }
 
-/// What the engine is wished for a machine's disk.
+/// What the engine is wished for a VM's disk.
 fn wishes() -> Wishes {
     Wishes::of_threads(std::thread::available_parallelism().map_or(2, usize::from))
 }

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Memory that packing a layer may take; a quarter of --memory, but no more than this, so that a build stays small on
-/// machines with many cores.
+/// computers with many cores.
 const PACKING: u64 = 32 << 20;
 /// Threads that carry a disk to the packing, where its clusters are not compressed on the way.
 const CARRIERS: usize = 2;

@@ -21,7 +21,7 @@ pub(crate) fn run(args: &Args) -> cdi::Result<()> {
     let name = args.shell.to_string();
     let shell = shells.completer(&name).ok_or_else(|| Error::failed(format!("{name} completes nothing")))?;
     let mut script = Vec::new();
-    // The script asks the program itself, so that names of machines complete too.
+    // The script asks the program itself, so that names of VMs complete too.
     shell
         .write_registration(COMPLETE, "coracle", "coracle", "coracle", &mut script)
         .map_err(|e| Error::io("cannot write the script", e))?;

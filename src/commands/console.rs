@@ -1,6 +1,6 @@
 //! `coracle console`.
 
-use super::machine::{self, MachineArgs};
+use super::vms::{self, VmArgs};
 use crate::ui;
 use crate::vm::console::{Left, close_at_end, join};
 use crate::vm::record::Vm;
@@ -18,7 +18,7 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    machine: MachineArgs,
+    vm: VmArgs,
 
     /// Watch the console without typing
     #[arg(long)]
@@ -26,16 +26,16 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let vm = args.machine.open()?;
+    let vm = args.vm.open()?;
     vm.up()?;
     match attach(&vm, !args.read_only)? {
-        Some(state) => machine::ended(&vm, &state),
+        Some(state) => vms::ended(&vm, &state),
         None => Ok(()),
     }
 }
 
-/// Joins the console until somebody leaves it (`None`) or the machine ends. A launcher that goes away meanwhile is
-/// replaced by another, which takes the machine over.
+/// Joins the console until somebody leaves it (`None`) or the VM ends. A launcher that goes away meanwhile is
+/// replaced by another, which takes the VM over.
 pub(super) fn attach(vm: &Vm, write: bool) -> Result<Option<State>> {
     let name = vm.name();
     ui::on_signal(|| {
@@ -59,7 +59,7 @@ pub(super) fn attach(vm: &Vm, write: bool) -> Result<Option<State>> {
             ));
             return Ok(None);
         }
-        // The machine has ended, or its launcher has.
+        // The VM has ended, or its launcher has.
         match vm.standing()? {
             standing if !standing.is_up() => {
                 return match standing {

@@ -59,10 +59,10 @@ impl DiskArgs {
         })
     }
 
-    /// As many as were asked for, or one a processor.
+    /// As many as were asked for, or one per CPU.
     pub(crate) fn threads(&self) -> usize {
-        let processors = std::thread::available_parallelism().map_or(2, usize::from);
-        self.threads.map_or(processors, usize::from)
+        let cpus = std::thread::available_parallelism().map_or(2, usize::from);
+        self.threads.map_or(cpus, usize::from)
     }
 
     /// What is wished of any verb; the rest is convert's own.

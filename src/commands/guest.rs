@@ -1,6 +1,6 @@
 //! The verbs that reach into a guest: `ssh` and `exec`.
 
-use super::machine::{MachineArgs, complete};
+use super::vms::{VmArgs, complete};
 use crate::ui;
 use crate::vm::place::HomeArgs;
 use crate::vm::record::Vm;
@@ -44,7 +44,7 @@ pub(crate) struct SshArgs {
 #[command(after_help = "Example:\n  coracle exec os -- systemctl is-system-running")]
 pub(crate) struct ExecArgs {
     #[command(flatten)]
-    machine: MachineArgs,
+    vm: VmArgs,
 
     /// Seconds to wait before giving up
     #[arg(short, long, value_name = "SECONDS", default_value_t = 60)]
@@ -66,10 +66,10 @@ pub(crate) fn ssh(args: &SshArgs) -> Result<()> {
         let what = format!("no port leads to port 22 of {name}; run it with -p 2222:22");
         Error::new(ErrorKind::Usage, what)
     })?;
-    let known = vm.home.machine(name).join("known_hosts");
+    let known = vm.home.vm(name).join("known_hosts");
     let mut command = Command::new("ssh");
     command.arg("-p").arg(port.to_string());
-    // The key of the guest is its own, and is asked again when the machine was made anew.
+    // The key of the guest is its own, and is asked again when the VM was made anew.
     command.arg("-o").arg(known_hosts(&known));
     command.arg("-o").arg("StrictHostKeyChecking=accept-new");
     command.arg("-o").arg(format!("HostKeyAlias={name}"));
@@ -123,7 +123,7 @@ fn port_of_ssh(vm: &Vm) -> Option<(String, u16)> {
 }
 
 pub(crate) fn exec(args: &ExecArgs) -> Result<()> {
-    let vm = args.machine.open()?;
+    let vm = args.vm.open()?;
     let client = vm.up()?;
     let (program, rest) =
         args.command.split_first().ok_or_else(|| Error::new(ErrorKind::Usage, "no program"))?;

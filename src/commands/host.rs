@@ -86,13 +86,13 @@ enum Known {
 #[derive(Debug, Serialize)]
 struct Little {
     arch: &'static str,
-    cpu: Processors,
+    cpu: Cpus,
     devices: Vec<Device>,
     missing: Vec<Missing>,
 }
 
 #[derive(Debug, Serialize)]
-struct Processors {
+struct Cpus {
     count: usize,
 }
 
@@ -105,7 +105,7 @@ impl Little {
             mend: why.hint().unwrap_or("install it beside coracle, or name it by --launcher").to_owned(),
         };
         let count = std::thread::available_parallelism().map_or(1, usize::from);
-        let (cpu, devices) = (Processors { count }, vec![kvm()]);
+        let (cpu, devices) = (Cpus { count }, vec![kvm()]);
         Little { arch: architecture(), cpu, devices, missing: vec![missing] }
     }
 }
@@ -114,7 +114,7 @@ fn text(Host { known, confinement }: &Host) -> String {
     let (mut text, devices, missing) = match known {
         Known::All(node) => (about(node), &node.devices, &node.missing),
         Known::Little(little) => {
-            let text = lines(&[("arch", little.arch.into()), ("processor", little.cpu.count.to_string())]);
+            let text = lines(&[("arch", little.arch.into()), ("CPUs", little.cpu.count.to_string())]);
             (text, &little.devices, &little.missing)
         }
     };
@@ -153,10 +153,10 @@ fn about(node: &Node) -> String {
         ("libvirt", node.libvirt.clone().unwrap_or_else(|| "missing".into())),
         ("qemu", node.qemu.clone().unwrap_or_else(|| "missing".into())),
         ("runs by", accelerators.collect::<Vec<_>>().join(", ")),
-        ("processor", format!("{} × {}", node.cpu.count, node.cpu.vendor.as_deref().unwrap_or("unknown"))),
+        ("CPUs", format!("{} × {}", node.cpu.count, node.cpu.vendor.as_deref().unwrap_or("unknown"))),
         ("host-model", node.cpu.host_model.clone().unwrap_or_default()),
-        ("machines", shortened(&node.machine_types)),
-        ("models", shortened(&node.cpu.models)),
+        ("machine types", shortened(&node.machine_types)),
+        ("CPU models", shortened(&node.cpu.models)),
     ]);
     for firmware in &node.firmware {
         let secure = if firmware.secure_boot { ", secure boot" } else { "" };
@@ -172,7 +172,7 @@ fn about(node: &Node) -> String {
 /// A line for each name whose value is known.
 fn lines(named: &[(&str, String)]) -> String {
     let known = named.iter().filter(|(_, value)| !value.is_empty());
-    known.map(|(name, value)| format!("{name:<10} {value}\n")).collect()
+    known.map(|(name, value)| format!("{name:<13} {value}\n")).collect()
 }
 
 fn shortened(names: &[String]) -> String {

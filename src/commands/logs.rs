@@ -1,6 +1,6 @@
 //! `coracle logs`.
 
-use super::machine::MachineArgs;
+use super::vms::VmArgs;
 use crate::ui;
 use crate::vm::launch;
 use cdi::{Error, Result};
@@ -13,7 +13,7 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    machine: MachineArgs,
+    vm: VmArgs,
 
     /// Follow the output until the VM stops
     #[arg(short, long)]
@@ -25,7 +25,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let vm = args.machine.open()?;
+    let vm = args.vm.open()?;
     let path = match args.of_launcher {
         true => launch::log(&vm.home, vm.name()),
         false => vm.serial_log(),

@@ -1,6 +1,6 @@
-//! The verbs that change whether a machine runs: `stop`, `kill`, `restart`, `pause`, `unpause`, `rm`.
+//! The verbs that change whether a VM runs: `stop`, `kill`, `restart`, `pause`, `unpause`, `rm`.
 
-use super::machine::{self, MachinesArgs};
+use super::vms::{self, VmsArgs};
 use crate::ui;
 use crate::vm::record::Vm;
 use api::launcher::{Life, Request};
@@ -11,7 +11,7 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 pub(crate) struct StopArgs {
     #[command(flatten)]
-    machines: MachinesArgs,
+    vms: VmsArgs,
 
     /// Grace period in seconds [default: that of the VM]
     #[arg(short, long, value_name = "SECONDS")]
@@ -26,7 +26,7 @@ pub(crate) struct StopArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct KillArgs {
     #[command(flatten)]
-    machines: MachinesArgs,
+    vms: VmsArgs,
 }
 
 /// Stop VMs and start them again
@@ -36,7 +36,7 @@ pub(crate) struct KillArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct RestartArgs {
     #[command(flatten)]
-    machines: MachinesArgs,
+    vms: VmsArgs,
 
     /// Grace period in seconds [default: that of the VM]
     #[arg(short, long, value_name = "SECONDS")]
@@ -47,21 +47,21 @@ pub(crate) struct RestartArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct PauseArgs {
     #[command(flatten)]
-    machines: MachinesArgs,
+    vms: VmsArgs,
 }
 
 /// Resume the vCPUs of paused VMs
 #[derive(Debug, clap::Args)]
 pub(crate) struct UnpauseArgs {
     #[command(flatten)]
-    machines: MachinesArgs,
+    vms: VmsArgs,
 }
 
 /// Remove stopped VMs; the disks of PersistentVolumeClaims are kept
 #[derive(Debug, clap::Args)]
 pub(crate) struct RmArgs {
     #[command(flatten)]
-    machines: MachinesArgs,
+    vms: VmsArgs,
 
     /// Remove running VMs, too, after powering them off
     #[arg(short, long)]
@@ -69,7 +69,7 @@ pub(crate) struct RmArgs {
 }
 
 pub(crate) fn stop(args: &StopArgs) -> Result<()> {
-    args.machines.each(|home, name| {
+    args.vms.each(|home, name| {
         let vm = Vm::open(home, name)?;
         if !vm.standing()?.is_up() {
             ui::say(&format!("coracle: {name} does not run"));
@@ -82,7 +82,7 @@ pub(crate) fn stop(args: &StopArgs) -> Result<()> {
         }
         Ok(())
     })?;
-    machine::sweep(&args.machines.home.home()?)
+    vms::sweep(&args.vms.home.home()?)
 }
 
 /// The grace period, and a while for what comes after it.
@@ -92,33 +92,32 @@ fn patience(vm: &Vm, grace: Option<u64>) -> Duration {
 }
 
 pub(crate) fn kill(args: &KillArgs) -> Result<()> {
-    args.machines.each(|home, name| {
+    args.vms.each(|home, name| {
         let vm = Vm::open(home, name)?;
         vm.up()?;
-        machine::cut_off(&vm)
+        vms::cut_off(&vm)
     })?;
-    machine::sweep(&args.machines.home.home()?)
+    vms::sweep(&args.vms.home.home()?)
 }
 
 pub(crate) fn restart(args: &RestartArgs) -> Result<()> {
-    args.machines.each(|home, name| {
+    args.vms.each(|home, name| {
         let vm = Vm::open(home, name)?;
         if vm.standing()?.is_up() {
             let client = vm.launcher()?;
             vm.ask(&client, &Request::Shutdown { grace: args.timeout })?;
             vm.wait_for_end(&client, Some(patience(&vm, args.timeout)))?;
         }
-        machine::again(&vm).and_then(|state| machine::ended(&vm, &state))
+        vms::again(&vm).and_then(|state| vms::ended(&vm, &state))
     })
 }
 
 pub(crate) fn pause(args: &PauseArgs) -> Result<()> {
-    args.machines.each(|home, name| change(&Vm::open(home, name)?, &Request::Pause, "pause", Life::Paused))
+    args.vms.each(|home, name| change(&Vm::open(home, name)?, &Request::Pause, "pause", Life::Paused))
 }
 
 pub(crate) fn unpause(args: &UnpauseArgs) -> Result<()> {
-    args.machines
-        .each(|home, name| change(&Vm::open(home, name)?, &Request::Unpause, "run on", Life::Running))
+    args.vms.each(|home, name| change(&Vm::open(home, name)?, &Request::Unpause, "run on", Life::Running))
 }
 
 fn change(vm: &Vm, request: &Request, what: &str, wanted: Life) -> Result<()> {
@@ -129,9 +128,9 @@ fn change(vm: &Vm, request: &Request, what: &str, wanted: Life) -> Result<()> {
     let patience = Some(Duration::from_secs(30));
     let state =
         vm.wait_for(&client, what, patience, |state| state.life == wanted || state.life.is_final())?;
-    machine::ended(vm, &state)
+    vms::ended(vm, &state)
 }
 
 pub(crate) fn rm(args: &RmArgs) -> Result<()> {
-    args.machines.each(|home, name| machine::remove(home, name, args.force))
+    args.vms.each(|home, name| vms::remove(home, name, args.force))
 }

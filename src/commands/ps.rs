@@ -1,6 +1,6 @@
 //! `coracle ps` and `coracle status`.
 
-use super::machine::{self, MachineArgs};
+use super::vms::{self, VmArgs};
 use crate::ui;
 use crate::vm::place::HomeArgs;
 use crate::vm::record::{Standing, Vm};
@@ -33,7 +33,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
-    machine: MachineArgs,
+    vm: VmArgs,
 
     /// Print the result as JSON
     #[arg(short, long, value_enum, value_name = "FORMAT")]
@@ -48,10 +48,11 @@ enum Format {
 #[derive(Debug, Serialize)]
 struct Listed {
     schema: &'static str,
-    machines: Vec<Shown>,
+    #[serde(rename = "machines")]
+    vms: Vec<Shown>,
 }
 
-/// A machine as people and programs see it.
+/// A VM as people and programs see it.
 #[derive(Debug, Serialize)]
 struct Shown {
     name: String,
@@ -80,27 +81,27 @@ struct Shown {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let home = args.home.home()?;
-    machine::sweep(&home)?;
-    let mut machines = vec![];
+    vms::sweep(&home)?;
+    let mut vms = vec![];
     for (name, vm) in Vm::all(&home)? {
         let shown = vm.and_then(|vm| Ok(Shown::of(&vm, &vm.standing()?)));
         match shown {
-            Ok((shown, up)) if up || args.all => machines.push(shown),
+            Ok((shown, up)) if up || args.all => vms.push(shown),
             Ok(_) => {}
             Err(e) => ui::say(&format!("coracle: {name}: {e}")),
         }
     }
     if args.output == Some(Format::Json) {
-        return ui::json(&Listed { schema: "coracle.ps/v1", machines });
+        return ui::json(&Listed { schema: "coracle.ps/v1", vms });
     }
     if args.quiet {
-        return ui::out(&machines.iter().map(|shown| format!("{}\n", shown.name)).collect::<String>());
+        return ui::out(&vms.iter().map(|shown| format!("{}\n", shown.name)).collect::<String>());
     }
-    ui::out(&table(&machines))
+    ui::out(&table(&vms))
 }
 
 pub(crate) fn status(args: &StatusArgs) -> Result<()> {
-    let vm = args.machine.open()?;
+    let vm = args.vm.open()?;
     let (mut shown, _) = Shown::of(&vm, &vm.standing()?);
     if shown.agent && shown.state == "Running" {
         // An agent that falls silent in this moment takes nothing away from the rest.
@@ -204,9 +205,9 @@ fn ports(link: &Link) -> Vec<String> {
 }
 
 /// Columns as wide as what is in them; the last one ends with its text.
-fn table(machines: &[Shown]) -> String {
+fn table(vms: &[Shown]) -> String {
     let head = ["NAME", "STATE", "SINCE", "FROM", "PORTS"].map(str::to_owned);
-    let rows = machines.iter().map(|shown| {
+    let rows = vms.iter().map(|shown| {
         let since = shown.since.as_deref().map_or_else(|| "-".to_owned(), ago);
         [shown.name.clone(), shown.state.clone(), since, shown.source.clone(), shown.ports.join(", ")]
     });

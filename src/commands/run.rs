@@ -1,7 +1,7 @@
 //! `coracle run`.
 
-use super::machine;
 use super::places::PlaceArgs;
+use super::vms;
 use crate::ui::{self, Show};
 use crate::vm::bare::{Account, Bare, Drive, name_from};
 use crate::vm::confined;
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     files: Vec<String>,
 
     #[command(flatten)]
-    machine: MachineArgs,
+    start: StartArgs,
 
     #[command(flatten)]
     bare: BareArgs,
@@ -72,7 +72,7 @@ pub(crate) struct Args {
 
 /// Options of starting a VM, the same for `run` and `test`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct MachineArgs {
+pub(crate) struct StartArgs {
     /// Name of the VM [default: from the manifest, or derived from SRC]
     #[arg(long, value_name = "NAME")]
     pub(super) name: Option<String>,
@@ -168,8 +168,8 @@ enum Written {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let prepared = Prepared::of(args.source.as_deref(), &args.files, &args.machine, &args.bare)?;
-    let which = match (&args.machine.name, args.all) {
+    let prepared = Prepared::of(args.source.as_deref(), &args.files, &args.start, &args.bare)?;
+    let which = match (&args.start.name, args.all) {
         (_, true) => Which::All,
         (Some(name), _) => Which::Named(name.clone()),
         (None, _) => Which::Only,
@@ -177,14 +177,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.dry_run {
         return dry_run(args, &prepared, &which);
     }
-    machine::sweep(&prepared.images.home)?;
+    vms::sweep(&prepared.images.home)?;
     ui::on_interrupt(Arc::new(Watch::default()))?;
-    let started = prepared.start(&args.machine, &which, args.rm)?;
+    let started = prepared.start(&args.start, &which, args.rm)?;
     if args.detach {
         for (vm, state) in &started {
             tell_forwards(vm);
             ui::out(&format!("{}\n", vm.name()))?;
-            machine::ended(vm, state)?;
+            vms::ended(vm, state)?;
         }
         return Ok(());
     }
@@ -193,24 +193,24 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let over = super::console::attach(vm, true)?;
     let Some(state) = over else { return Ok(()) };
     if args.rm
-        && let Err(e) = machine::remove(&vm.home, vm.name(), true)
+        && let Err(e) = vms::remove(&vm.home, vm.name(), true)
     {
         // Another command removes it now, or the next one will.
         tracing::info!("{} is not removed yet: {e}", vm.name());
     }
-    machine::ended(vm, &state)
+    vms::ended(vm, &state)
 }
 
 fn dry_run(args: &Args, prepared: &Prepared, which: &Which) -> Result<()> {
     let mut documents = prepared.beside.clone();
-    let wanted = prepared.wanted(&args.machine);
+    let wanted = prepared.wanted(&args.start);
     for written in prepared.objects.choose(&prepared.what, which)? {
         let own = written.object.metadata.name.clone().unwrap_or_default();
-        let name = args.machine.name.as_deref().unwrap_or(&own);
+        let name = args.start.name.as_deref().unwrap_or(&own);
         wanted.check(written, name)?;
-        let mut instance = written.object.clone();
-        instance.metadata.name = Some(name.to_owned());
-        documents.push(instance.write());
+        let mut vmi = written.object.clone();
+        vmi.metadata.name = Some(name.to_owned());
+        documents.push(vmi.write());
     }
     match args.output {
         Written::Yaml => ui::out(&manifest::text(&documents)),
@@ -243,7 +243,7 @@ pub(super) struct Prepared {
     launcher: Option<PathBuf>,
     /// It has no name of its own that must be kept.
     is_image: bool,
-    /// Objects beside the machine, for those who want to see them.
+    /// Objects beside the VM, for those who want to see them.
     beside: Vec<serde_json::Value>,
 }
 
@@ -252,7 +252,7 @@ impl Prepared {
     pub(super) fn of(
         source: Option<&str>,
         files: &[String],
-        args: &MachineArgs,
+        args: &StartArgs,
         bare: &BareArgs,
     ) -> Result<Prepared> {
         confined::tell_own();
@@ -281,8 +281,8 @@ impl Prepared {
         }
         let mut objects = objects;
         let mut faults = std::mem::take(&mut objects.faults);
-        // What is wrong with the machines is told together with what is wrong with the rest.
-        for written in &objects.machines {
+        // What is wrong with the VMs is told together with what is wrong with the rest.
+        for written in &objects.vmis {
             let more = crate::vm::start::faults(written);
             // A field that could not be read is not missing too.
             faults.extend(
@@ -298,7 +298,7 @@ impl Prepared {
     }
 
     /// Starts what is meant.
-    fn start(&self, args: &MachineArgs, which: &Which, remove: bool) -> Result<Vec<(Vm, State)>> {
+    fn start(&self, args: &StartArgs, which: &Which, remove: bool) -> Result<Vec<(Vm, State)>> {
         let launcher = self.launcher(args)?;
         let start = self.starter(args, &launcher, remove);
         let mut started = vec![];
@@ -315,22 +315,22 @@ impl Prepared {
     }
 
     /// Starts the one that is meant under this name, to be removed when it has ended.
-    pub(super) fn start_as(&self, args: &MachineArgs, which: &Which, name: &str) -> Result<Vm> {
+    pub(super) fn start_as(&self, args: &StartArgs, which: &Which, name: &str) -> Result<Vm> {
         let launcher = self.launcher(args)?;
         let chosen = self.objects.choose(&self.what, which)?;
         let first = chosen.first().ok_or_else(|| Error::refused(format!("{} has no VM", self.what)))?;
         Ok(self.starter(args, &launcher, true).start(first, name)?.0)
     }
 
-    fn launcher(&self, args: &MachineArgs) -> Result<PathBuf> {
+    fn launcher(&self, args: &StartArgs) -> Result<PathBuf> {
         self.launcher.clone().map_or_else(|| args.launcher.find(), Ok)
     }
 
-    fn starter<'a>(&'a self, args: &MachineArgs, launcher: &'a Path, remove: bool) -> Start<'a> {
+    fn starter<'a>(&'a self, args: &StartArgs, launcher: &'a Path, remove: bool) -> Start<'a> {
         Start { wanted: self.wanted(args), launcher, remove }
     }
 
-    fn wanted<'a>(&'a self, args: &MachineArgs) -> Wanted<'a> {
+    fn wanted<'a>(&'a self, args: &StartArgs) -> Wanted<'a> {
         Wanted {
             images: &self.images,
             objects: &self.objects,
@@ -382,17 +382,17 @@ impl BareArgs {
         }
     }
 
-    /// The objects of a machine around SRC; whether that is an image.
+    /// The objects of a VM around SRC; whether that is an image.
     fn objects(
         &self,
         source: &str,
-        args: &MachineArgs,
+        args: &StartArgs,
         images: &Images,
     ) -> Result<(Vec<serde_json::Value>, bool)> {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let available = std::thread::available_parallelism().map_or(1, usize::from);
         let mut bare = Bare {
             name: args.name.clone().unwrap_or_else(|| name_from(source)),
-            cpus: self.cpus.unwrap_or(if processors > 1 { 2 } else { 1 }),
+            cpus: self.cpus.unwrap_or(if available > 1 { 2 } else { 1 }),
             memory: self.memory.unwrap_or(1 << 30),
             user_data: self.user_data()?,
             efi: self.efi,
@@ -409,7 +409,7 @@ impl BareArgs {
         Ok((bare.objects(), is_image))
     }
 
-    fn first(&self, source: &str, args: &MachineArgs, images: &Images, bare: &mut Bare) -> Result<bool> {
+    fn first(&self, source: &str, args: &StartArgs, images: &Images, bare: &mut Bare) -> Result<bool> {
         if source.starts_with("http://") || source.starts_with("https://") {
             bare.drives.push(Drive::Web(source.to_owned()));
             return Ok(false);
@@ -417,8 +417,8 @@ impl BareArgs {
         let path = Path::new(source);
         if path.exists() {
             let path = existing(path)?;
-            let is_disc = path.is_file() && format_of(&path)? == disk_format::Format::Iso;
-            bare.drives.push(if is_disc { Drive::Cdrom(path) } else { Drive::File(path, None) });
+            let is_iso = path.is_file() && format_of(&path)? == disk_format::Format::Iso;
+            bare.drives.push(if is_iso { Drive::Cdrom(path) } else { Drive::File(path, None) });
             return Ok(false);
         }
         let policy = match args.pull {

@@ -90,7 +90,7 @@ pub(crate) fn prune(args: &PruneArgs) -> Result<()> {
     // Afterwards: what came out of a layer may go with it.
     let unpacked = match args.home.home() {
         Ok(home) => disks::prune(&home, &folder)?,
-        // Without a place for machines there are none.
+        // Without a place for VMs there are none.
         Err(_) => disks::Pruned::default(),
     };
     let freed = pruned.freed + unpacked.freed;

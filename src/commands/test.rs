@@ -1,7 +1,7 @@
 //! `coracle test`.
 
-use super::machine;
-use super::run::{BareArgs, MachineArgs, Prepared};
+use super::run::{BareArgs, Prepared, StartArgs};
+use super::vms;
 use crate::ui;
 use crate::vm::client::Client;
 use crate::vm::console::close_at_end;
@@ -67,7 +67,7 @@ pub(crate) struct Args {
     console: bool,
 
     #[command(flatten)]
-    machine: MachineArgs,
+    start: StartArgs,
 
     #[command(flatten)]
     bare: BareArgs,
@@ -76,14 +76,14 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let steps = steps(args)?;
     let deadline = Instant::now() + Duration::from_secs(args.timeout);
-    let prepared = Prepared::of(args.source.as_deref(), &args.files, &args.machine, &args.bare)?;
-    let which = args.machine.name.clone().map_or(Which::Only, Which::Named);
+    let prepared = Prepared::of(args.source.as_deref(), &args.files, &args.start, &args.bare)?;
+    let which = args.start.name.clone().map_or(Which::Only, Which::Named);
     let own = prepared.objects.choose(&prepared.what, &which)?;
     let own = own.first().and_then(|written| written.object.metadata.name.clone()).unwrap_or_default();
     let home = prepared.images.home.clone();
-    let name = free_name(&home, &format!("{}-test", args.machine.name.as_deref().unwrap_or(&own)))?;
+    let name = free_name(&home, &format!("{}-test", args.start.name.as_deref().unwrap_or(&own)))?;
     let _guard = Guard::of(&home, &name)?;
-    let vm = prepared.start_as(&args.machine, &which, &name)?;
+    let vm = prepared.start_as(&args.start, &which, &name)?;
     let mut session = Session::open(vm, deadline, Duration::from_secs(args.timeout), args.console)?;
     let mut outcomes = vec![];
     for (i, step) in steps.iter().enumerate() {
@@ -136,10 +136,10 @@ fn steps(args: &Args) -> Result<Vec<Step>> {
     Ok(args.expect.iter().map(step).collect())
 }
 
-/// Removes the machine, whatever ends the test.
+/// Removes the VM, whatever ends the test.
 struct Guard;
 
-/// The machine that a signal removes, too.
+/// The VM that a signal removes, too.
 static GUARDED: Mutex<Option<(Home, String)>> = Mutex::new(None);
 
 impl Guard {
@@ -163,7 +163,7 @@ fn clean() {
     // Held until it is done: whoever comes second, a signal or the end, waits for the first.
     let mut guarded = GUARDED.lock().unwrap_or_else(PoisonError::into_inner);
     let Some((home, name)) = guarded.take() else { return };
-    match machine::remove(&home, &name, true) {
+    match vms::remove(&home, &name, true) {
         Err(e) if e.kind() != ErrorKind::NotFound => {
             ui::say(&format!("coracle: the VM {name} was not removed: {e}"));
         }
@@ -171,7 +171,7 @@ fn clean() {
     }
 }
 
-/// A machine under test, and what its console says.
+/// A VM under test, and what its console says.
 struct Session {
     vm: Vm,
     client: Client,

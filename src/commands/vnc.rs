@@ -1,6 +1,6 @@
 //! `coracle vnc`.
 
-use super::machine::MachineArgs;
+use super::vms::VmArgs;
 use crate::ui;
 use crate::vm::record::write_whole;
 use crate::vm::relay::Relay;
@@ -24,7 +24,7 @@ const VIEWERS: [(&str, &str); 4] = [
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    machine: MachineArgs,
+    vm: VmArgs,
 
     /// File to write the screen to (PNG) instead of opening a viewer; - is
     /// standard output
@@ -41,7 +41,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let vm = args.machine.open()?;
+    let vm = args.vm.open()?;
     let client = vm.up()?;
     if let Some(path) = &args.screenshot {
         let png = client.screenshot()?;

@@ -1,4 +1,4 @@
-//! What the verbs that start machines do with foreign bytes: in a process of its own, which gives up everything else.
+//! What the verbs that start VMs do with foreign bytes: in a process of its own, which gives up everything else.
 //!
 //! ```text
 //!  coracle run ──Order──► coracle apart ──► enters the Reach of this one job, then reads the image

@@ -13,12 +13,12 @@ use std::path::PathBuf;
 /// What cloud-init takes inline; more goes into a secret.
 const INLINE_MAX: usize = 2048;
 
-/// A machine by its flags.
+/// A VM by its flags.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Bare {
     /// What it is called.
     pub(crate) name: String,
-    /// Processors.
+    /// vCPUs.
     pub(crate) cpus: u32,
     /// Memory in bytes.
     pub(crate) memory: u64,
@@ -37,15 +37,15 @@ pub(crate) struct Bare {
 /// A drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Drive {
-    /// The disk of an image; what is written is gone with the machine.
+    /// The disk of an image; what is written is gone with the VM.
     Image(String),
     /// A file or a device, written as it is; made of this size where it does not exist.
     File(PathBuf, Option<u64>),
-    /// A disc.
+    /// An ISO image.
     Cdrom(PathBuf),
-    /// An empty disk that is gone with the machine.
+    /// An empty disk that is gone with the VM.
     Empty(u64),
-    /// A disk out of the web, kept in the pool under the machine's name.
+    /// A disk out of the web, kept in the pool under the VM's name.
     Web(String),
 }
 
@@ -103,7 +103,7 @@ impl Account {
 }
 
 impl Bare {
-    /// The objects of the machine: itself last.
+    /// The objects of the VM: itself last.
     pub(crate) fn objects(&self) -> Vec<Value> {
         let (mut objects, mut disks, mut volumes) = (vec![], vec![], vec![]);
         let mut order = 0;
@@ -132,14 +132,14 @@ impl Bare {
                 }
                 Drive::Empty(size) => json!({"name": name, "emptyDisk": {"capacity": size.to_string()}}),
                 Drive::Web(url) => {
-                    let claim = if i == 0 { self.name.clone() } else { format!("{}-{name}", self.name) };
+                    let pvc = if i == 0 { self.name.clone() } else { format!("{}-{name}", self.name) };
                     objects.push(json!({
                         "apiVersion": "cdi.kubevirt.io/v1beta1",
                         "kind": "DataVolume",
-                        "metadata": {"name": claim},
+                        "metadata": {"name": pvc},
                         "spec": {"storage": {}, "source": {"http": {"url": url}}},
                     }));
-                    json!({"name": name, "dataVolume": {"name": claim}})
+                    json!({"name": name, "dataVolume": {"name": pvc}})
                 }
             };
             volumes.push(volume);
@@ -159,11 +159,11 @@ impl Bare {
             }
             volumes.push(json!({"name": "cloudinit", "cloudInitNoCloud": seed}));
         }
-        objects.push(self.instance(&disks, &volumes));
+        objects.push(self.vmi(&disks, &volumes));
         objects
     }
 
-    fn instance(&self, disks: &[Value], volumes: &[Value]) -> Value {
+    fn vmi(&self, disks: &[Value], volumes: &[Value]) -> Value {
         let mut domain = json!({
             "cpu": {"cores": self.cpus},
             "memory": {"guest": quantity(self.memory)},

@@ -1,5 +1,5 @@
-//! The launcher of a machine here: the one client of launchers (`launcher/client`), for verbs that wait, with errors that
-//! speak of the machine.
+//! The launcher of a VM here: the one client of launchers (`launcher/client`), for verbs that wait, with errors that
+//! speak of the VM.
 
 use api::launcher::{Answer, Exec, Executed, GuestInfo, Info, Request, State, Sync};
 use cdi::{Error, ErrorKind, Result};
@@ -8,26 +8,26 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a launcher may take. A guest may be emulated beside it, on a machine that is busy.
+/// How long a launcher may take. A guest may be emulated beside it, on a busy computer.
 const PATIENCE: Patience = Patience {
     answer: Duration::from_secs(30),
     sync: Duration::from_secs(120),
     state: Duration::from_secs(30),
 };
 
-/// The launcher of one machine.
+/// The launcher of one VM.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
-    machine: String,
+    vm: String,
     socket: PathBuf,
     one: one::Client,
 }
 
 impl Client {
-    /// The launcher of this machine, which listens (or not) on this socket.
-    pub(crate) fn new(machine: &str, socket: PathBuf) -> Client {
-        let one = one::Client::at(format!("the launcher of {machine}"), &socket).with(PATIENCE);
-        Client { machine: machine.to_owned(), socket, one }
+    /// The launcher of this VM, which listens (or not) on this socket.
+    pub(crate) fn new(vm: &str, socket: PathBuf) -> Client {
+        let one = one::Client::at(format!("the launcher of {vm}"), &socket).with(PATIENCE);
+        Client { vm: vm.to_owned(), socket, one }
     }
 
     /// Its socket.
@@ -45,14 +45,14 @@ impl Client {
         self.wait(self.one.info())
     }
 
-    /// How it is with the machine.
+    /// How it is with the VM.
     pub(crate) fn state(&self) -> Result<State> {
         self.wait(self.one.state())
     }
 
     /// Tells it what should run.
-    pub(crate) fn sync(&self, machine: &Sync) -> Result<Answer> {
-        self.wait(self.one.sync(machine))
+    pub(crate) fn sync(&self, wanted: &Sync) -> Result<Answer> {
+        self.wait(self.one.sync(wanted))
     }
 
     /// Asks for something.
@@ -75,7 +75,7 @@ impl Client {
         self.wait(self.one.exec(exec, patience))
     }
 
-    /// The states of the machine: the one that it has, and each that comes.
+    /// The states of the VM: the one that it has, and each that comes.
     pub(crate) fn watch(&self) -> Result<States> {
         let (states, ()) = self.wait(self.one.watch())?;
         Ok(States { client: self.clone(), states })
@@ -93,7 +93,7 @@ impl Client {
 
     fn stream(&self, left: impl Future<Output = one::Result<one::Stream>>) -> Result<Stream> {
         let blocking = self.wait(left)?.into_blocking();
-        let cannot = |e| Error::io(format!("cannot use the stream of {}", self.machine), e);
+        let cannot = |e| Error::io(format!("cannot use the stream of {}", self.vm), e);
         let (first, socket) = blocking.map_err(cannot)?;
         Ok(Stream { first, socket })
     }
@@ -128,7 +128,7 @@ impl Client {
     }
 }
 
-/// The states of a machine, as they come.
+/// The states of a VM, as they come.
 pub(crate) struct States {
     client: Client,
     states: one::States,

@@ -75,12 +75,12 @@ fn a_stream_begins_with_what_came_with_the_head() {
 
 #[test]
 fn a_refusal_is_told_with_its_faults_and_its_kind() {
-    let body = r#"{"error":"the machine cannot be made","faults":[{"field":"spec.x","reason":"FieldValueInvalid","message":"is wrong"}],"hint":"mend it"}"#;
+    let body = r#"{"error":"the VM cannot be made","faults":[{"field":"spec.x","reason":"FieldValueInvalid","message":"is wrong"}],"hint":"mend it"}"#;
     let answer = format!("HTTP/1.1 422 No\r\nContent-Length: {}\r\n\r\n{body}", body.len());
     let (_folder, client, _asked) = launcher(answer.leak().as_bytes());
     let e = client.state().unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Refused);
-    assert_eq!(e.to_string(), "the machine cannot be made\n  spec.x: is wrong; mend it");
+    assert_eq!(e.to_string(), "the VM cannot be made\n  spec.x: is wrong; mend it");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What confines each process of a machine that is not ours to confine: `coracle run` itself, the launcher, QEMU. One line
+//! What confines each process of a VM that is not ours to confine: `coracle run` itself, the launcher, QEMU. One line
 //! for each at `-v`. Those that read images say it themselves (`commands/apart.rs`).
 //!
 //! Of a process that somebody else has started the kernel tells whether system calls are filtered, and nothing about
@@ -13,8 +13,8 @@ pub(crate) fn tell_own() {
     tell("coracle", std::process::id(), why);
 }
 
-/// Says it of a machine's processes.
-pub(super) fn tell_machine(client: &Client, state: &State) {
+/// Says it of a VM's processes.
+pub(super) fn tell_vm(client: &Client, state: &State) {
     if let Ok(info) = client.info() {
         tell("virt-launcher", info.pid, "it must start QEMU, and reads no image");
     }

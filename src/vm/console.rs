@@ -1,4 +1,4 @@
-//! Joins the terminal to a machine's serial console.
+//! Joins the terminal to a VM's serial console.
 //!
 //! ```text
 //!  keys ──────► Ctrl-]? leave ──────► the launcher's stream ──► the guest
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Without a terminal (a pipe, a file, nothing) bytes pass unchanged, and the end of the input ends nothing: the
-//! output goes on until the machine ends.
+//! output goes on until the VM ends.
 
 use super::client::{Client, Stream};
 use super::record::Vm;
@@ -18,10 +18,10 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::Shutdown;
 use std::time::Duration;
 
-/// How long after a machine's end its last words may take.
+/// How long after a VM's end its last words may take.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
-/// Ends the stream when the machine has ended: a launcher keeps it open, since the machine may be started again.
+/// Ends the stream when the VM has ended: a launcher keeps it open, since the VM may be started again.
 pub(crate) fn close_at_end(vm: &Vm, client: &Client, stream: &Stream) -> Result<()> {
     let socket = stream.socket.try_clone().map_err(|e| Error::io("cannot use the console", e))?;
     let (vm, client) = (vm.clone(), client.clone());

@@ -1,7 +1,7 @@
 //! The disks and kernels that came out of images (`disks/sha256-…`): what goes when nobody needs it any more.
 //!
-//! A folder stays while a machine that is known here has something in it, and while the store has the layer or manifest
-//! that it came out of: unpacking is what makes a second run quick. Who starts a machine [`hold`]s all of them until its
+//! A folder stays while a VM that is known here has something in it, and while the store has the layer or manifest
+//! that it came out of: unpacking is what makes a second run quick. Who starts a VM [`hold`]s all of them until its
 //! record says which it needs.
 
 use crate::vm::place::{Home, Lock};
@@ -57,11 +57,11 @@ fn lock(home: &Home) -> PathBuf {
     home.disks().join("lock")
 }
 
-/// The folders that machines have something in.
+/// The folders that VMs have something in.
 fn needed(home: &Home) -> Result<BTreeSet<PathBuf>> {
     let mut needed = BTreeSet::new();
     for (_, vm) in Vm::all(home)? {
-        // What a machine needs whose record cannot be read, nobody knows: its error says how to remove it.
+        // What a VM needs whose record cannot be read, nobody knows: its error says how to remove it.
         let resolved = vm?.record.sync.resolved;
         let volumes = resolved.volumes.into_values().filter_map(|source| match source {
             Source::Image { path, .. } | Source::File { path, .. } | Source::Block { path } => Some(path),

@@ -1,4 +1,4 @@
-//! Finds the program virt-launcher and starts one for a machine: detached, so that it outlives whoever started it.
+//! Finds the program virt-launcher and starts one for a VM: detached, so that it outlives whoever started it.
 //!
 //! ```text
 //!  --launcher, or beside coracle, or in PATH
@@ -59,17 +59,17 @@ impl LauncherArgs {
     }
 }
 
-/// Where the launcher of a machine keeps everything.
+/// Where the launcher of a VM keeps everything.
 pub(crate) fn root(home: &Home, name: &str) -> PathBuf {
-    home.machine(name).join("root")
+    home.vm(name).join("root")
 }
 
-/// The log of a machine's launcher.
+/// The log of a VM's launcher.
 pub(crate) fn log(home: &Home, name: &str) -> PathBuf {
-    home.machine(name).join("launcher.log")
+    home.vm(name).join("launcher.log")
 }
 
-/// The launcher of a machine, started where none answers. Only who holds the machine's lock calls this.
+/// The launcher of a VM, started where none answers. Only who holds the VM's lock calls this.
 pub(crate) fn start(program: &Path, home: &Home, name: &str) -> Result<Client> {
     let socket = home.socket(name)?;
     let client = Client::new(name, socket.clone());
@@ -97,7 +97,7 @@ pub(crate) fn start(program: &Path, home: &Home, name: &str) -> Result<Client> {
     detach(&mut command);
     let mut child =
         command.spawn().map_err(|e| Error::io(format!("cannot start {}", program.display()), e))?;
-    // Open until this process ends, however it does. A launcher that was named no machine by then ends too: nobody
+    // Open until this process ends, however it does. A launcher that was named no VM by then ends too: nobody
     // would ever find it.
     std::mem::forget(child.stdin.take());
     wait(child, &client, &log)?;
@@ -158,7 +158,7 @@ pub(crate) fn end(client: &Client) -> Result<()> {
     let since = Instant::now();
     while test_kill_process(pid).is_ok() && !is_zombie(info.pid) {
         if since.elapsed() > END {
-            // It is not killed: a machine that it cares for would be left alone.
+            // It is not killed: a VM that it cares for would be left alone.
             let seconds = END.as_secs();
             let what = format!("the launcher (process {}) did not end within {seconds} s", info.pid);
             return Err(Error::failed(what));

@@ -1,4 +1,4 @@
-//! Machines on this computer, for whoever types `coracle run`: everything about them that is not a verb.
+//! VMs on this computer, for whoever types `coracle run`: everything about them that is not a verb.
 //!
 //! ```text
 //!  a manifest ──manifest/──► objects with lines ─┐

@@ -1,9 +1,9 @@
-//! Where machines live on one computer, for one user.
+//! Where VMs live on one computer, for one user.
 //!
 //! ```text
 //!  $XDG_STATE_HOME/coracle/vms/NAME/     vm.json  lock  launcher.log  root/ (all that the launcher keeps)  secrets/
 //!  $XDG_RUNTIME_DIR/coracle/NAME.sock    the launcher's socket; a socket's path must be short
-//!  $XDG_DATA_HOME/coracle/pool/CLAIM/    disk.img  disk.json  lock       disks that outlive machines
+//!  $XDG_DATA_HOME/coracle/pool/PVC/      disk.img  disk.json  lock       disks that outlive VMs
 //!  $XDG_DATA_HOME/coracle/disks/DIGEST/  disks and kernels out of images, only read
 //!  $XDG_CACHE_HOME/coracle/launcher/     what libvirt found out about QEMU
 //! ```
@@ -29,7 +29,7 @@ const SOCKET_MAX: usize = 107;
 /// Whoever sweeps up what is nobody's is done with a folder by then.
 const SWEPT_WITHIN: Duration = Duration::from_secs(2);
 
-/// The arguments that every verb on machines has.
+/// The arguments that every verb on VMs has.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct HomeArgs {
     /// Keep VMs, their disks and their sockets below this folder
@@ -102,24 +102,24 @@ impl Home {
         })
     }
 
-    /// Where all machines are.
-    pub(crate) fn machines(&self) -> PathBuf {
+    /// Where all VMs are.
+    pub(crate) fn vms(&self) -> PathBuf {
         self.state.join("vms")
     }
 
-    /// Where one machine is.
-    pub(crate) fn machine(&self, name: &str) -> PathBuf {
-        self.machines().join(name)
+    /// Where one VM is.
+    pub(crate) fn vm(&self, name: &str) -> PathBuf {
+        self.vms().join(name)
     }
 
-    /// The socket of a machine's launcher.
+    /// The socket of a VM's launcher.
     pub(crate) fn socket(&self, name: &str) -> Result<PathBuf> {
         let path = self.runtime.join(format!("{name}.sock"));
         let length = path.as_os_str().as_bytes().len();
         if length > SOCKET_MAX {
             let what = format!(
                 "the socket {} would have a path of {length} bytes, and no more than {SOCKET_MAX} are possible; \
-                 give the machine a shorter --name, or name a shorter folder by XDG_RUNTIME_DIR or CORACLE_HOME",
+                 give the VM a shorter --name, or name a shorter folder by XDG_RUNTIME_DIR or CORACLE_HOME",
                 path.display()
             );
             return Err(Error::new(ErrorKind::Usage, what));
@@ -129,7 +129,7 @@ impl Home {
 
     /// Refuses what anybody may write to. Nothing is made.
     fn check(&self) -> Result<()> {
-        let all = [self.machines(), self.runtime.clone(), self.pool(), self.disks(), self.launcher_cache()];
+        let all = [self.vms(), self.runtime.clone(), self.pool(), self.disks(), self.launcher_cache()];
         let steps = all.iter().flat_map(|folder| self.steps(folder));
         steps.into_iter().try_for_each(|step| guard::folder::closed(step).map_err(|e| unusable(step, &e)))
     }
@@ -167,7 +167,7 @@ impl Home {
         Ok(())
     }
 
-    /// The disks that outlive machines.
+    /// The disks that outlive VMs.
     pub(crate) fn pool(&self) -> PathBuf {
         self.data.join("pool")
     }
@@ -182,9 +182,9 @@ impl Home {
         self.cache.join("launcher")
     }
 
-    /// The names of all machines, sorted.
+    /// The names of all VMs, sorted.
     pub(crate) fn names(&self) -> Result<Vec<String>> {
-        let folder = self.machines();
+        let folder = self.vms();
         let cannot = |e| Error::io(format!("cannot read {}", folder.display()), e);
         let entries = match std::fs::read_dir(&folder) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(vec![]),
@@ -201,21 +201,21 @@ impl Home {
         Ok(names)
     }
 
-    /// Takes a machine for oneself: nobody else changes what is kept of it until this is dropped.
-    pub(crate) fn lock_machine(&self, name: &str) -> Result<Lock> {
+    /// Takes a VM for oneself: nobody else changes what is kept of it until this is dropped.
+    pub(crate) fn lock_vm(&self, name: &str) -> Result<Lock> {
         self.lock_within(name, Duration::ZERO)
     }
 
     /// The same, for one that is to be made: whoever sweeps up after others may have it for a moment.
-    pub(crate) fn claim_machine(&self, name: &str) -> Result<Lock> {
+    pub(crate) fn claim_vm(&self, name: &str) -> Result<Lock> {
         self.lock_within(name, SWEPT_WITHIN)
     }
 
     fn lock_within(&self, name: &str, patience: Duration) -> Result<Lock> {
-        let (folder, what) = (self.machine(name), format!("the VM {name}"));
+        let (folder, what) = (self.vm(name), format!("the VM {name}"));
         let path = folder.join("lock");
         let since = Instant::now();
-        self.make(&self.machines())?;
+        self.make(&self.vms())?;
         loop {
             make(&folder)?;
             let (waits, refusal) = match Lock::take(&path, &what) {
@@ -235,23 +235,23 @@ impl Home {
         }
     }
 
-    /// Takes away the folder of a machine whose lock is held: in one step, so that whoever makes another of that name
+    /// Takes away the folder of a VM whose lock is held: in one step, so that whoever makes another of that name
     /// finds all of it or nothing.
-    pub(crate) fn clear_machine(&self, name: &str) -> Result<()> {
-        let folder = self.machine(name);
+    pub(crate) fn clear_vm(&self, name: &str) -> Result<()> {
+        let folder = self.vm(name);
         let cannot = |e| Error::io(format!("cannot remove {}", folder.display()), e);
         let number = match std::fs::metadata(&folder) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             other => other.map_err(cannot)?.ino(),
         };
         // No other folder that is there has this number.
-        let aside = self.machines().join(format!(".{name}.{number}.gone"));
+        let aside = self.vms().join(format!(".{name}.{number}.gone"));
         std::fs::rename(&folder, &aside).and_then(|()| gone(std::fs::remove_dir_all(&aside))).map_err(cannot)
     }
 
     /// Takes away what a removal left that was killed in the middle.
     pub(crate) fn clear_gone(&self) {
-        for entry in std::fs::read_dir(self.machines()).into_iter().flatten().flatten() {
+        for entry in std::fs::read_dir(self.vms()).into_iter().flatten().flatten() {
             let name = entry.file_name();
             if name.as_bytes().starts_with(b".") && name.as_bytes().ends_with(b".gone") {
                 // Whoever removes it now does as well.
@@ -269,7 +269,7 @@ pub(crate) fn gone(removed: std::io::Result<()>) -> std::io::Result<()> {
     }
 }
 
-/// Whether a machine, or a claim, can be called so: what Kubernetes allows, so that no name leads out of its folder.
+/// Whether a VM, or a PVC, can be called so: what Kubernetes allows, so that no name leads out of its folder.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let edge = |b: Option<&u8>| b.is_some_and(|&b| word(b));
@@ -366,7 +366,7 @@ mod tests {
     fn the_users_folders_hold_everything() {
         assert!(home(None, &[]).unwrap_err().to_string().contains("CORACLE_HOME"));
         let home = home(None, &[("HOME", "/h"), ("XDG_DATA_HOME", "relative")]).unwrap();
-        assert_eq!(home.machine("a"), Path::new("/h/.local/state/coracle/vms/a"));
+        assert_eq!(home.vm("a"), Path::new("/h/.local/state/coracle/vms/a"));
         assert_eq!(home.pool(), Path::new("/h/.local/share/coracle/pool"));
         let me = rustix::process::geteuid().as_raw();
         assert_eq!(home.socket("a").unwrap(), PathBuf::from(format!("/tmp/coracle-{me}/a.sock")));
@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn one_folder_can_hold_everything() {
         let home = home(Some("/r"), &[("HOME", "/h")]).unwrap();
-        for path in [home.machine("a"), home.pool(), home.disks(), home.launcher_cache()] {
+        for path in [home.vm("a"), home.pool(), home.disks(), home.launcher_cache()] {
             assert!(path.starts_with("/r"), "{}", path.display());
         }
         assert_eq!(home.socket("a").unwrap(), Path::new("/r/run/a.sock"));
@@ -401,15 +401,15 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_is_made_though_others_sweep_its_folder_away() {
+    fn a_vm_is_made_though_others_sweep_its_folder_away() {
         let folder = tempfile::tempdir().unwrap();
         let home = home(folder.path().to_str(), &[]).unwrap();
         let done = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                    if let Ok(lock) = home.lock_machine("a") {
-                        home.clear_machine("a").unwrap();
+                    if let Ok(lock) = home.lock_vm("a") {
+                        home.clear_vm("a").unwrap();
                         drop(lock);
                     }
                     // A sweep is over in a moment; one after the other without a pause would keep everybody out.
@@ -417,8 +417,8 @@ mod tests {
                 }
             });
             let made = || {
-                let lock = home.claim_machine("a")?;
-                std::fs::write(home.machine("a").join("record"), "mine").unwrap();
+                let lock = home.claim_vm("a")?;
+                std::fs::write(home.vm("a").join("record"), "mine").unwrap();
                 drop(lock);
                 Ok(())
             };
@@ -429,13 +429,13 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_is_worked_on_by_one_at_a_time() {
+    fn a_vm_is_worked_on_by_one_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
         let home = home(folder.path().to_str(), &[]).unwrap();
-        let first = home.lock_machine("a").unwrap();
-        assert!(home.lock_machine("a").unwrap_err().to_string().contains("the VM a"));
+        let first = home.lock_vm("a").unwrap();
+        assert!(home.lock_vm("a").unwrap_err().to_string().contains("the VM a"));
         drop(first);
-        home.lock_machine("a").unwrap();
+        home.lock_vm("a").unwrap();
         assert_eq!(home.names().unwrap(), ["a"]);
     }
 
@@ -460,18 +460,17 @@ mod tests {
             Home::of(None, |name| xdg(name).filter(|_| name != "XDG_RUNTIME_DIR")).unwrap(),
         ];
         for home in homes {
-            drop(home.lock_machine("a").unwrap());
+            drop(home.lock_vm("a").unwrap());
             home.make(&home.pool()).unwrap();
             home.check().unwrap();
-            let machines = home.machines();
+            let vms = home.vms();
             let top = home.root.clone().unwrap_or_else(|| home.state.clone());
-            let mut folders: Vec<&Path> =
-                machines.ancestors().take_while(|at| at.starts_with(&top)).collect();
-            let own = home.machine("a");
+            let mut folders: Vec<&Path> = vms.ancestors().take_while(|at| at.starts_with(&top)).collect();
+            let own = home.vm("a");
             folders.push(&own);
             for open in folders {
                 std::fs::set_permissions(open, std::fs::Permissions::from_mode(0o777)).unwrap();
-                let mut refusals = vec![home.lock_machine("a").map(drop)];
+                let mut refusals = vec![home.lock_vm("a").map(drop)];
                 if open != own {
                     refusals.push(home.check());
                 }
@@ -501,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_are_not_kept_below_a_folder_of_somebody_else() {
+    fn vms_are_not_kept_below_a_folder_of_somebody_else() {
         if !rustix::process::geteuid().is_root() {
             eprintln!("skipped: only root can make what belongs to another user");
             return;
@@ -511,7 +510,7 @@ mod tests {
         std::fs::create_dir(&planted).unwrap();
         std::os::unix::fs::chown(&planted, Some(65534), None).unwrap();
         let home = home(planted.to_str(), &[]).unwrap();
-        for refused in [home.make_runtime().unwrap_err(), home.lock_machine("a").map(drop).unwrap_err()] {
+        for refused in [home.make_runtime().unwrap_err(), home.lock_vm("a").map(drop).unwrap_err()] {
             assert!(refused.to_string().contains("belongs to the user 65534"), "{refused}");
         }
     }

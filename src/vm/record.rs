@@ -1,10 +1,10 @@
-//! What is kept of a machine: enough to show it, to start it again, and to remove it without a trace.
+//! What is kept of a VM: enough to show it, to start it again, and to remove it without a trace.
 //!
 //! ```text
 //!  vms/NAME/vm.json     a Record: written before the launcher is told, read by every verb
 //! ```
 //!
-//! The launcher keeps in its own root what it needs to take a running machine over; this is the part of whoever typed
+//! The launcher keeps in its own root what it needs to take a running VM over; this is the part of whoever typed
 //! `coracle run`.
 
 use super::client::Client;
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// The shape of the file.
 const SCHEMA: &str = "coracle.vm/v1";
 
-/// What is kept of a machine.
+/// What is kept of a VM.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Record {
     /// The shape of this JSON.
@@ -63,7 +63,7 @@ impl Record {
 }
 
 fn file(home: &Home, name: &str) -> PathBuf {
-    home.machine(name).join("vm.json")
+    home.vm(name).join("vm.json")
 }
 
 /// Writes a file of the user's own, whole or not at all.
@@ -85,7 +85,7 @@ pub(crate) fn now() -> String {
     container_disk::image::time::rfc3339(seconds)
 }
 
-/// How it is with a machine.
+/// How it is with a VM.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Standing {
     /// Its launcher says so.
@@ -126,12 +126,12 @@ fn word(life: Life) -> &'static str {
     }
 }
 
-/// Whether a machine still runs in this process.
+/// Whether a VM still runs in this process.
 fn is_qemu(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.starts_with("qemu-system"))
 }
 
-/// A machine that was run here.
+/// A VM that was run here.
 #[derive(Debug, Clone)]
 pub(crate) struct Vm {
     /// Where everything is.
@@ -141,7 +141,7 @@ pub(crate) struct Vm {
 }
 
 impl Vm {
-    /// The machine of this name.
+    /// The VM of this name.
     pub(crate) fn open(home: &Home, name: &str) -> Result<Vm> {
         super::place::check_name(name)?;
         match Vm::find(home, name)? {
@@ -168,7 +168,7 @@ impl Vm {
         Ok(Some(Vm { home: home.clone(), record }))
     }
 
-    /// All machines, by name. One whose record cannot be read is only named.
+    /// All VMs, by name. One whose record cannot be read is only named.
     pub(crate) fn all(home: &Home) -> Result<Vec<(String, Result<Vm>)>> {
         let mut found = vec![];
         for name in home.names()? {
@@ -191,13 +191,13 @@ impl Vm {
         Ok(Client::new(self.name(), self.home.socket(self.name())?))
     }
 
-    /// Its launcher; where it is gone, a new one that takes the machine over.
+    /// Its launcher; where it is gone, a new one that takes the VM over.
     pub(crate) fn launcher(&self) -> Result<Client> {
         let client = self.client()?;
         if client.is_there() {
             return Ok(client);
         }
-        let _lock = self.home.lock_machine(self.name())?;
+        let _lock = self.home.lock_vm(self.name())?;
         launch::start(&self.record.launcher, &self.home, self.name())
     }
 
@@ -234,7 +234,7 @@ impl Vm {
         launch::root(&self.home, self.name()).join("log/serial.log")
     }
 
-    /// The launcher of a machine that must be up.
+    /// The launcher of a VM that must be up.
     pub(crate) fn up(&self) -> Result<Client> {
         let standing = self.standing()?;
         if standing.is_up() {
@@ -310,7 +310,7 @@ impl Vm {
         remove(&home.socket(name)?)?;
         // The record goes first: a folder without one is not listed, and is swept by the next run of that name.
         remove(&file(home, name))?;
-        home.clear_machine(name)?;
+        home.clear_vm(name)?;
         drop(lock);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! A machine's screen on a port of this computer, for viewers that know no launcher: each connection becomes a stream
+//! A VM's screen on a port of this computer, for viewers that know no launcher: each connection becomes a stream
 //! of its own, and only the user's own programs are let in.
 
 use super::client::Client;
@@ -50,14 +50,14 @@ fn join(viewer: &TcpStream, client: &Client) -> Result<()> {
     let stream = client.vnc()?;
     let _ = viewer.set_nodelay(true);
     (&*viewer).write_all(&stream.first).map_err(cannot)?;
-    let (mut from_viewer, mut to_machine) =
+    let (mut from_viewer, mut to_vm) =
         (viewer.try_clone().map_err(cannot)?, stream.socket.try_clone().map_err(cannot)?);
     let keys = std::thread::spawn(move || {
-        let _ = pump(&mut from_viewer, &mut to_machine);
-        let _ = to_machine.shutdown(Shutdown::Both);
+        let _ = pump(&mut from_viewer, &mut to_vm);
+        let _ = to_vm.shutdown(Shutdown::Both);
     });
-    let (mut from_machine, mut to_viewer) = (stream.socket, viewer);
-    let done = pump(&mut from_machine, &mut to_viewer);
+    let (mut from_vm, mut to_viewer) = (stream.socket, viewer);
+    let done = pump(&mut from_vm, &mut to_viewer);
     let _ = viewer.shutdown(Shutdown::Both);
     let _ = keys.join();
     done.map_err(cannot)

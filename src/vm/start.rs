@@ -1,13 +1,13 @@
-//! A machine comes to run: judged, its parts brought, its launcher started and told.
+//! A VM comes to run: judged, its parts brought, its launcher started and told.
 //!
 //! ```text
-//!  instance ─► defaults ─► Machine (or all faults) ─► what is missing, what cannot be had    Wanted::check
+//!  VMI ─► defaults ─► Machine (or all faults) ─► what is missing, what cannot be had    Wanted::check
 //!     ─► Resolved ─► vm.json ─► launcher ─► PUT /v1/vm ─► Running                            Start::start
 //! ```
 //!
 //! `--dry-run` ends behind the check, which fetches and makes nothing.
 //!
-//! The machine's lock is held all the way. Whatever ends it, what stays behind is a record that `ps` shows and `rm`
+//! The VM's lock is held all the way. Whatever ends it, what stays behind is a record that `ps` shows and `rm`
 //! removes, or nothing.
 
 use super::client::Client;
@@ -27,7 +27,7 @@ use cdi::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long the launcher may take until a new machine runs.
+/// How long the launcher may take until a new VM runs.
 const START: Duration = Duration::from_secs(120);
 
 /// What is wanted of all VMs of one command.
@@ -60,32 +60,32 @@ pub(crate) struct Start<'a> {
 
 /// A VM that nothing speaks against.
 pub(crate) struct Checked {
-    instance: VirtualMachineInstance,
+    vmi: VirtualMachineInstance,
     machine: Machine,
     forwards: Vec<Forward>,
 }
 
-/// The machine that an instance asks for, or every fault with its line.
+/// The `Machine` that a VMI asks for, or every fault with its line.
 fn judged(
     written: &Written<VirtualMachineInstance>,
     name: &str,
     what: &str,
 ) -> Result<(VirtualMachineInstance, Machine)> {
-    let mut instance = written.object.clone();
-    instance.metadata.name = Some(name.to_owned());
-    super::judge::complete(&mut instance);
-    let machine = super::judge::machine(&instance, &written.origin.spec()).map_err(|faults| {
+    let mut vmi = written.object.clone();
+    vmi.metadata.name = Some(name.to_owned());
+    super::judge::complete(&mut vmi);
+    let machine = super::judge::machine(&vmi, &written.origin.spec()).map_err(|faults| {
         let faults = faults.iter().map(|fault| written.origin.fault(fault)).collect();
         refusal(what, faults)
     })?;
-    Ok((instance, machine))
+    Ok((vmi, machine))
 }
 
-/// Everything that is wrong with a machine as its manifest has it.
+/// Everything that is wrong with a VM as its manifest has it.
 pub(crate) fn faults(written: &Written<VirtualMachineInstance>) -> Vec<Finding> {
-    let mut instance = written.object.clone();
-    super::judge::complete(&mut instance);
-    let faults = super::judge::machine(&instance, &written.origin.spec()).err().unwrap_or_default();
+    let mut vmi = written.object.clone();
+    super::judge::complete(&mut vmi);
+    let faults = super::judge::machine(&vmi, &written.origin.spec()).err().unwrap_or_default();
     faults.iter().map(|fault| written.origin.fault(fault)).collect()
 }
 
@@ -94,7 +94,7 @@ impl Wanted<'_> {
     pub(crate) fn check(&self, written: &Written<VirtualMachineInstance>, name: &str) -> Result<Checked> {
         check_name(name)?;
         self.images.home.socket(name)?;
-        let (instance, machine) = judged(written, name, self.source)?;
+        let (vmi, machine) = judged(written, name, self.source)?;
         let lacking = missing::find(written, self.objects, self.images);
         if !lacking.is_empty() {
             return Err(refusal(self.source, lacking));
@@ -105,7 +105,7 @@ impl Wanted<'_> {
         }
         accelerator::check(self.accelerator)?;
         self.resolver().check(&machine, &forwards)?;
-        Ok(Checked { instance, machine, forwards })
+        Ok(Checked { vmi, machine, forwards })
     }
 
     fn resolver(&self) -> Resolver<'_> {
@@ -118,7 +118,7 @@ impl Start<'_> {
     pub(crate) fn start(&self, written: &Written<VirtualMachineInstance>, name: &str) -> Result<(Vm, State)> {
         let home = &self.wanted.images.home;
         let checked = self.wanted.check(written, name)?;
-        let lock = home.claim_machine(name)?;
+        let lock = home.claim_vm(name)?;
         let before = self.free(home, name)?;
         let known = before.is_some();
         let started = self.begin(home, name, checked, before);
@@ -137,7 +137,7 @@ impl Start<'_> {
         }
     }
 
-    /// Whether the name is free; the record of a machine that had it, whose launcher is ended.
+    /// Whether the name is free; the record of a VM that had it, whose launcher is ended.
     fn free(&self, home: &Home, name: &str) -> Result<Option<Record>> {
         let Some(vm) = Vm::find(home, name)? else { return Ok(None) };
         let standing = vm.standing()?;
@@ -154,19 +154,19 @@ impl Start<'_> {
     }
 
     fn begin(&self, home: &Home, name: &str, checked: Checked, before: Option<Record>) -> Result<State> {
-        let Checked { instance, machine, forwards } = checked;
+        let Checked { vmi, machine, forwards } = checked;
         let accelerator = accelerator::choose(self.wanted.accelerator, self.launcher, home)?;
         let held = super::disks::hold(home)?;
         let resolved = self.wanted.resolver().resolve(name, &machine, forwards, accelerator)?;
         let generation = before.map_or(1, |record| record.sync.generation.saturating_add(1));
-        let sync = Sync { vmi: instance.write(), generation, resolved };
+        let sync = Sync { vmi: vmi.write(), generation, resolved };
         let record = Record::new(name, self.wanted.source, self.remove, sync, self.launcher);
         record.save(home)?;
         drop(held);
         let client = launch::start(self.launcher, home, name)?;
         let vm = Vm { home: home.clone(), record };
         let state = tell(&vm, &client)?;
-        confined::tell_machine(&client, &state);
+        confined::tell_vm(&client, &state);
         Ok(state)
     }
 }
@@ -176,7 +176,7 @@ pub(crate) fn tell(vm: &Vm, client: &Client) -> Result<State> {
     let before = client.state()?;
     match client.sync(&vm.record.sync)? {
         Answer::Queued => {}
-        // It knows a machine that has ended, and does not start that by itself.
+        // It knows a VM that has ended, and does not start that by itself.
         Answer::Ignored { .. } => drop(vm.ask(client, &Request::Start)?),
         Answer::Denied { reason } => return Err(Error::failed(format!("{}: {reason}", vm.name()))),
     }
@@ -217,9 +217,9 @@ pub(crate) fn free_name(home: &Home, wanted: &str) -> Result<String> {
         let name = if i == 1 { wanted.to_owned() } else { format!("{wanted}-{i}") };
         let free = match Vm::find(home, &name) {
             Ok(Some(vm)) if vm.standing()?.is_up() => continue,
-            Ok(Some(_)) => home.lock_machine(&name).map(drop),
+            Ok(Some(_)) => home.lock_vm(&name).map(drop),
             // Whoever is refused next has made nothing: the folder of the lock goes, unless somebody has filled it since.
-            Ok(None) => home.lock_machine(&name).and_then(|lock| match Vm::find(home, &name)? {
+            Ok(None) => home.lock_vm(&name).and_then(|lock| match Vm::find(home, &name)? {
                 Some(_) => Ok(()),
                 // Its socket is not removed: it may be that of a VM whose record is elsewhere (another XDG_STATE_HOME).
                 None => home.clear_machine(&name).map(|()| drop(lock)),

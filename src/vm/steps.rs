@@ -1,4 +1,4 @@
-//! What `coracle test` does with a machine, step by step, and what came of it. Pure.
+//! What `coracle test` does with a VM, step by step, and what came of it. Pure.
 //!
 //! ```toml
 //! [[step]]
@@ -14,7 +14,7 @@
 //! [[step]]
 //! screenshot = "desktop.png"
 //! [[step]]
-//! end = true                   # wait until the machine has switched itself off
+//! end = true                   # wait until the VM has switched itself off
 //! ```
 
 use super::transcript::Transcript;
@@ -74,7 +74,7 @@ pub(crate) enum Action {
     Exec { command: Vec<String>, exit: i32, contains: Option<String> },
     /// Keeps the screen.
     Screenshot(PathBuf),
-    /// Waits until the machine has ended as it should.
+    /// Waits until the VM has ended as it should.
     End,
 }
 

@@ -1,4 +1,4 @@
-//! The terminal as a machine's console: every key goes to the guest, and nobody leaves it that way.
+//! The terminal as a VM's console: every key goes to the guest, and nobody leaves it that way.
 //!
 //! The terminal is put back when [`Raw`] is dropped, and by [`restore`] when a signal ends the program.
 

@@ -1,6 +1,6 @@
-//! What a serial line says, and how far it has been compared. Pure; the test kit reads by it too.
+//! What a serial console says, and how far it has been compared. Pure; the test kit reads by it too.
 //!
-//! Nobody has a serial line alone: the shell writes what it shows and what is typed, programs write, and the kernel puts
+//! Nobody has a serial console alone: the shell writes what it shows and what is typed, programs write, and the kernel puts
 //! its messages between any two letters of theirs. So a text is looked for in what was said, and in what is left of that
 //! without the kernel's messages (`[    1.234567] …` up to the line's end).
 

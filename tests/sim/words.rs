@@ -1,34 +1,42 @@
-//! The control plane says VM and VMI (see the glossary of CONTRIBUTING.md): in comments, messages, names of tests and its
-//! documents, "machine" and "instance" stand for neither.
+//! The control plane and the program say VM and VMI (see the glossary of CONTRIBUTING.md): in comments, messages, names of
+//! tests and documents, "machine" and "instance" stand for neither.
 
 use super::{assert_none, files, short};
 use std::fs;
 use std::iter::once;
 
-/// Where that holds; and the file that says the same of the descriptions of our schemas, by examples.
+/// Where that holds; and the files that say the same of the descriptions of our schemas and of help texts, by examples.
 const PLACES: &[&str] = &[
     "controller/",
     "docs/how-to/cluster.md",
+    "docs/how-to/run.md",
     "docs/reference/accounts.md",
     "docs/reference/kubevirt.md",
     "docs/reference/metadata.md",
     "docs/reference/vmi.md",
+    "src/",
     "tests/e2e/",
+    "tests/local/run/",
 ];
-const EXAMPLES: &str = "controller/api/tests/spec/descriptions.rs";
+const EXAMPLES: &[&str] = &["controller/api/tests/spec/descriptions.rs", "src/cli.rs"];
+/// How a field is called in JSON is an interface, which stays.
+const INTERFACE: &str = "#[serde(rename";
 /// Words after which "machine" is a noun of prose, and not a name in code.
 const BEFORE: &[&str] = &["a", "an", "another", "each", "every", "its", "no", "one", "the", "whose"];
 
 #[test]
-fn the_control_plane_says_vm_and_vmi() {
+fn texts_say_vm_and_vmi() {
     let mut faults = Vec::new();
     for file in files() {
         let name = short(&file);
         let is_there = name.ends_with(".rs") || name.ends_with(".md");
-        if !is_there || !PLACES.iter().any(|place| name.starts_with(place)) || name == EXAMPLES {
+        if !is_there || !PLACES.iter().any(|place| name.starts_with(place)) || EXAMPLES.contains(&&*name) {
             continue;
         }
         for (number, line) in fs::read_to_string(&file).unwrap().lines().enumerate() {
+            if line.trim().starts_with(INTERFACE) {
+                continue;
+            }
             let found = vague(line).map(|words| format!("{name}:{}: {words:?}, for VM or VMI", number + 1));
             faults.extend(found);
         }

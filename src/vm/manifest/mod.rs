@@ -6,7 +6,7 @@
 //!                                                                          └─ warnings: unknown fields and kinds
 //! ```
 //!
-//! Which machine is meant, and whether it can be made, is judged afterwards by [`Objects::choose`] and by
+//! Which VM is meant, and whether it can be made, is judged afterwards by [`Objects::choose`] and by
 //! `api::machine`; their faults are told in the same way.
 
 mod choose;

@@ -1,7 +1,7 @@
 //! The objects of a manifest, by kind.
 //!
 //! ```text
-//!  document ──► apiVersion, kind ──► VirtualMachine(Instance) ──► Wanted   (of a VirtualMachine: its template)
+//!  document ──► apiVersion, kind ──► VirtualMachine(VMI) ──► Wanted   (of a VirtualMachine: its template)
 //!                  │                 DataVolume, PersistentVolumeClaim, Secret, ConfigMap
 //!                  │                 List ──► its items
 //!                  └──► any other: a warning that names it
@@ -40,12 +40,12 @@ pub(crate) struct Written<T> {
 /// All objects of a manifest.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
-    /// Machines, in the order of the text.
-    pub(crate) machines: Vec<Written<VirtualMachineInstance>>,
-    /// By name; those of the machines' templates too.
+    /// VMIs, those of the VMs' templates too, in the order of the text.
+    pub(crate) vmis: Vec<Written<VirtualMachineInstance>>,
+    /// By name; those of the VMs' templates too.
     pub(crate) data_volumes: BTreeMap<String, Written<DataVolume>>,
     /// By name.
-    pub(crate) claims: BTreeMap<String, Written<PersistentVolumeClaim>>,
+    pub(crate) pvcs: BTreeMap<String, Written<PersistentVolumeClaim>>,
     /// By name.
     pub(crate) secrets: BTreeMap<String, Written<Secret>>,
     /// By name.
@@ -67,9 +67,9 @@ impl Objects {
         let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (version, kind) = (text("apiVersion"), text("kind"));
         match (version.as_str(), kind.as_str()) {
-            ("kubevirt.io/v1" | "kubevirt.io/v1alpha3", "VirtualMachine") => self.machine(value, origin),
+            ("kubevirt.io/v1" | "kubevirt.io/v1alpha3", "VirtualMachine") => self.vm(value, origin),
             ("kubevirt.io/v1" | "kubevirt.io/v1alpha3", "VirtualMachineInstance") => {
-                self.instance(value, origin);
+                self.vmi(value, origin);
             }
             ("cdi.kubevirt.io/v1beta1", "DataVolume") => {
                 if let Some(written) = self.read::<DataVolume>(value, origin, |object| &object.metadata) {
@@ -78,7 +78,7 @@ impl Objects {
             }
             ("v1", "PersistentVolumeClaim") => {
                 let written = self.read::<PersistentVolumeClaim>(value, origin, |object| &object.metadata);
-                insert(&mut self.claims, &mut self.faults, written, |object| &object.metadata);
+                insert(&mut self.pvcs, &mut self.faults, written, |object| &object.metadata);
             }
             ("v1", "Secret") => {
                 let written = self.read::<Secret>(value, origin, |object| &object.metadata);
@@ -146,13 +146,13 @@ impl Objects {
         Some(Written { object, origin })
     }
 
-    fn instance(&mut self, value: Value, origin: Origin) {
+    fn vmi(&mut self, value: Value, origin: Origin) {
         if let Some(written) = self.read::<VirtualMachineInstance>(value, origin, |object| &object.metadata) {
-            self.add_machine(written);
+            self.add_vmi(written);
         }
     }
 
-    fn machine(&mut self, value: Value, origin: Origin) {
+    fn vm(&mut self, value: Value, origin: Origin) {
         let Some(written) = self.read::<VirtualMachine>(value, origin, |object| &object.metadata) else {
             return;
         };
@@ -194,25 +194,25 @@ impl Objects {
             spec: template.spec,
             ..VirtualMachineInstance::default()
         };
-        self.add_machine(Written { object, origin: Origin { before: "spec.template".to_owned(), ..origin } });
+        self.add_vmi(Written { object, origin: Origin { before: "spec.template".to_owned(), ..origin } });
     }
 
-    fn add_machine(&mut self, machine: Written<VirtualMachineInstance>) {
-        let name = &machine.object.metadata.name;
-        if self.machines.iter().any(|known| known.object.metadata.name == *name) {
+    fn add_vmi(&mut self, vmi: Written<VirtualMachineInstance>) {
+        let name = &vmi.object.metadata.name;
+        if self.vmis.iter().any(|known| known.object.metadata.name == *name) {
             let what = format!("another VM has the name {:?}, too", name.as_deref().unwrap_or_default());
-            self.faults.push(machine.origin.finding("metadata.name", what));
+            self.faults.push(vmi.origin.finding("metadata.name", what));
         }
-        for (path, whose) in left(&machine.object.spec, &Path::of("spec")) {
+        for (path, whose) in left(&vmi.object.spec, &Path::of("spec")) {
             if !matches!(whose, Whose::Defaults | Whose::Device) {
                 let what = format!("this belongs to {whose}, which is not here, and has no effect");
-                self.warnings.push(machine.origin.finding(path.as_str(), what));
+                self.warnings.push(vmi.origin.finding(path.as_str(), what));
             }
         }
-        for (path, note) in notes(&machine.object.spec, &Path::of("spec")) {
-            self.warnings.push(machine.origin.finding(path.as_str(), note));
+        for (path, note) in notes(&vmi.object.spec, &Path::of("spec")) {
+            self.warnings.push(vmi.origin.finding(path.as_str(), note));
         }
-        self.machines.push(machine);
+        self.vmis.push(vmi);
     }
 
     fn data_volume(&mut self, written: Written<DataVolume>) {
@@ -222,14 +222,14 @@ impl Objects {
     }
 }
 
-/// What a machine asks of a cluster that nobody has here.
+/// What a VM asks of a cluster that nobody has here.
 fn judge(spec: &api::vm::Spec) -> Vec<Fault> {
     let mut faults = vec![];
     if spec.running.is_some() && spec.run_strategy.is_some() {
         let what = "Running and RunStrategy are mutually exclusive. Note that Running is deprecated, please use RunStrategy instead";
         faults.push(Fault::new("spec.running", Reason::Invalid, what));
     }
-    let hint = "write the processors and the memory into spec.template.spec.domain";
+    let hint = "write the vCPUs and the memory into spec.template.spec.domain";
     if spec.instancetype.is_some() {
         faults.push(Fault::not_yet("spec.instancetype").hint(hint));
     }

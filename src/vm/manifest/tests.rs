@@ -15,7 +15,7 @@ fn told(findings: &[Finding]) -> Vec<String> {
     findings.iter().map(|finding| finding.to_string().split_once("vm.yaml:").unwrap().1.to_owned()).collect()
 }
 
-const MACHINE: &str = "\
+const VM: &str = "\
 apiVersion: kubevirt.io/v1
 kind: VirtualMachine
 metadata:
@@ -49,26 +49,26 @@ stringData: {key: ssh-ed25519 AAAA}
 ";
 
 #[test]
-fn a_machine_is_what_its_template_says() {
-    let objects = read_text(MACHINE);
+fn a_vm_is_what_its_template_says() {
+    let objects = read_text(VM);
     assert_eq!((told(&objects.faults), told(&objects.warnings)), (vec![], vec![]));
-    let machine = &objects.machines[0];
-    assert_eq!(machine.object.metadata.name.as_deref(), Some("web"));
-    assert_eq!(machine.object.metadata.labels["app"], "web");
+    let vmi = &objects.vmis[0];
+    assert_eq!(vmi.object.metadata.name.as_deref(), Some("web"));
+    assert_eq!(vmi.object.metadata.labels["app"], "web");
     assert!(objects.data_volumes["web-root"].object.spec.source.as_ref().unwrap().http.is_some());
     assert_eq!(objects.data_volumes["web-root"].object.spec.size().unwrap().bytes(), Some(10 << 30));
     assert_eq!(objects.secrets["keys"].object.string_data["key"], "ssh-ed25519 AAAA");
-    let finding = machine.origin.finding("spec.domain.devices.disks[0].disk.bus", "x");
+    let finding = vmi.origin.finding("spec.domain.devices.disks[0].disk.bus", "x");
     assert_eq!(
         (finding.line, finding.field.as_str()),
         (16, "spec.template.spec.domain.devices.disks[0].disk.bus")
     );
-    assert_eq!(machine.origin.finding("metadata.name", "x").line, 4);
+    assert_eq!(vmi.origin.finding("metadata.name", "x").line, 4);
 }
 
 #[test]
 fn every_fault_is_told_with_its_line_and_what_is_not_known_is_only_a_warning() {
-    let text = MACHINE
+    let text = VM
         .replace("{guest: 1Gi}", "{guest: much}")
         .replace("{bus: virtio}", "{bus: virtio, colour: red}")
         .replace("http: {url: 'http://server/disk.qcow2'}", "s3: {url: 'http://server/disk.qcow2'}")
@@ -85,7 +85,7 @@ fn every_fault_is_told_with_its_line_and_what_is_not_known_is_only_a_warning() {
     let kind = "32: kind: Service of v1 is not used here, and was left out";
     assert_eq!(told(&objects.warnings), [unknown, kind]);
 
-    let text = MACHINE.replace("{bus: virtio}", "{bus: virtio, colour: red}").replace("http: {", "s3: {");
+    let text = VM.replace("{bus: virtio}", "{bus: virtio, colour: red}").replace("http: {", "s3: {");
     let objects = read_text(&text);
     assert_eq!(
         told(&objects.faults),
@@ -110,13 +110,13 @@ fn a_list_is_its_items() {
 }
 
 #[test]
-fn one_of_several_machines_is_chosen_by_its_name() {
-    let instance = |name: &str| {
+fn one_of_several_vms_is_chosen_by_its_name() {
+    let vmi = |name: &str| {
         format!(
             "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {{name: {name}}}\nspec: {{domain: {{}}}}\n---\n"
         )
     };
-    let objects = read_text(&(instance("a") + &instance("b")));
+    let objects = read_text(&(vmi("a") + &vmi("b")));
     assert_eq!(told(&objects.faults), Vec::<String>::new());
     let e = objects.choose("vm.yaml", &Which::Only).unwrap_err();
     assert!(e.to_string().contains("2 VMs: a, b; choose one with --name"), "{e}");

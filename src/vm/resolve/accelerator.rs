@@ -1,4 +1,4 @@
-//! Whether the processor runs the guest, or QEMU does.
+//! Whether KVM runs the guest, or QEMU emulates its CPUs.
 //!
 //! The launcher probes it by running something, which takes a moment; the answer is kept until the computer is started
 //! anew or another launcher is used.
@@ -15,7 +15,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Where the processor is asked.
+/// The device of KVM.
 const DEVICE: &str = "/dev/kvm";
 
 /// Accelerator that the user asks for.

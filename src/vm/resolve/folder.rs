@@ -1,6 +1,6 @@
 //! Secrets and config maps as folders: a file for each key, for nobody but the user.
 //!
-//! The launcher makes discs of them and reads keys and passwords there. They are written anew for each run, so a key
+//! The launcher makes ISO images of them and reads keys and passwords there. They are written anew for each run, so a key
 //! that is gone from the manifest is gone from the folder.
 
 use crate::vm::place::{gone, make};

@@ -1,4 +1,4 @@
-//! Images on their way to a machine: pulled once into the store, their disk unpacked once, their kernel too.
+//! Images on their way to a VM: pulled once into the store, their disk unpacked once, their kernel too.
 //!
 //! ```text
 //!  name ──policy──► store (registry, mirrors, fail-over: container_disk's)
@@ -8,9 +8,9 @@
 //! ```
 //!
 //! A name is followed once in a command: the first lookup tells the digest of its manifest, and everything later is done
-//! with that digest, so that a tag which moves meanwhile makes no machine of two images.
+//! with that digest, so that a tag which moves meanwhile makes no VM of two images.
 //!
-//! What is under a final name there is never written again; machines read it below overlays of their own. None of it is
+//! What is under a final name there is never written again; VMs read it below overlays of their own. None of it is
 //! read here: each arrow is a job of a process of its own ([`apart`]).
 
 use crate::ui::Show;
@@ -236,7 +236,7 @@ fn head_of(path: &Path) -> Result<Vec<u8>> {
     Ok(head)
 }
 
-/// The format in the words of launchers, where a machine can have such a disk.
+/// The format in the words of launchers, where a VM can have such a disk.
 pub(crate) fn usable(path: &Path) -> Result<Format> {
     let head = head_of(path)?;
     if let Some(layer) = cdi::filter::detect(&head) {

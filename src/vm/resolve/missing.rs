@@ -1,4 +1,4 @@
-//! What a machine names and this computer does not have: told all at once, with its line, before anything is fetched.
+//! What a VM names and this computer does not have: told all at once, with its line, before anything is fetched.
 
 use super::image::Images;
 use super::pool::Pool;
@@ -8,7 +8,7 @@ use api::vmi::VirtualMachineInstance;
 
 /// Everything that is named and is not there.
 pub(crate) fn find(
-    machine: &Written<VirtualMachineInstance>,
+    vmi: &Written<VirtualMachineInstance>,
     objects: &Objects,
     images: &Images,
 ) -> Vec<Finding> {
@@ -16,27 +16,23 @@ pub(crate) fn find(
     let mut need = |at: String, kind: &str, name: Option<&str>, there: bool| {
         let Some(name) = name.filter(|name| !name.is_empty() && !there) else { return };
         let what = format!("there is no {kind} {name:?} in the manifest");
-        found.push(
-            machine.origin.finding(&at, what).hint(format!("add the {kind} to the same file or folder")),
-        );
+        found.push(vmi.origin.finding(&at, what).hint(format!("add the {kind} to the same file or folder")));
     };
     let has_disk = |name: &str| {
-        objects.data_volumes.contains_key(name)
-            || objects.claims.contains_key(name)
-            || Pool::has(images, name)
+        objects.data_volumes.contains_key(name) || objects.pvcs.contains_key(name) || Pool::has(images, name)
     };
     let secret = |name: Option<&str>| name.is_some_and(|name| objects.secrets.contains_key(name));
     let map = |name: Option<&str>| name.is_some_and(|name| objects.config_maps.contains_key(name));
     let local =
         |reference: &Option<LocalReference>| reference.as_ref().and_then(|reference| reference.name.clone());
-    for (i, volume) in machine.object.spec.volumes.iter().enumerate() {
+    for (i, volume) in vmi.object.spec.volumes.iter().enumerate() {
         let at = |field: &str| format!("spec.volumes[{i}].{field}");
-        if let Some(claim) = &volume.persistent_volume_claim {
-            let name = claim.claim_name.as_str();
+        if let Some(pvc) = &volume.persistent_volume_claim {
+            let name = pvc.claim_name.as_str();
             need(at("persistentVolumeClaim.claimName"), "PersistentVolumeClaim", Some(name), has_disk(name));
         }
-        if let Some(claim) = volume.ephemeral.as_ref().and_then(|e| e.persistent_volume_claim.as_ref()) {
-            let name = claim.claim_name.as_str();
+        if let Some(pvc) = volume.ephemeral.as_ref().and_then(|e| e.persistent_volume_claim.as_ref()) {
+            let name = pvc.claim_name.as_str();
             let field = at("ephemeral.persistentVolumeClaim.claimName");
             need(field, "PersistentVolumeClaim", Some(name), has_disk(name));
         }
@@ -74,7 +70,7 @@ pub(crate) fn find(
             );
         }
     }
-    for (i, credential) in machine.object.spec.access_credentials.iter().enumerate() {
+    for (i, credential) in vmi.object.spec.access_credentials.iter().enumerate() {
         let Some(source) = credential.ssh_public_key.as_ref().and_then(|key| key.source.secret.as_ref())
         else {
             continue;
@@ -82,13 +78,13 @@ pub(crate) fn find(
         let at = format!("spec.accessCredentials[{i}].sshPublicKey.source.secret.secretName");
         need(at, "Secret", Some(&source.secret_name), secret(Some(&source.secret_name)));
     }
-    found.extend(pull_secrets(machine));
+    found.extend(pull_secrets(vmi));
     found
 }
 
 /// Registries ask for the user's own login here; a secret that stands in a manifest must not seem to be used.
-fn pull_secrets(machine: &Written<VirtualMachineInstance>) -> Vec<Finding> {
-    let spec = &machine.object.spec;
+fn pull_secrets(vmi: &Written<VirtualMachineInstance>) -> Vec<Finding> {
+    let spec = &vmi.object.spec;
     let disks = spec.volumes.iter().enumerate().filter_map(|(i, volume)| {
         let secret = volume.container_disk.as_ref()?.image_pull_secret.as_deref()?;
         Some((format!("spec.volumes[{i}].containerDisk.imagePullSecret"), secret))
@@ -99,7 +95,7 @@ fn pull_secrets(machine: &Written<VirtualMachineInstance>) -> Vec<Finding> {
         kernel.map(|secret| ("spec.domain.firmware.kernelBoot.container.imagePullSecret".into(), secret));
     let named = disks.chain(kernel).filter(|(_, secret)| !secret.is_empty());
     let told = named.map(|(field, _)| {
-        let finding = machine.origin.finding(&field, "not supported on a laptop");
+        let finding = vmi.origin.finding(&field, "not supported on a laptop");
         finding.hint("remove it; images are pulled with your own login (docker login, podman login)")
     });
     told.collect()

@@ -1,10 +1,10 @@
-//! Where each part of a machine is on this computer: a `Machine` and a manifest's objects become `Resolved`.
+//! Where each part of a VM is on this computer: a `Machine` and a manifest's objects become `Resolved`.
 //!
 //! ```text
 //!  containerDisk, kernelBoot ──image──► store ──► disks/ (only read)
-//!  dataVolume, claim ─────────pool───► pool/ (kept between runs)
+//!  dataVolume, PVC ───────────pool───► pool/ (kept between runs)
 //!  hostDisk ──────────────────────────► itself
-//!  secret, configMap, sysprep ─folder─► secrets/ of the machine
+//!  secret, configMap, sysprep ─folder─► secrets/ of the VM
 //!  interfaces ────────────────network─► user-mode networks with forwards
 //! ```
 //!
@@ -28,11 +28,11 @@ use container_disk::Name;
 use image::{Images, Policy};
 use std::path::{Path, PathBuf};
 
-/// Everything that is needed to find the parts of one machine.
+/// Everything that is needed to find the parts of one VM.
 pub(crate) struct Resolver<'a> {
     /// Registries, folders, progress.
     pub(crate) images: &'a Images,
-    /// What the manifest says beside the machine.
+    /// What the manifest says beside the VM.
     pub(crate) objects: &'a Objects,
     /// In place of what the spec and the image's name say.
     pub(crate) policy: Option<Policy>,
@@ -77,7 +77,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Brings and makes everything that a machine needs. `name` is what it is called here.
+    /// Brings and makes everything that a VM needs. `name` is what it is called here.
     pub(crate) fn resolve(
         &self,
         name: &str,
@@ -91,7 +91,7 @@ impl Resolver<'_> {
             kernel: self.kernel(machine)?,
             ..Resolved::default()
         };
-        let secrets = self.images.home.machine(name).join("secrets");
+        let secrets = self.images.home.vm(name).join("secrets");
         for disk in &machine.disks {
             if let Volume::ContainerDisk { image, .. } = &disk.volume
                 && machine.firmware.kernel.is_none()
@@ -133,12 +133,12 @@ impl Resolver<'_> {
                 None => return Ok(None),
             },
             Volume::ConfigMap { name, optional, .. } => {
-                self.disc(secrets, &Named::ConfigMap(name.clone()), *optional)?
+                self.iso(secrets, &Named::ConfigMap(name.clone()), *optional)?
             }
             Volume::Secret { name, optional, .. } => {
-                self.disc(secrets, &Named::Secret(name.clone()), *optional)?
+                self.iso(secrets, &Named::Secret(name.clone()), *optional)?
             }
-            Volume::Sysprep { source } => self.disc(secrets, source, false)?,
+            Volume::Sysprep { source } => self.iso(secrets, source, false)?,
             Volume::Empty { .. } | Volume::NoDisc | Volume::NoCloud(_) | Volume::ConfigDrive(_) => {
                 return Ok(None);
             }
@@ -193,7 +193,7 @@ impl Resolver<'_> {
         self.images.kernel(&brought, &boot.kernel, initrd, Some(boot.cmdline.clone())).map(Some)
     }
 
-    fn disc(&self, secrets: &Path, named: &Named, optional: bool) -> Result<Source> {
+    fn iso(&self, secrets: &Path, named: &Named, optional: bool) -> Result<Source> {
         let folder = self.folder(secrets, named, optional)?;
         Ok(folder.map_or(Source::Absent, |path| Source::Folder { path }))
     }

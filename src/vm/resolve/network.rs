@@ -1,4 +1,4 @@
-//! How a machine's interfaces are linked on a laptop: a network of its own in user space, with forwards.
+//! How a VM's interfaces are linked on a laptop: a network of its own in user space, with forwards.
 //!
 //! `-p 2222:22`, `-p 127.0.0.1:2222:22/tcp`, `-p 5353:53/udp`, `-p 22` (the same port here).
 
@@ -79,7 +79,7 @@ pub(crate) fn links(machine: &Machine, forwards: Vec<Forward>) -> Result<BTreeMa
     machine.interfaces.iter().map(link).collect()
 }
 
-/// Whether all can be had, before a machine is made that would not start.
+/// Whether all can be had, before a VM is made that would not start.
 fn check(forwards: &[Forward]) -> Result<()> {
     // Two forwards of one port must not both be had.
     let mut held: Vec<OwnedFd> = vec![];
@@ -110,8 +110,8 @@ fn bracketed(address: &str) -> String {
 }
 
 /// An address that is the same on each run: of our own making (the second bit), for one station (the first).
-fn mac(machine: &str, interface: &str) -> String {
-    let sum = format!("{machine}\0{interface}").bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+fn mac(vm: &str, interface: &str) -> String {
+    let sum = format!("{vm}\0{interface}").bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     let [a, b, c, d, e, ..] = sum.to_be_bytes();
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_stays_and_two_machines_have_two() {
+    fn an_address_stays_and_two_vms_have_two() {
         assert_eq!(mac("a", "default"), mac("a", "default"));
         assert_ne!(mac("a", "default"), mac("b", "default"));
         assert!(mac("a", "default").starts_with("02:") && mac("a", "x").len() == 17);

@@ -1,14 +1,14 @@
-//! Disks that outlive machines: what claims and DataVolumes are on a laptop.
+//! Disks that outlive VMs: what PVCs and DataVolumes are on a laptop.
 //!
 //! ```text
-//!  pool/CLAIM/disk.img          the disk, raw
-//!            /disk.img.partial  on its way; the engine goes on with it
-//!            /disk.json         a Note: what it was made from, and that it is whole
-//!            /lock              one makes it; others wait
+//!  pool/PVC/disk.img            the disk, raw
+//!          /disk.img.partial    on its way; the engine goes on with it
+//!          /disk.json           a Note: what it was made from, and that it is whole
+//!          /lock                one makes it; others wait
 //! ```
 //!
 //! A disk that is whole is kept and used again, whatever the manifest says now: it holds what the guest has written. It
-//! grows when its claim has grown, and never shrinks.
+//! grows when its PVC has grown, and never shrinks.
 
 use super::folder;
 use super::image::Images;
@@ -41,50 +41,50 @@ struct Note {
     preallocated: bool,
 }
 
-/// The pool, while one machine's disks are made ready.
+/// The pool, while one VM's disks are made ready.
 pub(crate) struct Pool<'a> {
     /// Registries, folders, progress.
     pub(crate) images: &'a Images,
-    /// What the manifest says of claims.
+    /// What the manifest says of PVCs.
     pub(crate) objects: &'a Objects,
 }
 
 impl Pool<'_> {
-    /// Whether a claim has a disk.
-    pub(crate) fn has(images: &Images, claim: &str) -> bool {
-        let folder = images.home.pool().join(claim);
+    /// Whether a PVC has a disk.
+    pub(crate) fn has(images: &Images, pvc: &str) -> bool {
+        let folder = images.home.pool().join(pvc);
         folder.join("disk.json").is_file() && folder.join("disk.img").exists()
     }
 
-    /// Whether the disk of a claim is there, or could be made or filled, as far as the manifest tells.
-    pub(crate) fn check(&self, claim: &str) -> Result<()> {
-        if Pool::has(self.images, claim) {
+    /// Whether the disk of a PVC is there, or could be made or filled, as far as the manifest tells.
+    pub(crate) fn check(&self, pvc: &str) -> Result<()> {
+        if Pool::has(self.images, pvc) {
             return Ok(());
         }
-        match self.objects.data_volumes.get(claim) {
-            Some(volume) => self.import_of(claim, &volume.object, None).map(drop),
-            None => self.size_of(claim).map(drop),
+        match self.objects.data_volumes.get(pvc) {
+            Some(volume) => self.import_of(pvc, &volume.object, None).map(drop),
+            None => self.size_of(pvc).map(drop),
         }
     }
 
-    /// The disk of a claim, made or filled where it is not there yet.
-    pub(crate) fn disk(&self, claim: &str) -> Result<Source> {
-        crate::vm::place::check_name(claim)?;
-        let folder = self.images.home.pool().join(claim);
+    /// The disk of a PVC, made or filled where it is not there yet.
+    pub(crate) fn disk(&self, pvc: &str) -> Result<Source> {
+        crate::vm::place::check_name(pvc)?;
+        let folder = self.images.home.pool().join(pvc);
         self.images.home.make(&folder)?;
         let _lock = Lock::wait(&folder.join("lock"))?;
-        let volume = self.objects.data_volumes.get(claim);
+        let volume = self.objects.data_volumes.get(pvc);
         let disk = folder.join("disk.img");
-        let note = match (Pool::has(self.images, claim), volume) {
-            (true, _) => self.kept(claim, &folder, volume)?,
-            (false, Some(volume)) => self.fill(claim, &folder, &volume.object)?,
-            (false, None) => self.claimed(claim, &folder)?,
+        let note = match (Pool::has(self.images, pvc), volume) {
+            (true, _) => self.kept(pvc, &folder, volume)?,
+            (false, Some(volume)) => self.fill(pvc, &folder, &volume.object)?,
+            (false, None) => self.claimed(pvc, &folder)?,
         };
         Ok(Source::File { path: disk, format: Format::Raw, preallocated: note.preallocated })
     }
 
-    /// A disk that is there: grown where its claim has grown.
-    fn kept(&self, claim: &str, folder: &Path, volume: Option<&Written<DataVolume>>) -> Result<Note> {
+    /// A disk that is there: grown where its PVC has grown.
+    fn kept(&self, pvc: &str, folder: &Path, volume: Option<&Written<DataVolume>>) -> Result<Note> {
         let path = folder.join("disk.json");
         let bytes =
             std::fs::read(&path).map_err(|e| Error::io(format!("cannot read {}", path.display()), e))?;
@@ -95,11 +95,11 @@ impl Pool<'_> {
             && source_of(&volume.object) != source::shown(&note.from)
         {
             let was = printable::line(&source::shown(&note.from));
-            ui::say(&format!("coracle: {claim} keeps the disk that it has, which was made from {was}"));
+            ui::say(&format!("coracle: {pvc} keeps the disk that it has, which was made from {was}"));
         }
         let wanted = match volume {
             Some(volume) => volume.object.spec.size().and_then(|size| size.bytes()),
-            None => self.wanted(claim),
+            None => self.wanted(pvc),
         };
         let disk = folder.join("disk.img");
         let cannot = |e| Error::io(format!("cannot grow {}", disk.display()), e);
@@ -107,20 +107,20 @@ impl Pool<'_> {
         if let Some(wanted) = wanted.map(whole).filter(|&wanted| wanted > now) {
             let file = std::fs::File::options().write(true).open(&disk).map_err(cannot)?;
             file.set_len(wanted).and_then(|()| file.sync_all()).map_err(cannot)?;
-            ui::say(&format!("coracle: the disk {claim} grew from {} to {}", human(now), human(wanted)));
+            ui::say(&format!("coracle: the disk {pvc} grew from {} to {}", human(now), human(wanted)));
         }
         Ok(note)
     }
 
-    fn wanted(&self, claim: &str) -> Option<u64> {
-        self.objects.claims.get(claim)?.object.spec.storage()?.bytes()
+    fn wanted(&self, pvc: &str) -> Option<u64> {
+        self.objects.pvcs.get(pvc)?.object.spec.storage()?.bytes()
     }
 
     /// The size of a disk that nothing fills.
-    fn size_of(&self, claim: &str) -> Result<u64> {
-        let Some(written) = self.objects.claims.get(claim) else {
+    fn size_of(&self, pvc: &str) -> Result<u64> {
+        let Some(written) = self.objects.pvcs.get(pvc) else {
             let what = format!(
-                "there is no disk {claim:?}: neither a PersistentVolumeClaim nor a DataVolume of the manifest is called so, \
+                "there is no disk {pvc:?}: neither a PersistentVolumeClaim nor a DataVolume of the manifest is called so, \
                  and {} has none from before",
                 self.images.home.pool().display()
             );
@@ -132,42 +132,42 @@ impl Pool<'_> {
         if spec.data_source.is_some() || spec.data_source_ref.is_some() {
             return Err(refused("spec.dataSource", "not supported yet"));
         }
-        let size = self.wanted(claim).filter(|&size| size > 0);
+        let size = self.wanted(pvc).filter(|&size| size > 0);
         size.ok_or_else(|| refused("spec.resources.requests.storage", "an empty disk must say its size"))
     }
 
-    /// The empty disk of a claim that nothing fills.
-    fn claimed(&self, claim: &str, folder: &Path) -> Result<Note> {
-        let (source, size) = (api::job::Source::Blank, Some(self.size_of(claim)?));
+    /// The empty disk of a PVC that nothing fills.
+    fn claimed(&self, pvc: &str, folder: &Path) -> Result<Note> {
+        let (source, size) = (api::job::Source::Blank, Some(self.size_of(pvc)?));
         let target = Target::File(folder.join("disk.img"));
-        self.import(claim, folder, Import { source, target, size, preallocate: false })
+        self.import(pvc, folder, Import { source, target, size, preallocate: false })
     }
 
     /// Fills a disk from where its DataVolume says.
-    fn fill(&self, claim: &str, folder: &Path, volume: &DataVolume) -> Result<Note> {
-        self.import(claim, folder, self.import_of(claim, volume, Some(folder))?)
+    fn fill(&self, pvc: &str, folder: &Path, volume: &DataVolume) -> Result<Note> {
+        self.import(pvc, folder, self.import_of(pvc, volume, Some(folder))?)
     }
 
     /// What a DataVolume asks for. Without a folder for it nothing is made: it is only seen whether all is there.
-    fn import_of(&self, claim: &str, volume: &DataVolume, folder: Option<&Path>) -> Result<Import> {
+    fn import_of(&self, pvc: &str, volume: &DataVolume, folder: Option<&Path>) -> Result<Import> {
         let target = Target::File(folder.unwrap_or(Path::new("")).join("disk.img"));
         Import::of(volume, target, &mut Given { pool: self, folder }).map_err(|refusal| match refusal {
             // The manifest was refused for these before.
             Refusal::Faults(faults) => {
                 let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-                Error::refused(format!("the DataVolume {claim}: {}", faults.join("; ")))
+                Error::refused(format!("the DataVolume {pvc}: {}", faults.join("; ")))
             }
             Refusal::Reference(e) => e,
         })
     }
 
     /// Has a disk filled, and notes what it was made from.
-    fn import(&self, claim: &str, folder: &Path, import: Import) -> Result<Note> {
+    fn import(&self, pvc: &str, folder: &Path, import: Import) -> Result<Note> {
         let import = Import { size: import.size.map(whole), ..import };
         // The name without what is secret in it: the note stays beside the disk.
         let (from, preallocated) = (import::shown(&import.source), import.preallocate);
         if import.source.address().is_some() {
-            ui::say(&format!("coracle: importing {} as the disk {claim}", printable::line(&from)));
+            ui::say(&format!("coracle: importing {} as the disk {pvc}", printable::line(&from)));
         }
         let size: u64 = self.images.ask(Job::Import(Box::new(import)))?;
         let disk = folder.join("disk.img");
@@ -185,7 +185,7 @@ impl Pool<'_> {
 /// The Secrets and ConfigMaps of the manifest: values of the job, and folders for those that are read as files.
 struct Given<'a> {
     pool: &'a Pool<'a>,
-    /// The claim's own, under its lock: another manifest may have a ConfigMap of the same name.
+    /// The PVC's own, under its lock: another manifest may have a ConfigMap of the same name.
     folder: Option<&'a Path>,
 }
 

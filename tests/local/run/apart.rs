@@ -1,4 +1,4 @@
-//! Who reads an image for a machine: a process that has given up everything else.
+//! Who reads an image for a VM: a process that has given up everything else.
 
 use super::{Laptop, until};
 use rustix::fs::OFlags;
@@ -43,7 +43,7 @@ fn run_reads_no_image_itself_and_what_does_is_confined() {
     let laptop = Laptop::new();
     let place = &laptop.place;
     if !laptop.run(&["-v", "inspect", "/dev/null"]).err.contains("seccomp (system calls): in force") {
-        eprintln!("skipped: this machine has no seccomp");
+        eprintln!("skipped: this computer has no seccomp");
         return;
     }
     tests::disk::raw_disk(&place.path("disk.raw"), 3 << 20, 77);

@@ -32,7 +32,7 @@ fn a_terminal_becomes_the_console_and_ctrl_bracket_leaves_it() {
 }
 
 #[test]
-fn without_a_terminal_the_output_goes_on_to_the_machines_end() {
+fn without_a_terminal_the_output_goes_on_to_the_vms_end() {
     let Some(laptop) = Laptop::with_guest() else { return };
     let args = ["run", "-q", "tiny:1", "--rm", "--memory", "256M", "--accel", "emulation", "--name", "piped"];
     let mut run = Serial::of(laptop.command(&args));

@@ -14,7 +14,7 @@ fn launcher_of(laptop: &Laptop) -> String {
 }
 
 #[test]
-fn a_run_that_is_killed_leaves_a_machine_that_ps_shows_and_rm_removes() {
+fn a_run_that_is_killed_leaves_a_vm_that_ps_shows_and_rm_removes() {
     let Some(laptop) = Laptop::with_guest() else { return };
     let args = ["run", "-q", "tiny:1", "--memory", "256M", "--accel", "emulation", "--name", "left"];
     let mut run = laptop.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -45,7 +45,7 @@ fn a_run_that_is_killed_at_any_moment_leaks_nothing() {
 }
 
 #[test]
-fn a_launcher_that_is_killed_loses_no_machine() {
+fn a_launcher_that_is_killed_loses_no_vm() {
     let Some(laptop) = Laptop::with_guest() else { return };
     laptop.start("kept", &[]);
     laptop.says("kept", "tiny ready");
@@ -64,7 +64,7 @@ fn a_launcher_that_is_killed_loses_no_machine() {
 }
 
 #[test]
-fn a_machine_without_launcher_and_without_qemu_can_be_removed() {
+fn a_vm_without_launcher_and_without_qemu_can_be_removed() {
     let Some(laptop) = Laptop::with_guest() else { return };
     laptop.start("dead", &[]);
     let process = laptop.status("dead")["qemu_pid"].to_string();

@@ -1,9 +1,9 @@
-//! A machine from its start to its end.
+//! A VM from its start to its end.
 
 use super::{Laptop, fetched, free_port, until};
 
 #[test]
-fn a_machine_runs_is_reached_paused_stopped_and_started_again() {
+fn a_vm_runs_is_reached_paused_stopped_and_started_again() {
     let Some(laptop) = Laptop::with_guest() else { return };
     let port = free_port();
     let started = laptop.start("web", &["-p", &format!("{port}:80")]);
@@ -28,7 +28,7 @@ fn a_machine_runs_is_reached_paused_stopped_and_started_again() {
     assert_eq!(laptop.names(&[]), Vec::<String>::new());
     assert_eq!(laptop.names(&["-a"]), ["web"]);
     assert_eq!(laptop.status("web")["phase"], "Succeeded");
-    assert!(laptop.log("web").contains("tiny ready"), "the log outlives the machine");
+    assert!(laptop.log("web").contains("tiny ready"), "the log outlives the VM");
     laptop.run(&["pause", "web"]).refused(1, "web does not run");
 
     laptop.run(&["restart", "web"]).ok();
@@ -40,7 +40,7 @@ fn a_machine_runs_is_reached_paused_stopped_and_started_again() {
 }
 
 #[test]
-fn a_name_is_one_machines_and_an_image_finds_another() {
+fn a_name_is_one_vms_and_an_image_finds_another() {
     let Some(laptop) = Laptop::with_guest() else { return };
     laptop.start("tiny", &[]);
     let args = ["run", "-d", "-q", "tiny:1", "--memory", "256M", "--accel", "emulation"];
@@ -52,7 +52,7 @@ fn a_name_is_one_machines_and_an_image_finds_another() {
 }
 
 #[test]
-fn a_machine_that_cannot_start_leaves_nothing() {
+fn a_vm_that_cannot_start_leaves_nothing() {
     let Some(laptop) = Laptop::with_guest() else { return };
     let port = free_port();
     let _taken = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
@@ -62,7 +62,7 @@ fn a_machine_that_cannot_start_leaves_nothing() {
 }
 
 #[test]
-fn a_machine_to_be_removed_is_gone_with_its_end() {
+fn a_vm_to_be_removed_is_gone_with_its_end() {
     let Some(laptop) = Laptop::with_guest() else { return };
     laptop.start("short", &["--rm"]);
     laptop.says("short", "tiny ready");

@@ -1,4 +1,4 @@
-//! Machines as a user runs them: the program, the launcher beside it, real QEMU, the smallest guest.
+//! VMs as a user runs them: the program, the launcher beside it, real QEMU, the smallest guest.
 //!
 //! What needs no guest (manifests, refusals) runs everywhere; the rest says that it was skipped where the program
 //! virt-launcher was not built.
@@ -35,7 +35,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_coracle");
 /// Longer than anything takes here, by far: Debian boots emulated, maybe beside all the other tests.
 const PATIENCE: Duration = Duration::from_secs(540);
 
-/// A computer of its own: nothing of the user's is seen or touched, and no machine outlives the value.
+/// A computer of its own: nothing of the user's is seen or touched, and no VM outlives the value.
 struct Laptop {
     place: Place,
 }
@@ -78,7 +78,7 @@ impl Laptop {
         self.run(&[&args[..], more].concat()).ok()
     }
 
-    /// The machine as `status` shows it.
+    /// The VM as `status` shows it.
     fn status(&self, name: &str) -> serde_json::Value {
         self.run(&["status", name, "-o", "json"]).ok().json()
     }
@@ -118,7 +118,7 @@ impl Laptop {
         found
     }
 
-    /// Nothing of any machine is left: no folder, no socket, no process.
+    /// Nothing of any VM is left: no folder, no socket, no process.
     #[track_caller]
     fn is_empty(&self) {
         until(|| self.processes().is_empty(), || format!("still there: {:?}", self.processes()));

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::process::Stdio;
 use tests::coracle::Ran;
 
-const MACHINE: &str = "\
+const VM: &str = "\
 apiVersion: kubevirt.io/v1
 kind: VirtualMachine
 metadata:
@@ -33,7 +33,7 @@ fn dry(laptop: &Laptop, text: &str) -> Ran {
 #[test]
 fn every_fault_is_told_with_file_line_and_field() {
     let laptop = Laptop::new();
-    let text = MACHINE
+    let text = VM
         .replace("{bus: virtio}", "{bus: floppy}")
         .replace("{guest: 128Mi}", "{guest: 128Mi, colour: red}")
         .replace("capacity: 1Gi", "capacity: much")
@@ -47,9 +47,8 @@ fn every_fault_is_told_with_file_line_and_field() {
     );
     assert!(ran.err.contains("3 faults"), "{}", ran.err);
 
-    let text = MACHINE
-        .replace("{bus: virtio}", "{bus: floppy}")
-        .replace("guest: 128Mi", "guest: 128Mi, colour: red");
+    let text =
+        VM.replace("{bus: virtio}", "{bus: floppy}").replace("guest: 128Mi", "guest: 128Mi, colour: red");
     let ran = dry(&laptop, &text).refused(3, "vm.yaml:14: spec.template.spec.domain.devices.disks[0]");
     let warning = "warning: vm.yaml:10: spec.template.spec.domain.memory.colour: this field is not known";
     assert!(ran.err.contains(warning), "{}", ran.err);
@@ -64,18 +63,18 @@ fn what_is_no_yaml_is_told_with_its_line() {
 }
 
 #[test]
-fn one_of_several_machines_must_be_chosen() {
+fn one_of_several_vms_must_be_chosen() {
     let laptop = Laptop::new();
-    let two = MACHINE.to_owned() + "---\n" + &MACHINE.replace("name: web", "name: db");
+    let two = VM.to_owned() + "---\n" + &VM.replace("name: web", "name: db");
     dry(&laptop, &two).refused(2, "web, db; choose one with --name");
     let ran = laptop.run(&["run", "vm.yaml", "--dry-run", "--name", "db"]).ok();
     assert!(String::from_utf8(ran.out).unwrap().contains("name: db"));
 }
 
 #[test]
-fn what_a_machine_needs_must_be_there() {
+fn what_a_vm_needs_must_be_there() {
     let laptop = Laptop::new();
-    let text = MACHINE.replace("emptyDisk: {capacity: 1Gi}", "dataVolume: {name: gone}");
+    let text = VM.replace("emptyDisk: {capacity: 1Gi}", "dataVolume: {name: gone}");
     std::fs::write(laptop.place.path("vm.yaml"), text).unwrap();
     let program = laptop.place.path("launcher");
     std::fs::write(&program, "").unwrap();
@@ -116,7 +115,7 @@ fn what_is_nothing_says_what_it_could_be() {
     laptop.run(&["run"]).refused(2, "SRC");
     laptop.run(&["stop", "nobody"]).refused(4, "there is no VM \"nobody\"");
     laptop.run(&["rm", "../x"]).refused(2, "is not a valid name");
-    std::fs::write(laptop.place.path("vm.yaml"), MACHINE).unwrap();
+    std::fs::write(laptop.place.path("vm.yaml"), VM).unwrap();
     laptop.run(&["run", "vm.yaml", "--memory", "1G"]).refused(2, "--memory is for disks and images");
     laptop.run(&["run", "-d", "vm.yaml", "--launcher", "/nowhere"]).refused(4, "/nowhere is not a program");
 }
@@ -124,7 +123,7 @@ fn what_is_nothing_says_what_it_could_be() {
 #[test]
 fn a_path_too_long_for_a_socket_is_told() {
     let laptop = Laptop::new();
-    std::fs::write(laptop.place.path("vm.yaml"), MACHINE).unwrap();
+    std::fs::write(laptop.place.path("vm.yaml"), VM).unwrap();
     let program = laptop.place.path("launcher");
     std::fs::write(&program, "").unwrap();
     let (launcher, name) = (program.display().to_string(), "n".repeat(100));
@@ -133,7 +132,7 @@ fn a_path_too_long_for_a_socket_is_told() {
 }
 
 #[test]
-fn a_shell_completes_the_names_of_machines() {
+fn a_shell_completes_the_names_of_vms() {
     let laptop = Laptop::new();
     for name in ["web-1", "web-2", "db"] {
         std::fs::create_dir_all(laptop.place.path(&format!("h/state/vms/{name}"))).unwrap();

@@ -1,4 +1,4 @@
-//! A tag that leads elsewhere while a machine is made of its image: the machine is of one image all the same.
+//! A tag that leads elsewhere while a VM is made of its image: the VM is of one image all the same.
 
 use super::apart::holders;
 use super::{Laptop, until};
@@ -73,14 +73,14 @@ fn moves(image: &str, policy: &str, laptop: &Laptop, build: impl Fn(&str)) {
 }
 
 #[test]
-fn a_tag_that_moves_in_the_registry_makes_no_machine_of_two_images() {
+fn a_tag_that_moves_in_the_registry_makes_no_vm_of_two_images() {
     let (laptop, registry) = (Laptop::new(), Registry::start());
     let image = format!("docker://{}/group/os:1", registry.address());
     moves(&image, "always", &laptop, |which| build(&laptop, which, &image));
 }
 
 #[test]
-fn a_tag_that_moves_in_the_store_makes_no_machine_of_two_images() {
+fn a_tag_that_moves_in_the_store_makes_no_vm_of_two_images() {
     let laptop = Laptop::new();
     moves("store:os:1", "missing", &laptop, |which| build(&laptop, which, "store:os:1"));
 }

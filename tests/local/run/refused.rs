@@ -108,7 +108,7 @@ spec:
     laptop.is_empty();
 }
 
-/// A folder for machines is for those who start one; the computer is the same without.
+/// A folder for VMs is for those who start one; the computer is the same without.
 #[test]
 fn a_computer_is_shown_to_somebody_without_a_home() {
     let laptop = Laptop::new();
@@ -163,7 +163,7 @@ fn a_computer_is_shown_without_a_launcher() {
         ),
     ] {
         let told = String::from_utf8(show(args).out).unwrap();
-        for says in [missing, mend, "arch ", "processor ", "/dev/kvm: ", "landlock ", "seccomp "] {
+        for says in [missing, mend, "arch ", "CPUs ", "/dev/kvm: ", "landlock ", "seccomp "] {
             assert!(told.contains(says), "{says:?} is not in: {told}");
         }
         let json = show(&[args, &["-o", "json"]].concat()).json();
@@ -174,7 +174,7 @@ fn a_computer_is_shown_without_a_launcher() {
 }
 
 #[test]
-fn a_folder_for_machines_that_anybody_may_write_to_is_refused() {
+fn a_folder_for_vms_that_anybody_may_write_to_is_refused() {
     use std::os::unix::fs::PermissionsExt as _;
     let laptop = Laptop::new();
     let (home, open) = (laptop.place.path("h"), std::fs::Permissions::from_mode(0o777));

@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use tests::nginx::{Nginx, Serve};
 use tests::registry::Registry;
 
-/// A machine with a disk from a registry and a claim under an overlay. Its seed adds up the one, writes to the other,
+/// A VM with a disk from a registry and a PVC under an overlay. Its seed adds up the one, writes to the other,
 /// and says on the console that datagrams came.
 fn manifest(image: &str) -> String {
     format!(

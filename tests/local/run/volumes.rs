@@ -1,9 +1,9 @@
-//! Where the disks of a machine come from, and what is kept between its runs.
+//! Where the disks of a VM come from, and what is kept between its runs.
 
 use super::Laptop;
 use tests::nginx::{Nginx, Serve};
 
-/// A machine with a disk of each kind; the guest names those that it finds.
+/// A VM with a disk of each kind; the guest names those that it finds.
 fn manifest(url: &str, claim: &str) -> String {
     format!(
         "apiVersion: kubevirt.io/v1
@@ -90,7 +90,7 @@ fn disks_come_from_everywhere_and_those_of_claims_are_kept() {
     disk.truncate(9 << 20);
     assert!(disk == place.bytes("disk.raw"), "the disk is not what the server has");
 
-    // Another machine cannot have the same disks.
+    // Another VM cannot have the same disks.
     let other = [&run[..], &["--name", "other"]].concat();
     laptop.run(&other).refused(1, "is used by the VM default_all");
     laptop.run(&["rm", "-f", "all"]).ok();
@@ -105,7 +105,7 @@ fn disks_come_from_everywhere_and_those_of_claims_are_kept() {
 }
 
 #[test]
-fn a_disk_that_cannot_be_had_is_told_and_leaves_no_machine() {
+fn a_disk_that_cannot_be_had_is_told_and_leaves_no_vm() {
     let Some(laptop) = Laptop::with_guest() else { return };
     std::fs::write(laptop.place.path("vm.yaml"), manifest("http://127.0.0.1:1/disk.qcow2", "8Mi")).unwrap();
     let ran = laptop.run(&["run", "-d", "-q", "vm.yaml", "--accel", "emulation"]);
@@ -128,13 +128,13 @@ fn a_secret_is_for_nobody_else() {
     assert_eq!((mode("h/state/vms/mine/vm.json"), mode("h/run")), (0o600, 0o700));
 }
 
-/// Whether a small disc of a machine holds this text.
-fn holds(laptop: &Laptop, machine: &str, disc: &str, text: &str) -> bool {
-    let bytes = laptop.place.bytes(&format!("h/state/vms/{machine}/root/seeds/{disc}.iso"));
+/// Whether a small ISO image of a VM holds this text.
+fn holds(laptop: &Laptop, vm: &str, image: &str, text: &str) -> bool {
+    let bytes = laptop.place.bytes(&format!("h/state/vms/{vm}/root/seeds/{image}.iso"));
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
-/// What an image was unpacked to stays for the next run, and goes when neither a machine nor the store needs it.
+/// What an image was unpacked to stays for the next run, and goes when neither a VM nor the store needs it.
 #[test]
 fn unpacked_disks_go_when_nobody_needs_them() {
     let Some(laptop) = Laptop::with_guest() else { return };
@@ -152,7 +152,7 @@ fn unpacked_disks_go_when_nobody_needs_them() {
     assert!(before >= 3, "{before}: a disk, a kernel, an initrd");
     laptop.run(&["rmi", "os:1", "tiny:1"]).ok();
     let pruned = laptop.run(&["prune", "--json"]).ok().json();
-    assert_eq!(pruned["disks"], 0, "two machines need them: {pruned}");
+    assert_eq!(pruned["disks"], 0, "two VMs need them: {pruned}");
     assert_eq!(unpacked(), before);
 
     laptop.run(&["rm", "-f", "disk"]).ok();

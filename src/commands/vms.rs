@@ -1,4 +1,4 @@
-//! The arguments that name a machine, the same for every verb on machines; and how names complete in the shell.
+//! The arguments that name a VM, the same for every verb on VMs; and how names complete in the shell.
 
 use crate::vm::place::{Home, HomeArgs};
 use crate::vm::record::{Standing, Vm};
@@ -9,9 +9,9 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use std::ffi::OsStr;
 use std::time::Duration;
 
-/// One machine.
+/// One VM.
 #[derive(Debug, clap::Args)]
-pub(crate) struct MachineArgs {
+pub(crate) struct VmArgs {
     /// Name of the VM
     #[arg(value_name = "NAME", add = ArgValueCompleter::new(complete))]
     pub(crate) name: String,
@@ -20,16 +20,16 @@ pub(crate) struct MachineArgs {
     pub(crate) home: HomeArgs,
 }
 
-impl MachineArgs {
-    /// The machine.
+impl VmArgs {
+    /// The VM.
     pub(crate) fn open(&self) -> Result<Vm> {
         Vm::open(&self.home.home()?, &self.name)
     }
 }
 
-/// Several machines.
+/// Several VMs.
 #[derive(Debug, clap::Args)]
-pub(crate) struct MachinesArgs {
+pub(crate) struct VmsArgs {
     /// Names of the VMs
     #[arg(value_name = "NAME", required = true, add = ArgValueCompleter::new(complete))]
     pub(crate) names: Vec<String>,
@@ -38,7 +38,7 @@ pub(crate) struct MachinesArgs {
     pub(crate) home: HomeArgs,
 }
 
-impl MachinesArgs {
+impl VmsArgs {
     /// Does this with each; goes on after one that failed, and fails with the first.
     pub(crate) fn each(&self, mut verb: impl FnMut(&Home, &str) -> Result<()>) -> Result<()> {
         let home = self.home.home()?;
@@ -63,7 +63,7 @@ pub(super) fn complete(begin: &OsStr) -> Vec<CompletionCandidate> {
     names.iter().filter(|name| name.starts_with(&*begin)).map(CompletionCandidate::new).collect()
 }
 
-/// What a machine came to, as the result of whoever watched it to its end.
+/// What a VM came to, as the result of whoever watched it to its end.
 pub(super) fn ended(vm: &Vm, state: &State) -> Result<()> {
     let why = state.message.as_deref().or(state.reason.as_deref()).unwrap_or("unknown reason");
     match state.life {
@@ -72,9 +72,9 @@ pub(super) fn ended(vm: &Vm, state: &State) -> Result<()> {
     }
 }
 
-/// Starts a machine again that has ended, as it was told to run.
+/// Starts a VM again that has ended, as it was told to run.
 pub(super) fn again(vm: &Vm) -> Result<State> {
-    let _lock = vm.home.lock_machine(vm.name())?;
+    let _lock = vm.home.lock_vm(vm.name())?;
     let mut vm = vm.clone();
     vm.record.sync.generation = vm.record.sync.generation.saturating_add(1);
     vm.record.save(&vm.home)?;
@@ -82,14 +82,14 @@ pub(super) fn again(vm: &Vm) -> Result<State> {
     start::tell(&vm, &client)
 }
 
-/// Removes a machine that has ended; one that runs is cut off first if `force` says so.
+/// Removes a VM that has ended; one that runs is cut off first if `force` says so.
 pub(super) fn remove(home: &Home, name: &str, force: bool) -> Result<()> {
     crate::vm::place::check_name(name)?;
     let vm = match Vm::open(home, name) {
         Ok(vm) => vm,
         // Something of it is there, and cannot be read.
-        Err(_) if force && home.machine(name).is_dir() => {
-            let lock = home.lock_machine(name)?;
+        Err(_) if force && home.vm(name).is_dir() => {
+            let lock = home.lock_vm(name)?;
             let socket = home.socket(name)?;
             let client = crate::vm::client::Client::new(name, socket);
             if client.is_there() {
@@ -108,12 +108,12 @@ pub(super) fn remove(home: &Home, name: &str, force: bool) -> Result<()> {
         }
         cut_off(&vm)?;
     }
-    let lock = home.lock_machine(name)?;
+    let lock = home.lock_vm(name)?;
     crate::vm::launch::end(&vm.client()?)?;
     Vm::forget(home, name, lock)
 }
 
-/// Cuts a machine off, and waits until it has ended. A launcher that is gone is started again for it.
+/// Cuts a VM off, and waits until it has ended. A launcher that is gone is started again for it.
 pub(super) fn cut_off(vm: &Vm) -> Result<()> {
     let client = vm.launcher()?;
     if vm.ask(&client, &Request::Destroy)? {
@@ -122,7 +122,7 @@ pub(super) fn cut_off(vm: &Vm) -> Result<()> {
     Ok(())
 }
 
-/// Removes the machines that were to go with their end, and what a start left that was killed in the middle.
+/// Removes the VMs that were to go with their end, and what a start left that was killed in the middle.
 pub(super) fn sweep(home: &Home) -> Result<()> {
     home.clear_gone();
     for name in home.names()? {
@@ -133,7 +133,7 @@ pub(super) fn sweep(home: &Home) -> Result<()> {
             },
             Ok(Some(_)) | Err(_) => false,
             // Whoever makes it now holds its lock.
-            Ok(None) => match home.lock_machine(&name) {
+            Ok(None) => match home.lock_vm(&name) {
                 Ok(lock) if matches!(Vm::find(home, &name), Ok(None)) => {
                     Vm::forget(home, &name, lock)?;
                     false
