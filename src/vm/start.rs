@@ -222,7 +222,7 @@ pub(crate) fn free_name(home: &Home, wanted: &str) -> Result<String> {
             Ok(None) => home.lock_vm(&name).and_then(|lock| match Vm::find(home, &name)? {
                 Some(_) => Ok(()),
                 // Its socket is not removed: it may be that of a VM whose record is elsewhere (another XDG_STATE_HOME).
-                None => home.clear_machine(&name).map(|()| drop(lock)),
+                None => home.clear_vm(&name).map(|()| drop(lock)),
             }),
             Err(e) => Err(e),
         };
