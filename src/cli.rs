@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Rm(commands::power::RmArgs),
     Status(commands::ps::StatusArgs),
     Host(commands::host::Args),
+    Virt(Box<commands::virt::Args>),
+    Ui(Box<commands::ui::Args>),
     Manifests(commands::manifests::Args),
     Completions(commands::completions::Args),
 }
@@ -87,6 +89,8 @@ impl Command {
             Command::Rm(args) => commands::power::rm(&args),
             Command::Status(args) => commands::ps::status(&args),
             Command::Host(args) => commands::host::run(&args),
+            Command::Virt(args) => commands::virt::run(&args),
+            Command::Ui(args) => commands::ui::run(&args),
             Command::Manifests(args) => commands::manifests::run(&args),
             Command::Completions(args) => commands::completions::run(&args),
         }
@@ -106,7 +110,10 @@ mod tests {
     #[test]
     fn every_help_text_defines_its_argument_in_the_words_of_the_glossary() {
         let (mut looked_at, mut faults) = (0, Vec::new());
-        look(&Cli::command(), &mut looked_at, &mut faults);
+        let mut command = Cli::command();
+        // Some verbs are described only when they are asked for.
+        command.build();
+        look(&command, &mut looked_at, &mut faults);
         assert!(looked_at > 150, "only {looked_at} texts: the commands are not walked");
         assert!(faults.is_empty(), "{} of {looked_at}:\n{}", faults.len(), faults.join("\n"));
     }

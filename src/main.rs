@@ -5,24 +5,26 @@
 //!                                  └─► ui (the only place that prints) ─► terminal
 //! ```
 //!
-//! `vm/` is what the verbs on VMs share. Libraries return values; [`ui`] prints them; [`error`] turns a kind into an exit code, once, here.
+//! `vm/` is what the verbs on VMs of this computer share, `virt/` what those on VMs of a cluster do. Called as `virtctl` or
+//! `kubectl-virt`, the program is the verb `virt` alone. Libraries return values; [`ui`] prints them; [`error`] turns a kind
+//! into an exit code, once, here.
 
 mod cli;
 mod commands;
 mod error;
+mod page;
 mod ui;
+mod virt;
 mod vm;
 
 use clap::{CommandFactory as _, Parser};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    clap_complete::CompleteEnv::with_factory(cli::Cli::command).complete();
-    let cli = cli::Cli::parse();
-    ui::log(cli.verbose);
-    let result = guard::confine::check_switch()
-        .map_err(|e| cdi::Error::new(cdi::ErrorKind::Usage, e.to_string()))
-        .and_then(|()| cli.command.run());
+    let result = match commands::virt::called(std::env::args_os().next().as_deref()) {
+        Some(name) => commands::virt::main(&name),
+        None => coracle(),
+    };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
@@ -30,4 +32,13 @@ fn main() -> ExitCode {
             error::exit_code(&e)
         }
     }
+}
+
+fn coracle() -> cdi::Result<()> {
+    clap_complete::CompleteEnv::with_factory(cli::Cli::command).complete();
+    let cli = cli::Cli::parse();
+    ui::log(cli.verbose);
+    guard::confine::check_switch()
+        .map_err(|e| cdi::Error::new(cdi::ErrorKind::Usage, e.to_string()))
+        .and_then(|()| cli.command.run())
 }

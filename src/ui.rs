@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 /// Starts logging to standard error.
 pub(crate) fn log(verbose: u8) {
     let level = match verbose {
-        // What this library complains of is in the error, too.
-        0 => "warn,rustls_platform_verifier=off",
+        // What these libraries complain of is in the error, too.
+        0 => "warn,kube_client=off,rustls_platform_verifier=off",
         1 => "info",
         _ => "debug",
     };

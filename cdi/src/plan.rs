@@ -27,7 +27,7 @@ use disk_format::{Codec, Format};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// The source.
-    pub source: source::Facts,
+    pub source: source::SourceFacts,
     /// The layers around the disk, outermost first, with the needs of each.
     pub layers: Vec<(Layer, Need)>,
     /// The disk's format.
@@ -252,7 +252,7 @@ pub fn plan<S, T>(facts: Facts, way: Way<S, T>, wishes: &Wishes) -> Result<Plan<
 }
 
 /// Whether a source that has no layers may be read by offset.
-pub(crate) fn may_seek(source: &source::Facts, wishes: &Wishes) -> bool {
+pub(crate) fn may_seek(source: &source::SourceFacts, wishes: &Wishes) -> bool {
     source.seekable && wishes.checksum.is_none()
 }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// An image, or an index of several.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Facts {
+pub struct ImageFacts {
     /// What the name stands for.
     pub digest: String,
     /// Of that document.
@@ -55,7 +55,7 @@ pub struct Layer {
 }
 
 /// Reads the documents. An index that has no image for `architecture` is described without one.
-pub fn describe(found: &FoundImage, architecture: &str) -> Result<Facts> {
+pub fn describe(found: &FoundImage, architecture: &str) -> Result<ImageFacts> {
     let place = &*found.place;
     let top = place.document(&found.which)?;
     let chosen = match choose::manifest(place, &crate::place::Which::Digest(top.digest), architecture) {
@@ -67,7 +67,7 @@ pub fn describe(found: &FoundImage, architecture: &str) -> Result<Facts> {
         Content::Index(index) => index.manifests.iter().filter_map(choose::platform).collect(),
         Content::Manifest(_) => chosen.iter().map(|image| image.architecture.clone()).collect(),
     };
-    Ok(Facts { digest: top.digest.to_string(), media_type: top.media_type, architectures, chosen })
+    Ok(ImageFacts { digest: top.digest.to_string(), media_type: top.media_type, architectures, chosen })
 }
 
 fn chosen(found: &FoundImage, document: &Document) -> Result<Option<Chosen>> {

@@ -139,7 +139,7 @@ pub trait BlobWriter: Write + Send {
 
     /// After an error, the byte from which it may be gone on with, if whoever writes can give the bytes again from
     /// there; `None` when it is over. What is written next begins at that byte.
-    fn resume(&mut self) -> Result<Option<u64>> {
+    fn rewind(&mut self) -> Result<Option<u64>> {
         Ok(None)
     }
 

@@ -4,7 +4,7 @@
 //! Each job states what it uses, gives up the rest, and only then opens anything.
 
 use crate::ui::{self, Show};
-use crate::vm::apart::{Answer, Exact, Job, Look, Order};
+use crate::vm::apart::{Exact, Look, Order, Outcome, Task};
 use crate::vm::place::{Lock, make};
 use crate::vm::record::write_whole;
 use crate::vm::resolve::image::usable;
@@ -44,7 +44,7 @@ pub(crate) fn run(_: &Args) -> Result<()> {
     let what = order.job.what();
     let _span = tracing::info_span!("process", number = std::process::id(), job = what.as_str()).entered();
     let work = Work { places: Arc::new(Places::new(order.registries)), show };
-    let answer = Answer::of(work.run(order.job));
+    let answer = Outcome::of(work.run(order.job));
     let text = serde_json::to_string(&answer).map_err(|e| Error::failed("cannot write JSON").because(e))?;
     ui::out(&text)
 }
@@ -67,26 +67,26 @@ struct Open {
 }
 
 impl Work {
-    fn run(&self, job: Job) -> Result<Value> {
+    fn run(&self, job: Task) -> Result<Value> {
         match job {
-            Job::Here { image } => self.here(&named(&image)?),
-            Job::Pull { from, to } => self.pull(&named(&from)?, &named(&to)?),
-            Job::Look { image, digest } => {
+            Task::Here { image } => self.here(&named(&image)?),
+            Task::Pull { from, to } => self.pull(&named(&from)?, &named(&to)?),
+            Task::Look { image, digest } => {
                 self.look(&named(&image)?, digest.map(|digest| digest.parse()).transpose()?)
             }
-            Job::HasDisk { image } => self.has_disk(&pinned(&image)?),
-            Job::Judge { path } => judge(&path),
-            Job::Disk { image, path, disks } => {
+            Task::HasDisk { image } => self.has_disk(&pinned(&image)?),
+            Task::Judge { path } => judge(&path),
+            Task::Disk { image, path, disks } => {
                 let image = pinned(&image)?;
                 self.unpacks(&image.name, &disks)?.enter();
                 self.disk(&image, path.as_deref(), &disks).map(|path| json!(path))
             }
-            Job::Boot { image, path, disks } => {
+            Task::Boot { image, path, disks } => {
                 let image = pinned(&image)?;
                 self.unpacks(&image.name, &disks)?.enter();
                 self.boot(&image, &path, &disks).map(|path| json!(path))
             }
-            Job::Import(job) => self.import(&job),
+            Task::Import(job) => self.import(&job),
         }
     }
 

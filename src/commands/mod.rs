@@ -22,6 +22,8 @@ mod source;
 pub(crate) mod store;
 pub(crate) mod test;
 mod transfer;
+pub(crate) mod ui;
 pub(crate) mod verify;
+pub(crate) mod virt;
 mod vms;
 pub(crate) mod vnc;

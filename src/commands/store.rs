@@ -7,7 +7,7 @@ use cdi::size::human;
 use cdi::{Error, ErrorKind, Result};
 use container_disk::Name;
 use container_disk::reference::Local;
-use container_disk::store::{self, Facts, Listed, Store};
+use container_disk::store::{self, Listed, ListedFacts, Store};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -162,7 +162,7 @@ fn table(listed: &[Listed]) -> String {
         let hex = image.digest.hex();
         let short = hex.get(..12).unwrap_or(&hex);
         let _ = match &image.facts {
-            Ok(Facts { size, architectures, created }) => writeln!(
+            Ok(ListedFacts { size, architectures, created }) => writeln!(
                 text,
                 "{:widest$}  {short:12}  {:>9}  {:20}  {}",
                 image.name,

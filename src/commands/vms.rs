@@ -95,7 +95,7 @@ pub(super) fn remove(home: &Home, name: &str, force: bool) -> Result<()> {
             if client.is_there() {
                 let _ = client.request(&Request::Destroy);
             }
-            crate::vm::launch::end(&client)?;
+            crate::vm::launch::end(home, name)?;
             return Vm::forget(home, name, lock);
         }
         Err(e) => return Err(e),
@@ -109,7 +109,7 @@ pub(super) fn remove(home: &Home, name: &str, force: bool) -> Result<()> {
         cut_off(&vm)?;
     }
     let lock = home.lock_vm(name)?;
-    crate::vm::launch::end(&vm.client()?)?;
+    crate::vm::launch::end(home, name)?;
     Vm::forget(home, name, lock)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  coracle run ──Order──► coracle apart ──► enters the Reach of this one job, then reads the image
-//!              ◄─Answer──      └─ its words and its progress go where ours go
+//!              ◄─Outcome──      └─ its words and its progress go where ours go
 //! ```
 //!
 //! `run` and `test` start launchers, make sockets and wait for them, so they can give up nothing of it themselves; and a
@@ -41,13 +41,13 @@ pub(crate) struct Order {
     pub(crate) registries: Option<PathBuf>,
     /// Shows no progress.
     pub(crate) quiet: bool,
-    pub(crate) job: Job,
+    pub(crate) job: Task,
 }
 
 /// What is to be done. Images are named with their scheme. A name is followed once, by the first job that opens its image;
 /// all later ones are told what was found ([`Exact`]), since a tag may move between two jobs.
 #[derive(Serialize, Deserialize)]
-pub(crate) enum Job {
+pub(crate) enum Task {
     /// Whether the store has this name: `bool`.
     Here { image: String },
     /// Brings an image into the store: the digest of its manifest for this computer.
@@ -66,18 +66,18 @@ pub(crate) enum Job {
     Import(Box<Import>),
 }
 
-impl Job {
+impl Task {
     /// What it does, for people.
     pub(crate) fn what(&self) -> String {
         match self {
-            Job::Here { image } => format!("look for {image}"),
-            Job::Pull { from, .. } => format!("pull {from}"),
-            Job::Look { image, .. } => format!("look at {image}"),
-            Job::HasDisk { image } => format!("look for a disk in {}", image.image),
-            Job::Judge { path } => format!("look at {}", path.display()),
-            Job::Disk { image, .. } => format!("unpack the disk of {}", image.image),
-            Job::Boot { image, path, .. } => format!("unpack {path} of {}", image.image),
-            Job::Import(import) => format!("import {}", cdi::import::shown(&import.source)),
+            Task::Here { image } => format!("look for {image}"),
+            Task::Pull { from, .. } => format!("pull {from}"),
+            Task::Look { image, .. } => format!("look at {image}"),
+            Task::HasDisk { image } => format!("look for a disk in {}", image.image),
+            Task::Judge { path } => format!("look at {}", path.display()),
+            Task::Disk { image, .. } => format!("unpack the disk of {}", image.image),
+            Task::Boot { image, path, .. } => format!("unpack {path} of {}", image.image),
+            Task::Import(import) => format!("import {}", cdi::import::shown(&import.source)),
         }
     }
 }
@@ -102,7 +102,7 @@ pub(crate) struct Look {
 
 /// How a job ended.
 #[derive(Serialize, Deserialize)]
-pub(crate) enum Answer {
+pub(crate) enum Outcome {
     Done(Value),
     Failed {
         /// As the exit code has it.
@@ -113,7 +113,7 @@ pub(crate) enum Answer {
 }
 
 /// Has a job done.
-pub(crate) fn ask<T: DeserializeOwned>(registries: Option<&Path>, show: Show, job: Job) -> Result<T> {
+pub(crate) fn ask<T: DeserializeOwned>(registries: Option<&Path>, show: Show, job: Task) -> Result<T> {
     let order = Order { registries: registries.map(Path::to_owned), quiet: show == Show::Quiet, job };
     let order = serde_json::to_vec(&order)
         .map_err(|e| Error::failed("cannot hand a job to the process that reads images").because(e))?;
@@ -125,8 +125,8 @@ pub(crate) fn ask<T: DeserializeOwned>(registries: Option<&Path>, show: Show, jo
     }
     let status = child.wait().map_err(|e| Error::io("cannot wait for the process that reads images", e))?;
     match serde_json::from_slice(&said?) {
-        Ok(Answer::Done(value)) => serde_json::from_value(value).map_err(|e| senseless().because(e)),
-        Ok(Answer::Failed { code, what, because }) => Err(failed(code, what, because)),
+        Ok(Outcome::Done(value)) => serde_json::from_value(value).map_err(|e| senseless().because(e)),
+        Ok(Outcome::Failed { code, what, because }) => Err(failed(code, what, because)),
         Err(_) => Err(ended(status)),
     }
 }
@@ -144,14 +144,14 @@ pub(crate) fn within(folder: &Path, path: PathBuf) -> Result<PathBuf> {
     Err(Error::refused(what))
 }
 
-impl Answer {
+impl Outcome {
     /// What came of a job.
-    pub(crate) fn of(done: Result<Value>) -> Answer {
+    pub(crate) fn of(done: Result<Value>) -> Outcome {
         match done {
-            Ok(value) => Answer::Done(value),
+            Ok(value) => Outcome::Done(value),
             Err(e) => {
                 let because = causes(&e).map(ToString::to_string).collect();
-                Answer::Failed { code: code_of(e.kind()), what: e.to_string(), because }
+                Outcome::Failed { code: code_of(e.kind()), what: e.to_string(), because }
             }
         }
     }
@@ -250,8 +250,8 @@ mod tests {
         let inner = Said { what: "no route".into(), next: None };
         let middle = Said { what: "cannot connect".into(), next: Some(Box::new(inner)) };
         let error = Error::new(ErrorKind::Auth, "cannot pull").because(middle);
-        let text = serde_json::to_vec(&Answer::of(Err(error))).unwrap();
-        let Answer::Failed { code, what, because } = serde_json::from_slice(&text).unwrap() else {
+        let text = serde_json::to_vec(&Outcome::of(Err(error))).unwrap();
+        let Outcome::Failed { code, what, because } = serde_json::from_slice(&text).unwrap() else {
             panic!("it failed")
         };
         let back = failed(code, what, because);

@@ -65,7 +65,7 @@ impl Client {
         self.wait(self.one.screenshot())
     }
 
-    /// What the guest's agent says.
+    /// What the guest agent says.
     pub(crate) fn guest_info(&self) -> Result<GuestInfo> {
         self.wait(self.one.guest_info())
     }

@@ -6,11 +6,14 @@
 //!     ▼
 //!  asked until it answers; when it ends before, or takes too long, the last lines of its log are told
 //! ```
+//!
+//! A launcher inherits the lock of its log with its standard output, and holds it until its process ends. Whoever has
+//! the lock knows that no launcher of this VM is there, not even one that was started a moment ago and does not listen.
 
 use super::client::Client;
 use super::place::Home;
 use cdi::{Error, ErrorKind, Result};
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -87,7 +90,7 @@ pub(crate) fn start(program: &Path, home: &Home, name: &str) -> Result<Client> {
         return Err(Error::io(format!("cannot remove the old socket {}", socket.display()), e));
     }
     let log = log(home, name);
-    let words = open_log(&log)?;
+    let words = take_log(&log)?;
     let again = words.try_clone().map_err(|e| Error::io(format!("cannot use {}", log.display()), e))?;
     let mut command = Command::new(program);
     command.arg("run").arg("--root").arg(&root).arg("--socket").arg(&socket);
@@ -142,44 +145,70 @@ fn wait(mut child: Child, client: &Client, log: &Path) -> Result<()> {
     }
 }
 
-/// Ends a launcher that has nothing left to do, and waits until it is gone.
-pub(crate) fn end(client: &Client) -> Result<()> {
-    use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-    let info = match client.info() {
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
-        other => other?,
-    };
-    let pid = i32::try_from(info.pid).ok().and_then(Pid::from_raw);
-    let pid = pid.ok_or_else(|| Error::failed("the launcher does not know its own process"))?;
-    if kill_process(pid, Signal::TERM).is_err() {
-        // It has gone already.
-        return Ok(());
-    }
-    let since = Instant::now();
-    while test_kill_process(pid).is_ok() && !is_zombie(info.pid) {
-        if since.elapsed() > END {
-            // It is not killed: a VM that it cares for would be left alone.
-            let seconds = END.as_secs();
-            let what = format!("the launcher (process {}) did not end within {seconds} s", info.pid);
-            return Err(Error::failed(what));
+/// Ends the launcher of a VM that has nothing left to do, and waits until it is gone. One that was left by whoever
+/// started it and does not listen yet ends by itself. Only who holds the VM's lock calls this.
+pub(crate) fn end(home: &Home, name: &str) -> Result<()> {
+    use rustix::process::{Pid, Signal, kill_process};
+    let (which, patience) = match Client::new(name, home.socket(name)?).info() {
+        Err(e) if e.kind() == ErrorKind::NotFound => ("which is starting".to_owned(), PATIENCE),
+        Err(e) => return Err(e),
+        Ok(info) => {
+            let pid = i32::try_from(info.pid).ok().and_then(Pid::from_raw);
+            let pid = pid.ok_or_else(|| Error::failed("the launcher does not know its own process"))?;
+            // An error says that it has gone already.
+            let _ = kill_process(pid, Signal::TERM);
+            (format!("process {}", info.pid), END)
         }
-        std::thread::sleep(Duration::from_millis(5));
+    };
+    let log = log(home, name);
+    match File::open(&log) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(Error::io(format!("cannot read {}", log.display()), e)),
+        Ok(words) if lock(&words, &log, patience)? => Ok(()),
+        // It is not killed: a VM that it cares for would be left alone.
+        Ok(_) => {
+            let seconds = patience.as_secs();
+            let what = format!("the launcher of {name} ({which}) did not end within {seconds} s");
+            Err(Error::failed(what))
+        }
     }
-    Ok(())
 }
 
-/// Ended, and only not yet waited for: by us, or by whoever adopts it.
-fn is_zombie(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'))
-}
-
-fn open_log(path: &Path) -> Result<File> {
+/// The log for the launcher that is to be started, locked for it. One that is long is put aside.
+fn take_log(path: &Path) -> Result<File> {
+    let words = locked_log(path)?;
     let cannot = |e| Error::io(format!("cannot write {}", path.display()), e);
-    if std::fs::metadata(path).is_ok_and(|facts| facts.len() > LOG_MAX) {
-        std::fs::rename(path, path.with_extension("log.1")).map_err(cannot)?;
+    if words.metadata().map_err(cannot)?.len() <= LOG_MAX {
+        return Ok(words);
     }
-    File::options().create(true).append(true).mode(0o600).open(path).map_err(cannot)
+    std::fs::rename(path, path.with_extension("log.1")).map_err(cannot)?;
+    locked_log(path)
+}
+
+fn locked_log(path: &Path) -> Result<File> {
+    let words = File::options().create(true).append(true).mode(0o600).open(path);
+    let words = words.map_err(|e| Error::io(format!("cannot write {}", path.display()), e))?;
+    if lock(&words, path, PATIENCE)? {
+        return Ok(words);
+    }
+    let seconds = PATIENCE.as_secs();
+    let what = format!("another launcher of this VM did not end within {seconds} s{}", tail(path));
+    Err(Error::failed(what))
+}
+
+/// Locks a launcher's log as soon as no launcher holds it; false where one still does.
+fn lock(words: &File, path: &Path, patience: Duration) -> Result<bool> {
+    let since = Instant::now();
+    loop {
+        match words.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) if since.elapsed() > patience => return Ok(false),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(5)),
+            Err(TryLockError::Error(e)) => {
+                return Err(Error::io(format!("cannot lock {}", path.display()), e));
+            }
+        }
+    }
 }
 
 /// The last lines of the log, as the end of a sentence.

@@ -229,7 +229,7 @@ impl Vm {
         Some(state)
     }
 
-    /// What the guest wrote on its serial line, as QEMU noted it.
+    /// What the guest wrote on its serial console, as QEMU noted it.
     pub(crate) fn serial_log(&self) -> PathBuf {
         launch::root(&self.home, self.name()).join("log/serial.log")
     }

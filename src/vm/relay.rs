@@ -68,7 +68,7 @@ fn pump(from: &mut impl Read, to: &mut impl Write) -> std::io::Result<()> {
 }
 
 /// Whether the program at the other end is the user's own: the kernel notes whose each socket is.
-fn is_ours(viewer: &TcpStream) -> bool {
+pub(crate) fn is_ours(viewer: &TcpStream) -> bool {
     let (Ok(SocketAddr::V4(peer)), Ok(SocketAddr::V4(own))) = (viewer.peer_addr(), viewer.local_addr())
     else {
         return false;

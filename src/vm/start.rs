@@ -149,7 +149,7 @@ impl Start<'_> {
             );
             return Err(Error::failed(what));
         }
-        launch::end(&vm.client()?)?;
+        launch::end(home, name)?;
         Ok(Some(vm.record))
     }
 
@@ -204,8 +204,7 @@ pub(crate) fn tell(vm: &Vm, client: &Client) -> Result<State> {
 
 /// Takes away what a start has made that came to nothing. What cannot be taken away is what `rm -f` is for.
 fn clean(home: &Home, name: &str, lock: Lock) {
-    let done = home.socket(name).and_then(|socket| launch::end(&Client::new(name, socket)));
-    if let Err(e) = done.and_then(|()| Vm::forget(home, name, lock)) {
+    if let Err(e) = launch::end(home, name).and_then(|()| Vm::forget(home, name, lock)) {
         tracing::warn!("something of {name} stays behind: {e}");
     }
 }

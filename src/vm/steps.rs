@@ -64,13 +64,13 @@ pub(crate) struct Step {
 pub(crate) enum Action {
     /// Waits until one of these is on the console, or (with none) until the guest is up.
     Expect(String),
-    /// Waits until the guest's agent answers or somebody could log in.
+    /// Waits until the guest agent answers or somebody could log in.
     Up,
     /// Types.
     Send(String),
     /// Types a command, and waits for its exit code.
     Run { command: String, exit: i32, contains: Option<String> },
-    /// Runs a program by the guest's agent.
+    /// Runs a program by the guest agent.
     Exec { command: Vec<String>, exit: i32, contains: Option<String> },
     /// Keeps the screen.
     Screenshot(PathBuf),

@@ -1,4 +1,4 @@
-//! What a guest says on its serial line is kept where people look for logs.
+//! What a guest says on its serial console is kept where people look for logs.
 
 use crate::tiny;
 use std::io::Read as _;

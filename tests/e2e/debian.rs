@@ -1,7 +1,7 @@
 //! A server's disk, as people have them: its settings make it theirs, and its agent answers. It takes a processor for a
 //! minute, and so has the cluster for itself.
 
-use crate::{from_disks, tiny, with_disks, with_spec};
+use crate::{from_disks, tiny, virtctl, with_disks, with_spec};
 use tests::cluster::Space;
 
 const SEED: &str = r##"{name: seed, cloudInitNoCloud: {userData: "#cloud-config\nhostname: ours\nruncmd:\n- [sh, -c, 'echo by the manifest >/run/told']\n"}}"##;
@@ -32,4 +32,5 @@ fn a_server_is_ready_when_its_own_program_says_so() {
     let mut console = space.console("web");
     console.says("login:").types("root").says("Password:").types("coracle").says("root@ours:~#");
     console.types("cat /run/told").says("by the manifest");
+    virtctl::asks_the_guest_agent(&space);
 }

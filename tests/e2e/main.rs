@@ -24,6 +24,7 @@ mod replicas;
 mod settings;
 mod strategies;
 mod trust;
+mod virtctl;
 mod volumes;
 
 /// A VM of the smallest guest: its kernel comes out of an image, all of it is in memory.

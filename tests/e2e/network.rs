@@ -12,7 +12,8 @@ spec:
   ports: [{port: 80}]
 ";
 
-const OTHER: &str = "
+/// A pod with a web server, and with what asks one.
+pub(crate) const OTHER: &str = "
 apiVersion: v1
 kind: Pod
 metadata: {name: other}
@@ -25,7 +26,7 @@ spec:
 
 /// The other pod gets the guest's page there.
 #[track_caller]
-fn reaches(space: &Space, address: &str) {
+pub(crate) fn reaches(space: &Space, address: &str) {
     let fetch = ["exec", "other", "--", "wget", "-qO-", address];
     until(
         || String::from_utf8_lossy(&space.try_run(&fetch).out).contains("tiny"),

@@ -1,4 +1,4 @@
-//! What a guest is told at its first start: a small disc, written as cloud-init reads it. The smallest guest mounts it,
+//! What a guest is told at its first start: a small ISO image, written as cloud-init reads it. The smallest guest mounts it,
 //! and runs the script among its files.
 
 use crate::{tiny, with_disks};

@@ -118,7 +118,7 @@ fn vm(story: &str) -> Option<(Space, String)> {
 }
 
 #[test]
-fn the_token_of_another_nodes_agent_changes_nothing_here() {
+fn the_token_of_another_nodes_handler_changes_nothing_here() {
     let Some((space, node)) = vm("agents") else { return };
     let elsewhere = Elsewhere::new(&space);
     let (here, there) = (format!("node/{node}"), format!("node/{}", elsewhere.1));

@@ -25,7 +25,7 @@ use transcript::{Transcript, without_kernel};
 /// Longer than any step takes on a busy host; only a test that fails waits so long.
 const PATIENCE: Duration = Duration::from_secs(540);
 
-/// Both ways of a guest's serial line.
+/// Both ways of a guest's serial console.
 pub struct Serial {
     /// The program that carries it, which ends with the value.
     child: Option<Child>,

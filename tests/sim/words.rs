@@ -1,5 +1,5 @@
 //! The control plane and the program say VM and VMI (see the glossary of CONTRIBUTING.md): in comments, messages, names of
-//! tests and documents, "machine" and "instance" stand for neither.
+//! tests and documents, "machine" and "instance" stand for neither. virt-handler is nobody's "node agent".
 
 use super::{assert_none, files, short};
 use std::fs;
@@ -17,6 +17,7 @@ const PLACES: &[&str] = &[
     "src/",
     "tests/e2e/",
     "tests/local/run/",
+    "tests/sim/apply_to_boot/",
 ];
 const EXAMPLES: &[&str] = &["controller/api/tests/spec/descriptions.rs", "src/cli.rs"];
 /// How a field is called in JSON is an interface, which stays.
@@ -37,20 +38,22 @@ fn texts_say_vm_and_vmi() {
             if line.trim().starts_with(INTERFACE) {
                 continue;
             }
-            let found = vague(line).map(|words| format!("{name}:{}: {words:?}, for VM or VMI", number + 1));
+            let found = vague(line)
+                .map(|words| format!("{name}:{}: {words:?}, for VM, VMI or virt-handler", number + 1));
             faults.extend(found);
         }
     }
     assert_none(&faults);
 }
 
-/// The first words of a line that leave open whether a VM or a VMI is meant.
+/// The first words of a line that leave open what is meant.
 fn vague(line: &str) -> Option<String> {
     let line = line.to_lowercase().replace('_', " ");
     let words =
         line.split_whitespace().map(|word| word.trim_matches(['"', '(', ')', '*', ',', '.', ':', ';']));
     let words: Vec<&str> = once("").chain(words).chain(once("")).collect();
     let is_vague = |words: &&[&str]| match words[1].trim_end_matches("'s") {
+        "agent" | "agents" => words[0].starts_with("node"),
         "machine" | "instance" => BEFORE.contains(&words[0]) && !words[2].starts_with("type"),
         "machines" | "instances" => {
             !["emulated", "machine", "virtual"].iter().any(|term| words[0].ends_with(term))
@@ -62,8 +65,12 @@ fn vague(line: &str) -> Option<String> {
 
 #[test]
 fn what_leaves_it_open_is_found_and_other_words_are_not() {
-    for line in ["/// The pod of a machine's disk.", "fn an_instance_ends() {", "\"Machines of each node.\""]
-    {
+    for line in [
+        "/// The pod of a machine's disk.",
+        "fn an_instance_ends() {",
+        "\"Machines of each node.\"",
+        "the node agent",
+    ] {
         assert!(vague(line).is_some(), "{line}");
     }
     for line in

@@ -2,7 +2,7 @@
 //! that want the same block, and reads that go forward fetch further ahead each time. Large reads pass by.
 
 use crate::ranged::on_this_thread;
-use crate::{Permit, Ranged, Result, Sink};
+use crate::{PartSink, Permit, Ranged, Result};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -153,7 +153,7 @@ struct Blocks {
     spare: Vec<Vec<u8>>,
 }
 
-impl Sink for Blocks {
+impl PartSink for Blocks {
     const SOMEONE_WAITS: bool = true;
 
     async fn take(&mut self, mut bytes: Bytes, _: &mut Option<Permit<'_>>) {

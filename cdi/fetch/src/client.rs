@@ -1,7 +1,7 @@
 //! One server: a request to it, with who asks, redirects followed, and the answer sorted.
 //!
 //! ```text
-//!   send ─► request ─┬─ an answer that is fine ──► Answer
+//!   send ─► request ─┬─ an answer that is fine ──► Fetched
 //!             ▲      ├─ 401 of the server itself ─► the authorizer has more to say ─┐
 //!             │      ├─ a redirect ──► the policy allows it ────────────────────────┤
 //!             │      └─ anything else ──► Fault                                     │
@@ -63,7 +63,7 @@ pub enum Payload {
 }
 
 /// An answer, and who gave it.
-pub struct Answer {
+pub struct Fetched {
     /// The answer.
     pub response: Response,
     /// Where it came from.
@@ -74,7 +74,7 @@ pub struct Answer {
     pub(crate) trail: Trail,
 }
 
-impl Answer {
+impl Fetched {
     fn led(&self) -> Led {
         Led { to: self.location.clone(), trail: self.trail }
     }
@@ -142,7 +142,7 @@ impl<A: Authorizer> Client<A> {
         origin: &Location,
         request: Request<'_, A::Scope>,
         silence: &mut Silence,
-    ) -> Result<Answer, Fault> {
+    ) -> Result<Fetched, Fault> {
         self.walk(origin, Trail::default(), request, silence).await
     }
 
@@ -153,7 +153,7 @@ impl<A: Authorizer> Client<A> {
         resolved: &Resolved,
         request: Request<'_, A::Scope>,
         silence: &mut Silence,
-    ) -> Result<Answer, Fault> {
+    ) -> Result<Fetched, Fault> {
         let asked = request.to.clone();
         if let (Some(Led { to, trail }), Payload::Nothing) = (resolved.get(), &request.payload) {
             let (method, headers) = (request.method.clone(), request.headers.clone());
@@ -178,7 +178,7 @@ impl<A: Authorizer> Client<A> {
         mut trail: Trail,
         mut request: Request<'_, A::Scope>,
         silence: &mut Silence,
-    ) -> Result<Answer, Fault> {
+    ) -> Result<Fetched, Fault> {
         let server = Server { origin, connector: &self.connector, idle: request.idle };
         let mut place = request.to.clone();
         let mut private: Option<HeaderMap> = None;
@@ -196,7 +196,7 @@ impl<A: Authorizer> Client<A> {
             let mut response = self.once(&place, own, &said, &mut request, silence).await?;
             let status = response.status();
             if request.fine.contains(&status.as_u16()) {
-                return Ok(Answer { response, location: place, redirected: hops > 0, trail });
+                return Ok(Fetched { response, location: place, redirected: hops > 0, trail });
             }
             if status == StatusCode::UNAUTHORIZED && own && !challenged {
                 challenged = true;

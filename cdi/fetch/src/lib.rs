@@ -50,7 +50,7 @@ mod silence;
 mod validators;
 
 pub use attempts::{Attempts, GOOD_PROGRESS, Retry};
-pub use client::{Answer, Client, Lost, Messages, Payload, Rejected, Request};
+pub use client::{Client, Fetched, Lost, Messages, Payload, Rejected, Request};
 pub use concurrency::{Concurrency, Permit};
 pub use connect::{Connect, Connector, Unchecked};
 pub use error::{Error, ErrorKind, Result};
@@ -58,7 +58,7 @@ pub use fault::{Fault, Why};
 pub use host::{host_of, is_loopback};
 pub use location::{Location, UserInfo};
 pub use range::ContentRange;
-pub use ranged::{Expect, Part, Ranged, Sink};
+pub use ranged::{Expect, Part, PartSink, Ranged};
 pub use read_at::ReadAt;
 pub use resolved::Resolved;
 pub use runtime::runtime;

@@ -1,6 +1,6 @@
 //! Bytes on their way from a task to a reader: bounded, and the reader is an ordinary thread.
 
-use crate::{Error, Permit, Result, Sink};
+use crate::{Error, PartSink, Permit, Result};
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -101,7 +101,7 @@ pub struct Filler(
     pub Arc<Queue>,
 );
 
-impl Sink for Filler {
+impl PartSink for Filler {
     const SOMEONE_WAITS: bool = false;
 
     async fn take(&mut self, bytes: Bytes, permit: &mut Option<Permit<'_>>) {

@@ -19,7 +19,7 @@ pub trait Ranged: Send + Sync + 'static {
     }
 
     /// Sends exactly the bytes of a part (not empty, inside the file) to `sink`, in order.
-    fn transfer<S: Sink>(&self, part: Part, sink: &mut S) -> impl Future<Output = Result<()>> + Send;
+    fn transfer<S: PartSink>(&self, part: Part, sink: &mut S) -> impl Future<Output = Result<()>> + Send;
 
     /// Ranges were asked for and nobody serves them: all of it comes in one answer, or not at all.
     fn comes_whole(&self) -> bool {
@@ -50,7 +50,7 @@ pub enum Expect {
 }
 
 /// Takes bytes as they come.
-pub trait Sink: Send + Sync {
+pub trait PartSink: Send + Sync {
     /// Whether somebody waits from the first moment; a transfer ahead of its reader waits for its turn for nothing.
     const SOMEONE_WAITS: bool;
 
@@ -60,7 +60,7 @@ pub trait Sink: Send + Sync {
 }
 
 /// Runs a transfer on the calling thread.
-pub(crate) fn on_this_thread(file: &impl Ranged, range: Range<u64>, sink: &mut impl Sink) -> Result<()> {
+pub(crate) fn on_this_thread(file: &impl Ranged, range: Range<u64>, sink: &mut impl PartSink) -> Result<()> {
     let part = Part { range, expect: Expect::Piece, share: 1 };
     runtime()?.block_on(file.transfer(part, sink))
 }

@@ -2,7 +2,7 @@
 
 use crate::cache::{Cache, SMALL};
 use crate::ranged::on_this_thread;
-use crate::{Permit, Ranged, Result, Sink};
+use crate::{PartSink, Permit, Ranged, Result};
 use bytes::Bytes;
 use std::io;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ struct Fill<'a> {
     filled: usize,
 }
 
-impl Sink for Fill<'_> {
+impl PartSink for Fill<'_> {
     const SOMEONE_WAITS: bool = true;
 
     async fn take(&mut self, bytes: Bytes, _: &mut Option<Permit<'_>>) {

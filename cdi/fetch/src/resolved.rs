@@ -43,7 +43,7 @@ mod tests {
     use super::*;
     use crate::authorize::Headers;
     use crate::{
-        Answer, Client, Connect, Error, Lost, Messages, Payload, Rejected, Request, Silence, Unchecked,
+        Client, Connect, Error, Fetched, Lost, Messages, Payload, Rejected, Request, Silence, Unchecked,
         redirect, runtime,
     };
     use ::tests::http::{Behaviour, Fail, Server, pattern};
@@ -73,7 +73,7 @@ mod tests {
         }
     }
 
-    fn get(server: &Server, resolved: &Resolved) -> Result<Answer, Fault> {
+    fn get(server: &Server, resolved: &Resolved) -> Result<Fetched, Fault> {
         let unchecked = Unchecked::Nobody;
         let connect = Connect { ca: vec![], identity: None, unchecked, timeout: IDLE, kept: 1, hint: "" };
         let client = Client::new(connect, redirect::Policy::default(), Headers::default(), Words);

@@ -103,7 +103,7 @@ pub fn prepare(mut order: Order, watch: &Watch) -> Result<Ready> {
 
 impl Ready {
     /// How it will be done.
-    pub fn plan(&self, places: &Places) -> Result<Plan> {
+    pub fn plan(&self, places: &Places) -> Result<BuildPlan> {
         let images = self.order.names.iter().map(|name| {
             let waits = match name {
                 Name::Registry(remote) => places.registries()?.open(remote)?.wants_digest_first(),
@@ -111,7 +111,7 @@ impl Ready {
             };
             Ok(PlannedImage { name: name.to_string(), waits })
         });
-        Ok(Plan {
+        Ok(BuildPlan {
             schema: "coracle.build-plan/v1",
             disk: self.disk.as_ref().map(Prepared::plan_json),
             images: images.collect::<Result<_>>()?,
@@ -163,7 +163,7 @@ impl Ready {
 
 /// What a build will do.
 #[derive(Debug, Serialize)]
-pub struct Plan {
+pub struct BuildPlan {
     /// The shape of this JSON.
     pub schema: &'static str,
     /// The way of the disk; `None` for a kernel alone.
@@ -183,7 +183,7 @@ pub struct PlannedImage {
     pub waits: bool,
 }
 
-impl Plan {
+impl BuildPlan {
     /// For people.
     pub fn text(&self) -> String {
         let images = self.images.iter().map(|image| {

@@ -4,7 +4,7 @@ use super::ends::Partial;
 use super::facts::{Seek, Stream, enter_at, limits};
 use super::report::Report;
 use super::{Prepared, Request, shown, verify};
-use crate::journal::{Job as Errand, Journal, Mark, Mode, Position};
+use crate::journal::{Conversion, Journal, Mark, Mode, Position};
 use crate::plan::{self, Flow, Output, Plan};
 use crate::run::engine::{End, Engine, Marker, Marks, Size};
 use crate::run::front::FrontToBack;
@@ -12,7 +12,7 @@ use crate::run::job::{Cut, Reached};
 use crate::run::pace::Pace;
 use crate::run::packed_qcow2::PackedQcow2;
 use crate::run::scratch::Scratch;
-use crate::run::sink::{Ordered, Sink};
+use crate::run::sink::{EngineSink, Ordered};
 use crate::run::sum::DiskSum;
 use crate::run::watch::{Phase, Watch};
 use crate::run::{stream, tables};
@@ -150,12 +150,12 @@ impl Run<'_> {
             let partial = target.partial();
             return self.through(Box::new(target), flow, None, Around::file(&partial));
         }
-        let errand = Errand {
+        let conversion = Conversion {
             source: self.plan.facts.source.name.clone(),
             identity: self.plan.facts.source.identity.clone(),
             plan: self.plan.fingerprint(),
         };
-        let Started { target, journal, mark, anew } = claim.start(options, &errand, mode)?;
+        let Started { target, journal, mark, anew } = claim.start(options, &conversion, mode)?;
         self.partial.taken(mark.is_some(), self.watch);
         // Marks count from the first run on, so that the report of the last one can tell what was not moved again.
         self.watch.count_written(mark.as_ref().map_or(0, |m| m.written));
@@ -258,7 +258,7 @@ impl Run<'_> {
             }
         };
         let marks = journal.is_some().then(|| self.marks(from, &mut write));
-        let engine = self.engine(Some(bytes), Sink::Any(target), marks);
+        let engine = self.engine(Some(bytes), EngineSink::Any(target), marks);
         let end = engine.run(|feed| tables::any_order(feed, image, cut, from))?;
         target.zero(image.virtual_size(), size - image.virtual_size())?;
         target.set_size(size)?;
@@ -293,7 +293,7 @@ impl Run<'_> {
         let mut arrived = stream::Arrived::default();
         let reached = Reached { window: 0, file: from };
         let marks = journal.is_some().then(|| self.marks(reached, &mut write));
-        let engine = self.engine(None, Sink::Any(target), marks);
+        let engine = self.engine(None, EngineSink::Any(target), marks);
         let end = engine.run(|feed| {
             arrived = stream::arrive(feed, &mut *image, &mut *reader, from, stream::PIECE, &spool)?;
             Ok(())
@@ -303,7 +303,7 @@ impl Run<'_> {
         self.watch.enter(Phase::Placing, spool.peak());
         let spooled = spool.of_size(arrived.file_size);
         let placed = self
-            .engine(Some(&spooled), Sink::Any(target), None)
+            .engine(Some(&spooled), EngineSink::Any(target), None)
             .run(|feed| stream::place(feed, &mut *image, &spooled))?;
         let disk =
             image.virtual_size().ok_or_else(|| Error::failed("the stream ended and its disk has no size"))?;
@@ -323,7 +323,7 @@ impl Run<'_> {
         let mut end = End::default();
         self.ordered(target, folder, self.plan.size, |sink| {
             let piece = tables::STRETCH as usize;
-            end = self.engine(None, Sink::Ordered(sink), None).run(|feed| {
+            end = self.engine(None, EngineSink::Ordered(sink), None).run(|feed| {
                 let end = stream::arrive(feed, &mut *image, &mut *reader, 0, piece, &spool)?.file_size;
                 tables::grow(feed, end, self.final_size(end)?)
             })?;
@@ -348,7 +348,7 @@ impl Run<'_> {
         self.watch.enter(Phase::Converting, disk);
         let mut end = End::default();
         self.ordered(target, folder, Some(size), |sink| {
-            end = self.engine(Some(bytes), Sink::Ordered(sink), None).run(|feed| {
+            end = self.engine(Some(bytes), EngineSink::Ordered(sink), None).run(|feed| {
                 tables::guest_order(feed, image, self.plan.gap)?;
                 tables::grow(feed, disk, size)
             })?;
@@ -391,7 +391,7 @@ impl Run<'_> {
     fn engine<'e>(
         &self,
         bytes: Option<&'e dyn ReadAt>,
-        sink: Sink<'e>,
+        sink: EngineSink<'e>,
         marks: Option<Marks<'e>>,
     ) -> Engine<'e>
     where

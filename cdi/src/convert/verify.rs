@@ -5,7 +5,7 @@ use crate::plan::Output;
 use crate::run::engine::{Engine, Size};
 use crate::run::holes::{DataMap, Sparse};
 use crate::run::job::{Cut, Reached};
-use crate::run::sink::Sink;
+use crate::run::sink::EngineSink;
 use crate::run::sum::DiskSum;
 use crate::run::tables;
 use crate::run::watch::Phase;
@@ -36,7 +36,7 @@ pub(super) fn compare(run: &Run<'_>, written: Option<&Path>, wrote: DiskSum, siz
     run.watch.enter(Phase::Verifying, image.virtual_size());
     let cut = Cut { piece: run.plan.piece, gap: run.plan.gap };
     let size = Size { workers: run.plan.workers, readers: 0, buffers: 2 * run.plan.workers + 1, sum: true };
-    let sink = Sink::Any(&Nowhere);
+    let sink = EngineSink::Any(&Nowhere);
     let engine = Engine { bytes: Some(&*bytes), sink, watch: run.watch, size, marks: None };
     let written = run.watch.written();
     let read =

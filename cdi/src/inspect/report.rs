@@ -90,7 +90,7 @@ impl Report {
 pub struct ContainerImage {
     /// What it says of itself.
     #[serde(flatten)]
-    pub facts: container_disk::describe::Facts,
+    pub facts: container_disk::describe::ImageFacts,
     /// Where the disk is in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<ImageFile>,

@@ -1,7 +1,7 @@
 //! Reports of real disks: raw, qcow2 of every kind, wrapped, streamed, served, refused.
 
 use super::*;
-use crate::source::{Facts, FileSource, Options, Source, http::Http};
+use crate::source::{FileSource, Options, Source, SourceFacts, http::Http};
 use ::tests::disk::{Noise, shell};
 use ::tests::http::{Behaviour, Server};
 use std::fs;
@@ -176,14 +176,14 @@ fn a_digest_is_that_of_the_file() {
 }
 
 /// A file that is read once, in order, as a pipe is.
-struct Once(PathBuf, Facts);
+struct Once(PathBuf, SourceFacts);
 
-fn facts(size: Option<u64>) -> Facts {
-    Facts { name: "-".into(), size, seekable: false, remote: false, plain: false, identity: None }
+fn facts(size: Option<u64>) -> SourceFacts {
+    SourceFacts { name: "-".into(), size, seekable: false, remote: false, plain: false, identity: None }
 }
 
 impl Source for Once {
-    fn facts(&self) -> &Facts {
+    fn facts(&self) -> &SourceFacts {
         &self.1
     }
     fn read_at(&self) -> Option<Arc<dyn ReadAt>> {
@@ -433,7 +433,7 @@ fn image() -> ContainerImage {
         boot: Some(boot),
     };
     ContainerImage {
-        facts: describe::Facts {
+        facts: describe::ImageFacts {
             digest: word(),
             media_type: word(),
             architectures: vec![word()],

@@ -2,14 +2,14 @@
 
 use super::Usage;
 use super::blocks::Meter;
-use crate::source::{Facts, Source};
+use crate::source::{Source, SourceFacts};
 use disk_format::{Data, Format, Limits, Result};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 /// What a local file takes on its disk. The name alone proves nothing (it may be a URL, or gone): the file must be the
 /// one whose identity the source took when it was opened.
-pub(super) fn allocated(facts: &Facts) -> Option<u64> {
+pub(super) fn allocated(facts: &SourceFacts) -> Option<u64> {
     let identity = facts.identity.as_ref()?;
     let found = std::fs::metadata(&facts.name).ok()?;
     let same = format!("file:{}:{}:", found.dev(), found.ino());

@@ -37,7 +37,7 @@ const SMALL: u64 = if cfg!(test) { 1 << 10 } else { 256 << 10 };
 
 /// What a run is about, so that a later one can tell whether it is the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Job {
+pub struct Conversion {
     /// The name of the source, for messages: without a user, and without its query, which may hold a signature.
     pub source: String,
     /// What proves that the source is the same, with a digest of its full name.
@@ -50,7 +50,7 @@ pub struct Job {
 struct Header {
     journal: u32,
     #[serde(flatten)]
-    job: Job,
+    job: Conversion,
     /// Which `.partial` it belongs to; a file that was copied or made anew is another one.
     partial: String,
 }
@@ -96,7 +96,7 @@ pub enum Before {
     /// A journal that cannot be followed; why, as the end of a sentence.
     Useless(String),
     /// A job, and how far it came (`None`: not even to its first mark).
-    Run(Job, Option<Mark>),
+    Run(Conversion, Option<Mark>),
 }
 
 /// The journal of the run that is going on.
@@ -133,7 +133,12 @@ impl Journal {
     }
 
     /// Starts a journal, in place of an older one. The caller syncs the folder before the first mark.
-    pub(crate) fn create(folder: Arc<dyn Folder>, name: &OsStr, job: &Job, partial: String) -> Result<Self> {
+    pub(crate) fn create(
+        folder: Arc<dyn Folder>,
+        name: &OsStr,
+        job: &Conversion,
+        partial: String,
+    ) -> Result<Self> {
         let header = frame::encode(&Header { journal: VERSION, job: job.clone(), partial })?;
         let file = folder.create(name).and_then(|file| {
             file.write_at(&header, 0)?;

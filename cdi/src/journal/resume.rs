@@ -1,6 +1,6 @@
 //! Whether an earlier run may be continued: a pure decision over what it left behind.
 
-use super::{Before, Job, Mark};
+use super::{Before, Conversion, Mark};
 use crate::source::Says;
 
 /// What the user asked for (`--resume`).
@@ -28,7 +28,7 @@ pub enum Resume {
 
 /// Decides from what was found, what is to be done now, and what the user wants. `doubt`: why nothing proves that what was
 /// found is this user's, as the end of a sentence.
-pub fn may_resume(before: &Before, now: &Job, mode: Mode, doubt: Option<&str>) -> Resume {
+pub fn may_resume(before: &Before, now: &Conversion, mode: Mode, doubt: Option<&str>) -> Resume {
     if mode == Mode::Never {
         return match before {
             Before::Nothing => Resume::Anew(None),
@@ -65,7 +65,7 @@ pub fn may_resume(before: &Before, now: &Job, mode: Mode, doubt: Option<&str>) -
 
 /// Whether both jobs name the same source, or one whose name does not matter. Names that differ in their query alone
 /// (signed addresses do, and so may addresses of two disks) are the same only where the user says so.
-fn same_name(then: &Job, now: &Job, mode: Mode) -> Result<(), String> {
+fn same_name(then: &Conversion, now: &Conversion, mode: Mode) -> Result<(), String> {
     let other = || Err(format!("the earlier run read {}, not {}", then.source, now.source));
     let (Some(a), Some(b)) = (&then.identity, &now.identity) else {
         return if then.source == now.source { Ok(()) } else { other() };
@@ -97,7 +97,7 @@ fn same_name(then: &Job, now: &Job, mode: Mode) -> Result<(), String> {
 }
 
 /// Whether the evidence of two sources of one name shows, or the user takes it as shown, that their bytes are equal.
-fn same_bytes(then: &Job, now: &Job, mode: Mode) -> Result<(), String> {
+fn same_bytes(then: &Conversion, now: &Conversion, mode: Mode) -> Result<(), String> {
     match (&then.identity, &now.identity) {
         (Some(a), Some(b)) if !a.agrees(b) => {
             Err(format!("{} has changed since the earlier run", now.source))
@@ -125,22 +125,22 @@ mod tests {
     use super::*;
     use crate::source::Identity;
 
-    fn job(source: &str, plan: &str, identity: Option<(&str, Says)>) -> Job {
+    fn job(source: &str, plan: &str, identity: Option<(&str, Says)>) -> Conversion {
         let identity = identity.map(|(value, says)| {
             let name = if says == Says::Content { String::new() } else { format!("digest of {source}") };
             Identity { value: value.to_owned(), size: Some(7), name, says }
         });
-        Job { source: source.to_owned(), identity, plan: plan.to_owned() }
+        Conversion { source: source.to_owned(), identity, plan: plan.to_owned() }
     }
 
     /// The same, with a query of which only the digest is known.
-    fn asked(source: &str, query: &str, value: &str, says: Says, size: u64) -> Job {
+    fn asked(source: &str, query: &str, value: &str, says: Says, size: u64) -> Conversion {
         let name = format!("digest of {source}?{query}");
         let identity = Identity { value: value.to_owned(), size: Some(size), name, says };
-        Job { source: format!("{source}?…"), identity: Some(identity), plan: "p".to_owned() }
+        Conversion { source: format!("{source}?…"), identity: Some(identity), plan: "p".to_owned() }
     }
 
-    type Case = (&'static str, Before, Job, Mode, Result<Resume, &'static str>);
+    type Case = (&'static str, Before, Conversion, Mode, Result<Resume, &'static str>);
 
     #[test]
     fn table() {
@@ -150,7 +150,7 @@ mod tests {
         let likely = Some(("mtime:1", Says::Likely));
         let digest = Some(("sha256:00", Says::Content));
         let same = job("a", "p", proof);
-        let run = |job: &Job| Before::Run(job.clone(), Some(mark.clone()));
+        let run = |job: &Conversion| Before::Run(job.clone(), Some(mark.clone()));
 
         let cases: &[Case] = &[
             ("proved", run(&same), same.clone(), Mode::Auto, Ok(go())),

@@ -1,7 +1,7 @@
 //! The plan as a table.
 
 use super::*;
-use crate::source::{Facts as SourceFacts, Identity, Says};
+use crate::source::{Identity, Says, SourceFacts};
 
 fn facts(seekable: bool, layers: &[Layer], format: Format, target: Destination, output: Output) -> Facts {
     let need = Need { least: 9 << 20, per_thread: 32 << 20 };

@@ -16,7 +16,7 @@
 use super::job::{Job, Reached};
 use super::pace::{Pace, Took};
 use super::pool::Pool;
-use super::sink::{Packed, Sink};
+use super::sink::{EngineSink, Packed};
 use super::sum::DiskSum;
 use super::watch::Watch;
 use super::watermark::Watermark;
@@ -57,7 +57,7 @@ pub(crate) struct Marks<'a> {
 pub(crate) struct Engine<'a> {
     /// Where jobs read their spans from; `None` when the producer fills every job itself.
     pub(crate) bytes: Option<&'a dyn ReadAt>,
-    pub(crate) sink: Sink<'a>,
+    pub(crate) sink: EngineSink<'a>,
     pub(crate) watch: &'a Watch,
     pub(crate) size: Size,
     /// Called now and then with what an unbroken row of jobs has reached.
@@ -110,7 +110,8 @@ impl Engine<'_> {
     pub(crate) fn run(mut self, produce: impl FnOnce(&Feed<'_>) -> Result<()> + Send) -> Result<End> {
         let Size { workers, readers, buffers, .. } = self.size;
         let pool = Pool::<Vec<u8>>::new(buffers);
-        let packed = matches!(self.sink, Sink::Ordered(_)).then(|| Pool::<Packed>::new(buffers + workers));
+        let packed =
+            matches!(self.sink, EngineSink::Ordered(_)).then(|| Pool::<Packed>::new(buffers + workers));
         let (jobs, todo) = bounded::<(Job, Option<Packed>)>(buffers);
         let (ready_in, ready) = bounded::<(Job, Option<Packed>)>(buffers);
         // Outcomes without bytes may wait: so workers go on while the collector makes a mark.
@@ -227,7 +228,7 @@ fn fill(job: &mut Job, bytes: Option<&dyn ReadAt>, watch: &Watch) -> Result<()> 
 /// Takes outcomes until the workers are gone: commits in order where the sink wants that, and marks.
 fn collect(
     outcomes: &Receiver<Outcome>,
-    sink: &Sink<'_>,
+    sink: &EngineSink<'_>,
     watch: &Watch,
     packed: Option<&Pool<Packed>>,
     mut marks: Option<Marks<'_>>,
@@ -287,7 +288,7 @@ const OUTCOMES: usize = 1024;
 
 /// What waits for its turn to be committed. Nothing ever does where the target takes any order.
 struct InOrder<'a> {
-    sink: &'a Sink<'a>,
+    sink: &'a EngineSink<'a>,
     watch: &'a Watch,
     packed: Option<&'a Pool<Packed>>,
     early: BTreeMap<u64, Packed>,
@@ -296,7 +297,7 @@ struct InOrder<'a> {
 
 impl InOrder<'_> {
     fn commit(&mut self, seq: u64, packed: Option<Packed>) {
-        let (Some(packed), Sink::Ordered(sink)) = (packed, self.sink) else { return };
+        let (Some(packed), EngineSink::Ordered(sink)) = (packed, self.sink) else { return };
         self.early.insert(seq, packed);
         while let Some(first) = self.early.remove(&self.next) {
             self.next += 1;

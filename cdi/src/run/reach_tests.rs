@@ -2,7 +2,7 @@
 
 use super::engine::{Engine, Size};
 use super::job::{Job, Span};
-use super::sink::Sink;
+use super::sink::EngineSink;
 use super::watch::Watch;
 use crate::Result;
 use crate::target::{Finished, Order, Target};
@@ -78,7 +78,8 @@ fn a_thief_in_a_thread_of_the_engine_reaches_nothing() {
     let thief = Thief::new(secret.path().to_owned());
     let watch = Watch::default();
     let size = Size { workers: 2, readers: 0, buffers: 5, sum: false };
-    let engine = Engine { bytes: Some(&thief), sink: Sink::Any(&thief), watch: &watch, size, marks: None };
+    let engine =
+        Engine { bytes: Some(&thief), sink: EngineSink::Any(&thief), watch: &watch, size, marks: None };
     engine
         .run(|feed| {
             thief.strike("the producer");

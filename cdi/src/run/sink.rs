@@ -7,7 +7,7 @@ use crate::Result;
 use crate::target::Target;
 
 /// Where guest bytes go.
-pub(crate) enum Sink<'a> {
+pub(crate) enum EngineSink<'a> {
     Any(&'a dyn Target),
     Ordered(&'a dyn Ordered),
 }

@@ -1,7 +1,7 @@
 //! One worker: a job's bytes become the guest's bytes, zeros are found, the rest is written (or packed).
 
 use super::job::Job;
-use super::sink::{Packed, Packer, Sink};
+use super::sink::{EngineSink, Packed, Packer};
 use super::sum::DiskSum;
 use super::watch::Watch;
 use crate::target::Target;
@@ -14,7 +14,7 @@ const JOIN: usize = 1 << 20;
 
 /// The state of one thread.
 pub(crate) struct Worker<'a> {
-    sink: &'a Sink<'a>,
+    sink: &'a EngineSink<'a>,
     watch: &'a Watch,
     unpacker: Unpacker,
     packer: Option<Box<dyn Packer + 'a>>,
@@ -23,10 +23,10 @@ pub(crate) struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    pub(crate) fn new(sink: &'a Sink<'a>, watch: &'a Watch, sum: bool) -> Self {
+    pub(crate) fn new(sink: &'a EngineSink<'a>, watch: &'a Watch, sum: bool) -> Self {
         let packer = match sink {
-            Sink::Any(_) => None,
-            Sink::Ordered(sink) => Some(sink.packer()),
+            EngineSink::Any(_) => None,
+            EngineSink::Ordered(sink) => Some(sink.packer()),
         };
         let unpacker = Unpacker::default();
         Worker { sink, watch, unpacker, packer, out: Vec::new(), sum: sum.then(DiskSum::default) }
@@ -38,11 +38,11 @@ impl<'a> Worker<'a> {
             *sum = DiskSum::default();
         }
         let packed = match (self.sink, packed) {
-            (Sink::Any(target), _) => {
+            (EngineSink::Any(target), _) => {
                 self.place(*target, job)?;
                 None
             }
-            (Sink::Ordered(_), packed) => Some(self.assemble(job, packed.unwrap_or_default())?),
+            (EngineSink::Ordered(_), packed) => Some(self.assemble(job, packed.unwrap_or_default())?),
         };
         Ok((packed, self.sum.unwrap_or_default()))
     }

@@ -1,6 +1,6 @@
 //! An empty disk: nothing but a hole of a size that somebody chose.
 
-use super::{Facts, Identity, Source};
+use super::{Identity, Source, SourceFacts};
 use crate::Result;
 use disk_format::ReadAt;
 use std::io::{self, Read};
@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 /// An empty disk.
 #[derive(Debug)]
-pub(super) struct Blank(Facts);
+pub(super) struct Blank(SourceFacts);
 
 impl Blank {
     pub(super) fn new(size: u64) -> Blank {
-        Blank(Facts {
+        Blank(SourceFacts {
             name: "nothing".to_owned(),
             size: Some(size),
             seekable: true,
@@ -29,7 +29,7 @@ impl Blank {
 }
 
 impl Source for Blank {
-    fn facts(&self) -> &Facts {
+    fn facts(&self) -> &SourceFacts {
         &self.0
     }
 

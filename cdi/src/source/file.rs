@@ -2,7 +2,7 @@
 //! A named pipe (`<(…)` of a shell) is read once, like standard input.
 
 use super::once::Once;
-use super::{Facts, Identity, Source};
+use super::{Identity, Source, SourceFacts};
 use crate::{Error, ErrorKind, Result, sys};
 use disk_format::ReadAt;
 use disk_format::read_at::FileAt;
@@ -23,7 +23,7 @@ const QEMU_WRITES: [u64; 2] = [101, 103];
 /// A file, a block device or a named pipe.
 #[derive(Debug)]
 pub struct FileSource {
-    facts: Facts,
+    facts: SourceFacts,
     from: From,
 }
 
@@ -68,7 +68,7 @@ impl FileSource {
         if let Some(what) = what {
             return Err(Error::refused(format!("the source {name} is {what}")));
         }
-        let facts = Facts {
+        let facts = SourceFacts {
             name: name.clone(),
             size: None,
             seekable: false,
@@ -84,7 +84,7 @@ impl FileSource {
         let at = rustix::fs::tell(&file).map_err(cannot)?;
         if at != 0 {
             // Somebody has read the beginning: what is left can only be streamed.
-            let facts = Facts {
+            let facts = SourceFacts {
                 name: name.clone(),
                 size: None,
                 seekable: false,
@@ -114,7 +114,8 @@ impl FileSource {
             tracing::trace!("no read-ahead hint for {name}: {e}");
         }
         let copy = file.try_clone().map_err(|e| Error::io(format!("cannot use {name}"), e))?;
-        let facts = Facts { name, size: Some(size), seekable: true, remote: false, plain: false, identity };
+        let facts =
+            SourceFacts { name, size: Some(size), seekable: true, remote: false, plain: false, identity };
         Ok(FileSource {
             facts,
             from: From::File { file: Arc::new(file), bytes: Arc::new(FileAt::new(copy, size)) },
@@ -123,7 +124,7 @@ impl FileSource {
 }
 
 impl Source for FileSource {
-    fn facts(&self) -> &Facts {
+    fn facts(&self) -> &SourceFacts {
         &self.facts
     }
 

@@ -9,7 +9,7 @@
 //! A registry is never read by offset here: no digest could be checked, so a mirror could give bytes that nobody signed.
 //! That a mirror gave wrong bytes is seen at their end; whoever reads then begins anew, and is given those of another.
 
-use super::{Facts, Identity, Source};
+use super::{Identity, Source, SourceFacts};
 use crate::{Error, ErrorKind, Result};
 use container_disk::locate::{self, Located};
 use container_disk::manifest::{Content, Document};
@@ -50,7 +50,7 @@ pub fn architecture() -> &'static str {
 
 /// A disk in an image.
 pub struct ImageDisk {
-    facts: Facts,
+    facts: SourceFacts,
     /// Gives its stream once without a second reading; afterwards it is found again.
     located: Mutex<Option<Located>>,
     bytes: Option<Arc<dyn ReadAt>>,
@@ -107,7 +107,7 @@ impl ImageDisk {
             locate(&found, &document, options)
         })?;
         let bytes = if anywhere { located.read_at().transpose()? } else { None };
-        let facts = Facts {
+        let facts = SourceFacts {
             name: name.to_string(),
             size: Some(located.size),
             seekable: bytes.is_some(),
@@ -138,7 +138,7 @@ impl ImageDisk {
 }
 
 impl Source for ImageDisk {
-    fn facts(&self) -> &Facts {
+    fn facts(&self) -> &SourceFacts {
         &self.facts
     }
 

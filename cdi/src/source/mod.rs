@@ -147,10 +147,10 @@ fn in_store(name: &str, options: &Options) -> Result<Option<Name>> {
 /// A source that has been opened: it exists, we may read it, and its first facts are known.
 pub trait Source: Send + Sync {
     /// What is known without reading the bytes.
-    fn facts(&self) -> &Facts;
+    fn facts(&self) -> &SourceFacts;
 
     /// The bytes at any offset, where the source can do that. Reads may come from several threads. Where reading needs
-    /// more than what is open ([`Facts::remote`]), a thread that parses is given them by another one.
+    /// more than what is open ([`SourceFacts::remote`]), a thread that parses is given them by another one.
     fn read_at(&self) -> Option<Arc<dyn ReadAt>>;
 
     /// The bytes in order from offset `from` to the end. A source that cannot seek can be streamed once, from 0;
@@ -179,7 +179,7 @@ pub trait Source: Send + Sync {
 
 /// What is known about a source before its bytes are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Facts {
+pub struct SourceFacts {
     /// The name for people and messages (credentials removed).
     pub name: String,
     /// The size in bytes, if known.

@@ -1,6 +1,6 @@
 //! Standard input. A file that is redirected there is as good as its path; anything else is a stream, read once.
 
-use super::{Facts, FileSource, Source};
+use super::{FileSource, Source, SourceFacts};
 use crate::{Error, ErrorKind, Result};
 use disk_format::ReadAt;
 use std::io::{self, IsTerminal, Read};
@@ -30,7 +30,7 @@ impl StdinSource {
 }
 
 impl Source for StdinSource {
-    fn facts(&self) -> &Facts {
+    fn facts(&self) -> &SourceFacts {
         self.0.facts()
     }
 

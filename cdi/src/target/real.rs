@@ -16,11 +16,14 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 /// Disks we make can be read by all and written by their owner, less the umask.
 const NEW: Mode = Mode::from_raw_mode(0o644);
 /// A journal is nobody else's business, and a disk is not before it is whole: the one it replaces may be private.
 const PRIVATE: Mode = Mode::from_raw_mode(0o600);
+/// Time to wait for a lock that another process holds.
+const LETS_GO: Duration = Duration::from_secs(1);
 /// Zeros for file systems without holes.
 static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 
@@ -91,7 +94,7 @@ impl RealFolder {
                 format!("{} is in the way and is not a plain file with one name; remove it", path.display());
             return Err(Error::refused(what));
         }
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        match lock(&file) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
                 let by = held::flock_owner(meta.dev(), meta.ino());
@@ -375,6 +378,18 @@ impl Handle for RealFile {
             Err(_) => (self.0.metadata()?.ino(), "unknown".to_owned()),
         };
         Ok(format!("inode:{ino} born:{born}"))
+    }
+}
+
+/// Locks a file. A lock that is held is tried again for a moment: the kernel may take a while to let go of what a process
+/// held that was killed just now.
+fn lock(file: &File) -> rustix::io::Result<()> {
+    let begin = Instant::now();
+    loop {
+        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if begin.elapsed() < LETS_GO => std::thread::sleep(LETS_GO / 50),
+            locked => return locked,
+        }
     }
 }
 

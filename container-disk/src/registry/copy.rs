@@ -336,7 +336,7 @@ fn write(writer: &mut dyn BlobWriter, data: &[u8]) -> Result<()> {
 
 /// The byte to go on from, or the error itself.
 fn again(writer: &mut dyn BlobWriter, e: Error) -> Result<u64, Broken> {
-    match writer.resume() {
+    match writer.rewind() {
         Ok(Some(at)) => {
             tracing::warn!(at, error = %e, "a blob is sent again from there");
             Ok(at)

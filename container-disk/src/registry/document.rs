@@ -73,8 +73,8 @@ async fn once(repository: &Repository, mirror: &Mirror, by: &Which, name: &str) 
     let (path, scopes) = (mirror.path(&format!("manifests/{reference}")), Scopes::pull(&mirror.repository));
     let ask =
         Ask::new(Method::GET, Where::Path(&path), &scopes, &[200], idle).header(ACCEPT, &KINDS.join(", "))?;
-    let mut answer = mirror.line.request(ask).await?;
-    let from = format!("{name} from {}", mirror.line.address);
+    let mut answer = mirror.server.request(ask).await?;
+    let from = format!("{name} from {}", mirror.server.address);
     let body = body::short(&mut answer.response, DOCUMENT_MAX as usize, Wait::of(idle), &from).await?;
     let header =
         |name: &HeaderName| answer.response.headers().get(name).and_then(|value| value.to_str().ok());

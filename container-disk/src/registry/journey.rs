@@ -51,7 +51,7 @@ impl Journey {
         let before = self.walk.at();
         let reason = fault.error.chain();
         if let Some(mirror) = before.and_then(|before| self.repository.mirrors.get(before)) {
-            mirror.line.state(|state| state.failed(&fault, Instant::now()));
+            mirror.server.state(|state| state.failed(&fault, Instant::now()));
         }
         let step = self.walk.failed(fault, new >= GOOD_PROGRESS, &self.well());
         let counters = &self.repository.counters;
@@ -79,7 +79,7 @@ impl Journey {
     /// A byte came from the one that is asked.
     pub(super) fn well_done(&self) {
         if let Some(mirror) = self.walk.at().and_then(|at| self.repository.mirrors.get(at)) {
-            mirror.line.state(|state| state.well(self.since));
+            mirror.server.state(|state| state.well(self.since));
         }
     }
 
@@ -96,7 +96,7 @@ impl Journey {
                 }
                 self.since = Instant::now();
                 if let Some(mirror) = self.repository.mirrors.get(next) {
-                    mirror.line.state(|state| state.chosen(Instant::now()));
+                    mirror.server.state(|state| state.chosen(Instant::now()));
                 }
                 Ok(next)
             }
@@ -109,10 +109,10 @@ impl Journey {
 
     fn well(&self) -> Vec<bool> {
         let now = Instant::now();
-        self.repository.mirrors.iter().map(|mirror| mirror.line.state(|state| state.is_well(now))).collect()
+        self.repository.mirrors.iter().map(|mirror| mirror.server.state(|state| state.is_well(now))).collect()
     }
 
     fn address(&self, mirror: usize) -> &str {
-        self.repository.mirrors.get(mirror).map_or("", |mirror| &mirror.line.address)
+        self.repository.mirrors.get(mirror).map_or("", |mirror| &mirror.server.address)
     }
 }

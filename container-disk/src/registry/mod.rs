@@ -1,7 +1,7 @@
 //! Registries: `docker://HOST/REPO`.
 //!
 //! ```text
-//!   Registries: settings, lines, counters                                     config/, counters.rs
+//!   Registries: settings, servers, counters                                     config/, counters.rs
 //!      │ open("h/r:t")
 //!      ▼
 //!   Registry (a Place and a Sink) ── documents ─────────────────┐             document.rs
@@ -60,7 +60,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Registries {
     config: Config,
     counters: Arc<Counters>,
-    lines: Mutex<HashMap<(String, Access), Arc<ServerConnection>>>,
+    servers: Mutex<HashMap<(String, Access), Arc<ServerConnection>>>,
 }
 
 /// One repository of one registry, wherever it is to be had.
@@ -69,7 +69,7 @@ pub struct Registry(Arc<Repository>);
 impl Registries {
     /// Nobody is asked for anything yet.
     pub fn new(config: Config) -> Registries {
-        Registries { config, counters: Arc::default(), lines: Mutex::default() }
+        Registries { config, counters: Arc::default(), servers: Mutex::default() }
     }
 
     /// What all transfers have come to.
@@ -81,7 +81,7 @@ impl Registries {
     pub fn open(&self, remote: &Remote) -> Result<Registry> {
         let route = self.config.route(&remote.host, &remote.repository)?;
         let mirrors = route.endpoints.into_iter().map(|endpoint| Mirror {
-            line: self.line(&endpoint.address, &endpoint.access),
+            server: self.server(&endpoint.address, &endpoint.access),
             repository: endpoint.repository,
             asks: endpoint.asks,
             origin: endpoint.origin,
@@ -103,18 +103,18 @@ impl Registries {
     pub fn ready(&self, remote: &Remote) -> Result<Vec<PathBuf>> {
         let mut files = vec![];
         for endpoint in self.config.route(&remote.host, &remote.repository)?.endpoints {
-            self.line(&endpoint.address, &endpoint.access).ready(&endpoint.repository);
+            self.server(&endpoint.address, &endpoint.access).ready(&endpoint.repository);
             let (cert, key) = endpoint.access.client.unzip();
             files.extend(endpoint.access.ca.into_iter().chain(cert).chain(key));
         }
         Ok(files)
     }
 
-    /// One server has one line, however many repositories are asked for: what is known of it is known to all.
-    fn line(&self, address: &str, access: &Access) -> Arc<ServerConnection> {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+    /// One server has one connection, however many repositories are asked for: what is known of it is known to all.
+    fn server(&self, address: &str, access: &Access) -> Arc<ServerConnection> {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (address.to_owned(), access.clone());
-        Arc::clone(lines.entry(key).or_insert_with(|| Arc::new(ServerConnection::new(address, access))))
+        Arc::clone(servers.entry(key).or_insert_with(|| Arc::new(ServerConnection::new(address, access))))
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Repository {
 
 /// The repository at one server.
 pub(super) struct Mirror {
-    pub(super) line: Arc<ServerConnection>,
+    pub(super) server: Arc<ServerConnection>,
     pub(super) repository: String,
     pub(super) asks: Asks,
     pub(super) origin: bool,

@@ -1,4 +1,4 @@
-//! The line to one server: how it is spoken to, and what is said about it when it does not answer.
+//! One server: how it is spoken to, and what is said about it when it does not answer.
 //!
 //! A request is made once; whether and where it is made again is decided by `mirror.rs`.
 
@@ -9,7 +9,7 @@ use crate::Error;
 use fetch::authorize::{RegistryToken, Scopes};
 use fetch::retry::{self, seconds};
 use fetch::{
-    Answer, Client, Connect, Fault, Location, Lost, Messages, Payload, Rejected, Request, Resolved, Silence,
+    Client, Connect, Fault, Fetched, Location, Lost, Messages, Payload, Rejected, Request, Resolved, Silence,
     Unchecked, Why, is_loopback, redirect,
 };
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -122,7 +122,7 @@ impl ServerConnection {
     }
 
     /// Sends a request and gives its answer, if it is one of those that are fine.
-    pub(super) async fn request(&self, ask: Ask<'_>) -> Result<Answer, Fault> {
+    pub(super) async fn request(&self, ask: Ask<'_>) -> Result<Fetched, Fault> {
         let base = self.base(ask.idle).await?;
         let to = match ask.to {
             Where::Path(path) => base.at(path),

@@ -14,12 +14,12 @@ pub struct Listed {
     /// Of its manifest or index.
     pub digest: Digest,
     /// What is behind it, or why that cannot be told.
-    pub facts: Result<Facts>,
+    pub facts: Result<ListedFacts>,
 }
 
 /// What is behind a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Facts {
+pub struct ListedFacts {
     /// Bytes of all its documents and blobs, each counted once.
     pub size: u64,
     /// As its configs tell them, in the order of the index.
@@ -39,9 +39,9 @@ pub(super) fn list(layout: &Layout) -> Result<Vec<Listed>> {
     Ok(listed)
 }
 
-fn facts(layout: &Layout, digest: &Digest) -> Result<Facts> {
+fn facts(layout: &Layout, digest: &Digest) -> Result<ListedFacts> {
     let mut sizes = BTreeMap::new();
-    let mut facts = Facts { size: 0, architectures: vec![], created: None };
+    let mut facts = ListedFacts { size: 0, architectures: vec![], created: None };
     for document in documents(layout, digest)? {
         sizes.insert(document.digest.to_string(), document.bytes.len() as u64);
         let Content::Manifest(manifest) = &document.content else { continue };

@@ -27,7 +27,7 @@ mod prune;
 mod tests;
 
 pub use home::folder;
-pub use list::{Facts, Listed};
+pub use list::{Listed, ListedFacts};
 pub use prune::{Pruned, prune};
 
 use crate::layout::folder::Folder;

@@ -144,7 +144,7 @@ fn more_than_is_kept_is_asked_for_again() {
     let e = writer.write_all(&bytes).and_then(|()| writer.arrive().map_err(Into::into)).unwrap_err();
     assert!(e.to_string().contains("needs those after them again"), "{e}");
     assert!(writer.write_all(b"more").is_err(), "not before it is said where");
-    let at = writer.resume().unwrap().unwrap();
+    let at = writer.rewind().unwrap().unwrap();
     assert_eq!(at, 0);
     writer.write_all(&bytes[at as usize..]).unwrap();
     let (digest, size) = writer.finish().unwrap();

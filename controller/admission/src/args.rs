@@ -19,7 +19,7 @@ use tokio::sync::watch;
 /// How often is looked whether it has become ready.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Admission webhooks of VMs and VMIs: what may be written, and what is filled in first.
+/// Admission webhooks of VMs and VMIs, and the aggregated API by which people drive them.
 #[derive(Debug, Parser)]
 #[command(name = "virt-api", version)]
 pub struct Api {
@@ -54,7 +54,8 @@ impl Api {
             health.is_not_ready();
             let _ = end.send(true);
         });
-        let config = tls::config(Arc::clone(&live.shown), None)?;
+        let authorities = Arc::clone(&live.aggregation.authorities);
+        let config = tls::config(Arc::clone(&live.shown), Some(authorities))?;
         tracing::info!("answering on {}", self.listen);
         transport.serve(listener, config, Arc::new(routes), ended).await;
         Ok(())

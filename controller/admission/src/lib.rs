@@ -1,18 +1,24 @@
-//! virt-api: what may be written of VMs, and what is filled in first.
+//! virt-api: what may be written of VMs, and what is filled in first. Beside the webhooks it serves the aggregated API
+//! (package `subresources`).
 //!
 //! ```text
 //!  API server ── HTTPS ─► serve::transport ─► routes ─► rules: review in, review out (pure)
 //!                                               │         ▲
-//!                                               │       live: the settings, our certificate ◄── watch
-//!                                               └───► workloads: whether any VM is left
+//!                                               │       live: the settings, our certificate, … ◄── watch
+//!                                               ├───► workloads: whether any VM is left
+//!                                               ├───► evictions: a pod and its VMI, ─► the node that the VMI must leave
+//!                                               └───► subresources: what users ask of VMs
 //! ```
 //!
-//! A review is answered from what is known already: nothing is asked of the API server while it waits for us (but
-//! whether any VM is left, when the installation is to be deleted). The certificate and the settings are followed,
-//! so neither needs a restart.
+//! A review is answered from what is known already: nothing is asked of the API server while it waits for us. Two are not:
+//! whether any VM is left is asked when the installation is to be deleted, and the pod and its VMI when a launcher pod is to
+//! be evicted. The certificate and the settings are followed, so neither needs a restart.
 //!
-//! Who may call: anybody who reaches the port. An admission review says only what the asker sent; nothing is written. What is
-//! measured is for whom the API server lets read it. args is the command line, and joins the parts.
+//! Who may call: anybody who reaches the port. An admission review says only what the asker sent; for it nothing is written,
+//! but of an eviction: that a VMI with the strategy `External` must leave the node that it is on. Whoever makes up such a
+//! review gets no more than that, of a pod and a VMI as the API server has them; `evacuate/cancel` takes it back.
+//! What is measured is for whom the API server lets read it, and subresources are for users whom the API server names. args
+//! is the command line, and joins the parts.
 //!
 //! **Absent:** the table of the webhooks, which virt-controller needs too ([`kubernetes::webhooks`]); and a World: a review
 //! is judged by what it says and by the settings.
@@ -21,6 +27,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod args;
+mod evictions;
 pub mod live;
 mod measures;
 mod rights;

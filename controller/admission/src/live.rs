@@ -1,4 +1,5 @@
-//! What is followed while the server runs: the KubeVirt object, and the secret with our certificate.
+//! What is followed while the server runs: the KubeVirt object, the secret with our certificate, the settings of the API
+//! server's aggregator, and the addresses of the virt-handlers.
 
 use super::rules::Around;
 use api_server::watch::{Seen, follow};
@@ -8,6 +9,7 @@ use serve::certificate;
 use serve::transport::tls::Shown;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use subresources::{Aggregation, Handlers};
 use tokio::sync::mpsc;
 
 /// What is seen and not yet looked at.
@@ -20,6 +22,10 @@ pub struct Live {
     listed: AtomicBool,
     /// The certificate.
     pub shown: Arc<Shown>,
+    /// How the API server's aggregator proves itself.
+    pub aggregation: Arc<Aggregation>,
+    /// The virt-handlers.
+    pub handlers: Arc<Handlers>,
 }
 
 impl Live {
@@ -29,13 +35,15 @@ impl Live {
             namespace: namespace.to_owned(),
             around: RwLock::new(Arc::new(Around::new(namespace, None))),
             listed: AtomicBool::new(false),
+            handlers: Arc::new(Handlers::new(namespace, Arc::clone(&shown))),
+            aggregation: Arc::default(),
             shown,
         }
     }
 
-    /// The settings are known, and there is a certificate.
+    /// The settings are known, and the aggregator; and there is a certificate.
     pub fn is_ready(&self) -> bool {
-        self.listed.load(Ordering::Relaxed) && self.shown.is_signed()
+        self.listed.load(Ordering::Relaxed) && self.aggregation.is_known() && self.shown.is_signed()
     }
 
     /// What surrounds a request that comes now.
@@ -43,12 +51,14 @@ impl Live {
         Arc::clone(&self.around.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Follows both, for ever.
+    /// Follows all of it, for ever.
     pub async fn keep(self: Arc<Self>, client: kube::Client) {
         let (to, seen) = mpsc::channel(WAITING);
         tokio::join!(
             follow(client.clone(), Which::all(Kind::KubeVirt, None), to),
-            certificate::follow(client, &self.namespace, API.secret, Arc::clone(&self.shown)),
+            certificate::follow(client.clone(), &self.namespace, API.secret, Arc::clone(&self.shown)),
+            self.aggregation.keep(client.clone()),
+            self.handlers.keep(client),
             self.settings(seen),
         );
     }

@@ -3,7 +3,7 @@
 //! The names that dashboards look for have no word for admission: these two are our own.
 
 use super::live::Live;
-use super::rules::{Answer, Operation, Request};
+use super::rules::{AdmissionResponse, Operation, Request};
 use api_server::metrics::{ANSWERS, Histograms, Is, Page};
 use kubernetes::webhooks::Webhook;
 use serve::health::Ask;
@@ -16,14 +16,14 @@ use tokio::sync::mpsc::Receiver;
 static JUDGED: Mutex<Histograms> = Mutex::new(Histograms::of(ANSWERS));
 
 /// A webhook has an answer, or none.
-pub(crate) fn judged(hook: &Webhook, request: &Request, answer: Option<&Answer>, began: Instant) {
+pub(crate) fn judged(hook: &Webhook, request: &Request, answer: Option<&AdmissionResponse>, began: Instant) {
     let operation = match request.operation {
         Operation::Create => "CREATE",
         Operation::Update => "UPDATE",
         Operation::Delete => "DELETE",
     };
     let result = match answer {
-        Some(answer) if answer.faults.is_empty() => "allowed",
+        Some(answer) if answer.is_yes() => "allowed",
         Some(_) => "refused",
         None => "failed",
     };
@@ -88,8 +88,8 @@ mod tests {
     fn it_tells_what_it_was_asked() {
         let hook = Webhook::at("/virtualmachinereplicaset-validate").unwrap();
         let request = Request { operation: Operation::Delete, ..Request::default() };
-        let refusal = Answer::no(vec![Fault::new("spec", Reason::Invalid, "no")]);
-        for answer in [Some(&refusal), Some(&Answer::yes()), None, None] {
+        let refusal = AdmissionResponse::no(vec![Fault::new("spec", Reason::Invalid, "no")]);
+        for answer in [Some(&refusal), Some(&AdmissionResponse::yes()), None, None] {
             judged(hook, &request, answer, Instant::now());
         }
         let live = Live::new("kubevirt", Arc::default());

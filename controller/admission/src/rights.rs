@@ -1,8 +1,9 @@
-//! virt-api asks the API server for what it declares, and nothing else. It writes nothing: a review that it creates is a
-//! question.
+//! virt-api asks the API server for what it declares, and nothing else. What requests of the aggregated API take is declared
+//! by that package, and compared there with what they ask.
 
 #[cfg(test)]
 mod tests {
+    use crate::evictions::tests::{eviction, objects};
     use crate::live::Live;
     use crate::routes::Routes;
     use crate::workloads::tests::deletion;
@@ -11,6 +12,7 @@ mod tests {
     use kubernetes::objects::rights::each;
     use kubernetes::webhooks::Webhook;
     use serve::health::Health;
+    use std::collections::BTreeSet;
     use std::sync::Arc;
 
     #[tokio::test]
@@ -28,13 +30,19 @@ mod tests {
                 .await
                 .is_ok()
         );
-        // The one review for which something has to be asked.
-        let hook = Webhook::at("/kubevirt-validate-delete").unwrap();
-        let answer = routes.answer_to(hook, deletion(), false).await;
-        assert!(answer.status().is_success(), "{answer:?}");
-        server.until(&each(Program::Api).collect()).await;
+        // The reviews for which something has to be asked.
+        objects("External").into_iter().for_each(|(path, object)| server.has(&path, object));
+        for (path, review) in
+            [("/kubevirt-validate-delete", deletion()), ("/pod-eviction-validate", eviction(false))]
+        {
+            let answer = routes.answer_to(Webhook::at(path).unwrap(), review, false).await;
+            assert!(answer.status().is_success(), "{path}: {answer:?}");
+        }
+        let (all, asked) =
+            (each(Program::Api).collect::<BTreeSet<_>>(), BTreeSet::from(subresources::RIGHTS));
+        server.until(&(&all - &asked)).await;
         task.abort();
         server.kept_to(Program::Api);
-        assert_eq!(server.rights(), each(Program::Api).collect());
+        assert_eq!(&server.rights() | &asked, all);
     }
 }

@@ -3,29 +3,33 @@
 //! ```text
 //!  /healthz, /readyz, /metrics   whether we live and are ready, and what we measure ([`serve::health`])
 //!  /…-mutate, /…-validate…   the webhooks, by their table
+//!  /apis/…, /openapi/…       the aggregated API (package `subresources`)
 //! ```
 //!
 //! A body is read where somebody wants it, after its head was looked at. A large one is read as JSON, and judged, on a thread
 //! of its own: the others wait for nobody's megabytes.
 
+use super::evictions::Evictions;
 use super::live::Live;
 use super::measures;
-use super::rules::{Answer as Verdict, Request, asks_what_is_left, judge, not_looked_into, review};
+use super::rules::{AdmissionResponse, Request, asks_what_is_left, judge, not_looked_into, review};
 use super::workloads::Workloads;
 use api_server::error::{Error, ErrorKind, Result};
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use hyper::body::Bytes;
-use kubernetes::webhooks::Webhook;
+use kubernetes::webhooks::{Question, Webhook};
 use rustls::crypto::SecureRandom;
 use serve::authentication::Gate;
 use serve::health::Health;
-use serve::transport::{Answer, Answers, Asked, Body, plain};
+use serve::transport::{Answers, Asked, Body, HttpResponse, plain};
 use std::sync::Arc;
 use std::time::Instant;
 
 /// The largest review: an object may have 3 MiB, and a change comes with the object as it was.
 const REVIEW: usize = 8 << 20;
+/// The largest review of an eviction: it says little, and many of them may wait for the API server.
+const EVICTION: usize = 64 << 10;
 
 /// What is answered where.
 pub struct Routes {
@@ -33,17 +37,20 @@ pub struct Routes {
     health: Health,
     gate: Gate,
     workloads: Workloads,
+    evictions: Evictions,
+    subresources: subresources::Routes,
     random: &'static dyn SecureRandom,
 }
 
 impl Answers for Routes {
-    async fn answer(&self, asked: Asked) -> Answer {
-        let Asked { head, body, peer, .. } = asked;
-        if let Some(answer) = self.health.answer(&head, peer, &self.gate).await {
+    async fn answer(&self, asked: Asked) -> HttpResponse {
+        if let Some(answer) = self.health.answer(&asked.head, asked.peer, &self.gate).await {
             return answer;
         }
-        match Webhook::at(head.uri.path()) {
-            Some(hook) => self.review(hook, &head, body).await,
+        let path = asked.head.uri.path();
+        match Webhook::at(path) {
+            Some(hook) => self.review(hook, &asked.head, asked.body).await,
+            None if subresources::is_ours(path) => self.subresources.answer(asked).await,
             None => plain(StatusCode::NOT_FOUND, "there is nothing here"),
         }
     }
@@ -53,10 +60,19 @@ impl Routes {
     /// Answers by what is known.
     pub fn new(live: Arc<Live>, health: Health, client: kube::Client) -> Routes {
         let random = rustls::crypto::ring::default_provider().secure_random;
-        Routes { live, health, gate: Gate::new(client.clone()), workloads: Workloads::new(client), random }
+        let (aggregation, handlers) = (Arc::clone(&live.aggregation), Arc::clone(&live.handlers));
+        Routes {
+            live,
+            health,
+            gate: Gate::new(client.clone()),
+            workloads: Workloads::new(client.clone()),
+            evictions: Evictions::new(client.clone()),
+            subresources: subresources::Routes::new(client, aggregation, handlers),
+            random,
+        }
     }
 
-    async fn review(&self, hook: &'static Webhook, head: &Parts, body: Body) -> Answer {
+    async fn review(&self, hook: &'static Webhook, head: &Parts, body: Body) -> HttpResponse {
         if head.method != Method::POST {
             return plain(StatusCode::METHOD_NOT_ALLOWED, "an admission review is POSTed");
         }
@@ -65,7 +81,8 @@ impl Routes {
         if kind.split(';').next().map(str::trim) != Some("application/json") {
             return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "an admission review is application/json");
         }
-        let body = match body.whole(REVIEW).await {
+        let most = if hook.question == Question::Eviction { EVICTION } else { REVIEW };
+        let body = match body.whole(most).await {
             Ok(body) => body,
             Err(answer) => return answer,
         };
@@ -79,7 +96,7 @@ impl Routes {
         hook: &'static Webhook,
         body: impl AsRef<[u8]> + Send + 'static,
         is_large: bool,
-    ) -> Answer {
+    ) -> HttpResponse {
         let (request, body) = match aside(is_large, move || (Request::read(body.as_ref()), body)).await {
             Ok((Ok(request), body)) => (Arc::new(request), body),
             Ok((Err(why), _)) => return plain(StatusCode::BAD_REQUEST, &why),
@@ -113,9 +130,13 @@ impl Routes {
         request: &Arc<Request>,
         body: impl Send + 'static,
         is_large: bool,
-    ) -> Result<Verdict> {
+    ) -> Result<AdmissionResponse> {
         let mut around = (*self.live.around()).clone();
         around.random = (self.uuid()?, self.uuid()?);
+        if hook.question == Question::Eviction {
+            drop(body);
+            return Ok(self.evictions.answer(hook, request, around).await);
+        }
         if asks_what_is_left(hook, request) {
             around.left = match self.workloads.left().await {
                 Err(error) if error.kind() == ErrorKind::Unreachable => {
@@ -155,7 +176,7 @@ async fn aside<T: Send + 'static>(is_large: bool, does: impl FnOnce() -> T + Sen
     tokio::task::spawn_blocking(does).await.map_err(|e| Error::setup("a large review broke off", e))
 }
 
-fn failed(hook: &Webhook, error: &Error) -> Answer {
+fn failed(hook: &Webhook, error: &Error) -> HttpResponse {
     tracing::warn!("{}: {}", hook.name, error.chain());
     plain(StatusCode::INTERNAL_SERVER_ERROR, &error.chain())
 }

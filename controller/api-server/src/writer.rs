@@ -23,17 +23,25 @@ pub struct Writer {
     component: &'static str,
     /// The node that it runs on, where each node has one.
     host: Option<String>,
+    /// The API server checks a change and does not make it.
+    is_dry: bool,
 }
 
 impl Writer {
     /// A writer in the name of one program.
     pub fn new(client: kube::Client, component: &'static str) -> Writer {
-        Writer { client, component, host: None }
+        Writer { client, component, host: None, is_dry: false }
     }
 
     /// A writer in the name of a program that runs on each node.
     pub fn on_node(client: kube::Client, component: &'static str, node: &str) -> Writer {
-        Writer { client, component, host: Some(node.to_owned()) }
+        Writer { client, component, host: Some(node.to_owned()), is_dry: false }
+    }
+
+    /// The same for changes that the API server checks and does not make (`dryRun=All`).
+    #[must_use]
+    pub fn dry(self) -> Writer {
+        Writer { is_dry: true, ..self }
     }
 
     /// Does what a plan says, in its order, up to the first step that fails.
@@ -44,9 +52,14 @@ impl Writer {
 
     /// Lets the server look at an object, which is not made.
     pub async fn try_out(&self, key: &Key, object: &Value) -> Result<Value> {
-        let path =
-            format!("{}?dryRun=All&fieldManager={}", key.kind.collection(&key.namespace), self.component);
+        let query = self.clone().dry().query();
+        let path = format!("{}?{query}", key.kind.collection(&key.namespace));
         self.send("try out", key, Request::post(path), Some((JSON, object))).await
+    }
+
+    fn query(&self) -> String {
+        let dry = if self.is_dry { "&dryRun=All" } else { "" };
+        format!("fieldManager={}{dry}", self.component)
     }
 
     async fn send(
@@ -66,13 +79,13 @@ impl Server for Writer {
     }
 
     async fn create(&self, key: &Key, object: &Value) -> Result<Value> {
-        let path = format!("{}?fieldManager={}", key.kind.collection(&key.namespace), self.component);
+        let path = format!("{}?{}", key.kind.collection(&key.namespace), self.query());
         self.send("create", key, Request::post(path), Some((JSON, object))).await
     }
 
     async fn patch(&self, key: &Key, change: &Value, part: Option<&str>) -> Result<Value> {
         let below = part.map_or_else(String::new, |part| format!("/{part}"));
-        let path = format!("{}{below}?fieldManager={}", key.path(), self.component);
+        let path = format!("{}{below}?{}", key.path(), self.query());
         let kind = match key.kind {
             Kind::Pod => "application/strategic-merge-patch+json",
             _ => "application/merge-patch+json",
@@ -84,6 +97,9 @@ impl Server for Writer {
         let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
         if !uid.is_empty() {
             options["preconditions"] = json!({"uid": uid});
+        }
+        if self.is_dry {
+            options["dryRun"] = json!(["All"]);
         }
         self.send("delete", key, Request::delete(key.path()), Some((JSON, &options))).await
     }

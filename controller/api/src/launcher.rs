@@ -1,4 +1,4 @@
-//! What is said between virt-launcher and whoever runs it: `coracle run` on a laptop, the node agent in a cluster.
+//! What is said between virt-launcher and whoever runs it: `coracle run` on a laptop, virt-handler in a cluster.
 //!
 //! HTTP and JSON on a unix socket, so that `curl --unix-socket` works:
 //!
@@ -10,10 +10,10 @@
 //! POST /v1/requests             Request  ─► Answer
 //! GET  /v1/stats                Stats                what it has used since it began
 //! GET  /v1/screenshot           image/png
-//! GET  /v1/guest/info           GuestInfo            and /users, /filesystems: what the guest's agent says
+//! GET  /v1/guest/info           GuestInfo            and /users, /filesystems: what the guest agent says
 //! POST /v1/guest/exec           Exec     ─► Executed
 //! POST /v1/guest/freeze         {}                   and /thaw, /ping
-//! GET  /v1/console[?write]      Upgrade: coracle-stream; the serial console, last screen first
+//! GET  /v1/console[?write|take] Upgrade: coracle-stream; the serial console, last screen first
 //! GET  /v1/vnc                  Upgrade: coracle-stream; RFB
 //! ```
 //!
@@ -28,6 +28,9 @@ use std::path::PathBuf;
 
 /// What a stream that leaves HTTP is called in `Upgrade`.
 pub const STREAM: &str = "coracle-stream";
+
+/// The user and the group of a launcher in its pod, and of its QEMU: the owner of a VMI's disks.
+pub const USER: u32 = 107;
 
 /// A VMI that should run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -98,12 +101,12 @@ pub enum Source {
         /// The device.
         path: PathBuf,
     },
-    /// A folder whose files become a disc.
+    /// A folder whose files become an ISO image.
     Folder {
         /// The folder.
         path: PathBuf,
     },
-    /// An optional one that is not there: the disc is empty.
+    /// An optional one that is not there: the ISO image is empty.
     Absent,
 }
 
@@ -215,16 +218,16 @@ pub enum Request {
     Pause,
     /// Let them run.
     Unpause,
-    /// Take the disc out of a drive.
+    /// Eject the media of a CD-ROM drive.
     Eject {
         /// The disk's name.
         disk: String,
     },
-    /// Put a disc into a drive.
+    /// Insert media into a CD-ROM drive.
     Insert {
         /// The disk's name.
         disk: String,
-        /// The disc.
+        /// The media.
         path: PathBuf,
         /// How its bytes are laid out.
         format: Format,
@@ -265,7 +268,7 @@ pub struct State {
     /// The QEMU process of the VMI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qemu_pid: Option<u32>,
-    /// The guest's agent answers.
+    /// The guest agent answers.
     pub agent: bool,
     /// By disk: what the guest's driver would call it (`vda`).
     #[serde(default)]
@@ -389,17 +392,17 @@ pub struct Info {
     pub root: PathBuf,
 }
 
-/// What the guest's agent says of the guest.
+/// What the guest agent says of the guest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GuestInfo {
-    /// The agent's version.
+    /// The guest agent's version.
     #[serde(default)]
     pub agent_version: Option<String>,
     /// The guest's name of itself.
     #[serde(default)]
     pub hostname: Option<String>,
-    /// What system it runs, in the agent's fields.
+    /// What system it runs, in the guest agent's fields.
     #[serde(default)]
     pub os: BTreeMap<String, String>,
     /// Its zone, like `UTC`.
@@ -408,6 +411,19 @@ pub struct GuestInfo {
     /// Its interfaces.
     #[serde(default)]
     pub interfaces: Vec<GuestInterface>,
+    /// Commands that the guest agent knows.
+    #[serde(default)]
+    pub commands: Vec<GuestCommand>,
+}
+
+/// A command of the guest agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestCommand {
+    /// Its name.
+    pub name: String,
+    /// Whether the guest permits it.
+    #[serde(default)]
+    pub enabled: bool,
 }
 
 /// An interface as the guest sees it.
@@ -456,7 +472,7 @@ pub struct GuestFilesystem {
     pub total_bytes: Option<u64>,
 }
 
-/// A program for the guest's agent to run.
+/// A program for the guest agent to run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exec {
     /// The program.

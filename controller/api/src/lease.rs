@@ -1,10 +1,10 @@
 //! What the one guest of a tap is told of its network, and where it asks.
 //!
 //! ```text
-//!  node agent: the pod's network ──plan──► Lease ──► launcher: the answers of DHCP
+//!  virt-handler: the pod's network ──plan──► Lease ──► launcher: the answers of DHCP
 //! ```
 //!
-//! The node agent knows addresses and routes; what the pod's own files say (name servers, host name) the launcher reads
+//! virt-handler knows addresses and routes; what the pod's own files say (name servers, host name) the launcher reads
 //! itself.
 
 use serde::{Deserialize, Serialize};

@@ -4,13 +4,14 @@ use api_server::Writer;
 use api_server::error::{Error, Result};
 use api_server::lease::Lease;
 use clap::Parser;
-use kubernetes::objects::{Facts, Key, Kind, LEASE};
+use kubernetes::objects::{ClusterFacts, Key, Kind, LEASE};
 use kubernetes::servers::{self, PORT};
 use serde_json::json;
-use serve::health::Health;
+use serve::health::{Health, Nothing};
 use serve::program::client;
 use serve::transport::everywhere;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -40,7 +41,8 @@ impl Controller {
         let health = Health::default();
         health.measures_plainly(|| crate::measures::waiting(env!("CARGO_PKG_VERSION")));
         let server = servers::CONTROLLER;
-        health.clone().serve(self.listen, client.clone(), &self.namespace, server).await?;
+        let others = Arc::new(Nothing);
+        health.clone().serve(self.listen, client.clone(), &self.namespace, server, others).await?;
         let mut ends =
             signal(SignalKind::terminate()).map_err(|e| Error::setup("cannot wait for SIGTERM", e))?;
         let mut lease = Lease::new(writer.clone(), &self.namespace, LEASE, self.identity.clone());
@@ -69,8 +71,8 @@ impl Controller {
         }
     }
 
-    async fn facts(&self, writer: &Writer) -> Facts {
-        Facts {
+    async fn facts(&self, writer: &Writer) -> ClusterFacts {
+        ClusterFacts {
             namespace: self.namespace.clone(),
             launcher_image: self.launcher_image.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -105,7 +107,7 @@ impl Controller {
                     "volumeMounts": [{"name": "image", "mountPath": "/image"}],
                 }],
                 "volumes": [{"name": "image", "image": {"reference": self.launcher_image}}],
-                "securityContext": {"runAsNonRoot": true, "runAsUser": 107, "seccompProfile": {"type": "RuntimeDefault"}},
+                "securityContext": {"runAsNonRoot": true, "runAsUser": kubernetes::launcher::USER, "seccompProfile": {"type": "RuntimeDefault"}},
             },
         });
         let answer = writer.try_out(&key, &pod).await?;

@@ -9,7 +9,7 @@
 //!  replica set ────────────┘                              ▲
 //!        data volumes, claims, nodes: looked at ──────────┘
 //!
-//!  certificates  so that the API server can ask virt-api     kubevirt, node   the installation, what nodes say
+//!  certificates  the API server is led to virt-api           kubevirt, node   the installation, what nodes say
 //!  rights        what each step takes                        measures         what is counted
 //! ```
 //!

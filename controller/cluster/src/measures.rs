@@ -7,6 +7,7 @@ use api::vm::{PrintableStatus, VirtualMachine};
 use api::vmi::{EvictionStrategy, Phase, VirtualMachineInstance};
 use api_server::metrics::{Histograms, Is, Page};
 use jiff::Timestamp;
+use kubernetes::config::Config;
 use kubernetes::objects::{Kept as _, World};
 use std::collections::BTreeMap;
 
@@ -170,6 +171,8 @@ fn vmis(page: &mut Page, world: &World) {
         vmi.status.as_ref().and_then(|status| status.node_name.clone()).unwrap_or_default()
     };
     let phase = |vmi: &VirtualMachineInstance| super::vmi::phase(vmi).as_str().to_lowercase();
+    let of_cluster = Config::read(world).eviction_strategy;
+    let is_evictable = |vmi: &VirtualMachineInstance| is_evictable(vmi, of_cluster.as_ref());
     let mut counts: BTreeMap<(String, String), u64> = BTreeMap::new();
     for vmi in world.vmis.all() {
         *counts.entry((node(vmi), phase(vmi))).or_default() += 1;
@@ -257,8 +260,8 @@ fn vmis(page: &mut Page, world: &World) {
 }
 
 /// It need not move where its node is emptied, or it can: none can in this version.
-fn is_evictable(vmi: &VirtualMachineInstance) -> bool {
-    !matches!(vmi.spec.eviction_strategy, Some(EvictionStrategy::LiveMigrate))
+fn is_evictable(vmi: &VirtualMachineInstance, of_cluster: Option<&EvictionStrategy>) -> bool {
+    !matches!(vmi.spec.eviction_strategy.as_ref().or(of_cluster), Some(EvictionStrategy::LiveMigrate))
 }
 
 // ── Nodes ───────────────────────────────────────────────────────────────────────────────────────────────────────────

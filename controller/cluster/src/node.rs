@@ -1,7 +1,7 @@
-//! Nodes whose agent is silent: no VMI is put there, and those that are there are told of.
+//! Nodes whose virt-handler is silent: no VMI is put there, and those that are there are told of.
 //!
-//! **Flow.** The agent of a node writes a heartbeat every minute. Once it has been the same for [`SILENCE`], by our own
-//! clock, the node takes no more VMIs; the agent itself says otherwise when it is back.
+//! **Flow.** The virt-handler of a node writes a heartbeat every minute. Once it has been the same for [`SILENCE`], by our own
+//! clock, the node takes no more VMIs; virt-handler itself says otherwise when it is back.
 //! **Guarantees.** Only the label is written, and only from `true` to `false`. The times of two computers are never
 //! compared.
 //! **Caveats.** A VMI on such a node may run on: nothing that it holds is given to another until its pod is gone, by
@@ -12,7 +12,7 @@ use kubernetes::objects::{Kept as _, Kind, SCHEDULABLE, World};
 use kubernetes::plan::Plan;
 use serde_json::json;
 
-/// How long an agent may be silent.
+/// How long a virt-handler may be silent.
 pub(crate) const SILENCE: SignedDuration = SignedDuration::from_mins(5);
 
 /// What is to be done for a node.
@@ -40,13 +40,13 @@ pub(crate) fn decide(world: &World, name: &str, now: Timestamp) -> Plan {
     plan
 }
 
-/// Until when the agent of a node counts as there, if nothing more is heard of it. Nothing where none ever was.
+/// Until when the virt-handler of a node counts as there, if nothing more is heard of it. Nothing where none ever was.
 pub(crate) fn heard_until(world: &World, name: &str) -> Option<Timestamp> {
     let (_, since) = world.heard.get(name)?;
     since.checked_add(SILENCE).ok()
 }
 
-/// What is said of a node whose agent is silent.
+/// What is said of a node whose virt-handler is silent.
 pub(crate) fn silent(name: &str) -> String {
     format!("virt-handler on the node {name} was not heard of for {} minutes", SILENCE.as_mins())
 }

@@ -14,7 +14,7 @@ use api_server::error::ErrorKind;
 use api_server::watch::{self, Seen};
 use api_server::{Done, Writer};
 use jiff::{SignedDuration, Timestamp};
-use kubernetes::objects::{Facts, Failure, Home, Key, Kind, Program, World, followed_by};
+use kubernetes::objects::{ClusterFacts, Failure, Home, Key, Kind, Program, World, followed_by};
 use kubernetes::plan::{Plan, Step};
 use serve::health::Health;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -50,7 +50,7 @@ pub(crate) struct ControlLoop {
 }
 
 /// Decides and applies for ever.
-pub(crate) async fn run(client: kube::Client, writer: Writer, facts: Facts, health: Health) {
+pub(crate) async fn run(client: kube::Client, writer: Writer, facts: ClusterFacts, health: Health) {
     let (to, mut seen) = mpsc::channel(WAITING);
     let home = Home { namespace: facts.namespace.clone(), ..Home::default() };
     let watched = followed_by(Program::Controller, &home);
@@ -96,7 +96,7 @@ pub(crate) async fn run(client: kube::Client, writer: Writer, facts: Facts, heal
 }
 
 impl ControlLoop {
-    pub(crate) fn new(facts: Facts) -> ControlLoop {
+    pub(crate) fn new(facts: ClusterFacts) -> ControlLoop {
         ControlLoop { world: World::of(facts), ..ControlLoop::default() }
     }
 
@@ -342,8 +342,11 @@ mod tests {
 
     #[test]
     fn what_could_not_be_made_is_said_at_once_and_tried_again_later() {
-        let mut control =
-            ControlLoop::new(Facts { image_volumes: true, namespace: "kubevirt".into(), ..Facts::default() });
+        let mut control = ControlLoop::new(ClusterFacts {
+            image_volumes: true,
+            namespace: "kubevirt".into(),
+            ..ClusterFacts::default()
+        });
         let settings = json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}});
         let now = Timestamp::UNIX_EPOCH;
         control.world.put(Kind::KubeVirt, settings, now);

@@ -1,10 +1,10 @@
 //! A small API server in memory, for tests: versions, uids, generations, finalizers, garbage collection, watches; and what
-//! the scheduler, the kubelet and the node agent would write.
+//! the scheduler, the kubelet and virt-handler would write.
 //!
 //! ```text
 //!  stories    Sim alone: decided on a picture that is always right, round by round; the test plays the others
 //!  histories  controller  a virt-controller: the loop's own ControlLoop, with a picture of its own and plans on their way
-//!             others      scheduler, kubelet, collector, node agent: each takes its next step, by what there is
+//!             others      scheduler, kubelet, collector, virt-handler: each takes its next step, by what there is
 //!             event       what people want and what happens, and what goes wrong meanwhile
 //!             history     one after the other, in ticks
 //!             shape       how two ends are compared
@@ -28,7 +28,7 @@ use api::vmi::Phase;
 use api_server::watch::Seen;
 use jiff::Timestamp;
 use kubernetes::objects::rights::Right;
-use kubernetes::objects::{Facts, Key, Kind, World};
+use kubernetes::objects::{ClusterFacts, Key, Kind, World};
 use kubernetes::plan::{Plan, merge};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -69,7 +69,7 @@ impl Sim {
 
     /// One in which nobody has said anything yet.
     pub(crate) fn bare() -> Sim {
-        let facts = Facts {
+        let facts = ClusterFacts {
             namespace: "kubevirt".into(),
             launcher_image: "registry.example/virt-launcher:1".into(),
             version: "1.0.0".into(),
@@ -137,7 +137,7 @@ impl Sim {
         }
         if let (Kind::Pod, None) = (key.kind, old) {
             let owner = |pod: &Value| pod["metadata"]["ownerReferences"][0].clone();
-            // One that came when its VMI was gone is handed to no node's agent, and goes.
+            // One that came when its VMI was gone is handed to no node's virt-handler, and goes.
             let is_somebodys = |pod: &Value| {
                 let key = Key::new(
                     Kind::VirtualMachineInstance,
@@ -310,7 +310,7 @@ impl Sim {
         }
     }
 
-    /// The node agent: the phase is another.
+    /// virt-handler: the phase is another.
     pub(crate) fn agent_says(&mut self, vmi: &Key, phase: &str) {
         let mut times =
             self.get(vmi)["status"]["phaseTransitionTimestamps"].as_array().cloned().unwrap_or_default();

@@ -33,7 +33,7 @@ struct Scene {
     pod: Value,
     administrator: Speaker,
     controller: Speaker,
-    agent: Speaker,
+    handler: Speaker,
 }
 
 pub(crate) async fn run(
@@ -53,7 +53,7 @@ pub(crate) async fn run(
         pod: bare(&sample["pod"]),
         administrator: Speaker::administrator().await?,
         controller: Speaker::controller().await?,
-        agent: Speaker::agent(node).await?,
+        handler: Speaker::handler(node).await?,
         writes,
     };
     let (to, seen) = mpsc::channel(1024);
@@ -122,7 +122,7 @@ impl Scene {
                     "phase": "Running", "reason": format!("step {step}"), "conditions": status["conditions"],
                 },
             });
-            made = self.agent.send(Method::PATCH, &path, MERGE, &change).await?;
+            made = self.handler.send(Method::PATCH, &path, MERGE, &change).await?;
         }
         for step in 0..self.share(number, POD_STATUSES) {
             let condition = json!({"type": "kubevirt.io/virtual-machine-unpaused", "status": "True", "message": format!("step {step}")});
@@ -130,8 +130,10 @@ impl Scene {
             let change = json!({"status": {"conditions": [condition]}});
             self.controller.send(Method::PATCH, &path, STRATEGIC, &change).await?;
         }
-        let tellers =
-            [(&self.controller, OUR_EVENTS, "virt-controller"), (&self.agent, THEIR_EVENTS, "virt-handler")];
+        let tellers = [
+            (&self.controller, OUR_EVENTS, "virt-controller"),
+            (&self.handler, THEIR_EVENTS, "virt-handler"),
+        ];
         for (speaker, kind, component) in tellers {
             for step in 0..self.share(number, kind) {
                 let event = self.event(&name, &uid, component, step);

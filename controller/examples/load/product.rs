@@ -1,4 +1,4 @@
-//! With virt-controller: VMIs are made, and where it has handed one to a node of kwok, the agent of that node says what
+//! With virt-controller: VMIs are made, and where it has handed one to a node of kwok, the virt-handler of that node says what
 //! virt-handler would. What it says is decided and written by virt-handler's own code; only the launcher is made up.
 
 use crate::speaker::{Speaker, core, vmis};
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(900);
 
 pub(crate) async fn run(space: &str, count: usize, sample: &Path) -> Result<Value> {
     let administrator = Speaker::administrator().await?;
-    let agents = agents(&administrator).await?;
+    let handlers = handlers(&administrator).await?;
     let (to, mut seen) = mpsc::channel(1024);
     let which = Which { namespace: space.to_owned(), ..Which::all(Kind::VirtualMachineInstance, None) };
     tokio::spawn(follow(administrator.0.clone(), which, to));
@@ -62,8 +62,8 @@ pub(crate) async fn run(space: &str, count: usize, sample: &Path) -> Result<Valu
                 return Err(format!("{name} has failed: {}", object["status"]).into());
             } else if phase == "Scheduled" && taken.insert(name) {
                 let node = object["status"]["nodeName"].as_str().unwrap_or_default();
-                let agent = agents.get(node).ok_or_else(|| format!("{node} is no node of kwok"))?;
-                writing.spawn(run_vmi(agent.clone(), administrator.clone(), object));
+                let handler = handlers.get(node).ok_or_else(|| format!("{node} is no node of kwok"))?;
+                writing.spawn(run_vmi(handler.clone(), administrator.clone(), object));
             } else {
                 last = object["status"].to_string();
             }
@@ -112,20 +112,20 @@ fn vmi(number: usize) -> Value {
     })
 }
 
-/// The agent of each node of kwok.
-async fn agents(administrator: &Speaker) -> Result<BTreeMap<String, Arc<Writer>>> {
+/// The virt-handler of each node of kwok.
+async fn handlers(administrator: &Speaker) -> Result<BTreeMap<String, Arc<Writer>>> {
     let nodes = administrator.get("/api/v1/nodes?labelSelector=type%3Dkwok").await?;
     let names =
         nodes["items"].as_array().into_iter().flatten().filter_map(|node| node["metadata"]["name"].as_str());
     let speakers = stream::iter(names).then(|name| async move {
-        let speaker = Speaker::agent(name).await?;
+        let speaker = Speaker::handler(name).await?;
         Ok::<_, Fault>((name.to_owned(), Arc::new(Writer::on_node(speaker.0, "virt-handler", name))))
     });
     speakers.try_collect().await
 }
 
 /// What virt-handler says of a VMI that its launcher has and runs.
-async fn run_vmi(agent: Arc<Writer>, administrator: Speaker, mut object: Value) -> Result<()> {
+async fn run_vmi(handler: Arc<Writer>, administrator: Speaker, mut object: Value) -> Result<()> {
     let launcher = Launcher::Speaks(Box::new(State {
         number: 3,
         generation: 1,
@@ -149,7 +149,7 @@ async fn run_vmi(agent: Arc<Writer>, administrator: Speaker, mut object: Value) 
     loop {
         let vmi = read(object.clone()).map_err(|e| e.chain())?;
         if begins {
-            agent.tell(&vmi.metadata, &Event::normal("Created", "VirtualMachineInstance defined.")).await;
+            handler.tell(&vmi.metadata, &Event::normal("Created", "VirtualMachineInstance defined.")).await;
             begins = false;
         }
         let interfaces = std::slice::from_ref(&interface);
@@ -157,9 +157,9 @@ async fn run_vmi(agent: Arc<Writer>, administrator: Speaker, mut object: Value) 
         let plan = decide(&known, &now());
         let Some(status) = plan.status else { return Ok(()) };
         let change = patch(vmi.status.as_ref(), &status).unwrap_or_default();
-        if agent.change(&vmi.metadata, &change).await.map_err(|e| e.chain())?.is_some() {
+        if handler.change(&vmi.metadata, &change).await.map_err(|e| e.chain())?.is_some() {
             for event in &plan.events {
-                agent.tell(&vmi.metadata, event).await;
+                handler.tell(&vmi.metadata, event).await;
             }
             return Ok(());
         }

@@ -35,7 +35,7 @@ impl Speaker {
     }
 
     /// virt-handler on a node, which its token says.
-    pub(crate) async fn agent(node: &str) -> Result<Speaker> {
+    pub(crate) async fn handler(node: &str) -> Result<Speaker> {
         let mut headers = headers("kubevirt-handler");
         let node = ("impersonate-extra-authentication.kubernetes.io%2fnode-name", node.to_owned());
         headers.push(node);

@@ -1,8 +1,9 @@
-//! Who our programs are to the API server, and what they may do there: what they declare to do, and nothing else.
+//! Who our programs are to the API server, and what they may do there: what they declare to do, and nothing else. What a
+//! program follows of the cluster's own ([`rights::elsewhere`]) is permitted by a role that the cluster has.
 
 use super::Wishes;
-use kubernetes::objects::Program;
 use kubernetes::objects::rights::{self, Grant};
+use kubernetes::objects::{Elsewhere, Program};
 use serde_json::{Value, json};
 
 pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
@@ -17,6 +18,7 @@ pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
         if !own.is_empty() {
             objects.extend(granted(account, Some(wishes), own, wishes));
         }
+        objects.extend(rights::elsewhere(program).map(|object| reader(account, object, wishes)));
     }
     objects
 }
@@ -58,6 +60,18 @@ fn granted(account: &str, within: Option<&Wishes>, rules: Vec<Value>, wishes: &W
             "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": wishes.namespace}],
         }),
     ]
+}
+
+/// The binding to a role of the cluster's own: it permits to read how the API server shows itself.
+fn reader(account: &str, Elsewhere { namespace, role, .. }: &Elsewhere, wishes: &Wishes) -> Value {
+    let name = format!("{account}-auth-reader");
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": name, "namespace": namespace, "labels": {"kubevirt.io": ""}},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": wishes.namespace}],
+    })
 }
 
 fn named(name: &str, within: Option<&Wishes>) -> Value {

@@ -3,7 +3,7 @@
 //! ```text
 //!  Wishes ─► namespace, definitions (api::crd), priority
 //!            identity   an account for each program, its rights: what the reconcilers declare
-//!            people     what users of a cluster may do, aggregated to admin, edit and view
+//!            people     what users of a cluster may do, aggregated to admin, edit and view; what everybody may ask
 //!            admission  what the API server itself refuses: to our accounts, and to whoever ends fencing
 //!            policies   who may reach them
 //!            programs   virt-controller, virt-api, virt-handler, and what the kubelet must know of them

@@ -2,23 +2,25 @@
 //!
 //! | program | listens on | who comes | from where |
 //! |---|---|---|---|
-//! | virt-api | 8443 | the API server, to ask its webhooks | outside of the pods' network, so from anywhere |
+//! | virt-api | 8443 | the API server, to ask its webhooks and to hand over requests for subresources | outside of the pods' network, so from anywhere |
+//! | virt-handler | 8443 | virt-api, which asks something of a VMI | the pods of virt-api |
 //! | all | 8443 | the kubelet, for its probes | its own node, which no policy keeps out |
 //! | all | 8443 | Prometheus, which also needs the right to | namespaces with the label [`SCRAPES`] |
 //!
-//! Nobody else comes in. What they dial is not limited: it is the API server alone, whose addresses and port are each
-//! cluster's own, and which no selector can name. (virt-handler speaks to launchers and the kubelet by sockets in folders,
-//! and works in the networks of pods by netlink.) A pod on its node's network would not be held by any of this; none of ours
-//! is. Users' pods, launchers among them, are their owners' to close.
+//! Nobody else comes in. What they dial is not limited: it is the API server, whose addresses and port are each cluster's
+//! own, and which no selector can name; and for virt-api also virt-handler, and the ports of VMIs that users have forwarded.
+//! (virt-handler speaks to launchers and the kubelet by sockets in folders, and works in the networks of pods by netlink.) A
+//! pod on its node's network would not be held by any of this; none of ours is. Users' pods, launchers among them, are their
+//! owners' to close.
 
 use super::Wishes;
-use kubernetes::servers::PORT;
+use kubernetes::servers::{API, HANDLER, PORT};
 use serde_json::{Value, json};
 
 /// The label of namespaces that may read what we measure.
 const SCRAPES: (&str, &str) = ("kubevirt.io/metrics", "true");
 
-pub(super) fn objects(wishes: &Wishes) -> [Value; 2] {
+pub(super) fn objects(wishes: &Wishes) -> [Value; 3] {
     let (label, value) = SCRAPES;
     let all = json!({"matchExpressions": [
         {"key": "kubevirt.io", "operator": "In", "values": ["virt-api", "virt-controller", "virt-handler"]},
@@ -28,13 +30,23 @@ pub(super) fn objects(wishes: &Wishes) -> [Value; 2] {
         "ports": [{"port": PORT, "protocol": "TCP"}],
     });
     let webhooks = json!({"ports": [{"port": PORT, "protocol": "TCP"}]});
+    let subresources = json!({
+        "from": [{"podSelector": {"matchLabels": {"kubevirt.io": API.program}}}],
+        "ports": [{"port": PORT, "protocol": "TCP"}],
+    });
     [
         policy(wishes, "kubevirt-allow-ingress-to-metrics", all, measures),
         policy(
             wishes,
             "kubevirt-allow-ingress-to-virt-api-webhook-server",
-            json!({"matchLabels": {"kubevirt.io": "virt-api"}}),
+            json!({"matchLabels": {"kubevirt.io": API.program}}),
             webhooks,
+        ),
+        policy(
+            wishes,
+            "kubevirt-allow-ingress-to-virt-handler",
+            json!({"matchLabels": {"kubevirt.io": HANDLER.program}}),
+            subresources,
         ),
     ]
 }

@@ -1,9 +1,9 @@
 //! The programs: virt-controller twice, one of which acts; virt-api twice, both of which answer; virt-handler on every
-//! node. The certificates of virt-api and the webhooks that lead to it are virt-controller's to make.
+//! node. The certificates of virt-api, and the webhooks and APIServices that lead to it, are virt-controller's to make.
 
 use super::{PRIORITY, Wishes};
 use kubernetes::objects::Program;
-use kubernetes::servers::{MEASURES, PORT, SERVICE};
+use kubernetes::servers::{HANDLER, HANDLERS, MEASURES, PORT, SERVICE};
 use serde_json::{Value, json};
 
 /// Where `virt-launcher node-info` leaves what it finds out, for virt-handler.
@@ -28,6 +28,7 @@ pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
         apis,
         some_api,
         service(wishes),
+        handlers(wishes),
         measures(wishes),
         workload(
             wishes,
@@ -70,6 +71,20 @@ fn service(wishes: &Wishes) -> Value {
         "spec": {
             "selector": {"kubevirt.io": name},
             "ports": [{"name": "https", "port": port, "targetPort": "metrics", "protocol": "TCP"}],
+        },
+    })
+}
+
+/// virt-api finds the virt-handler of a node by the EndpointSlices of this: each endpoint says its node.
+fn handlers(wishes: &Wishes) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": HANDLERS, "namespace": wishes.namespace, "labels": {"kubevirt.io": HANDLER.program}},
+        "spec": {
+            "clusterIP": "None",
+            "selector": {"kubevirt.io": HANDLER.program},
+            "ports": [{"name": "https", "port": PORT, "targetPort": "metrics", "protocol": "TCP"}],
         },
     })
 }

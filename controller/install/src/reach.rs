@@ -1,9 +1,10 @@
 //! What the accounts that we install must never be able to do, whatever our programs come to need: a token that is stolen
-//! from one node, or from one of our pods, is not to be a way to all of the cluster.
+//! from one node, or from one of our pods, is not to be a way to all of the cluster. And what users get by our roles.
 
 use super::objects;
 use super::tests::wishes;
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// A rule, who has it, and whether it holds in the whole cluster.
 struct Right {
@@ -29,6 +30,38 @@ impl Right {
     }
 }
 
+/// The one role of the cluster's own that an account of ours is bound to, as every API server makes it
+/// (`plugin/pkg/auth/authorizer/rbac/bootstrappolicy/namespace_policy.go` of Kubernetes): it reads one ConfigMap, in which
+/// nothing is secret. By it virt-api knows the API server, which says for whom it asks; no role of ours is about kube-system.
+fn clusters_own(binding: &Value) -> Value {
+    let place = (&binding["metadata"]["namespace"], &binding["metadata"]["name"]);
+    assert_eq!(place, (&json!("kube-system"), &json!("kubevirt-apiserver-auth-reader")), "{binding}");
+    let role = "extension-apiserver-authentication-reader";
+    let to = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role});
+    assert_eq!(binding["roleRef"], to, "{binding} leads to no role that we know");
+    let account = json!([{"kind": "ServiceAccount", "name": "kubevirt-apiserver", "namespace": "kubevirt"}]);
+    assert_eq!(binding["subjects"], account, "{binding}");
+    let verbs = json!(["get", "list", "watch"]);
+    let name = "extension-apiserver-authentication";
+    json!({"rules": [{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [name], "verbs": verbs}]})
+}
+
+/// The one binding of users: whoever is known to the API server may ask for our version and for the image that
+/// `virtctl guestfs` starts, which virt-api tells to anybody who reaches it. Rights to anything else are for accounts of
+/// ours, or given by whoever runs the cluster.
+fn is_everybodys(binding: &Value, role: &Value) -> bool {
+    let subject =
+        |name: &str| json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": name}]);
+    if binding["metadata"]["name"] != "kubevirt.io:default" {
+        return false;
+    }
+    assert_eq!(binding["subjects"], subject("system:authenticated"), "not for whom nobody knows: {binding}");
+    let (group, names) = ("subresources.kubevirt.io", ["version", "guestfs"]);
+    let rule = json!({"apiGroups": [group], "resources": names, "verbs": ["get", "list"]});
+    assert_eq!(role["rules"], json!([rule]), "{role}");
+    true
+}
+
 /// The rights that our accounts are bound to.
 fn rights() -> Vec<Right> {
     let all = objects(&wishes());
@@ -36,6 +69,7 @@ fn rights() -> Vec<Right> {
         value.as_array().into_iter().flatten().filter_map(|one| one.as_str().map(str::to_owned)).collect()
     };
     let mut rights = Vec::new();
+    let (mut of_cluster, mut of_everybody) = (0, 0);
     for binding in &all {
         let everywhere = binding["kind"] == "ClusterRoleBinding";
         if !everywhere && binding["kind"] != "RoleBinding" {
@@ -48,7 +82,14 @@ fn rights() -> Vec<Right> {
                 && (to["kind"] == "ClusterRole"
                     || object["metadata"]["namespace"] == binding["metadata"]["namespace"])
         });
-        let role = role.unwrap_or_else(|| panic!("{binding} leads to no role"));
+        let role = role.cloned().unwrap_or_else(|| {
+            of_cluster += 1;
+            clusters_own(binding)
+        });
+        if is_everybodys(binding, &role) {
+            of_everybody += 1;
+            continue;
+        }
         for subject in binding["subjects"].as_array().unwrap() {
             assert_eq!(subject["kind"], "ServiceAccount", "{binding}: rights are for accounts of ours alone");
             for rule in role["rules"].as_array().unwrap() {
@@ -63,6 +104,7 @@ fn rights() -> Vec<Right> {
             }
         }
     }
+    assert_eq!((of_cluster, of_everybody), (1, 1), "bindings beside those of our accounts to our roles");
     rights
 }
 
@@ -72,7 +114,7 @@ fn no_account_reads_the_secrets_of_the_cluster() {
     assert!(rights.len() > 10, "the rules were not found");
     for right in rights.iter().filter(|right| right.has("secrets")) {
         assert!(!right.everywhere, "{}", right.told());
-        // An agent runs on every node: its own certificate, and nothing else that is secret.
+        // virt-handler runs on every node: its own certificate, and nothing else that is secret.
         let is_agent = right.account == "kubevirt-handler";
         assert!(!is_agent || right.names.len() == 1 && !right.may("create"), "{}", right.told());
     }
@@ -112,7 +154,7 @@ fn no_account_can_become_another_or_enter_a_pod() {
     }
 }
 
-/// An agent's token is as good as the weakest node. What it may change of objects that are there, policies bound to its own
+/// The token of a virt-handler is as good as the weakest node. What it may change of objects that are there, policies bound to its own
 /// node.
 #[test]
 fn the_agent_of_a_node_makes_and_removes_nothing() {
@@ -155,8 +197,54 @@ fn people_are_given_vms_and_nothing_else() {
             for verb in rule["verbs"].as_array().unwrap() {
                 let reads = ["get", "list", "watch"].contains(&verb.as_str().unwrap());
                 let settings = rule["resources"].as_array().unwrap().contains(&Value::from("kubevirts"));
-                assert!(reads || !(name.ends_with(":view") || settings), "{name}: {rule}");
+                // A question for all its PUT: a VM in its body is answered with what it would be, and nothing is stored.
+                let asks =
+                    rule["resources"] == json!(["expand-vm-spec"]) && rule["verbs"] == json!(["update"]);
+                assert!(reads || asks || !(name.ends_with(":view") || settings), "{name}: {rule}");
             }
         }
     }
+}
+
+/// The resources of a group that a role of ours permits with a verb.
+fn permitted(role: &str, group: &str, verb: &str) -> BTreeSet<String> {
+    let all = objects(&wishes());
+    let is_it = |object: &&Value| object["kind"] == "ClusterRole" && object["metadata"]["name"] == role;
+    let role = all.iter().find(is_it).unwrap_or_else(|| panic!("no role {role}"));
+    let has = |list: &Value, word: &str| list.as_array().unwrap().contains(&Value::from(word));
+    let rules = role["rules"].as_array().unwrap().iter();
+    let rules = rules.filter(|rule| has(&rule["apiGroups"], group) && has(&rule["verbs"], verb));
+    let names = rules.flat_map(|rule| rule["resources"].as_array().unwrap());
+    names.map(|name| name.as_str().unwrap().to_owned()).collect()
+}
+
+/// Whoever views a namespace reads of VMs what is no console; who edits it opens those; to migrate is a right of its own.
+#[test]
+fn a_viewer_enters_no_guest_and_an_editor_migrates_none() {
+    let of = |role: &str, verb: &str| permitted(role, "subresources.kubevirt.io", verb);
+    let (views, asks) = (of("kubevirt.io:view", "get"), of("kubevirt.io:view", "update"));
+    assert_eq!(asks, BTreeSet::from(["expand-vm-spec".to_owned()]));
+    let enters = ["console", "vnc", "vnc/screenshot", "portforward", "usbredir"]
+        .map(|path| format!("virtualmachineinstances/{path}"));
+    for role in ["kubevirt.io:edit", "kubevirt.io:admin"] {
+        let (gets, updates) = (of(role, "get"), of(role, "update"));
+        assert!(gets.is_superset(&views) && updates.is_superset(&asks), "{role}");
+        assert!(enters.iter().all(|name| gets.contains(name) && !views.contains(name)), "{role}");
+        for path in ["start", "stop", "restart", "evacuate/cancel"] {
+            assert!(updates.contains(&format!("virtualmachines/{path}")), "{role}: {path}");
+        }
+        // The first word is what the API server looks at, before virt-api looks at all of the path.
+        assert!(updates.contains("virtualmachines/evacuate") && gets.contains("virtualmachineinstances/sev"));
+        for name in [
+            "virtualmachines/migrate",
+            "virtualmachineinstances/vsock",
+            "virtualmachineinstances/backup",
+            "virtualmachineinstances/redefine-checkpoint",
+        ] {
+            assert!(!updates.contains(name) && !gets.contains(name), "{role}: {name}");
+        }
+    }
+    let migrates = BTreeSet::from(["virtualmachines/migrate".to_owned()]);
+    assert_eq!(of("kubevirt.io:migrate", "update"), migrates);
+    assert!(of("kubevirt.io:migrate", "get").is_empty());
 }

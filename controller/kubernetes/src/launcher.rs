@@ -1,8 +1,8 @@
 //! The form of a launcher pod: virt-controller makes pods by it, virt-handler finds by it what is where in them, and the
 //! admission policies of the installation hold virt-controller to it.
 
-/// The user a launcher runs as.
-pub const USER: u64 = 107;
+pub use api::launcher::USER;
+
 /// What a container of a launcher's pod may have of root's capabilities; all others are dropped.
 pub const CAPABILITIES: [&str; 1] = ["NET_BIND_SERVICE"];
 /// The kinds of volumes that a launcher's pod has.

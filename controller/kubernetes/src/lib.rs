@@ -6,7 +6,7 @@
 //!  config      the settings that a KubeVirt object says             conditions   lists of conditions
 //!  launcher    the form of a launcher pod                           metadata     labels and annotations that go on
 //!  webhooks    what virt-api is asked, and when                     servers      how each program is reached
-//!  accounts    how the API server knows each program
+//!  accounts    how the API server knows each program                subresources what may be asked of a VM or a VMI
 //! ```
 //!
 //! A noun is here when two packages must mean the same by it: who makes a launcher pod and who looks into it, who writes a
@@ -27,4 +27,5 @@ pub mod metadata;
 pub mod objects;
 pub mod plan;
 pub mod servers;
+pub mod subresources;
 pub mod webhooks;

@@ -1,13 +1,18 @@
 //! How our programs are reached: the services, the port, and the secret with the certificate that each shows.
 //!
-//! virt-controller makes the certificates, each program shows its own, and what is installed leads to them.
+//! virt-controller makes the certificates and leads the API server to virt-api ([`api_service`], and
+//! [`webhooks`](crate::webhooks)), each program shows its own certificate, and what is installed leads to them.
 
 use crate::objects::{API_CERTIFICATE, CONTROLLER_CERTIFICATE, HANDLER_CERTIFICATE};
+use crate::subresources::GROUP;
+use serde_json::{Value, json};
 
 /// Where each program listens: one port for whoever asks, the API server, the kubelet and monitors.
 pub const PORT: u16 = 8443;
 /// The service that leads the API server to virt-api, and its port.
 pub const SERVICE: (&str, u16) = ("virt-api", 443);
+/// The headless service of virt-handler: by its EndpointSlices virt-api finds the virt-handler of a node.
+pub const HANDLERS: &str = "virt-handler";
 
 /// A program that shows a certificate.
 #[derive(Clone, Copy, Debug)]
@@ -39,3 +44,33 @@ pub const HANDLER: Server =
 pub const SERVERS: [Server; 3] = [API, CONTROLLER, HANDLER];
 /// The service by which monitors find all programs.
 pub const MEASURES: &str = "kubevirt-prometheus-metrics";
+
+/// The spec of the APIService for a version of [`GROUP`], of an installation in `namespace` whose certificate `bundle`
+/// vouches for. What the API server would fill in is written out, so that what it keeps is what was written.
+pub fn api_service(version: &str, namespace: &str, bundle: &str) -> Value {
+    json!({
+        "group": GROUP,
+        "version": version,
+        "service": {"namespace": namespace, "name": SERVICE.0, "port": SERVICE.1},
+        "caBundle": bundle,
+        "groupPriorityMinimum": 1000,
+        "versionPriority": 15,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_api_service_leads_to_virt_api_and_believes_nobody_else() {
+        let spec = api_service("v1", "here", "QQ==");
+        assert_eq!(spec["service"], json!({"namespace": "here", "name": "virt-api", "port": 443}));
+        assert_eq!((&spec["caBundle"], &spec["insecureSkipTLSVerify"]), (&json!("QQ=="), &Value::Null));
+        assert_eq!(
+            (&spec["groupPriorityMinimum"], &spec["versionPriority"]),
+            (&json!(1000), &json!(15)),
+            "as upstream has them"
+        );
+    }
+}

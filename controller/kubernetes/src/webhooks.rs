@@ -6,7 +6,7 @@
 //! ```
 
 use crate::accounts::{Accounts, NODE_CLAIM};
-use crate::objects::Program;
+use crate::objects::{Program, names};
 use crate::servers::SERVICE;
 use serde_json::{Value, json};
 
@@ -23,7 +23,11 @@ pub struct Webhook {
     pub path: &'static str,
     /// It may change what it is asked about.
     pub mutates: bool,
-    /// The kind, as it is called in a path of the API server; all are of `kubevirt.io/v1`.
+    /// virt-api may write to another object before it answers; it writes nothing for a dry run.
+    pub writes: bool,
+    /// The group of the resource; empty for the core group. The version is `v1` of all.
+    group: &'static str,
+    /// The resource, and the subresource where it is one, as a path of the API server has them.
     resource: &'static str,
     operations: &'static [&'static str],
     /// When it is not asked.
@@ -53,6 +57,8 @@ pub enum Question {
     KubeVirt,
     /// Whether a KubeVirt object may be deleted.
     KubeVirtRemoval,
+    /// Whether a launcher pod may be evicted.
+    Eviction,
 }
 
 /// When a webhook is not asked. What virt-controller writes of objects that are there, it has judged; so VMIs run on
@@ -67,14 +73,22 @@ enum Unless {
     Handler,
     /// virt-handler writes of a VMI on its own node, as its token says.
     HandlerAtHome,
+    /// virt-api itself changes a few fields for a user. To fill in more would be refused: the policies of the installation
+    /// hold virt-api's account to those fields.
+    Api,
     /// The object is being deleted.
     Leaving,
+    /// By its name the pod is none of a launcher: whether virt-api answers is nothing to it.
+    OtherPod,
 }
 
+/// The group of all kinds of KubeVirt.
+const KUBEVIRT: &str = "kubevirt.io";
 const VMS: &str = "virtualmachines";
 const VMIS: &str = "virtualmachineinstances";
 const SETS: &str = "virtualmachineinstancereplicasets";
 const INSTALLATIONS: &str = "kubevirts";
+const EVICTIONS: &str = "pods/eviction";
 const CREATE: &[&str] = &["CREATE"];
 const UPDATE: &[&str] = &["UPDATE"];
 const BOTH: &[&str] = &["CREATE", "UPDATE"];
@@ -86,9 +100,11 @@ pub const WEBHOOKS: &[Webhook] = &[
         name: "virtualmachines-mutator.kubevirt.io",
         path: "/virtualmachines-mutate",
         mutates: true,
+        writes: false,
+        group: KUBEVIRT,
         resource: VMS,
         operations: BOTH,
-        unless: &[Unless::Controller, Unless::Leaving],
+        unless: &[Unless::Controller, Unless::Api, Unless::Leaving],
         strict: true,
         counts: false,
     },
@@ -97,9 +113,11 @@ pub const WEBHOOKS: &[Webhook] = &[
         name: "virtualmachineinstances-mutator.kubevirt.io",
         path: "/virtualmachineinstances-mutate",
         mutates: true,
+        writes: false,
+        group: KUBEVIRT,
         resource: VMIS,
         operations: BOTH,
-        unless: &[Unless::Controller, Unless::Handler],
+        unless: &[Unless::Controller, Unless::Handler, Unless::Api],
         strict: true,
         counts: false,
     },
@@ -108,6 +126,8 @@ pub const WEBHOOKS: &[Webhook] = &[
         name: "virtualmachine-validator.kubevirt.io",
         path: "/virtualmachines-validate",
         mutates: false,
+        writes: false,
+        group: KUBEVIRT,
         resource: VMS,
         operations: BOTH,
         unless: &[Unless::Controller, Unless::Leaving],
@@ -119,6 +139,8 @@ pub const WEBHOOKS: &[Webhook] = &[
         name: "virtualmachineinstances-create-validator.kubevirt.io",
         path: "/virtualmachineinstances-validate-create",
         mutates: false,
+        writes: false,
+        group: KUBEVIRT,
         resource: VMIS,
         operations: CREATE,
         unless: &[],
@@ -130,6 +152,8 @@ pub const WEBHOOKS: &[Webhook] = &[
         name: "virtualmachineinstances-update-validator.kubevirt.io",
         path: "/virtualmachineinstances-validate-update",
         mutates: false,
+        writes: false,
+        group: KUBEVIRT,
         resource: VMIS,
         operations: UPDATE,
         unless: &[Unless::Controller, Unless::HandlerAtHome],
@@ -141,6 +165,8 @@ pub const WEBHOOKS: &[Webhook] = &[
         name: "virtualmachinereplicaset-validator.kubevirt.io",
         path: "/virtualmachinereplicaset-validate",
         mutates: false,
+        writes: false,
+        group: KUBEVIRT,
         resource: SETS,
         operations: BOTH,
         unless: &[Unless::Controller, Unless::Leaving],
@@ -152,6 +178,8 @@ pub const WEBHOOKS: &[Webhook] = &[
         name: "kubevirt-create-validator.kubevirt.io",
         path: "/kubevirt-validate-create",
         mutates: false,
+        writes: false,
+        group: KUBEVIRT,
         resource: INSTALLATIONS,
         operations: CREATE,
         unless: &[Unless::ControllerAlways],
@@ -163,6 +191,8 @@ pub const WEBHOOKS: &[Webhook] = &[
         name: "kubevirt-update-validator.kubevirt.io",
         path: "/kubevirt-validate-update",
         mutates: false,
+        writes: false,
+        group: KUBEVIRT,
         resource: INSTALLATIONS,
         operations: UPDATE,
         unless: &[Unless::ControllerAlways, Unless::Leaving],
@@ -174,12 +204,27 @@ pub const WEBHOOKS: &[Webhook] = &[
         name: "kubevirt-validator.kubevirt.io",
         path: "/kubevirt-validate-delete",
         mutates: false,
+        writes: false,
+        group: KUBEVIRT,
         resource: INSTALLATIONS,
         operations: &["DELETE"],
         unless: &[],
         // An installation whose virt-api is gone must be able to go too; its finalizer looks once more.
         strict: false,
         counts: true,
+    },
+    Webhook {
+        question: Question::Eviction,
+        name: "virt-launcher-eviction-interceptor.kubevirt.io",
+        path: "/pod-eviction-validate",
+        mutates: false,
+        writes: true,
+        group: "",
+        resource: EVICTIONS,
+        operations: CREATE,
+        unless: &[Unless::OtherPod],
+        strict: true,
+        counts: false,
     },
 ];
 
@@ -201,14 +246,14 @@ impl Webhook {
                 "service": {"namespace": namespace, "name": SERVICE.0, "port": SERVICE.1, "path": self.path},
             },
             "rules": [{
-                "apiGroups": ["kubevirt.io"], "apiVersions": ["v1"], "resources": [self.resource],
+                "apiGroups": [self.group], "apiVersions": ["v1"], "resources": [self.resource],
                 "operations": self.operations, "scope": "*",
             }],
             "failurePolicy": if self.strict { "Fail" } else { "Ignore" },
             "matchPolicy": "Equivalent",
             "namespaceSelector": {},
             "objectSelector": {},
-            "sideEffects": "None",
+            "sideEffects": if self.writes { "NoneOnDryRun" } else { "None" },
             "timeoutSeconds": PATIENCE,
         });
         if self.mutates {
@@ -246,10 +291,16 @@ impl Unless {
                     format!("{} && {says} && {} && {}", is(Program::Handler), on("oldObject"), on("object"));
                 ("not-virt-handler-at-home", at_home)
             }
+            Unless::Api => ("not-virt-api", is(Program::Api)),
             Unless::Leaving => (
                 "not-being-deleted",
                 "request.operation != 'CREATE' && has(object.metadata.deletionTimestamp)".to_owned(),
             ),
+            // What is asked about is the eviction: of the pod it says the name alone.
+            Unless::OtherPod => {
+                let is_launcher = format!("request.?name.orValue('').startsWith('{}')", names::LAUNCHER);
+                return json!({"name": "launcher-pods", "expression": is_launcher});
+            }
         };
         json!({"name": name, "expression": format!("!({unless})")})
     }
@@ -288,5 +339,46 @@ mod tests {
              'system:serviceaccount:here:kubevirt-controller')"
         );
         assert_eq!(configuration(true, "here", "").as_array().unwrap().len(), 2);
+    }
+
+    /// Of what virt-api writes for a user nothing is filled in; the validators are asked all the same.
+    #[test]
+    fn what_virt_api_writes_is_validated_and_not_mutated() {
+        let is_exempt = |hook: &Value| {
+            let expected = "!(request.userInfo.username == 'system:serviceaccount:here:kubevirt-apiserver')";
+            let mut conditions = hook["matchConditions"].as_array().into_iter().flatten();
+            conditions.any(|one| one["expression"] == expected)
+        };
+        for mutates in [true, false] {
+            for hook in configuration(mutates, "here", "").as_array().unwrap() {
+                assert_eq!(is_exempt(hook), mutates, "{}", hook["name"]);
+            }
+        }
+    }
+    /// A drain of a node evicts all of its pods: those that are no launchers never wait for virt-api.
+    #[test]
+    fn evictions_are_asked_about_for_launcher_pods_alone() {
+        let all = configuration(false, "here", "");
+        let mut of_core =
+            all.as_array().unwrap().iter().filter(|hook| hook["rules"][0]["apiGroups"][0] == "");
+        let (hook, none) = (of_core.next().unwrap(), of_core.next());
+        assert_eq!((&hook["name"], none), (&json!("virt-launcher-eviction-interceptor.kubevirt.io"), None));
+        assert_eq!(
+            hook["rules"],
+            json!([{
+                "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods/eviction"], "operations": ["CREATE"],
+                "scope": "*",
+            }])
+        );
+        assert_eq!(
+            hook["matchConditions"],
+            json!([{
+                "name": "launcher-pods", "expression": "request.?name.orValue('').startsWith('virt-launcher-')",
+            }])
+        );
+        assert_eq!((&hook["failurePolicy"], &hook["sideEffects"]), (&json!("Fail"), &json!("NoneOnDryRun")));
+        let is_other = |other: &&Value| other["name"] != hook["name"];
+        let mut others = all.as_array().unwrap().iter().filter(is_other);
+        assert!(others.all(|other| other["sideEffects"] == "None"), "no other writes");
     }
 }

@@ -1,10 +1,12 @@
 //! `virt-handler`: the wiring. Everything is made here and handed on.
 
+use super::asked::ForVirtApi;
 use super::blocking::Blocking;
 use super::devices;
 use super::error::{Error, Result};
 use super::labels::Labeller;
-use super::measures::{self, Launchers};
+use super::launchers::Launchers;
+use super::measures;
 use super::pod::Pods;
 use super::vmi::keeper::Node;
 use super::vmi::watch;
@@ -23,7 +25,7 @@ use tokio::signal::unix::{SignalKind, signal};
 /// How long the last word to the API server may take.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// The agent of a node: it makes ready what VMIs need there, and writes their status
+/// Makes ready what VMIs need on a node, and writes their status
 #[derive(Debug, Parser)]
 #[command(name = "virt-handler", version)]
 pub struct Args {
@@ -42,7 +44,7 @@ pub struct Args {
     /// Where the kubelet's device plug-ins have their sockets
     #[arg(long, default_value = "/var/lib/kubelet/device-plugins", value_name = "DIR")]
     pub device_plugins: PathBuf,
-    /// Where /healthz, /readyz and /metrics answer, by HTTPS
+    /// Where /healthz, /readyz and /metrics answer, and virt-api is answered, by HTTPS
     #[arg(long, default_value_t = everywhere(PORT))]
     pub listen: SocketAddr,
     /// A kubeconfig; else the pod's service account, or the user's
@@ -64,7 +66,9 @@ pub async fn run(args: Args) -> Result<()> {
     let launchers = Launchers::default();
     let health = Health::default();
     let mut asked = health.measures();
-    let serve = health.clone().serve(args.listen, client.clone(), &args.namespace, servers::HANDLER);
+    let virt_api = Arc::new(ForVirtApi::new(launchers.clone(), &args.namespace));
+    let serve =
+        health.clone().serve(args.listen, client.clone(), &args.namespace, servers::HANDLER, virt_api);
     serve.await.map_err(|e| Error::failed(format!("cannot answer on {}", args.listen)).because(e))?;
     let node = Arc::new(Node {
         cluster,
@@ -90,7 +94,7 @@ pub async fn run(args: Args) -> Result<()> {
         _ = term.recv() => {}
         _ = interrupt.recv() => {}
     }
-    // No VMI comes here until the next agent is there.
+    // No VMI comes here until the next virt-handler is there.
     match tokio::time::timeout(LAST_WORDS, labeller.write(false)).await {
         Ok(Ok(())) => {}
         Ok(Err(e)) => tracing::warn!("{}", e.chain()),

@@ -9,7 +9,7 @@
 //!
 //! A tenant can make a call of the kernel last for ever: an NFS server that is gone, a FUSE program that never answers, a
 //! lease on a file. A worker of the runtime that is caught there serves no VM any more, and there are two of them. So the
-//! node agent makes such calls only here; `clippy.toml` of this package holds it to that.
+//! virt-handler makes such calls only here; `clippy.toml` of this package holds it to that.
 //!
 //! **Guarantees.** Nobody waits here longer than the time that was given. One [`Blocking`] has at most `most` threads; a VM
 //! has its own, so a hostile VM takes nothing from another. The threads are not the runtime's blocking ones: those are one
@@ -53,7 +53,7 @@ impl Blocking {
         let whose = &self.0.whose;
         let whole = async {
             let place = self.0.places.clone().acquire_owned().await;
-            let place = place.map_err(|e| Error::failed("the node agent ends").because(e))?;
+            let place = place.map_err(|e| Error::failed("virt-handler ends").because(e))?;
             let place = Turn::take(self.0.clone(), doing, place);
             let (tell, told) = oneshot::channel();
             let thread = thread::Builder::new().name("blocking".into()).spawn(move || {
@@ -64,7 +64,7 @@ impl Blocking {
             });
             thread.map_err(|e| Error::io(format!("cannot begin a thread for {whose}"), e))?;
             told.await
-                .map_err(|_| Error::failed(format!("the node agent has a fault in {doing} of {whose}")))?
+                .map_err(|_| Error::failed(format!("virt-handler has a fault in {doing} of {whose}")))?
         };
         timeout(patience, whole).await.map_err(|_| self.late(doing, patience))?
     }

@@ -31,7 +31,7 @@ pub(crate) const WORD: usize = 64;
 pub(crate) const TARGET: usize = 32;
 /// Disks.
 const DISKS: usize = 512;
-/// What is told of a guest's system, in the agent's fields.
+/// What is told of a guest's system, in the guest agent's fields.
 const OF_SYSTEM: [&str; 8] =
     ["name", "kernel-release", "version", "pretty-name", "version-id", "kernel-version", "machine", "id"];
 
@@ -57,7 +57,7 @@ pub(crate) fn state(mut state: State) -> State {
     state
 }
 
-/// What a guest's agent says; and a sentence for what of it was left out. Interfaces whose MAC is one of `ours` are told
+/// What a guest agent says; and a sentence for what of it was left out. Interfaces whose MAC is one of `ours` are told
 /// before any that the guest alone knows.
 pub(crate) fn guest(said: GuestInfo, ours: &BTreeSet<String>) -> (GuestInfo, Option<String>) {
     let is_ours = |interface: &GuestInterface| {
@@ -89,8 +89,10 @@ pub(crate) fn guest(said: GuestInfo, ours: &BTreeSet<String>) -> (GuestInfo, Opt
         os: system.map(|(key, said)| (key, text(&said, SYSTEM))).collect::<BTreeMap<_, _>>(),
         timezone: short(said.timezone),
         interfaces,
+        // A status has no place for them.
+        commands: Vec::new(),
     };
-    let note = format!("the guest's agent says more than is told here: left out are {}", left_out.join(", "));
+    let note = format!("the guest agent says more than is told here: left out are {}", left_out.join(", "));
     (info, (!left_out.is_empty()).then_some(note))
 }
 

@@ -2,7 +2,7 @@
 
 use error_core::OfIo;
 
-/// The node agent's result.
+/// virt-handler's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What a caller may branch on.

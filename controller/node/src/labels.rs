@@ -7,10 +7,10 @@
 //!
 //! | label | says |
 //! |---|---|
-//! | `kubevirt.io/schedulable` | VMIs may come; `false` when the agent ends |
+//! | `kubevirt.io/schedulable` | VMIs may come; `false` when virt-handler ends |
 //! | `machine-type.node…/*`, `cpu-model.node…/*`, `cpu-feature.node…/*` | what a VMI here can have |
 //! | `cpu-vendor.node…/*`, `host-model-cpu.node…/*`, `host-model-required-features.node…/*` | the host's processor |
-//! | annotation `kubevirt.io/heartbeat` | when the agent was last seen |
+//! | annotation `kubevirt.io/heartbeat` | when virt-handler was last seen |
 //!
 //! A label with one of our prefixes that is not true any more is taken away. With the annotation
 //! `node-labeller.kubevirt.io/skip-node` only the first and the last line are written.
@@ -28,7 +28,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often the agent is seen.
+/// How often virt-handler is seen.
 const BEAT: Duration = Duration::from_secs(60);
 /// How soon a heartbeat that failed is tried again.
 const AGAIN: Duration = Duration::from_secs(5);

@@ -1,14 +1,23 @@
-//! The launcher of one VMI, as the agent of its node speaks with it: by the one client (`launcher/client`), through a
+//! The launcher of one VMI, as the virt-handler of its node speaks with it: by the one client (`launcher/client`), through a
 //! door into the pod's folder, which tells the process that listens.
 //!
 //! The launcher is a tenant's: what it sends is bounded, and it is given a time for all of it. Whoever takes no connection,
-//! says nothing, too little or without an end holds up its own VM alone. Here its errors become the agent's.
+//! says nothing, too little or without an end holds up its own VM alone. Here its errors become virt-handler's, but for what
+//! is passed on to virt-api, with the launcher's own.
 
 use super::error::{Error, ErrorKind, Result};
 use super::pod::Process;
 use ::launcher_client as one;
 use api::launcher::{Answer, GuestInfo, Info, Request, State, Stats, Sync};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Time limits of what virt-api asks: less than its own, so that it hears which launcher does not answer.
+const PASSED_ON: one::Patience = one::Patience {
+    answer: Duration::from_secs(15),
+    sync: Duration::from_secs(15),
+    state: Duration::from_secs(5),
+};
 
 /// One launcher.
 #[derive(Clone, Debug)]
@@ -40,9 +49,14 @@ impl Client {
         self.0.stats().await.map_err(ours)
     }
 
-    /// What the guest's agent says.
+    /// What the guest agent says.
     pub async fn guest_info(&self) -> Result<GuestInfo> {
         self.0.guest_info().await.map_err(ours)
+    }
+
+    /// The one client as it is, for what virt-api asks: its errors have the launcher's status and refusal.
+    pub(crate) fn passes_on(&self) -> one::Client<Option<Process>> {
+        self.0.clone().with(PASSED_ON)
     }
 
     /// The states of the VMI: the one that it has, and each that comes. Also tells which process listens.
@@ -63,7 +77,7 @@ impl States {
     }
 }
 
-/// The agent's error: what a door of the agent says is its own already.
+/// virt-handler's error: what a door of virt-handler says is its own already.
 fn ours(e: one::Error) -> Error {
     let kind = match e.kind() {
         one::ErrorKind::Absent | one::ErrorKind::NotFound => ErrorKind::NotFound,

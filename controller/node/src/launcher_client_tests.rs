@@ -19,7 +19,8 @@ impl Door<Option<Process>> for Fake {
         Box::pin(async {
             let stream = UnixStream::connect(self.0.path().join("s")).await;
             let peer = Some(Process::of(std::process::id())?);
-            Ok(Open { stream: stream.map_err(|e| Error::io("cannot connect", e))?, peer })
+            let stream = stream.map_err(|e| Error::io("cannot connect", e))?;
+            Ok(Open { stream: stream.into(), peer })
         })
     }
 }
@@ -57,7 +58,7 @@ async fn a_refusal_is_told_in_its_own_words() {
     assert!(said.contains("the launcher of test/a answers /v1/info with 500"), "{said}");
 }
 
-/// What a launcher says ends in the agent's log, which people read.
+/// What a launcher says ends in virt-handler's log, which people read.
 #[tokio::test]
 async fn a_launchers_words_are_one_short_line() {
     let long = format!("a\nINFO forged: all is well{}", "x".repeat(LARGEST / 2));

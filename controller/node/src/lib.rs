@@ -1,10 +1,10 @@
-//! The agent of a node: `virt-handler`, one per node, privileged, with the host's processes in sight.
+//! `virt-handler`: one per node, privileged, with the host's processes in sight.
 //!
 //! ```text
-//!                     API server
-//!             VMIs, pods │ ▲ status, events, labels of the node
-//!                        ▼ │
-//!   vmi/ ───────────────────────── one keeper per VMI
+//!                     API server                                            virt-api
+//!             VMIs, pods │ ▲ status, events, labels of the node                 ▲ │ requests and streams of VMIs
+//!                        ▼ │                                                    │ ▼
+//!   vmi/ ───────────────────────── one keeper per VMI ──── launchers ────── asked/
 //!    │  volumes/      disks found, made, grown, given to 107          network/     links, rules and taps in a pod
 //!    │  pod/          a tenant's folders, walked so that nothing leads out
 //!    │  devices/       kvm, tun, vhost-net for pods, by the kubelet
@@ -13,7 +13,8 @@
 //!   launcher_client ──unix socket──► virt-launcher in its pod (PID 1 there)          measures     what VMIs use
 //! ```
 //!
-//! launcher_client is the one client of launchers (`launcher/client`), with a door into the pod's folder.
+//! launcher_client is the one client of launchers (`launcher/client`), with a door into the pod's folder; launchers are those
+//! that keepers speak to, for measures and for asked: what virt-api is answered, by its certificate.
 //! blocking: what a tenant could make last for ever is done on threads apart, a few for each VM, and given up in time.
 //!
 //! **Owns** everything that is done on a node as root. **May be called** by `bin/virt-handler` alone. It holds no state
@@ -24,6 +25,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod args;
+mod asked;
 pub mod blocking;
 mod bounds;
 mod capability;
@@ -31,6 +33,7 @@ mod devices;
 pub mod error;
 mod labels;
 pub mod launcher_client;
+mod launchers;
 mod measures;
 mod network;
 pub mod now;

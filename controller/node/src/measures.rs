@@ -1,20 +1,18 @@
-//! What the node agent measures: what the VMIs of its node use, asked of their launchers when somebody asks us.
+//! What virt-handler measures: what the VMIs of its node use, asked of their launchers when somebody asks us.
 //!
 //! ```text
-//!  keepers ── listed ──► Launchers ── all at once, each within its time ──► stats ──► the page
+//!  keepers ──► launchers ── all at once, each within its time ──► stats ──► the page
 //! ```
 //!
 //! A launcher is a tenant's: one that does not answer is left out, and costs the others nothing; of one that says much, no
 //! more is told than a VMI can have, and by no name that its spec has not: names of measures are kept for ever.
 
 use super::bounds;
-use super::launcher_client::Client;
+use super::launchers::{Entry, Launchers, Names};
 use api::launcher::{DiskStats, InterfaceStats, MemoryStats, Stats};
-use api::meta::ObjectMeta;
 use api_server::metrics::{Is, Page};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
@@ -22,31 +20,6 @@ use tokio::task::JoinSet;
 const MOST: usize = 256;
 /// How long a launcher may take.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// The launchers that keepers speak to.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Launchers(Arc<Mutex<BTreeMap<u64, Entry>>>);
-
-#[derive(Clone, Debug)]
-struct Entry {
-    namespace: String,
-    name: String,
-    client: Client,
-    /// What disks are called in the spec, by what the guest calls them.
-    disks: Names,
-    /// What interfaces are called in the spec, by their taps.
-    taps: Names,
-}
-
-/// What devices are called in the spec, by other names of theirs.
-pub(crate) type Names = BTreeMap<String, String>;
-
-/// A launcher's place among them; it ends with this value.
-#[derive(Debug)]
-pub(crate) struct Listed {
-    all: Launchers,
-    number: u64,
-}
 
 /// VMIs whose launchers took them, since this program runs.
 static SYNCS: AtomicU64 = AtomicU64::new(0);
@@ -56,62 +29,20 @@ pub(crate) fn synced() {
     SYNCS.fetch_add(1, Ordering::Relaxed);
 }
 
-impl Launchers {
-    /// A place for the launcher of a VMI.
-    pub(crate) fn list(&self, vmi: &ObjectMeta, client: &Client) -> Listed {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        let entry = Entry {
-            namespace: text(&vmi.namespace),
-            name: text(&vmi.name),
-            client: client.clone(),
-            disks: Names::new(),
-            taps: Names::new(),
-        };
-        self.change(|all| drop(all.insert(number, entry)));
-        Listed { all: self.clone(), number }
-    }
-
-    fn change(&self, change: impl FnOnce(&mut BTreeMap<u64, Entry>)) {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-
-    /// What each VMI uses, of those whose launchers say it in time.
-    async fn ask(&self) -> Vec<Used> {
-        let mut all = Vec::new();
-        self.change(|entries| all = entries.values().cloned().collect());
-        let mut asked = JoinSet::new();
-        for entry in all {
-            asked.spawn(async move {
-                let stats = tokio::time::timeout(PATIENCE, entry.client.stats()).await;
-                Some(Used { stats: bounded(stats.ok()?.ok()?), entry })
-            });
-        }
-        let mut used: Vec<Used> = asked.join_all().await.into_iter().flatten().collect();
-        used.sort_by(|one, other| {
-            (&one.entry.namespace, &one.entry.name).cmp(&(&other.entry.namespace, &other.entry.name))
-        });
-        used
-    }
-}
-
-impl Listed {
-    /// What devices are called in the spec: interfaces by their taps, disks by what the guest calls them. Others are not
-    /// told: a launcher's word is no name of a measure, which whoever collects them keeps for ever.
-    pub(crate) fn devices(&self, taps: Names, disks: Names) {
-        self.all.change(|all| {
-            if let Some(entry) = all.get_mut(&self.number) {
-                (entry.taps, entry.disks) = (taps, disks);
-            }
+/// What each VMI uses, of those whose launchers say it in time.
+async fn ask(launchers: &Launchers) -> Vec<Used> {
+    let mut asked = JoinSet::new();
+    for entry in launchers.all() {
+        asked.spawn(async move {
+            let stats = tokio::time::timeout(PATIENCE, entry.client.stats()).await;
+            Some(Used { stats: bounded(stats.ok()?.ok()?), entry })
         });
     }
-}
-
-impl Drop for Listed {
-    fn drop(&mut self) {
-        self.all.change(|all| drop(all.remove(&self.number)));
-    }
+    let mut used: Vec<Used> = asked.join_all().await.into_iter().flatten().collect();
+    used.sort_by(|one, other| {
+        (&one.entry.namespace, &one.entry.name).cmp(&(&other.entry.namespace, &other.entry.name))
+    });
+    used
 }
 
 /// What a VMI uses.
@@ -134,9 +65,9 @@ fn bounded(mut stats: Stats) -> Stats {
     stats
 }
 
-/// The page of a node's agent.
+/// The page of a node's virt-handler.
 pub(crate) async fn page(node: &str, launchers: &Launchers) -> String {
-    page_of(node, &launchers.ask().await)
+    page_of(node, &ask(launchers).await)
 }
 
 fn page_of(node: &str, all: &[Used]) -> String {
@@ -257,10 +188,13 @@ const NETWORK: [Network; 8] = [
 mod tests {
     use super::*;
     use crate::error::Error;
+    use crate::launcher_client::Client;
     use crate::pod::Process;
     use crate::pod::folder::Open;
     use ::launcher_client::{Cause, Door};
+    use api::meta::ObjectMeta;
     use futures_util::future::BoxFuture;
+    use std::sync::Arc;
 
     struct Nobody;
 
@@ -279,10 +213,10 @@ mod tests {
         let launchers = Launchers::default();
         let client = Client::new("n/a", Arc::new(Nobody));
         let listed = launchers.list(&meta("a"), &client);
-        assert!(launchers.ask().await.is_empty());
+        assert!(ask(&launchers).await.is_empty());
         assert!(page("node1", &launchers).await.contains("kubevirt_vmi_sync_total{node=\"node1\"}"));
         drop(listed);
-        assert!(launchers.0.lock().unwrap().is_empty());
+        assert!(launchers.all().is_empty());
     }
 
     #[test]
@@ -300,6 +234,7 @@ mod tests {
         let entry = Entry {
             namespace: "n".into(),
             name: "web".into(),
+            uid: "u".into(),
             client: Client::new("n/web", Arc::new(Nobody)),
             disks: [("vda".to_owned(), "root".to_owned())].into(),
             taps: [("tap0".to_owned(), "default".to_owned())].into(),

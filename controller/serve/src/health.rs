@@ -1,10 +1,10 @@
 //! Whether a program lives and is ready, for the kubelet: `/healthz` and `/readyz`, which are open to all; and what it
-//! measures: `/metrics`, for whom the API server lets read it.
+//! measures: `/metrics`, for whom the API server lets read it. Whatever else a program answers, it answers beside these.
 
 use crate::authentication::Gate;
 use crate::certificate;
 use crate::transport::tls::{self, Shown};
-use crate::transport::{Answer, Answers, Asked, Authorities, Limits, Peer, Transport, listen, plain};
+use crate::transport::{Answers, Asked, Authorities, HttpResponse, Limits, Peer, Transport, listen, plain};
 use api_server::error::Result;
 use api_server::metrics;
 use http::header::CONTENT_TYPE;
@@ -67,7 +67,7 @@ impl Health {
     }
 
     /// The answer, where this path is one of ours.
-    pub async fn answer(&self, head: &Parts, peer: Peer, gate: &Gate) -> Option<Answer> {
+    pub async fn answer(&self, head: &Parts, peer: Peer, gate: &Gate) -> Option<HttpResponse> {
         Some(match head.uri.path() {
             "/healthz" => plain(StatusCode::OK, "ok"),
             "/readyz" if self.ready.load(Ordering::Relaxed) => plain(StatusCode::OK, "ok"),
@@ -80,19 +80,20 @@ impl Health {
         })
     }
 
-    /// Answers on this address as long as the program runs, and nothing else.
+    /// Answers on this address as long as the program runs; what is neither health nor measures, by `others`.
     pub async fn serve(
         self,
         address: SocketAddr,
         client: kube::Client,
         namespace: &str,
         server: Server,
+        others: Arc<impl Answers>,
     ) -> Result<()> {
         let shown = Arc::new(Shown::own(server.program)?);
         let authorities = server.is_asked_by_us.then(Arc::<Authorities>::default);
         let (listener, config) =
             (listen(address).await?, tls::config(Arc::clone(&shown), authorities.clone())?);
-        let answers = Arc::new(Alone { health: self, gate: Gate::new(client.clone()) });
+        let answers = Arc::new(All { health: self, gate: Gate::new(client.clone()), others });
         let namespace = namespace.to_owned();
         tokio::spawn(async move {
             // Nobody ends it but the program's own end.
@@ -111,7 +112,7 @@ impl Health {
         Ok(())
     }
 
-    async fn measured(&self) -> Answer {
+    async fn measured(&self) -> HttpResponse {
         let Some(page) = self.page().await else {
             return plain(StatusCode::SERVICE_UNAVAILABLE, "nothing is measured now");
         };
@@ -134,16 +135,30 @@ impl Health {
     }
 }
 
-/// A program that answers nothing else.
-struct Alone {
+/// All that a program answers.
+struct All<A> {
     health: Health,
     gate: Gate,
+    others: Arc<A>,
 }
 
-impl Answers for Alone {
-    async fn answer(&self, asked: Asked) -> Answer {
+impl<A: Answers> Answers for All<A> {
+    async fn answer(&self, asked: Asked) -> HttpResponse {
         let answer = self.health.answer(&asked.head, asked.peer, &self.gate).await;
-        answer.unwrap_or_else(|| plain(StatusCode::NOT_FOUND, "there are /healthz, /readyz and /metrics"))
+        match answer {
+            Some(answer) => answer,
+            None => self.others.answer(asked).await,
+        }
+    }
+}
+
+/// The answers of a program that has no others.
+#[derive(Clone, Copy, Debug)]
+pub struct Nothing;
+
+impl Answers for Nothing {
+    async fn answer(&self, _: Asked) -> HttpResponse {
+        plain(StatusCode::NOT_FOUND, "there are /healthz, /readyz and /metrics")
     }
 }
 

@@ -4,7 +4,7 @@
 //! ```text
 //!  program: log, runtime, TLS, client
 //!
-//!  whoever reaches the port ── HTTPS ─► transport: tls, limits ─► Answers: the program's own, or health alone
+//!  whoever reaches the port ── HTTPS ─► transport: tls, limits ─► Answers: health, and the program's own beside it
 //!                                          ▲                        │
 //!                                     certificate                   ├─ health: /healthz, /readyz, /metrics
 //!                                          ▲                        └─ authentication: who may read /metrics

@@ -1,4 +1,4 @@
-//! `virt-handler`: the agent of a node.
+//! `virt-handler`, one per node.
 
 use clap::Parser as _;
 use node::args::{Args, run};

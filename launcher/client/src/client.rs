@@ -7,7 +7,8 @@ use crate::states::States;
 use crate::stream::Stream;
 use crate::words;
 use api::launcher::{
-    Answer, Exec, Executed, GuestInfo, Info, Refusal, Request, STREAM, State, Stats, Sync as Vm,
+    Answer, Exec, Executed, GuestFilesystem, GuestInfo, GuestUser, Info, Refusal, Request, STREAM, State,
+    Stats, Sync as Vm,
 };
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -30,6 +31,8 @@ pub const LARGEST: usize = 1 << 20;
 const OUTPUT: usize = 16 << 20;
 /// The largest picture of a screen.
 const PICTURE: usize = 64 << 20;
+/// The time that a launcher gives the guest agent to freeze or thaw file systems.
+const FREEZE: Duration = Duration::from_secs(30);
 
 /// Time limits of a launcher's answers.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +41,7 @@ pub struct Patience {
     pub answer: Duration,
     /// For the answer to a new VM.
     pub sync: Duration,
-    /// For a state, from its first byte to its last.
+    /// For a state, from its first byte to its last; for a screenshot that waits for room, from then on.
     pub state: Duration,
 }
 
@@ -60,16 +63,24 @@ pub enum Console {
     Take,
 }
 
+/// The path of a VMI's launcher at the virt-handler of its node: the launcher's own paths come [below](Client::below) it.
+pub fn vmi_path(namespace: &str, name: &str, uid: &str) -> String {
+    format!("/v1/namespaces/{namespace}/virtualmachineinstances/{name}/{uid}")
+}
+
 /// One launcher. `P` is the door's knowledge of the process that listens.
 pub struct Client<P = ()> {
     who: Arc<str>,
     door: Arc<dyn Door<P>>,
+    /// The beginning of every path.
+    prefix: Arc<str>,
     patience: Patience,
 }
 
 impl<P> Clone for Client<P> {
     fn clone(&self) -> Client<P> {
-        Client { who: self.who.clone(), door: self.door.clone(), patience: self.patience }
+        let Client { who, door, prefix, patience } = self;
+        Client { who: who.clone(), door: door.clone(), prefix: prefix.clone(), patience: *patience }
     }
 }
 
@@ -98,7 +109,14 @@ impl Client {
 impl<P> Client<P> {
     /// The launcher behind this door. Error messages begin with `who`: "the launcher of web".
     pub fn new(who: impl Into<Arc<str>>, door: Arc<dyn Door<P>>) -> Client<P> {
-        Client { who: who.into(), door, patience: Patience::default() }
+        Client { who: who.into(), door, prefix: "".into(), patience: Patience::default() }
+    }
+
+    /// The same with this before every path: a launcher that is asked by way of another program.
+    #[must_use]
+    pub fn below(mut self, prefix: impl Into<Arc<str>>) -> Client<P> {
+        self.prefix = prefix.into();
+        self
     }
 
     /// The same with other times.
@@ -140,9 +158,44 @@ impl<P> Client<P> {
         self.bytes(Question { most: PICTURE, ..self.get("/v1/screenshot") }).await
     }
 
+    /// The screen, as a PNG of at most `most` bytes, and `room`: the picture is read only once `room` has come, however long
+    /// that takes, and then within the time of a state. So a launcher that does not answer takes no room.
+    pub async fn screenshot_in<R>(&self, most: usize, room: impl Future<Output = R>) -> Result<(Vec<u8>, R)> {
+        let (path, reached) = ("/v1/screenshot", AtomicBool::new(false));
+        let begun = async {
+            let (answer, connection, _) = self.exchange(self.get(path), false, &reached).await?;
+            Ok::<_, Error>((answer, connection))
+        };
+        let (answer, mut connection) = self.within(path, self.patience.answer, &reached, begun).await?;
+        let room = room.await;
+        let rest = self.rest(path, answer, &mut connection, most);
+        let picture = self.within(path, self.patience.state, &reached, rest).await?;
+        Ok((picture, room))
+    }
+
     /// Information from the guest agent.
     pub async fn guest_info(&self) -> Result<GuestInfo> {
         self.ask(self.get("/v1/guest/info")).await
+    }
+
+    /// Users that are logged in, from the guest agent.
+    pub async fn users(&self) -> Result<Vec<GuestUser>> {
+        self.ask(self.get("/v1/guest/users")).await
+    }
+
+    /// File systems that the guest has mounted, from the guest agent.
+    pub async fn filesystems(&self) -> Result<Vec<GuestFilesystem>> {
+        self.ask(self.get("/v1/guest/filesystems")).await
+    }
+
+    /// Has the guest agent write out and freeze the guest's file systems.
+    pub async fn freeze(&self) -> Result<()> {
+        self.freezes("/v1/guest/freeze").await
+    }
+
+    /// Has the guest agent thaw the guest's file systems.
+    pub async fn thaw(&self) -> Result<()> {
+        self.freezes("/v1/guest/thaw").await
     }
 
     /// Asks whether the guest agent answers, within a time.
@@ -194,6 +247,12 @@ impl<P> Client<P> {
         Question { method: Method::GET, path, body: None, within: self.patience.answer, most: LARGEST }
     }
 
+    async fn freezes(&self, path: &str) -> Result<()> {
+        let within = self.patience.answer + FREEZE;
+        let question = self.with_body(Method::POST, path, &serde_json::json!({}), within)?;
+        self.bytes(question).await.map(drop)
+    }
+
     fn with_body<'a>(
         &self,
         method: Method,
@@ -221,20 +280,31 @@ impl<P> Client<P> {
         let reached = AtomicBool::new(false);
         let answered = async {
             let (answer, mut connection, _) = self.exchange(question, false, &reached).await?;
-            if !answer.status().is_success() {
-                return Err(self.refused(path, answer, &mut connection).await);
-            }
-            let (bytes, broken) = whole(answer.into_body(), &mut connection, most).await;
-            match broken {
-                None => Ok(bytes),
-                Some(Cut::Broken(e)) => Err(self.broken(path, e)),
-                Some(Cut::Endless) => {
-                    let what = format!("{self:?} answers {path} with more than {most} bytes");
-                    Err(Error::new(ErrorKind::Endless, what))
-                }
-            }
+            self.rest(path, answer, &mut connection, most).await
         };
         self.within(path, within, &reached, answered).await
+    }
+
+    /// The body of an answer, or the refusal that it is.
+    async fn rest(
+        &self,
+        path: &str,
+        answer: Response<Incoming>,
+        connection: &mut Connection,
+        most: usize,
+    ) -> Result<Vec<u8>> {
+        if !answer.status().is_success() {
+            return Err(self.refused(path, answer, connection).await);
+        }
+        let (bytes, broken) = whole(answer.into_body(), connection, most).await;
+        match broken {
+            None => Ok(bytes),
+            Some(Cut::Broken(e)) => Err(self.broken(path, e)),
+            Some(Cut::Endless) => {
+                let what = format!("{self:?} answers {path} with more than {most} bytes");
+                Err(Error::new(ErrorKind::Endless, what))
+            }
+        }
     }
 
     async fn stream(&self, path: &str) -> Result<Stream> {
@@ -246,7 +316,7 @@ impl<P> Client<P> {
                 return Err(self.refused(path, answer, &mut connection).await);
             }
             let left = connection.leave(answer).await;
-            left.map(|(first, socket)| Stream::new(first, socket)).map_err(|e| self.broken(path, e))
+            left.map(|(first, rest)| Stream::new(first, rest)).map_err(|e| self.broken(path, e))
         };
         self.within(path, within, &reached, left).await
     }
@@ -261,7 +331,8 @@ impl<P> Client<P> {
         let Question { method, path, body, .. } = question;
         let Open { stream, peer } = self.door.open().await.map_err(|e| self.unreachable(e))?;
         reached.store(true, Ordering::Relaxed);
-        let mut request = hyper::Request::builder().method(method).uri(path).header(HOST, "launcher");
+        let uri = format!("{}{path}", self.prefix);
+        let mut request = hyper::Request::builder().method(method).uri(uri).header(HOST, "launcher");
         if body.is_some() {
             request = request.header(CONTENT_TYPE, "application/json");
         }
@@ -318,10 +389,11 @@ impl<P> Client<P> {
         };
         // A refusal whose text cannot be read is still a refusal.
         let (said, _) = whole(answer.into_body(), connection, LARGEST).await;
-        match serde_json::from_slice::<Refusal>(&said) {
+        let error = match serde_json::from_slice::<Refusal>(&said) {
             Ok(refusal) => Error::refused(kind, refusal),
             Err(_) => Error::new(kind, format!("{self:?} answers {path} with {status}")),
-        }
+        };
+        error.of_status(status.as_u16())
     }
 }
 

@@ -3,6 +3,7 @@
 //! `connect` on a unix socket blocks while the socket's queue is full, for ever if nobody accepts: any owner of the
 //! socket's folder can arrange that. Here the kernel is told not to wait, and a full queue is an answer.
 
+use crate::duplex::Duplex;
 use futures_util::future::BoxFuture;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
@@ -25,7 +26,7 @@ pub trait Door<P = ()>: Send + Sync {
 #[derive(Debug)]
 pub struct Open<P = ()> {
     /// The connection.
-    pub stream: UnixStream,
+    pub stream: Duplex,
     /// The process that listens, as far as the door can tell.
     pub peer: P,
 }
@@ -40,7 +41,7 @@ impl Door for AtPath {
             let mut pauses = Pauses::default();
             loop {
                 if let Some(stream) = try_connect(&self.0)? {
-                    return Ok(Open { stream: UnixStream::from_std(stream)?, peer: () });
+                    return Ok(Open { stream: UnixStream::from_std(stream)?.into(), peer: () });
                 }
                 pauses.next().await;
             }

@@ -5,6 +5,7 @@
 //! ```
 
 use crate::connect::Cause;
+use crate::duplex::Duplex;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{Builder, SendRequest};
@@ -16,7 +17,6 @@ use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::UnixStream;
 
 /// The longest head of an answer, and the largest piece of a body.
 const HEAD: usize = 32 << 10;
@@ -32,7 +32,7 @@ pub(crate) struct Connection {
 impl Connection {
     /// Asks, and waits for the head of the answer.
     pub(crate) async fn ask(
-        stream: UnixStream,
+        stream: Duplex,
         request: Request<Full<Bytes>>,
     ) -> Result<(Response<Incoming>, Connection), Error> {
         let socket = TokioIo::new(Socket { stream, has_asked: false, reader: None });
@@ -59,11 +59,8 @@ impl Connection {
         }
     }
 
-    /// Leaves HTTP: the socket, and the bytes that arrived already.
-    pub(crate) async fn leave(
-        mut self,
-        mut answer: Response<Incoming>,
-    ) -> Result<(Bytes, UnixStream), Cause> {
+    /// Leaves HTTP: what was below it, and the bytes that arrived already.
+    pub(crate) async fn leave(mut self, mut answer: Response<Incoming>) -> Result<(Bytes, Duplex), Cause> {
         let upgraded = self.driving(hyper::upgrade::on(&mut answer)).await?;
         let parts = upgraded.downcast::<TokioIo<Socket>>().map_err(|_| "its socket is not found again")?;
         Ok((parts.read_buf, parts.io.into_inner().stream))
@@ -93,7 +90,7 @@ impl Connection {
 /// is read all the same. The launcher may even answer before the request; that answer is read after it. A launcher that
 /// ends while a part of the request is still on its way resets the connection, which is an end like any other.
 struct Socket {
-    stream: UnixStream,
+    stream: Duplex,
     has_asked: bool,
     reader: Option<Waker>,
 }

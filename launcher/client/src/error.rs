@@ -32,9 +32,12 @@ impl error_core::ErrorKind for ErrorKind {
     }
 }
 
-/// The launcher's refusal, where it gave one.
+/// The launcher's refusal, where it gave one, and its status.
 #[derive(Default)]
-pub struct Said(Option<Box<Refusal>>);
+pub struct Said {
+    status: Option<u16>,
+    refusal: Option<Box<Refusal>>,
+}
 
 impl Details for Said {}
 
@@ -62,13 +65,25 @@ impl Error {
         if let Some(hint) = &refusal.hint {
             what = format!("{what} ({hint})");
         }
-        let details = Said(Some(refusal.into()));
+        let details = Said { status: None, refusal: Some(refusal.into()) };
         Error(Core { details, ..Core::new(kind, words::line(&what)) })
+    }
+
+    /// The same error with the status that was answered.
+    pub(crate) fn of_status(mut self, status: u16) -> Error {
+        self.0.details.status = Some(status);
+        self
     }
 
     /// The launcher's refusal, where it gave one: for callers that show its faults one by one.
     pub fn refusal(&self) -> Option<&Refusal> {
-        self.0.details.0.as_deref()
+        self.0.details.refusal.as_deref()
+    }
+
+    /// The HTTP status of an answer that is not what was asked for: for callers that pass it on. Whoever is between this
+    /// client and the launcher may have given it.
+    pub fn status(&self) -> Option<u16> {
+        self.0.details.status
     }
 
     /// The cause, for callers with a sentence of their own.

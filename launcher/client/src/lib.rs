@@ -1,16 +1,18 @@
 //! The one client of a launcher: HTTP/1.1 on its unix socket, types of `api::launcher`. The other end is
-//! `launcher/src/server`.
+//! `launcher/src/server`; or virt-handler, which passes on what virt-api asks of the launchers of its node.
 //!
 //! ```text
 //!  Door ──open──► a connection, and the process that listens (for virt-handler: a process of the pod)
 //!    │
+//!    │    Duplex: a unix socket, or TLS to the virt-handler of another node
 //!    ├─ info, state, sync, request, stats, exec, …   one connection and one time limit for each request
 //!    ├─ watch ──► States: State, State, …            one connection that stays until the launcher ends or breaks off
-//!    └─ console, vnc ──► Stream                      bytes both ways after 101, read from the socket itself
+//!    └─ console, vnc ──► Stream                      bytes both ways after 101, read from the connection itself
 //! ```
 //!
-//! **May be called** by virt-handler (a door into a pod's folder), by `coracle`, and by `virt-launcher probe` and
-//! `virt-launcher console` (a door at a path). Programs without a runtime wait with [`wait()`].
+//! **May be called** by virt-handler (a door into a pod's folder), by virt-api (a door to a node, [`below`](Client::below)
+//! the path of a VMI), by `coracle`, and by `virt-launcher probe` and `virt-launcher console` (a door at a path). Programs
+//! without a runtime wait with [`wait()`].
 //!
 //! **Guarantees.** No call blocks a thread of a runtime, connecting included; none starts a task, so that no part of a
 //! request outlives its future. Every call has a time limit, which its error names, except for the next state: a launcher
@@ -23,14 +25,16 @@
 mod client;
 mod connect;
 mod connection;
+mod duplex;
 mod error;
 mod states;
 mod stream;
 mod wait;
 pub mod words;
 
-pub use client::{Client, Console, LARGEST, Patience};
+pub use client::{Client, Console, LARGEST, Patience, vmi_path};
 pub use connect::{AtPath, Cause, Door, Open, Pauses, is_listening, try_connect};
+pub use duplex::Duplex;
 pub use error::{Error, ErrorKind, Result};
 pub use states::{LONGEST, States};
 pub use stream::Stream;

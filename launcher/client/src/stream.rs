@@ -3,30 +3,32 @@
 //! Only the bytes that came together with the answer are kept here: a slow reader holds the launcher back, as the socket
 //! does, and a launcher that does not read holds its writer back. A shutdown ends the sending side alone.
 
+use crate::duplex::Duplex;
 use hyper::body::Bytes;
 use std::io;
 use std::os::unix::net::UnixStream as Blocking;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::UnixStream;
 
 /// Bytes both ways.
 #[derive(Debug)]
 pub struct Stream {
-    /// Bytes that arrived before the first read of the socket.
+    /// Bytes that arrived before the first read of the connection.
     first: Bytes,
-    socket: UnixStream,
+    rest: Duplex,
 }
 
 impl Stream {
-    pub(crate) fn new(first: Bytes, socket: UnixStream) -> Stream {
-        Stream { first, socket }
+    pub(crate) fn new(first: Bytes, rest: Duplex) -> Stream {
+        Stream { first, rest }
     }
 
-    /// For a thread of its own: the bytes that arrived already, and a blocking socket.
+    /// For a thread of its own: the bytes that arrived already, and a blocking socket. Only a unix socket can block.
     pub fn into_blocking(self) -> io::Result<(Vec<u8>, Blocking)> {
-        let socket = self.socket.into_std()?;
+        let none =
+            || io::Error::new(io::ErrorKind::Unsupported, "the launcher is not reached by a unix socket");
+        let socket = self.rest.into_socket().ok_or_else(none)?.into_std()?;
         socket.set_nonblocking(false)?;
         Ok((self.first.into(), socket))
     }
@@ -39,7 +41,7 @@ impl AsyncRead for Stream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.first.is_empty() {
-            return Pin::new(&mut self.socket).poll_read(context, buffer);
+            return Pin::new(&mut self.rest).poll_read(context, buffer);
         }
         let size = self.first.len().min(buffer.remaining());
         buffer.put_slice(&self.first.split_to(size));
@@ -53,14 +55,14 @@ impl AsyncWrite for Stream {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write(context, bytes)
+        Pin::new(&mut self.rest).poll_write(context, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_flush(context)
+        Pin::new(&mut self.rest).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(context)
+        Pin::new(&mut self.rest).poll_shutdown(context)
     }
 }

@@ -312,6 +312,101 @@ fn a_blocking_stream_has_the_bytes_that_arrived_already() {
     assert_eq!([first, rest].concat(), b"login: k");
 }
 
+/// A launcher that is reached by something that is not a unix socket.
+struct Elsewhere(std::sync::Mutex<Option<tokio::io::DuplexStream>>);
+
+impl Door for Elsewhere {
+    fn open(&self) -> futures_util::future::BoxFuture<'_, Result<Open, Cause>> {
+        let end = self.0.lock().unwrap().take();
+        Box::pin(async { Ok(Open { stream: Box::new(end.ok_or("it is closed")?).into(), peer: () }) })
+    }
+}
+
+#[tokio::test]
+async fn a_launcher_is_asked_below_a_path_and_by_any_connection() {
+    let (ours, mut theirs) = tokio::io::duplex(64);
+    let door = std::sync::Arc::new(Elsewhere(std::sync::Mutex::new(Some(ours))));
+    let client = Client::new("the launcher of n/web", door).below(vmi_path("n", "web", "u"));
+    let launcher = async {
+        let mut asked = Vec::new();
+        while !asked.ends_with(b"\r\n\r\n") {
+            asked.push(theirs.read_u8().await.unwrap());
+        }
+        theirs.write_all(SWITCHING).await.unwrap();
+        let mut typed = String::new();
+        theirs.read_to_string(&mut typed).await.unwrap();
+        (String::from_utf8(asked).unwrap(), typed)
+    };
+    let types = async {
+        let mut stream = client.console(Console::Take).await.unwrap();
+        let mut said = [0; 7];
+        stream.read_exact(&mut said).await.unwrap();
+        assert_eq!(&said, b"login: ");
+        stream.write_all(b"root").await.unwrap();
+        stream.shutdown().await.unwrap();
+        stream
+    };
+    let ((asked, typed), stream) = tokio::join!(launcher, types);
+    let path = "/v1/namespaces/n/virtualmachineinstances/web/u/v1/console?take";
+    assert!(asked.starts_with(&format!("GET {path} HTTP/1.1\r\n")), "{asked}");
+    assert_eq!(typed, "root");
+    assert_eq!(stream.into_blocking().unwrap_err().kind(), std::io::ErrorKind::Unsupported);
+}
+
+#[test]
+fn what_the_guest_agent_says_and_does_is_told() {
+    let users = says(http("200 OK", &json!([{"name": "root", "loginTime": 1.5}]).to_string()));
+    let users = wait(users.client.users()).unwrap();
+    assert_eq!((users[0].name.as_str(), users[0].login_time), ("root", Some(1.5)));
+    let one = json!({"name": "vda1", "mountpoint": "/", "type": "ext4", "usedBytes": 7});
+    let found = says(http("200 OK", &json!([one]).to_string()));
+    let found = wait(found.client.filesystems()).unwrap();
+    assert_eq!((found[0].kind.as_str(), found[0].used_bytes, found[0].total_bytes), ("ext4", Some(7), None));
+    let (freezes, thaws) =
+        (says(http("200 OK", r#"{"frozen":2}"#)), says(http("503 x", r#"{"error":"no agent"}"#)));
+    wait(freezes.client.freeze()).unwrap();
+    let asked = freezes.program.join().unwrap();
+    assert!(asked.starts_with("POST /v1/guest/freeze HTTP/1.1\r\n"), "{asked}");
+    let said = wait(thaws.client.thaw()).unwrap_err();
+    assert_eq!((said.status(), said.to_string().as_str()), (Some(503), "no agent"));
+}
+
+#[test]
+fn the_status_of_a_refusal_is_told_whatever_its_text_is() {
+    for (status, body, told) in [
+        ("404 Not Found", "no JSON", Some(404)),
+        ("409 Conflict", r#"{"error":"not yet"}"#, Some(409)),
+        ("200 OK", "no JSON", None),
+    ] {
+        let launcher = says(http(status, body));
+        assert_eq!(wait(launcher.client.info()).unwrap_err().status(), told, "{status}");
+    }
+    let refused = says(http("409 Conflict", r#"{"error":"3 clients read the console already"}"#));
+    assert_eq!(wait(refused.client.console(Console::Read)).unwrap_err().status(), Some(409));
+    let gone = fake(drop);
+    assert_eq!(wait(gone.client.info()).unwrap_err().status(), None);
+}
+
+#[test]
+fn a_picture_is_read_when_there_is_room_for_it() {
+    let picture = || says(http("200 OK", "a picture"));
+    let (told, room) = wait(picture().client.screenshot_in(9, async { 7 })).unwrap();
+    assert_eq!((told.as_slice(), room), (b"a picture".as_slice(), 7));
+    let said = wait(picture().client.screenshot_in(8, async {})).unwrap_err();
+    assert_eq!(said.kind(), ErrorKind::Endless);
+    let refused = says(http("409 Conflict", r#"{"error":"there is no VM yet"}"#));
+    let said = wait(refused.client.screenshot_in(9, async {})).unwrap_err();
+    assert_eq!((said.status(), said.to_string().as_str()), (Some(409), "there is no VM yet"));
+    // Of a launcher that does not answer, none is taken.
+    let silent = fake(|mut stream| while stream.read(&mut [0; 512]).is_ok_and(|size| size > 0) {});
+    let client = silent.client.clone().with(Patience { answer: SHORT, sync: SHORT, state: SHORT });
+    let taken = std::sync::atomic::AtomicBool::new(false);
+    let room = async { taken.store(true, std::sync::atomic::Ordering::Relaxed) };
+    assert_eq!(wait(client.screenshot_in(9, room)).unwrap_err().kind(), ErrorKind::Late);
+    assert!(!taken.into_inner());
+    silent.program.join().unwrap();
+}
+
 #[test]
 fn several_threads_wait_at_once() {
     // One thread waits for a state that comes last, others send requests meanwhile.

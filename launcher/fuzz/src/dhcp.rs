@@ -1,7 +1,7 @@
 //! Properties that must hold for any DHCP request of a guest, with any settings.
 
 use api::lease::{Lease, Route};
-use launcher::net::dhcp::{Answer, DhcpSettings, Mac, answer};
+use launcher::net::dhcp::{DhcpSettings, Mac, Reply, answer};
 use std::net::Ipv4Addr;
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -26,7 +26,7 @@ pub(crate) fn dhcp(input: &[u8]) {
 }
 
 fn check(told: &DhcpSettings, question: &[u8]) {
-    let Some(Answer { to, bytes }) = answer(told, question) else { return };
+    let Some(Reply { to, bytes }) = answer(told, question) else { return };
     assert!(question.len() >= HEAD + 4, "a packet that is not a request is answered");
     assert_eq!(question[28..34], told.mac.0, "a request of another client is answered");
     assert!((300..=MOST).contains(&bytes.len()), "an answer has {} bytes", bytes.len());
@@ -52,7 +52,7 @@ fn check(told: &DhcpSettings, question: &[u8]) {
     assert_eq!(rest.first(), Some(&255), "the options have no end");
     assert!(rest[1..].iter().all(|byte| *byte == 0), "something stands behind the end");
     assert_eq!(kinds, 1, "an answer has its message type once");
-    assert_eq!(answer(told, question), Some(Answer { to, bytes }), "the same request gets another answer");
+    assert_eq!(answer(told, question), Some(Reply { to, bytes }), "the same request gets another answer");
 }
 
 /// Settings of a guest: more of everything, the larger the number.

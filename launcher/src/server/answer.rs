@@ -15,12 +15,12 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
 
-type Answer = Response<Out>;
+type HttpResponse = Response<Out>;
 /// A refusal, with its status.
 type Refused = (StatusCode, Refusal);
 
 /// Answers one request.
-pub(super) async fn answer(service: &Service, request: hyper::Request<Incoming>) -> Answer {
+pub(super) async fn answer(service: &Service, request: hyper::Request<Incoming>) -> HttpResponse {
     let uri = request.uri();
     match route(request.method(), uri.path(), uri.query()) {
         Ok(route) => {
@@ -39,7 +39,11 @@ pub(super) async fn answer(service: &Service, request: hyper::Request<Incoming>)
     }
 }
 
-async fn done(service: &Service, route: Route, request: hyper::Request<Incoming>) -> Result<Answer, Refused> {
+async fn done(
+    service: &Service,
+    route: Route,
+    request: hyper::Request<Incoming>,
+) -> Result<HttpResponse, Refused> {
     let handle = &service.handle;
     match route {
         Route::Info => Ok(say(StatusCode::OK, &*service.info)),
@@ -86,7 +90,7 @@ async fn done(service: &Service, route: Route, request: hyper::Request<Incoming>
 }
 
 /// The state at once, and after every change; a slow watcher misses the states in between.
-fn watched(mut state: watch::Receiver<State>) -> Answer {
+fn watched(mut state: watch::Receiver<State>) -> HttpResponse {
     let (lines, out) = mpsc::channel(4);
     tokio::spawn(async move {
         state.mark_changed();
@@ -122,14 +126,14 @@ async fn ask<T: Send + 'static>(
 async fn guest<T: Serialize + Send + 'static>(
     service: &Service,
     question: impl FnOnce(&Guest<'_>) -> hypervisor::Result<T> + Send + 'static,
-) -> Result<Answer, Refused> {
+) -> Result<HttpResponse, Refused> {
     let answer =
         ask(service, |hypervisor, name| question(&Guest { hypervisor, name }).map_err(|e| theirs(&e)))
             .await?;
     Ok(say(StatusCode::OK, &answer))
 }
 
-async fn screenshot(service: &Service) -> Result<Answer, Refused> {
+async fn screenshot(service: &Service) -> Result<HttpResponse, Refused> {
     let png = ask(service, |hypervisor, name| {
         let mut picture = Vec::new();
         hypervisor.screenshot(name, &mut picture).map_err(|e| theirs(&e))?;
@@ -143,7 +147,7 @@ async fn screenshot(service: &Service) -> Result<Answer, Refused> {
     Ok(answer)
 }
 
-fn say(status: StatusCode, what: &impl Serialize) -> Answer {
+fn say(status: StatusCode, what: &impl Serialize) -> HttpResponse {
     let mut text = serde_json::to_vec(what).unwrap_or_default();
     text.push(b'\n');
     let mut answer = Response::new(Out::whole(text));

@@ -79,7 +79,7 @@ pub fn drive(parts: Parts) -> Result<(Handle, impl Future<Output = ()>)> {
         work: None,
         told,
         early: Vec::new(),
-        beginning: false,
+        passing: false,
         before: Before::default(),
         disk_error: None,
         grace: None,
@@ -103,8 +103,8 @@ struct Driver {
     told: mpsc::UnboundedSender<Event>,
     /// Events that came while the VM was being started.
     early: Vec<Event>,
-    /// The VM was resumed, and the event has not come yet: the pause until then is a part of the start.
-    beginning: bool,
+    /// We have paused the VM, for its start or for a change of media, and its resumption has not come yet.
+    passing: bool,
     before: Before,
     disk_error: Option<DiskError>,
     /// The end of the grace period, and its length.
@@ -273,7 +273,7 @@ impl Driver {
         self.before = Before { acpi: known.machine.features.acpi, ..Before::default() };
         (self.disk_error, self.grace, self.tick) = (None, None, None);
         self.early.clear();
-        self.beginning = !known.machine.start_paused;
+        self.passing = !known.machine.start_paused;
         let targets = domain::targets(&known.machine);
         self.publisher.change(|state| {
             *state =
@@ -306,6 +306,7 @@ impl Driver {
             }
         }
         let Some(known) = self.known.clone() else { return self.queue.done() };
+        self.passing |= !paused && matches!(request, Request::Eject { .. } | Request::Insert { .. });
         if let Request::Shutdown { grace } = &request {
             let seconds = grace.unwrap_or(known.machine.grace_period);
             self.grace = Some((Instant::now() + Duration::from_secs(seconds.min(1 << 30)), seconds));
@@ -354,6 +355,7 @@ impl Driver {
 
     fn done(&mut self, request: &Request, result: crate::hypervisor::Result<()>) {
         self.queue.done();
+        self.passing &= result.is_ok();
         match (request, result) {
             (Request::Shutdown { .. }, Ok(())) if self.queue.mode() != Mode::Ended => {
                 self.mode(Mode::Stopping);
@@ -426,10 +428,10 @@ impl Driver {
         match event {
             Event::Started | Event::Ending => {}
             Event::Resumed => {
-                self.beginning = false;
+                self.passing = false;
                 self.saw_running();
             }
-            Event::Paused(Pause::Asked | Pause::Passing) if self.beginning => {}
+            Event::Paused(Pause::Asked | Pause::Passing) if self.passing => {}
             Event::Paused(pause) => self.saw_paused(pause),
             Event::Panicked => self.before.panicked = true,
             Event::Ended(end) => self.ended(end),

@@ -91,7 +91,9 @@ pub(super) fn request(hypervisor: &dyn Hypervisor, known: &Known, paused: bool, 
         Request::Reset => hypervisor.reset(name),
         Request::Pause => hypervisor.pause(name),
         Request::Unpause => hypervisor.resume(name),
-        Request::Eject { disk } | Request::Insert { disk, .. } => change_media(hypervisor, known, disk),
+        Request::Eject { disk } | Request::Insert { disk, .. } => {
+            change_media(hypervisor, known, paused, disk)
+        }
         Request::Start | Request::Hotplug | Request::Snapshot | Request::Migrate => {
             Err(crate::hypervisor::Error::new(
                 ErrorKind::Unsupported,
@@ -104,7 +106,11 @@ pub(super) fn request(hypervisor: &dyn Hypervisor, known: &Known, paused: bool, 
 }
 
 /// The loop has put the new media (or none) into `known` before.
-fn change_media(hypervisor: &dyn Hypervisor, known: &Known, disk: &str) -> Result<()> {
+///
+/// libvirt changes media in four steps: the tray opens, the old ones go, the new ones come, the tray closes. A guest that
+/// opens its drive meanwhile closes the tray itself. Between the last two steps QEMU then never tells it of the new media: the
+/// drive stays empty for it, and the change is a success. So a guest that runs stands still for these few milliseconds.
+fn change_media(hypervisor: &dyn Hypervisor, known: &Known, paused: bool, disk: &str) -> Result<()> {
     let doing = || format!("change the media of '{disk}'");
     let invalid = |why: String| crate::hypervisor::Error::new(ErrorKind::Invalid, doing(), why);
     let host =
@@ -113,7 +119,13 @@ fn change_media(hypervisor: &dyn Hypervisor, known: &Known, disk: &str) -> Resul
         fs::File::open(path).map_err(|e| invalid(format!("cannot read {}: {e}", path.display())))?;
     }
     let xml = domain::render_disk(&known.machine, host, disk).map_err(|e| invalid(chain(&e)))?;
-    hypervisor.change_media(&known.name, &xml)
+    if paused {
+        return hypervisor.change_media(&known.name, &xml);
+    }
+    hypervisor.pause(&known.name)?;
+    let changed = hypervisor.change_media(&known.name, &xml);
+    let resumed = hypervisor.resume(&known.name);
+    changed.and(resumed)
 }
 
 /// The findings of a new launcher.

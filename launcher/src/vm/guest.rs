@@ -4,7 +4,7 @@
 //! command that never ends is given up.
 
 use crate::hypervisor::{Error, ErrorKind, Hypervisor, Result};
-use api::launcher::{Exec, Executed, GuestFilesystem, GuestInfo, GuestInterface, GuestUser};
+use api::launcher::{Exec, Executed, GuestCommand, GuestFilesystem, GuestInfo, GuestInterface, GuestUser};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -49,6 +49,7 @@ impl Guest<'_> {
             os: os.as_object().into_iter().flatten().take(OS).filter_map(text).collect::<BTreeMap<_, _>>(),
             timezone: string(&maybe("guest-get-timezone")["zone"]),
             interfaces: list(&maybe("guest-network-get-interfaces")).iter().filter_map(interface).collect(),
+            commands: list(&about["supported_commands"]).iter().filter_map(command).collect(),
         })
     }
 
@@ -173,6 +174,10 @@ fn interface(found: &Value) -> Option<GuestInterface> {
     Some(GuestInterface { name: string(&found["name"])?, mac: string(&found["hardware-address"]), ips })
 }
 
+fn command(found: &Value) -> Option<GuestCommand> {
+    Some(GuestCommand { name: string(&found["name"])?, enabled: found["enabled"] == true })
+}
+
 fn string(value: &Value) -> Option<String> {
     value.as_str().map(short)
 }
@@ -250,7 +255,10 @@ mod tests {
     #[test]
     fn facts_of_the_guest_agent_are_reported() {
         let fake = with(&[
-            ("guest-info", r#"{"return":{"version":"7.2"}}"#),
+            (
+                "guest-info",
+                r#"{"return":{"version":"7.2","supported_commands":[{"name":"guest-exec","enabled":false}]}}"#,
+            ),
             ("guest-get-osinfo", r#"{"return":{"id":"debian","kernel-release":"6.1"}}"#),
             (
                 "guest-network-get-interfaces",
@@ -261,6 +269,7 @@ mod tests {
         assert_eq!(info.agent_version.as_deref(), Some("7.2"));
         assert_eq!(info.os["id"], "debian");
         assert_eq!(info.interfaces[0].ips, ["10.0.2.15"]);
+        assert_eq!(info.commands, [GuestCommand { name: "guest-exec".into(), enabled: false }]);
         assert_eq!(info.hostname, None);
     }
 }

@@ -14,7 +14,7 @@
 //! read here: each arrow is a job of a process of its own ([`apart`]).
 
 use crate::ui::Show;
-use crate::vm::apart::{self, Exact, Job, Look, within};
+use crate::vm::apart::{self, Exact, Look, Task, within};
 use crate::vm::place::Home;
 use api::launcher::{Format, Kernel};
 use cdi::{Error, ErrorKind, Result};
@@ -137,7 +137,7 @@ impl Images {
         let Name::Registry(remote) = &name else { return self.open(&name, name.clone(), None) };
         let local = kept_as(remote)?;
         let store = Name::Store(local);
-        let here: bool = self.ask(Job::Here { image: store.to_string() })?;
+        let here: bool = self.ask(Task::Here { image: store.to_string() })?;
         let pull = match policy {
             Policy::Always => true,
             Policy::IfNotPresent => !here,
@@ -150,7 +150,7 @@ impl Images {
         if !pull {
             return self.open(&store, name, None);
         }
-        let pulled: Result<String> = self.ask(Job::Pull { from: name.to_string(), to: store.to_string() });
+        let pulled: Result<String> = self.ask(Task::Pull { from: name.to_string(), to: store.to_string() });
         let digest = pulled.map_err(|e| match here {
             true => {
                 e.with_hint("the store has it from before: use imagePullPolicy IfNotPresent (--pull missing)")
@@ -163,13 +163,13 @@ impl Images {
     /// Looks at an image. One that was just pulled is known by its digest: its name in the store may have moved again.
     fn open(&self, place: &Name, name: Name, pulled: Option<String>) -> Result<Image> {
         let (image, asked) = (place.to_string(), pulled.is_some());
-        let Look { digest, boot } = self.ask(Job::Look { image: image.clone(), digest: pulled })?;
+        let Look { digest, boot } = self.ask(Task::Look { image: image.clone(), digest: pulled })?;
         Ok(Image { name, here: Exact { image, digest }, boot, asked })
     }
 
     /// The disk of an image, unpacked.
     pub(crate) fn disk(&self, image: &Image, path: Option<&str>) -> Result<(PathBuf, Format)> {
-        let job = |disks| Job::Disk { image: image.here.clone(), path: path.map(clean), disks };
+        let job = |disks| Task::Disk { image: image.here.clone(), path: path.map(clean), disks };
         let path = self.unpacked(job)?;
         let format = usable(&path)?;
         Ok((path, format))
@@ -177,7 +177,7 @@ impl Images {
 
     /// The format of a disk that is a file of the user's; refused where VMs cannot have it.
     pub(crate) fn judge(&self, path: &Path) -> Result<Format> {
-        self.ask(Job::Judge { path: path.to_owned() })
+        self.ask(Task::Judge { path: path.to_owned() })
     }
 
     /// What the labels of an image say of a kernel in it.
@@ -187,7 +187,7 @@ impl Images {
 
     /// Whether an image has a disk.
     pub(crate) fn has_disk(&self, image: &Image) -> Result<bool> {
-        self.ask(Job::HasDisk { image: image.here.clone() })
+        self.ask(Task::HasDisk { image: image.here.clone() })
     }
 
     /// A kernel and an initrd of an image, as files.
@@ -199,13 +199,13 @@ impl Images {
         args: Option<String>,
     ) -> Result<Kernel> {
         let file = |path: &str| {
-            self.unpacked(|disks| Job::Boot { image: image.here.clone(), path: clean(path), disks })
+            self.unpacked(|disks| Task::Boot { image: image.here.clone(), path: clean(path), disks })
         };
         Ok(Kernel { kernel: file(kernel)?, initrd: initrd.map(file).transpose()?, args })
     }
 
     /// Has something unpacked below the folder of disks, for nobody to write to.
-    fn unpacked(&self, job: impl FnOnce(PathBuf) -> Job) -> Result<PathBuf> {
+    fn unpacked(&self, job: impl FnOnce(PathBuf) -> Task) -> Result<PathBuf> {
         let disks = self.home.disks();
         self.home.make(&disks)?;
         let path = within(&disks, self.ask(job(disks.clone()))?)?;
@@ -214,7 +214,7 @@ impl Images {
     }
 
     /// Has a job done by a process that can do nothing else.
-    pub(super) fn ask<T: DeserializeOwned>(&self, job: Job) -> Result<T> {
+    pub(super) fn ask<T: DeserializeOwned>(&self, job: Task) -> Result<T> {
         apart::ask(self.registries.as_deref(), self.show, job)
     }
 }

@@ -13,7 +13,7 @@
 use super::folder;
 use super::image::Images;
 use crate::ui;
-use crate::vm::apart::Job;
+use crate::vm::apart::Task;
 use crate::vm::manifest::{Objects, Written};
 use crate::vm::place::Lock;
 use crate::vm::record::{now, write_whole};
@@ -169,7 +169,7 @@ impl Pool<'_> {
         if import.source.address().is_some() {
             ui::say(&format!("coracle: importing {} as the disk {pvc}", printable::line(&from)));
         }
-        let size: u64 = self.images.ask(Job::Import(Box::new(import)))?;
+        let size: u64 = self.images.ask(Task::Import(Box::new(import)))?;
         let disk = folder.join("disk.img");
         let cannot = |e| Error::io(format!("cannot complete {}", disk.display()), e);
         let file = std::fs::File::options().write(true).open(&disk).map_err(cannot)?;

@@ -1,6 +1,7 @@
 //! Whoever is killed, nothing is lost and nothing leaks.
 
-use super::{Laptop, until};
+use super::{Laptop, launcher, until};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
 fn kill(pid: &str) {
@@ -42,6 +43,26 @@ fn a_run_that_is_killed_at_any_moment_leaks_nothing() {
         }
         laptop.is_empty();
     }
+}
+
+#[test]
+fn a_launcher_that_nobody_waits_for_makes_no_folder_again() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    std::fs::create_dir(laptop.place.path("slow")).unwrap();
+    let program = laptop.place.path("slow/virt-launcher");
+    let slow = "#!/bin/sh\n: >\"$0.began\"\nsleep 3\nexec \"$REAL_LAUNCHER\" \"$@\"\n";
+    std::fs::write(&program, slow).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let args = ["run", "-d", "-q", "tiny:1", "--memory", "256M", "--accel", "emulation", "--name", "slow"];
+    let mut command = laptop.command(&args);
+    command.env("REAL_LAUNCHER", launcher()).env("CORACLE_LAUNCHER", &program);
+    let mut run = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let began = laptop.place.path("slow/virt-launcher.began");
+    until(|| began.exists(), || "no launcher was started".into());
+    run.kill().unwrap();
+    run.wait().unwrap();
+    laptop.run(&["rm", "-f", "slow"]).ok();
+    laptop.is_empty();
 }
 
 #[test]

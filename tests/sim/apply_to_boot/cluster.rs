@@ -4,7 +4,7 @@ use ::admission::rules::{Around, Request, judge, review};
 use ::api_server::error::{Error, ErrorKind, Result};
 use ::api_server::{self, Server, Source};
 use ::cluster::decide;
-use kubernetes::objects::{Facts, Plain, World};
+use kubernetes::objects::{ClusterFacts, Plain, World};
 use kubernetes::objects::{Key, Kind};
 use kubernetes::plan::merge;
 use kubernetes::webhooks::{WEBHOOKS, Webhook};
@@ -26,9 +26,9 @@ struct Inner {
 }
 
 impl Cluster {
-    /// One node, and settings by which machines are emulated.
+    /// One node, and settings by which VMs are emulated.
     pub(crate) fn new() -> Cluster {
-        let facts = Facts {
+        let facts = ClusterFacts {
             namespace: "kubevirt".into(),
             launcher_image: "registry.example/virt-launcher:1".into(),
             version: "1.0.0".into(),
@@ -78,7 +78,7 @@ impl Cluster {
         panic!("it never settles");
     }
 
-    /// The node agent changes the status of an instance: a merge patch of what it has seen, judged as a word from its node.
+    /// virt-handler changes the status of a VMI: a merge patch of what it has seen, judged as a word from its node.
     pub(crate) fn tell(&self, key: &Key, change: &Value) {
         let old = self.object(key);
         let mut object = old.clone();

@@ -1,4 +1,4 @@
-//! The first walk of the design, as a test that reads as its list: `kubectl apply` of a machine, until it runs.
+//! The first walk of the design, as a test that reads as its list: `kubectl apply` of a VM, until it runs.
 //!
 //! | on the way | here |
 //! |---|---|
@@ -23,7 +23,7 @@ use kubernetes::objects::{Key, Kind};
 use node::Node;
 use serde_json::{Value, json};
 
-/// As people write it: of what a machine has, they say next to nothing.
+/// As people write it: of what a VM has, they say next to nothing.
 fn manifest() -> Value {
     json!({
         "apiVersion": "kubevirt.io/v1",
@@ -52,27 +52,27 @@ fn manifest() -> Value {
 }
 
 #[tokio::test]
-async fn a_machine_that_is_applied_runs() {
+async fn a_vm_that_is_applied_runs() {
     let cluster = Cluster::new();
-    let machine = Key::new(Kind::VirtualMachine, "n", "web");
-    let instance = Key::new(Kind::VirtualMachineInstance, "n", "web");
+    let vm = Key::new(Kind::VirtualMachine, "n", "web");
+    let vmi = Key::new(Kind::VirtualMachineInstance, "n", "web");
 
     // Admission finds all faults, …
     let mut faulty = manifest();
     faulty["spec"]["template"]["spec"]["volumes"][0]["name"] = json!("other");
     faulty["spec"]["template"]["spec"]["domain"]["devices"]["gpus"] =
         json!([{"name": "g", "deviceName": "d"}]);
-    let said = cluster.apply(&machine, &faulty).unwrap_err();
+    let said = cluster.apply(&vm, &faulty).unwrap_err();
     assert!(said.contains("root") && said.contains("gpus"), "{said}");
 
     // … and completes what has none.
-    cluster.apply(&machine, &manifest()).unwrap();
-    let spec = cluster.object(&machine)["spec"]["template"]["spec"].clone();
+    cluster.apply(&vm, &manifest()).unwrap();
+    let spec = cluster.object(&vm)["spec"]["template"]["spec"].clone();
     assert!(spec["domain"]["firmware"]["uuid"].is_string(), "{spec:#}");
 
-    // cluster/vm plans the instance; cluster/vmi and pod plan one pod.
+    // cluster/vm plans the VMI; cluster/vmi and pod plan one pod.
     cluster.decide().await;
-    assert_eq!(cluster.object(&instance)["status"]["phase"], "Scheduling");
+    assert_eq!(cluster.object(&vmi)["status"]["phase"], "Scheduling");
     let pods = cluster.keys(Kind::Pod);
     assert_eq!(pods.len(), 1);
 
@@ -80,21 +80,21 @@ async fn a_machine_that_is_applied_runs() {
     let node = Node::new();
     let mut launcher = node.start(&cluster, &pods[0]).await;
     cluster.decide().await;
-    assert_eq!(cluster.object(&instance)["status"]["phase"], "Scheduled");
+    assert_eq!(cluster.object(&vmi)["status"]["phase"], "Scheduled");
 
-    // node/vmi sees a launcher that has no machine yet: node/volumes makes ready what the machine needs, among it the disk
+    // node/vmi sees a launcher that has no VM yet: node/volumes makes ready what the VM needs, among it the disk
     // in the image, which container-disk locates and probes; launcher_client hands all of it over.
-    let plan = launcher.look(&cluster, &instance).await;
+    let plan = launcher.look(&cluster, &vmi).await;
     assert!(plan.begin, "{plan:?}");
-    let resolved = launcher.begin(&cluster, &instance).await;
+    let resolved = launcher.begin(&cluster, &vmi).await;
     let disk = resolved.volumes["root"].clone();
     assert_eq!(disk, node.image("disk/os.img"), "found, and raw");
 
     // launcher/server hands it to the queue, which lets it in; domain draws the XML; the hypervisor starts it; publish tells
     // it, and node/vmi says Running.
-    while cluster.object(&instance)["status"]["phase"] != "Running" {
-        let plan = launcher.look(&cluster, &instance).await;
-        assert!(!plan.begin, "a machine is begun once");
+    while cluster.object(&vmi)["status"]["phase"] != "Running" {
+        let plan = launcher.look(&cluster, &vmi).await;
+        assert!(!plan.begin, "a VM is begun once");
     }
     let heard: Vec<String> = launcher.heard().into_iter().filter(|line| !line.starts_with(' ')).collect();
     let words: Vec<&str> = heard.iter().map(String::as_str).collect();
@@ -106,10 +106,10 @@ async fn a_machine_that_is_applied_runs() {
 
     // What people see.
     cluster.decide().await;
-    let seen = cluster.object(&machine);
+    let seen = cluster.object(&vm);
     assert_eq!(seen["status"]["printableStatus"], "Running", "{seen:#}");
     assert_eq!(seen["status"]["ready"], true);
-    let seen = cluster.object(&instance);
+    let seen = cluster.object(&vmi);
     assert_eq!(seen["status"]["nodeName"], node::NAME);
     let targets: Vec<&Value> =
         seen["status"]["volumeStatus"].as_array().unwrap().iter().map(|volume| &volume["target"]).collect();
@@ -121,12 +121,12 @@ async fn a_machine_that_is_applied_runs() {
 }
 
 #[tokio::test]
-async fn a_machine_waits_for_a_disk_that_is_filled_first() {
+async fn a_vm_waits_for_a_disk_that_is_filled_first() {
     if !rustix::process::geteuid().is_root() {
         return; // only root may give the disk to the launcher
     }
     let cluster = Cluster::new();
-    let [machine, instance] =
+    let [vm, vmi] =
         [Kind::VirtualMachine, Kind::VirtualMachineInstance].map(|kind| Key::new(kind, "n", "web"));
     let mut object = manifest();
     let spec = &mut object["spec"];
@@ -137,13 +137,13 @@ async fn a_machine_waits_for_a_disk_that_is_filled_first() {
     spec["template"]["spec"]["domain"]["devices"]["disks"] =
         json!([{"name": "root", "disk": {"bus": "virtio"}}, {"name": "data", "disk": {"bus": "virtio"}}]);
     spec["template"]["spec"]["volumes"][1] = json!({"name": "data", "dataVolume": {"name": "web-data"}});
-    cluster.apply(&machine, &object).unwrap();
+    cluster.apply(&vm, &object).unwrap();
 
     // cluster/vm plans the DataVolume, and nothing else before it is filled.
     cluster.decide().await;
     let data = Key::new(Kind::DataVolume, "n", "web-data");
     assert_eq!(cluster.object(&data)["metadata"]["ownerReferences"][0]["name"], "web");
-    assert_eq!(cluster.object(&machine)["status"]["printableStatus"], "Provisioning");
+    assert_eq!(cluster.object(&vm)["status"]["printableStatus"], "Provisioning");
     assert!(cluster.keys(Kind::VirtualMachineInstance).is_empty());
     cluster.filled(&data);
     cluster.decide().await;
@@ -151,13 +151,13 @@ async fn a_machine_waits_for_a_disk_that_is_filled_first() {
     let node = Node::new();
     let mut launcher = node.start(&cluster, &cluster.keys(Kind::Pod)[0]).await;
     cluster.decide().await;
-    assert!(launcher.look(&cluster, &instance).await.begin);
-    let resolved = launcher.begin(&cluster, &instance).await;
+    assert!(launcher.look(&cluster, &vmi).await.begin);
+    let resolved = launcher.begin(&cluster, &vmi).await;
     let Source::File { path, .. } = &resolved.volumes["data"] else { panic!("{resolved:?}") };
     assert_eq!(std::fs::metadata(path).unwrap().len(), 64 << 20, "{}", path.display());
-    while cluster.object(&instance)["status"]["phase"] != "Running" {
-        launcher.look(&cluster, &instance).await;
+    while cluster.object(&vmi)["status"]["phase"] != "Running" {
+        launcher.look(&cluster, &vmi).await;
     }
     cluster.decide().await;
-    assert_eq!(cluster.object(&machine)["status"]["printableStatus"], "Running");
+    assert_eq!(cluster.object(&vm)["status"]["printableStatus"], "Running");
 }

@@ -1,4 +1,4 @@
-//! A node: what its kubelet makes is played, what its agent does is done by the agent's own parts, and in the pod is a real
+//! A node: what its kubelet makes is played, what its virt-handler does is done by virt-handler's own parts, and in the pod is a real
 //! launcher on a hypervisor that runs nothing.
 
 use super::cluster::Cluster;
@@ -110,7 +110,7 @@ async fn serve(fake: Arc<Fake>, folder: &Path, socket: &Path, runtime: &Path) ->
     tokio::spawn(async move { listener.serve(service).await })
 }
 
-/// A launcher, as the agent of its node has it.
+/// A launcher, as the virt-handler of its node has it.
 pub(crate) struct Launcher {
     fake: Arc<Fake>,
     /// All that it keeps.
@@ -124,12 +124,12 @@ pub(crate) struct Launcher {
 }
 
 impl Launcher {
-    /// The agent hears the next word of the launcher, decides, and says what is to be said.
+    /// virt-handler hears the next word of the launcher, decides, and says what is to be said.
     pub(crate) async fn look(&mut self, cluster: &Cluster, key: &Key) -> Actions {
         let next = tokio::time::timeout(PATIENCE, self.states.next()).await;
         let state = next.expect("a word").unwrap().expect("the launcher lives");
         assert_ne!(state.life, Life::Failed, "{state:?}");
-        let vmi = instance(cluster, key);
+        let vmi = vmi_of(cluster, key);
         let launcher = Seen::Speaks(Box::new(state));
         let known = Known { emulated: !self.place.layout().kvm, ..Known::new(&vmi, &launcher) };
         let plan = decide(&known, &now());
@@ -139,9 +139,9 @@ impl Launcher {
         plan
     }
 
-    /// The agent makes all ready and hands the machine over. Where its parts are, as the launcher was told.
+    /// virt-handler makes all ready and hands the VM over. Where its parts are, as the launcher was told.
     pub(crate) async fn begin(&self, cluster: &Cluster, key: &Key) -> Resolved {
-        let vmi = instance(cluster, key);
+        let vmi = vmi_of(cluster, key);
         let machine = Machine::handed(&vmi).unwrap();
         let (place, process, root) = (self.place.clone(), self.process.clone(), self.root.clone());
         let spec = vmi.clone();
@@ -180,7 +180,7 @@ impl Launcher {
     }
 }
 
-fn instance(cluster: &Cluster, key: &Key) -> VirtualMachineInstance {
+fn vmi_of(cluster: &Cluster, key: &Key) -> VirtualMachineInstance {
     let object: Value = cluster.object(key);
     api::wire::read(object).unwrap()
 }

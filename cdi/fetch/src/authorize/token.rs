@@ -138,7 +138,7 @@ struct Token {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct TokenResponse {
     token: Option<String>,
     access_token: Option<String>,
     expires_in: Option<u64>,
@@ -267,7 +267,7 @@ impl RegistryToken {
         let body = body::short(&mut response, MOST, Wait::of(to.idle), name).await?;
         let bad = |why: &str| Fault::because(Why::Odd, format!("{name}: {why}; a token was expected"));
         // The parser's message would repeat a part of it.
-        let answer: Answer =
+        let answer: TokenResponse =
             serde_json::from_slice(&body).map_err(|_| bad("answered with no JSON object"))?;
         let token = answer.token.or(answer.access_token).filter(|token| !token.is_empty());
         let token = Secret::new(token.ok_or_else(|| bad("answered without a token"))?);

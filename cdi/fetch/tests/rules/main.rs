@@ -11,7 +11,7 @@ mod redirects;
 
 use fetch::authorize::Authorizer;
 use fetch::{
-    Answer, Client, Connect, Error, Fault, Location, Lost, Messages, Payload, Rejected, Request, Silence,
+    Client, Connect, Error, Fault, Fetched, Location, Lost, Messages, Payload, Rejected, Request, Silence,
     Unchecked, Why, redirect, runtime,
 };
 use reqwest::Method;
@@ -79,7 +79,7 @@ fn request<'a, S: ?Sized>(method: Method, url: &str, payload: Payload, scope: &'
 }
 
 /// A GET of the first four bytes from the server that the address names.
-fn get<A: Authorizer>(client: &Client<A>, url: &str, scope: &A::Scope) -> Result<Answer, Fault> {
+fn get<A: Authorizer>(client: &Client<A>, url: &str, scope: &A::Scope) -> Result<Fetched, Fault> {
     send(client, request(Method::GET, url, Payload::Nothing, scope), IDLE)
 }
 
@@ -87,14 +87,14 @@ fn send<A: Authorizer>(
     client: &Client<A>,
     request: Request<'_, A::Scope>,
     wait: Duration,
-) -> Result<Answer, Fault> {
+) -> Result<Fetched, Fault> {
     let origin = request.to.clone();
     let mut silence = Silence::new(wait);
     runtime().unwrap().block_on(client.send(&origin, request, &mut silence))
 }
 
 /// The fault, where an answer is none.
-fn fault(answer: Result<Answer, Fault>) -> Fault {
+fn fault(answer: Result<Fetched, Fault>) -> Fault {
     match answer {
         Ok(answer) => panic!("an answer: {}", answer.response.status()),
         Err(fault) => fault,

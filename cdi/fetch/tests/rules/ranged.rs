@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use fetch::ordered::{Ordered, Window};
-use fetch::{Error, Expect, Part, Ranged, ReadAt, Result, Sink};
+use fetch::{Error, Expect, Part, PartSink, Ranged, ReadAt, Result};
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -33,7 +33,7 @@ impl Ranged for File {
         Bytes::copy_from_slice(&self.bytes[..self.known])
     }
 
-    async fn transfer<S: Sink>(&self, part: Part, sink: &mut S) -> Result<()> {
+    async fn transfer<S: PartSink>(&self, part: Part, sink: &mut S) -> Result<()> {
         self.parts.lock().unwrap().push(part.clone());
         if self.only_whole && part.expect != Expect::Anything {
             self.was_refused.store(true, Relaxed);

@@ -79,7 +79,7 @@ pub(super) enum Next {
 }
 
 /// A unit as a worker takes it.
-pub(super) struct Job {
+pub(super) struct LaneJob {
     pub(super) lane: u64,
     pub(super) at: u64,
     pub(super) memory: u64,
@@ -213,7 +213,7 @@ impl Shared {
 /// A worker's side.
 impl Shared {
     /// The next unit, once its codec has room; `None`: there is no more work.
-    pub(super) fn job(&self) -> Option<Job> {
+    pub(super) fn job(&self) -> Option<LaneJob> {
         let mut state = self.lock();
         state.idle_workers += 1;
         loop {
@@ -234,7 +234,7 @@ impl Shared {
                     drop(state);
                     drop(unneeded);
                     self.changed.notify_all();
-                    return Some(Job { lane, at, memory });
+                    return Some(LaneJob { lane, at, memory });
                 }
             }
             state = self.wait(state);
@@ -292,7 +292,7 @@ impl Shared {
     }
 
     /// The unit is decoded, or has failed; its codec's memory is free again.
-    pub(super) fn done(&self, job: &Job, result: Result<(), Stop>) {
+    pub(super) fn done(&self, job: &LaneJob, result: Result<(), Stop>) {
         let mut state = self.lock();
         state.codecs = state.codecs.saturating_sub(job.memory);
         let mut rest = VecDeque::new();
@@ -496,7 +496,7 @@ impl Drop for Guard {
         match self.lane {
             None => self.shared.finish(Err(bug())),
             Some(lane) => {
-                let job = Job { lane, at: 0, memory: 0 };
+                let job = LaneJob { lane, at: 0, memory: 0 };
                 self.shared.done(&job, Err(Stop::Error(bug())));
             }
         }

@@ -1,6 +1,6 @@
 //! A worker: takes one unit after the other and decodes it chunk by chunk.
 
-use super::shared::{Chunk, Guard, Job, Shared};
+use super::shared::{Chunk, Guard, LaneJob, Shared};
 use super::{Codec, Stop};
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub(super) fn run(shared: &Arc<Shared>, mut codec: impl Codec) {
     }
 }
 
-fn decode(shared: &Arc<Shared>, codec: &mut impl Codec, job: &Job) -> Result<(), Stop> {
+fn decode(shared: &Arc<Shared>, codec: &mut impl Codec, job: &LaneJob) -> Result<(), Stop> {
     codec.start(job.at, job.memory)?;
     let mut plain = None;
     let result = steps(shared, codec, job.lane, &mut plain);

@@ -30,7 +30,7 @@ mod remote_file;
 mod whole;
 
 use crate::source::options::Options;
-use crate::source::{Facts, Identity, Says, Source};
+use crate::source::{Identity, Says, Source, SourceFacts};
 use crate::{Error, ErrorKind, Result};
 use disk_format::ReadAt;
 use encoding::{Decoded, Encoding};
@@ -51,7 +51,7 @@ pub(super) fn shown(url: &str) -> String {
 
 /// A file on a web server.
 pub struct Http {
-    facts: Facts,
+    facts: SourceFacts,
     bytes: Bytes,
     encoding: Encoding,
 }
@@ -64,9 +64,9 @@ enum Bytes {
 impl Http {
     /// Asks the server for the first bytes, and learns from the answer what it can do.
     pub fn open(url: &str, options: &Options) -> Result<Http> {
-        let line = RemoteFile::new(url, options)?;
-        let (name, name_digest) = (line.name().to_owned(), line.name_digest());
-        let found = fetch::runtime()?.block_on(probe::probe(line))?;
+        let remote_file = RemoteFile::new(url, options)?;
+        let (name, name_digest) = (remote_file.name().to_owned(), remote_file.name_digest());
+        let found = fetch::runtime()?.block_on(probe::probe(remote_file))?;
         let (bytes, size, ranges) = match found.body {
             Body::Ranged(remote) => {
                 let size = Some(remote.size);
@@ -75,7 +75,7 @@ impl Http {
             Body::Whole(whole, size) => (Bytes::Whole(whole), size, false),
         };
         let plain = found.encoding == Encoding::Identity;
-        let facts = Facts {
+        let facts = SourceFacts {
             name,
             size: size.filter(|_| plain),
             seekable: ranges && plain,
@@ -112,7 +112,7 @@ impl ReadAt for RemoteAt {
 }
 
 impl Source for Http {
-    fn facts(&self) -> &Facts {
+    fn facts(&self) -> &SourceFacts {
         &self.facts
     }
 

@@ -9,7 +9,7 @@ use super::remote::Remote;
 use super::remote_file::RemoteFile;
 use super::whole::{Begun, Whole};
 use bytes::{Bytes, BytesMut};
-use fetch::{Attempts, ContentRange, Error, Fault, Permit, Result, Sink, Validators, Why};
+use fetch::{Attempts, ContentRange, Error, Fault, PartSink, Permit, Result, Validators, Why};
 use reqwest::header::{self, HeaderMap};
 use reqwest::{Response, StatusCode};
 use std::sync::Arc;
@@ -36,26 +36,26 @@ pub(super) enum Body {
 }
 
 /// Asks, and asks again where that may help.
-pub(super) async fn probe(line: RemoteFile) -> Result<Probed> {
-    let mut attempts = line.attempts(0);
+pub(super) async fn probe(remote_file: RemoteFile) -> Result<Probed> {
+    let mut attempts = remote_file.attempts(0);
     let mut ranges = true;
     let response = loop {
-        match first_answer(&line, &mut ranges, &mut attempts).await {
+        match first_answer(&remote_file, &mut ranges, &mut attempts).await {
             Ok(answer) => break answer,
             Err(fault) => attempts.pause(0, fault).await?,
         }
     };
-    let said = Said::of(&line, &response)?;
+    let said = Said::of(&remote_file, &response)?;
     let (said, head, body) = match said.size {
         Some(size) if said.ranges => {
-            let mut remote = Remote::new(line, said.validators.clone(), size, Bytes::new());
+            let mut remote = Remote::new(remote_file, said.validators.clone(), size, Bytes::new());
             remote.head = first_bytes(&remote, response, attempts).await?;
             (said, remote.head.clone(), Body::Ranged(Arc::new(remote)))
         }
         _ => {
-            let (said, begun) = begin(&line, said, response, attempts).await?;
+            let (said, begun) = begin(&remote_file, said, response, attempts).await?;
             let (head, size) = (begun.head.clone(), said.size);
-            let whole = Whole::new(line, said.validators.clone(), size, begun);
+            let whole = Whole::new(remote_file, said.validators.clone(), size, begun);
             (said, head, Body::Whole(Box::new(whole), size))
         }
     };
@@ -72,7 +72,7 @@ pub(super) async fn probe(line: RemoteFile) -> Result<Probed> {
 impl Probed {
     fn name(&self) -> &str {
         match &self.body {
-            Body::Ranged(remote) => remote.line.name(),
+            Body::Ranged(remote) => remote.remote_file.name(),
             Body::Whole(whole, _) => whole.name(),
         }
     }
@@ -89,18 +89,20 @@ struct Said {
 }
 
 impl Said {
-    fn of(line: &RemoteFile, response: &Response) -> Result<Said> {
+    fn of(remote_file: &RemoteFile, response: &Response) -> Result<Said> {
         let headers = response.headers().clone();
-        let encoding =
-            encoding::of(&headers).map_err(|what| Error::refused(format!("{}: {what}", line.name())))?;
+        let encoding = encoding::of(&headers)
+            .map_err(|what| Error::refused(format!("{}: {what}", remote_file.name())))?;
         let size = match response.status() {
             StatusCode::PARTIAL_CONTENT => ContentRange::of(&headers).and_then(|range| range.total),
             StatusCode::RANGE_NOT_SATISFIABLE => Some(0),
             _ => response.content_length(),
         };
         if let Some(size) = size.filter(|size| i64::try_from(*size).is_err()) {
-            let what =
-                format!("{}: the server says that the file has {size} bytes, which no disk has", line.name());
+            let what = format!(
+                "{}: the server says that the file has {size} bytes, which no disk has",
+                remote_file.name()
+            );
             return Err(Error::refused(what));
         }
         // An empty file has no bytes that could be of another version.
@@ -112,13 +114,13 @@ impl Said {
 
 /// The first answer that can be read: 206 from byte 0 with a size and a strong validator, 200, or 416 of an empty file.
 async fn first_answer(
-    line: &RemoteFile,
+    remote_file: &RemoteFile,
     ranges: &mut bool,
     attempts: &mut Attempts,
 ) -> Result<Response, Fault> {
     loop {
         let range = ranges.then_some(0..HEAD);
-        let response = line.get(range, None, &mut attempts.silence).await?;
+        let response = remote_file.get(range, None, &mut attempts.silence).await?;
         let headers = response.headers();
         let usable = match response.status() {
             StatusCode::PARTIAL_CONTENT => {
@@ -134,7 +136,7 @@ async fn first_answer(
         }
         if !*ranges {
             let what = format!("the server answered {} to a request for the whole file", response.status());
-            return Err(line.failed(what).into());
+            return Err(remote_file.failed(what).into());
         }
         // A range of which nobody says where it lies, or nothing can prove the version, is worth nothing.
         *ranges = false;
@@ -156,13 +158,13 @@ async fn first_bytes(remote: &Remote, response: Response, mut attempts: Attempts
 /// Reads a little of a whole response; if that fails, asks again. What is said of the file is what the answer says that is
 /// read: the first one may have been of another version.
 async fn begin(
-    line: &RemoteFile,
+    remote_file: &RemoteFile,
     mut said: Said,
     mut response: Response,
     mut attempts: Attempts,
 ) -> Result<(Said, Begun)> {
     loop {
-        match peek(line, &mut response, &mut attempts).await {
+        match peek(remote_file, &mut response, &mut attempts).await {
             Ok(head) => {
                 let begun = Begun { head, response, size: said.size };
                 return Ok((said, begun));
@@ -170,27 +172,31 @@ async fn begin(
             Err(fault) => attempts.pause(0, fault).await?,
         }
         response = loop {
-            match line.get(None, None, &mut attempts.silence).await {
+            match remote_file.get(None, None, &mut attempts.silence).await {
                 Ok(response) => break response,
                 Err(fault) => attempts.pause(0, fault).await?,
             }
         };
-        said = Said::of(line, &response)?;
+        said = Said::of(remote_file, &response)?;
     }
 }
 
-async fn peek(line: &RemoteFile, response: &mut Response, attempts: &mut Attempts) -> Result<Bytes, Fault> {
+async fn peek(
+    remote_file: &RemoteFile,
+    response: &mut Response,
+    attempts: &mut Attempts,
+) -> Result<Bytes, Fault> {
     let mut head = BytesMut::new();
     while head.len() < PEEK {
         let wanted = || "the first bytes".to_owned();
-        match line.chunk(response, &mut attempts.silence, wanted).await? {
+        match remote_file.chunk(response, &mut attempts.silence, wanted).await? {
             Some(bytes) => head.extend_from_slice(&bytes),
             None => break,
         }
     }
     if response.status() != StatusCode::OK {
         let what = format!("the server answered {}", response.status());
-        return Err(Fault::new(Why::Broken, line.failed(what)));
+        return Err(Fault::new(Why::Broken, remote_file.failed(what)));
     }
     Ok(head.freeze())
 }
@@ -207,7 +213,7 @@ fn is_web_page(headers: &HeaderMap, first: &[u8]) -> bool {
 
 struct Gather(BytesMut);
 
-impl Sink for Gather {
+impl PartSink for Gather {
     const SOMEONE_WAITS: bool = true;
 
     async fn take(&mut self, bytes: Bytes, _: &mut Option<Permit<'_>>) {

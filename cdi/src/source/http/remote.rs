@@ -7,8 +7,8 @@
 use super::remote_file::RemoteFile;
 use bytes::Bytes;
 use fetch::{
-    Attempts, ContentRange, Error, Fault, GOOD_PROGRESS, Part, Permit, Ranged, Result, Sink, Validators, Why,
-    ordered::MOST_HELD, ordered::Window,
+    Attempts, ContentRange, Error, Fault, GOOD_PROGRESS, Part, PartSink, Permit, Ranged, Result, Validators,
+    Why, ordered::MOST_HELD, ordered::Window,
 };
 use reqwest::header::HeaderValue;
 use reqwest::{Response, StatusCode};
@@ -24,7 +24,7 @@ const LONG: u64 = 16 * MIB;
 
 /// One version of one file.
 pub(super) struct Remote {
-    pub(super) line: RemoteFile,
+    pub(super) remote_file: RemoteFile,
     pub(super) size: u64,
     /// The first bytes, which came with the first answer.
     pub(super) head: Bytes,
@@ -33,22 +33,22 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    pub(super) fn new(line: RemoteFile, validators: Validators, size: u64, head: Bytes) -> Remote {
+    pub(super) fn new(remote_file: RemoteFile, validators: Validators, size: u64, head: Bytes) -> Remote {
         let if_range = validators.if_range();
-        Remote { line, size, head, validators, if_range }
+        Remote { remote_file, size, head, validators, if_range }
     }
 
     /// Sends exactly the bytes up to `end` to `sink`; the transfer may have had failures already.
-    pub(super) async fn resume<S: Sink>(
+    pub(super) async fn resume<S: PartSink>(
         &self,
         at: &mut u64,
         end: u64,
         sink: &mut S,
         mut attempts: Attempts,
     ) -> Result<()> {
-        let (permit, waited) = self.line.concurrency.enter().await;
+        let (permit, waited) = self.remote_file.concurrency.enter().await;
         if S::SOMEONE_WAITS {
-            self.line.concurrency.hungry(waited);
+            self.remote_file.concurrency.hungry(waited);
         }
         let mut permit = Some(permit);
         while *at < end {
@@ -63,18 +63,19 @@ impl Remote {
         &self,
         at: &mut u64,
         end: u64,
-        sink: &mut impl Sink,
+        sink: &mut impl PartSink,
         attempts: &mut Attempts,
         permit: &mut Option<Permit<'_>>,
     ) -> Result<(), Fault> {
-        let response = self.line.get(Some(*at..end), self.if_range.as_ref(), &mut attempts.silence).await?;
+        let response =
+            self.remote_file.get(Some(*at..end), self.if_range.as_ref(), &mut attempts.silence).await?;
         let end_of_answer = self.check(&response, *at..end)?.min(end);
         let (asked, given) = (end - *at, end_of_answer - *at);
         self.body(response, at, end_of_answer, sink, attempts, permit).await?;
         if given < asked.min(GOOD_PROGRESS) {
             // A few bytes an answer: that could go on for years.
             let what = format!("the server gives {given} bytes for a request of {asked}");
-            return Err(Fault::new(Why::Cut, self.line.failed(what)));
+            return Err(Fault::new(Why::Cut, self.remote_file.failed(what)));
         }
         Ok(())
     }
@@ -85,7 +86,7 @@ impl Remote {
         mut response: Response,
         at: &mut u64,
         end: u64,
-        sink: &mut impl Sink,
+        sink: &mut impl PartSink,
         attempts: &mut Attempts,
         permit: &mut Option<Permit<'_>>,
     ) -> Result<(), Fault> {
@@ -93,13 +94,15 @@ impl Remote {
         while *at < end {
             let here = *at;
             let wanted = || format!("bytes {here}-{}", end - 1);
-            let Some(mut bytes) = self.line.chunk(&mut response, &mut attempts.silence, wanted).await? else {
+            let Some(mut bytes) =
+                self.remote_file.chunk(&mut response, &mut attempts.silence, wanted).await?
+            else {
                 let (promised, sent) = (end - start, here - start);
                 let what =
                     format!("the server promised {promised} bytes from byte {start} and sent only {sent}");
-                return Err(Fault::new(Why::Cut, self.line.failed(what)));
+                return Err(Fault::new(Why::Cut, self.remote_file.failed(what)));
             };
-            self.line.concurrency.received(bytes.len());
+            self.remote_file.concurrency.received(bytes.len());
             bytes.truncate(usize::try_from(end - here).unwrap_or(usize::MAX));
             *at += bytes.len() as u64;
             sink.take(bytes, permit).await;
@@ -135,7 +138,7 @@ impl Remote {
                  Date) of the first one, as behind a proxy that leaves them out, so nothing shows that it is of the same \
                  version; read the file in one request: curl -fL URL | coracle convert - TARGET"
             );
-            return Err(Error::refused(format!("{}: {what}", self.line.name())).into());
+            return Err(Error::refused(format!("{}: {what}", self.remote_file.name())).into());
         }
         match range {
             Some(range) if partial && range.start == first => Ok(range.end),
@@ -146,13 +149,13 @@ impl Remote {
                     "asked for bytes {first}-{last}, but the server says Content-Range: {sent}; it cannot be trusted \
                      with ranges"
                 );
-                Err(self.line.failed(what).into())
+                Err(self.remote_file.failed(what).into())
             }
             _ => {
                 let status = response.status();
                 let what = format!("asked for bytes {first}-{last}, but the server answered {status}");
                 // Some caches do this for a moment; the version is the one we know, so asking again is safe.
-                Err(Fault::new(Why::Broken, self.line.failed(what)))
+                Err(Fault::new(Why::Broken, self.remote_file.failed(what)))
             }
         }
     }
@@ -160,7 +163,7 @@ impl Remote {
     fn changed(&self, difference: &str) -> Fault {
         let what = format!(
             "{}: the file changed while it was read ({difference}); nothing of the two versions was mixed; start again",
-            self.line.name()
+            self.remote_file.name()
         );
         Fault::because(Why::Changed, what)
     }
@@ -168,7 +171,7 @@ impl Remote {
 
 impl Ranged for Remote {
     fn name(&self) -> &str {
-        self.line.name()
+        self.remote_file.name()
     }
 
     fn size(&self) -> u64 {
@@ -179,9 +182,9 @@ impl Ranged for Remote {
         self.head.clone()
     }
 
-    async fn transfer<S: Sink>(&self, part: Part, sink: &mut S) -> Result<()> {
+    async fn transfer<S: PartSink>(&self, part: Part, sink: &mut S) -> Result<()> {
         let mut at = part.range.start;
-        let attempts = self.line.attempts(at);
+        let attempts = self.remote_file.attempts(at);
         self.resume(&mut at, part.range.end, sink, attempts).await
     }
 }
@@ -198,10 +201,10 @@ impl Window for Ahead {
     }
 
     fn width(&self) -> usize {
-        self.0.line.concurrency.limit()
+        self.0.remote_file.concurrency.limit()
     }
 
     fn waited(&mut self, time: Duration, _: bool) {
-        self.0.line.concurrency.hungry(time);
+        self.0.remote_file.concurrency.hungry(time);
     }
 }

@@ -1,4 +1,4 @@
-//! The line to one file on one server: a GET with the ranges of the file, and what is said about the server when it does
+//! One file on one server: a GET with the ranges of the file, and what is said about the server when it does
 //! not answer.
 
 use crate::source::options::Options;

@@ -6,7 +6,7 @@ use super::remote_file::RemoteFile;
 use bytes::Bytes;
 use fetch::ordered::{ended_by_error, hand_out};
 use fetch::queue::{Filler, Next, Queue};
-use fetch::{Attempts, ContentRange, Fault, Permit, Result, Sink, Validators, Why, runtime};
+use fetch::{Attempts, ContentRange, Fault, PartSink, Permit, Result, Validators, Why, runtime};
 use reqwest::{Response, StatusCode};
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
@@ -34,18 +34,23 @@ pub(super) struct Begun {
 }
 
 struct File {
-    line: RemoteFile,
+    remote_file: RemoteFile,
     validators: Validators,
     size: Option<u64>,
 }
 
 impl Whole {
-    pub(super) fn new(line: RemoteFile, validators: Validators, size: Option<u64>, begun: Begun) -> Whole {
-        Whole { file: Arc::new(File { line, validators, size }), pending: Mutex::new(Some(begun)) }
+    pub(super) fn new(
+        remote_file: RemoteFile,
+        validators: Validators,
+        size: Option<u64>,
+        begun: Begun,
+    ) -> Whole {
+        Whole { file: Arc::new(File { remote_file, validators, size }), pending: Mutex::new(Some(begun)) }
     }
 
     pub(super) fn name(&self) -> &str {
-        self.file.line.name()
+        self.file.remote_file.name()
     }
 
     pub(super) fn stream(&self) -> Result<InOrder> {
@@ -64,7 +69,7 @@ impl Whole {
 impl File {
     async fn pump(&self, begun: Option<Begun>, sink: &mut Filler) -> Result<()> {
         let mut at = 0;
-        let mut attempts = self.line.attempts(at);
+        let mut attempts = self.remote_file.attempts(at);
         let mut next = begun;
         let mut broke = None;
         loop {
@@ -112,12 +117,12 @@ impl File {
             }
             let here = *at;
             let wanted = || format!("bytes from {here} on");
-            next = self.line.chunk(&mut response, &mut attempts.silence, wanted).await?;
+            next = self.remote_file.chunk(&mut response, &mut attempts.silence, wanted).await?;
         }
         match size {
             Some(size) if *at < size => {
                 let what = format!("the server promised {size} bytes and sent only {at}");
-                Err(Fault::new(Why::Cut, self.line.failed(what)))
+                Err(Fault::new(Why::Cut, self.remote_file.failed(what)))
             }
             _ => Ok(()),
         }
@@ -128,13 +133,13 @@ impl File {
             0 => (None, None),
             _ => (Some(at..self.size.unwrap_or(u64::MAX)), self.validators.if_range()),
         };
-        let response = self.line.get(range, if_range.as_ref(), &mut attempts.silence).await?;
+        let response = self.remote_file.get(range, if_range.as_ref(), &mut attempts.silence).await?;
         let partial = response.status() == StatusCode::PARTIAL_CONTENT;
         let range = ContentRange::of(response.headers());
         let size = if partial { range.and_then(|range| range.total) } else { response.content_length() };
         let now = Validators::new(response.headers(), size);
         if let Some(difference) = self.validators.difference(&now) {
-            let name = self.line.name();
+            let name = self.remote_file.name();
             let what = format!("{name}: the file changed while it was read ({difference}); start again");
             return Err(Fault::because(Why::Changed, what));
         }
@@ -142,7 +147,7 @@ impl File {
         if at == 0 && !agrees {
             let what =
                 "it was read once already, and nothing shows that a second reading is of the same file";
-            return Err(self.line.failed(format!("{what}: {WEAK}")).into());
+            return Err(self.remote_file.failed(format!("{what}: {WEAK}")).into());
         }
         // Without the total nobody could tell the end of the file from that of the range.
         let placed = range.is_some_and(|range| range.start == at && range.total.or(self.size).is_some());
@@ -155,11 +160,11 @@ impl File {
                  answered {}); start again",
                 response.status()
             );
-            return Err(self.line.failed(what).into());
+            return Err(self.remote_file.failed(what).into());
         }
         if !agrees {
             let what = "nothing shows that the rest is of the same file";
-            return Err(self.line.failed(format!("{broke}, and {what}: {WEAK}; start again")).into());
+            return Err(self.remote_file.failed(format!("{broke}, and {what}: {WEAK}; start again")).into());
         }
         Ok(Begun { head: Bytes::new(), response, size: self.size.or(size) })
     }

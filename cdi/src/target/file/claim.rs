@@ -2,7 +2,7 @@
 //! fetched, so that a target that cannot be written costs nobody an hour.
 
 use super::{FileOptions, FileTarget, Names, OPEN_END, Zeros, reserve};
-use crate::journal::{self, Before, Job, Journal, Mark, Mode, Resume, may_resume};
+use crate::journal::{self, Before, Conversion, Journal, Mark, Mode, Resume, may_resume};
 use crate::size::Human;
 use crate::target::disk::{Claimed, Folder, Handle, Replaced, Strangers};
 use crate::target::real::RealFolder;
@@ -68,7 +68,7 @@ impl Claim {
     }
 
     /// Goes on with the earlier run where that is safe and wanted, or starts anew.
-    pub fn start(self, options: FileOptions, job: &Job, mode: Mode) -> Result<Started> {
+    pub fn start(self, options: FileOptions, job: &Conversion, mode: Mode) -> Result<Started> {
         let partial = self.file.identity().map_err(|e| self.failed("cannot examine", e))?;
         let before = if self.created {
             Before::Nothing

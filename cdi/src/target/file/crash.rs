@@ -4,7 +4,7 @@
 use super::super::disk::Strangers;
 use super::super::sim::{Rng, SimFolder};
 use super::*;
-use crate::journal::{Job, Mark, Mode, Position};
+use crate::journal::{Conversion, Mark, Mode, Position};
 use crate::source::Identity;
 
 const BLOCK: usize = 1024;
@@ -23,9 +23,9 @@ fn disk(seed: u64) -> Vec<u8> {
     disk
 }
 
-fn job(seed: u64) -> Job {
+fn job(seed: u64) -> Conversion {
     let identity = Some(Identity::of_content(format!("etag:{seed}"), None));
-    Job { source: "source".into(), identity, plan: "raw".into() }
+    Conversion { source: "source".into(), identity, plan: "raw".into() }
 }
 
 /// How a run differs from others.

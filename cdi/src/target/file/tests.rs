@@ -1,6 +1,6 @@
 use super::*;
 use crate::ErrorKind;
-use crate::journal::{Job, Mark, Mode, Position};
+use crate::journal::{Conversion, Mark, Mode, Position};
 use crate::source::Identity;
 use rustix::fs::FlockOperation;
 use std::fs::{self, File};
@@ -16,9 +16,9 @@ pub(super) fn sized(size: u64) -> FileOptions {
     FileOptions { size: Some(size), ..FileOptions::default() }
 }
 
-pub(super) fn job() -> Job {
+pub(super) fn job() -> Conversion {
     let identity = Some(Identity::of_content("etag:\"1\"".into(), Some(1 << 20)));
-    Job { source: "http://x/disk".into(), identity, plan: "raw 1 MiB".into() }
+    Conversion { source: "http://x/disk".into(), identity, plan: "raw 1 MiB".into() }
 }
 
 pub(super) fn names(folder: &Path) -> Vec<String> {
@@ -343,7 +343,7 @@ fn another_job_starts_anew_and_says_why() {
         started.journal.mark(&started.target, &mark).unwrap();
     };
     begin();
-    let other = Job { plan: "another".into(), ..job() };
+    let other = Conversion { plan: "another".into(), ..job() };
     let e = Claim::take(&path, Mode::Always).unwrap().start(options, &other, Mode::Always).err().unwrap();
     assert_eq!(e.kind(), ErrorKind::Usage);
     assert!(e.to_string().contains("other options"), "{e}");

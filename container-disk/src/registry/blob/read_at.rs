@@ -4,7 +4,7 @@ use super::source::Source;
 use super::transfer::bring;
 use bytes::Bytes;
 use disk_format::ReadAt;
-use fetch::{Expect, Part, Permit, Ranged, Sink, runtime};
+use fetch::{Expect, Part, PartSink, Permit, Ranged, runtime};
 use std::io;
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl ReadAt for RemoteAt {
 /// Only whether bytes come is of interest.
 struct Nothing;
 
-impl Sink for Nothing {
+impl PartSink for Nothing {
     const SOMEONE_WAITS: bool = true;
 
     async fn take(&mut self, _: Bytes, _: &mut Option<Permit<'_>>) {}

@@ -6,10 +6,10 @@ use crate::registry::journey::Journey;
 use crate::registry::repository::Repository;
 use crate::registry::server_connection::{Ask, Where};
 use crate::{Digest, Error, Result};
-use fetch::Answer;
+use fetch::Fetched;
 use fetch::Resolved;
 use fetch::authorize::Scopes;
-use fetch::{ContentRange, Expect, Part, Ranged, Sink};
+use fetch::{ContentRange, Expect, Part, PartSink, Ranged};
 use fetch::{Fault, Why};
 use reqwest::header::RANGE;
 use reqwest::{Method, StatusCode};
@@ -64,7 +64,7 @@ impl Source {
             && let Some(mirror) = self.repository.mirrors.get(alone)
         {
             let fault = Fault::because(Why::Wrong, what.clone());
-            mirror.line.state(|state| state.failed(&fault, Instant::now()));
+            mirror.server.state(|state| state.failed(&fault, Instant::now()));
         }
         Error::refused(format!("{what}; what was read of it is of no use, another try asks others first"))
     }
@@ -100,11 +100,11 @@ impl Source {
 
     /// What a mirror is called.
     pub(super) fn address(&self, mirror: usize) -> &str {
-        self.repository.mirrors.get(mirror).map_or("", |mirror| &mirror.line.address)
+        self.repository.mirrors.get(mirror).map_or("", |mirror| &mirror.server.address)
     }
 
     /// Asks where the last redirect led, or the mirror itself.
-    pub(super) async fn ask(&self, index: usize, range: Option<Range<u64>>) -> Result<Answer, Fault> {
+    pub(super) async fn ask(&self, index: usize, range: Option<Range<u64>>) -> Result<Fetched, Fault> {
         let mirror = self.repository.mirrors.get(index);
         let mirror = mirror.ok_or_else(|| Fault::because(Why::Odd, "there is no such mirror"))?;
         let path = mirror.path(&format!("blobs/{}", self.digest));
@@ -115,13 +115,13 @@ impl Source {
         if let Some(range) = range.filter(|range| !range.is_empty()) {
             ask = ask.header(RANGE, &format!("bytes={}-{}", range.start, range.end - 1))?;
         }
-        mirror.line.request(ask).await
+        mirror.server.request(ask).await
     }
 
     /// Whether the body is what was asked for, and how much of it comes before.
     pub(super) fn check_head(
         &self,
-        answer: &Answer,
+        answer: &Fetched,
         range: Range<u64>,
         expect: Expect,
         name: &str,
@@ -164,7 +164,7 @@ impl Ranged for Source {
         self.size
     }
 
-    async fn transfer<S: Sink>(&self, part: Part, sink: &mut S) -> Result<()> {
+    async fn transfer<S: PartSink>(&self, part: Part, sink: &mut S) -> Result<()> {
         bring(self, part, sink).await
     }
 

@@ -9,12 +9,12 @@ use crate::registry::rate::Rate;
 use bytes::{Buf, Bytes};
 use fetch::retry::seconds;
 use fetch::{Came, Silence};
-use fetch::{Expect, Part, Permit, Sink};
+use fetch::{Expect, Part, PartSink, Permit};
 use fetch::{Fault, Why};
 use std::time::Instant;
 
 /// Brings a part, from one mirror after another.
-pub(super) async fn bring(source: &Source, part: Part, sink: &mut impl Sink) -> Result<()> {
+pub(super) async fn bring(source: &Source, part: Part, sink: &mut impl PartSink) -> Result<()> {
     let Part { range, expect, share } = part;
     let share = share as u64;
     let journey = source.journey();
@@ -73,7 +73,7 @@ struct Transfer<'a, S> {
     sink: &'a mut S,
 }
 
-impl<S: Sink> Transfer<'_, S> {
+impl<S: PartSink> Transfer<'_, S> {
     /// One request to one mirror, and what comes of it.
     async fn from(&mut self, mirror: usize) -> Result<(), Fault> {
         let ranged = self.expect != Expect::Anything || self.at > 0;
@@ -127,7 +127,7 @@ impl<S: Sink> Transfer<'_, S> {
 /// Everything in memory; a transfer gives no more than was promised.
 struct Collect(Vec<u8>);
 
-impl Sink for Collect {
+impl PartSink for Collect {
     const SOMEONE_WAITS: bool = true;
 
     async fn take(&mut self, bytes: Bytes, _: &mut Option<Permit<'_>>) {

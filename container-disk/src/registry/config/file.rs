@@ -6,7 +6,7 @@
 //! ```
 
 use super::units::{Size, Time};
-use super::{Access, Asks, Host, Manner, Mirror, Rewrite, Scheme, Source, Terms, places};
+use super::{Access, Asks, Host, Manner, MirrorRule, Rewrite, Scheme, Source, Terms, places};
 use crate::{Error, Result};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -141,7 +141,7 @@ fn host(folder: &Path, table: HostTable) -> Result<Host, String> {
     Ok(Host { mirrors, fallback, own, terms })
 }
 
-fn mirror(folder: &Path, table: MirrorTable) -> Result<Mirror, String> {
+fn mirror(folder: &Path, table: MirrorTable) -> Result<MirrorRule, String> {
     let address = table.host.to_ascii_lowercase();
     if !crate::reference::is_host(&address) {
         return Err(format!("the mirror {address:?} is not a host name with an optional port"));
@@ -154,7 +154,7 @@ fn mirror(folder: &Path, table: MirrorTable) -> Result<Mirror, String> {
         AsksWord::Digests => Asks::Digests,
         AsksWord::Tags => Asks::Tags,
     };
-    Ok(Mirror { address, priority: table.priority, rewrite, asks, access })
+    Ok(MirrorRule { address, priority: table.priority, rewrite, asks, access })
 }
 
 fn access(

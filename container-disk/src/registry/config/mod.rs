@@ -40,7 +40,7 @@ pub struct Config {
 /// What is set for one host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Host {
-    mirrors: Vec<Mirror>,
+    mirrors: Vec<MirrorRule>,
     fallback: bool,
     own: Access,
     terms: Terms,
@@ -48,7 +48,7 @@ pub(crate) struct Host {
 
 /// A place that has what a host has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Mirror {
+struct MirrorRule {
     address: String,
     priority: i64,
     rewrite: Rewrite,
@@ -217,7 +217,7 @@ impl Default for Host {
 
 impl Host {
     fn route(&self, host: &str, repository: &str) -> Route {
-        let mut mirrors: Vec<&Mirror> = self.mirrors.iter().collect();
+        let mut mirrors: Vec<&MirrorRule> = self.mirrors.iter().collect();
         mirrors.sort_by_key(|mirror| mirror.priority);
         let mut endpoints: Vec<Endpoint> = mirrors.iter().filter_map(|m| m.endpoint(repository)).collect();
         if self.fallback {
@@ -227,7 +227,7 @@ impl Host {
     }
 }
 
-impl Mirror {
+impl MirrorRule {
     /// Where it has the repository; `None` when its rewriting is not for this one.
     fn endpoint(&self, repository: &str) -> Option<Endpoint> {
         let rest = repository.strip_prefix(self.rewrite.from.as_str())?;

@@ -18,7 +18,7 @@ const MOST: u64 = 64 << 10;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Answer {
+struct HelperOutput {
     #[serde(default)]
     username: String,
     secret: String,
@@ -61,7 +61,7 @@ fn run(mut command: Command, name: &str, server: &str, time_out: Duration) -> Re
         return Err(says(&format!("failed for {server} ({status}); try it by hand")));
     }
     // Nothing of its output is repeated: it may be half a password.
-    let answer: Answer =
+    let answer: HelperOutput =
         serde_json::from_slice(&text).map_err(|_| says("answered with something that is no JSON"))?;
     let secret = Secret::new(answer.secret);
     Ok(Some(match answer.username.as_str() {

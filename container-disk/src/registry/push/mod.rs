@@ -14,7 +14,7 @@
 //!
 //! The last few MiB that went out are kept, so an upload that breaks goes on by itself at the byte that the registry
 //! reports, unless it has lost more than that. Then whoever writes is told the byte, and may give it again from there
-//! ([`crate::place::BlobWriter::resume`]).
+//! ([`crate::place::BlobWriter::rewind`]).
 
 mod feed;
 mod recent;
@@ -31,8 +31,8 @@ use crate::place::Which;
 use crate::{Digest, Error, Result};
 use bytes::Bytes;
 use fetch::authorize::Scopes;
-use fetch::{Answer, Payload};
 use fetch::{Fault, Why};
+use fetch::{Fetched, Payload};
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
 use reqwest::{Method, StatusCode};
 use session::Session;
@@ -75,7 +75,7 @@ pub(super) async fn put(repository: &Arc<Repository>, document: &Document, tag: 
         let ask = Ask::new(Method::PUT, Where::Path(&path), &scopes, &[200, 201, 202], repository.terms.idle)
             .header(CONTENT_TYPE, &document.media_type)?
             .payload(Payload::Bytes(bytes.clone()));
-        same_digest(&mirror.line.request(ask).await?, &document.digest)
+        same_digest(&mirror.server.request(ask).await?, &document.digest)
     })
     .await?;
     if let Some(tag) = tag {
@@ -109,7 +109,7 @@ async fn at_origin<T>(
 async fn head(repository: &Repository, mirror: &Mirror, digest: &Digest, size: u64) -> Result<bool, Fault> {
     let (path, scopes) = (mirror.path(&format!("blobs/{digest}")), Scopes::push(&mirror.repository));
     let ask = Ask::new(Method::HEAD, Where::Path(&path), &scopes, &[200, 404], repository.terms.idle);
-    let answer = mirror.line.request(ask).await?;
+    let answer = mirror.server.request(ask).await?;
     if answer.response.status() == StatusCode::NOT_FOUND {
         return Ok(false);
     }
@@ -134,7 +134,7 @@ async fn mount(
     let scopes = Scopes::mount(&mirror.repository, from);
     let ask = Ask::new(Method::POST, Where::Path(&path), &scopes, &[201, 202], repository.terms.idle)
         .payload(Payload::Bytes(Bytes::new()));
-    let answer = match mirror.line.request(ask).await {
+    let answer = match mirror.server.request(ask).await {
         Ok(answer) => answer,
         // Not allowed to read there, or no such repository: then it is sent.
         Err(fault) if matches!(fault.why, Why::Denied | Why::Missing) => return Ok(false),
@@ -151,7 +151,7 @@ async fn mount(
 }
 
 /// What the registry says it has stored must be what it was sent.
-fn same_digest(answer: &Answer, digest: &Digest) -> Result<(), Fault> {
+fn same_digest(answer: &Fetched, digest: &Digest) -> Result<(), Fault> {
     match header(answer, &DIGEST).and_then(|said| said.parse::<Digest>().ok()) {
         Some(said) if said.algorithm() == digest.algorithm() && said != *digest => {
             let what =
@@ -162,6 +162,6 @@ fn same_digest(answer: &Answer, digest: &Digest) -> Result<(), Fault> {
     }
 }
 
-fn header<'a>(answer: &'a Answer, name: &HeaderName) -> Option<&'a str> {
+fn header<'a>(answer: &'a Fetched, name: &HeaderName) -> Option<&'a str> {
     answer.response.headers().get(name)?.to_str().ok()
 }

@@ -7,8 +7,8 @@ use crate::registry::server_connection::{Ask, REDIRECTS, ServerConnection, Where
 use bytes::Bytes;
 use fetch::Location;
 use fetch::authorize::Scopes;
-use fetch::{Answer, Payload};
 use fetch::{Fault, Why};
+use fetch::{Fetched, Payload};
 use reqwest::header::{CONTENT_RANGE, CONTENT_TYPE, HeaderName, LOCATION, RANGE};
 use reqwest::{Body, Method};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const COMMIT: u32 = 10;
 /// An upload that has begun.
 #[derive(Clone)]
 pub(super) struct Session {
-    line: Arc<ServerConnection>,
+    server: Arc<ServerConnection>,
     scopes: Scopes,
     location: Location,
     idle: Duration,
@@ -39,16 +39,16 @@ impl Session {
         let (path, scopes) = (mirror.path("blobs/uploads/"), Scopes::push(&mirror.repository));
         let ask = Ask::new(Method::POST, Where::Path(&path), &scopes, &[202], repository.terms.idle)
             .payload(Payload::Bytes(Bytes::new()));
-        let answer = mirror.line.request(ask).await?;
+        let answer = mirror.server.request(ask).await?;
         Session::of(repository, &answer)
     }
 
     /// The one that an answer of 202 has begun.
-    pub(super) fn of(repository: &Repository, answer: &Answer) -> Result<Session, Fault> {
+    pub(super) fn of(repository: &Repository, answer: &Fetched) -> Result<Session, Fault> {
         let (_, mirror) = repository.origin().map_err(|e| Fault::new(Why::Odd, e))?;
         let least = header(answer, &MIN_CHUNK).and_then(|least| least.trim().parse().ok()).unwrap_or(0);
         let mut session = Session {
-            line: Arc::clone(&mirror.line),
+            server: Arc::clone(&mirror.server),
             scopes: Scopes::push(&mirror.repository),
             location: answer.location.clone(),
             idle: repository.terms.idle,
@@ -70,7 +70,7 @@ impl Session {
     /// Sends a body that may end whenever it does. Gives where it goes on.
     pub(super) async fn stream(mut self, body: Body) -> Result<Session, Fault> {
         let ask = self.ask(Method::PATCH, &self.location, &[202, 204]).header(CONTENT_TYPE, BYTES)?;
-        let answer = self.line.request(ask.patient(FOREVER).payload(Payload::Once(Some(body)))).await?;
+        let answer = self.server.request(ask.patient(FOREVER).payload(Payload::Once(Some(body)))).await?;
         self.moved(&answer)?;
         Ok(self)
     }
@@ -84,7 +84,7 @@ impl Session {
             .header(CONTENT_RANGE, &format!("{at}-{last}"))?
             .patient(self.idle.saturating_mul(COMMIT))
             .payload(Payload::Bytes(bytes));
-        let answer = self.line.request(ask).await?;
+        let answer = self.server.request(ask).await?;
         self.moved(&answer)
     }
 
@@ -92,7 +92,7 @@ impl Session {
     pub(super) async fn whole(self, digest: Digest, body: Body) -> Result<Session, Fault> {
         let location = self.location.with("digest", &digest.to_string());
         let ask = self.ask(Method::PUT, &location, &[201, 204]).header(CONTENT_TYPE, BYTES)?;
-        let answer = self.line.request(ask.patient(FOREVER).payload(Payload::Once(Some(body)))).await?;
+        let answer = self.server.request(ask.patient(FOREVER).payload(Payload::Once(Some(body)))).await?;
         same_digest(&answer, &digest)?;
         Ok(self)
     }
@@ -100,7 +100,7 @@ impl Session {
     /// How much of it the registry has.
     pub(super) async fn offset(&mut self) -> Result<u64, Fault> {
         let ask = self.ask(Method::GET, &self.location, &[200, 202, 204]);
-        let answer = self.line.request(ask).await?;
+        let answer = self.server.request(ask).await?;
         self.moved(&answer)?;
         // Nothing at all is `0-0` for some, and so is one byte: then that byte is sent again, or refused.
         let range = header(&answer, &RANGE).unwrap_or("0-0");
@@ -122,7 +122,7 @@ impl Session {
         let location = self.location.with("digest", &digest.to_string());
         let ask = self.ask(Method::PUT, &location, &[200, 201, 204]).header(CONTENT_TYPE, BYTES)?;
         let ask = ask.patient(self.idle.saturating_mul(COMMIT)).payload(Payload::Bytes(Bytes::new()));
-        same_digest(&self.line.request(ask).await?, digest)
+        same_digest(&self.server.request(ask).await?, digest)
     }
 
     /// Gives it up. A registry that was cut off may still write what it has of it, so it is looked whether it is gone.
@@ -131,7 +131,7 @@ impl Session {
         for pause in [0, 50, 250] {
             tokio::time::sleep(Duration::from_millis(pause)).await;
             let ask = self.ask(Method::DELETE, &self.location, &[200, 202, 204]);
-            match self.line.request(ask.patient(self.idle.min(Duration::from_secs(5)))).await {
+            match self.server.request(ask.patient(self.idle.min(Duration::from_secs(5)))).await {
                 Ok(_) => {}
                 Err(fault) if fault.why == Why::Missing => return,
                 Err(fault) => {
@@ -150,7 +150,7 @@ impl Session {
     }
 
     /// Each answer may say where the next request goes.
-    fn moved(&mut self, answer: &Answer) -> Result<(), Fault> {
+    fn moved(&mut self, answer: &Fetched) -> Result<(), Fault> {
         if let Some(target) = header(answer, &LOCATION) {
             self.location = REDIRECTS
                 .follow_upload(&answer.location, target)

@@ -119,7 +119,7 @@ impl Upload {
             let (_, origin) = repository.origin()?;
             match runtime.block_on(Session::open(&repository, origin)) {
                 Ok(session) => {
-                    self.manner = chunks_of(self.manner, session.least, &origin.line.address)?;
+                    self.manner = chunks_of(self.manner, session.least, &origin.server.address)?;
                     self.session = Some(session);
                     self.given = 0;
                     return Ok(());
@@ -409,7 +409,7 @@ impl BlobWriter for Upload {
         self.pump(true)
     }
 
-    fn resume(&mut self) -> Result<Option<u64>> {
+    fn rewind(&mut self) -> Result<Option<u64>> {
         let at = self.lost.take();
         if let Some(at) = at {
             self.block.clear();

@@ -1,4 +1,4 @@
-//! What is answered: yes with a patch and warnings, or no with the reasons.
+//! What is answered: yes with a patch and warnings, no with the reasons, or not now.
 
 use super::Request;
 use api::fault::{Fault, Reason};
@@ -21,29 +21,50 @@ const FIELD: usize = 512;
 
 /// What is answered to one request.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Answer {
-    /// What is wrong; nothing is a yes.
+pub struct AdmissionResponse {
+    /// What is wrong.
     pub faults: Vec<Fault>,
+    /// Why it is not done now, where nothing is wrong with it.
+    pub later: Option<Later>,
     /// Changes, as a JSON patch.
     pub patch: Vec<Value>,
     /// What whoever asked should know.
     pub warnings: Vec<String>,
 }
 
-impl Answer {
+/// A refusal for now: whoever asked tries again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Later {
+    /// The sentence for whoever asked.
+    pub message: String,
+    /// The node that the VMI must leave: written to the status of the VMI before this is answered.
+    pub evacuates: Option<String>,
+}
+
+impl AdmissionResponse {
     /// A yes.
-    pub fn yes() -> Answer {
-        Answer::default()
+    pub fn yes() -> AdmissionResponse {
+        AdmissionResponse::default()
     }
 
     /// A no.
-    pub fn no(faults: Vec<Fault>) -> Answer {
-        Answer { faults, ..Answer::default() }
+    pub fn no(faults: Vec<Fault>) -> AdmissionResponse {
+        AdmissionResponse { faults, ..AdmissionResponse::default() }
+    }
+
+    /// A no for now.
+    pub fn later(later: Later) -> AdmissionResponse {
+        AdmissionResponse { later: Some(later), ..AdmissionResponse::default() }
+    }
+
+    /// Nothing speaks against it.
+    pub fn is_yes(&self) -> bool {
+        self.faults.is_empty() && self.later.is_none()
     }
 
     /// The response of a review.
     pub fn write(&self, request: &Request) -> Value {
-        let mut response = json!({"uid": request.uid, "allowed": self.faults.is_empty()});
+        let mut response = json!({"uid": request.uid, "allowed": self.is_yes()});
         let mut warnings = self.warnings.clone();
         if !self.faults.is_empty() {
             let told: Vec<Value> = self.faults.iter().take(CAUSES).map(cause).collect();
@@ -62,6 +83,14 @@ impl Answer {
                 "reason": "Invalid",
                 "details": {"name": short(&request.name, FIELD), "group": GROUP, "kind": request.kind, "causes": told},
                 "code": 422,
+            });
+        } else if let Some(later) = &self.later {
+            response["status"] = json!({
+                "metadata": {},
+                "status": "Failure",
+                "message": short(&later.message, SENTENCE),
+                "reason": "TooManyRequests",
+                "code": 429,
             });
         } else if !self.patch.is_empty() {
             response["patchType"] = json!("JSONPatch");
@@ -124,7 +153,7 @@ mod tests {
 
     #[test]
     fn ten_causes_are_listed_and_the_others_counted() {
-        let answer = |count| Answer::no((0..count).map(fault).collect()).write(&request());
+        let answer = |count| AdmissionResponse::no((0..count).map(fault).collect()).write(&request());
         let ten = answer(10);
         assert_eq!(ten["status"]["details"]["causes"].as_array().unwrap().len(), 10);
         assert!(!ten["status"]["message"].as_str().unwrap().contains("more"));
@@ -150,7 +179,7 @@ mod tests {
         let faults =
             (0..20).map(|_| Fault::new(format!("spec.{long}"), Reason::Invalid, format!("{long} is wrong")));
         let request = Request { name: long.clone(), ..request() };
-        let written = Answer::no(faults.collect()).write(&request);
+        let written = AdmissionResponse::no(faults.collect()).write(&request);
         assert!(written.to_string().len() < 32 << 10, "{} bytes", written.to_string().len());
         let cause = &written["status"]["details"]["causes"][9];
         let ends = |text: &Value| text.as_str().unwrap().ends_with('…');
@@ -168,7 +197,11 @@ mod tests {
     #[test]
     fn a_yes_has_its_patch_in_base64_and_warnings_that_fit() {
         let patch = vec![json!({"op": "add", "path": "/a", "value": 1})];
-        let answer = Answer { patch: patch.clone(), warnings: vec!["é".repeat(200)], ..Answer::yes() };
+        let answer = AdmissionResponse {
+            patch: patch.clone(),
+            warnings: vec!["é".repeat(200)],
+            ..AdmissionResponse::yes()
+        };
         let written = answer.write(&request());
         let bytes = STANDARD.decode(written["patch"].as_str().unwrap()).unwrap();
         assert_eq!(serde_json::from_slice::<Vec<Value>>(&bytes).unwrap(), patch);

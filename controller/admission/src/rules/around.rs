@@ -1,5 +1,6 @@
 //! What surrounds a request: the settings of the cluster, and what a pure function cannot have of itself.
 
+use super::eviction::Evicted;
 use api::defaults::Given;
 use api::machine::Settings;
 use api::wire::Path;
@@ -23,6 +24,8 @@ pub struct Around {
     pub random: (String, String),
     /// A kind of which there still are objects, where that was asked for.
     pub left: Option<&'static str>,
+    /// The pod that is to be evicted, where that was asked for.
+    pub evicted: Option<Evicted>,
 }
 
 impl Around {
@@ -36,6 +39,7 @@ impl Around {
             installations: Vec::new(),
             random: Default::default(),
             left: None,
+            evicted: None,
         }
     }
 

@@ -1,12 +1,12 @@
 //! Who judges what a webhook asks.
 
-use super::{Answer, Around, Operation, Request, kubevirt, replicaset, size, vm, vmi};
+use super::{AdmissionResponse, Around, Operation, Request, eviction, kubevirt, replicaset, size, vm, vmi};
 use kubernetes::webhooks::{Question, Webhook};
 
 /// The answer to a request that came to this webhook.
-pub fn judge(webhook: &Webhook, request: &Request, around: &Around) -> Answer {
+pub fn judge(webhook: &Webhook, request: &Request, around: &Around) -> AdmissionResponse {
     if let Some(fault) = size::fault(request) {
-        return Answer::no(vec![fault]);
+        return AdmissionResponse::no(vec![fault]);
     }
     match (webhook.question, request.operation) {
         (Question::FillVm, _) => vm::complete(request, around),
@@ -18,6 +18,7 @@ pub fn judge(webhook: &Webhook, request: &Request, around: &Around) -> Answer {
         (Question::ReplicaSet, _) => replicaset::judge(request, around),
         (Question::KubeVirt, _) => kubevirt::judge(request, around),
         (Question::KubeVirtRemoval, _) => kubevirt::deletion(request, around),
+        (Question::Eviction, _) => eviction::judge(request, around),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The KubeVirt object: there is one; its settings say something; it goes only when it may.
 
-use super::{Answer, Around, Operation, Request, unknown};
+use super::{AdmissionResponse, Around, Operation, Request, unknown};
 use api::fault::{Fault, Reason};
 use api::kubevirt::served::unserved;
 use api::kubevirt::{CertConfig, Configuration, KubeVirt, UninstallStrategy};
@@ -13,14 +13,14 @@ use std::time::Duration;
 const BINDINGS: [&str; 2] = ["bridge", "masquerade"];
 
 /// Whether the settings may be written.
-pub(super) fn judge(request: &Request, around: &Around) -> Answer {
+pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
     let update = request.operation == Operation::Update;
     if request.is_leaving() || update && request.old["spec"] == request.object["spec"] {
-        return Answer::yes();
+        return AdmissionResponse::yes();
     }
     let mut faults = Vec::new();
     let object = wire::read_in_part::<KubeVirt>(request.object.clone(), &mut faults);
-    let Some(object) = object.filter(|_| faults.is_empty()) else { return Answer::no(faults) };
+    let Some(object) = object.filter(|_| faults.is_empty()) else { return AdmissionResponse::no(faults) };
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let own = (text(&object.metadata.namespace), text(&object.metadata.name));
     if let Some((namespace, name)) = around.installations.iter().find(|other| !update && **other != own) {
@@ -37,14 +37,14 @@ pub(super) fn judge(request: &Request, around: &Around) -> Answer {
     }
     let mut warnings: Vec<String> = unserved(&request.object).iter().map(ToString::to_string).collect();
     warnings.extend(unknown::warnings(&object));
-    Answer { faults, warnings, ..Answer::yes() }
+    AdmissionResponse { faults, warnings, ..AdmissionResponse::yes() }
 }
 
 /// Whether the installation may be deleted.
-pub(super) fn deletion(request: &Request, around: &Around) -> Answer {
-    let Some(kind) = around.left else { return Answer::yes() };
+pub(super) fn deletion(request: &Request, around: &Around) -> AdmissionResponse {
+    let Some(kind) = around.left else { return AdmissionResponse::yes() };
     if !blocks(request) {
-        return Answer::yes();
+        return AdmissionResponse::yes();
     }
     stays(&format!(
         ", since there are still {kind} present. Either delete all KubeVirt related workloads or change the uninstall \
@@ -54,14 +54,14 @@ pub(super) fn deletion(request: &Request, around: &Around) -> Answer {
 
 /// It is not known whether the installation may be deleted. This webhook is not asked twice where it gives no answer: the
 /// deletion would be done.
-pub fn not_looked_into(why: &str) -> Answer {
+pub fn not_looked_into(why: &str) -> AdmissionResponse {
     stays(&format!(": {why}"))
 }
 
 /// The refusal of a deletion, with the end of its sentence.
-fn stays(why: &str) -> Answer {
+fn stays(why: &str) -> AdmissionResponse {
     let message = format!("Rejecting the uninstall request{why}");
-    Answer::no(vec![Fault::new("spec.uninstallStrategy", Reason::Invalid, message)])
+    AdmissionResponse::no(vec![Fault::new("spec.uninstallStrategy", Reason::Invalid, message)])
 }
 
 /// The installation is not to go while there are VMs.

@@ -1,18 +1,20 @@
 //! Admission: what may be written, and what is filled in first. Pure.
 //!
 //! ```text
-//!  AdmissionReview ─ review ─► Request ─ judge: who judges ──► Answer ─ review ─► AdmissionReview
+//!  AdmissionReview ─ review ─► Request ─ judge: who judges ──► AdmissionResponse ─ review ─► AdmissionReview
 //!                                            │
 //!        mutating   defaults of api, the status that is not theirs        ─► patch
 //!        validating Machine::check of api, what must not change, whose it is ─► at most 10 causes, warnings
 //! ```
 //!
 //! The table of the webhooks is [`kubernetes::webhooks`]; [`judge()`] says who judges for each. A judge gets the
-//! request and what surrounds it ([`Around`]) and returns an [`Answer`]; `dryRun` changes nothing, since nothing is ever
-//! written. What is being deleted is never refused: whoever holds it must be able to let go.
+//! request and what surrounds it ([`Around`]) and returns an [`AdmissionResponse`]; `dryRun` changes nothing, since nothing is
+//! written but the node that an evicted VMI must leave, by who asked ([`Later::evacuates`]). What is being deleted is never
+//! refused: whoever holds it must be able to let go. An eviction is not refused but put off.
 
 mod answer;
 mod around;
+pub mod eviction;
 mod judge;
 mod kubevirt;
 mod passed;
@@ -28,7 +30,7 @@ mod vm;
 mod vmi;
 mod volumes;
 
-pub use answer::Answer;
+pub use answer::{AdmissionResponse, Later};
 pub use around::Around;
 pub use judge::{asks_what_is_left, judge};
 pub use kubevirt::not_looked_into;

@@ -1,6 +1,6 @@
 //! Replica sets: their template is judged as the VMI it makes, and their selector finds those VMIs for ever.
 
-use super::{Answer, Around, Operation, Request, template, unknown};
+use super::{AdmissionResponse, Around, Operation, Request, template, unknown};
 use api::fault::{Fault, Reason};
 use api::meta::LabelSelector;
 use api::replicaset::VirtualMachineInstanceReplicaSet;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Whether a replica set may be made or changed.
-pub(super) fn judge(request: &Request, around: &Around) -> Answer {
+pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
     // Scaling needs no judgement of what is there already.
     let rest = |object: &Value| {
         let mut spec = object["spec"].clone();
@@ -21,16 +21,16 @@ pub(super) fn judge(request: &Request, around: &Around) -> Answer {
     };
     let update = request.operation == Operation::Update;
     if request.is_leaving() || update && rest(&request.old) == rest(&request.object) {
-        return Answer::yes();
+        return AdmissionResponse::yes();
     }
     let mut faults = Vec::new();
     let set = wire::read_in_part::<VirtualMachineInstanceReplicaSet>(request.object.clone(), &mut faults);
-    let Some(set) = set.filter(|_| faults.is_empty()) else { return Answer::no(faults) };
+    let Some(set) = set.filter(|_| faults.is_empty()) else { return AdmissionResponse::no(faults) };
     let mut warnings = unknown::warnings(&set);
     warnings.extend(template::warnings(set.spec.template.as_ref()));
     let Some(made) = &set.spec.template else {
         let fault = Fault::new("spec.template", Reason::Required, "missing virtual machine template.");
-        return Answer { faults: vec![fault], warnings, ..Answer::yes() };
+        return AdmissionResponse { faults: vec![fault], warnings, ..AdmissionResponse::yes() };
     };
     let labels = made.metadata.as_ref().map(|metadata| metadata.labels.clone()).unwrap_or_default();
     if !takes(&set.spec.selector, &labels) {
@@ -42,7 +42,7 @@ pub(super) fn judge(request: &Request, around: &Around) -> Answer {
     // Its VMIs are called after it, with a number.
     let name = set.metadata.name.as_deref().unwrap_or("set");
     faults.extend(template::faults(made, &format!("{name}-0"), set.metadata.namespace.as_deref(), around));
-    Answer { faults, warnings, ..Answer::yes() }
+    AdmissionResponse { faults, warnings, ..AdmissionResponse::yes() }
 }
 
 /// A selector takes what has these labels. One that says nothing takes nothing: it would take everybody's.

@@ -1,6 +1,6 @@
 //! The request and the answer as the API server writes them: `AdmissionReview` of `admission.k8s.io/v1`.
 
-use super::Answer;
+use super::AdmissionResponse;
 use kubernetes::accounts::NODE_CLAIM;
 use serde_json::{Value, json};
 
@@ -14,6 +14,8 @@ pub struct Request {
     pub uid: String,
     /// What is to be done.
     pub operation: Operation,
+    /// The object's namespace; empty where it is in none.
+    pub namespace: String,
     /// The object's name, once it has one.
     pub name: String,
     /// Its kind.
@@ -24,6 +26,8 @@ pub struct Request {
     pub old: Value,
     /// Who wants it.
     pub who: Requester,
+    /// Nothing of it is kept.
+    pub dry_run: bool,
 }
 
 /// What is to be done.
@@ -61,6 +65,7 @@ impl Request {
             other => return Err(format!("request.operation {other:?} is none that is looked at here")),
         };
         let (uid, name) = (text(&request["uid"]), text(&request["name"]));
+        let (namespace, dry_run) = (text(&request["namespace"]), request["dryRun"] == true);
         let kind = text(&request["kind"]["kind"]);
         if uid.is_empty() {
             return Err("request.uid is missing".to_owned());
@@ -71,7 +76,7 @@ impl Request {
             node: user["extra"][NODE_CLAIM][0].as_str().map(str::to_owned),
         };
         let (object, old) = (request["object"].take(), request["oldObject"].take());
-        Ok(Request { uid, operation, name, kind, object, old, who })
+        Ok(Request { uid, operation, namespace, name, kind, object, old, who, dry_run })
     }
 
     /// The object is being deleted, and only waits for those who hold it.
@@ -81,7 +86,7 @@ impl Request {
 }
 
 /// Writes a review.
-pub fn write(request: &Request, answer: &Answer) -> Value {
+pub fn write(request: &Request, answer: &AdmissionResponse) -> Value {
     json!({"apiVersion": API_VERSION, "kind": KIND, "response": answer.write(request)})
 }
 
@@ -93,13 +98,18 @@ mod tests {
     fn a_review_is_read_and_what_is_none_is_said_to_be_none() {
         let review = json!({
             "apiVersion": API_VERSION, "kind": KIND, "request": {
-                "uid": "1", "operation": "UPDATE", "name": "web", "object": {"a": 1}, "oldObject": {"a": 2},
+                "uid": "1", "operation": "UPDATE", "namespace": "n", "name": "web", "dryRun": true,
+                "object": {"a": 1}, "oldObject": {"a": 2},
                 "userInfo": {"username": "u", "extra": {"authentication.kubernetes.io/node-name": ["node1"]}},
             },
         });
         let read = |review: &Value| Request::read(review.to_string().as_bytes());
         let request = read(&review).unwrap();
         assert_eq!(request.who, Requester { name: "u".into(), node: Some("node1".into()) });
+        assert_eq!((request.namespace.as_str(), request.name.as_str()), ("n", "web"));
+        let mut kept = review.clone();
+        kept["request"]["dryRun"] = json!(null);
+        assert!(request.dry_run && !read(&kept).unwrap().dry_run);
         assert_eq!(
             (request.operation, &request.object["a"], &request.old["a"]),
             (Operation::Update, &json!(1), &json!(2))

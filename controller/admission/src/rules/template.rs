@@ -1,9 +1,9 @@
 //! What a VMI that is made from a template would be: completed, then judged, with the template's paths.
 
-use super::vmi::reserved;
+use super::vmi::ReservedLabels;
 use super::{Around, passed};
 use api::defaults;
-use api::fault::{Fault, Reason};
+use api::fault::Fault;
 use api::machine::Machine;
 use api::vm::{Template, VirtualMachine};
 
@@ -26,14 +26,7 @@ pub(super) fn faults(
     let Some(mut vmi) = defaults::vmi_of(&vm) else { return Vec::new() };
     defaults::apply(&mut vmi, &around.given());
     let mut faults: Vec<Fault> = Vec::new();
-    if let Some(metadata) = &template.metadata
-        && let Some(keys) = reserved(&metadata.labels)
-    {
-        let message = format!(
-            "creation of the following reserved kubevirt.io/ labels on a VMI object is prohibited: {keys}"
-        );
-        faults.push(Fault::new("metadata.labels", Reason::NotSupported, message));
-    }
+    faults.extend(reserved(template).map(|labels| labels.fault()));
     if let Err(found) = Machine::check(&vmi, &around.permitted_at(&format!("{AT}.spec"))) {
         faults.extend(found);
     }
@@ -47,7 +40,12 @@ pub(super) fn warnings(template: Option<&Template>) -> Vec<String> {
     let mut warnings =
         metadata.map(|metadata| passed::warnings(metadata, &format!("{AT}.metadata"))).unwrap_or_default();
     warnings.extend(passed::of_spec(&template.spec, &format!("{AT}.spec")));
+    warnings.extend(reserved(template).map(|labels| labels.warning(&format!("{AT}.metadata.labels"))));
     warnings
+}
+
+fn reserved(template: &Template) -> Option<ReservedLabels> {
+    ReservedLabels::of(&template.metadata.as_ref()?.labels)
 }
 
 /// Labels and annotations of a VMI are written in its template.

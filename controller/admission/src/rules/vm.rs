@@ -1,6 +1,6 @@
 //! VMs: completed when they are written; judged as the VMI they would have.
 
-use super::{Answer, Around, Operation, Request, passed, patch, template, unknown, volumes};
+use super::{AdmissionResponse, Around, Operation, Request, passed, patch, template, unknown, volumes};
 use api::defaults::{self, Given};
 use api::fault::{Fault, Reason};
 use api::uuid;
@@ -8,12 +8,12 @@ use api::vm::{RunStrategy, Spec, UpdateVolumesStrategy, VirtualMachine};
 use api::wire::{self, Wire};
 
 /// What is filled in.
-pub(super) fn complete(request: &Request, around: &Around) -> Answer {
+pub(super) fn complete(request: &Request, around: &Around) -> AdmissionResponse {
     let read = |object| wire::read::<VirtualMachine>(object).ok();
     if request.is_leaving() {
-        return Answer::yes();
+        return AdmissionResponse::yes();
     }
-    let Some(mut vm) = read(request.object.clone()) else { return Answer::yes() };
+    let Some(mut vm) = read(request.object.clone()) else { return AdmissionResponse::yes() };
     let mut given = around.given();
     given.serial = Some(around.random.1.clone());
     if request.operation == Operation::Update {
@@ -21,7 +21,7 @@ pub(super) fn complete(request: &Request, around: &Around) -> Answer {
     }
     let before = vm.write();
     defaults::apply_to_vm(&mut vm, &given);
-    Answer { patch: patch::of(&request.object, &before, &vm.write()), ..Answer::yes() }
+    AdmissionResponse { patch: patch::of(&request.object, &before, &vm.write()), ..AdmissionResponse::yes() }
 }
 
 /// A VM that is written anew without its uuid is still the computer that its guest knows.
@@ -36,23 +36,23 @@ fn keep(given: &mut Given, old: Option<VirtualMachine>, new: &VirtualMachine) {
 }
 
 /// Whether a VM may be created or changed.
-pub(super) fn judge(request: &Request, around: &Around) -> Answer {
+pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
     // What is no longer right may still be labelled, and let go.
     if request.is_leaving()
         || request.operation == Operation::Update && request.old["spec"] == request.object["spec"]
     {
-        return Answer::yes();
+        return AdmissionResponse::yes();
     }
     let mut faults = Vec::new();
     let vm = wire::read_in_part::<VirtualMachine>(request.object.clone(), &mut faults);
-    let Some(vm) = vm.filter(|_| faults.is_empty()) else { return Answer::no(faults) };
+    let Some(vm) = vm.filter(|_| faults.is_empty()) else { return AdmissionResponse::no(faults) };
     let mut warnings = unknown::warnings(&vm);
     if vm.spec.running.is_some() {
         warnings.insert(0, "spec.running is deprecated, please use spec.runStrategy instead.".to_owned());
     }
     warnings.extend(template::warnings(vm.spec.template.as_ref()));
     warnings.extend(passed::of_disks(&vm.spec.data_volume_templates));
-    Answer { faults: faults_of(&vm, around), warnings, ..Answer::yes() }
+    AdmissionResponse { faults: faults_of(&vm, around), warnings, ..AdmissionResponse::yes() }
 }
 
 fn faults_of(vm: &VirtualMachine, around: &Around) -> Vec<Fault> {
@@ -92,29 +92,28 @@ fn faults_of(vm: &VirtualMachine, around: &Around) -> Vec<Fault> {
 }
 
 fn strategy(running: Option<bool>, strategy: Option<&RunStrategy>, around: &Around, faults: &mut Vec<Fault>) {
-    let fault = match (running, strategy) {
-        (Some(_), Some(_)) => Fault::new(
-            "spec.running",
-            Reason::Invalid,
+    let clash = match (running, strategy) {
+        (Some(_), Some(_)) => Some(
             "Running and RunStrategy are mutually exclusive. Note that Running is deprecated, please use RunStrategy \
              instead",
         ),
-        (None, None) => Fault::new("spec.running", Reason::Required, "RunStrategy must be specified"),
-        (_, Some(RunStrategy::WaitAsReceiver)) if around.permitted.gate("DecentralizedLiveMigration") => {
-            let message =
-                "Invalid RunStrategy (WaitAsReceiver), migration between clusters is not supported yet";
-            Fault::new("spec.runStrategy", Reason::NotSupported, message)
-        }
-        (_, Some(RunStrategy::WaitAsReceiver)) => Fault::new(
-            "spec.runStrategy",
+        (None, None) => Some("RunStrategy must be specified"),
+        _ => None,
+    };
+    faults.extend(clash.map(|message| Fault::new("spec.running", Reason::Invalid, message)));
+    let (reason, message) = match strategy {
+        Some(RunStrategy::WaitAsReceiver) if around.permitted.gate("DecentralizedLiveMigration") => (
             Reason::NotSupported,
-            "Invalid RunStrategy (WaitAsReceiver), DecentralizedLiveMigration feature gate is not enabled in kubevirt \
-             resource",
+            "Invalid RunStrategy (WaitAsReceiver), migration between clusters is not supported yet".to_owned(),
         ),
-        (_, Some(RunStrategy::Other(word))) => {
-            Fault::new("spec.runStrategy", Reason::Invalid, format!("Invalid RunStrategy ({word})"))
-        }
+        Some(RunStrategy::WaitAsReceiver) => (
+            Reason::Invalid,
+            "Invalid RunStrategy (WaitAsReceiver), DecentralizedLiveMigration feature gate is not enabled in kubevirt \
+             resource"
+                .to_owned(),
+        ),
+        Some(RunStrategy::Other(word)) => (Reason::Invalid, format!("Invalid RunStrategy ({word})")),
         _ => return,
     };
-    faults.push(fault);
+    faults.push(Fault::new("spec.runStrategy", reason, message));
 }

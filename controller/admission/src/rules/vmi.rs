@@ -3,7 +3,7 @@
 //! **Guarantees.** Whoever is not one of our programs changes neither spec nor status nor the labels that our programs
 //! go by. The virt-handler of a node changes only VMIs of its node: the node stands in its token, not in what it says.
 
-use super::{Answer, Around, Request, passed, patch, unknown};
+use super::{AdmissionResponse, Around, Request, passed, patch, unknown};
 use api::defaults;
 use api::fault::{Fault, Reason};
 use api::machine::Machine;
@@ -15,24 +15,24 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// What is filled in.
-pub(super) fn complete(request: &Request, around: &Around) -> Answer {
+pub(super) fn complete(request: &Request, around: &Around) -> AdmissionResponse {
     // What has not its form is for the schema and the other webhook to tell.
     let Ok(mut vmi) = wire::read::<VirtualMachineInstance>(request.object.clone()) else {
-        return Answer::yes();
+        return AdmissionResponse::yes();
     };
     let read = vmi.write();
     if around.accounts.program(&request.who.name).is_none() {
         vmi.status = None;
     }
     defaults::apply(&mut vmi, &around.given());
-    Answer { patch: patch::of(&request.object, &read, &vmi.write()), ..Answer::yes() }
+    AdmissionResponse { patch: patch::of(&request.object, &read, &vmi.write()), ..AdmissionResponse::yes() }
 }
 
 /// A status that somebody else has written is put back.
-pub(super) fn restore(request: &Request, around: &Around) -> Answer {
+pub(super) fn restore(request: &Request, around: &Around) -> AdmissionResponse {
     let (new, old) = (&request.object["status"], &request.old["status"]);
     if around.accounts.program(&request.who.name).is_some() || new == old {
-        return Answer::yes();
+        return AdmissionResponse::yes();
     }
     let mut should = request.object.clone();
     if let Value::Object(fields) = &mut should {
@@ -42,24 +42,26 @@ pub(super) fn restore(request: &Request, around: &Around) -> Answer {
         }
     }
     let warning = "status: it stays as it was; only KubeVirt's own programs write it".to_owned();
-    Answer { patch: patch::between(&request.object, &should), warnings: vec![warning], ..Answer::yes() }
+    AdmissionResponse {
+        patch: patch::between(&request.object, &should),
+        warnings: vec![warning],
+        ..AdmissionResponse::yes()
+    }
 }
 
 /// Whether a VMI may be created.
-pub(super) fn create(request: &Request, around: &Around) -> Answer {
+pub(super) fn create(request: &Request, around: &Around) -> AdmissionResponse {
     let mut faults = Vec::new();
     let vmi = wire::read_in_part::<VirtualMachineInstance>(request.object.clone(), &mut faults);
-    let Some(mut vmi) = vmi.filter(|_| faults.is_empty()) else { return Answer::no(faults) };
+    let Some(mut vmi) = vmi.filter(|_| faults.is_empty()) else { return AdmissionResponse::no(faults) };
     let mut warnings = unknown::warnings(&vmi);
     warnings.extend(passed::warnings(&vmi.metadata, "metadata"));
     warnings.extend(passed::of_spec(&vmi.spec, "spec"));
     if around.accounts.program(&request.who.name).is_none()
-        && let Some(keys) = reserved(&vmi.metadata.labels)
+        && let Some(labels) = ReservedLabels::of(&vmi.metadata.labels)
     {
-        let message = format!(
-            "creation of the following reserved kubevirt.io/ labels on a VMI object is prohibited: {keys}"
-        );
-        faults.push(Fault::new("metadata.labels", Reason::NotSupported, message));
+        faults.push(labels.fault());
+        warnings.push(labels.warning("metadata.labels"));
     }
     if vmi.metadata.name.as_deref().unwrap_or_default().is_empty() {
         // The server has still to complete it.
@@ -69,22 +71,21 @@ pub(super) fn create(request: &Request, around: &Around) -> Answer {
     if let Err(found) = Machine::check(&vmi, &around.permitted_at("spec")) {
         faults.extend(found);
     }
-    Answer { faults, warnings, ..Answer::yes() }
+    AdmissionResponse { faults, warnings, ..AdmissionResponse::yes() }
 }
 
 /// Whether a VMI may be changed.
-pub(super) fn update(request: &Request, around: &Around) -> Answer {
-    let faults = match around.accounts.program(&request.who.name) {
-        Some(Program::Handler) => not_its_own(request),
-        Some(_) => Vec::new(),
+pub(super) fn update(request: &Request, around: &Around) -> AdmissionResponse {
+    match around.accounts.program(&request.who.name) {
+        Some(Program::Handler) => AdmissionResponse::no(not_its_own(request)),
+        Some(_) => AdmissionResponse::yes(),
         None => fixed(request),
-    };
-    Answer::no(faults)
+    }
 }
 
-/// The agent of a node may not touch what is on another.
+/// The virt-handler of a node may not touch what is on another.
 fn not_its_own(request: &Request) -> Vec<Fault> {
-    let fault = |message: &str| vec![Fault::new("status.nodeName", Reason::NotSupported, message)];
+    let fault = |message: &str| vec![Fault::new("status.nodeName", Reason::Invalid, message)];
     let Some(node) = request.who.node.as_deref() else {
         return fault(
             "Node restriction, the token of virt-handler does not say its node: it must be that of its pod, \
@@ -100,8 +101,8 @@ fn not_its_own(request: &Request) -> Vec<Fault> {
 }
 
 /// What nobody else may change.
-fn fixed(request: &Request) -> Vec<Fault> {
-    let mut faults = Vec::new();
+fn fixed(request: &Request) -> AdmissionResponse {
+    let (mut faults, mut warnings) = (Vec::new(), Vec::new());
     if !same(&request.old["spec"], &request.object["spec"]) {
         faults.push(Fault::new("spec", Reason::NotSupported, "update of VMI object is restricted"));
     }
@@ -109,13 +110,12 @@ fn fixed(request: &Request) -> Vec<Fault> {
     let changed: Vec<&str> =
         RESERVED.into_iter().filter(|key| label(&request.old, key) != label(&request.object, key)).collect();
     if !changed.is_empty() {
-        let message = format!(
-            "modification of the following reserved kubevirt.io/ labels on a VMI object is prohibited: {}",
-            changed.join(" ")
-        );
+        let message =
+            "modification of the following reserved kubevirt.io/ labels on a VMI object is prohibited";
         faults.push(Fault::new("metadata.labels", Reason::NotSupported, message));
+        warnings.push(ReservedLabels(changed).warning("metadata.labels"));
     }
-    faults
+    AdmissionResponse { faults, warnings, ..AdmissionResponse::yes() }
 }
 
 /// Two specs say the same, however they are written.
@@ -124,8 +124,25 @@ fn same(one: &Value, other: &Value) -> bool {
     one == other || read(one).zip(read(other)).is_some_and(|(one, other)| one == other)
 }
 
-/// The labels among these that our programs go by.
-pub(super) fn reserved(labels: &BTreeMap<String, String>) -> Option<String> {
-    let found: Vec<&str> = RESERVED.into_iter().filter(|key| labels.contains_key(*key)).collect();
-    (!found.is_empty()).then(|| found.join(" "))
+/// Labels that our programs go by, where somebody else writes them. Upstream's sentence says "the following" and names
+/// none: a warning does.
+pub(super) struct ReservedLabels(Vec<&'static str>);
+
+impl ReservedLabels {
+    /// Those among `labels`.
+    pub(super) fn of(labels: &BTreeMap<String, String>) -> Option<ReservedLabels> {
+        let found: Vec<&str> = RESERVED.into_iter().filter(|key| labels.contains_key(*key)).collect();
+        (!found.is_empty()).then_some(ReservedLabels(found))
+    }
+
+    /// A VMI is not made with them.
+    pub(super) fn fault(&self) -> Fault {
+        let message = "creation of the following reserved kubevirt.io/ labels on a VMI object is prohibited";
+        Fault::new("metadata.labels", Reason::NotSupported, message)
+    }
+
+    /// Which they are. `at` is where they stand.
+    pub(super) fn warning(&self, at: &str) -> String {
+        format!("{at}: reserved for KubeVirt: {}", self.0.join(", "))
+    }
 }

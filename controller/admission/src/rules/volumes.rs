@@ -19,8 +19,9 @@ pub(super) fn templates(
         let metadata = template.metadata.clone().unwrap_or_default();
         let name = metadata.name.as_deref().unwrap_or_default();
         if name.is_empty() {
+            let at = format!("{at}.name");
             let message = format!("'name' field must not be empty for DataVolumeTemplate entry {at}.");
-            faults.push(Fault::new(format!("{at}.name"), Reason::Required, message));
+            faults.push(Fault::new(at, Reason::Required, message));
             continue;
         }
         if let Some(other) =
@@ -47,7 +48,7 @@ pub(super) fn templates(
             let message = format!(
                 "DataVolumeTemplate entry {at} must be referenced in the VMI template's 'volumes' list"
             );
-            faults.push(Fault::new(&at, Reason::Invalid, message));
+            faults.push(Fault::new(&at, Reason::Required, message));
         }
     }
     faults

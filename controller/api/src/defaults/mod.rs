@@ -68,8 +68,6 @@ impl Given {
 const PCI_TOPOLOGY: (&str, &str) = ("kubevirt.io/pci-topology-version", "v3");
 /// The finalizer by which virt-handler holds a VMI until its domain is gone.
 const FINALIZER: &str = "kubevirt.io/foregroundDeleteVirtualMachine";
-/// The user that a launcher runs as.
-const RUNTIME_USER: u64 = 107;
 /// The name of the interface and of the network that nobody named.
 const POD: &str = "default";
 
@@ -181,7 +179,7 @@ fn status(vmi: &mut VirtualMachineInstance) {
     let (sockets, cores, threads) = crate::machine::topology(domain);
     vmi.status = Some(vmi::Status {
         phase: Some(Phase::Pending),
-        runtime_user: RUNTIME_USER,
+        runtime_user: u64::from(crate::launcher::USER),
         current_cpu_topology: Some(vmi::CpuTopology {
             cores: Some(cores),
             sockets: Some(sockets),

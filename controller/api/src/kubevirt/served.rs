@@ -113,7 +113,7 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("configuration.architectureConfiguration.ppc64le", No(ONLY_AMD64)),
     ("configuration.architectureConfiguration.s390x", No(ONLY_AMD64)),
     ("configuration.architectureConfiguration.defaultArchitecture", Values(&["amd64"])),
-    ("configuration.evictionStrategy", Values(&["None", "LiveMigrateIfPossible"])),
+    ("configuration.evictionStrategy", Values(&["None", "LiveMigrate", "LiveMigrateIfPossible", "External"])),
     ("configuration.additionalGuestMemoryOverheadRatio", Yes),
     ("configuration.supportContainerResources", Types(&["container-disk", "guest-console-log"])),
     ("configuration.supportedGuestAgentVersions", No(DEPRECATED)),

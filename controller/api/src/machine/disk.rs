@@ -43,7 +43,7 @@ pub enum Target {
     Disk,
     /// A device that is passed through SCSI command by command.
     Lun,
-    /// A disc, with its tray.
+    /// A CD-ROM drive, with its tray.
     CdRom {
         /// The tray is open.
         open: bool,

@@ -47,25 +47,25 @@ pub enum Volume {
     NoCloud(CloudInit),
     /// A seed for cloud-init in the form of a config drive.
     ConfigDrive(CloudInit),
-    /// The files of a config map as a disc.
+    /// The files of a config map as an ISO image.
     ConfigMap {
         /// The config map.
         name: String,
         /// It need not exist.
         optional: bool,
-        /// The label of the disc.
+        /// The label of the ISO image.
         label: Option<String>,
     },
-    /// The files of a secret as a disc.
+    /// The files of a secret as an ISO image.
     Secret {
         /// The secret.
         name: String,
         /// It need not exist.
         optional: bool,
-        /// The label of the disc.
+        /// The label of the ISO image.
         label: Option<String>,
     },
-    /// Nothing: a CD-ROM drive without a disc.
+    /// Nothing: a CD-ROM drive without media.
     NoDisc,
     /// Answers for the setup of Windows.
     Sysprep {

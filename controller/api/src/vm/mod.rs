@@ -35,3 +35,14 @@ object! {
         pub status: Option<Status> = "status",
     }
 }
+
+impl VirtualMachine {
+    /// The run strategy of the spec, whichever of its two fields says it.
+    pub fn run_strategy(&self) -> RunStrategy {
+        match (&self.spec.run_strategy, self.spec.running) {
+            (Some(strategy), _) => strategy.clone(),
+            (None, Some(true)) => RunStrategy::Always,
+            (None, _) => RunStrategy::Halted,
+        }
+    }
+}

@@ -105,13 +105,6 @@ words! {
     }
 }
 
-impl EvictionStrategy {
-    /// Whether an eviction goes as the strategy says where no VMI can be live-migrated: the guest is shut down.
-    pub fn is_kept(&self) -> bool {
-        matches!(self, EvictionStrategy::None | EvictionStrategy::LiveMigrateIfPossible)
-    }
-}
-
 words! {
     /// Start mode of the guest.
     #[allow(missing_docs)]

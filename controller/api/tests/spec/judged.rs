@@ -36,7 +36,7 @@ impl Tables {
             if let Some(title) = line.strip_prefix("## ") {
                 section = title.split(':').next().unwrap();
             } else if !line.is_empty() && !line.starts_with('#') {
-                let separator = if ["fixed", "values"].contains(&section) { " = " } else { " |" };
+                let separator = if section == "fixed" { " = " } else { " |" };
                 let (field, rest) = line.split_once(separator).unwrap_or_else(|| panic!("{line}"));
                 tables.0.entry(section).or_default().push((field, rest.trim()));
             }
@@ -77,14 +77,6 @@ fn every_field_is_supported_or_refused_or_somebody_elses() {
                 Ok(_) => {}
                 Err(problem) => problems.push(format!("{leaf}: {problem}")),
             }
-        }
-    }
-    for (field, value) in &tables.0["values"] {
-        let mut object = base();
-        set(&mut object, &format!("spec.{field}"), serde_json::from_str(value).unwrap());
-        let refused = |site| check(&object, &settings(site)).is_err();
-        if refused(Site::Laptop) || !refused(Site::Cluster) {
-            problems.push(format!("{field}: a cluster alone should refuse {value}"));
         }
     }
     let stale = tables.0["left"].iter().filter(|(field, _)| !used.contains(field));
@@ -140,7 +132,10 @@ fn judge(leaf: &str, sample: &Value, tables: &Tables, site: Site) -> Result<Verd
             let refusal = faults.iter().find_map(|fault| {
                 let field = bare(&fault.field);
                 let named = field == leaf || begins(leaf, &field);
-                (fault.reason == Reason::NotSupported && named).then_some(field)
+                // What upstream has given up is wrong for it, and not something that may come.
+                let is_refused =
+                    fault.reason == Reason::NotSupported || fault.message.contains("has been discontinued");
+                (is_refused && named).then_some(field)
             });
             return refusal.map(Verdict::Refused).ok_or(format!("has other faults: {faults:?}"));
         }
@@ -220,11 +215,6 @@ fn document() -> String {
             && refusals.insert(field.clone())
         {
             rows.put(2, &field, "");
-        }
-        let values = tables.0["values"].iter().filter(|(field, _)| *field == leaf);
-        let values: Vec<&str> = values.map(|(_, value)| value.trim_matches('"')).collect();
-        if !values.is_empty() {
-            rows.put(2, &leaf, &format!(" (`{}`)", values.join("`, `")));
         }
     }
     let mut text = String::from(HEAD);

@@ -94,7 +94,7 @@ fn what_holds_anyway_is_not_named() {
     assert_eq!(unserved(&json!({"spec": {"configuration": "a"}})), []);
     let told: Vec<String> = unserved(&json!({"spec": {"configuration": {
         "developerConfiguration": {"featureGates": ["HostDisk", "x".repeat(5000), ""]},
-        "evictionStrategy": "LiveMigrate",
+        "evictionStrategy": "Run",
         "virtualMachineOptions": {"disableFreePageReporting": {}},
     }}}))
     .iter()
@@ -108,8 +108,8 @@ fn what_holds_anyway_is_not_named() {
                  DeclarativeHotplugVolumes, HostDisk, ImageVolume, RebootPolicy",
                 "x".repeat(64)
             ),
-            "spec.configuration.evictionStrategy: no effect, \"LiveMigrate\" is not supported; supported are None, \
-             LiveMigrateIfPossible"
+            "spec.configuration.evictionStrategy: no effect, \"Run\" is not supported; supported are None, LiveMigrate, \
+             LiveMigrateIfPossible, External"
                 .to_owned(),
             "spec.configuration.virtualMachineOptions.disableFreePageReporting: no effect, free pages are always reported"
                 .to_owned(),

@@ -1,21 +1,23 @@
 //! The certificates by which our programs are known: virt-api to the API server, all of them to whoever reads what they
-//! measure; and the webhooks that lead to virt-api.
+//! measure; and the webhooks and the APIServices that lead to virt-api.
 //!
 //! ```text
-//!  Secret kubevirt-ca ───────────► ConfigMap kubevirt-ca ──────────► webhook configurations
+//!  Secret kubevirt-ca ───────────► ConfigMap kubevirt-ca ──────────► webhook configurations, APIServices
 //!  our authority, with its key     the authorities that hold: the    caBundle; where the API server asks
 //!        │                         one now, and the one before it
 //!        └─ signs ─► a Secret for each of [`SERVERS`] ──► the program shows it, without a restart
 //! ```
 //!
-//! **Flow.** First an authority, then who is told of it, then the servers' certificates, then the webhooks: nobody is sent
-//! to a server that has no certificate. Each is renewed a while before its end.
+//! **Flow.** First an authority, then who is told of it, then the servers' certificates, then the webhooks and the
+//! APIServices: nobody is sent to a server that has no certificate. Each is renewed a while before its end.
 //! **How an authority is replaced.** The new one is added to the bundle, beside the old one; only `SPREAD` later is the
 //! servers' certificates signed by it. So whoever looks trusts both, whichever certificate it is shown. An authority
 //! leaves the bundle when it ends.
 //! **Why the webhooks are made here** and do not come with what is installed: they cannot be asked before there is a
 //! certificate, and while they cannot be asked nothing can be written; and they must go before what answers them goes.
-//! They are there while there is a KubeVirt object, and go when it goes and no VM is left ([`webhooks_gone`]).
+//! APIServices likewise: while nobody answers one, no namespace of the cluster can be deleted to its end. All are there while
+//! there is a KubeVirt object, and go when it goes and no VM is left ([`webhooks_gone`]). Whether an APIService can be reached,
+//! the API server writes into its status, which is not looked at here.
 //! **Guarantees.** What is decided is pure: keys are made when the step is carried out ([`api_server`]). No key is kept in the World.
 //! **Caveats.** An authority that somebody else has put into the secret is replaced.
 

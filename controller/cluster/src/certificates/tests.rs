@@ -47,28 +47,48 @@ fn trusted(sim: &Sim) -> Vec<Certificate> {
 
 /// What must be so at any time: where the API server is led, it is shown a certificate that it trusts.
 fn check(sim: &Sim) {
+    let trusts = |bundle: &Value| {
+        use base64::Engine as _;
+        let server = of(sim, SERVER).expect("a certificate before the API server is led to virt-api");
+        let bundle = base64::engine::general_purpose::STANDARD.decode(bundle.as_str().unwrap()).unwrap();
+        let bundle = certificate::all(std::str::from_utf8(&bundle).unwrap());
+        bundle.iter().any(|authority| server.is_from(authority, &HOST, sim.now))
+    };
     for store in [&sim.world.mutating_webhooks, &sim.world.validating_webhooks] {
         for hooks in store.all() {
-            let server = of(sim, SERVER).expect("a certificate before the webhooks");
             for hook in hooks.object["webhooks"].as_array().unwrap() {
-                use base64::Engine as _;
-                let bundle = hook["clientConfig"]["caBundle"].as_str().unwrap();
-                let bundle = base64::engine::general_purpose::STANDARD.decode(bundle).unwrap();
-                let bundle = certificate::all(std::str::from_utf8(&bundle).unwrap());
-                assert!(bundle.iter().any(|authority| server.is_from(authority, &HOST, sim.now)), "{hook}");
+                assert!(trusts(&hook["clientConfig"]["caBundle"]), "{hook}");
             }
         }
     }
+    for service in sim.world.api_services.all() {
+        assert!(trusts(&service.object["spec"]["caBundle"]), "{}", service.object);
+    }
+}
+
+/// The APIServices of the subresources.
+fn api_services() -> [Key; 2] {
+    ["v1.subresources.kubevirt.io", "v1alpha3.subresources.kubevirt.io"]
+        .map(|name| Key::new(Kind::APIService, "", name))
 }
 
 #[test]
 fn an_installation_gets_them_in_order_and_then_there_is_silence() {
     let mut sim = installed(&json!({}));
-    assert_eq!(settle(&mut sim), 3, "the authority; who is told and the server's; the webhooks");
+    assert_eq!(
+        settle(&mut sim),
+        3,
+        "the authority; who is told and the server's; the webhooks and APIServices"
+    );
     assert!(of(&sim, SERVER).unwrap().is_from(&of(&sim, AUTHORITY).unwrap(), &HOST, sim.now));
     assert_eq!(trusted(&sim), [of(&sim, AUTHORITY).unwrap()]);
     let hooks = sim.get(&Key::new(Kind::ValidatingWebhookConfiguration, "", "virt-api-validator"));
     assert!(hooks["webhooks"].as_array().unwrap().len() >= 6);
+    for (key, version) in api_services().iter().zip(["v1", "v1alpha3"]) {
+        let spec = &sim.get(key)["spec"];
+        assert_eq!((&spec["group"], &spec["version"]), (&json!("subresources.kubevirt.io"), &json!(version)));
+        assert_eq!(spec["service"], json!({"namespace": "kubevirt", "name": "virt-api", "port": 443}));
+    }
     let writes = sim.writes;
     sim.later(3600);
     assert_eq!((settle(&mut sim), sim.writes), (0, writes));
@@ -167,6 +187,7 @@ fn what_is_taken_away_or_spoilt_is_made_again() {
         Key::new(Kind::Secret, "kubevirt", SERVER),
         Key::new(Kind::ConfigMap, "kubevirt", AUTHORITY),
         Key::new(Kind::MutatingWebhookConfiguration, "", "virt-api-mutator"),
+        Key::new(Kind::APIService, "", "v1alpha3.subresources.kubevirt.io"),
     ] {
         sim.vanish(&key);
         settle(&mut sim);
@@ -194,6 +215,33 @@ fn what_is_taken_away_or_spoilt_is_made_again() {
     assert!(of(&sim, SERVER).unwrap().is_from(&of(&sim, AUTHORITY).unwrap(), &HOST, sim.now));
 }
 
+/// The API server says in the status of an APIService whether virt-api can be reached: that is no reason to write, and is
+/// not written over.
+#[test]
+fn the_status_of_an_api_service_is_left_to_the_api_server() {
+    let mut sim = installed(&json!({}));
+    settle(&mut sim);
+    let key = &api_services()[0];
+    for value in ["False", "True"] {
+        let conditions = json!([{"type": "Available", "status": value, "reason": "Word"}]);
+        sim.change(key, json!({"status": {"conditions": conditions}}));
+        let writes = sim.writes;
+        assert_eq!((settle(&mut sim), sim.writes), (0, writes), "{value}");
+    }
+    // Where somebody leads it elsewhere, the spec alone is set right.
+    let said = sim.get(key)["status"].clone();
+    sim.change(key, json!({"spec": {"service": {"name": "another"}, "insecureSkipTLSVerify": true}}));
+    let steps = decide(&sim.world, sim.now).steps;
+    let [Step::Patch { key: patched, change, part: None, .. }] = &steps[..] else { panic!("{steps:?}") };
+    assert_eq!(patched, key);
+    let expected = json!({"spec": {"service": {"name": "virt-api"}, "insecureSkipTLSVerify": null}});
+    assert_eq!(change["spec"], expected["spec"]);
+    assert!(change["status"].is_null(), "{change}");
+    settle(&mut sim);
+    assert_eq!(sim.get(key)["spec"]["service"]["name"], "virt-api");
+    assert_eq!(sim.get(key)["status"], said);
+}
+
 #[test]
 fn the_webhooks_go_when_the_installation_goes_and_nothing_is_left() {
     let mut sim = installed(&json!({}));
@@ -206,7 +254,13 @@ fn the_webhooks_go_when_the_installation_goes_and_nothing_is_left() {
     assert!(!webhooks_gone(&sim.world), "a VM is left");
     sim.vanish(&vm);
     let steps = decide(&sim.world, sim.now).steps;
-    assert!(steps.len() == 2 && steps.iter().all(|step| matches!(step, Step::Delete { .. })), "{steps:?}");
+    assert!(steps.len() == 4 && steps.iter().all(|step| matches!(step, Step::Delete { .. })), "{steps:?}");
+    // The removal waits for the APIServices as well: while one is left that nobody answers, no namespace can be deleted.
+    for step in steps.iter().take(3) {
+        let Step::Delete { key, .. } = step else { panic!("{step:?}") };
+        sim.vanish(key);
+        assert!(!webhooks_gone(&sim.world), "{key} is not the last");
+    }
     settle(&mut sim);
     assert!(webhooks_gone(&sim.world));
 }

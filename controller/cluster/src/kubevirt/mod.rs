@@ -4,7 +4,7 @@
 //!  (none) ─ made, unless it was taken away ─► Deploying ◄─► Deployed        components: what runs, and is ready
 //!                                                └────┬────────┘
 //!                                             deleted ▼
-//!   VMs go (or are waited for) ─► webhooks go ─► noted that it was taken away ─► our finalizer goes           removal
+//!   VMs go (or are waited for) ─► webhooks, APIServices go ─► noted that it was taken away ─► our finalizer goes   removal
 //! ```
 //!
 //! **Flow.** Where there is no object, `kubevirt` is made in our namespace ([`missing`]): what is installed holds none.

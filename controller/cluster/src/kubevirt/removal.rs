@@ -5,8 +5,9 @@
 //! | `RemoveWorkloads`, not said | are deleted, each in its own way: a guest has its time |
 //! | `BlockUninstallIfWorkloadsExist` | are waited for; nothing else is touched while there is one |
 //!
-//! Then the webhooks go, which `certificates` takes away: while they are there and nobody answers them, nothing could be
-//! written. Last, that it was taken away is written down, and the finalizer goes.
+//! Then the webhooks and the APIServices go, which `certificates` takes away: while they are there and nobody answers them,
+//! nothing could be written, and no namespace deleted to its end. Last, that it was taken away is written down, and the
+//! finalizer goes.
 
 use super::say;
 use crate::certificates;
@@ -58,7 +59,9 @@ pub(super) fn decide(world: &World, settings: &Plain, now: Timestamp) -> Plan {
         return plan;
     }
     let (reason, message) = match (left.is_empty(), blocks) {
-        (true, _) => ("DeletionInProgress", "The webhooks are being taken away.".to_owned()),
+        (true, _) => {
+            ("DeletionInProgress", "The webhooks and the APIServices are being taken away.".to_owned())
+        }
         (false, false) => ("DeletionInProgress", format!("{} are being deleted.", shown(&left))),
         (false, true) => (
             "WorkloadsExist",

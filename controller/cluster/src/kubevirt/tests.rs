@@ -39,13 +39,14 @@ fn component(name: &str, kind: Kind, wanted: u32, ready: u32) -> Value {
     object
 }
 
+/// The webhooks, and the APIServices, are there or are not.
 fn webhooks(sim: &mut Sim, there: bool) {
-    for kind in [Kind::MutatingWebhookConfiguration, Kind::ValidatingWebhookConfiguration] {
-        let name = if kind == Kind::MutatingWebhookConfiguration {
-            "virt-api-mutator"
-        } else {
-            "virt-api-validator"
-        };
+    for (kind, name) in [
+        (Kind::MutatingWebhookConfiguration, "virt-api-mutator"),
+        (Kind::ValidatingWebhookConfiguration, "virt-api-validator"),
+        (Kind::APIService, "v1.subresources.kubevirt.io"),
+        (Kind::APIService, "v1alpha3.subresources.kubevirt.io"),
+    ] {
         let (label, value) = kubernetes::issue::LABEL;
         match there {
             true => drop(sim.put(kind, json!({"metadata": {"name": name, "labels": {label: value}}}))),
@@ -86,15 +87,15 @@ fn a_setting_without_effect_is_named_until_it_is_gone() {
     assert_eq!(sim.condition(&key, "SettingsServed").unwrap().0, "True");
     sim.change(
         &key,
-        json!({"spec": {"infra": {"replicas": 3}, "configuration": {"evictionStrategy": "LiveMigrate", "cpuModel": "host-model"}}}),
+        json!({"spec": {"infra": {"replicas": 3}, "configuration": {"evictionStrategy": "Run", "cpuModel": "host-model"}}}),
     );
     sim.settle();
     let (status, reason, said) = sim.condition(&key, "SettingsServed").unwrap();
     assert_eq!((status.as_str(), reason.as_str()), ("False", "FieldsWithoutEffect"));
     assert_eq!(
         said,
-        "spec.configuration.evictionStrategy: no effect, \"LiveMigrate\" is not supported; supported are None, \
-         LiveMigrateIfPossible; spec.infra: no effect, the manifests say where components run and how many."
+        "spec.configuration.evictionStrategy: no effect, \"Run\" is not supported; supported are None, LiveMigrate, \
+         LiveMigrateIfPossible, External; spec.infra: no effect, the manifests say where components run and how many."
     );
     assert_eq!(sim.condition(&key, "Available").unwrap().0, "True", "it works all the same");
     let writes = sim.writes;

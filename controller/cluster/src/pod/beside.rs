@@ -1,11 +1,11 @@
-//! Images of disks where the cluster cannot mount them: a container of each image runs beside the launcher, and the node
-//! agent takes the disk out of its root.
+//! Images of disks where the cluster cannot mount them: a container of each image runs beside the launcher, and
+//! virt-handler takes the disk out of its root.
 //!
 //! ```text
 //!  init: the launcher's image ──copies the helper──► emptyDir (bin)
 //!                                                       │ /container-disk-binary/container-disk
 //!  volumeNAME: the user's image, all of it only read ◄──┘ listens on /container-disks/disk_I.sock
-//!  compute: sees what the node agent shows it in the launcher's own folder, and nothing of this emptyDir
+//!  compute: sees what virt-handler shows it in the launcher's own folder, and nothing of this emptyDir
 //! ```
 
 use super::volumes::Volumes;

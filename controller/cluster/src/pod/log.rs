@@ -1,4 +1,4 @@
-//! The container `guest-console-log`: what the guest says on its serial line, for `kubectl logs -c guest-console-log`.
+//! The container `guest-console-log`: what the guest says on its serial console, for `kubectl logs -c guest-console-log`.
 //!
 //! ```text
 //!  compute: QEMU ──► private/root/log/serial.log ──► container-disk --tail ──► the runtime's log of this container

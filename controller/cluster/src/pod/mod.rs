@@ -5,11 +5,11 @@
 //!  └─ container compute: virt-launcher run --once, uid 107
 //!       /var/run/kubevirt-private          emptyDir `private`
 //!         root/                            all the launcher keeps: overlays, empty disks, seeds, logs, console
-//!         cache/                           what libvirt found out about this node: the node agent puts it there
+//!         cache/                           what libvirt found out about this node: virt-handler puts it there
 //!         vmi-disks/VOLUME/                a claim with a file system, or the folder of a hostDisk
-//!         config-map/, secret/, sysprep/   VOLUME/: files that become a disc
+//!         config-map/, secret/, sysprep/   VOLUME/: files that become an ISO image
 //!         named/SECRET/                    secrets that are named without a volume (cloud-init, keys)
-//!       /var/run/kubevirt/sockets          emptyDir `sockets`: launcher-sock, which the node agent speaks to
+//!       /var/run/kubevirt/sockets          emptyDir `sockets`: launcher-sock, which virt-handler speaks to
 //!       /var/run/kubevirt-image-volume/    disk_I: the image of volume I of the spec, only read
 //!       /var/run/kubevirt-kernel-boot      the image of a kernel
 //!       /dev/VOLUME                        a claim that is a device
@@ -17,7 +17,7 @@
 //!  └─ container guest-console-log, unless nobody wants it: see `log`
 //! ```
 //!
-//! The node agent reads from the pod itself where things are, so only this folder decides. The pod's volumes are
+//! virt-handler reads from the pod itself where things are, so only this folder decides. The pod's volumes are
 //! called like the VMI's; should one of those be called `private` or `sockets`, ours gets another name.
 //!
 //! containerDisks are image volumes of Kubernetes, which need a kubelet and a runtime that have them. Where a schedulable
@@ -40,7 +40,7 @@ use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
 use kubernetes::config::Config;
 use kubernetes::launcher::{CAPABILITIES, USER};
-use kubernetes::objects::{Facts, Kind, PersistentVolumeClaim, names, owner};
+use kubernetes::objects::{ClusterFacts, Kind, PersistentVolumeClaim, names, owner};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ pub(crate) struct Surroundings<'a> {
     /// The settings of the cluster.
     pub(crate) config: &'a Config,
     /// What is known of the cluster.
-    pub(crate) facts: &'a Facts,
+    pub(crate) facts: &'a ClusterFacts,
     /// Image volumes work: the server keeps them, and each node that may get the pod can mount them.
     pub(crate) image_volumes: bool,
     /// The PVCs that the VMI names, by their names.

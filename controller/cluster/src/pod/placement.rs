@@ -28,7 +28,7 @@ pub(super) fn placement(
 fn selectors(vmi: &VirtualMachineInstance, machine: &Machine, config: &Config) -> BTreeMap<String, String> {
     let mut found = config.node_selectors.clone();
     found.extend(vmi.spec.node_selector.clone());
-    // What a VMI cannot do without is said last: nobody's words lead it to a node without an agent.
+    // What a VMI cannot do without is said last: nobody's words lead it to a node without virt-handler.
     let arch = vmi.spec.architecture.clone().unwrap_or_else(|| "amd64".to_owned());
     found.insert("kubernetes.io/arch".to_owned(), arch);
     found.insert("kubevirt.io/schedulable".to_owned(), "true".to_owned());

@@ -9,7 +9,7 @@ use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
 use kubernetes::config::Config;
 use kubernetes::launcher::{CAPABILITIES, USER, VOLUMES};
-use kubernetes::objects::{Facts, PersistentVolumeClaim, Plain};
+use kubernetes::objects::{ClusterFacts, PersistentVolumeClaim, Plain};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -21,7 +21,8 @@ fn render(change: Value, settings: Value, image_volumes: bool) -> Value {
     let config = Config::of(Some(&Plain { object: json!({"spec": settings}), ..Plain::default() }));
     api::defaults::apply(&mut vmi, &config.given(api::uuid::of_vm("web")));
     let machine = Machine::handed(&vmi).unwrap();
-    let facts = Facts { launcher_image: "registry.example/virt-launcher:1".into(), ..Facts::default() };
+    let facts =
+        ClusterFacts { launcher_image: "registry.example/virt-launcher:1".into(), ..ClusterFacts::default() };
     let mut block = PersistentVolumeClaim::default();
     block.spec.volume_mode = Some("Block".into());
     let claims = BTreeMap::from([
@@ -173,7 +174,7 @@ fn images_that_containers_hold_out() {
     for container in pod["spec"]["containers"].as_array().unwrap() {
         assert!(container["name"].as_str().unwrap().len() <= 63);
     }
-    // The node agent finds them there by the pod alone.
+    // virt-handler finds them there by the pod alone.
     let layout = |mut pod: Value| {
         pod["metadata"]["uid"] = json!("7d307ca9-b3ef-428c-8861-06e72d69f223");
         ::node::pod::Layout::of(&::node::pod::Pod::read(&pod).unwrap()).unwrap()

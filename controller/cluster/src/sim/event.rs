@@ -46,7 +46,7 @@ pub(crate) enum Event {
     /// A pod is taken away by force.
     Vanish(usize),
     Images(bool),
-    /// The kubelet and the agent of the node are silent.
+    /// The kubelet and the virt-handler of the node are silent.
     Silence(bool),
     /// The settings are others; there are some if there were none.
     Settings(bool),
@@ -71,7 +71,7 @@ pub(crate) enum Fault {
     Twin(usize),
     /// No pod is let in.
     Full(usize),
-    /// The node's agent looks at what was.
+    /// The node's virt-handler looks at what was.
     Late(usize),
 }
 

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 /// Nobody waits longer, but for the next start after some that failed.
 const LONGEST: SignedDuration = SignedDuration::from_secs(400);
-/// Time passes in steps, in which the node's agent says that it is there.
+/// Time passes in steps, in which the node's virt-handler says that it is there.
 const STEP: SignedDuration = SignedDuration::from_secs(60);
 /// More ticks than anything takes.
 const TICKS: usize = 400;

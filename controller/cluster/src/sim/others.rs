@@ -1,4 +1,4 @@
-//! The others in the cluster: each looks at what there is and takes its next step. What the node agent does is decided by
+//! The others in the cluster: each looks at what there is and takes its next step. What virt-handler does is decided by
 //! its own code; its launchers are played.
 
 use super::{Sim, is_going, is_over};
@@ -16,22 +16,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The only node.
 pub(crate) const NODE: &str = "node1";
-/// How often its agent says that it is there.
+/// How often its virt-handler says that it is there.
 const BEAT: SignedDuration = SignedDuration::from_secs(30);
 
 #[derive(Default)]
 pub(crate) struct Others {
-    /// The kubelet and the agent of the node neither say nor do anything.
+    /// The kubelet and the virt-handler of the node neither say nor do anything.
     pub(crate) silent: bool,
     /// No image can be fetched.
     pub(crate) no_images: bool,
-    /// The agent looks at what was the last time.
+    /// virt-handler looks at what was the last time.
     pub(crate) late: bool,
     /// How many of the next starts fail, by the beginning of a VMI's name.
     pub(crate) fails: BTreeMap<String, u8>,
     /// Launchers, by the uid of their pod.
     lives: BTreeMap<String, Life>,
-    /// What the agent saw the last time.
+    /// What virt-handler saw the last time.
     pictures: BTreeMap<Key, Value>,
     beaten: Option<Timestamp>,
     beats: u32,
@@ -50,7 +50,7 @@ impl Others {
         let vmis = sim.keys(Kind::VirtualMachineInstance);
         for vmi in &vmis {
             if !self.silent {
-                self.agent(sim, vmi);
+                self.handler(sim, vmi);
             }
         }
         let saw = |key: &Key| Some((key.clone(), sim.objects.get(key)?.clone()));
@@ -81,7 +81,7 @@ impl Others {
         }
     }
 
-    /// The agent says that it is there, and that the node takes VMIs.
+    /// virt-handler says that it is there, and that the node takes VMIs.
     pub(crate) fn beat(&mut self, sim: &mut Sim) {
         let is_due = self.beaten.is_none_or(|last| sim.now.duration_since(last) >= BEAT);
         if self.silent || !is_due {
@@ -140,7 +140,7 @@ impl Others {
         }
     }
 
-    fn agent(&mut self, sim: &mut Sim, key: &Key) {
+    fn handler(&mut self, sim: &mut Sim, key: &Key) {
         let picture = if self.late { self.pictures.get(key) } else { sim.objects.get(key) };
         let Some(picture) = picture.filter(|object| object["status"]["nodeName"] == NODE).cloned() else {
             return;

@@ -29,7 +29,8 @@ pub(crate) fn shape(sim: &Sim) -> Shape {
             Kind::Secret
             | Kind::ConfigMap
             | Kind::MutatingWebhookConfiguration
-            | Kind::ValidatingWebhookConfiguration => Value::Null,
+            | Kind::ValidatingWebhookConfiguration
+            | Kind::APIService => Value::Null,
             _ => plain(object),
         };
         for (part, field) in [

@@ -43,15 +43,6 @@ const FINALIZER: &str = "kubevirt.io/virtualMachineControllerFinalize";
 /// What the garbage collector writes when what a VM has made is to stay.
 const ORPHAN: &str = "orphan";
 
-/// When a VM is to run.
-pub(crate) fn run_strategy(vm: &VirtualMachine) -> RunStrategy {
-    match (&vm.spec.run_strategy, vm.spec.running) {
-        (Some(strategy), _) => strategy.clone(),
-        (None, Some(true)) => RunStrategy::Always,
-        (None, _) => RunStrategy::Halted,
-    }
-}
-
 /// What is to be done for a VM.
 pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
@@ -65,7 +56,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     } else {
         complete(&mut next);
         let failed = world.failures.get(&key(Kind::VirtualMachine, &vm.metadata));
-        let strategy = run_strategy(vm);
+        let strategy = vm.run_strategy();
         failure::count(&mut next, vmi, now);
         let disks = disks::look(world, vm);
         let act = strategy::act(&next, &strategy, vmi, now);

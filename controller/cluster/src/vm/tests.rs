@@ -23,7 +23,7 @@ fn ask(sim: &mut Sim, vm: &Key, requests: Value) {
     sim.settle();
 }
 
-/// Ends the VMI as the node agent would, and its pod with it.
+/// Ends the VMI as virt-handler would, and its pod with it.
 fn end(sim: &mut Sim, vmi: &Key, phase: &str) {
     let pod = sim.pod_of(vmi);
     sim.agent_says(vmi, phase);

@@ -1,7 +1,7 @@
-//! VMIs: one run of a VM each, from its object to its pod, until the node agent has it; and its end.
+//! VMIs: one run of a VM each, from its object to its pod, until virt-handler has it; and its end.
 //!
 //! ```text
-//!            needs are there            pod runs: hand-over          node agent
+//!            needs are there            pod runs: hand-over          virt-handler
 //! Pending ─────────────────► Scheduling ──────────────► Scheduled ──────────► Running ──► Succeeded, Failed
 //!    │  pod is made             │ pod is lost, ended        │ pod is lost         │             │
 //!    ▼                          ▼                           ▼                     ▼             ▼
@@ -14,11 +14,12 @@
 //! **Guarantees.** Never two pods for one attempt (their name follows from the uid and the attempt), and one that may run
 //! the guest ([`LauncherPods`]). A phase goes only where
 //! `Phase::may_become` lets it. What waits says for what: the scheduler's, the kubelet's, the server's own words.
-//! **Assumptions.** From `Scheduled` on, the node agent alone says `Running` and how it ended; only a pod that is gone,
-//! or over for [`PATIENCE`] with no word of the agent, ends a VMI from here.
+//! **Assumptions.** From `Scheduled` on, virt-handler alone says `Running` and how it ended; only a pod that is gone,
+//! or over for [`PATIENCE`] with no word of virt-handler, ends a VMI from here.
 //! **Caveats.** A pod on a node that is lost is gone only when the node, or somebody by force, says so: until then
 //! the VMI stays, and says what it waits for, so that no second VMI writes to its disk.
 
+mod eviction;
 mod needs;
 mod pod_state;
 mod ready;
@@ -40,9 +41,9 @@ use kubernetes::plan::{Plan, Step};
 use needs::Needs;
 use serde_json::json;
 
-/// Says on which node it is; the node agent looks for it.
+/// Says on which node it is; virt-handler looks for it.
 pub(crate) const NODE: &str = "kubevirt.io/nodeName";
-/// How long the node agent may take to say how a VMI ended whose pod is over.
+/// How long virt-handler may take to say how a VMI ended whose pod is over.
 pub(crate) const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
 
 /// Where the life of a VMI stands.
@@ -74,7 +75,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         before: Vec::new(),
         after: Plan::default(),
     };
-    round.next.status.get_or_insert_with(|| Status { runtime_user: USER, ..Status::default() });
+    round.next.status.get_or_insert_with(|| Status { runtime_user: USER.into(), ..Status::default() });
     match round.phase.clone() {
         Phase::Scheduling => round.scheduling(),
         Phase::Scheduled | Phase::Running | Phase::Unknown => round.handed_over(),
@@ -82,6 +83,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         _ => round.pending(),
     }
     round.say_ready();
+    round.say_eviction();
     if !round.phase.is_final() {
         round.say_volumes();
     }
@@ -447,7 +449,7 @@ impl Round<'_> {
         self.tell_pod_paused(pod);
     }
 
-    /// Says that nothing is heard of the node, and what would help; what the node's agent says is its own.
+    /// Says that nothing is heard of the node, and what would help; what the node's virt-handler says is its own.
     fn say_node(&mut self, pod: &Pod) {
         let Some(name) = pod.node.as_deref() else { return };
         let until = super::node::heard_until(self.world, name);

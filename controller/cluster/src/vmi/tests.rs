@@ -160,7 +160,7 @@ fn a_claim_that_is_not_there_is_waited_for_by_name() {
         volume(&sim),
         json!({"name": "root", "target": "", "persistentVolumeClaimInfo": {"claimName": "data", "volumeMode": "Block"}})
     );
-    // What the node agent says beside stays.
+    // What virt-handler says beside stays.
     sim.change(&key, json!({"status": {"volumeStatus": [{"name": "root", "target": "vda"}]}}));
     sim.change(
         &Key::new(Kind::PersistentVolumeClaim, "n", "data"),
@@ -173,14 +173,14 @@ fn a_claim_that_is_not_there_is_waited_for_by_name() {
 }
 
 #[test]
-fn a_deleted_vmi_whose_node_agent_does_nothing_is_ended_by_the_kubelet() {
+fn a_deleted_vmi_whose_virt_handler_does_nothing_is_ended_by_the_kubelet() {
     let (mut sim, key) = begin();
     sim.boot(&key);
     let pod = sim.pod_of(&key).unwrap();
     sim.delete(&key);
     sim.later(59);
     sim.settle();
-    assert!(sim.get(&pod)["metadata"]["deletionTimestamp"].is_null(), "the agent has its time");
+    assert!(sim.get(&pod)["metadata"]["deletionTimestamp"].is_null(), "virt-handler has its time");
     sim.later(1);
     sim.settle();
     assert!(!sim.get(&pod)["metadata"]["deletionTimestamp"].is_null());
@@ -247,7 +247,7 @@ fn what_is_deleted_goes_when_nothing_of_it_runs() {
     sim.boot(&key);
     sim.delete(&key);
     sim.settle();
-    assert_eq!(phase(&sim, &key), "Running", "the node agent shuts it down");
+    assert_eq!(phase(&sim, &key), "Running", "virt-handler shuts it down");
     sim.agent_says(&key, "Succeeded");
     sim.settle();
     let pod = sim.pod_of(&key).unwrap();

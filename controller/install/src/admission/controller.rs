@@ -7,6 +7,7 @@
 //! | patch `nodes` | the label that VMIs may be scheduled there |
 //! | create, delete `controllerrevisions` | those of VMs, by their names |
 //! | create `secrets`, `configmaps`, `leases` | the names that it declares ([`names`]); certificates only |
+//! | create, patch `apiservices` | the names that it declares; they lead to virt-api, whose certificate is looked at |
 //!
 //! **The form of a launcher's pod** is said by the constants that virt-controller writes by ([`kubernetes::launcher`]): user and group 107, no
 //! escalation, all capabilities dropped but [`CAPABILITIES`], volumes of the kinds [`VOLUMES`], no further groups. The API
@@ -33,6 +34,7 @@ use kubernetes::accounts::Accounts;
 use kubernetes::launcher::{CAPABILITIES, USER, VOLUMES};
 use kubernetes::objects::rights::names;
 use kubernetes::objects::{Kind, LAUNCHER, Program, REVISION, SCHEDULABLE};
+use kubernetes::servers::SERVICE;
 
 /// Capabilities of a sidecar, which reach no further than the pod's own network.
 const OF_THE_NETWORK: [&str; 2] = ["NET_ADMIN", "NET_RAW"];
@@ -41,7 +43,7 @@ const OF_OTHERS: [&str; 2] = ["downwardAPI", "projected"];
 /// For whom a token in a pod may be: the certificate authorities of meshes.
 pub(super) const AUDIENCES: [&str; 2] = ["istio-ca", "identity.l5d.io"];
 
-pub(super) fn policies(wishes: &Wishes) -> [Policy; 5] {
+pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
     let base = |name, rules, validations: Vec<(String, &str)>| Policy {
         name,
         rules,
@@ -119,7 +121,28 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 5] {
             ),
         ],
     );
-    [made, touched, nodes, revisions, objects]
+    // Another APIService would take the requests of everybody for a part of the API.
+    let service = "object.spec.?service";
+    let services = base(
+        "kubevirt-controller-apiservices",
+        vec![rule("apiregistration.k8s.io", &["apiservices"], &["CREATE", "UPDATE"])],
+        vec![
+            (
+                format!("object.metadata.name in {}", of(Kind::APIService)),
+                "makes and changes only the APIServices of subresources",
+            ),
+            (
+                format!(
+                    "{service}.?name.orValue('') == {} && {service}.?namespace.orValue('') == {} && \
+                     !object.spec.?insecureSkipTLSVerify.orValue(false)",
+                    literal(SERVICE.0),
+                    literal(&wishes.namespace)
+                ),
+                "leads APIServices to virt-api only, by its certificate",
+            ),
+        ],
+    );
+    [made, touched, nodes, revisions, objects, services]
 }
 
 /// An object of which it is true is a launcher pod: it has the label that virt-controller alone gives, and a name as

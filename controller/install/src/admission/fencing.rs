@@ -6,7 +6,7 @@
 //! | what | who may | why |
 //! |---|---|---|
 //! | our finalizers of VMs and VMIs | virt-controller takes them, when no pod is left | the VMI would be gone while its pod runs |
-//! | the status of a VMI, the labels it is found by | virt-controller, virt-handler | a VMI that is said to have ended is followed by the next |
+//! | the status of a VMI, the labels it is found by | virt-controller, virt-handler; virt-api the node that the VMI must leave | a VMI that is said to have ended is followed by the next |
 //! | labels and owners of launcher pods | virt-controller; the garbage collector | a pod that nobody finds is waited for by nobody |
 //! | the object of a launcher pod whose containers may run (`delete --force`, an eviction with no grace) | its kubelet; the pod garbage collector, when its node is gone or out of service | the object would be gone while QEMU runs |
 //! | making a launcher pod | virt-controller | a stranger's would be believed |
@@ -19,11 +19,12 @@
 //! not; and the annotation [`OFF`] on the object, so that nobody takes it by habit (docs/how-to/cluster.md). Who has not the
 //! verb cannot leave the annotation there for who has; it passes from no template to a VMI, and from none to a pod.
 
-use super::{Policy, is_user, literal, rule, same};
+use super::{Policy, api, is_user, literal, rule, same};
 use crate::Wishes;
 use kubernetes::accounts::Accounts;
 use kubernetes::metadata::{FENCING, RESERVED};
 use kubernetes::objects::{FINALIZER, FOUND_BY, LAUNCHER, OF_VM, Program};
+use kubernetes::subresources::VMI_STATUS_FIELDS;
 
 /// Who may end fencing, in RBAC.
 const VERB: &str = "unfence";
@@ -100,7 +101,13 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
         vec![not_controller.clone(), ("not-virt-handler", format!("!({})", user(Program::Handler)))],
         vec![
             (
-                format!("request.operation == 'CREATE' || {} || {}", same("status"), exit("object")),
+                format!(
+                    "request.operation == 'CREATE' || {} || {} || {} && {}",
+                    same("status"),
+                    exit("object"),
+                    user(Program::Api),
+                    api::only("status", &VMI_STATUS_FIELDS)
+                ),
                 "the status of a VMI is written by KubeVirt's own programs only".to_owned(),
             ),
             (

@@ -3,8 +3,9 @@
 //!
 //! | file | whom it binds | to what |
 //! |---|---|---|
-//! | [`agent`] | virt-handler | its own node's labels and heartbeat, the status of its own node's VMIs, events about those |
+//! | [`handler`] | virt-handler | its own node's labels and heartbeat, the status of its own node's VMIs, events about those |
 //! | [`controller`] | virt-controller | launcher pods, one label of nodes, objects with the names it declares |
+//! | [`api`] | virt-api | the few fields of VMs and VMIs that subresources and evictions change |
 //! | [`fencing`] | everybody else | what keeps a second QEMU from a disk: finalizers, launcher pods, the status of VMIs |
 //!
 //! An account's token may be stolen: what its role permits on all objects of a kind (RBAC knows neither nodes nor fields) is
@@ -18,9 +19,10 @@
 //! refused.
 //! **Caveats.** Reading is not admitted but authorised: no policy bounds it.
 
-mod agent;
+mod api;
 mod controller;
 mod fencing;
+mod handler;
 #[cfg(test)]
 mod tests;
 
@@ -28,8 +30,9 @@ use super::Wishes;
 use serde_json::{Value, json};
 
 pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
-    let all = agent::policies(wishes).into_iter();
-    let all = all.chain(controller::policies(wishes)).chain(fencing::policies(wishes));
+    let all = handler::policies(wishes).into_iter();
+    let all = all.chain(controller::policies(wishes)).chain(api::policies(wishes));
+    let all = all.chain(fencing::policies(wishes));
     all.flat_map(Policy::objects).collect()
 }
 

@@ -8,6 +8,7 @@ use kubernetes::objects::rights::{Right, each};
 use kubernetes::objects::{
     ABILITIES, FINALIZER, FOUND_BY, HEARTBEAT, Kind, LAUNCHER, OF_VM, Program, SCHEDULABLE, TOLD_BY_HANDLER,
 };
+use kubernetes::subresources::{VM_SPEC_FIELDS, VM_STATUS_FIELDS, VMI_SPEC_FIELDS, VMI_STATUS_FIELDS};
 use serde_json::{Value, json};
 
 fn policies() -> Vec<Value> {
@@ -87,6 +88,7 @@ fn every_right_to_write_is_bound_or_it_is_said_why_not() {
     for kind in [Kind::MutatingWebhookConfiguration, Kind::ValidatingWebhookConfiguration] {
         unbound.extend(["create", "delete", "patch"].map(|verb| ((kind, None, verb), named)));
     }
+    unbound.push(((Kind::APIService, None, "delete"), "bound by resourceNames"));
     for kind in [Kind::VirtualMachine, Kind::VirtualMachineInstanceReplicaSet, Kind::KubeVirt] {
         unbound.push(((kind, Some("status"), "patch"), whole));
     }
@@ -123,9 +125,9 @@ fn every_policy_holds_and_fails_closed() {
     }
 }
 
-/// The agent's policies know the node by the token alone, and refuse a token that does not say it.
+/// virt-handler's policies know the node by the token alone, and refuse a token that does not say it.
 #[test]
-fn the_agent_is_bound_to_the_node_of_its_token() {
+fn virt_handler_is_bound_to_the_node_of_its_token() {
     for name in ["kubevirt-handler-nodes", "kubevirt-handler-vmis", "kubevirt-handler-events"] {
         let policy = policy(name);
         let variables = policy["spec"]["variables"].to_string();
@@ -135,7 +137,7 @@ fn the_agent_is_bound_to_the_node_of_its_token() {
     }
 }
 
-/// What the agent writes is what it may: the labels by the constants that it writes them by.
+/// What virt-handler writes is what it may: the labels by the constants that it writes them by.
 #[test]
 fn the_agent_may_write_what_it_writes() {
     let nodes = expressions(&policy("kubevirt-handler-nodes"));
@@ -144,6 +146,72 @@ fn the_agent_may_write_what_it_writes() {
     }
     let vmis = expressions(&policy("kubevirt-handler-vmis"));
     assert!(TOLD_BY_HANDLER.iter().all(|field| vmis.contains(&format!("\"{field}\""))));
+}
+
+/// What virt-api writes is what it may, by the constants that it writes by: all else that differs is refused.
+#[test]
+fn virt_api_may_write_what_subresources_change_and_nothing_else() {
+    let of_server = &super::api::OF_THE_SERVER[..];
+    for (name, resources, parts) in [
+        (
+            "kubevirt-apiserver-vms",
+            json!(["virtualmachines", "virtualmachines/status"]),
+            vec![("spec", &VM_SPEC_FIELDS[..]), ("status", &VM_STATUS_FIELDS[..]), ("metadata", of_server)],
+        ),
+        (
+            "kubevirt-apiserver-vmis",
+            json!(["virtualmachineinstances"]),
+            vec![("spec", &VMI_SPEC_FIELDS[..]), ("status", &VMI_STATUS_FIELDS[..]), ("metadata", of_server)],
+        ),
+    ] {
+        let policy = policy(name);
+        let rules = policy["spec"]["matchConstraints"]["resourceRules"].as_array().unwrap();
+        assert_eq!(rules.len(), 1, "{name}");
+        assert_eq!((&rules[0]["resources"], &rules[0]["operations"]), (&resources, &json!(["UPDATE"])));
+        let validations = policy["spec"]["validations"].as_array().unwrap();
+        let says = |expression: &str| validations.iter().any(|one| one["expression"] == expression);
+        for (part, fields) in parts {
+            let [new, old] = ["object", "oldObject"].map(|object| format!("{object}.?{part}.orValue({{}})"));
+            let allowed = format!("key in {}", json!(fields));
+            let expression = format!(
+                "{new}.all(key, {allowed} || key in {old} && {old}[key] == {new}[key]) && \
+                 {old}.all(key, {allowed} || key in {new})"
+            );
+            assert!(says(&expression), "{name}: {expression}");
+        }
+        assert_eq!(validations.len(), 3, "{name}");
+    }
+    // And the policies of fencing do not leave virt-api out: one field of a VMI's status passes.
+    let fencing = expressions(&policy("kubevirt-fencing-finalizers"));
+    assert!(!fencing.contains("kubevirt-apiserver"), "{fencing}");
+    let status = policy("kubevirt-fencing-status");
+    assert!(!status["spec"]["matchConditions"].to_string().contains("kubevirt-apiserver"), "{status}");
+    let first = status["spec"]["validations"][0]["expression"].as_str().unwrap();
+    let is_api = "request.userInfo.username == \"system:serviceaccount:kubevirt:kubevirt-apiserver\"";
+    let [new, old] = ["object", "oldObject"].map(|object| format!("{object}.?status.orValue({{}})"));
+    let evacuates = format!(
+        "{is_api} && {new}.all(key, key in [\"evacuationNodeName\"] || key in {old} && {old}[key] == {new}[key]) && \
+         {old}.all(key, key in [\"evacuationNodeName\"] || key in {new})"
+    );
+    assert!(first.ends_with(&format!("|| {evacuates}")), "{first}");
+}
+
+/// Whoever registers an APIService is asked in the place of the API server. resourceNames do not hold who makes one.
+#[test]
+fn virt_controller_leads_subresources_to_virt_api_and_no_other_request_anywhere() {
+    let policy = policy("kubevirt-controller-apiservices");
+    let rule = &policy["spec"]["matchConstraints"]["resourceRules"][0];
+    assert_eq!(rule["apiGroups"], json!(["apiregistration.k8s.io"]));
+    assert_eq!(rule["operations"], json!(["CREATE", "UPDATE"]));
+    let said = expressions(&policy);
+    for words in [
+        "object.metadata.name in [\"v1.subresources.kubevirt.io\",\"v1alpha3.subresources.kubevirt.io\"]",
+        "object.spec.?service.?name.orValue('') == \"virt-api\"",
+        "object.spec.?service.?namespace.orValue('') == \"kubevirt\"",
+        "!object.spec.?insecureSkipTLSVerify.orValue(false)",
+    ] {
+        assert!(said.contains(words), "{words} is not in {said}");
+    }
 }
 
 /// What fencing stands on is held against everybody: our finalizers, what the pod is found by, its deletion by force.

@@ -95,10 +95,10 @@ impl Config {
                 Some("masquerade") => Binding::Masquerade,
                 _ => Binding::Bridge,
             },
-            // One that cannot be kept is not filled in, or every VMI would be refused; it is told on the object.
+            // A word that is not known is not filled in, or every VMI would be refused; it is told on the object.
             eviction_strategy: text(&said["evictionStrategy"])
                 .map(|text| EvictionStrategy::from(text.as_str()))
-                .filter(EvictionStrategy::is_kept),
+                .filter(|strategy| !matches!(strategy, EvictionStrategy::Other(_))),
             node_selectors: (developer["nodeSelectors"].as_object().into_iter().flatten())
                 .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
                 .collect(),
@@ -135,13 +135,14 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_eviction_strategy_that_cannot_be_kept_is_not_filled_in() {
+    fn an_eviction_strategy_that_is_not_known_is_not_filled_in() {
         let filled = |word: &str| {
             let object = json!({"spec": {"configuration": {"evictionStrategy": word}}});
             Config::of(Some(&Plain { object, ..Plain::default() })).eviction_strategy
         };
-        assert_eq!(filled("LiveMigrate"), None);
-        assert_eq!(filled("External"), None);
+        assert_eq!((filled("Run"), filled("")), (None, None));
+        assert_eq!(filled("LiveMigrate"), Some(EvictionStrategy::LiveMigrate));
+        assert_eq!(filled("External"), Some(EvictionStrategy::External));
         assert_eq!(filled("LiveMigrateIfPossible"), Some(EvictionStrategy::LiveMigrateIfPossible));
         assert_eq!(filled("None"), Some(EvictionStrategy::None));
     }

@@ -14,7 +14,7 @@ pub struct About {
     pub name: &'static str,
     /// The plural in paths and roles.
     pub plural: &'static str,
-    /// Only objects in the namespace of the installation are read or written.
+    /// Only objects in the namespace of the installation are read or written, but for those of [`Use::elsewhere`].
     pub is_of_installation: bool,
     /// What virt-controller does with objects of the kind.
     pub controller: Use,
@@ -70,6 +70,20 @@ pub struct Use {
     /// `resourceNames`, and each name is followed by itself. The API server does not compare them with an object that is
     /// created: `install`'s admission policies do.
     pub names: &'static [&'static str],
+    /// Objects of the cluster's own that the program follows too, each by its name. They are no part of the derived rights:
+    /// the cluster has a role for each, to which `install` binds the program.
+    pub elsewhere: &'static [Elsewhere],
+}
+
+/// An object of the cluster's own, outside of the installation.
+#[derive(Clone, Copy, Debug)]
+pub struct Elsewhere {
+    /// The object's namespace.
+    pub namespace: &'static str,
+    /// The object's name.
+    pub name: &'static str,
+    /// The Role in that namespace that permits to follow the object. Every cluster has it.
+    pub role: &'static str,
 }
 
 /// A selection of the objects of a kind. `{node}` stands for the name of the node that the program runs on.
@@ -101,7 +115,7 @@ pub struct StoreOf {
 
 impl Use {
     /// The program never asks for objects of the kind.
-    pub const NONE: Use = Use { follows: &[], verbs: &[], names: &[] };
+    pub const NONE: Use = Use { follows: &[], verbs: &[], names: &[], elsewhere: &[] };
 
     /// The program creates objects that are questions: the API server answers, and keeps nothing.
     pub const ASKS: Use = Use { verbs: &[(None, &["create"])], ..Use::NONE };

@@ -21,7 +21,7 @@ const LONGEST: usize = 256 << 10;
 /// A certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
-    /// The common name of what it is for; nothing where that has another form than ours.
+    /// The common name of what it is for; nothing where there is none, or more than one.
     pub name: Option<String>,
     /// From when on it holds.
     pub from: Timestamp,
@@ -35,6 +35,11 @@ impl Certificate {
     /// The first one in a text.
     pub fn first(pem: &str) -> Option<Certificate> {
         all(pem).into_iter().next()
+    }
+
+    /// One that somebody has shown.
+    pub fn of(der: &[u8]) -> Option<Certificate> {
+        if der.len() > LONGEST { None } else { read(der.to_vec().into()) }
     }
 
     /// It is a server's, of all these names, signed by this authority, and holds now.
@@ -119,14 +124,24 @@ fn read(der: CertificateDer<'static>) -> Option<Certificate> {
     Some(Certificate { name, from, until, der })
 }
 
-/// The name where it is all that is said.
-fn common_name(subject: &[u8]) -> Option<String> {
-    let (set, rest) = expect(subject, SET)?;
-    let (pair, more) = expect(set, SEQUENCE)?;
-    let (kind, value) = expect(pair, OBJECT)?;
-    let (_, text, end) = next(value)?;
-    let alone = rest.is_empty() && more.is_empty() && end.is_empty() && kind == COMMON_NAME;
-    alone.then(|| String::from_utf8(text.to_vec()).ok())?
+/// The common name of a subject, which may say more; nothing where there is none, or more than one.
+fn common_name(mut subject: &[u8]) -> Option<String> {
+    let mut found = None;
+    while !subject.is_empty() {
+        let (mut set, rest) = expect(subject, SET)?;
+        while !set.is_empty() {
+            let (pair, more) = expect(set, SEQUENCE)?;
+            let (kind, value) = expect(pair, OBJECT)?;
+            let (_, text, end) = next(value)?;
+            if kind == COMMON_NAME {
+                let is_alone = found.is_none() && end.is_empty();
+                found = Some(is_alone.then(|| String::from_utf8(text.to_vec()).ok())??);
+            }
+            set = more;
+        }
+        subject = rest;
+    }
+    found
 }
 
 /// The content of a value of this kind, and what follows it.
@@ -197,6 +212,25 @@ mod tests {
         assert_eq!(read.until.to_string(), "2061-02-03T00:00:00Z");
         assert_eq!(Certificate::first(&pem(&read)), Some(read.clone()));
         assert_eq!(all(&format!("{}nonsense\n{}", pem(&read), pem(&read))).len(), 2);
+    }
+
+    #[test]
+    fn the_common_name_is_found_among_others_and_two_are_none() {
+        let with = |more: &[(DnType, &str)]| {
+            let mut params = CertificateParams::new(vec![]).unwrap();
+            params.distinguished_name = DistinguishedName::new();
+            for (kind, text) in more {
+                params.distinguished_name.push(kind.clone(), *text);
+            }
+            let der = params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().to_vec();
+            Certificate::of(&der).unwrap().name
+        };
+        let (organization, name) = (DnType::OrganizationName, DnType::CommonName);
+        assert_eq!(with(&[(organization, "x"), (name.clone(), "proxy")]).as_deref(), Some("proxy"));
+        // 2.5.4.3 by its number, which the library takes for another kind than the one it knows by name.
+        let again = DnType::CustomDnType(vec![2, 5, 4, 3]);
+        assert_eq!(with(&[(name, "proxy"), (again, "kubelet")]), None);
+        assert_eq!(with(&[]), None);
     }
 
     #[test]

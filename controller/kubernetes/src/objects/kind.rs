@@ -46,6 +46,8 @@ kinds! {
     ConfigMap: config_map,
     MutatingWebhookConfiguration: mutating_webhooks,
     ValidatingWebhookConfiguration: validating_webhooks,
+    APIService: api_service,
+    EndpointSlice: endpoint_slice,
     TokenReview: token_review,
     SubjectAccessReview: subject_access_review,
 }
@@ -80,7 +82,8 @@ impl Kind {
         self.about().name
     }
 
-    /// Only objects in the namespace of the installation are read or written.
+    /// Only objects in the namespace of the installation are read or written, but for those that a program follows
+    /// elsewhere ([`Use::elsewhere`](super::Use::elsewhere)).
     pub const fn is_of_installation(self) -> bool {
         self.about().is_of_installation
     }
@@ -96,15 +99,17 @@ impl Kind {
         }
     }
 
-    /// The watches by which a program follows the kind: of few objects, one by the name of each.
+    /// The watches by which a program follows the kind: of few objects, and of those elsewhere, one by the name of each.
     pub fn followed_by(self, program: Program, home: &Home) -> Vec<Which> {
         let used = self.about().of(program);
         let within = |is_home: bool| match is_home || self.is_of_installation() {
             true => home.namespace.as_str(),
             false => "",
         };
+        let elsewhere = used.elsewhere.iter().map(|object| Which::only(self, object.namespace, object.name));
         if !used.names.is_empty() && !used.follows.is_empty() {
-            return used.names.iter().map(|name| Which::only(self, within(false), name)).collect();
+            let by_name = used.names.iter().map(|name| Which::only(self, within(false), name));
+            return by_name.chain(elsewhere).collect();
         }
         let filled = |selector: Option<&str>| selector.map(|text| text.replace("{node}", &home.node));
         let which = used.follows.iter().map(|selector| Which {
@@ -114,7 +119,7 @@ impl Kind {
             fields: filled(selector.fields),
             name: None,
         });
-        which.collect()
+        which.chain(elsewhere).collect()
     }
 }
 
@@ -174,6 +179,23 @@ mod tests {
         assert_eq!(of(Kind::KubeVirt)[0].namespace, "kubevirt");
         assert_eq!(of(Kind::Secret)[0].name, Some(super::super::HANDLER_CERTIFICATE));
         assert_eq!(of(Kind::PersistentVolumeClaim), []);
+    }
+
+    /// The authorities of the cluster's own aggregator are in a namespace of the cluster's own.
+    #[test]
+    fn an_object_elsewhere_is_followed_by_its_name_in_its_namespace() {
+        let home = Home { namespace: "kubevirt".into(), ..Home::default() };
+        let of = |kind: Kind| kind.followed_by(Program::Api, &home);
+        assert_eq!(
+            of(Kind::ConfigMap),
+            [
+                Which::only(Kind::ConfigMap, "kubevirt", super::super::AUTHORITY),
+                Which::only(Kind::ConfigMap, "kube-system", "extension-apiserver-authentication"),
+            ]
+        );
+        let slices = of(Kind::EndpointSlice);
+        assert_eq!((slices.len(), slices[0].namespace.as_str()), (1, "kubevirt"));
+        assert_eq!(slices[0].labels.as_deref(), Some("kubernetes.io/service-name=virt-handler"));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Which pods are the launcher pods of a VMI, and which one of them may run its guest. Pure; asked by virt-controller and by
-//! the agents, of the same facts.
+//! virt-handler, of the same facts.
 //!
 //! | what | must be |
 //! |---|---|
@@ -112,7 +112,7 @@ impl LauncherPods {
         is_here && (is_found || self.any) && is_owned && (is_active || self.any || self.active.is_empty())
     }
 
-    /// It was handed over to this node: its agent may do something with it.
+    /// It was handed over to this node: its virt-handler may do something with it.
     fn is_on(&self, pod: &ObjectMeta, node: &str) -> bool {
         let uid = pod.uid.as_deref().unwrap_or_default();
         self.has(pod) && self.active.get(uid).is_some_and(|on| on == node)

@@ -26,7 +26,7 @@ mod store;
 mod which;
 mod world;
 
-pub use about::{About, Home, Program, Selector, Use};
+pub use about::{About, Elsewhere, Home, Program, Selector, Use};
 pub use certificate::Certificate;
 pub use kind::{Key, Kind, followed_by, key};
 pub use kinds::*;
@@ -34,4 +34,4 @@ pub use launcher_pods::LauncherPods;
 pub use marks::Mark;
 pub use store::{Kept, Store};
 pub use which::{Which, escaped};
-pub use world::{Facts, Failure, Plain, Warning, World};
+pub use world::{ClusterFacts, Failure, Plain, Warning, World};

@@ -22,6 +22,19 @@ pub fn pod(vmi: &str, uid: &str, attempt: u32) -> String {
     format!("{LAUNCHER}{}-{end}", name.trim_end_matches(['-', '.']))
 }
 
+/// A text can be the name of an object or of a namespace, and stand as it is in a path of the API server. Whoever takes a
+/// name from a stranger asks this first: `../secrets/a` and `a?watch=true` lead elsewhere.
+pub fn is_name(text: &str) -> bool {
+    /// The longest name of an object.
+    const LONGEST: usize = 253;
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+    let is_edge = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
+    (1..=LONGEST).contains(&text.len())
+        && text.bytes().all(is_plain)
+        && is_edge(text.bytes().next())
+        && is_edge(text.bytes().next_back())
+}
+
 /// A name as the value of a label: itself, or its beginning and a sum.
 pub fn label(name: &str) -> String {
     if name.len() <= LABEL {
@@ -74,6 +87,18 @@ mod tests {
         assert_ne!(pod("web", "1", 1), pod("web", "1", 2));
         let long = pod(&"a.".repeat(100), "1", FIRST);
         assert!(long.len() <= 63 && !long.contains(".-"), "{long}");
+    }
+
+    #[test]
+    fn what_leads_elsewhere_is_no_name() {
+        for name in ["a", "web.1", "virt-launcher-web-fhrzj", "1", &"a".repeat(253)] {
+            assert!(is_name(name), "{name}");
+        }
+        for odd in
+            ["", ".", "..", "a/b", "../a", "a?b", "a%2Fb", "a#b", "-a", "a-", "A", "é", &"a".repeat(254)]
+        {
+            assert!(!is_name(odd), "{odd}");
+        }
     }
 
     #[test]

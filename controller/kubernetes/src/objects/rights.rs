@@ -1,12 +1,12 @@
 //! What our programs may do at the API server: derived from the declarations of all kinds. Roles are made from it
-//! (package `install`).
+//! (package `install`). What a program follows elsewhere is permitted by a role of the cluster's own ([`elsewhere`]).
 //!
 //! Tests run the code that writes and watches against a server in memory that notes each request, and compare all that a
 //! program asks with its rights, line by line: a right that is missing fails, and so does one that nobody uses. For
 //! virt-controller's decisions, a history in which each comes up is compared by
 //! `cluster::rights::needs`.
 
-use super::{Kind, Program};
+use super::{Elsewhere, Kind, Program};
 
 /// Verbs that a program may use on a kind, or on a subresource of it. Of a kind of the installation, in its namespace alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,9 +54,15 @@ pub fn names(program: Program, kind: Kind) -> Option<&'static [&'static str]> {
     Some(kind.about().of(program).names).filter(|names| !names.is_empty())
 }
 
-/// A program may touch the object of this name.
+/// A program may touch the object of this name; elsewhere it may follow the object.
 pub fn permits_name(program: Program, kind: Kind, name: &str) -> bool {
-    names(program, kind).is_none_or(|names| names.contains(&name))
+    let is_elsewhere = kind.about().of(program).elsewhere.iter().any(|object| object.name == name);
+    is_elsewhere || names(program, kind).is_none_or(|names| names.contains(&name))
+}
+
+/// Objects of the cluster's own that a program follows, each by a role that every cluster has.
+pub fn elsewhere(program: Program) -> impl Iterator<Item = &'static Elsewhere> {
+    Kind::ALL.iter().flat_map(move |kind| kind.about().of(program).elsewhere)
 }
 
 /// The rights to follow a kind.

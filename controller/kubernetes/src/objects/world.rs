@@ -43,15 +43,17 @@ pub struct World {
     /// Our webhook configurations.
     pub mutating_webhooks: Store<Plain>,
     pub validating_webhooks: Store<Plain>,
+    /// Ours, which lead requests for subresources to virt-api.
+    pub api_services: Store<Plain>,
     /// What a kubelet last warned of, by the namespace and the name of a launcher pod: some things (a secret that is
     /// missing, a volume that cannot be mounted) are said in events alone.
     pub warnings: BTreeMap<(String, String), Warning>,
-    /// The last heartbeat of each node's agent, and since when we know it.
+    /// The last heartbeat of each node's virt-handler, and since when we know it.
     pub heard: BTreeMap<String, (String, Timestamp)>,
     /// What could not be done for an object, until it can.
     pub failures: BTreeMap<Key, Failure>,
     /// What is known of the cluster beside its objects.
-    pub facts: Facts,
+    pub facts: ClusterFacts,
     pub(super) marks: Marks,
 }
 
@@ -90,7 +92,7 @@ pub struct Failure {
 
 /// What is known of the cluster beside its objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct ClusterFacts {
     /// The namespace we are in.
     pub namespace: String,
     /// The image of the launcher.
@@ -103,7 +105,7 @@ pub struct Facts {
 
 impl World {
     /// A cluster of which nothing but these facts is known.
-    pub fn of(facts: Facts) -> World {
+    pub fn of(facts: ClusterFacts) -> World {
         World { facts, ..World::default() }
     }
 

@@ -107,7 +107,7 @@ async fn once(
     }
 }
 
-/// A socket of ours, which goes when nobody listens any more. Should another agent have taken its place, that one sees
+/// A socket of ours, which goes when nobody listens any more. Should another virt-handler have taken its place, that one sees
 /// that it is gone, and offers the device again.
 struct Socket<'a>(&'a Path);
 
@@ -123,7 +123,7 @@ impl Drop for Socket<'_> {
     }
 }
 
-/// Takes away what an agent before left at `own`. Which kubelet there is, and what is said of permissions to it.
+/// Takes away what a virt-handler before left at `own`. Which kubelet there is, and what is said of permissions to it.
 #[expect(clippy::disallowed_methods, reason = "work of node::blocking")]
 fn clean(own: &Path, kubelet: &Path) -> Result<(Option<Which>, &'static str)> {
     match std::fs::remove_file(own) {

@@ -87,7 +87,7 @@ async fn a_device_is_offered_watched_given_and_offered_again() {
     assert!(socket.exists());
     offering.abort();
     drop(offering.await);
-    assert!(!socket.exists(), "nothing of an agent that ends is left with the kubelet");
+    assert!(!socket.exists(), "nothing of a virt-handler that ends is left with the kubelet");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What there is in the pod's network: the card of an interface, as the cluster's network made it.
 //!
 //! A card that was put aside for a bridge has lost its addresses; the dummy that stands in for it has them, its ways are
-//! in the dummy's note. So a node agent that was killed in between finds everything again.
+//! in the dummy's note. So a virt-handler that was killed in between finds everything again.
 
 use super::facts::{Card, Route};
 use super::names;

@@ -20,7 +20,7 @@ pub(super) fn inside<T: Send>(process: &Process, work: impl FnOnce() -> Result<T
         };
         let thread = thread::Builder::new().name("pod-network".into()).spawn_scoped(scope, inner);
         let thread = thread.map_err(|e| Error::io("cannot begin a thread for the pod's network", e))?;
-        thread.join().unwrap_or_else(|_| Err(Error::failed("the node agent has a fault in a pod's network")))
+        thread.join().unwrap_or_else(|_| Err(Error::failed("virt-handler has a fault in a pod's network")))
     })
 }
 
@@ -31,7 +31,7 @@ fn not_the_hosts(target: &OwnedFd) -> Result<()> {
         Ok((found.st_dev, found.st_ino))
     };
     for host in [std::process::id(), 1] {
-        // What the agent cannot see of the host it is not in, either.
+        // What virt-handler cannot see of the host it is not in, either.
         let Ok(network) = Process::of(host).and_then(|process| process.network()) else { continue };
         if number(&network)? == number(target)? {
             let what =

@@ -1,4 +1,4 @@
-//! What is told about a VMI's interfaces: those of the spec with their addresses. What the agent adds is merged by
+//! What is told about a VMI's interfaces: those of the spec with their addresses. What the guest agent adds is merged by
 //! whoever writes the status.
 
 use super::names;

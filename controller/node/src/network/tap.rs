@@ -6,8 +6,8 @@ use rustix::ioctl::{IntegerSetter, Opcode, Setter, ioctl, opcode};
 use std::ffi::c_int;
 use std::io;
 
-/// The user and the group that QEMU runs as in a pod.
-const OWNER: usize = 107;
+/// What the kernel is told of the tap's user and group.
+const OWNER: usize = api::launcher::USER as usize;
 
 const TAP: u16 = 0x0002;
 const NO_HEADER_OF_TUN: u16 = 0x1000;
@@ -31,7 +31,7 @@ struct Request {
 #[allow(unsafe_code)] // ioctls
 #[expect(
     clippy::disallowed_methods,
-    reason = "a device of the agent's own container, in work of node::blocking"
+    reason = "a device of virt-handler's own container, in work of node::blocking"
 )]
 pub(super) fn make(name: &str, queues: bool) -> io::Result<()> {
     if name.len() > 15 {

@@ -11,7 +11,7 @@
 //!  process.image()                             the same without what is mounted in it: the image alone
 //! ```
 //!
-//! The node agent is root; whoever fills a pod's folder is not, and may change it between two of our steps. Everything is
+//! virt-handler is root; whoever fills a pod's folder is not, and may change it between two of our steps. Everything is
 //! therefore done on what was opened, never twice by name. Opening alone can do harm: a device begins to wind or to count
 //! down, a pipe lets its writer go. So a name is first held (`O_PATH`, which opens nothing) and looked at, and
 //! [`Held::open`] is the only way in.
@@ -30,8 +30,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// The user and group that launchers have in their pods.
-pub const LAUNCHER: u32 = 107;
+pub use api::launcher::USER as LAUNCHER;
 
 const BENEATH: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);

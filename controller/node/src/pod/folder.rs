@@ -13,14 +13,14 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The node's own files, as its first process has them, and the kubelet with it. The agent is in the node's namespace of
+/// The node's own files, as its first process has them, and the kubelet with it. virt-handler is in the node's namespace of
 /// processes.
 const NODE: &str = "/proc/1/root";
 /// Where the kubelet keeps an emptyDir of a pod, below the pod's folder.
 const EMPTY_DIR: &str = "volumes/kubernetes.io~empty-dir";
 /// The longest state that is read from a file.
 const LARGEST: u64 = 1 << 20;
-/// How many looks into a pod's folder may be at work at once: those of its keeper, and of who measures.
+/// How many looks into a pod's folder may be at work at once: those of its keeper, of who measures, and of virt-api.
 const AT_ONCE: usize = 3;
 /// How long one look into a pod's folder may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -150,7 +150,7 @@ impl Door<Option<Process>> for PodFolder {
                     Tried::Connected(stream, process) => {
                         let stream = tokio::net::UnixStream::from_std(stream);
                         let stream = stream.map_err(|e| Error::io("cannot use the launcher's socket", e))?;
-                        return Ok(Open { stream, peer: process });
+                        return Ok(Open { stream: stream.into(), peer: process });
                     }
                     Tried::Full(socket) => {
                         pauses.next().await;

@@ -45,8 +45,7 @@ pub fn show(source: &Held, from: &Process, target: &Held, into: &Process, access
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("pod-mounts".into()).spawn_scoped(scope, work);
         let thread = thread.map_err(|e| Error::io("cannot begin a thread for the pod's mounts", e))?;
-        let done =
-            thread.join().map_err(|_| Error::failed("the node agent has a fault in a pod's mounts"))?;
+        let done = thread.join().map_err(|_| Error::failed("virt-handler has a fault in a pod's mounts"))?;
         done.map_err(cannot)
     })
 }

@@ -1,4 +1,4 @@
-//! A pod as the API server tells it, as far as the node agent looks at it.
+//! A pod as the API server tells it, as far as virt-handler looks at it.
 
 use serde::Deserialize;
 use serde_json::Value;

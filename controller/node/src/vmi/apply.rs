@@ -1,4 +1,4 @@
-//! What the node agent writes: the status of its VMIs, and events. Both are steps like virt-controller's
+//! What virt-handler writes: the status of its VMIs, and events. Both are steps like virt-controller's
 //! ([`api_server`]).
 
 use super::decide::Event;

@@ -5,7 +5,7 @@
 //! | Scheduled | is there, empty | volumes ready, sync |
 //! | Scheduled, Running | has a domain | its life becomes the phase |
 //! | any of these | gone | its last words become the phase; without any, Failed |
-//! | is being deleted | has a domain | it is asked to end, with what is left of the grace period |
+//! | is being deleted | has a domain | it is asked to end, with what is left of the grace period; again, where that became shorter |
 //! | is being deleted | is there, empty | Failed: it never began |
 //! | final | any | nothing: the cluster's controller takes the pod away |
 
@@ -21,7 +21,7 @@ pub struct Seen<'a> {
     pub vmi: &'a VirtualMachineInstance,
     /// Its launcher.
     pub launcher: &'a Launcher,
-    /// What the guest's agent says.
+    /// What the guest agent says.
     pub guest: Option<&'a GuestInfo>,
     /// What of its words is left out.
     pub left_out: Option<&'a str>,
@@ -34,6 +34,8 @@ pub struct Seen<'a> {
     pub may_begin: bool,
     /// The guest runs on emulated processors.
     pub emulated: bool,
+    /// When the guest is cut off, as the launcher was told; nothing where it was not, or by another virt-handler.
+    pub ends_by: Option<i64>,
 }
 
 impl<'a> Seen<'a> {
@@ -48,6 +50,7 @@ impl<'a> Seen<'a> {
             trouble: None,
             may_begin: true,
             emulated: false,
+            ends_by: None,
         }
     }
 }
@@ -139,8 +142,12 @@ pub fn decide(seen: &Seen<'_>, now: &Now) -> Actions {
             }
         }
         Launcher::Speaks(state) => {
-            if deleting && !state.life.is_final() && !is_ending(state) {
+            let is_new = !is_ending(state);
+            let is_sooner = || seen.ends_by.is_some_and(|by| ends_by(seen.vmi).is_some_and(|now| now < by));
+            if deleting && !state.life.is_final() && (is_new || is_sooner()) {
                 plan.request = Some(Request::Shutdown { grace: Some(grace_left(seen.vmi, now)) });
+            }
+            if plan.request.is_some() && is_new {
                 plan.events.push(Event::normal(SHUTTING_DOWN, "Signaled Graceful Shutdown"));
             }
         }
@@ -167,10 +174,18 @@ fn is_ending(state: &State) -> bool {
 
 /// What is left of the time that the guest has to end, since the deletion was asked for.
 fn grace_left(vmi: &VirtualMachineInstance, now: &Now) -> u64 {
-    let whole = vmi.spec.termination_grace_period_seconds.unwrap_or(30).max(0);
-    let since = vmi.metadata.deletion_timestamp.as_deref().and_then(status::seconds);
-    let gone = since.map_or(0, |since| now.seconds.saturating_sub(since).max(0));
-    u64::try_from(whole.saturating_sub(gone)).unwrap_or(0)
+    let left = ends_by(vmi).map_or_else(|| grace(vmi), |by| by.saturating_sub(now.seconds).min(grace(vmi)));
+    u64::try_from(left).unwrap_or(0)
+}
+
+/// When a guest that does not end by itself is cut off, in seconds since 1970; a forced stop brings it nearer.
+pub(super) fn ends_by(vmi: &VirtualMachineInstance) -> Option<i64> {
+    let since = vmi.metadata.deletion_timestamp.as_deref().and_then(status::seconds)?;
+    Some(since.saturating_add(grace(vmi)))
+}
+
+fn grace(vmi: &VirtualMachineInstance) -> i64 {
+    vmi.spec.termination_grace_period_seconds.unwrap_or(30).max(0)
 }
 
 #[cfg(test)]

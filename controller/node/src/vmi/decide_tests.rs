@@ -152,6 +152,28 @@ fn a_deletion_asks_for_the_end_with_what_is_left_of_the_grace_period() {
 }
 
 #[test]
+fn a_stop_by_force_cuts_off_a_guest_that_is_ending() {
+    let mut vmi = vmi("Running", json!({"deletionTimestamp": "2026-11-21T10:00:30Z"}));
+    let stopping = speaks(Life::Stopping);
+    let asked = |vmi: &VirtualMachineInstance, by: Option<i64>| {
+        let plan = decide(&Seen { ends_by: by, ..seen(vmi, &stopping) }, &now());
+        assert!(plan.events.iter().all(|event| event.reason != SHUTTING_DOWN), "it was signaled before");
+        plan.request
+    };
+    vmi.spec.termination_grace_period_seconds = Some(900);
+    let by = ends_by(&vmi);
+    assert_eq!(asked(&vmi, by), None);
+    for (seconds, left) in [(0, 0), (15, 5)] {
+        vmi.spec.termination_grace_period_seconds = Some(seconds);
+        assert_eq!(asked(&vmi, by), Some(Request::Shutdown { grace: Some(left) }));
+        assert_eq!(asked(&vmi, ends_by(&vmi)), None, "once");
+        assert_eq!(asked(&vmi, None), None, "another virt-handler has told it");
+    }
+    vmi.spec.termination_grace_period_seconds = Some(1000);
+    assert_eq!(asked(&vmi, by), None, "no guest is given longer");
+}
+
+#[test]
 fn a_launcher_that_is_gone_is_judged_by_its_last_words() {
     for (last, after, said) in [
         (None, Phase::Failed, "the launcher ended before the VMI did: OOMKilled, exit code 137"),

@@ -1,4 +1,4 @@
-//! The interfaces of a VMI's status: those of its spec, and what the guest's agent says of them. Pure.
+//! The interfaces of a VMI's status: those of its spec, and what the guest agent says of them. Pure.
 //!
 //! | interface | addresses | `infoSource` |
 //! |---|---|---|
@@ -12,12 +12,12 @@ use api::vmi::{InterfaceStatus, VirtualMachineInstance};
 
 /// Who told of an interface: the domain, …
 const DOMAIN: &str = "domain";
-/// … the guest's agent, …
+/// … the guest agent, …
 const AGENT: &str = "guest-agent";
 /// … or both.
 const BOTH: &str = "domain, guest-agent";
 
-/// The interfaces that should be told. `spec`: those of the spec, as the node made them; `guest`: what the agent says,
+/// The interfaces that should be told. `spec`: those of the spec, as the node made them; `guest`: what the guest agent says,
 /// where it answers.
 pub(super) fn interfaces(
     old: &[InterfaceStatus],

@@ -3,14 +3,14 @@
 //! ```text
 //!  select ◄─┬─ the VMI or its pod changed                 ┐
 //!           ├─ the launcher told a state, or broke off    ├─► decide ─► status, events, launcher ─► again, until
-//!           ├─ the guest's agent is asked again           │            there is nothing to do
+//!           ├─ the guest agent is asked again           │            there is nothing to do
 //!           └─ what failed is tried again                 ┘
 //! ```
 //!
 //! What it holds besides a connection is a memory of what failed; both may be lost.
 
 use super::apply::{self, Cluster};
-use super::decide::{Actions, Event, Launcher, SHUTTING_DOWN, Seen, Trouble, decide};
+use super::decide::{Actions, Event, Launcher, SHUTTING_DOWN, Seen, Trouble, decide, ends_by};
 use super::pace::{self, Pace};
 use super::patch::patch;
 use super::permitted::Permitted;
@@ -20,7 +20,8 @@ use crate::capability;
 use crate::devices;
 use crate::error::{Error, ErrorKind, Result};
 use crate::launcher_client::{Client, States};
-use crate::measures::{self, Launchers, Listed};
+use crate::launchers::{Launchers, Listed};
+use crate::measures;
 use crate::network;
 use crate::now::now;
 use crate::pod::folder::NOT_SEEN;
@@ -45,7 +46,7 @@ const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 const FIRST: Duration = Duration::from_secs(20);
 /// How long it may take to make ready what a VMI needs.
 const PREPARING: Duration = Duration::from_secs(60);
-/// How soon the guest's agent is asked again: after it came, and later.
+/// How soon the guest agent is asked again: after it came, and later.
 const ASK_AGENT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
 
 /// A VMI and its pod, as the cluster has them.
@@ -67,7 +68,7 @@ pub(crate) struct Node<C> {
     pub(crate) pods: Pods,
     /// What `virt-launcher node-info` left.
     pub(crate) findings: PathBuf,
-    /// The launchers that are spoken to, for who measures.
+    /// The launchers that are spoken to, for who else asks them.
     pub(crate) launchers: Launchers,
 }
 
@@ -96,6 +97,7 @@ pub(crate) async fn keep<C: Cluster>(node: Arc<Node<C>>, mut wanted: watch::Rece
         again: Again::default(),
         ask_agent: None,
         asked: None,
+        ends_by: None,
         pace: Pace::default(),
     };
     keeper.take_pod(object.pod);
@@ -136,7 +138,7 @@ struct Keeper<C> {
     contact: Contact,
     launcher: Launcher,
     guest: Option<GuestInfo>,
-    /// What of the agent's words is not told.
+    /// What of the guest agent's words is not told.
     left_out: Option<String>,
     /// The links that were made for the VMI; none where another made them before.
     links: BTreeMap<String, Link>,
@@ -146,6 +148,8 @@ struct Keeper<C> {
     ask_agent: Option<Instant>,
     /// The shutdown was asked for when the VMI stood so; asked again only when that changed.
     asked: Option<u64>,
+    /// When the guest is cut off, as the launcher was told.
+    ends_by: Option<i64>,
     pace: Pace,
 }
 
@@ -355,10 +359,12 @@ impl<C: Cluster> Keeper<C> {
             trouble: self.trouble.as_ref(),
             may_begin: !self.told && self.again.at.is_none() && !self.permitted.is_not_known(),
             emulated,
+            ends_by: self.ends_by,
         };
         let mut plan = decide(&seen, &now());
         if let (Some(_), Launcher::Speaks(state)) = (&plan.request, &self.launcher)
             && self.asked == Some(state.number)
+            && self.ends_by == ends_by(&self.vmi)
         {
             plan.request = None;
             plan.events.retain(|event| event.reason != SHUTTING_DOWN);
@@ -413,6 +419,7 @@ impl<C: Cluster> Keeper<C> {
                     tracing::info!("{} is asked for {request:?}: {answer:?}", self.name());
                     if let Launcher::Speaks(state) = &self.launcher {
                         self.asked = Some(state.number);
+                        self.ends_by = ends_by(&self.vmi);
                     }
                 }
                 Err(e) => {

@@ -21,7 +21,7 @@ type Body = UnsyncBoxBody<Bytes, Infallible>;
 struct Fake {
     state: watch::Sender<State>,
     told: Arc<Mutex<Vec<Value>>>,
-    /// What the guest's agent says.
+    /// What the guest agent says.
     guest: Arc<Mutex<Value>>,
 }
 

@@ -5,7 +5,7 @@
 //! | writes of the status | 8 | one a second; the newest state is written, those between are not. The last of a life is written at once |
 //! | events | 16 | one every 10 s; the next one says how many were left out. That of the end is told at once |
 //! | states that are listened to | 64 | ten times a second, each time the newest of those that came |
-//! | questions to the guest's agent | 1 | one every 5 s |
+//! | questions to the guest agent | 1 | one every 5 s |
 //!
 //! An ordinary start takes four writes.
 

@@ -5,8 +5,8 @@
 //! | `phase`, `phaseTransitionTimestamps`, `reason` | the life of the VMI; forward only |
 //! | `conditions`: Paused, AgentConnected, Synchronized, LiveMigratable, SoftwareEmulation | its state; those of others stay |
 //! | `volumeStatus[].target` | the disks as the guest names them; the rest of each entry stays |
-//! | `interfaces` | the spec, the pod's network, the guest's agent |
-//! | `guestOSInfo` | the guest's agent |
+//! | `interfaces` | the spec, the pod's network, the guest agent |
+//! | `guestOSInfo` | the guest agent |
 //! | `machine`, `memory` | the spec, once it runs |
 
 use super::decide::{Event, Launcher, Seen};
@@ -193,7 +193,7 @@ fn volumes(new: &mut Status, state: &State, vmi: &VirtualMachineInstance) {
 
 fn guest(new: &mut Status, state: &State, story: &Story<'_>) {
     let guest = story.guest.filter(|_| state.agent);
-    // The agent is there and was not asked yet: what was known of the guest stays for this moment.
+    // The guest agent is there and was not asked yet: what was known of the guest stays for this moment.
     if guest.is_some() || !state.agent {
         new.interfaces = interfaces(&new.interfaces, story.interfaces, guest, story.vmi);
     }

@@ -37,7 +37,7 @@ pub(crate) async fn run<C: Cluster>(client: kube::Client, home: Home, node: Arc<
     tokio::join!(follows, keep(seen, home, node, health));
 }
 
-/// What the agent of a node follows: its VMIs, their pods, and the settings.
+/// What the virt-handler of a node follows: its VMIs, their pods, and the settings.
 pub(crate) fn which(home: &Home) -> Vec<Which> {
     FOLLOWED.iter().flat_map(|kind| kind.followed_by(Program::Handler, home)).collect()
 }

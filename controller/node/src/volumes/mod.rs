@@ -5,7 +5,7 @@
 //!                             beside   the launcher holds out
 //!  claim, DataVolume ─────────claim──► disk.img, made or grown, the launcher's own      or a block device
 //!  hostDisk ──────────────────claim──► the file in its folder: the launcher's already, or made where it may be
-//!  configMap, secret, sysprep ───────► the folder; the launcher writes the disc
+//!  configMap, secret, sysprep ───────► the folder; the launcher writes the ISO image
 //!
 //!  each file that was found ────shown► a name in the launcher's own folder, over which that very file is mounted
 //! ```
@@ -176,7 +176,7 @@ impl Parts<'_> {
         status.volume_status.iter().find(|known| known.name == volume)?.persistent_volume_claim_info.as_ref()
     }
 
-    /// The folder of a disc. An optional one that is not there is an empty folder in the pod.
+    /// The folder of an ISO image. An optional one that is not there is an empty folder in the pod.
     fn folder(&self, volume: &str, optional: bool) -> Result<Source> {
         match self.layout().mounts.get(volume) {
             Some(mount) if optional && self.mounted(mount)?.names(1 << 12)?.is_empty() => Ok(Source::Absent),

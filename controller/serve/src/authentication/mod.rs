@@ -13,7 +13,7 @@
 
 mod cache;
 
-use crate::transport::{Answer, Peer, busy, plain};
+use crate::transport::{HttpResponse, Peer, busy, plain};
 use api_server::error::{Error, ErrorKind, Result};
 use api_server::review;
 use cache::Cache;
@@ -62,7 +62,7 @@ impl Gate {
     }
 
     /// Whether the asker may read this path, or the answer that says why not.
-    pub async fn may_read(&self, head: &Parts, peer: Peer) -> std::result::Result<(), Answer> {
+    pub async fn may_read(&self, head: &Parts, peer: Peer) -> std::result::Result<(), HttpResponse> {
         if head.method != Method::GET {
             return Err(plain(StatusCode::METHOD_NOT_ALLOWED, "this is only read"));
         }
@@ -131,7 +131,7 @@ fn bearer(head: &Parts) -> Option<&str> {
     (kind.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-fn unauthorized() -> Answer {
+fn unauthorized() -> HttpResponse {
     let mut answer = plain(StatusCode::UNAUTHORIZED, "who are you? A token of the cluster is wanted");
     answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     answer

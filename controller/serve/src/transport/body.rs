@@ -3,13 +3,13 @@
 use super::connections::{Admitted, Connections};
 use super::room::{BASE, Phase, Room};
 use super::server::Counters;
-use super::{Answer, Peer, busy, plain};
+use super::{HttpResponse, Peer, busy, plain};
 use http::StatusCode;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Bytes, Frame, Incoming, SizeHint};
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -26,6 +26,7 @@ pub(super) struct Shared {
     pub(super) connections: Mutex<Connections>,
     pub(super) room: Mutex<Room>,
     pub(super) large: Arc<Semaphore>,
+    pub(super) streams: Arc<Semaphore>,
     pub(super) farewells: Semaphore,
     pub(super) counters: Counters,
 }
@@ -47,6 +48,8 @@ pub(super) struct Turn {
     share: u64,
     cut: Arc<Notify>,
     phase: AtomicU8,
+    /// True once the answer is 101: the connection leaves HTTP.
+    switched: Arc<AtomicBool>,
 }
 
 impl Turn {
@@ -60,8 +63,14 @@ impl Turn {
             shared.connections().ends(admitted.id, 0, true, now);
             return None;
         };
-        let phase = AtomicU8::new(Phase::Working as u8);
-        Some(Arc::new(Turn { shared: Arc::clone(shared), admitted: admitted.clone(), share, cut, phase }))
+        let (shared, admitted) = (Arc::clone(shared), admitted.clone());
+        let (phase, switched) = (AtomicU8::new(Phase::Working as u8), Arc::default());
+        Some(Arc::new(Turn { shared, admitted, share, cut, phase, switched }))
+    }
+
+    /// Becomes true when the answer is 101.
+    pub(super) fn switched(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.switched)
     }
 
     fn enters(&self, phase: Phase) -> bool {
@@ -76,10 +85,11 @@ impl Turn {
     }
 
     /// The answer is there, and goes out.
-    pub(super) fn answers(self: Arc<Self>, answer: Answer) -> http::Response<Sent> {
+    pub(super) fn answers(self: Arc<Self>, answer: HttpResponse) -> http::Response<Sent> {
         let size = answer.body().len();
         let answer = if self.takes(BASE + size) { answer } else { too_much() };
         let success = answer.status().is_success();
+        self.switched.store(answer.status() == StatusCode::SWITCHING_PROTOCOLS, Ordering::Relaxed);
         self.phase.store(Phase::Leaving as u8, Ordering::Relaxed);
         // Who does not take it is cut off with the whole connection: nothing else gets it out of there.
         self.shared.room().leaves(self.share, Arc::clone(&self.admitted.leave));
@@ -125,7 +135,7 @@ impl AsRef<[u8]> for Whole {
 
 impl Body {
     /// Waits for all of it, at most so many bytes; or the answer that says why it is not waited for.
-    pub async fn whole(mut self, most: usize) -> Result<Whole, Answer> {
+    pub async fn whole(mut self, most: usize) -> Result<Whole, HttpResponse> {
         let turn = Arc::clone(&self.turn);
         turn.enters(Phase::Arriving);
         turn.shared.connections().waits(turn.admitted.id, Instant::now());
@@ -146,7 +156,10 @@ impl Body {
         }
     }
 
-    async fn collect(&mut self, most: usize) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), Answer> {
+    async fn collect(
+        &mut self,
+        most: usize,
+    ) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), HttpResponse> {
         let too_large =
             || plain(StatusCode::PAYLOAD_TOO_LARGE, &format!("a body has at most {} KiB", most >> 10));
         let announced = self.incoming.size_hint().exact().and_then(|size| usize::try_from(size).ok());
@@ -181,7 +194,7 @@ impl Body {
     }
 }
 
-fn too_much() -> Answer {
+fn too_much() -> HttpResponse {
     busy(StatusCode::SERVICE_UNAVAILABLE, "too much is being asked at once")
 }
 

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  ConfigMap kubevirt-ca ─take()─► Authorities ◄─ each handshake ─ a certificate for clients, or none
-//!                                       └──────► Asked::client: Client::is_called("virt-api.kubevirt.svc")
+//!                                       ├──────► Asked::client: Client::is_called("virt-api.kubevirt.svc")
+//!                                       └─ the other end: whom tls::client_config believes to be a server of ours
 //! ```
 //!
 //! A client that shows no certificate is served too, for the kubelet's probes and monitors have none: each answer decides
@@ -21,17 +22,24 @@ use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// The authorities whose certificates clients may show; none at first.
+/// The authorities whose certificates clients may show, and servers of ours; none at first.
 #[derive(Debug)]
 pub struct Authorities {
-    verifier: RwLock<Option<Arc<dyn ClientCertVerifier>>>,
+    believed: RwLock<Option<Believed>>,
     algorithms: WebPkiSupportedAlgorithms,
+}
+
+/// The authorities that are believed now, and what holds clients against them.
+#[derive(Clone, Debug)]
+struct Believed {
+    roots: Arc<RootCertStore>,
+    verifier: Arc<dyn ClientCertVerifier>,
 }
 
 impl Default for Authorities {
     fn default() -> Authorities {
         let algorithms = ring::default_provider().signature_verification_algorithms;
-        Authorities { verifier: RwLock::default(), algorithms }
+        Authorities { believed: RwLock::default(), algorithms }
     }
 }
 
@@ -46,12 +54,21 @@ impl Authorities {
         if roots.is_empty() {
             return Err(Error::new(ErrorKind::Setup, "there is no authority"));
         }
-        let provider = Arc::new(ring::default_provider());
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+        let (roots, provider) = (Arc::new(roots), Arc::new(ring::default_provider()));
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), provider)
             .build()
             .map_err(|e| Error::setup("the authorities cannot be used", e))?;
-        *self.verifier.write().unwrap_or_else(PoisonError::into_inner) = Some(verifier);
+        *self.believed.write().unwrap_or_else(PoisonError::into_inner) = Some(Believed { roots, verifier });
         Ok(())
+    }
+
+    /// The authorities that are believed now; none, until they are known.
+    pub(super) fn roots(&self) -> Option<Arc<RootCertStore>> {
+        Some(self.believed()?.roots)
+    }
+
+    fn believed(&self) -> Option<Believed> {
+        self.believed.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -70,9 +87,8 @@ impl ClientCertVerifier for Authorities {
         between: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> std::result::Result<ClientCertVerified, rustls::Error> {
-        let verifier = self.verifier.read().unwrap_or_else(PoisonError::into_inner).clone();
-        match verifier {
-            Some(verifier) => verifier.verify_client_cert(certificate, between, now),
+        match self.believed() {
+            Some(believed) => believed.verifier.verify_client_cert(certificate, between, now),
             None => Err(CertificateError::UnknownIssuer.into()),
         }
     }
@@ -117,6 +133,11 @@ impl Client {
             return false;
         };
         verify_server_name(&certificate, &name).is_ok()
+    }
+
+    /// The certificate, in DER.
+    pub fn der(&self) -> &[u8] {
+        &self.0
     }
 }
 

@@ -4,7 +4,8 @@
 //! ```text
 //!  accept ─► connections: a place among the connections ─► tls ─► HTTP ─► room: a share of the memory ─► Answers
 //!                │ too many: one is closed                             │ too little: one is cut       │
-//!                └── patience: who keeps us waiting is closed          └── body: charged as it comes ◄┘
+//!                └── patience: who keeps us waiting is closed          └── body: charged as it comes ◄┤
+//!                                                                      streams: HTTP is left, by 101 ◄┘
 //! ```
 //!
 //! | what is short | how much there is | who gives way |
@@ -12,6 +13,7 @@
 //! | connections | as many as there are file descriptors, at most 16,384 | `connections`: of the address with most, what proves nothing |
 //! | connections that are being closed | 128, one second each | one more is dropped without a word |
 //! | memory of requests | 32 MiB | `room`: who has kept most beyond the time it takes |
+//! | streams, which have left HTTP | 4,096, or 512 where few ask | one more is refused |
 //! | requests on one HTTP/2 connection | 100 | the client waits |
 //! | large bodies in work | one | the next large one waits; small ones do not |
 //! | a client's time | handshake 5 s, first request 10 s, body 10 s, answer taken 10 s, idle 120 s | itself |
@@ -24,9 +26,11 @@ mod body;
 mod clients;
 mod connections;
 mod files;
+mod keepalive;
 mod missed;
 mod room;
 mod server;
+mod streams;
 #[cfg(test)]
 mod tests;
 pub mod tls;
@@ -36,6 +40,7 @@ pub use clients::{Authorities, Client};
 pub use connections::Patience;
 pub use files::raise;
 pub use server::{Counts, Transport, everywhere, listen};
+pub use streams::{Upgrade, Upgraded};
 
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode, header};
@@ -44,7 +49,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 /// An answer.
-pub type Answer = Response<Bytes>;
+pub type HttpResponse = Response<Bytes>;
 
 /// A request.
 pub struct Asked {
@@ -56,12 +61,23 @@ pub struct Asked {
     pub peer: Peer,
     /// The certificate that the client has shown, where the server asks for one.
     pub client: Option<Client>,
+    /// The way out of HTTP for the connection.
+    exit: streams::Exit,
+}
+
+impl Asked {
+    /// Takes the connection, which leaves HTTP once this request is answered with 101; or the answer that says why not: the
+    /// request does not ask for it, or too many streams are open. A request has one.
+    #[allow(clippy::result_large_err, reason = "an answer is as large as an answer, and this is asked once")]
+    pub fn upgrade(&mut self) -> Result<Upgrade, HttpResponse> {
+        self.exit.upgrade(&mut self.head)
+    }
 }
 
 /// What a program answers.
 pub trait Answers: Send + Sync + 'static {
     /// The answer to one request.
-    fn answer(&self, asked: Asked) -> impl Future<Output = Answer> + Send;
+    fn answer(&self, asked: Asked) -> impl Future<Output = HttpResponse> + Send;
 }
 
 /// What there is for all clients together.
@@ -69,6 +85,8 @@ pub trait Answers: Send + Sync + 'static {
 pub struct Limits {
     /// Connections at once.
     pub connections: usize,
+    /// Connections at once that have left HTTP, beside those.
+    pub streams: usize,
     /// Bytes of requests and answers at once.
     pub room: usize,
     /// How long a handshake may take.
@@ -86,16 +104,19 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// For a program that all API servers ask: as many connections as the process may have files.
+    /// For a program that all API servers ask: as many connections as the process may have files. A stream has two, its own
+    /// and that of where it leads.
     pub fn of_server() -> Limits {
-        Limits { connections: files::spare().min(16 << 10), ..Limits::of_program() }
+        let files = files::spare();
+        Limits { connections: files.min(16 << 10), streams: (files / 4).min(4 << 10), ..Limits::of_program() }
     }
 
-    /// For a program that is asked about itself alone: by the kubelet, and by monitors.
+    /// For a program that few ask: the kubelet, monitors, and virt-api where it has VMIs.
     pub fn of_program() -> Limits {
         let seconds = Duration::from_secs;
         Limits {
             connections: 256,
+            streams: 512,
             room: 32 << 20,
             handshake: seconds(5),
             body: seconds(10),
@@ -122,7 +143,7 @@ impl Peer {
 }
 
 /// A sentence.
-pub fn plain(status: StatusCode, text: &str) -> Answer {
+pub fn plain(status: StatusCode, text: &str) -> HttpResponse {
     let mut response = Response::new(Bytes::from(format!("{text}\n")));
     *response.status_mut() = status;
     let kind = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -131,7 +152,7 @@ pub fn plain(status: StatusCode, text: &str) -> Answer {
 }
 
 /// There is not enough of something now; in a second there may be.
-pub fn busy(status: StatusCode, text: &str) -> Answer {
+pub fn busy(status: StatusCode, text: &str) -> HttpResponse {
     let mut response = plain(status, text);
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     response

@@ -3,8 +3,10 @@
 use super::body::{Body, Sent, Shared, Turn};
 use super::clients::Client;
 use super::connections::{Admitted, Connections};
+use super::keepalive;
 use super::missed::Missed;
 use super::room::Room;
+use super::streams::Exit;
 use super::{Answers, Asked, Limits, Peer};
 use api_server::error::{Error, Result};
 use http::Request;
@@ -87,6 +89,8 @@ pub struct Counts {
     pub open: usize,
     /// Bytes that requests hold.
     pub held: usize,
+    /// Streams that are open: connections that have left HTTP, which are none of `open`.
+    pub streams: usize,
     /// Connections that were taken.
     pub taken: u64,
     /// Connections that were closed because others came.
@@ -112,6 +116,7 @@ impl Transport {
             connections: Mutex::new(Connections::new(limits.connections)),
             room: Mutex::new(Room::new(limits.room)),
             large: Arc::new(Semaphore::new(1)),
+            streams: Arc::new(Semaphore::new(limits.streams)),
             farewells: Semaphore::new(FAREWELLS),
             counters: Counters::default(),
         };
@@ -121,11 +126,13 @@ impl Transport {
     /// What it has done, and holds.
     pub fn counts(&self) -> Counts {
         let (open, held) = (self.shared.connections().len(), self.shared.room().held());
+        let streams = self.limits.streams.saturating_sub(self.shared.streams.available_permits());
         let is = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Counters { taken, closed, expired, turned_away, cut } = &self.shared.counters;
         Counts {
             open,
             held,
+            streams,
             taken: is(taken),
             closed: is(closed),
             expired: is(expired),
@@ -187,7 +194,7 @@ impl Transport {
         }
         drop((listener, left));
         let _ = leave.send(true);
-        // Each connection hears of it until it has ended.
+        // Each connection, and each stream, hears of it until it has ended.
         let _ = tokio::time::timeout(GOODBYE, leave.closed()).await;
     }
 
@@ -228,6 +235,7 @@ impl Connection {
     async fn run<A: Answers>(mut self, stream: TcpStream, acceptor: TlsAcceptor, answers: Arc<A>) {
         // An answer is small and must not wait for another.
         let _ = stream.set_nodelay(true);
+        keepalive::probe(&stream);
         let accepted = tokio::select! {
             accepted = tokio::time::timeout(self.limits.handshake, acceptor.accept(stream)) => accepted,
             () = self.admitted.leave.notified() => return,
@@ -243,15 +251,17 @@ impl Connection {
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let client = Client::of(stream.get_ref().1);
         let (shared, admitted, peer) = (Arc::clone(&self.shared), self.admitted.clone(), self.peer);
-        let patience = self.limits.body;
+        let (patience, left) = (self.limits.body, self.left.clone());
         let service = service_fn(move |request: Request<Incoming>| {
             let turn = Turn::begin(&shared, &admitted, peer);
             let (answers, client) = (Arc::clone(&answers), client.clone());
+            let (places, left) = (Arc::clone(&shared.streams), left.clone());
             async move {
                 let Some(turn) = turn else { return Ok::<_, Infallible>(Sent::too_much()) };
                 let (head, incoming) = request.into_parts();
+                let exit = Exit { places, left, switched: turn.switched() };
                 let body = Body { incoming, turn: Arc::clone(&turn), patience };
-                let answer = answers.answer(Asked { head, body, peer, client }).await;
+                let answer = answers.answer(Asked { head, body, peer, client, exit }).await;
                 Ok(turn.answers(answer))
             }
         });
@@ -273,12 +283,12 @@ impl Connection {
             // How long a head may take is said by the connection's patience, for both kinds of HTTP.
             server.timer(TokioTimer::new()).header_read_timeout(None);
             server.max_buf_size(UNSENT).max_header_size(HEAD);
-            let connection = Box::pin(server.serve_connection(io, service));
+            let connection = Box::pin(server.serve_connection(io, service).with_upgrades());
             self.drive(connection, |connection| connection.graceful_shutdown()).await;
         }
     }
 
-    /// Goes on until the client ends it, or somebody has a reason to.
+    /// Goes on until the client ends it, it leaves HTTP, or somebody has a reason to.
     async fn drive<C: Future>(&mut self, mut connection: Pin<Box<C>>, end: impl Fn(Pin<&mut C>)) {
         let (shared, id, patience) = (Arc::clone(&self.shared), self.admitted.id, self.limits.patience);
         // What begins meanwhile may be due before what was looked at.
@@ -291,7 +301,7 @@ impl Connection {
         let mut look = pin!(tokio::time::sleep_until(first.unwrap_or_else(Instant::now).into()));
         let program_ends = loop {
             tokio::select! {
-                // What a client breaks off is no concern of ours.
+                // What a client breaks off is no concern of ours, and what leaves HTTP is a stream from now on.
                 _ = connection.as_mut() => return,
                 () = self.admitted.leave.notified() => break false,
                 _ = self.left.changed() => break true,

@@ -29,7 +29,7 @@ struct Lengths {
 }
 
 impl Answers for Lengths {
-    async fn answer(&self, asked: Asked) -> Answer {
+    async fn answer(&self, asked: Asked) -> HttpResponse {
         if asked.head.uri.path() == "/gate" {
             self.pass().await;
         }
@@ -115,7 +115,7 @@ impl Running {
 }
 
 /// A certificate of virt-api, and who trusts it.
-fn certificate() -> Result<(Shown, Arc<RootCertStore>)> {
+pub(super) fn certificate() -> Result<(Shown, Arc<RootCertStore>)> {
     let key = rcgen::KeyPair::generate().unwrap();
     let params = rcgen::CertificateParams::new(vec!["virt-api".into()]).unwrap();
     let certificate = params.self_signed(&key).unwrap();
@@ -467,7 +467,7 @@ async fn requests_that_end_as_soon_as_they_begin_end_their_connection() {
 async fn with_large_answers(limits: Limits) -> Running {
     struct Large;
     impl Answers for Large {
-        async fn answer(&self, _: Asked) -> Answer {
+        async fn answer(&self, _: Asked) -> HttpResponse {
             Response::new(Bytes::from(vec![b'x'; 16 << 20]))
         }
     }

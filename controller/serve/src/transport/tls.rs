@@ -1,4 +1,4 @@
-//! The certificate that is shown to clients, and how another takes its place while the server runs.
+//! The certificate that is shown to clients, and to servers of ours, and how another takes its place while the program runs.
 //!
 //! A handshake takes the certificate that is there when it begins; connections that are open stay as they are. A secret
 //! that holds no certificate with its key is told and left: the one before it is shown on. Until the first secret comes, a
@@ -10,11 +10,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use kubernetes::objects::Certificate;
-use rustls::ServerConfig;
+use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, ServerConfig, SignatureScheme};
 use serde_json::Value;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -76,6 +77,17 @@ impl ResolvesServerCert for Shown {
     }
 }
 
+impl ResolvesClientCert for Shown {
+    /// Shows no certificate that nobody has signed: whoever shows one is turned away.
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.now().filter(|now| now.is_signed).map(|now| now.key)
+    }
+
+    fn has_certs(&self) -> bool {
+        self.is_signed()
+    }
+}
+
 /// A certificate with its chain and its key.
 fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey> {
     let bad = |what: &str, e: rustls::pki_types::pem::Error| {
@@ -109,6 +121,24 @@ pub fn config(shown: Arc<Shown>, clients: Option<Arc<Authorities>>) -> Result<Ar
         }
     };
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// TLS of a program of ours that asks another: 1.2 and 1.3, HTTP/1.1 alone, and a certificate shown where one is
+/// asked for. Only servers are believed that these authorities have signed, as they are known now: whoever keeps what this
+/// returns makes it anew when they change.
+pub fn client_config(shown: Arc<Shown>, authorities: &Authorities) -> Result<Arc<ClientConfig>> {
+    let roots = authorities.roots();
+    let roots =
+        roots.ok_or_else(|| Error::new(ErrorKind::Unreachable, "the authorities are not known yet"))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|e| Error::setup("TLS cannot be set up", e))?
+        .with_root_certificates(roots)
+        .with_client_cert_resolver(shown);
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.resumption = Resumption::disabled();
     Ok(Arc::new(config))
 }
 

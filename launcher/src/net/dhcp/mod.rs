@@ -52,7 +52,7 @@ pub struct DhcpSettings {
 
 /// An answer, and its receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct Reply {
     /// The guest's address, or everyone.
     pub to: Ipv4Addr,
     /// The packet, from port 67 to port 68.
@@ -60,7 +60,7 @@ pub struct Answer {
 }
 
 /// The answer to a packet, if it has one.
-pub fn answer(told: &DhcpSettings, bytes: &[u8]) -> Option<Answer> {
+pub fn answer(told: &DhcpSettings, bytes: &[u8]) -> Option<Reply> {
     let packet = Packet::read(bytes)?;
     if packet.mac != told.mac.0 || packet.relay != Ipv4Addr::UNSPECIFIED {
         return None;
@@ -83,7 +83,7 @@ pub fn answer(told: &DhcpSettings, bytes: &[u8]) -> Option<Answer> {
     }
 }
 
-fn say(told: &DhcpSettings, packet: &Packet, kind: u8, address: bool) -> Answer {
+fn say(told: &DhcpSettings, packet: &Packet, kind: u8, address: bool) -> Reply {
     let mut options = Options::new(packet.room());
     options.put(options::KIND, &[kind]);
     options.put(options::SERVER, &told.lease.server.octets());
@@ -96,15 +96,15 @@ fn say(told: &DhcpSettings, packet: &Packet, kind: u8, address: bool) -> Answer 
     let next = told.tftp_server.as_deref().and_then(|server| server.parse().ok());
     let head =
         packet::Head { yours, next: next.unwrap_or(Ipv4Addr::UNSPECIFIED), file: told.boot_file.as_deref() };
-    Answer { to, bytes: packet.reply(&head, &options.finish()) }
+    Reply { to, bytes: packet.reply(&head, &options.finish()) }
 }
 
-fn refuse(told: &DhcpSettings, packet: &Packet) -> Answer {
+fn refuse(told: &DhcpSettings, packet: &Packet) -> Reply {
     let mut options = Options::new(packet.room());
     options.put(options::KIND, &[options::NAK]);
     options.put(options::SERVER, &told.lease.server.octets());
     let head = packet::Head { yours: Ipv4Addr::UNSPECIFIED, next: Ipv4Addr::UNSPECIFIED, file: None };
-    Answer { to: Ipv4Addr::BROADCAST, bytes: packet.refusal(&head, &options.finish()) }
+    Reply { to: Ipv4Addr::BROADCAST, bytes: packet.refusal(&head, &options.finish()) }
 }
 
 #[cfg(test)]

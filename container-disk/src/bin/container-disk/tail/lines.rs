@@ -1,4 +1,4 @@
-//! Lines of what a serial line says, for a runtime that shows a line when it has ended.
+//! Lines of what a serial console says, for a runtime that shows a line when it has ended.
 //!
 //! A prompt has no end of line: whoever hears nothing more for a while ends it here. A line that never ends is ended after
 //! 8 KiB, which is less than any runtime splits at, and not inside of a letter. What comes from a guest is not looked at
@@ -7,7 +7,7 @@
 /// The longest line.
 const LONGEST: usize = 8 << 10;
 
-/// Makes lines of what a serial line says.
+/// Makes lines of what a serial console says.
 #[derive(Default)]
 pub(super) struct Lines {
     /// How long the line is that was begun.

@@ -1,7 +1,7 @@
 //! A request to begin with, how to change it, and what came of it.
 
 use crate::rules::review::Requester;
-use crate::rules::{Answer, Around, Operation, Request, judge, patch};
+use crate::rules::{AdmissionResponse, Around, Operation, Request, judge, patch};
 use kubernetes::objects::Plain;
 use kubernetes::webhooks::Webhook;
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ pub(super) fn by(name: &str, node: Option<&str>, request: Request) -> Request {
 }
 
 /// The answer at a path.
-pub(super) fn ask(path: &str, request: &Request, around: &Around) -> Answer {
+pub(super) fn ask(path: &str, request: &Request, around: &Around) -> AdmissionResponse {
     judge(Webhook::at(path).expect("a webhook"), request, around)
 }
 
@@ -49,7 +49,7 @@ pub(super) fn changed(path: &str, request: &Request, around: &Around) -> Value {
 }
 
 /// Fields and sentences, as they are told.
-pub(super) fn told(answer: &Answer) -> Vec<(String, String)> {
+pub(super) fn told(answer: &AdmissionResponse) -> Vec<(String, String)> {
     let written = answer.write(&create(Value::Null));
     let causes = written["status"]["details"]["causes"].as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

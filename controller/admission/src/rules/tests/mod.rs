@@ -1,6 +1,8 @@
 //! What is answered: tables of what is asked.
 
 mod base;
+mod eviction;
+mod messages;
 mod others;
 mod vm;
 mod vmi;

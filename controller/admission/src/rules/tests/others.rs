@@ -1,7 +1,7 @@
 //! Replica sets, the installation, and what no hostile object does.
 
 use super::base::*;
-use crate::rules::{Answer, Around, Operation, Request, judge};
+use crate::rules::{AdmissionResponse, Around, Operation, Request, judge};
 use kubernetes::webhooks::WEBHOOKS;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ fn set_of() -> Value {
     })
 }
 
-fn messages(answer: &Answer) -> Vec<String> {
+fn messages(answer: &AdmissionResponse) -> Vec<String> {
     told(answer).into_iter().map(|(_, message)| message).collect()
 }
 
@@ -102,7 +102,7 @@ fn a_setting_without_effect_is_warned_of() {
     let object =
         |spec: Value| json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": spec});
     let set = json!({"configuration": {
-        "evictionStrategy": "LiveMigrate", "cpuModel": "host-model",
+        "vmRolloutStrategy": "LiveUpdate", "cpuModel": "host-model",
         "migrations": {"parallelMigrationsPerCluster": 5},
     }});
     for (path, request) in
@@ -114,13 +114,15 @@ fn a_setting_without_effect_is_warned_of() {
             answer.warnings,
             [
                 "spec.configuration.migrations: no effect, VMIs are not live-migrated yet",
-                "spec.configuration.evictionStrategy: no effect, \"LiveMigrate\" is not supported; supported are None, \
-                 LiveMigrateIfPossible",
+                "spec.configuration.vmRolloutStrategy: no effect, \"LiveUpdate\" is not supported; supported are Stage",
             ]
         );
     }
-    let served = object(json!({"configuration": {"evictionStrategy": "None", "cpuModel": "host-model"}}));
-    assert_eq!(ask(MADE, &create(served), &around()).warnings, [""; 0]);
+    for strategy in ["None", "LiveMigrate", "LiveMigrateIfPossible", "External"] {
+        let served =
+            object(json!({"configuration": {"evictionStrategy": strategy, "cpuModel": "host-model"}}));
+        assert_eq!(ask(MADE, &create(served), &around()), AdmissionResponse::yes(), "{strategy}");
+    }
 }
 
 #[test]

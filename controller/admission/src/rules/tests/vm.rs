@@ -25,10 +25,9 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "/spec/template/spec/evictionStrategy",
-        r#""LiveMigrate""#,
+        r#""Run""#,
         "spec.template.spec.evictionStrategy",
-        "spec.template.spec.evictionStrategy is not supported yet (VMIs are not live-migrated yet, and an eviction shuts \
-         the guest down: write None or LiveMigrateIfPossible)",
+        "spec.template.spec.evictionStrategy is set with an unrecognized option: Run",
     ),
     (
         "/spec/template/spec/volumes/0",
@@ -50,7 +49,8 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
         "null",
         "spec.template.spec.domain.memory",
         "no memory requested, at least one of 'spec.template.spec.domain.memory.guest', \
-         'spec.template.spec.domain.memory.hugepages.size' or 'spec.template.spec.domain.resources.requests.memory' must be set",
+         'spec.template.spec.domain.memory.hugepages.pageSize' or 'spec.template.spec.domain.resources.requests.memory' \
+         must be set",
     ),
     (
         "/spec/template/spec/domain/devices/disks/0/disk/bus",
@@ -74,12 +74,12 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
         "/spec/template/spec/volumes/0/containerDisk/path",
         r#""/""#,
         "spec.template.spec.volumes[0].containerDisk.path",
-        "spec.template.spec.volumes[0].containerDisk.path must not point to root",
+        "spec.template.spec.volumes[0].containerDisk must not point to root",
     ),
     (
         "/spec/template/spec/volumes/1",
         r#"{"name": "host", "hostDisk": {"path": "/a", "type": "Disk"}}"#,
-        "spec.template.spec.volumes[1].hostDisk",
+        "spec.template.spec.volumes[1]",
         "HostDisk feature gate is not enabled",
     ),
     (
@@ -98,12 +98,12 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
         "/spec/template/metadata/labels/kubevirt.io~1nodeName",
         r#""node1""#,
         "spec.template.metadata.labels",
-        "creation of the following reserved kubevirt.io/ labels on a VMI object is prohibited: kubevirt.io/nodeName",
+        "creation of the following reserved kubevirt.io/ labels on a VMI object is prohibited",
     ),
     (
         "/spec/template/metadata/annotations/hooks.kubevirt.io~1hookSidecars",
         r#""[]""#,
-        "spec.template.metadata.annotations.hooks.kubevirt.io/hookSidecars",
+        "spec.template.metadata.annotations",
         "sidecar feature gate is not enabled in kubevirt-config, invalid entry \
          spec.template.metadata.annotations.hooks.kubevirt.io/hookSidecars",
     ),
@@ -117,7 +117,7 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
         "/spec/dataVolumeTemplates",
         r#"[{"metadata": {}, "spec": {"source": {"blank": {}}, "storage": {}}}]"#,
         "spec.dataVolumeTemplate[0].name",
-        "'name' field must not be empty for DataVolumeTemplate entry spec.dataVolumeTemplate[0].",
+        "'name' field must not be empty for DataVolumeTemplate entry spec.dataVolumeTemplate[0].name.",
     ),
 ];
 

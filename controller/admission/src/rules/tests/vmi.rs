@@ -22,8 +22,8 @@ fn a_vmi_is_completed_by_the_one_function() {
 }
 
 #[test]
-fn a_default_that_cannot_be_kept_refuses_no_vmi() {
-    let around = with(&json!({"evictionStrategy": "LiveMigrate"}));
+fn a_default_that_is_not_known_refuses_no_vmi() {
+    let around = with(&json!({"evictionStrategy": "Run"}));
     let after = changed(MUTATE, &create(vmi()), &around);
     assert_eq!(after["spec"].get("evictionStrategy"), None);
     assert_eq!(ask(CREATE, &create(after), &around).faults, []);
@@ -87,7 +87,7 @@ fn what_is_wrong_with_a_vmi_is_said() {
             "/metadata/labels/kubevirt.io~1nodeName",
             json!("node1"),
             "metadata.labels",
-            "creation of the following reserved kubevirt.io/ labels on a VMI object is prohibited: kubevirt.io/nodeName",
+            "creation of the following reserved kubevirt.io/ labels on a VMI object is prohibited",
         ),
         (
             "/spec/domain/devices/interfaces/0/model",
@@ -109,6 +109,8 @@ fn what_is_wrong_with_a_vmi_is_said() {
     }
     let mut labelled = vmi();
     set(&mut labelled, "/metadata/labels/kubevirt.io~1nodeName", json!("node1"));
+    let warnings = ask(CREATE, &create(labelled.clone()), &around()).warnings;
+    assert_eq!(warnings, ["metadata.labels: reserved for KubeVirt: kubevirt.io/nodeName"]);
     assert_eq!(told(&ask(CREATE, &by(CONTROLLER, None, create(labelled)), &around())), []);
     let mut unnamed = vmi();
     set(&mut unnamed, "/metadata", json!({"generateName": "web-", "namespace": "n"}));
@@ -132,9 +134,11 @@ fn the_spec_of_a_vmi_stays() {
     set(&mut label, "/metadata/labels/kubevirt.io~1nodeName", json!("node2"));
     assert_eq!(
         restricted(&label),
-        [
-            "modification of the following reserved kubevirt.io/ labels on a VMI object is prohibited: kubevirt.io/nodeName"
-        ]
+        ["modification of the following reserved kubevirt.io/ labels on a VMI object is prohibited"]
+    );
+    assert_eq!(
+        ask(UPDATE, &update(vmi(), label), &around()).warnings,
+        ["metadata.labels: reserved for KubeVirt: kubevirt.io/nodeName"]
     );
     let mut said_otherwise = vmi();
     set(&mut said_otherwise, "/spec/tolerations", json!([]));

@@ -78,13 +78,13 @@ pub(super) fn cloud_init(
         advice: "NetworkDataSecretRef",
     };
     let faults = check.faults.len();
-    let user_data = text_of(&user, &at, check);
-    let network_data = text_of(&network, &at, check);
+    let user_data = text_of(&user, seed, &at, check);
+    let network_data = text_of(&network, seed, &at, check);
     if check.faults.len() > faults {
         return None;
     }
     if user_data.is_none() && network_data.is_none() {
-        check.required(
+        check.invalid(
             &at,
             format!("{at} must have at least one userdatasource or one networkdatasource set."),
         );
@@ -92,17 +92,17 @@ pub(super) fn cloud_init(
     Some(CloudInit { user_data, network_data })
 }
 
-fn text_of(part: &Part<'_>, at: &Path, check: &mut Check<'_>) -> Option<Text> {
+fn text_of(part: &Part<'_>, seed: Seed, at: &Path, check: &mut Check<'_>) -> Option<Text> {
     let said = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     let (plain, base64) = (said(part.plain), said(part.base64));
-    let count =
-        [plain.is_some(), base64.is_some(), part.secret.is_some()].iter().filter(|&&there| there).count();
+    let secret = part.secret.as_ref().and_then(|LocalReference { name, other: _ }| said(name));
+    let count = [&plain, &base64, &secret].into_iter().flatten().count();
     if count > 1 {
         check.invalid(at, format!("{at} must have only one {} set.", part.only_one));
         return None;
     }
-    if let Some(LocalReference { name, other: _ }) = part.secret {
-        let name = required_name(name, &at.child(part.secret_field).child("name"), check);
+    if secret.is_some() {
+        let name = required_name(&secret, &at.child(part.secret_field).child("name"), check);
         return Some(Text::Secret(name));
     }
     let bytes = match (plain, base64) {
@@ -112,8 +112,10 @@ fn text_of(part: &Part<'_>, at: &Path, check: &mut Check<'_>) -> Option<Text> {
             match STANDARD.decode(text) {
                 Ok(bytes) => bytes,
                 Err(_) => {
-                    let at = at.child(part.base64_field);
-                    check.invalid(&at, format!("{at} is not a valid base64 value."));
+                    let (field, at) = (part.base64_field, at.child(part.base64_field));
+                    // The source and the field stand there twice: it is upstream's sentence.
+                    let message = format!("{at}.{}.{field} is not a valid base64 value.", seed.field());
+                    check.invalid(at, message);
                     return None;
                 }
             }

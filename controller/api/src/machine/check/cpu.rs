@@ -122,7 +122,7 @@ fn features_of(features: &[vmi::CpuFeature], at: &Path, check: &mut Check<'_>) -
             Some("forbid") => Policy::Forbid,
             Some(other) => {
                 let message = format!("CPU feature {name} uses policy {other} that is not supported.");
-                check.invalid(at.child("policy"), message);
+                check.not_supported(at.child("policy"), message);
                 Policy::Require
             }
         };

@@ -110,7 +110,7 @@ fn input_devices(inputs: &[vmi::Input], at: &Path, check: &mut Check<'_>) -> Vec
 fn watchdog_of(watchdog: &vmi::Watchdog, at: &Path, check: &mut Check<'_>) -> Option<Watchdog> {
     let vmi::Watchdog { name, i6300esb, diag288, other: _ } = watchdog;
     if let Some(vmi::Diag288 { action: _, other: _ }) = diag288 {
-        check.not_supported(at.child("diag288"), "a watchdog of s390x, which a VMI of amd64 cannot have");
+        check.not_supported(at.child("diag288"), "amd64 only supports I6300ESB watchdog device");
         return None;
     }
     let Some(vmi::I6300esb { action, other: _ }) = i6300esb else {
@@ -142,9 +142,9 @@ fn screen_of(
 ) -> Option<Video> {
     let model = video.and_then(|vmi::VideoDevice { r#type, other: _ }| super::text::said(r#type));
     if !there {
-        if model.is_some() {
-            check
-                .invalid(at, "there is no screen that could have a model: autoattachGraphicsDevice is false");
+        if video.is_some() {
+            let message = "Video configuration is not allowed when autoattachGraphicsDevice is set to false";
+            check.invalid(at, message);
         }
         return None;
     }
@@ -153,11 +153,8 @@ fn screen_of(
         None => Video::Default,
         Some(model) => {
             if !SCREENS.contains(&model) {
-                let (at, known) = (at.child("type"), SCREENS.join(" "));
-                check.invalid(
-                    &at,
-                    format!("{at} is set with an unrecognized model {model}, must be one of: [{known}]"),
-                );
+                let message = format!("video model '{model}' is not supported on amd64 architecture");
+                check.not_supported(at.child("type"), message);
             }
             Video::Model(model.to_owned())
         }

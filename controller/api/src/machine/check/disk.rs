@@ -19,11 +19,12 @@ pub(super) struct Taken {
 
 impl Taken {
     pub(super) fn boot_order(&mut self, order: Option<u32>, at: &Path, check: &mut Check<'_>) -> Option<u32> {
-        let (order, at) = (order?, at.child("bootOrder"));
+        let (order, order_at) = (order?, at.child("bootOrder"));
         if order == 0 {
-            check.invalid(&at, format!("{at} must have a boot order > 0, if supplied"));
+            check.invalid(order_at, format!("{at} must have a boot order > 0, if supplied"));
         } else if !self.boot_orders.insert(order) {
-            check.invalid(&at, format!("Boot order for {at} already set for a different device."));
+            check
+                .invalid(&order_at, format!("Boot order for {order_at} already set for a different device."));
         }
         Some(order)
     }
@@ -31,14 +32,12 @@ impl Taken {
     pub(super) fn pci_address(
         &mut self,
         written: &str,
-        kind: &str,
-        device: &Path,
+        device: &str,
         at: &Path,
         check: &mut Check<'_>,
     ) -> Option<PciAddress> {
         let Some(address) = text::pci_address(written) else {
-            let name = device.child("name");
-            check.invalid(at, format!("{kind} {name} has malformed PCI address ({written})."));
+            check.invalid(at, format!("{device} has malformed PCI address ({written})."));
             return None;
         };
         if !self.pci_addresses.insert(address) {
@@ -62,22 +61,37 @@ pub(super) fn disks(
         let at = list.index(i);
         if let Some(&other) = first.get(disk.name.as_str()) {
             let other = list.index(other);
-            check.duplicate(at.child("name"), format!("{other} and {at} must not have the same Name."));
+            check.invalid(at.child("name"), format!("{at} and {other} must not have the same Name."));
         } else {
             first.insert(&disk.name, i);
         }
-        result.extend(disk_of(disk, volumes, taken, &at, check));
+        result.extend(disk_of(disk, volumes, taken, &Place { list: &list, i, at }, check));
     }
     result
+}
+
+/// Where a disk stands.
+struct Place<'a> {
+    list: &'a Path,
+    i: usize,
+    at: Path,
+}
+
+impl Place<'_> {
+    /// The disk as upstream names it where it speaks of its PCI address: with the list twice.
+    fn with_pci_address(&self) -> String {
+        format!("disk {}.domain.devices.disks.disk[{}].name", self.list, self.i)
+    }
 }
 
 fn disk_of(
     disk: &vmi::Disk,
     volumes: &Volumes<'_>,
     taken: &mut Taken,
-    at: &Path,
+    place: &Place<'_>,
     check: &mut Check<'_>,
 ) -> Option<Disk> {
+    let at = &place.at;
     let vmi::Disk {
         name,
         disk: hard_disk,
@@ -109,11 +123,16 @@ fn disk_of(
     } else if let Some(target) = cdrom {
         as_cdrom(target, at, check)
     } else {
-        as_disk(hard_disk.as_ref(), taken, at, check)
+        as_disk(hard_disk.as_ref(), taken, place, check)
     };
     if *dedicated_io_thread == Some(true) && seen.bus != Bus::Virtio {
-        let bus = bus_name(seen.bus);
-        check.invalid(at, format!("IOThreads are not supported for disks on a {bus} bus"));
+        let said = [
+            hard_disk.as_ref().and_then(|target| target.bus.as_ref()),
+            lun.as_ref().and_then(|target| target.bus.as_ref()),
+            cdrom.as_ref().and_then(|target| target.bus.as_ref()),
+        ];
+        let bus = said.into_iter().flatten().next().unwrap_or(&vmi::Bus::Sata).as_str();
+        check.not_supported(at, format!("IOThreads are not supported for disks on a {bus} bus"));
     }
     let cache = cache_of(cache.as_ref(), at, check);
     check.not_yet_some(&text::said(tag), at.child("tag"));
@@ -128,7 +147,7 @@ fn disk_of(
         serial: serial_of(serial, at, check),
         dedicated_io_thread: dedicated_io_thread.unwrap_or(false),
         cache,
-        io: io_of(io.as_ref(), cache, at, check),
+        io: io_of(io.as_ref(), cache, place, check),
         error_policy: errors(error_policy.as_ref(), at, check),
         block_size: block_size
             .as_ref()
@@ -139,15 +158,15 @@ fn disk_of(
     Some(result)
 }
 
-/// What a disk without a volume has in it: a CD-ROM drive may be empty, if its name is one that a disc could have.
+/// What a disk without a volume has in it: a CD-ROM drive may be empty, if its name is one that a disk could have.
 fn no_volume(name: &str, cdrom: bool, at: &Path, check: &mut Check<'_>) -> Option<Volume> {
     let name_at = at.child("name");
     if !cdrom {
-        check.not_found(name_at, format!("{at}.Name '{name}' not found."));
+        check.invalid(name_at, format!("{at}.Name '{name}' not found."));
     } else if !check.settings.gate("DeclarativeHotplugVolumes") {
         let message =
             "DeclarativeHotplugVolumes feature gate not enabled, cannot define an empty CD-ROM disk";
-        check.not_supported(name_at, message);
+        check.invalid(name_at, message);
     } else if let Some(why) = text::not_a_label(name) {
         let message = format!("{name_at} does not conform to the kubernetes DNS_LABEL rules : {why}");
         check.invalid(name_at, message);
@@ -163,37 +182,41 @@ struct Seen {
     pci_address: Option<PciAddress>,
 }
 
-fn as_disk(target: Option<&vmi::DiskTarget>, taken: &mut Taken, at: &Path, check: &mut Check<'_>) -> Seen {
-    let here = at.child("disk");
+fn as_disk(
+    target: Option<&vmi::DiskTarget>,
+    taken: &mut Taken,
+    place: &Place<'_>,
+    check: &mut Check<'_>,
+) -> Seen {
+    let here = place.at.child("disk");
     let empty = vmi::DiskTarget::default();
     let vmi::DiskTarget { bus, readonly, pci_address, other: _ } = target.unwrap_or(&empty);
-    let bus = bus_of(bus.as_ref(), &here, check);
+    let bus = bus_of(bus.as_ref(), &place.at, "disk", check);
     let readonly = readonly.unwrap_or(false);
     if readonly && bus == Bus::Sata {
         check.invalid(here.child("bus"), "sata hard-disks do not support read-only.");
     }
     let pci_address = text::said(pci_address).and_then(|written| {
         let pci_at = here.child("pciAddress");
+        let disk = place.with_pci_address();
         if bus != Bus::Virtio {
-            let name = at.child("name");
-            let message =
-                format!("disk {name} - setting a PCI address is only possible with bus type virtio.");
+            let message = format!("{disk} - setting a PCI address is only possible with bus type virtio.");
             check.invalid(&pci_at, message);
         }
-        taken.pci_address(written, "disk", at, &pci_at, check)
+        taken.pci_address(written, &disk, &pci_at, check)
     });
     Seen { target: Target::Disk, bus, readonly, pci_address }
 }
 
-fn as_lun(target: &vmi::LunTarget, volume: Option<&Volume>, at: &Path, check: &mut Check<'_>) -> Seen {
-    let at = at.child("lun");
+fn as_lun(target: &vmi::LunTarget, volume: Option<&Volume>, disk: &Path, check: &mut Check<'_>) -> Seen {
+    let at = disk.child("lun");
     let vmi::LunTarget { bus, readonly, reservation, other: _ } = target;
     check.not_yet_on(*reservation, at.child("reservation"));
     if !matches!(volume, None | Some(Volume::Claim { .. } | Volume::DataVolume { .. })) {
         let message = format!("{at} can only be mapped to a DataVolume or PersistentVolumeClaim volume.");
         check.invalid(&at, message);
     }
-    let bus = bus_of(bus.as_ref(), &at, check);
+    let bus = bus_of(bus.as_ref(), disk, "lun", check);
     if bus != Bus::Scsi {
         let at = at.child("bus");
         check.invalid(
@@ -204,11 +227,11 @@ fn as_lun(target: &vmi::LunTarget, volume: Option<&Volume>, at: &Path, check: &m
     Seen { target: Target::Lun, bus, readonly: readonly.unwrap_or(false), pci_address: None }
 }
 
-fn as_cdrom(target: &vmi::CdRomTarget, at: &Path, check: &mut Check<'_>) -> Seen {
-    let at = at.child("cdrom");
+fn as_cdrom(target: &vmi::CdRomTarget, disk: &Path, check: &mut Check<'_>) -> Seen {
+    let at = disk.child("cdrom");
     // A drive only reads, whatever `readonly` says.
     let vmi::CdRomTarget { bus, readonly: _, tray, other: _ } = target;
-    let bus = bus_of(bus.as_ref(), &at, check);
+    let bus = bus_of(bus.as_ref(), disk, "cdrom", check);
     if bus == Bus::Virtio {
         check.invalid(at.child("bus"), "Bus type virtio is invalid for CD-ROM device");
     }
@@ -224,44 +247,36 @@ fn as_cdrom(target: &vmi::CdRomTarget, at: &Path, check: &mut Check<'_>) -> Seen
     Seen { target: Target::CdRom { open }, bus, readonly: true, pci_address: None }
 }
 
-fn bus_of(bus: Option<&vmi::Bus>, at: &Path, check: &mut Check<'_>) -> Bus {
+fn bus_of(bus: Option<&vmi::Bus>, disk: &Path, target: &str, check: &mut Check<'_>) -> Bus {
     match bus {
         None | Some(vmi::Bus::Sata) => Bus::Sata,
         Some(vmi::Bus::Virtio) => Bus::Virtio,
         Some(vmi::Bus::Scsi) => Bus::Scsi,
         Some(vmi::Bus::Usb) => Bus::Usb,
         Some(vmi::Bus::Other(word)) => {
-            let at = at.child("bus");
             let message = if word == "ide" {
                 "IDE bus is not supported".to_owned()
             } else {
-                format!("{at} is set with an unrecognized bus {word}, must be one of: [virtio scsi sata usb]")
+                format!(
+                    "{disk} is set with an unrecognized bus {word}, must be one of: [virtio scsi sata usb]"
+                )
             };
-            check.invalid(&at, message);
+            check.invalid(disk.child(target).child("bus"), message);
             Bus::Scsi
         }
     }
 }
 
-fn bus_name(bus: Bus) -> &'static str {
-    match bus {
-        Bus::Virtio => "virtio",
-        Bus::Sata => "sata",
-        Bus::Scsi => "scsi",
-        Bus::Usb => "usb",
-    }
-}
-
 fn serial_of(serial: &Option<String>, at: &Path, check: &mut Check<'_>) -> Option<String> {
     let serial = text::said(serial)?;
-    let at = at.child("serial");
-    if serial.len() > 256 {
-        check.invalid(&at, format!("{at} must be less than or equal to 256 in length, if specified"));
-    }
+    let serial_at = at.child("serial");
     if !serial.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '+' | '-')) {
         let message =
             format!("{at} must be made up of the following characters [A-Za-z0-9_.+-], if specified");
-        check.invalid(&at, message);
+        check.invalid(&serial_at, message);
+    }
+    if serial.chars().count() > 256 {
+        check.invalid(serial_at, format!("{at} must be less than or equal to 256 in length, if specified"));
     }
     Some(serial.to_owned())
 }
@@ -279,7 +294,8 @@ fn cache_of(cache: Option<&vmi::Cache>, at: &Path, check: &mut Check<'_>) -> Opt
     }
 }
 
-fn io_of(io: Option<&vmi::Io>, cache: Option<Cache>, at: &Path, check: &mut Check<'_>) -> Option<Io> {
+fn io_of(io: Option<&vmi::Io>, cache: Option<Cache>, place: &Place<'_>, check: &mut Check<'_>) -> Option<Io> {
+    let Place { list, at, i: _ } = place;
     let io_at = at.child("io");
     match io? {
         vmi::Io::Threads => Some(Io::Threads),
@@ -293,8 +309,8 @@ fn io_of(io: Option<&vmi::Io>, cache: Option<Cache>, at: &Path, check: &mut Chec
         }
         vmi::Io::Other(_) => {
             let message =
-                format!("Disk IO mode for {io_at} is not supported. Supported modes are: native, threads.");
-            check.invalid(&io_at, message);
+                format!("Disk IO mode for {list} is not supported. Supported modes are: native, threads.");
+            check.not_supported(io_at, message);
             None
         }
     }
@@ -323,8 +339,26 @@ fn blocks(size: &vmi::BlockSize, bus: Bus, at: &Path, check: &mut Check<'_>) -> 
     };
     if matches {
         check.invalid(at, "Block size matching can't be enabled together with a custom value");
+        return None;
     }
     let at = at.child("custom");
+    let (logical, physical) = (logical.unwrap_or(0), physical.unwrap_or(0));
+    if logical > physical {
+        let message =
+            format!("Logical size {logical} must be the same or less than the physical size of {physical}");
+        check.invalid(at.child("logical"), message);
+        return None;
+    }
+    if bus == Bus::Sata && logical != *BLOCKS.start() {
+        let message = format!("Logical size {logical} must be {} for SATA devices", BLOCKS.start());
+        check.invalid(at.child("logical"), message);
+        return None;
+    }
+    if let Some(size) = discard_granularity.filter(|size| logical != 0 && size % logical != 0) {
+        let message = format!("Discard granularity {size} must be multiples of logical size {logical}");
+        check.invalid(at.child("discardGranularity"), message);
+        return None;
+    }
     let mut power = |size: u64, name: &str| {
         let problem = if size < *BLOCKS.start() {
             format!("less than the supported minimum size of {}", BLOCKS.start())
@@ -338,27 +372,14 @@ fn blocks(size: &vmi::BlockSize, bus: Bus, at: &Path, check: &mut Check<'_>) -> 
         check.invalid(at.child(name), format!("Provided size of {size} is {problem}"));
         None
     };
-    let logical = power(logical.unwrap_or(0), "logical");
-    let physical = power(physical.unwrap_or(0), "physical");
-    let (logical, physical) = (logical?, physical?);
-    if logical > physical {
-        check.invalid(
-            at.child("logical"),
-            format!("Logical size {logical} must be the same or less than the physical size of {physical}"),
-        );
-    }
-    if bus == Bus::Sata && logical != 512 {
-        let message = format!("Logical size {logical} must be 512 for SATA devices");
-        check.invalid(at.child("logical"), message);
-    }
+    let (logical, physical) = (power(logical, "logical"), power(physical, "physical"));
     let discard_granularity = discard_granularity.and_then(|size| {
-        let right = u32::try_from(size).ok().filter(|size| size % logical == 0);
+        let right = u32::try_from(size).ok();
         if right.is_none() {
-            let message =
-                format!("Discard granularity {size} must be a multiple of the logical size of {logical}");
+            let message = format!("Discard granularity {size} is greater than {}", u32::MAX);
             check.invalid(at.child("discardGranularity"), message);
         }
         right
     });
-    Some(BlockSize::Custom { logical, physical, discard_granularity })
+    Some(BlockSize::Custom { logical: logical?, physical: physical?, discard_granularity })
 }

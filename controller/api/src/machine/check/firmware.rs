@@ -17,10 +17,10 @@ pub(super) struct Given {
 pub(super) fn firmware(
     firmware: Option<&vmi::Firmware>,
     given: &Given,
-    at: &Path,
+    domain: &Path,
     check: &mut Check<'_>,
 ) -> Firmware {
-    let at = at.child("firmware");
+    let at = domain.child("firmware");
     let empty = vmi::Firmware::default();
     let vmi::Firmware { uuid, bootloader, serial, kernel_boot, acpi, other: _ } = firmware.unwrap_or(&empty);
 
@@ -46,13 +46,13 @@ pub(super) fn firmware(
     Firmware {
         uuid,
         serial: text::said(serial).map(str::to_owned),
-        boot: boot(bootloader.as_ref(), given, &at, check),
+        boot: boot(bootloader.as_ref(), given, domain, check),
         kernel: kernel_boot.as_ref().and_then(|kernel| kernel_of(kernel, &at.child("kernelBoot"), check)),
     }
 }
 
-fn boot(bootloader: Option<&vmi::Bootloader>, given: &Given, at: &Path, check: &mut Check<'_>) -> Boot {
-    let at = at.child("bootloader");
+fn boot(bootloader: Option<&vmi::Bootloader>, given: &Given, domain: &Path, check: &mut Check<'_>) -> Boot {
+    let at = domain.child("firmware").child("bootloader");
     let bios = Boot::Bios { use_serial: false };
     let Some(vmi::Bootloader { bios: wants_bios, efi, other: _ }) = bootloader else {
         return bios;
@@ -75,10 +75,10 @@ fn boot(bootloader: Option<&vmi::Bootloader>, given: &Given, at: &Path, check: &
     };
     let secure = secure_boot.unwrap_or(true);
     if secure && given.smm != Some(true) {
-        check.invalid(
-            &at,
-            format!("{at} has EFI SecureBoot enabled. SecureBoot requires SMM, which is currently disabled."),
+        let message = format!(
+            "{domain} has EFI SecureBoot enabled. SecureBoot requires SMM, which is currently disabled."
         );
+        check.invalid(&at, message);
     }
     if secure && given.chipset == Chipset::I440fx {
         check.invalid(
@@ -116,7 +116,8 @@ fn kernel_of(kernel: &vmi::KernelBoot, at: &Path, check: &mut Check<'_>) -> Opti
     } = container;
     let container_at = at.child("container");
     if image.is_empty() {
-        check.required(&container_at, format!("{container_at} must be defined with an image"));
+        let message = format!("{container_at} must be defined with an image");
+        check.required(container_at.child("image"), message);
     }
     let (kernel_path, initrd_path) = (text::said(kernel_path), text::said(initrd_path));
     if kernel_path.is_none() && initrd_path.is_none() {
@@ -130,7 +131,10 @@ fn kernel_of(kernel: &vmi::KernelBoot, at: &Path, check: &mut Check<'_>) -> Opti
         check.invalid(at.child("kernelArgs"), without_kernel);
     }
     for (name, path) in [("kernelPath", kernel_path), ("initrdPath", initrd_path)] {
-        if path.is_some_and(|path| !text::is_clean(path)) {
+        if path == Some("/") {
+            let at = container_at.child(name);
+            check.invalid(&at, format!("{at} must not point to root"));
+        } else if path.is_some_and(|path| !text::is_clean(path)) {
             let at = container_at.child(name);
             check
                 .invalid(&at, format!("{at} must be an absolute path to a file without relative components"));

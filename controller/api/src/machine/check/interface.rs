@@ -33,7 +33,7 @@ pub(super) fn interfaces(
             check.invalid(&name_at, message);
         }
         if !networks.contains_key(name) {
-            check.not_found(&name_at, format!("{name_at} '{name}' not found."));
+            check.invalid(&name_at, format!("{name_at} '{name}' not found."));
         }
         if !names.insert(name) {
             check.duplicate(&name_at, "Only one interface can be connected to one specific network");
@@ -85,7 +85,7 @@ fn interface_of(
     ];
     for (binding, field, message) in gone {
         if binding.is_some() {
-            check.not_supported(at.child(field), message);
+            check.invalid(at.child(field), message);
         }
     }
     check.not_yet_some(sriov, at.child("sriov"));
@@ -130,8 +130,10 @@ fn interface_of(
         network: network.unwrap_or(Network::Pod { cidr: None, cidr6: None }),
         mac: mac(text::said(mac_address), at, check),
         boot_order: taken.boot_order(*boot_order, at, check),
-        pci_address: text::said(pci_address)
-            .and_then(|written| taken.pci_address(written, "interface", at, &at.child("pciAddress"), check)),
+        pci_address: text::said(pci_address).and_then(|written| {
+            let interface = format!("interface {at}.name");
+            taken.pci_address(written, &interface, &at.child("pciAddress"), check)
+        }),
         acpi_index,
         ports: ports_of(ports, &at.child("ports"), check),
         up: is_up(state.as_ref(), at, check),
@@ -160,7 +162,8 @@ fn mac(written: Option<&str>, at: &Path, check: &mut Check<'_>) -> Option<String
     let written = written?;
     let mac_at = at.child("macAddress");
     let Some(mac) = text::mac(written) else {
-        check.invalid(&mac_at, format!("interface {at}.name has malformed MAC address ({written})."));
+        let what = if text::is_long_mac(written) { "too long" } else { "malformed" };
+        check.invalid(&mac_at, format!("interface {at}.name has {what} MAC address ({written})."));
         return None;
     };
     let is_group = u8::from_str_radix(&mac[..2], 16).is_ok_and(|first| first % 2 == 1);
@@ -192,8 +195,8 @@ fn ports_of(ports: &[vmi::Port], at: &Path, check: &mut Check<'_>) -> Vec<Port> 
             if !names.insert(name) {
                 check.duplicate(at.child("name"), format!("Duplicate name of the port: {name}"));
             }
-            if let Some(why) = text::not_a_label(name) {
-                check.invalid(at.child("name"), format!("Invalid name of the port {name}: {why}"));
+            if !text::is_port_name(name) {
+                check.invalid(at.child("name"), format!("Invalid name of the port: {name}"));
             }
         }
         let protocol = match text::said(protocol) {
@@ -239,11 +242,18 @@ fn dhcp(options: &vmi::DhcpOptions, at: &Path, check: &mut Check<'_>) -> Dhcp {
             check.invalid(&at, format!("{at} must be no more than 255 bytes without control characters"));
         }
     }
-    if ntp_servers.iter().any(|server| server.parse::<Ipv4Addr>().is_err()) {
-        check.invalid(at.child("ntpServers"), "NTP servers must be a list of valid IPv4 addresses.");
+    for (i, server) in ntp_servers.iter().enumerate() {
+        if server.parse::<Ipv4Addr>().is_err() {
+            let at = at.child("ntpServers").index(i);
+            check.invalid(at, "NTP servers must be a list of valid IPv4 addresses.");
+        }
+    }
+    let numbers: BTreeSet<i64> = private_options.iter().map(|one| one.option).collect();
+    if numbers.len() < private_options.len() {
+        let message = "Found Duplicates: you have provided duplicate DHCPPrivateOptions";
+        check.invalid(at.child("privateOptions"), message);
     }
     let mut private = Vec::new();
-    let mut numbers = BTreeSet::new();
     for (i, vmi::DhcpPrivateOption { option, value, other: _ }) in private_options.iter().enumerate() {
         let at = at.child("privateOptions").index(i);
         let Some(number) = u8::try_from(*option).ok().filter(|number| (224..=254).contains(number)) else {
@@ -251,9 +261,6 @@ fn dhcp(options: &vmi::DhcpOptions, at: &Path, check: &mut Check<'_>) -> Dhcp {
             check.invalid(at.child("option"), message);
             continue;
         };
-        if !numbers.insert(number) {
-            check.duplicate(at.child("option"), format!("DHCP option {number} is given twice"));
-        }
         if value.len() > 255 {
             check.invalid(at.child("value"), format!("{at}.value must be no more than 255 bytes"));
         }

@@ -55,7 +55,7 @@ pub(super) fn memory(domain: &vmi::Domain, at: &Path, check: &mut Check<'_>) -> 
         check.required(
             &memory_at,
             format!(
-                "no memory requested, at least one of '{memory_at}.guest', '{memory_at}.hugepages.size' or \
+                "no memory requested, at least one of '{memory_at}.guest', '{memory_at}.hugepages.pageSize' or \
                  '{at}.resources.requests.memory' must be set"
             ),
         );
@@ -90,16 +90,21 @@ pub(super) fn memory(domain: &vmi::Domain, at: &Path, check: &mut Check<'_>) -> 
         );
     }
     if let Some((page_text, page)) = &page {
-        let page_at = memory_at.child("hugepages").child("size");
-        if guest < *page {
-            let message = format!(
-                "{size_at} '{size}' must be equal to or larger than page size {page_at} '{page_text}'"
-            );
-            check.invalid(&size_at, message);
-        } else if guest % page != 0 {
-            let message =
-                format!("{size_at} '{size}' is not a multiple of the page size {page_at} '{page_text}'");
-            check.invalid(&size_at, message);
+        let page_at = memory_at.child("hugepages").child("pageSize");
+        let request = resources.and_then(|resources| resources.requests.get("memory"));
+        let request = request.filter(|request| !request.is_zero());
+        let request = request.map(|request| (at.child("resources.requests.memory"), request));
+        for (at, size) in request.into_iter().chain([(size_at, &size)]) {
+            let bytes = size.bytes().unwrap_or(0);
+            let problem = if bytes < *page {
+                "must be equal to or larger than page size"
+            } else if bytes % page != 0 {
+                "is not a multiple of the page size"
+            } else {
+                continue;
+            };
+            check.invalid(&at, format!("{at} '{size}' {problem} {page_at} '{page_text}'"));
+            break;
         }
     }
     Memory { guest, hugepage: page.map(|(_, page)| page) }

@@ -237,7 +237,12 @@ fn architecture_of(architecture: Option<&str>, at: &Path, check: &mut Check<'_>)
     match architecture {
         None | Some("" | "amd64") => {}
         Some(other) => {
-            check.not_supported(at.child("architecture"), format!("unsupported architecture: {other}"));
+            let (at, message) = (at.child("architecture"), format!("unsupported architecture: {other}"));
+            if ["arm64", "s390x"].contains(&other) {
+                check.not_supported(at, message);
+            } else {
+                check.invalid(at, message);
+            }
         }
     }
     Arch::Amd64

@@ -18,7 +18,6 @@ pub(super) fn networks<'a>(
     check: &mut Check<'_>,
 ) -> Networks<'a> {
     let list = at.child("networks");
-    let interfaces_at = at.child("domain").child("devices").child("interfaces");
     let used: BTreeSet<&str> = interfaces.iter().map(|interface| interface.name.as_str()).collect();
     let mut result = Networks::new();
     let (mut pods, mut defaults) = (0, 0);
@@ -36,13 +35,15 @@ pub(super) fn networks<'a>(
         }
         if !used.contains(name) {
             let at = at.child("name");
-            check.not_found(&at, format!("{at} '{name}' not found."));
+            check.required(&at, format!("{at} '{name}' not found."));
         }
         result.insert(name, found);
     }
     if pods > 1 {
-        let message = format!("more than one interface is connected to a pod network in {interfaces_at}");
-        check.duplicate(&interfaces_at, message);
+        // Upstream leaves out the way to the interfaces.
+        let interfaces = at.child("interfaces");
+        let message = format!("more than one interface is connected to a pod network in {interfaces}");
+        check.duplicate(interfaces, message);
     }
     if defaults > 1 {
         check.invalid(&list, "Multus CNI should only have one default network");

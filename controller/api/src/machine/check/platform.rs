@@ -207,9 +207,13 @@ pub(super) fn io_threads(
         Some(vmi::IoThreadsPolicy::Auto) => IoThreads::Auto,
         Some(vmi::IoThreadsPolicy::SupplementalPool) => match count {
             Some(count) if (1..=MOST_THREADS).contains(&count) => return IoThreads::Pool(count),
-            _ => {
-                let message =
-                    format!("{count_at} must be from 1 to {MOST_THREADS} for the policy supplementalPool");
+            None | Some(0) => {
+                let message = "the number of iothreads needs to be set and positive for the dedicated policy";
+                check.invalid(count_at, message);
+                return IoThreads::Default;
+            }
+            Some(_) => {
+                let message = format!("{count_at} must be no more than {MOST_THREADS}");
                 check.invalid(&count_at, message);
                 return IoThreads::Default;
             }
@@ -228,8 +232,7 @@ pub(super) fn io_threads(
 pub(super) fn reboot(policy: Option<&vmi::RebootPolicy>, at: &Path, check: &mut Check<'_>) -> Reboot {
     let at = at.child("rebootPolicy");
     if policy.is_some() && !check.settings.gate("RebootPolicy") {
-        check
-            .not_supported(&at, "RebootPolicy is specified but the RebootPolicy feature gate is not enabled");
+        check.invalid(&at, "RebootPolicy is specified but the RebootPolicy feature gate is not enabled");
     }
     match policy {
         None | Some(vmi::RebootPolicy::Reboot) => Reboot::Reboot,

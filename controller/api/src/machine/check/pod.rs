@@ -1,6 +1,6 @@
 //! Names, and what the pod and the scheduler do: it is looked at here and left to them.
 
-use super::{Check, Site, text};
+use super::{Check, text};
 use crate::meta::{Empty, ObjectMeta};
 use crate::vmi;
 use crate::wire::Path;
@@ -41,13 +41,14 @@ pub(super) fn annotations(metadata: &ObjectMeta, check: &mut Check<'_>) {
         if metadata.annotations.get(key).is_none_or(String::is_empty) {
             continue;
         }
-        let at = Path::of("metadata.annotations").child(key);
+        let at = Path::of("metadata.annotations");
+        let entry = at.child(key);
         if check.settings.gate(gate) {
-            check.not_yet(&at);
+            check.not_yet(entry);
         } else {
             let message =
-                format!("{called} feature gate is not enabled in kubevirt-config, invalid entry {at}");
-            check.not_supported(&at, message);
+                format!("{called} feature gate is not enabled in kubevirt-config, invalid entry {entry}");
+            check.invalid(at, message);
         }
     }
 }
@@ -76,29 +77,17 @@ pub(super) fn subdomain(said: Option<&str>, at: &Path, check: &mut Check<'_>) ->
 }
 
 pub(super) fn service_account(name: Option<&str>, at: &Path, check: &mut Check<'_>) {
-    if let Some(name) = name.filter(|name| !name.is_empty())
-        && let Some(why) = text::not_a_subdomain(name)
-    {
-        check.invalid(
-            at.child("serviceAccountName"),
-            format!("{name} is not a valid service account name: {why}"),
-        );
+    let why = name.filter(|name| !name.is_empty()).map(text::against_subdomain).unwrap_or_default();
+    if !why.is_empty() {
+        let at = at.child("serviceAccountName");
+        check.invalid(&at, format!("{at} is not a valid service account name: {}", why.join("; ")));
     }
 }
 
 pub(super) fn eviction(strategy: Option<&vmi::EvictionStrategy>, at: &Path, check: &mut Check<'_>) {
-    let at = at.child("evictionStrategy");
-    match strategy {
-        None => {}
-        Some(strategy) if strategy.is_kept() => {}
-        Some(vmi::EvictionStrategy::Other(word)) => {
-            check.invalid(&at, format!("{at} is set with an unrecognized option: {word}"));
-        }
-        Some(_) => {
-            let hint = "VMIs are not live-migrated yet, and an eviction shuts the guest down: write None or \
-                        LiveMigrateIfPossible";
-            check.not_yet_at(&[Site::Cluster], &at, hint);
-        }
+    if let Some(vmi::EvictionStrategy::Other(word)) = strategy {
+        let at = at.child("evictionStrategy");
+        check.invalid(&at, format!("{at} is set with an unrecognized option: {word}"));
     }
 }
 
@@ -204,7 +193,7 @@ pub(super) fn probes(
             .filter(|&&there| there)
             .count()
         {
-            0 => check.invalid(
+            0 => check.required(
                 &at,
                 format!(
                     "either {at}.tcpSocket, {at}.exec or {at}.httpGet must be set if a {at} is specified"
@@ -223,7 +212,8 @@ pub(super) fn probes(
 }
 
 pub(super) fn dns(policy: Option<&str>, config: Option<&Value>, at: &Path, check: &mut Check<'_>) {
-    const POLICIES: [&str; 4] = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
+    // The last is what nobody said; upstream lists it, too.
+    const POLICIES: [&str; 5] = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None", ""];
     let list = |name: &str| -> Vec<&str> {
         let entries = config.and_then(|config| config.get(name)?.as_array());
         entries.into_iter().flatten().filter_map(Value::as_str).collect()
@@ -231,15 +221,19 @@ pub(super) fn dns(policy: Option<&str>, config: Option<&Value>, at: &Path, check
     let (servers, searches) = (list("nameservers"), list("searches"));
     let config_at = at.child("dnsConfig");
     match policy {
-        None | Some("") => {}
-        Some("None") if servers.is_empty() => {
+        None => {}
+        Some("None") if config.is_none() => {
             check.required(&config_at, "must provide `dnsConfig` when `dnsPolicy` is None");
+        }
+        Some("None") if servers.is_empty() => {
+            let message = "must provide at least one DNS nameserver when `dnsPolicy` is None";
+            check.required(config_at.child("nameservers"), message);
         }
         Some(policy) if POLICIES.contains(&policy) => {}
         Some(policy) => {
             let valid = POLICIES.join(" ");
             let message = format!("DNSPolicy: {policy} is not supported, valid values: [{valid}]");
-            check.invalid(at.child("dnsPolicy"), message);
+            check.not_supported(at.child("dnsPolicy"), message);
         }
     }
     if servers.len() > 3 {

@@ -2,40 +2,61 @@
 
 use super::super::network::PciAddress;
 
+/// What Kubernetes says of a text that is no DNS label, and of one that is no DNS subdomain.
+const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start \
+                     and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
+                     '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and \
+                         must start and end with an alphanumeric character (e.g. 'example.com', regex used for \
+                         validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
 /// A text that says something.
 pub(super) fn said(text: &Option<String>) -> Option<&str> {
     text.as_deref().filter(|text| !text.is_empty())
 }
 
-/// Why a text is no DNS label.
+/// Why a text is no DNS label, in the words of Kubernetes.
 pub(super) fn not_a_label(text: &str) -> Option<String> {
-    let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let mut why = Vec::new();
     if text.len() > 63 {
-        Some("must be no more than 63 characters".to_owned())
-    } else if !text.starts_with(word) || !text.ends_with(word) || !text.chars().all(|c| word(c) || c == '-') {
-        Some(
-            "must consist of lower case letters, digits and '-', and begin and end with a letter or a digit"
-                .to_owned(),
-        )
-    } else {
-        None
+        why.push("must be no more than 63 characters");
     }
+    if !is_label(text) {
+        why.push(if text.split('.').all(is_label) { "must not contain dots" } else { LABEL });
+    }
+    (!why.is_empty()).then(|| why.join(", "))
 }
 
-/// Why a text is no DNS subdomain.
+/// Why a text is no DNS subdomain, in the words of Kubernetes.
 pub(super) fn not_a_subdomain(text: &str) -> Option<String> {
+    let why = against_subdomain(text);
+    (!why.is_empty()).then(|| why.join(", "))
+}
+
+/// Everything that speaks against a text as a DNS subdomain.
+pub(super) fn against_subdomain(text: &str) -> Vec<&'static str> {
+    let mut why = Vec::new();
     if text.len() > 253 {
-        return Some("must be no more than 253 characters".to_owned());
+        why.push("must be no more than 253 characters");
     }
-    let odd = |part: &str| {
-        let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-        !part.starts_with(word) || !part.ends_with(word) || !part.chars().all(|c| word(c) || c == '-')
-    };
-    text.split('.').any(odd).then(|| {
-        "must consist of lower case letters, digits, '-' and '.', and each part must begin and end with a letter or a \
-         digit"
-            .to_owned()
-    })
+    if !text.split('.').all(is_label) {
+        why.push(SUBDOMAIN);
+    }
+    why
+}
+
+/// It has the letters of a DNS label, however many they are.
+fn is_label(text: &str) -> bool {
+    let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    text.starts_with(word) && text.ends_with(word) && text.chars().all(|c| word(c) || c == '-')
+}
+
+/// It can be the name of a port: lower case letters, of which there must be one, digits, and dashes between them.
+pub(super) fn is_port_name(text: &str) -> bool {
+    (1..=15).contains(&text.len())
+        && is_label(text)
+        && text.contains(|c: char| c.is_ascii_lowercase())
+        && !text.contains("--")
 }
 
 /// Why a text cannot stand in a domain's XML or in the SMBIOS.
@@ -73,6 +94,16 @@ pub(super) fn mac(text: &str) -> Option<String> {
     let right = parts.len() == 6
         && parts.iter().all(|part| part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit()));
     right.then(|| parts.join(":").to_ascii_lowercase())
+}
+
+/// It is a hardware address of more bytes than that of a network interface: of 8, or of 20.
+pub(super) fn is_long_mac(text: &str) -> bool {
+    let groups = |separator: char, digits: usize, counts: [usize; 2]| {
+        let parts: Vec<&str> = text.split(separator).collect();
+        let is_right = |part: &&str| part.len() == digits && part.bytes().all(|b| b.is_ascii_hexdigit());
+        counts.contains(&parts.len()) && parts.iter().all(is_right)
+    };
+    groups(':', 2, [8, 20]) || groups('-', 2, [8, 20]) || groups('.', 4, [4, 10])
 }
 
 /// A uuid in lower case with dashes.
@@ -114,6 +145,14 @@ mod tests {
         ] {
             assert_eq!(mac(odd), None, "{odd}");
         }
+        for long in ["02:00:5e:10:00:00:00:01", "02-00-5e-10-00-00-00-01", "0200.5e10.0000.0001"] {
+            assert!(is_long_mac(long) && mac(long).is_none(), "{long}");
+        }
+        for odd in
+            ["", "de:ad:00:00:be:af", "02:00:5e:10:00:00:00", "02:00:5e:10:00:00:00:0g", "0200.5e10.0000"]
+        {
+            assert!(!is_long_mac(odd), "{odd}");
+        }
         assert!(uuid("5D307CA9-b3ef-428c-8861-06e72d69f223").is_some());
         for odd in ["", "5d307ca9b3ef428c886106e72d69f223", "5d307ca9-b3ef-428c-8861-06e72d69f22g"] {
             assert_eq!(uuid(odd), None, "{odd}");
@@ -131,12 +170,27 @@ mod tests {
     #[test]
     fn names_are_those_of_dns() {
         assert_eq!(not_a_label("a-1"), None);
+        assert_eq!(not_a_label("a.b").as_deref(), Some("must not contain dots"));
+        let both = not_a_label(&"A".repeat(64)).unwrap();
+        assert_eq!(both, format!("must be no more than 63 characters, {LABEL}"));
+        assert_eq!(not_a_label(&"a".repeat(64)).as_deref(), Some("must be no more than 63 characters"));
         for odd in ["", "-a", "a-", "A", "a.b", "é", &"a".repeat(64)] {
             assert!(not_a_label(odd).is_some(), "{odd}");
         }
         assert_eq!(not_a_subdomain("a-1.b"), None);
         for odd in ["", ".", "a..b", "a.", "../a", &"a".repeat(254)] {
             assert!(not_a_subdomain(odd).is_some(), "{odd}");
+        }
+        assert_eq!(against_subdomain(&"A".repeat(254)), ["must be no more than 253 characters", SUBDOMAIN]);
+    }
+
+    #[test]
+    fn a_port_has_a_short_name_with_a_letter() {
+        for name in ["http", "a", "1a", "web-2", "abcdefghijklmno"] {
+            assert!(is_port_name(name), "{name}");
+        }
+        for odd in ["", "1", "80-80", "Web", "a--b", "-a", "a-", "a_b", "a.b", "abcdefghijklmnop"] {
+            assert!(!is_port_name(odd), "{odd}");
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::vmi;
 use crate::wire::Path;
 use std::collections::BTreeMap;
 
-/// The label of a disc has room for so many letters.
+/// The label of an ISO image has room for so many letters.
 const LABEL: usize = 32;
 
 /// The volumes by name. One with a fault in its source is there with nothing, so that its disk has no fault of its own.
@@ -36,13 +36,13 @@ pub(super) fn volumes<'a>(
         }
         if let Some(&other) = first.get(name) {
             let other = at.child("volumes").index(other);
-            check.duplicate(here.child("name"), format!("{other} and {here} must not have the same Name."));
+            check.invalid(here.child("name"), format!("{here} and {other} must not have the same Name."));
             continue;
         }
         first.insert(name, i);
         if !used.contains(name) {
             let at = at.child("domain").child("volumes").index(i).child("name");
-            check.not_found(&at, format!("{at} '{name}' not found."));
+            check.invalid(&at, format!("{at} '{name}' not found."));
         }
         result.insert(name, volume_of(volume, &here, check));
     }
@@ -84,7 +84,7 @@ fn volume_of(volume: &vmi::Volume, at: &Path, check: &mut Check<'_>) -> Option<V
             found.push(None);
         }
     }
-    found.extend(host_disk.as_ref().map(|source| host(source, &at.child("hostDisk"), check)));
+    found.extend(host_disk.as_ref().map(|source| host(source, at, check)));
     found.extend(
         persistent_volume_claim
             .as_ref()
@@ -141,14 +141,15 @@ fn volume_of(volume: &vmi::Volume, at: &Path, check: &mut Check<'_>) -> Option<V
     found.pop().flatten()
 }
 
-fn host(source: &vmi::HostDisk, at: &Path, check: &mut Check<'_>) -> Option<Volume> {
+fn host(source: &vmi::HostDisk, volume: &Path, check: &mut Check<'_>) -> Option<Volume> {
     let vmi::HostDisk { path, r#type, capacity, shared, other: _ } = source;
     if !check.settings.gate("HostDisk") {
-        check.not_supported(at, "HostDisk feature gate is not enabled");
+        check.invalid(volume, "HostDisk feature gate is not enabled");
     }
+    let at = volume.child("hostDisk");
     let path_at = at.child("path");
     if path.is_empty() {
-        check.required(&path_at, format!("{path_at} is required for hostDisk volume"));
+        check.not_found(&path_at, format!("{path_at} is required for hostDisk volume"));
     } else if !text::is_clean(path) {
         let message = format!("{path_at} must be an absolute path to a file without relative components");
         check.invalid(&path_at, message);
@@ -163,7 +164,7 @@ fn host(source: &vmi::HostDisk, at: &Path, check: &mut Check<'_>) -> Option<Volu
             Some(capacity) => size(capacity, &capacity_at, check),
         },
         vmi::HostDiskType::Disk => {
-            if capacity.is_some() {
+            if capacity.as_ref().is_some_and(|capacity| !capacity.is_zero()) {
                 check.invalid(
                     &capacity_at,
                     format!("{capacity_at} is allowed to pass only with {type_at} equal to 'DiskOrCreate'"),
@@ -223,10 +224,10 @@ fn container(source: &vmi::ContainerDisk, at: &Path, check: &mut Check<'_>) -> O
     let path = text::said(path);
     let path_at = at.child("path");
     if path == Some("/") {
-        check.invalid(&path_at, format!("{path_at} must not point to root"));
+        check.invalid(path_at, format!("{at} must not point to root"));
     } else if path.is_some_and(|path| !text::is_clean(path)) {
-        let message = format!("{path_at} must be an absolute path to a file without relative components");
-        check.invalid(&path_at, message);
+        let message = format!("{at} must be an absolute path to a file without relative components");
+        check.invalid(path_at, message);
     }
     let image = image_of(image, image_pull_secret, image_pull_policy, at, check);
     Some(Volume::ContainerDisk { image, path: path.map(str::to_owned) })
@@ -268,7 +269,7 @@ fn answers(source: &vmi::Sysprep, at: &Path, check: &mut Check<'_>) -> Option<Vo
 pub(super) fn required_name(name: &Option<String>, at: &Path, check: &mut Check<'_>) -> String {
     let name = text::said(name).unwrap_or_default();
     if name.is_empty() {
-        check.required(at, format!("{at} is a required field"));
+        check.invalid(at, format!("{at} is a required field"));
     } else {
         object_name(name, at, check);
     }

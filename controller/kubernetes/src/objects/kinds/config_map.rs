@@ -1,13 +1,19 @@
-//! ConfigMap: the bundle of authorities, and the note that the installation was removed.
+//! ConfigMap: the bundle of authorities, the note that the installation was removed, and how the API server shows itself to
+//! the servers of aggregated APIs.
 
 use super::secret::{AUTHORITY, certificates};
 use crate::objects::about::kept;
-use crate::objects::{About, Selector, Use};
+use crate::objects::{About, Elsewhere, Selector, Use};
 
 /// The key of the ConfigMap [`AUTHORITY`] that holds the authorities.
 pub const BUNDLE: &str = "ca-bundle";
 /// The ConfigMap that says that the installation was removed.
 pub const REMOVED: &str = "kubevirt-removed";
+/// The namespace and the name of the ConfigMap in which every API server says by which authority and names it shows itself
+/// to the servers of aggregated APIs, and in which headers it names the user.
+pub const AGGREGATION: (&str, &str) = ("kube-system", "extension-apiserver-authentication");
+/// The Role that every cluster has there, and that permits to read that ConfigMap alone.
+const AGGREGATION_READER: &str = "extension-apiserver-authentication-reader";
 
 pub(crate) const ABOUT: About = About {
     is_of_installation: true,
@@ -16,9 +22,17 @@ pub(crate) const ABOUT: About = About {
         follows: &[Selector::ALL],
         verbs: &[(None, &["create", "delete", "get", "patch"])],
         names: &[AUTHORITY, REMOVED],
+        ..Use::NONE
+    },
+    // The authorities by which it knows virt-handler, and those by which it knows the API server.
+    api: Use {
+        follows: &[Selector::ALL],
+        names: &[AUTHORITY],
+        elsewhere: &[Elsewhere { namespace: AGGREGATION.0, name: AGGREGATION.1, role: AGGREGATION_READER }],
+        ..Use::NONE
     },
     // The authorities by which it knows virt-api.
-    handler: Use { follows: &[Selector::ALL], verbs: &[], names: &[AUTHORITY] },
+    handler: Use { follows: &[Selector::ALL], names: &[AUTHORITY], ..Use::NONE },
     // The installation may wait for the note to go.
     touches: |world, _| super::kubevirt::all(world).into_iter().chain([certificates(world)]).collect(),
     ..About::named("v1", "ConfigMap", "configmaps")

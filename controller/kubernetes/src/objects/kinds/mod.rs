@@ -1,10 +1,12 @@
 //! One file for each kind of objects: its declaration, and the part of an object that is kept.
 
+pub(super) mod api_service;
 pub(super) mod config_map;
 pub(super) mod controller_revision;
 pub(super) mod daemon_set;
 pub(super) mod data_volume;
 pub(super) mod deployment;
+pub(super) mod endpoint_slice;
 pub(super) mod event;
 pub(super) mod kubevirt;
 pub(super) mod lease;
@@ -21,7 +23,8 @@ pub(super) mod virtual_machine;
 pub(super) mod virtual_machine_instance;
 mod workload;
 
-pub use config_map::{BUNDLE, REMOVED};
+pub use api_service::NAMES as API_SERVICES;
+pub use config_map::{AGGREGATION, BUNDLE, REMOVED};
 pub use controller_revision::{REVISION, is_revision};
 pub use kubevirt::NAME as KUBEVIRT;
 pub use lease::NAME as LEASE;

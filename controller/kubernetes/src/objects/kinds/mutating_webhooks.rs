@@ -18,7 +18,12 @@ pub(crate) const ABOUT: About = About {
     )
 };
 
-/// What virt-controller does with a configuration of webhooks.
+/// What virt-controller does with an object that leads the API server to virt-api.
 pub(super) const fn used(names: &'static [&'static str]) -> Use {
-    Use { follows: &[Selector::ALL], verbs: &[(None, &["create", "delete", "get", "patch"])], names }
+    Use {
+        follows: &[Selector::ALL],
+        verbs: &[(None, &["create", "delete", "get", "patch"])],
+        names,
+        ..Use::NONE
+    }
 }

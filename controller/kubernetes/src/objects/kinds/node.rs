@@ -7,11 +7,11 @@ use api::meta::ObjectMeta;
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// The label by which the agent of a node says that it takes VMs.
+/// The label by which the virt-handler of a node says that it takes VMs.
 pub const SCHEDULABLE: &str = "kubevirt.io/schedulable";
-/// The annotation by which the agent of a node says when it was last seen.
+/// The annotation by which the virt-handler of a node says when it was last seen.
 pub const HEARTBEAT: &str = "kubevirt.io/heartbeat";
-/// The beginnings of the labels that the agent of a node alone writes: what VMs can have there.
+/// The beginnings of the labels that the virt-handler of a node alone writes: what VMs can have there.
 pub const ABILITIES: [&str; 6] = [
     "machine-type.node.kubevirt.io/",
     "cpu-model.node.kubevirt.io/",

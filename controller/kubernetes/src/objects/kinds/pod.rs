@@ -20,6 +20,8 @@ pub(crate) const ABOUT: About = About {
         verbs: &[(None, &["create", "delete", "get"]), (Some("status"), &["patch"])],
         ..Use::NONE
     },
+    // Those that are to be evicted.
+    api: Use { verbs: &[(None, &["get"])], ..Use::NONE },
     handler: Use {
         follows: &[Selector {
             labels: Some(LAUNCHERS),

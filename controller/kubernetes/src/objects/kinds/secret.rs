@@ -24,17 +24,18 @@ pub(crate) const ABOUT: About = About {
         follows: &[Selector::ALL],
         verbs: &[(None, &["create", "get", "patch"])],
         names: &[AUTHORITY, API_CERTIFICATE, CONTROLLER_CERTIFICATE, HANDLER_CERTIFICATE],
+        ..Use::NONE
     },
     // The program's own certificate, and no other secret of the namespace: the authority's key is among them.
-    api: Use { follows: &[Selector::ALL], verbs: &[], names: &[API_CERTIFICATE] },
-    handler: Use { follows: &[Selector::ALL], verbs: &[], names: &[HANDLER_CERTIFICATE] },
+    api: Use { follows: &[Selector::ALL], names: &[API_CERTIFICATE], ..Use::NONE },
+    handler: Use { follows: &[Selector::ALL], names: &[HANDLER_CERTIFICATE], ..Use::NONE },
     touches: |world, _| vec![certificates(world)],
     // They are made where there are none.
     listed: |world| vec![certificates(world)],
     ..About::named("v1", "Secret", "secrets")
 };
 
-/// The key under which all certificates, and the webhooks, are decided on.
+/// The key under which all certificates, the webhooks and the APIServices are decided on.
 pub fn certificates(world: &World) -> Key {
     Key::new(Kind::Secret, world.facts.namespace.clone(), AUTHORITY)
 }

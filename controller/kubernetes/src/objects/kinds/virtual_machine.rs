@@ -20,8 +20,9 @@ pub(crate) const ABOUT: About = About {
         ],
         ..Use::NONE
     },
-    // Whether any is left, when the installation is to be deleted.
-    api: Use { verbs: &[(None, &["list"])], ..Use::NONE },
+    // Subresources are asked of them; and whether any is left, when the installation is to be deleted. What of a VM is
+    // written is for the admission policies of the installation to see.
+    api: Use { verbs: &[(None, &["get", "list", "patch"]), (Some("status"), &["patch"])], ..Use::NONE },
     // A VMI waits for its VM to let go of it.
     touches: |world, key| {
         let both = [key.clone(), Key::new(Kind::VirtualMachineInstance, &key.namespace, &key.name)];

@@ -33,8 +33,8 @@ pub(crate) const ABOUT: About = About {
         verbs: &[(None, &["create", "delete", "get", "patch"]), (Some("finalizers"), &["update"])],
         ..Use::NONE
     },
-    // Whether any is left, when the installation is to be deleted.
-    api: Use { verbs: &[(None, &["list"])], ..Use::NONE },
+    // As of VMs; of the status one field is virt-api's ([`crate::subresources::EVACUATION`]).
+    api: Use { verbs: &[(None, &["get", "list", "patch"])], ..Use::NONE },
     // That only the status of VMIs of its own node is written is for the admission policies of the installation to see, and
     // for the webhook.
     handler: Use {

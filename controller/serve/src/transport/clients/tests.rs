@@ -1,7 +1,7 @@
 //! Who is taken for whom, by real handshakes: the authority, the purpose and the name of a client's certificate count.
 
 use super::super::tls::{self, Shown};
-use super::super::{Answer, Answers, Asked, Limits, Transport, listen, plain};
+use super::super::{Answers, Asked, HttpResponse, Limits, Transport, listen, plain};
 use super::*;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -22,7 +22,7 @@ const VIRT_API: &str = "virt-api.kubevirt.svc";
 struct Doors;
 
 impl Answers for Doors {
-    async fn answer(&self, asked: Asked) -> Answer {
+    async fn answer(&self, asked: Asked) -> HttpResponse {
         let said = match &asked.client {
             None => "nobody",
             Some(client) if client.is_called(VIRT_API) => "virt-api",
@@ -99,9 +99,14 @@ impl Running {
                     .unwrap()
             }
         };
+        self.says(Arc::new(config)).await
+    }
+
+    /// The same of a client that speaks TLS so.
+    async fn says(&self, config: Arc<ClientConfig>) -> Option<String> {
         let stream = TcpStream::connect(self.address).await.unwrap();
         let name = ServerName::try_from("virt-handler").unwrap();
-        let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.ok()?;
+        let mut stream = TlsConnector::from(config).connect(name, stream).await.ok()?;
         stream.write_all(b"GET / HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n").await.ok()?;
         let mut said = String::new();
         // TLS 1.3: a server that turns a client away says so after the client's handshake has ended.
@@ -149,4 +154,32 @@ async fn an_authority_that_has_left_the_bundle_opens_no_door_any_more() {
         Some("virt-api"),
         "what was believed is believed on"
     );
+}
+
+fn secret((certificate, key): &(String, String)) -> serde_json::Value {
+    json!({"data": {"tls.crt": STANDARD.encode(certificate), "tls.key": STANDARD.encode(key)}})
+}
+
+#[tokio::test]
+async fn a_program_of_ours_reaches_another_of_ours_and_no_strangers() {
+    let (ours, theirs) = (Authority::new(), Authority::new());
+    let (server, stranger) = (Running::begin(&ours).await, Running::begin(&theirs).await);
+    server.authorities.take(&ours.pem).unwrap();
+    let (shown, known) = (Arc::new(Shown::own("virt-api").unwrap()), Authorities::default());
+    let early = tls::client_config(Arc::clone(&shown), &known).unwrap_err();
+    assert_eq!(early.kind(), ErrorKind::Unreachable);
+    known.take(&ours.pem).unwrap();
+    let config = tls::client_config(Arc::clone(&shown), &known).unwrap();
+    let own = server.says(Arc::clone(&config)).await;
+    assert_eq!(own.as_deref(), Some("nobody"), "what nobody has signed is not shown");
+    shown.take(&secret(&ours.sign(VIRT_API, ExtendedKeyUsagePurpose::ClientAuth))).unwrap();
+    assert_eq!(server.says(Arc::clone(&config)).await.as_deref(), Some("virt-api"));
+    assert_eq!(stranger.says(config).await, None, "its certificate is of another authority");
+}
+
+#[tokio::test]
+async fn a_client_can_be_told_by_its_whole_certificate() {
+    let shown = Authority::new().sign(VIRT_API, ExtendedKeyUsagePurpose::ClientAuth).0;
+    let certificate = CertificateDer::from_pem_slice(shown.as_bytes()).unwrap();
+    assert_eq!(Client(certificate.clone()).der(), certificate.as_ref());
 }

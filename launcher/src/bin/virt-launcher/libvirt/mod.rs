@@ -25,9 +25,6 @@ use virt::domain::Domain;
 use virt::stream::Stream;
 use virt::sys;
 
-/// How often a change of CD-ROM media is tried again, and after which pause.
-const MEDIA_RETRIES: usize = 5;
-const MEDIA_PAUSE: Duration = Duration::from_millis(200);
 /// The size limit of a screenshot: 16 million points of 3 bytes, and a little.
 const LARGEST_SCREEN: usize = 48 << 20;
 /// The length limit of the guest agent's answer.
@@ -202,18 +199,8 @@ impl Hypervisor for Libvirt {
     fn change_media(&self, name: &str, disk: &str) -> Result<()> {
         let disk = plain(disk, "change the CD-ROM media")?;
         let flags = sys::VIR_DOMAIN_AFFECT_LIVE | sys::VIR_DOMAIN_DEVICE_MODIFY_FORCE;
-        let change =
-            || self.on("change the CD-ROM media of", name, |domain| domain.update_device_flags(disk, flags));
-        let mut done = change();
-        // A guest that opens its drive closes the tray, also between two commands of libvirt.
-        for _ in 0..MEDIA_RETRIES {
-            if !done.as_ref().is_err_and(|e| e.kind() == ErrorKind::Failed) {
-                break;
-            }
-            std::thread::sleep(MEDIA_PAUSE);
-            done = change();
-        }
-        done.map(|_| ())
+        self.on("change the CD-ROM media of", name, |domain| domain.update_device_flags(disk, flags))
+            .map(|_| ())
     }
 
     fn agent(&self, name: &str, command: &str, patience: Duration) -> Result<String> {

@@ -1,0 +1,57 @@
+//! virt-api: each of its rights to write, bound to what users ask for by subresources, and to what an eviction asks for.
+//!
+//! | right | bound |
+//! |---|---|
+//! | patch `virtualmachines` | the fields [`VM_SPEC_FIELDS`] of the spec: start and stop |
+//! | patch `virtualmachines/status` | the fields [`VM_STATUS_FIELDS`] of the status: requests to virt-controller |
+//! | patch `virtualmachineinstances` | the fields [`VMI_SPEC_FIELDS`] of the spec, and [`VMI_STATUS_FIELDS`] of the status: the node to leave |
+//!
+//! It creates and deletes nothing, by its role. Of the metadata only what the API server itself writes ([`OF_THE_SERVER`]) may
+//! differ. virt-api writes in its own name for users, and asks before whether the user may: no policy sees that user. So
+//! whoever takes this account over starts and stops VMs of all namespaces, and changes nothing else about them.
+
+use super::{Policy, Rule, differ_only, is_user, literal, rule};
+use crate::Wishes;
+use kubernetes::accounts::Accounts;
+use kubernetes::objects::Program;
+use kubernetes::subresources::{VM_SPEC_FIELDS, VM_STATUS_FIELDS, VMI_SPEC_FIELDS, VMI_STATUS_FIELDS};
+
+/// The fields of an object's metadata that the API server writes with each change.
+pub(super) const OF_THE_SERVER: [&str; 3] = ["generation", "managedFields", "resourceVersion"];
+
+pub(super) fn policies(wishes: &Wishes) -> [Policy; 2] {
+    let base = |name, rules: Rule, kind: &str, validations: Vec<(String, String)>| Policy {
+        name,
+        rules: vec![rules],
+        when: vec![("virt-api", is_user(&Accounts::of(&wishes.namespace).user(Program::Api)))],
+        validations: (validations.into_iter())
+            .chain([(only("metadata", &OF_THE_SERVER), "does not change the metadata".to_owned())])
+            .map(|(expression, message)| (expression, format!("virt-api {message} of a {kind}")))
+            .collect(),
+        ..Policy::default()
+    };
+    let changes = |part: &str, fields: &[&str]| {
+        let names: Vec<String> = fields.iter().map(|field| format!("{part}.{field}")).collect();
+        (only(part, fields), format!("changes only {}", names.join(" and ")))
+    };
+    [
+        // The API server keeps the status where the VM is written, and all else where the status is: each rule holds for both.
+        base(
+            "kubevirt-apiserver-vms",
+            rule("kubevirt.io", &["virtualmachines", "virtualmachines/status"], &["UPDATE"]),
+            "VM",
+            vec![changes("spec", &VM_SPEC_FIELDS), changes("status", &VM_STATUS_FIELDS)],
+        ),
+        base(
+            "kubevirt-apiserver-vmis",
+            rule("kubevirt.io", &["virtualmachineinstances"], &["UPDATE"]),
+            "VMI",
+            vec![changes("spec", &VMI_SPEC_FIELDS), changes("status", &VMI_STATUS_FIELDS)],
+        ),
+    ]
+}
+
+/// Of a part of the object, only these fields differ; the part may be new.
+pub(super) fn only(part: &str, fields: &[&str]) -> String {
+    differ_only(&format!("?{part}"), &format!("key in {}", literal(fields)))
+}

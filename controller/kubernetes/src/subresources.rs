@@ -1,0 +1,427 @@
+//! The aggregated API `subresources.kubevirt.io`: the table of what may be asked of a VM or a VMI beside reading and
+//! writing it.
+//!
+//! ```text
+//!  SUBRESOURCES ─┬─► virt-api: by the path, the action ([`find`]); by `is_listed`, the APIResourceList
+//!                └─► install: the rules of the roles view, edit, admin, migrate and default
+//! ```
+//!
+//! **Who may** is said here as upstream's ClusterRoles say it (`pkg/virt-operator/resource/generate/rbac/cluster.go`,
+//! v1.9):
+//!
+//! | role | subresources |
+//! |---|---|
+//! | `kubevirt.io:view` | `is_for_viewers`: reads of the object and of the guest agent; `expand-vm-spec`, which stores nothing |
+//! | `kubevirt.io:edit`, `kubevirt.io:admin` | `is_for_editors`: these, consoles, ports, and all that acts on a VM; `evacuate/cancel` too |
+//! | `kubevirt.io:migrate` | `migrate` alone, which neither `edit` nor `admin` has |
+//! | `kubevirt.io:default` | `version` and `guestfs`, for all users who are authenticated |
+//! | none | `vsock`, `backup`, `redefine-checkpoint`, `healthz`, profilers: an administrator of the cluster has them by `*` |
+//!
+//! Two things differ. Upstream gives `vnc/screenshot` to `admin` and not to `edit`, which may open `vnc` and so sees the
+//! screen: here both have it. And a role names the first word of a longer path too ([`Subresource::granted`]): without
+//! `virtualmachineinstances/sev`, the API server refuses `sev/fetchcertchain` before virt-api is asked.
+//!
+//! **Absent:** what is answered, which is virt-api's.
+
+use crate::objects::Kind;
+
+/// The group.
+pub const GROUP: &str = "subresources.kubevirt.io";
+/// The versions of the group, the preferred one first; all serve the same.
+pub const VERSIONS: [&str; 2] = ["v1", "v1alpha3"];
+/// The fields of a VM's spec that virt-api changes for a user: to start a VM and to stop it.
+pub const VM_SPEC_FIELDS: [&str; 2] = ["runStrategy", "running"];
+/// The fields of a VM's status that virt-api changes for a user: requests to virt-controller, and the pause after starts
+/// that failed, which ends with a request.
+pub const VM_STATUS_FIELDS: [&str; 2] = ["stateChangeRequests", "startFailure"];
+/// The fields of a VMI's spec that virt-api changes for a user: a stop or a restart may leave the guest less time.
+pub const VMI_SPEC_FIELDS: [&str; 1] = ["terminationGracePeriodSeconds"];
+/// The field of a VMI's status that virt-api changes: the node that the VMI must leave. An eviction of the launcher pod sets
+/// it (`evictionStrategy: External`), and `evacuate/cancel` clears it.
+pub const EVACUATION: &str = "evacuationNodeName";
+/// The fields of a VMI's status that virt-api changes.
+pub const VMI_STATUS_FIELDS: [&str; 1] = [EVACUATION];
+
+/// One subresource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subresource {
+    /// The object in whose path the subresource stands.
+    pub of: Of,
+    /// The path behind the name of the object; behind the version, or the namespace, where it stands in no object's path.
+    pub path: &'static str,
+    /// The method of a request.
+    pub method: Method,
+    /// Named in the APIResourceList. Upstream serves some that it does not name there.
+    pub is_listed: bool,
+    /// Permitted by the role `kubevirt.io:view`.
+    pub is_for_viewers: bool,
+    /// Permitted by the roles `kubevirt.io:edit` and `kubevirt.io:admin`.
+    pub is_for_editors: bool,
+    /// The thing to do.
+    pub action: Action,
+}
+
+/// The object in whose path a subresource stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// A VirtualMachine.
+    VirtualMachine,
+    /// A VirtualMachineInstance.
+    VirtualMachineInstance,
+    /// No object: the path follows the version, or a namespace ([`Subresource::is_namespaced`]).
+    Group,
+}
+
+/// The method of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Method {
+    Get,
+    Put,
+}
+
+/// The thing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Action {
+    Start,
+    Stop,
+    Restart,
+    Migrate,
+    ExpandSpec,
+    AddVolume,
+    RemoveVolume,
+    MemoryDump,
+    RemoveMemoryDump,
+    EvacuateCancel,
+    ObjectGraph,
+    PortForward,
+    Pause,
+    Unpause,
+    Freeze,
+    Unfreeze,
+    Reset,
+    SoftReboot,
+    Backup,
+    RedefineCheckpoint,
+    Console,
+    Vnc,
+    Screenshot,
+    UsbRedir,
+    Vsock,
+    GuestOsInfo,
+    UserList,
+    FilesystemList,
+    SevFetchCertChain,
+    SevQueryLaunchMeasurement,
+    SevSetupSession,
+    SevInjectLaunchSecret,
+    ExpandVmSpec,
+    Version,
+    Guestfs,
+    Healthz,
+    StartProfiler,
+    StopProfiler,
+    DumpProfiler,
+}
+
+const VM: Of = Of::VirtualMachine;
+const VMI: Of = Of::VirtualMachineInstance;
+
+/// All of them.
+pub const SUBRESOURCES: &[Subresource] = &[
+    put(VM, "start", Action::Start).listed().for_editors(),
+    put(VM, "stop", Action::Stop).listed().for_editors(),
+    put(VM, "restart", Action::Restart).listed().for_editors(),
+    put(VM, "migrate", Action::Migrate).listed(),
+    put(VM, "addvolume", Action::AddVolume).for_editors(),
+    put(VM, "removevolume", Action::RemoveVolume).for_editors(),
+    put(VM, "memorydump", Action::MemoryDump).for_editors(),
+    put(VM, "removememorydump", Action::RemoveMemoryDump).for_editors(),
+    put(VM, "evacuate/cancel", Action::EvacuateCancel).listed().for_editors(),
+    get(VM, "expand-spec", Action::ExpandSpec).listed().for_viewers(),
+    get(VM, "objectgraph", Action::ObjectGraph).listed().for_viewers(),
+    get(VM, "portforward", Action::PortForward).for_editors(),
+    put(VMI, "pause", Action::Pause).listed().for_editors(),
+    put(VMI, "unpause", Action::Unpause).listed().for_editors(),
+    put(VMI, "freeze", Action::Freeze).listed().for_editors(),
+    put(VMI, "unfreeze", Action::Unfreeze).listed().for_editors(),
+    put(VMI, "reset", Action::Reset).listed().for_editors(),
+    put(VMI, "softreboot", Action::SoftReboot).listed().for_editors(),
+    put(VMI, "addvolume", Action::AddVolume).listed().for_editors(),
+    put(VMI, "removevolume", Action::RemoveVolume).listed().for_editors(),
+    put(VMI, "sev/setupsession", Action::SevSetupSession).listed().for_editors(),
+    put(VMI, "sev/injectlaunchsecret", Action::SevInjectLaunchSecret).listed().for_editors(),
+    put(VMI, "backup", Action::Backup).listed(),
+    put(VMI, "redefine-checkpoint", Action::RedefineCheckpoint).listed(),
+    put(VMI, "evacuate/cancel", Action::EvacuateCancel).listed().for_editors(),
+    get(VMI, "guestosinfo", Action::GuestOsInfo).listed().for_viewers(),
+    get(VMI, "userlist", Action::UserList).listed().for_viewers(),
+    get(VMI, "filesystemlist", Action::FilesystemList).listed().for_viewers(),
+    get(VMI, "objectgraph", Action::ObjectGraph).listed().for_viewers(),
+    get(VMI, "sev/fetchcertchain", Action::SevFetchCertChain).listed().for_viewers(),
+    get(VMI, "sev/querylaunchmeasurement", Action::SevQueryLaunchMeasurement).listed().for_viewers(),
+    get(VMI, "vnc/screenshot", Action::Screenshot).listed().for_editors(),
+    get(VMI, "console", Action::Console).listed().for_editors(),
+    get(VMI, "vnc", Action::Vnc).listed().for_editors(),
+    get(VMI, "usbredir", Action::UsbRedir).for_editors(),
+    get(VMI, "vsock", Action::Vsock),
+    get(VMI, "portforward", Action::PortForward).listed().for_editors(),
+    put(Of::Group, "expand-vm-spec", Action::ExpandVmSpec).listed().for_viewers(),
+    get(Of::Group, "version", Action::Version),
+    get(Of::Group, "guestfs", Action::Guestfs),
+    get(Of::Group, "healthz", Action::Healthz),
+    get(Of::Group, "start-cluster-profiler", Action::StartProfiler),
+    get(Of::Group, "stop-cluster-profiler", Action::StopProfiler),
+    get(Of::Group, "dump-cluster-profiler", Action::DumpProfiler),
+];
+
+/// The subresource of a path, and the rest of the path: `8080/tcp` of `portforward/8080/tcp`; empty for all others.
+pub fn find(of: Of, path: &str) -> Option<(&'static Subresource, &str)> {
+    SUBRESOURCES.iter().filter(|one| one.of == of).find_map(|one| Some((one, one.rest(path)?)))
+}
+
+impl Of {
+    /// The plural of the object in paths and roles; nothing, where there is no object.
+    pub const fn plural(self) -> Option<&'static str> {
+        match self {
+            Of::VirtualMachine => Some(Kind::VirtualMachine.plural()),
+            Of::VirtualMachineInstance => Some(Kind::VirtualMachineInstance.plural()),
+            Of::Group => None,
+        }
+    }
+}
+
+impl Method {
+    /// The method's name in a request.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Method::Get => "GET",
+            Method::Put => "PUT",
+        }
+    }
+
+    /// The verb in roles, for a request with the name of an object.
+    pub const fn verb(self) -> &'static str {
+        match self {
+            Method::Get => "get",
+            Method::Put => "update",
+        }
+    }
+}
+
+impl Subresource {
+    /// The resource, as the APIResourceList and reviews name it: `virtualmachines/start`, `expand-vm-spec`.
+    pub fn resource(&self) -> String {
+        self.named(self.path)
+    }
+
+    /// The resources that a role must name to permit the subresource. The API server, which authorizes each request before
+    /// it leads the request to virt-api, takes the first word behind the name of the object for the subresource; virt-api
+    /// takes all of the path.
+    pub fn granted(&self) -> impl Iterator<Item = String> + use<> {
+        let first = self.path.split_once('/').map(|(first, _)| self.named(first));
+        first.into_iter().chain([self.resource()])
+    }
+
+    /// The path is in a namespace. Outside of one are the paths of the group's own, but `expand-vm-spec`.
+    pub const fn is_namespaced(&self) -> bool {
+        !matches!(self.of, Of::Group) || matches!(self.action, Action::ExpandVmSpec)
+    }
+
+    fn named(&self, path: &str) -> String {
+        match self.of.plural() {
+            Some(plural) => format!("{plural}/{path}"),
+            None => path.to_owned(),
+        }
+    }
+
+    /// The rest of a path that leads here: the port to forward, and the protocol if there is one.
+    fn rest<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let rest = path.strip_prefix(self.path)?;
+        if self.action != Action::PortForward {
+            return rest.is_empty().then_some(rest);
+        }
+        let rest = rest.strip_prefix('/')?;
+        let parts: Vec<&str> = rest.split('/').collect();
+        (parts.len() <= 2 && parts.iter().all(|part| !part.is_empty())).then_some(rest)
+    }
+
+    const fn listed(self) -> Subresource {
+        Subresource { is_listed: true, ..self }
+    }
+
+    const fn for_editors(self) -> Subresource {
+        Subresource { is_for_editors: true, ..self }
+    }
+
+    /// Whoever edits may do whatever a viewer may.
+    const fn for_viewers(self) -> Subresource {
+        Subresource { is_for_viewers: true, is_for_editors: true, ..self }
+    }
+}
+
+const fn get(of: Of, path: &'static str, action: Action) -> Subresource {
+    of_method(Method::Get, of, path, action)
+}
+
+const fn put(of: Of, path: &'static str, action: Action) -> Subresource {
+    of_method(Method::Put, of, path, action)
+}
+
+const fn of_method(method: Method, of: Of, path: &'static str, action: Action) -> Subresource {
+    Subresource { of, path, method, is_listed: false, is_for_viewers: false, is_for_editors: false, action }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// The names in the APIResourceList of upstream.
+    const LISTED: [&str; 31] = [
+        "expand-vm-spec",
+        "virtualmachineinstances/addvolume",
+        "virtualmachineinstances/backup",
+        "virtualmachineinstances/console",
+        "virtualmachineinstances/evacuate/cancel",
+        "virtualmachineinstances/filesystemlist",
+        "virtualmachineinstances/freeze",
+        "virtualmachineinstances/guestosinfo",
+        "virtualmachineinstances/objectgraph",
+        "virtualmachineinstances/pause",
+        "virtualmachineinstances/portforward",
+        "virtualmachineinstances/redefine-checkpoint",
+        "virtualmachineinstances/removevolume",
+        "virtualmachineinstances/reset",
+        "virtualmachineinstances/sev/fetchcertchain",
+        "virtualmachineinstances/sev/injectlaunchsecret",
+        "virtualmachineinstances/sev/querylaunchmeasurement",
+        "virtualmachineinstances/sev/setupsession",
+        "virtualmachineinstances/softreboot",
+        "virtualmachineinstances/unfreeze",
+        "virtualmachineinstances/unpause",
+        "virtualmachineinstances/userlist",
+        "virtualmachineinstances/vnc",
+        "virtualmachineinstances/vnc/screenshot",
+        "virtualmachines/evacuate/cancel",
+        "virtualmachines/expand-spec",
+        "virtualmachines/migrate",
+        "virtualmachines/objectgraph",
+        "virtualmachines/restart",
+        "virtualmachines/start",
+        "virtualmachines/stop",
+    ];
+    /// Upstream serves these beside.
+    const SERVED: [&str; 13] = [
+        "dump-cluster-profiler",
+        "guestfs",
+        "healthz",
+        "start-cluster-profiler",
+        "stop-cluster-profiler",
+        "version",
+        "virtualmachineinstances/usbredir",
+        "virtualmachineinstances/vsock",
+        "virtualmachines/addvolume",
+        "virtualmachines/memorydump",
+        "virtualmachines/portforward",
+        "virtualmachines/removememorydump",
+        "virtualmachines/removevolume",
+    ];
+
+    fn names(is: impl Fn(&Subresource) -> bool) -> BTreeSet<String> {
+        SUBRESOURCES.iter().filter(|one| is(one)).map(Subresource::resource).collect()
+    }
+
+    fn texts(texts: &[&str]) -> BTreeSet<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[test]
+    fn the_table_has_every_route_of_upstream_once_and_lists_those_that_upstream_lists() {
+        let all = names(|_| true);
+        assert_eq!(all.len(), SUBRESOURCES.len(), "a path stands there twice");
+        assert_eq!(names(|one| one.is_listed), texts(&LISTED));
+        assert_eq!(all, &texts(&LISTED) | &texts(&SERVED));
+    }
+
+    #[test]
+    fn what_is_read_is_asked_by_get_and_all_else_by_put() {
+        let reads = [
+            Action::ExpandSpec,
+            Action::ObjectGraph,
+            Action::PortForward,
+            Action::GuestOsInfo,
+            Action::UserList,
+            Action::FilesystemList,
+            Action::SevFetchCertChain,
+            Action::SevQueryLaunchMeasurement,
+            Action::Screenshot,
+            Action::Console,
+            Action::Vnc,
+            Action::UsbRedir,
+            Action::Vsock,
+        ];
+        for one in SUBRESOURCES {
+            let is_get = reads.contains(&one.action) || !one.is_namespaced();
+            assert_eq!(one.method == Method::Get, is_get, "{}", one.resource());
+        }
+    }
+
+    #[test]
+    fn a_path_leads_to_its_subresource_and_to_no_other() {
+        for one in SUBRESOURCES.iter().filter(|one| one.action != Action::PortForward) {
+            assert_eq!(find(one.of, one.path), Some((one, "")));
+        }
+        let rest = |path| find(VM, path).map(|(one, rest)| (one.action, rest));
+        assert_eq!(rest("portforward/80"), Some((Action::PortForward, "80")));
+        assert_eq!(rest("portforward/80/udp"), Some((Action::PortForward, "80/udp")));
+        for path in
+            ["portforward", "portforward/", "portforward/80/", "portforward/80/tcp/x", "portforwards/80"]
+        {
+            assert_eq!(rest(path), None, "{path}");
+        }
+        for (of, path) in
+            [(VM, ""), (VM, "pause"), (VM, "start/"), (VM, "start/x"), (VMI, "start"), (VMI, "vnc/")]
+        {
+            assert_eq!(find(of, path), None, "{path}");
+        }
+        assert_eq!(find(VMI, "sev"), None);
+    }
+
+    /// As upstream's roles have it; the first word of a longer path gives nobody more than the path.
+    #[test]
+    fn a_viewer_reads_an_editor_acts_and_neither_migrates() {
+        let viewers = texts(&[
+            "expand-vm-spec",
+            "virtualmachineinstances/filesystemlist",
+            "virtualmachineinstances/guestosinfo",
+            "virtualmachineinstances/objectgraph",
+            "virtualmachineinstances/sev/fetchcertchain",
+            "virtualmachineinstances/sev/querylaunchmeasurement",
+            "virtualmachineinstances/userlist",
+            "virtualmachines/expand-spec",
+            "virtualmachines/objectgraph",
+        ]);
+        assert_eq!(names(|one| one.is_for_viewers), viewers);
+        assert!(names(|one| one.is_for_editors).is_superset(&viewers));
+        let nobody = texts(&[
+            "virtualmachineinstances/backup",
+            "virtualmachineinstances/redefine-checkpoint",
+            "virtualmachineinstances/vsock",
+            "virtualmachines/migrate",
+        ]);
+        assert_eq!(names(|one| one.of != Of::Group && !one.is_for_editors), nobody);
+        for one in SUBRESOURCES {
+            for name in one.granted() {
+                let other = SUBRESOURCES.iter().find(|other| other.resource() == name);
+                let gives_more = |other: &Subresource| {
+                    one.is_for_viewers && !other.is_for_viewers || one.is_for_editors && !other.is_for_editors
+                };
+                assert!(!other.is_some_and(gives_more), "{} gives {name}", one.resource());
+            }
+        }
+        let granted: Vec<String> = SUBRESOURCES.iter().flat_map(Subresource::granted).collect();
+        assert!(granted.contains(&"virtualmachineinstances/sev".to_owned()));
+    }
+}

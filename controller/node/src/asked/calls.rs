@@ -1,0 +1,86 @@
+//! Questions with one answer: each is asked of the launcher by its one client, read, and written again.
+
+use super::refused::{Refused, Result};
+use super::route::{Call, Vmi, is_passed_on};
+use super::{ForVirtApi, Launcher, REQUESTS};
+use api::launcher::Request;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Response, StatusCode};
+use hyper::body::Bytes;
+use serde::Serialize;
+use serde_json::json;
+use serve::transport::{Asked, HttpResponse};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// The largest body of a request.
+const BODY: usize = 4 << 10;
+/// The largest picture of a screen.
+const PICTURE: usize = 16 << 20;
+/// Time limit of a picture, those before it included: a little less than virt-api waits.
+const PICTURES: Duration = Duration::from_secs(18);
+
+impl ForVirtApi {
+    pub(super) async fn call(
+        &self,
+        asked: Asked,
+        vmi: &Vmi<'_>,
+        launcher: &Launcher,
+        call: Call,
+    ) -> Result<HttpResponse> {
+        let body = match asked.body.whole(BODY).await {
+            Ok(body) => body,
+            Err(answer) => return Ok(answer),
+        };
+        let busy = || Refused::busy(&format!("{REQUESTS} requests about {vmi} are under way already"));
+        let _place = self.requests.take(vmi.uid).ok_or_else(busy)?;
+        match call {
+            Call::State => told(&launcher.state().await?),
+            Call::Stats => told(&launcher.stats().await?),
+            Call::Screenshot => self.screenshot(vmi, launcher).await,
+            Call::GuestInfo => told(&launcher.guest_info().await?),
+            Call::Users => told(&launcher.users().await?),
+            Call::Filesystems => told(&launcher.filesystems().await?),
+            Call::Freeze => told(&launcher.freeze().await.map(|()| json!({}))?),
+            Call::Thaw => told(&launcher.thaw().await.map(|()| json!({}))?),
+            Call::Request => request(body.as_ref(), vmi, launcher).await,
+        }
+    }
+
+    async fn screenshot(&self, vmi: &Vmi<'_>, launcher: &Launcher) -> Result<HttpResponse> {
+        let busy = || Refused::busy(&format!("a screenshot of {vmi} is being taken already"));
+        let _place = self.pictures.take(vmi.uid).ok_or_else(busy)?;
+        let taken = timeout(PICTURES, launcher.screenshot_in(PICTURE, self.picture.acquire())).await;
+        // As long as it goes out, it is counted by the server.
+        let (picture, _room) =
+            taken.map_err(|_| Refused::busy("screenshots of other VMIs of this node come first"))??;
+        Ok(typed(picture, "image/png"))
+    }
+}
+
+/// A request to the VM.
+async fn request(body: &[u8], vmi: &Vmi<'_>, launcher: &Launcher) -> Result<HttpResponse> {
+    let request: Request = serde_json::from_slice(body).map_err(|e| {
+        Refused::new(StatusCode::BAD_REQUEST, &format!("the body is not a request to the VM of {vmi}: {e}"))
+    })?;
+    if !is_passed_on(&request) {
+        let why = format!("virt-handler does not pass {request:?} on to the launcher of {vmi}");
+        return Err(Refused::new(StatusCode::FORBIDDEN, &why));
+    }
+    let answer = launcher.request(&request).await?;
+    tracing::info!("virt-api asks {vmi} for {request:?}: {answer:?}");
+    told(&answer)
+}
+
+fn told(what: &impl Serialize) -> Result<HttpResponse> {
+    let text = serde_json::to_vec(what).map_err(|e| {
+        Refused::new(StatusCode::INTERNAL_SERVER_ERROR, &format!("cannot write what the launcher says: {e}"))
+    })?;
+    Ok(typed(text, "application/json"))
+}
+
+fn typed(bytes: Vec<u8>, kind: &'static str) -> HttpResponse {
+    let mut answer = Response::new(Bytes::from(bytes));
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    answer
+}

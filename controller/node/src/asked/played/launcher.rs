@@ -1,0 +1,72 @@
+//! A launcher that answers, or says nothing.
+
+use crate::launcher_client::Client;
+use crate::pod::Process;
+use crate::pod::folder::Open;
+use futures_util::future::BoxFuture;
+use launcher_client::{Cause, Door};
+use serde_json::json;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{UnixListener, UnixStream};
+
+/// Plays the launcher of the VMI `n/NAME` on a socket. Its client, and how many connections it has taken.
+pub(super) fn play(name: &str, socket: PathBuf, silent: bool) -> (Client, Arc<AtomicUsize>) {
+    let listener = UnixListener::bind(&socket).unwrap();
+    let taken = Arc::new(AtomicUsize::new(0));
+    let counts = Arc::clone(&taken);
+    tokio::spawn(async move {
+        let mut kept = Vec::new();
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            counts.fetch_add(1, Ordering::SeqCst);
+            match silent {
+                true => kept.push(stream),
+                // Whoever has read enough hangs up.
+                false => drop(tokio::spawn(async move { drop(answer(stream).await) })),
+            }
+        }
+    });
+    (Client::new(&format!("n/{name}"), Arc::new(At(socket))), taken)
+}
+
+/// The way to a launcher.
+struct At(PathBuf);
+
+impl Door<Option<Process>> for At {
+    fn open(&self) -> BoxFuture<'_, Result<Open, Cause>> {
+        Box::pin(async { Ok(Open { stream: UnixStream::connect(&self.0).await?.into(), peer: None }) })
+    }
+}
+
+/// A launcher that answers. Its console echoes, and says when it has heard all.
+async fn answer(mut stream: UnixStream) -> std::io::Result<()> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await?);
+    }
+    let head = String::from_utf8_lossy(&head).into_owned();
+    let (status, body) = match head.split(' ').nth(1).unwrap_or_default() {
+        "/v1/state" => {
+            let state =
+                json!({"number": 7, "generation": 1, "life": "Running", "since": "x", "agent": false});
+            ("200 OK", state.to_string())
+        }
+        "/v1/requests" => ("200 OK", json!({"answer": "queued"}).to_string()),
+        "/v1/guest/freeze" => ("200 OK", json!({"frozen": 1}).to_string()),
+        "/v1/screenshot" => ("200 OK", "a picture".to_owned()),
+        "/v1/guest/users" => ("401 Unauthorized", json!({"error": "who are you?"}).to_string()),
+        "/v1/console?write" => {
+            let switching = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: coracle-stream\r\n\r\nlogin: ";
+            stream.write_all(switching).await?;
+            let (mut typed, mut shown) = stream.into_split();
+            tokio::io::copy(&mut typed, &mut shown).await?;
+            return shown.write_all(b"that was all").await;
+        }
+        _ => ("409 Conflict", json!({"error": "not now", "hint": "wait"}).to_string()),
+    };
+    let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    stream.write_all(answer.as_bytes()).await
+}

@@ -1,0 +1,127 @@
+//! For tests: virt-handler on a port of this host, launchers behind it, and clients with certificates.
+
+mod launcher;
+
+use super::ForVirtApi;
+use crate::launchers::{Launchers, Listed};
+use api::meta::ObjectMeta;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::future::BoxFuture;
+use launcher_client::{Cause, Client, Door, Open, vmi_path};
+use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use serde_json::json;
+use serve::transport::tls::{self, Shown};
+use serve::transport::{Authorities, Limits, Transport, listen};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+const HANDLER: &str = "virt-handler.kubevirt.svc";
+pub(super) const VIRT_API: &str = "virt-api.kubevirt.svc";
+
+/// virt-handler, and the authority that signs for whoever asks it.
+pub(super) struct Scene {
+    place: tempfile::TempDir,
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+    address: SocketAddr,
+    launchers: Launchers,
+    listed: Vec<Listed>,
+    _ends: watch::Sender<bool>,
+}
+
+impl Scene {
+    pub(super) async fn begin() -> Scene {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        let pem = params.self_signed(&key).unwrap().pem();
+        let (launchers, (ends, ended)) = (Launchers::default(), watch::channel(false));
+        let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
+        let scene = Scene {
+            place: tempfile::tempdir().unwrap(),
+            issuer: Issuer::new(params, key),
+            pem,
+            address: listener.local_addr().unwrap(),
+            launchers: launchers.clone(),
+            listed: Vec::new(),
+            _ends: ends,
+        };
+        let shown = scene.shown(HANDLER, ExtendedKeyUsagePurpose::ServerAuth);
+        let config = tls::config(shown, Some(scene.authorities())).unwrap();
+        let answers = Arc::new(ForVirtApi::new(launchers, "kubevirt"));
+        tokio::spawn(async move {
+            Transport::new(Limits::of_program()).serve(listener, config, answers, ended).await;
+        });
+        scene
+    }
+
+    fn authorities(&self) -> Arc<Authorities> {
+        let authorities = Authorities::default();
+        authorities.take(&self.pem).unwrap();
+        Arc::new(authorities)
+    }
+
+    /// A certificate of this name, as a program shows it.
+    fn shown(&self, name: &str, purpose: ExtendedKeyUsagePurpose) -> Arc<Shown> {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.extended_key_usages = vec![purpose];
+        let certificate = params.signed_by(&key, &self.issuer).unwrap().pem();
+        let key = key.serialize_pem();
+        let shown = Shown::default();
+        let data = json!({"tls.crt": STANDARD.encode(certificate), "tls.key": STANDARD.encode(key)});
+        shown.take(&json!({"data": data})).unwrap();
+        Arc::new(shown)
+    }
+
+    /// Lists the launcher of a VMI `n/NAME`, whose uid is its name; `silent`, it takes connections and says nothing.
+    /// How many it has taken.
+    pub(super) fn launcher(&mut self, name: &str, silent: bool) -> Arc<AtomicUsize> {
+        let (client, taken) = launcher::play(name, self.place.path().join(name), silent);
+        let meta = ObjectMeta {
+            namespace: Some("n".into()),
+            name: Some(name.into()),
+            uid: Some(name.into()),
+            ..ObjectMeta::default()
+        };
+        self.listed.push(self.launchers.list(&meta, &client));
+        taken
+    }
+
+    /// The launcher of the VMI `n/NAME` with this uid, by a client that shows a certificate of this name, or none.
+    pub(super) fn ask(&self, shows: Option<&str>, name: &str, uid: &str) -> Client {
+        let shown = match shows {
+            Some(name) => self.shown(name, ExtendedKeyUsagePurpose::ClientAuth),
+            None => Arc::default(),
+        };
+        let config = tls::client_config(shown, &self.authorities()).unwrap();
+        let who = format!("the launcher of n/{name}");
+        Client::new(who, Arc::new(Dial(self.address, config))).below(vmi_path("n", name, uid))
+    }
+
+    /// The same, as virt-api asks.
+    pub(super) fn virt_api(&self, name: &str) -> Client {
+        self.ask(Some(VIRT_API), name, name)
+    }
+}
+
+/// The way to virt-handler.
+struct Dial(SocketAddr, Arc<ClientConfig>);
+
+impl Door for Dial {
+    fn open(&self) -> BoxFuture<'_, Result<Open, Cause>> {
+        Box::pin(async {
+            let stream = TcpStream::connect(self.0).await?;
+            let name = ServerName::try_from(HANDLER)?;
+            let stream = TlsConnector::from(Arc::clone(&self.1)).connect(name, stream).await?;
+            Ok(Open { stream: Box::new(stream).into(), peer: () })
+        })
+    }
+}

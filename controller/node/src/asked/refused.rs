@@ -1,0 +1,70 @@
+//! Refusals: those of virt-handler, and those of a launcher, whose status and words are passed on.
+
+use super::route::Vmi;
+use api::launcher::Refusal;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Method, Response, StatusCode};
+use hyper::body::Bytes;
+use launcher_client::{Error, ErrorKind, words};
+use serve::transport::HttpResponse;
+
+pub(super) type Result<T> = std::result::Result<T, Refused>;
+
+/// A refusal, with its status.
+#[derive(Debug)]
+pub(super) struct Refused {
+    status: StatusCode,
+    refusal: Refusal,
+}
+
+impl Refused {
+    pub(super) fn new(status: StatusCode, error: &str) -> Refused {
+        Refused { status, refusal: Refusal { error: words::line(error), faults: Vec::new(), hint: None } }
+    }
+
+    pub(super) fn unknown(method: &Method, path: &str) -> Refused {
+        Refused::new(StatusCode::NOT_FOUND, &format!("virt-handler passes no {method} of {path} on"))
+    }
+
+    pub(super) fn not_here(vmi: &Vmi<'_>) -> Refused {
+        let why = format!("the launcher of {vmi} is not on this node (or not yet)");
+        Refused::new(StatusCode::NOT_FOUND, &why)
+    }
+
+    /// A refusal for now: in a second there may be a place.
+    pub(super) fn busy(error: &str) -> Refused {
+        Refused::new(StatusCode::TOO_MANY_REQUESTS, error)
+    }
+
+    pub(super) fn answer(&self) -> HttpResponse {
+        let mut answer = Response::new(Bytes::from(serde_json::to_vec(&self.refusal).unwrap_or_default()));
+        *answer.status_mut() = self.status;
+        answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if self.status == StatusCode::TOO_MANY_REQUESTS {
+            answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        answer
+    }
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Refused {
+        tracing::debug!("{}", error.chain());
+        let status = match (error.status(), error.kind()) {
+            // Who asks here is not the launcher's to say: 401 would be taken for virt-handler's word.
+            (Some(said @ (400 | 402..=599)), _) => {
+                StatusCode::from_u16(said).unwrap_or(StatusCode::BAD_GATEWAY)
+            }
+            (None, ErrorKind::Late) => StatusCode::GATEWAY_TIMEOUT,
+            (None, ErrorKind::Absent | ErrorKind::Closed) => StatusCode::SERVICE_UNAVAILABLE,
+            (Some(_), _)
+            | (None, ErrorKind::Endless | ErrorKind::NotFound | ErrorKind::Refused | ErrorKind::Failed) => {
+                StatusCode::BAD_GATEWAY
+            }
+        };
+        match error.refusal() {
+            Some(refusal) => Refused { status, refusal: refusal.clone() },
+            None => Refused::new(status, &error.to_string()),
+        }
+    }
+}

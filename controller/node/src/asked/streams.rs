@@ -1,0 +1,118 @@
+//! Streams: bytes both ways between virt-api and a launcher, once both have left HTTP.
+//!
+//! A slow end holds the other back: no more is kept than a piece each way. When one end has said its last word, the other
+//! hears that, and may go on for [`LAST_WORDS`]; an end that breaks off ends both at once.
+
+use super::refused::{Refused, Result};
+use super::route::{Vmi, Way};
+use super::{ForVirtApi, Launcher, STREAMS};
+use api::launcher::STREAM;
+use http::header::{CONNECTION, UPGRADE};
+use http::{HeaderValue, Response, StatusCode};
+use hyper::body::Bytes;
+use launcher_client::Stream;
+use serve::transport::{Asked, HttpResponse, Upgrade};
+use std::io;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
+use tokio::time::timeout;
+
+/// Size of what is read at once.
+const PIECE: usize = 16 << 10;
+/// Time limit of one end after the other has said its last word: that one may be gone altogether, and nobody sees it.
+const LAST_WORDS: Duration = Duration::from_secs(60);
+/// Time limit of an end to take a piece: nobody sees meanwhile whether the other is still there.
+const STUCK: Duration = Duration::from_secs(300);
+/// Time limit of telling virt-api that a stream has ended.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+impl ForVirtApi {
+    /// Answers 101 once the launcher has.
+    pub(super) async fn stream(
+        &self,
+        mut asked: Asked,
+        vmi: &Vmi<'_>,
+        launcher: &Launcher,
+        way: Way,
+    ) -> Result<HttpResponse> {
+        let wanted = asked.head.headers.get(UPGRADE).and_then(|value| value.to_str().ok());
+        if !wanted.is_some_and(|wanted| wanted.eq_ignore_ascii_case(STREAM)) {
+            let why = format!("this is a stream: say 'Connection: Upgrade' and 'Upgrade: {STREAM}'");
+            return Err(Refused::new(StatusCode::UPGRADE_REQUIRED, &why));
+        }
+        let busy = || Refused::busy(&format!("{STREAMS} streams of {vmi} are open already; end one"));
+        let place = self.streams.take(vmi.uid).ok_or_else(busy)?;
+        let upgrade = match asked.upgrade() {
+            Ok(upgrade) => upgrade,
+            Err(answer) => return Ok(answer),
+        };
+        let stream = match way {
+            Way::Console(how) => launcher.console(how).await?,
+            Way::Vnc => launcher.vnc().await?,
+        };
+        tokio::spawn(async move {
+            pass(upgrade, stream).await;
+            drop(place);
+        });
+        let mut answer = Response::new(Bytes::new());
+        *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        answer.headers_mut().insert(UPGRADE, HeaderValue::from_static(STREAM));
+        Ok(answer)
+    }
+}
+
+/// Copies until both ends have ended, one has broken off, or the program ends.
+async fn pass(upgrade: Upgrade, launcher: Stream) {
+    let client = match upgrade.begin().await {
+        Ok(client) => client,
+        Err(error) => return tracing::debug!("{}", error.chain()),
+    };
+    let ends = client.ends();
+    let (of_client, mut to_client) = split(client);
+    let (of_launcher, to_launcher) = split(launcher);
+    tokio::select! {
+        done = both(copy(of_client, to_launcher), copy(of_launcher, &mut to_client)) => {
+            tracing::debug!("a stream has ended: {done:?}");
+        }
+        () = ends => {}
+    }
+    // Whoever has gone misses nothing.
+    let _ = timeout(GOODBYE, to_client.shutdown()).await;
+}
+
+/// Waits for both ways. When one has ended, the other has only so much time left.
+async fn both(
+    one: impl Future<Output = io::Result<()>>,
+    other: impl Future<Output = io::Result<()>>,
+) -> io::Result<()> {
+    tokio::pin!(one, other);
+    let rest = tokio::select! {
+        done = &mut one => {
+            done?;
+            timeout(LAST_WORDS, other).await
+        }
+        done = &mut other => {
+            done?;
+            timeout(LAST_WORDS, one).await
+        }
+    };
+    rest.unwrap_or(Ok(()))
+}
+
+/// Copies one way, and passes its end on.
+async fn copy(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) -> io::Result<()> {
+    let mut piece = vec![0; PIECE];
+    loop {
+        let size = from.read(&mut piece).await?;
+        let bytes = piece.get(..size).unwrap_or_default();
+        if bytes.is_empty() {
+            return to.shutdown().await;
+        }
+        let sent = async {
+            to.write_all(bytes).await?;
+            to.flush().await
+        };
+        timeout(STUCK, sent).await??;
+    }
+}

@@ -1,0 +1,131 @@
+//! virt-api and others, by real TLS: who is answered, what is passed on, and whom a launcher can hold up.
+
+use super::played::{Scene, VIRT_API};
+use super::*;
+use api::launcher::{Answer, Exec, Format, Request};
+use launcher_client::{Console, ErrorKind};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::task::JoinSet;
+
+/// More than anything here takes.
+const LONG: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn only_virt_api_is_answered() {
+    let mut scene = Scene::begin().await;
+    scene.launcher("web", false);
+    let others = [None, Some("virt-handler.kubevirt.svc"), Some("virt-api.other.svc"), Some("virt-api")];
+    for shows in others {
+        let said = scene.ask(shows, "web", "web").state().await.unwrap_err();
+        assert_eq!(said.status(), Some(401), "{shows:?}: {said}");
+    }
+    assert_eq!(scene.ask(Some(VIRT_API), "web", "web").state().await.unwrap().number, 7);
+}
+
+#[tokio::test]
+async fn what_is_on_the_list_is_passed_on_with_its_refusals() {
+    let mut scene = Scene::begin().await;
+    scene.launcher("web", false);
+    let web = scene.virt_api("web");
+    assert_eq!(web.request(&Request::Pause).await.unwrap(), Answer::Queued);
+    web.freeze().await.unwrap();
+    assert_eq!(web.screenshot().await.unwrap(), b"a picture");
+    let said = web.vnc().await.unwrap_err();
+    assert_eq!((said.status(), said.to_string().as_str()), (Some(409), "not now (wait)"));
+    assert_eq!(said.refusal().unwrap().hint.as_deref(), Some("wait"));
+    // What would be virt-handler's word about virt-api is not a launcher's to say.
+    assert_eq!(web.users().await.unwrap_err().status(), Some(502));
+    let exec = Exec { command: "id".into(), args: Vec::new(), input: None, timeout: None };
+    assert_eq!(web.exec(&exec, LONG).await.unwrap_err().status(), Some(404));
+    assert_eq!(web.info().await.unwrap_err().status(), Some(404));
+    assert_eq!(web.watch().await.unwrap_err().status(), Some(404));
+    let insert = |path: String| Request::Insert { disk: "cd".into(), path: path.into(), format: Format::Raw };
+    for request in [Request::Destroy, Request::Shutdown { grace: None }, insert("/x".into())] {
+        assert_eq!(web.request(&request).await.unwrap_err().status(), Some(403), "{request:?}");
+    }
+    assert_eq!(web.request(&insert("x".repeat(5000))).await.unwrap_err().status(), Some(413));
+}
+
+#[tokio::test]
+async fn a_vmi_that_is_not_here_has_no_launcher_nor_has_the_one_before_it() {
+    let mut scene = Scene::begin().await;
+    scene.launcher("web", false);
+    for (name, uid) in [("web", "another"), ("other", "web")] {
+        let said = scene.ask(Some(VIRT_API), name, uid).state().await.unwrap_err();
+        let why = format!("the launcher of n/{name} is not on this node (or not yet)");
+        assert_eq!((said.kind(), said.status()), (ErrorKind::NotFound, Some(404)));
+        assert_eq!(said.to_string(), why);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_goes_both_ways_and_a_vmi_has_so_many() {
+    let mut scene = Scene::begin().await;
+    scene.launcher("web", false);
+    scene.launcher("other", false);
+    let web = scene.virt_api("web");
+    let mut open = Vec::new();
+    for _ in 0..STREAMS {
+        open.push(web.console(Console::Write).await.unwrap());
+    }
+    let ninth = web.console(Console::Write).await.unwrap_err();
+    assert_eq!(ninth.status(), Some(429));
+    assert!(ninth.to_string().contains(&format!("{STREAMS} streams of n/web are open already")), "{ninth}");
+    open.push(scene.virt_api("other").console(Console::Write).await.unwrap());
+    let mut stream = open.swap_remove(0);
+    let mut said = [0; 11];
+    stream.write_all(b"root").await.unwrap();
+    stream.flush().await.unwrap();
+    stream.read_exact(&mut said).await.unwrap();
+    assert_eq!(&said, b"login: root");
+    // One way ends first.
+    stream.shutdown().await.unwrap();
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).await.unwrap();
+    assert_eq!(rest, "that was all");
+    let again = async {
+        while web.console(Console::Write).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(LONG, again).await.expect("its place stays taken");
+}
+
+#[tokio::test]
+async fn a_launcher_that_says_nothing_holds_up_its_own_vmi_alone() {
+    let mut scene = Scene::begin().await;
+    scene.launcher("web", false);
+    let taken = scene.launcher("silent", true);
+    let silent = scene.virt_api("silent");
+    let mut waiting = JoinSet::new();
+    for _ in 0..REQUESTS {
+        let silent = silent.clone();
+        waiting.spawn(async move { silent.screenshot().await.map(drop) });
+    }
+    // One waits for the picture; the others are told that it does.
+    for _ in 1..REQUESTS {
+        let said = waiting.join_next().await.unwrap().unwrap().unwrap_err();
+        assert_eq!(said.status(), Some(429), "{said}");
+    }
+    for _ in 1..REQUESTS {
+        let silent = silent.clone();
+        waiting.spawn(async move { silent.state().await.map(drop) });
+    }
+    let reached = async {
+        while taken.load(Ordering::SeqCst) < REQUESTS {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(LONG, reached).await.expect("not all are passed on");
+    let said = silent.state().await.unwrap_err();
+    assert_eq!(said.status(), Some(429));
+    assert!(
+        said.to_string().contains(&format!("{REQUESTS} requests about n/silent are under way")),
+        "{said}"
+    );
+    let web = scene.virt_api("web");
+    assert_eq!(web.state().await.unwrap().number, 7);
+    assert_eq!(web.screenshot().await.unwrap(), b"a picture");
+}

@@ -1,0 +1,94 @@
+//! The launchers that the keepers of this node speak to, for who else asks them: who measures, and virt-api.
+//!
+//! ```text
+//!  keepers ── list ──► Launchers ──┬─ all ─► measures
+//!             until they break off └─ of ──► asked: by namespace, name and uid
+//! ```
+
+use super::launcher_client::Client;
+use api::meta::ObjectMeta;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The launchers that keepers speak to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Launchers(Arc<Mutex<BTreeMap<u64, Entry>>>);
+
+/// The launcher of one VMI.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) client: Client,
+    /// What disks are called in the spec, by what the guest calls them.
+    pub(crate) disks: Names,
+    /// What interfaces are called in the spec, by their taps.
+    pub(crate) taps: Names,
+}
+
+/// What devices are called in the spec, by other names of theirs.
+pub(crate) type Names = BTreeMap<String, String>;
+
+/// A launcher's place among them; it ends with this value.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    all: Launchers,
+    number: u64,
+}
+
+impl Launchers {
+    /// A place for the launcher of a VMI.
+    pub(crate) fn list(&self, vmi: &ObjectMeta, client: &Client) -> Listed {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let entry = Entry {
+            namespace: text(&vmi.namespace),
+            name: text(&vmi.name),
+            uid: text(&vmi.uid),
+            client: client.clone(),
+            disks: Names::new(),
+            taps: Names::new(),
+        };
+        self.look(|all| drop(all.insert(number, entry)));
+        Listed { all: self.clone(), number }
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> Vec<Entry> {
+        self.look(|all| all.values().cloned().collect())
+    }
+
+    /// The launcher of this VMI, and of no other that had its name before; the one that was listed last.
+    pub(crate) fn of(&self, namespace: &str, name: &str, uid: &str) -> Option<Client> {
+        self.look(|all| {
+            let is =
+                |entry: &&Entry| (&*entry.namespace, &*entry.name, &*entry.uid) == (namespace, name, uid);
+            all.values().rev().find(is).map(|entry| entry.client.clone())
+        })
+    }
+
+    fn look<T>(&self, look: impl FnOnce(&mut BTreeMap<u64, Entry>) -> T) -> T {
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Listed {
+    /// What devices are called in the spec: interfaces by their taps, disks by what the guest calls them. Others are not
+    /// told: a launcher's word is no name of a measure, which whoever collects them keeps for ever.
+    pub(crate) fn devices(&self, taps: Names, disks: Names) {
+        self.all.look(|all| {
+            if let Some(entry) = all.get_mut(&self.number) {
+                (entry.taps, entry.disks) = (taps, disks);
+            }
+        });
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.all.look(|all| drop(all.remove(&self.number)));
+    }
+}

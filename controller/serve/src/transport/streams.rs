@@ -1,0 +1,151 @@
+//! Connections that leave HTTP/1.1: bytes both ways once the answer was 101 (a serial console, a screen).
+//!
+//! ```text
+//!  Asked::upgrade() ─► Upgrade ── the answer: 101 ─► begin() ─► Upgraded: read, written, shut down one way or both
+//!        │ too many: 503              │ another: an error          └─ ends(): the program is about to end
+//!        └─ not HTTP/1.1, or nothing asked for: 400
+//! ```
+//!
+//! A stream has its place among the streams from `upgrade` until it is dropped, and none among the connections any more:
+//! no flood of requests closes it, and it may be silent for days. A client that is gone without a word is found by
+//! `keepalive`. Streams hear that the program ends after [`Limits::linger`](super::Limits), when it answers no more, and
+//! it waits for them as it waits for connections.
+//!
+//! Nothing is kept here but what came together with the request: who does not read holds the other end back.
+
+use super::{HttpResponse, busy, plain};
+use api_server::error::{Error, ErrorKind, Result};
+use http::request::Parts;
+use http::{StatusCode, Version, header};
+use hyper::upgrade::{self, OnUpgrade};
+use hyper_util::rt::TokioIo;
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::timeout;
+
+/// Time limit of an answer of 101, until it was sent.
+const BEGINS: Duration = Duration::from_secs(10);
+
+/// The way of one request out of HTTP.
+#[derive(Debug)]
+pub(super) struct Exit {
+    /// Places of streams that are free.
+    pub(super) places: Arc<Semaphore>,
+    /// Tells that the program ends.
+    pub(super) left: watch::Receiver<bool>,
+    /// True once the answer to the request is 101.
+    pub(super) switched: Arc<AtomicBool>,
+}
+
+impl Exit {
+    /// Takes the connection of this request, and a place for it; or the answer that says why not.
+    #[allow(clippy::result_large_err, reason = "an answer is as large as an answer, and this is asked once")]
+    pub(super) fn upgrade(&self, head: &mut Parts) -> std::result::Result<Upgrade, HttpResponse> {
+        // CONNECT, and extended CONNECT of HTTP/2, could leave HTTP too: nobody here is a proxy.
+        let asks = head.version == Version::HTTP_11 && head.headers.contains_key(header::UPGRADE);
+        let connection = head.extensions.remove::<OnUpgrade>().filter(|_| asks);
+        let Some(connection) = connection else {
+            let said = "this needs an upgrade of the connection (HTTP/1.1)";
+            return Err(plain(StatusCode::BAD_REQUEST, said));
+        };
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            return Err(busy(StatusCode::SERVICE_UNAVAILABLE, "too many streams are open"));
+        };
+        Ok(Upgrade { connection, place, left: self.left.clone(), switched: Arc::clone(&self.switched) })
+    }
+}
+
+/// A connection that leaves HTTP as soon as its request is answered with 101.
+pub struct Upgrade {
+    connection: OnUpgrade,
+    place: OwnedSemaphorePermit,
+    left: watch::Receiver<bool>,
+    switched: Arc<AtomicBool>,
+}
+
+impl fmt::Debug for Upgrade {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a connection that leaves HTTP")
+    }
+}
+
+impl Upgrade {
+    /// Waits until the answer of 101 was sent, in a task of its own: the answer goes out after whoever answers has
+    /// returned it.
+    pub async fn begin(self) -> Result<Upgraded> {
+        let Upgrade { connection, place, left, switched } = self;
+        let failed = |why: &str| Error::new(ErrorKind::Unreachable, format!("a stream did not begin: {why}"));
+        let bytes = timeout(BEGINS, connection)
+            .await
+            .map_err(|_| failed(&format!("its client was not answered within {} s", BEGINS.as_secs())))?
+            .map_err(|e| failed("its client broke off").because(e))?;
+        // A connection whose last request was answered in another way is handed out too when it ends.
+        if !switched.load(Ordering::Relaxed) {
+            return Err(failed("its client was answered otherwise"));
+        }
+        Ok(Upgraded { bytes: TokioIo::new(bytes), left, _place: place })
+    }
+}
+
+/// A connection that has left HTTP: bytes both ways.
+pub struct Upgraded {
+    bytes: TokioIo<upgrade::Upgraded>,
+    left: watch::Receiver<bool>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl fmt::Debug for Upgraded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a connection that has left HTTP")
+    }
+}
+
+impl Upgraded {
+    /// Waits until the program is about to end: whoever is at the other end can still be told. The wait borrows nothing, so
+    /// that the stream may be read and written meanwhile.
+    pub fn ends(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut left = self.left.clone();
+        async move {
+            // An error means that the server is gone: that is the end too.
+            let _ = left.wait_for(|left| *left).await;
+        }
+    }
+}
+
+impl AsyncRead for Upgraded {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.bytes).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Upgraded {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.bytes).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.bytes).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.bytes).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests;

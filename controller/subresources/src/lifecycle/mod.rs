@@ -1,0 +1,134 @@
+//! Start, stop and restart of a VM: from the VM and its VMI as they are to the changes that are to be written. Pure.
+//!
+//! ```text
+//!                  start                              stop                        restart
+//! Always           409                                spec: Halted                Stop, Start
+//! Once             409                                spec: Halted                409
+//! Halted           spec: Always; paused: Start        Stop, with shorter grace    409
+//! Manual           Start; after an end: Stop, Start   Stop                        Stop, Start
+//! RerunOnFailure   the same; after a failure: 409     Stop                        Stop, Start
+//! ```
+//!
+//! A word of the table is a request in `status.stateChangeRequests`, which virt-controller obeys; `spec:` is a change of the
+//! run strategy. Each of them also ends the wait after failed starts (`status.startFailure`).
+
+mod restart;
+mod start;
+mod stop;
+
+pub(crate) use restart::{RestartOptions, restart};
+pub(crate) use start::{StartOptions, start};
+pub(crate) use stop::{StopOptions, stop};
+
+use crate::refused::{Refused, Result, Subject};
+use api::vm::{RunStrategy, StateChange, StateChangeRequest, VirtualMachine};
+use api::vmi::{Phase, VirtualMachineInstance};
+use api::wire::Wire as _;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// What is to be written, in this order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Changes {
+    /// The VMI's grace period, in seconds, and the one before.
+    pub(crate) grace: Option<Grace>,
+    /// A merge patch of the VM's spec.
+    pub(crate) spec: Option<Value>,
+    /// A merge patch of the VM's status.
+    pub(crate) status: Option<Value>,
+}
+
+/// A grace period that is to be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grace {
+    pub(crate) seconds: i64,
+    pub(crate) before: Option<i64>,
+}
+
+fn subject(vm: &VirtualMachine) -> Subject<'_> {
+    Subject { kind: "virtualmachine", name: vm.metadata.name.as_deref().unwrap_or_default() }
+}
+
+fn phase(vmi: &VirtualMachineInstance) -> Phase {
+    vmi.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default()
+}
+
+fn is_final(vmi: &VirtualMachineInstance) -> bool {
+    phase(vmi).is_final()
+}
+
+/// A merge patch that lets the VM run, or not: by the field that its spec uses.
+fn runs(vm: &VirtualMachine, is_to_run: bool) -> Value {
+    match vm.spec.running {
+        Some(_) => json!({"spec": {"running": is_to_run}}),
+        None => json!({"spec": {"runStrategy": if is_to_run { "Always" } else { "Halted" }}}),
+    }
+}
+
+/// A request to start.
+fn to_start(is_paused: bool) -> StateChangeRequest {
+    let mut data = BTreeMap::new();
+    if is_paused {
+        data.insert("paused".to_owned(), "true".to_owned());
+    }
+    StateChangeRequest { action: StateChange::Start, data, ..StateChangeRequest::default() }
+}
+
+/// A request to stop this VMI.
+fn to_stop(vmi: &VirtualMachineInstance) -> StateChangeRequest {
+    let uid = vmi.metadata.uid.clone();
+    StateChangeRequest { action: StateChange::Stop, uid, ..StateChangeRequest::default() }
+}
+
+/// A merge patch that asks virt-controller for this. What is asked already comes first, but for a single stop, which does not
+/// wait for anything.
+fn requests(vm: &VirtualMachine, wanted: &[StateChangeRequest]) -> Result<Value> {
+    let pending =
+        vm.status.as_ref().map(|status| status.state_change_requests.as_slice()).unwrap_or_default();
+    let is_lone_stop = matches!(wanted, [only] if only.action == StateChange::Stop);
+    if !pending.is_empty() && !is_lone_stop {
+        return Err(Refused::internal("unable to complete request: stop/start already underway"));
+    }
+    let wanted: Vec<Value> = wanted.iter().map(api::wire::Wire::write).collect();
+    Ok(json!({"status": {"stateChangeRequests": wanted, "startFailure": null}}))
+}
+
+/// A merge patch that ends the wait after failed starts, where there is one.
+fn without_failures(vm: &VirtualMachine) -> Option<Value> {
+    vm.status.as_ref()?.start_failure.as_ref()?;
+    Some(json!({"status": {"startFailure": null}}))
+}
+
+/// Volumes that could not be migrated have to be mended first.
+fn needs_recovery(vm: &VirtualMachine) -> Result<()> {
+    let conditions = vm.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let broken = conditions.iter().any(|condition| {
+        let condition = condition.write();
+        condition["type"] == "VolumesChange"
+            && condition["status"] == "True"
+            && condition["reason"] == "ManualRecovery"
+    });
+    if broken {
+        return Err(Refused::conflict(
+            subject(vm),
+            "VM recovery required: Volume migration failed, leaving some volumes pointing to non-consistent targets; \
+             manual intervention is needed to reassign them to their original volumes.",
+        ));
+    }
+    Ok(())
+}
+
+fn said(strategy: &RunStrategy) -> &str {
+    match strategy {
+        RunStrategy::Always => "Always",
+        RunStrategy::Halted => "Halted",
+        RunStrategy::Manual => "Manual",
+        RunStrategy::RerunOnFailure => "RerunOnFailure",
+        RunStrategy::Once => "Once",
+        RunStrategy::WaitAsReceiver => "WaitAsReceiver",
+        RunStrategy::Other(word) => word,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! Restart of a VM.
+
+use super::{Changes, Grace, is_final, needs_recovery, requests, said, subject, to_start, to_stop};
+use crate::refused::{Refused, Result};
+use api::vm::{RunStrategy, VirtualMachine};
+use api::vmi::VirtualMachineInstance;
+use serde::Deserialize;
+
+/// The grace period of a VMI that is restarted at once, in seconds: with none the kubelet would not wait for the launcher to
+/// close the disks.
+const AT_ONCE: i64 = 1;
+
+/// The body of a restart.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct RestartOptions {
+    pub(crate) grace_period_seconds: Option<i64>,
+    pub(crate) dry_run: Vec<String>,
+}
+
+/// The changes that restart a VM.
+pub(crate) fn restart(
+    vm: &VirtualMachine,
+    vmi: Option<&VirtualMachineInstance>,
+    options: &RestartOptions,
+) -> Result<Changes> {
+    match options.grace_period_seconds {
+        Some(1..) => {
+            return Err(Refused::bad_request("For force restart, only gracePeriod=0 is supported for now"));
+        }
+        Some(..0) => return Err(Refused::bad_request("gracePeriod has to be greater or equal to 0")),
+        Some(0) | None => {}
+    }
+    let strategy = vm.run_strategy();
+    if !matches!(strategy, RunStrategy::Always | RunStrategy::Manual | RunStrategy::RerunOnFailure) {
+        let why = format!("RunStategy {} does not support manual restart requests", said(&strategy));
+        return Err(Refused::conflict(subject(vm), &why));
+    }
+    needs_recovery(vm)?;
+    let Some(vmi) = vmi else {
+        return Err(Refused::conflict(subject(vm), "VM is not running: Halted"));
+    };
+    let grace = options.grace_period_seconds.filter(|_| !is_final(vmi));
+    let before = vmi.spec.termination_grace_period_seconds;
+    Ok(Changes {
+        grace: grace.map(|_| Grace { seconds: AT_ONCE, before }),
+        status: Some(requests(vm, &[to_stop(vmi), to_start(false)])?),
+        ..Changes::default()
+    })
+}

@@ -1,0 +1,172 @@
+//! A request that is not done, as a Kubernetes client reads it: a `Status`, or a line of text where upstream's clients
+//! expect one.
+
+use http::{HeaderValue, Response, StatusCode, header};
+use hyper::body::Bytes;
+use serde_json::json;
+use serve::transport::{HttpResponse, plain};
+
+/// The result of a request.
+pub(crate) type Result<T> = std::result::Result<T, Refused>;
+
+/// Why a request is not done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) status: StatusCode,
+    reason: &'static str,
+    pub(crate) message: String,
+    /// The object that it is about: a kind in upstream's singular, a name.
+    about: Option<(&'static str, String)>,
+    is_text: bool,
+}
+
+/// A VM or VMI, in messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Subject<'a> {
+    /// `virtualmachine` or `virtualmachineinstance`.
+    pub(crate) kind: &'static str,
+    pub(crate) name: &'a str,
+}
+
+impl Refused {
+    fn new(status: StatusCode, reason: &'static str, message: impl Into<String>) -> Refused {
+        Refused { status, reason, message: message.into(), about: None, is_text: false }
+    }
+
+    fn about(mut self, subject: Subject<'_>) -> Refused {
+        self.about = Some((subject.kind, subject.name.to_owned()));
+        self
+    }
+
+    /// 400.
+    pub(crate) fn bad_request(message: impl Into<String>) -> Refused {
+        Refused::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+    }
+
+    /// 401, as text: the user is not known, or may not.
+    pub(crate) fn unauthorized(message: impl Into<String>) -> Refused {
+        Refused::new(StatusCode::UNAUTHORIZED, "Unauthorized", message).into_text()
+    }
+
+    /// 403: the object is not of a kind that this can be done to.
+    pub(crate) fn forbidden(subject: Subject<'_>, why: &str) -> Refused {
+        let message = format!("{}.kubevirt.io {:?} is forbidden: {why}", subject.kind, subject.name);
+        Refused::new(StatusCode::FORBIDDEN, "Forbidden", message).about(subject)
+    }
+
+    /// 404.
+    pub(crate) fn not_found(subject: Subject<'_>) -> Refused {
+        let message = format!("{}.kubevirt.io {:?} not found", subject.kind, subject.name);
+        Refused::new(StatusCode::NOT_FOUND, "NotFound", message).about(subject)
+    }
+
+    /// 404 of a path.
+    pub(crate) fn no_such_path() -> Refused {
+        Refused::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource")
+    }
+
+    /// 405.
+    pub(crate) fn method(allowed: &str) -> Refused {
+        let message = format!("this subresource is only served by {allowed}");
+        Refused::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
+    }
+
+    /// 409: the state of the object does not permit it.
+    pub(crate) fn conflict(subject: Subject<'_>, why: &str) -> Refused {
+        let message = format!(
+            "Operation cannot be fulfilled on {}.kubevirt.io {:?}: {why}",
+            subject.kind, subject.name
+        );
+        Refused::new(StatusCode::CONFLICT, "Conflict", message).about(subject)
+    }
+
+    /// 500.
+    pub(crate) fn internal(why: &str) -> Refused {
+        let message = format!("Internal error occurred: {why}");
+        Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
+    }
+
+    /// 501: a part of the API that is not served.
+    pub(crate) fn not_served(what: &str, instead: &str) -> Refused {
+        let message = format!("{what} is not supported: {instead}");
+        Refused::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message)
+    }
+
+    /// 503: there is too little of something now.
+    pub(crate) fn unavailable(why: impl Into<String>) -> Refused {
+        Refused::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", why)
+    }
+
+    /// The same as a line of text: upstream's clients of this route read no Status.
+    #[must_use]
+    pub(crate) fn into_text(mut self) -> Refused {
+        self.is_text = true;
+        self
+    }
+
+    /// The same as text with the status 500, as upstream answers requests about the guest.
+    #[must_use]
+    pub(crate) fn into_guest_text(mut self) -> Refused {
+        self.status = StatusCode::INTERNAL_SERVER_ERROR;
+        self.into_text()
+    }
+
+    /// As an answer.
+    pub(crate) fn answer(&self) -> HttpResponse {
+        if self.is_text {
+            return plain(self.status, &self.message);
+        }
+        let mut body = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            "code": self.status.as_u16(),
+        });
+        if let Some((kind, name)) = &self.about {
+            body["details"] = json!({"name": name, "group": "kubevirt.io", "kind": kind});
+        }
+        with_json(self.status, &body)
+    }
+}
+
+/// An answer in JSON.
+pub(crate) fn with_json(status: StatusCode, body: &serde_json::Value) -> HttpResponse {
+    let mut response = Response::new(Bytes::from(body.to_string()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    const VM: Subject<'_> = Subject { kind: "virtualmachine", name: "web" };
+
+    #[test]
+    fn a_conflict_reads_as_the_api_server_writes_it() {
+        let answer = Refused::conflict(VM, "VM is already running").answer();
+        let body: Value = serde_json::from_slice(answer.body()).unwrap();
+        assert_eq!(answer.status(), 409);
+        assert_eq!(
+            body["message"],
+            "Operation cannot be fulfilled on virtualmachine.kubevirt.io \"web\": VM is already running"
+        );
+        assert_eq!(
+            (&body["kind"], &body["code"], &body["details"]["name"]),
+            (&json!("Status"), &json!(409), &json!("web"))
+        );
+    }
+
+    #[test]
+    fn a_refusal_about_the_guest_is_text() {
+        let answer = Refused::conflict(VM, "VMI is not running").into_guest_text().answer();
+        assert_eq!(answer.status(), 500);
+        assert_eq!(answer.headers()[header::CONTENT_TYPE], "text/plain; charset=utf-8");
+        assert!(String::from_utf8_lossy(answer.body()).ends_with("VMI is not running\n"));
+    }
+}

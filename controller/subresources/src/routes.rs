@@ -1,0 +1,318 @@
+//! Each request, from its path to its answer.
+//!
+//! ```text
+//!  path ─► document                                                          (anybody)
+//!   └─► Route ─► requester ─► access ─► the action
+//!                                        ├─ of a VM: Objects::change(lifecycle::…)
+//!                                        ├─ of a VMI: its object ─► vmi::permits ─► running, ports
+//!                                        └─ not served ([`unserved`]): 501, by name
+//! ```
+
+use crate::access::Access;
+use crate::evacuation::EvacuateCancelOptions;
+use crate::handlers::Handlers;
+use crate::lifecycle::{RestartOptions, StartOptions, StopOptions, restart, start, stop};
+use crate::objects::Objects;
+use crate::refused::{Refused, Result, with_json};
+use crate::requester::Aggregation;
+use crate::route::Route;
+use crate::websocket::{Wanted, carry};
+use crate::{discovery, ports, running, unserved, vmi};
+use api::launcher::Request;
+use api::vm::VirtualMachine;
+use api::vmi::VirtualMachineInstance;
+use http::{Method, Response, StatusCode};
+use hyper::body::Bytes;
+use kubernetes::subresources::{Action, GROUP, Of};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use serve::transport::{Asked, HttpResponse};
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// The largest body: options are small.
+const OPTIONS: usize = 64 << 10;
+/// The largest VM that is expanded.
+const LARGEST: usize = 3 << 20;
+
+/// The path belongs to this API.
+pub fn is_ours(path: &str) -> bool {
+    matches!(path, "/" | "/apis" | "/openapi/v2" | "/openapi/v3")
+        || path.starts_with("/openapi/v3/apis/")
+        || path.strip_prefix("/apis/").is_some_and(|path| path.starts_with(GROUP))
+}
+
+/// Answers requests of the aggregated API.
+pub struct Routes {
+    aggregation: Arc<Aggregation>,
+    access: Access,
+    objects: Objects,
+    handlers: Arc<Handlers>,
+}
+
+/// Options of a request that only says whether it is to be done.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PlainOptions {
+    dry_run: Vec<String>,
+}
+
+/// Options of a freeze.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct FreezeOptions {
+    unfreeze_timeout: Option<String>,
+}
+
+impl Routes {
+    /// Answers users whom the aggregator names.
+    pub fn new(client: kube::Client, aggregation: Arc<Aggregation>, handlers: Arc<Handlers>) -> Routes {
+        Routes { aggregation, access: Access::new(client.clone()), objects: Objects::new(client), handlers }
+    }
+
+    /// The answer to a request.
+    pub async fn answer(&self, asked: Asked) -> HttpResponse {
+        self.act(asked).await.unwrap_or_else(|refused| refused.answer())
+    }
+
+    async fn act(&self, asked: Asked) -> Result<HttpResponse> {
+        let path = asked.head.uri.path().to_owned();
+        if let Some(document) = discovery::document(&path) {
+            return match asked.head.method {
+                Method::GET | Method::HEAD => Ok(document),
+                _ => Err(Refused::method("GET")),
+            };
+        }
+        let route = Route::of(&path)?;
+        let method = &asked.head.method;
+        match route.subresource.action {
+            Action::Version => return Ok(with_json(StatusCode::OK, &discovery::version_info())),
+            Action::Healthz => {
+                let body = json!({"apiserver": {"connectivity": "ok"}, "version": env!("CARGO_PKG_VERSION")});
+                return Ok(with_json(StatusCode::OK, &body));
+            }
+            _ => {}
+        }
+        let unserved = unserved::instead(route.subresource);
+        if let (Of::Group, Some(instead)) = (route.subresource.of, unserved) {
+            // virtctl reads no Status here.
+            return Err(Refused::not_served(&route.subject_of_api(), instead).into_text());
+        }
+        let requester = self.aggregation.requester(&asked.head, asked.client.as_ref())?;
+        self.access.permits(&requester, method, &route).await?;
+        if method.as_str() != route.subresource.method.name() {
+            return Err(Refused::method(route.subresource.method.name()));
+        }
+        if let Some(instead) = unserved {
+            self.exists(&route).await?;
+            return Err(Refused::not_served(&route.subject_of_api(), instead));
+        }
+        match route.subresource.of {
+            Of::VirtualMachine => self.of_vm(asked, &route).await,
+            Of::VirtualMachineInstance => {
+                let vmi = self.objects.vmi(route.namespace, route.name).await?;
+                self.of_vmi(asked, &route, &vmi).await
+            }
+            Of::Group => expand(body::<Value>(asked, LARGEST).await?, &route),
+        }
+    }
+
+    async fn of_vm(&self, mut asked: Asked, route: &Route<'_>) -> Result<HttpResponse> {
+        let (namespace, name) = (route.namespace, route.name);
+        match route.subresource.action {
+            Action::Start => {
+                let options: StartOptions = body(asked, OPTIONS).await?;
+                let dry = options.dry_run.clone();
+                let decide = |found: &crate::objects::Found| start(&found.vm, found.vmi.as_ref(), &options);
+                self.objects.change(namespace, name, &dry, decide).await?;
+            }
+            Action::Stop => {
+                let options: StopOptions = body(asked, OPTIONS).await?;
+                let dry = options.dry_run.clone();
+                let decide = |found: &crate::objects::Found| stop(&found.vm, found.vmi.as_ref(), &options);
+                self.objects.change(namespace, name, &dry, decide).await?;
+            }
+            Action::Restart => {
+                let options: RestartOptions = body(asked, OPTIONS).await?;
+                let dry = options.dry_run.clone();
+                let decide = |found: &crate::objects::Found| restart(&found.vm, found.vmi.as_ref(), &options);
+                self.objects.change(namespace, name, &dry, decide).await?;
+            }
+            Action::ExpandSpec => {
+                let vm = self.objects.vm(namespace, name).await?;
+                return expanded(&vm);
+            }
+            Action::EvacuateCancel => {
+                self.objects.vm(namespace, name).await?;
+                return self.cancel_evacuation(asked, route).await;
+            }
+            Action::PortForward => {
+                let found = self.objects.both(namespace, name).await?;
+                let Some(vmi) = found.vmi else {
+                    return Err(Refused::conflict(route.subject(), "VMI is not started"));
+                };
+                return self.port_forward(&mut asked, route, &vmi).await;
+            }
+            _ => return Err(Refused::no_such_path()),
+        }
+        let mut accepted = Response::new(Bytes::new());
+        *accepted.status_mut() = StatusCode::ACCEPTED;
+        Ok(accepted)
+    }
+
+    async fn of_vmi(
+        &self,
+        mut asked: Asked,
+        route: &Route<'_>,
+        vmi: &VirtualMachineInstance,
+    ) -> Result<HttpResponse> {
+        let action = route.subresource.action;
+        let launcher = || self.handlers.launcher_of(vmi);
+        let send = async |request| running::request(&launcher()?, vmi, request).await;
+        match action {
+            Action::Pause | Action::Unpause => {
+                let options: PlainOptions = body(asked, OPTIONS).await?;
+                vmi::permits(vmi, action)?;
+                if !options.dry_run.is_empty() {
+                    return Ok(Response::new(Bytes::new()));
+                }
+                send(if action == Action::Pause { Request::Pause } else { Request::Unpause }).await
+            }
+            Action::Reset | Action::SoftReboot => {
+                vmi::permits(vmi, action)?;
+                send(if action == Action::Reset { Request::Reset } else { Request::Reboot }).await
+            }
+            Action::Freeze | Action::Unfreeze => {
+                let options: FreezeOptions = body(asked, OPTIONS).await?;
+                vmi::permits(vmi, action)?;
+                let limit = options.unfreeze_timeout.as_deref();
+                if limit.is_some_and(|limit| !matches!(limit, "" | "0" | "0s" | "0m0s")) {
+                    let instead = "freeze without it, and unfreeze when done";
+                    return Err(Refused::not_served("unfreezeTimeout", instead));
+                }
+                running::freeze(&launcher()?, vmi, action).await
+            }
+            Action::GuestOsInfo | Action::UserList | Action::FilesystemList => {
+                vmi::permits(vmi, action)?;
+                running::guest(&launcher()?, vmi, action).await
+            }
+            Action::Screenshot => {
+                vmi::permits(vmi, action)?;
+                if asked.head.uri.query().is_some_and(|query| query.contains("moveCursor=true")) {
+                    return Err(Refused::not_served("moveCursor", "wake the screen by VNC, and try again"));
+                }
+                running::screenshot(&launcher()?, vmi).await
+            }
+            Action::Console | Action::Vnc => {
+                let wanted = Wanted::of(&asked.head)?;
+                vmi::permits(vmi, action)?;
+                let mode = running::mode(asked.head.uri.query())?;
+                let stream = running::stream(&launcher()?, vmi, action, mode).await?;
+                leave(&mut asked, &wanted, stream)
+            }
+            Action::PortForward => self.port_forward(&mut asked, route, vmi).await,
+            Action::EvacuateCancel => self.cancel_evacuation(asked, route).await,
+            _ => Err(Refused::no_such_path()),
+        }
+    }
+
+    /// Nothing to cancel is no error.
+    async fn cancel_evacuation(&self, asked: Asked, route: &Route<'_>) -> Result<HttpResponse> {
+        let options: EvacuateCancelOptions = body(asked, OPTIONS).await?;
+        self.objects.cancel_evacuation(route.namespace, route.name, &options).await?;
+        Ok(Response::new(Bytes::new()))
+    }
+
+    /// The object of a path is there.
+    async fn exists(&self, route: &Route<'_>) -> Result<()> {
+        match route.subresource.of {
+            Of::VirtualMachine => self.objects.vm(route.namespace, route.name).await.map(drop),
+            _ => self.objects.vmi(route.namespace, route.name).await.map(drop),
+        }
+    }
+
+    async fn port_forward(
+        &self,
+        asked: &mut Asked,
+        route: &Route<'_>,
+        vmi: &VirtualMachineInstance,
+    ) -> Result<HttpResponse> {
+        let wanted = Wanted::of(&asked.head)?;
+        vmi::permits(vmi, Action::PortForward)?;
+        let port = ports::port(route.rest)?;
+        let stream = ports::dial(vmi::address(vmi)?, port).await?;
+        leave(asked, &wanted, stream)
+    }
+}
+
+/// Answers 101, and carries bytes between the client and a stream from then on.
+fn leave(
+    asked: &mut Asked,
+    wanted: &Wanted,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> Result<HttpResponse> {
+    let upgrade = match asked.upgrade() {
+        Ok(upgrade) => upgrade,
+        Err(answer) => return Ok(answer),
+    };
+    tokio::spawn(async move {
+        match upgrade.begin().await {
+            Ok(upgraded) => {
+                let ends = upgraded.ends();
+                carry(upgraded, stream, ends).await;
+            }
+            Err(error) => tracing::debug!("{}", error.chain()),
+        }
+    });
+    Ok(wanted.answer())
+}
+
+/// The options of a request; without a body, none are set.
+async fn body<T: DeserializeOwned + Default>(asked: Asked, most: usize) -> Result<T> {
+    let whole = asked.body.whole(most).await.map_err(|answer| {
+        let text = String::from_utf8_lossy(answer.body()).trim().to_owned();
+        match answer.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => Refused::bad_request(text),
+            _ => Refused::unavailable(text),
+        }
+    })?;
+    let bytes = whole.as_ref();
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Ok(T::default());
+    }
+    serde_json::from_slice::<Option<T>>(bytes).map(Option::unwrap_or_default).map_err(|error| {
+        Refused::bad_request(format!("Can not unmarshal Request body to struct, error: {error}"))
+    })
+}
+
+/// `expand-vm-spec`: the VM of the body, with what its instance type and preference add.
+fn expand(object: Value, route: &Route<'_>) -> Result<HttpResponse> {
+    if object.is_null() {
+        return Err(Refused::bad_request("empty request body"));
+    }
+    let is_vm = object["kind"].as_str().is_none_or(|kind| kind == "VirtualMachine");
+    let vm = api::wire::read::<VirtualMachine>(object).ok().filter(|_| is_vm);
+    let Some(mut vm) = vm else {
+        return Err(Refused::bad_request("Object is not a valid VirtualMachine"));
+    };
+    match vm.metadata.namespace.as_deref() {
+        None | Some("") => vm.metadata.namespace = Some(route.namespace.to_owned()),
+        Some(namespace) if namespace == route.namespace => {}
+        Some(_) => {
+            return Err(Refused::bad_request(format!("VM namespace must be empty or {}", route.namespace)));
+        }
+    }
+    expanded(&vm)
+}
+
+fn expanded(vm: &VirtualMachine) -> Result<HttpResponse> {
+    if vm.spec.instancetype.is_some() || vm.spec.preference.is_some() {
+        let instead = "write the values of both into spec.template";
+        return Err(Refused::not_served("expanding a VM with an instance type or a preference", instead));
+    }
+    let mut object = api::wire::Wire::write(vm);
+    object["apiVersion"] = json!(api::vm::API_VERSION);
+    object["kind"] = json!("VirtualMachine");
+    Ok(with_json(StatusCode::OK, &object))
+}

@@ -1,0 +1,303 @@
+//! A websocket: the bytes of a stream both ways, in binary messages.
+//!
+//! The subprotocol `plain.kubevirt.io` is confirmed where it is offered, among others too; without any the stream is the
+//! same. A ping goes out after ten seconds, so that no proxy takes an idle console for a dead one; clients answer pings by
+//! themselves. Whoever answers none for ten minutes is gone (TCP keepalive finds a dead host earlier).
+//!
+//! ```text
+//!  client ◄─ websocket: messages of at most 64 KiB, one at a time ─► carry ◄─ 16 KiB ─► stream (console, VNC, port)
+//! ```
+//!
+//! **Guarantees.** No message is longer than a bound, in either direction; a client that does not read holds back the
+//! stream, which is its own. An end is said with a code and a reason: 1000 where the stream has ended, 1001 where virt-api
+//! goes away (the client may dial again), 1009 and 1002 where the client breaks the rules.
+
+use crate::refused::{Refused, Result};
+use futures_util::{SinkExt as _, StreamExt as _};
+use http::header::{
+    CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
+    UPGRADE,
+};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use hyper::body::Bytes;
+use serve::transport::HttpResponse;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::time::Instant;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{self, Message};
+
+/// The subprotocol of upstream's clients.
+pub(crate) const PLAIN: &str = "plain.kubevirt.io";
+/// The longest message of a client.
+const MESSAGE: usize = 64 << 10;
+/// The piece of a stream that becomes one message.
+const PIECE: usize = 16 << 10;
+/// How often a client is asked whether it is still there, and how long it may be silent.
+const PACE: Pace = Pace { ping: Duration::from_secs(10), silent: Duration::from_secs(600) };
+/// The time for the last words.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+/// The times of a websocket.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    /// From one ping to the next.
+    ping: Duration,
+    /// Until a client that answers none, or takes nothing, is gone.
+    silent: Duration,
+}
+
+/// A client that wants a websocket.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    accept: HeaderValue,
+    is_plain: bool,
+}
+
+impl Wanted {
+    /// What a request says of the websocket that it wants.
+    pub(crate) fn of(head: &Parts) -> Result<Wanted> {
+        let headers = &head.headers;
+        if !has(headers, &UPGRADE, "websocket") {
+            return Err(Refused::bad_request(
+                "this subresource is a stream: the request must ask for a websocket (Upgrade: websocket)",
+            ));
+        }
+        if headers.get(SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13") {
+            return Err(Refused::bad_request(
+                "only version 13 of websockets is spoken (Sec-WebSocket-Version)",
+            ));
+        }
+        let key = headers.get(SEC_WEBSOCKET_KEY).filter(|key| key.len() == 24);
+        let key =
+            key.ok_or_else(|| Refused::bad_request("Sec-WebSocket-Key is missing, or not of 16 bytes"))?;
+        let accept = HeaderValue::from_str(&derive_accept_key(key.as_bytes()))
+            .map_err(|_| Refused::internal("no answer to Sec-WebSocket-Key can be written"))?;
+        Ok(Wanted { accept, is_plain: has(headers, &SEC_WEBSOCKET_PROTOCOL, PLAIN) })
+    }
+
+    /// The answer after which the connection is a websocket.
+    pub(crate) fn answer(&self) -> HttpResponse {
+        let mut response = Response::new(Bytes::new());
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        let headers = response.headers_mut();
+        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(SEC_WEBSOCKET_ACCEPT, self.accept.clone());
+        if self.is_plain {
+            headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(PLAIN));
+        }
+        response
+    }
+}
+
+/// A list in a header has this word.
+fn has(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> bool {
+    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|word| word.trim().eq_ignore_ascii_case(wanted))
+}
+
+/// Carries bytes between a client and a stream until one of them ends, or the program does.
+pub(crate) async fn carry(
+    client: impl AsyncRead + AsyncWrite + Unpin,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    ends: impl Future<Output = ()>,
+) {
+    carry_at(PACE, client, stream, ends).await;
+}
+
+async fn carry_at(
+    pace: Pace,
+    client: impl AsyncRead + AsyncWrite + Unpin,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    ends: impl Future<Output = ()>,
+) {
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(MESSAGE))
+        .max_frame_size(Some(MESSAGE))
+        .read_buffer_size(PIECE)
+        .write_buffer_size(0)
+        .max_write_buffer_size(4 * MESSAGE);
+    let mut socket = WebSocketStream::from_raw_socket(client, Role::Server, Some(config)).await;
+    let ended = between(pace, &mut socket, stream, ends).await;
+    if let Some(frame) = ended {
+        // Whoever does not listen any more misses nothing.
+        let _ = tokio::time::timeout(GOODBYE, async {
+            socket.close(Some(frame)).await?;
+            while let Some(Ok(_)) = socket.next().await {}
+            Ok::<_, tungstenite::Error>(())
+        })
+        .await;
+    }
+}
+
+/// Carries bytes both ways. The last words, where the client hears them.
+async fn between<S: AsyncRead + AsyncWrite + Unpin>(
+    pace: Pace,
+    socket: &mut WebSocketStream<S>,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    ends: impl Future<Output = ()>,
+) -> Option<CloseFrame> {
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    let (mut to_client, mut of_client) = socket.split();
+    let mut piece = vec![0; PIECE];
+    let (heard, heard_now) = tokio::sync::watch::channel(Instant::now());
+    let receives = async {
+        loop {
+            let message = match of_client.next().await {
+                None => return None,
+                Some(Err(tungstenite::Error::Capacity(_))) => {
+                    return Some(close(CloseCode::Size, format!("a message is longer than {MESSAGE} bytes")));
+                }
+                Some(Err(tungstenite::Error::Protocol(error))) => {
+                    return Some(close(CloseCode::Protocol, error.to_string()));
+                }
+                Some(Err(_)) => return None,
+                Some(Ok(message)) => message,
+            };
+            let _ = heard.send(Instant::now());
+            let bytes = match message {
+                Message::Binary(bytes) => bytes,
+                Message::Close(_) => return None,
+                // Texts are nobody's keypresses.
+                _ => continue,
+            };
+            if writer.write_all(&bytes).await.is_err() || writer.flush().await.is_err() {
+                return Some(close(CloseCode::Normal, "the stream has ended".to_owned()));
+            }
+        }
+    };
+    let sends = async {
+        let mut ping = tokio::time::interval_at(Instant::now() + pace.ping, pace.ping);
+        loop {
+            let size = tokio::select! {
+                size = reader.read(&mut piece) => size,
+                _ = ping.tick() => {
+                    if heard_now.borrow().elapsed() > pace.silent {
+                        return None;
+                    }
+                    to_client.send(Message::Ping(Bytes::new())).await.ok()?;
+                    continue;
+                }
+            };
+            match size {
+                Ok(0) | Err(_) => return Some(close(CloseCode::Normal, "the stream has ended".to_owned())),
+                Ok(size) => {
+                    let bytes = Bytes::copy_from_slice(&piece[..size]);
+                    // A client that takes nothing for so long holds a place that others want.
+                    let sent =
+                        tokio::time::timeout(pace.silent, to_client.send(Message::Binary(bytes))).await;
+                    sent.ok()?.ok()?;
+                }
+            }
+        }
+    };
+    tokio::select! {
+        frame = receives => frame,
+        frame = sends => frame,
+        () = ends => Some(close(CloseCode::Away, "virt-api ends; dial again".to_owned())),
+    }
+}
+
+fn close(code: CloseCode, reason: String) -> CloseFrame {
+    CloseFrame { code, reason: reason.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::pending;
+    use tokio::io::{DuplexStream, duplex};
+    use tokio::task::JoinHandle;
+
+    /// A client, the other end of the stream, and the task between them.
+    async fn carried(
+        pace: Pace,
+        ends: impl Future<Output = ()> + Send + 'static,
+    ) -> (WebSocketStream<DuplexStream>, DuplexStream, JoinHandle<()>) {
+        let ((client, server), (stream, guest)) = (duplex(1 << 20), duplex(4 << 10));
+        let task = tokio::spawn(carry_at(pace, server, stream, ends));
+        (WebSocketStream::from_raw_socket(client, Role::Client, None).await, guest, task)
+    }
+
+    async fn said(client: &mut WebSocketStream<DuplexStream>) -> Message {
+        loop {
+            match client.next().await.unwrap().unwrap() {
+                Message::Ping(_) => {}
+                other => return other,
+            }
+        }
+    }
+
+    fn code(message: &Message) -> Option<CloseCode> {
+        let Message::Close(Some(frame)) = message else { return None };
+        Some(frame.code)
+    }
+
+    #[tokio::test]
+    async fn bytes_go_both_ways_and_the_end_has_a_reason() {
+        let (mut client, mut guest, task) = carried(PACE, pending()).await;
+        client.send(Message::Text("not a key".into())).await.unwrap();
+        client.send(Message::Binary(b"ls\n".as_slice().into())).await.unwrap();
+        let mut typed = [0; 3];
+        guest.read_exact(&mut typed).await.unwrap();
+        assert_eq!(&typed, b"ls\n");
+        guest.write_all(b"bin etc").await.unwrap();
+        assert_eq!(said(&mut client).await.into_data().as_ref(), b"bin etc");
+        drop(guest);
+        assert_eq!(code(&said(&mut client).await), Some(CloseCode::Normal));
+        drop(client);
+        task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_program_that_ends_says_so_and_a_long_message_is_refused() {
+        let (mut client, _guest, task) = carried(PACE, async {}).await;
+        assert_eq!(code(&said(&mut client).await), Some(CloseCode::Away));
+        drop(client);
+        task.await.unwrap();
+        let (mut client, _guest, task) = carried(PACE, pending()).await;
+        client.send(Message::Binary(vec![0; MESSAGE + 1].into())).await.unwrap();
+        assert_eq!(code(&said(&mut client).await), Some(CloseCode::Size));
+        drop(client);
+        task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_idle_client_is_pinged_and_one_that_never_answers_is_let_go() {
+        let pace = Pace { ping: Duration::from_millis(1), silent: Duration::from_secs(5) };
+        let (mut client, _guest, task) = carried(pace, pending()).await;
+        // It answers as long as it reads.
+        for _ in 0..100 {
+            assert!(matches!(client.next().await, Some(Ok(Message::Ping(_)))));
+        }
+        task.await.unwrap();
+        drop(client);
+    }
+
+    #[test]
+    fn the_subprotocol_is_confirmed_where_it_is_offered() {
+        let wanted = |protocol: Option<&str>, version: &str| {
+            let mut request = http::Request::get("/")
+                .header(UPGRADE, "WebSocket")
+                .header(SEC_WEBSOCKET_VERSION, version)
+                .header(SEC_WEBSOCKET_KEY, "dGhlIHNhbXBsZSBub25jZQ==");
+            if let Some(protocol) = protocol {
+                request = request.header(SEC_WEBSOCKET_PROTOCOL, protocol);
+            }
+            Wanted::of(&request.body(()).unwrap().into_parts().0).map(|wanted| wanted.answer())
+        };
+        let answer = wanted(Some("base64.binary.k8s.io, plain.kubevirt.io"), "13").unwrap();
+        assert_eq!(answer.status(), 101);
+        assert_eq!(answer.headers()[SEC_WEBSOCKET_PROTOCOL], PLAIN);
+        assert_eq!(answer.headers()[SEC_WEBSOCKET_ACCEPT], "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        for protocol in [None, Some("binary")] {
+            assert!(!wanted(protocol, "13").unwrap().headers().contains_key(SEC_WEBSOCKET_PROTOCOL));
+        }
+        assert_eq!(wanted(None, "8").unwrap_err().status, 400);
+    }
+}

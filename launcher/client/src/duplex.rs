@@ -1,0 +1,93 @@
+//! The connection below HTTP: a unix socket, or whatever else leads to a launcher, such as TLS to the virt-handler of its
+//! node.
+
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::UnixStream;
+
+/// A connection to a launcher: bytes both ways. Of a unix socket, `socket.into()`; of anything else, `Box::new(stream).into()`.
+pub struct Duplex(Way);
+
+enum Way {
+    Socket(UnixStream),
+    Other(Box<dyn BothWays>),
+}
+
+/// Bytes both ways, of any kind.
+trait BothWays: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> BothWays for T {}
+
+impl Duplex {
+    /// The unix socket, where it is one.
+    pub(crate) fn into_socket(self) -> Option<UnixStream> {
+        match self.0 {
+            Way::Socket(socket) => Some(socket),
+            Way::Other(_) => None,
+        }
+    }
+}
+
+impl From<UnixStream> for Duplex {
+    fn from(socket: UnixStream) -> Duplex {
+        Duplex(Way::Socket(socket))
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> From<Box<T>> for Duplex {
+    fn from(stream: Box<T>) -> Duplex {
+        Duplex(Way::Other(stream))
+    }
+}
+
+impl fmt::Debug for Duplex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Way::Socket(socket) => fmt::Debug::fmt(socket, f),
+            Way::Other(_) => f.write_str("a connection to a launcher"),
+        }
+    }
+}
+
+impl AsyncRead for Duplex {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match &mut self.0 {
+            Way::Socket(socket) => Pin::new(socket).poll_read(context, buffer),
+            Way::Other(stream) => Pin::new(stream).poll_read(context, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Duplex {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.0 {
+            Way::Socket(socket) => Pin::new(socket).poll_write(context, bytes),
+            Way::Other(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.0 {
+            Way::Socket(socket) => Pin::new(socket).poll_flush(context),
+            Way::Other(stream) => Pin::new(stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.0 {
+            Way::Socket(socket) => Pin::new(socket).poll_shutdown(context),
+            Way::Other(stream) => Pin::new(stream).poll_shutdown(context),
+        }
+    }
+}

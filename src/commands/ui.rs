@@ -1,0 +1,67 @@
+//! `coracle ui`.
+
+use crate::page::{Scope, Server};
+use crate::ui;
+use crate::virt::client::Cluster;
+use crate::virt::connect::ConnectArgs;
+use crate::virt::wait;
+use cdi::Result;
+use std::process::{Command, Stdio};
+
+/// Show the VMs of a cluster on a page in the browser
+///
+/// Prints an address on this computer, and opens it in the browser: the
+/// VMs as they change, why one does not run, its serial console, its screen.
+/// The address is valid once, for the browser that opens it first; Ctrl-C
+/// ends the page. Requests go to the API server alone, with the user and the
+/// rights of the kubeconfig.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Show the VMs of all namespaces
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+
+    /// Port to listen on [default: a free port]
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    port: u16,
+
+    /// Print the address without opening a browser
+    #[arg(long)]
+    no_open: bool,
+
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    wait(async {
+        let cluster = Cluster::of(&args.connect).await?;
+        let scope = match args.all_namespaces {
+            true => Scope::All,
+            false => Scope::Namespace(cluster.namespace().to_owned()),
+        };
+        let said = format!("coracle: the VMs of {scope}; Ctrl-C ends the page");
+        let server = Server::listen(cluster, scope, args.port).await?;
+        let address = server.address();
+        ui::out(&format!("{address}\n"))?;
+        ui::say(&said);
+        if !args.no_open {
+            open(&address);
+        }
+        server.serve().await
+    })
+}
+
+/// Opens an address in the browser, where there is a screen for one. Whoever has none opens it himself.
+fn open(address: &str) {
+    let has_screen = ["WAYLAND_DISPLAY", "DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
+    if has_screen {
+        let mut command = Command::new("xdg-open");
+        command.arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        match command.spawn() {
+            // It may be the browser itself, which stays.
+            Ok(mut child) => drop(std::thread::spawn(move || child.wait())),
+            Err(e) => tracing::info!("xdg-open does not start: {e}"),
+        }
+    }
+}

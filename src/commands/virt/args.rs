@@ -1,0 +1,76 @@
+//! The arguments that many verbs have.
+
+use crate::ui;
+use crate::virt::client::Cluster;
+use crate::virt::object::Kind;
+use crate::virt::target::{kind, name};
+use cdi::Result;
+use serde_json::{Value, json};
+
+/// A VM.
+#[derive(Debug, clap::Args)]
+pub(super) struct VmArg {
+    /// Name of the VM
+    #[arg(value_name = "VM", value_parser = name)]
+    pub(super) name: String,
+}
+
+/// A VMI.
+#[derive(Debug, clap::Args)]
+pub(super) struct VmiArg {
+    /// Name of the VMI, which is that of its VM
+    #[arg(value_name = "VMI", value_parser = name)]
+    pub(super) name: String,
+}
+
+/// A VM or a VMI.
+#[derive(Debug, clap::Args)]
+pub(super) struct TypedArg {
+    /// Type of the object: vm or vmi
+    #[arg(value_name = "TYPE", value_parser = kind)]
+    pub(super) kind: Kind,
+
+    /// Name of the object
+    #[arg(value_name = "NAME", value_parser = name)]
+    pub(super) name: String,
+}
+
+/// Whether anything is to change.
+#[derive(Debug, clap::Args)]
+pub(super) struct DryRunArg {
+    /// Validate the request without effect
+    #[arg(long)]
+    pub(super) dry_run: bool,
+}
+
+impl DryRunArg {
+    /// The options of a request, with these fields where they have a value. A dry run is told.
+    pub(super) fn options(&self, fields: Value) -> Result<Value> {
+        let mut options = fields;
+        if let Some(fields) = options.as_object_mut() {
+            fields.retain(|_, value| !value.is_null());
+            if self.dry_run {
+                ui::out("Dry Run execution\n")?;
+                fields.insert("dryRun".to_owned(), json!(["All"]));
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// What was being done, for an error: `cannot start VM web in namespace blue`.
+pub(super) fn doing(verb: &str, kind: Kind, name: &str, cluster: &Cluster) -> String {
+    format!("cannot {verb} {kind} {name} in namespace {}", cluster.namespace())
+}
+
+/// Asks for something to be done to a VM or a VMI.
+pub(super) async fn ask(
+    cluster: &Cluster,
+    verb: &str,
+    (kind, name): (Kind, &str),
+    part: &str,
+    options: Option<&Value>,
+) -> Result<()> {
+    let path = kind.part(cluster.namespace(), name, part);
+    cluster.put(&path, options).await.map_err(|e| e.of(&doing(verb, kind, name, cluster)))
+}

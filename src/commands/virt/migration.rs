@@ -1,0 +1,120 @@
+//! `migrate`, `migrate-cancel` and `evacuate-cancel`.
+
+use super::args::{DryRunArg, TypedArg, VmArg, ask, doing};
+use crate::ui;
+use crate::virt::client::Cluster;
+use crate::virt::object::{Kind, encoded};
+use cdi::{Error, ErrorKind, Result};
+use serde_json::{Map, Value, json};
+
+/// Live-migrate a VM to another node
+#[derive(Debug, clap::Args)]
+pub(super) struct MigrateArgs {
+    #[command(flatten)]
+    vm: VmArg,
+
+    /// Labels of the node to migrate to, in addition to the selectors of the
+    /// VM: KEY=VALUE, separated by commas
+    #[arg(long = "addedNodeSelector", alias = "added-node-selector", value_name = "LABELS")]
+    #[arg(value_delimiter = ',', value_parser = label)]
+    added_node_selector: Vec<(String, String)>,
+
+    #[command(flatten)]
+    dry_run: DryRunArg,
+}
+
+/// Cancel the live migration of a VM
+#[derive(Debug, clap::Args)]
+pub(super) struct CancelArgs {
+    #[command(flatten)]
+    vm: VmArg,
+
+    #[command(flatten)]
+    dry_run: DryRunArg,
+}
+
+/// Cancel the evacuation of a VM from its node
+#[derive(Debug, clap::Args)]
+pub(super) struct EvacuateCancelArgs {
+    #[command(flatten)]
+    object: TypedArg,
+
+    #[command(flatten)]
+    dry_run: DryRunArg,
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("a label is KEY=VALUE".to_owned()),
+    }
+}
+
+pub(super) async fn migrate(args: &MigrateArgs, cluster: &Cluster) -> Result<()> {
+    let labels: Map<String, Value> =
+        args.added_node_selector.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+    let labels = (!labels.is_empty()).then_some(labels);
+    let options = args.dry_run.options(json!({"addedNodeSelector": labels}))?;
+    let name = &args.vm.name;
+    ask(cluster, "migrate", (Kind::VirtualMachine, name), "migrate", Some(&options)).await?;
+    ui::out(&format!("VM {name} was scheduled to migrate\n"))
+}
+
+pub(super) async fn cancel(args: &CancelArgs, cluster: &Cluster) -> Result<()> {
+    let name = &args.vm.name;
+    let what = doing("cancel the migration of", Kind::VirtualMachine, name, cluster);
+    let options = args.dry_run.options(json!({}))?;
+    let selector = encoded(&format!("kubevirt.io/vmi-name={name}"));
+    let path = format!("{}?labelSelector={selector}", Kind::Migration.list(cluster.namespace()));
+    let migrations = match cluster.list(&path).await {
+        // Where VMs cannot migrate, there is no such kind.
+        Err(failure) if failure.code() == 404 => Vec::new(),
+        found => found.map_err(|e| e.of(&what))?,
+    };
+    let Some(active) = active(&migrations) else {
+        return Err(Error::new(ErrorKind::NotFound, format!("Found no migration to cancel for {name}")));
+    };
+    let path = Kind::Migration.one(cluster.namespace(), active);
+    cluster.delete(&path, &options).await.map_err(|e| e.of(&what))?;
+    ui::out(&format!("VM {name} was scheduled to migrate-cancel\n"))
+}
+
+/// The name of the migration that goes on; all others have ended.
+fn active(migrations: &[Value]) -> Option<&str> {
+    let goes_on = |one: &&Value| !matches!(one["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+    migrations.iter().find(goes_on)?["metadata"]["name"].as_str()
+}
+
+pub(super) async fn evacuate_cancel(args: &EvacuateCancelArgs, cluster: &Cluster) -> Result<()> {
+    let TypedArg { kind, name } = &args.object;
+    let verb = "cancel the evacuation of";
+    let what = doing(verb, *kind, name, cluster);
+    let vmi = Kind::VirtualMachineInstance.one(cluster.namespace(), name);
+    let vmi = cluster.get(&vmi).await.map_err(|e| e.of(&what))?;
+    let Some(node) = vmi["status"]["nodeName"].as_str().filter(|node| !node.is_empty()) else {
+        return Err(Error::failed(format!("{what}: it is on no node yet")));
+    };
+    let options = args.dry_run.options(json!({"evacuationNodeName": node}))?;
+    ask(cluster, verb, (*kind, name), "evacuate/cancel", Some(&options)).await?;
+    ui::out(&format!("{kind} {}/{name} was canceled evacuation\n", cluster.namespace()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_migration_that_goes_on_is_found_among_those_that_have_ended() {
+        let one = |name: &str, phase: &str| json!({"metadata": {"name": name}, "status": {"phase": phase}});
+        let all = [one("a", "Failed"), one("b", "Succeeded"), one("c", "Running"), one("d", "Pending")];
+        assert_eq!(active(&all), Some("c"));
+        assert_eq!(active(&all[..2]), None);
+        assert_eq!(active(&[json!({"metadata": {"name": "new"}})]), Some("new"));
+    }
+
+    #[test]
+    fn labels_have_a_key() {
+        assert_eq!(label("a/b=c=d"), Ok(("a/b".to_owned(), "c=d".to_owned())));
+        assert!(label("=b").is_err() && label("a").is_err());
+    }
+}

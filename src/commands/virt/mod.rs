@@ -1,0 +1,348 @@
+//! `coracle virt`: the client of a cluster. Called as `virtctl`, or by kubectl as its plugin `kubectl-virt`, the program is
+//! this verb alone: the same flags, the same words on standard output.
+//!
+//! ```text
+//!  arguments ─► Verb (a file for each family) ─► virt (requests, streams, facts) ─► words for people and scripts
+//! ```
+
+mod args;
+mod console;
+mod expose;
+mod guest;
+mod migration;
+mod port_forward;
+mod power;
+mod ssh;
+mod version;
+mod vnc;
+mod volumes;
+mod why;
+
+use crate::ui;
+use crate::virt::client::Cluster;
+use crate::virt::connect::ConnectArgs;
+use crate::virt::wait;
+use cdi::Result;
+use clap::builder::BoolishValueParser;
+use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsStr;
+use std::path::Path;
+
+/// The arguments. Most runs of the program are about something else, and make none of these verbs: it takes memory to
+/// describe them.
+#[derive(Debug)]
+pub(crate) struct Args(Virt);
+
+const ABOUT: &str = "Manage the VMs of a cluster, as virtctl does";
+const LONG_ABOUT: &str = "Manage the VMs of a cluster, as virtctl does\n\n\
+    A copy of this program, or a link to it, that is named virtctl or kubectl-virt offers these verbs directly.";
+const EXAMPLES: &str = "Examples:\n  \
+    coracle virt start web\n  \
+    coracle virt console web\n  \
+    coracle virt why web\n  \
+    ln -s coracle /usr/local/bin/kubectl-virt && kubectl virt ssh me@vm/web";
+
+impl clap::Args for Args {
+    fn augment_args(command: Command) -> Command {
+        let command = command.about(ABOUT).long_about(LONG_ABOUT).after_help(EXAMPLES);
+        command.defer(Virt::augment_args)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Virt::augment_args_for_update(command)
+    }
+}
+
+impl FromArgMatches for Args {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Virt::from_arg_matches(matches).map(Args)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0.update_from_arg_matches(matches)
+    }
+}
+
+// The cluster, and the verb. What stands here as documentation would be the help text.
+#[derive(Debug, clap::Args)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+struct Virt {
+    #[command(flatten)]
+    connect: ConnectArgs,
+
+    #[command(subcommand)]
+    verb: Verbs,
+}
+
+/// Manage the VMs of a Kubernetes cluster
+#[derive(Debug, Parser)]
+#[command(name = "virtctl", version, max_term_width = 80, arg_required_else_help = true)]
+#[command(after_help = "Examples:\n  virtctl start web\n  virtctl console web\n  virtctl why web")]
+struct Program {
+    #[command(flatten)]
+    virt: Virt,
+
+    /// Log verbosity, from 0 to 9; RUST_LOG overrides it
+    #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 0, global = true)]
+    #[arg(hide_default_value = true)]
+    level: u8,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Start(power::StartArgs),
+    Stop(power::StopArgs),
+    Restart(power::RestartArgs),
+    Pause(power::PauseArgs),
+    Unpause(power::UnpauseArgs),
+    SoftReboot(power::SoftRebootArgs),
+    Reset(power::ResetArgs),
+    Why(why::WhyArgs),
+    Events(why::EventsArgs),
+    Console(console::Args),
+    Vnc(vnc::Args),
+    Ssh(ssh::SshArgs),
+    Scp(ssh::ScpArgs),
+    PortForward(port_forward::Args),
+    Expose(expose::Args),
+    #[command(name = "guestosinfo")]
+    GuestOsInfo(guest::OsInfoArgs),
+    #[command(name = "userlist")]
+    UserList(guest::UserListArgs),
+    #[command(name = "fslist")]
+    FsList(guest::FsListArgs),
+    #[command(name = "addvolume")]
+    AddVolume(volumes::AddArgs),
+    #[command(name = "removevolume")]
+    RemoveVolume(volumes::RemoveArgs),
+    MemoryDump(volumes::MemoryDumpArgs),
+    Migrate(migration::MigrateArgs),
+    MigrateCancel(migration::CancelArgs),
+    EvacuateCancel(migration::EvacuateCancelArgs),
+    PermittedDevices(version::PermittedDevicesArgs),
+    Version(version::Args),
+}
+
+/// The verbs, whose switches may have a value, as those of kubectl may: `--dry-run=true`.
+#[derive(Debug)]
+struct Verbs(Verb);
+
+impl FromArgMatches for Verbs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Verb::from_arg_matches(matches).map(Verbs)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0.update_from_arg_matches(matches)
+    }
+}
+
+impl Subcommand for Verbs {
+    fn augment_subcommands(command: Command) -> Command {
+        with_values(Verb::augment_subcommands(command))
+    }
+
+    fn augment_subcommands_for_update(command: Command) -> Command {
+        with_values(Verb::augment_subcommands_for_update(command))
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        Verb::has_subcommand(name)
+    }
+}
+
+fn with_values(command: Command) -> Command {
+    command.mut_subcommands(|verb| with_values(verb.mut_args(with_value)))
+}
+
+fn with_value(arg: Arg) -> Arg {
+    if !matches!(arg.get_action(), ArgAction::SetTrue) {
+        return arg;
+    }
+    arg.action(ArgAction::Set)
+        .value_parser(BoolishValueParser::new())
+        .num_args(0..=1)
+        .require_equals(true)
+        .default_missing_value("true")
+        .default_value("false")
+        .hide_default_value(true)
+        .hide_possible_values(true)
+        .value_name("BOOL")
+}
+
+pub(crate) fn run(Args(virt): &Args) -> Result<()> {
+    of(virt)
+}
+
+fn of(args: &Virt) -> Result<()> {
+    if let Verb::Version(version) = &args.verb.0
+        && version.is_of_client()
+    {
+        return version::client();
+    }
+    wait(async {
+        let cluster = Cluster::of(&args.connect).await?;
+        match &args.verb.0 {
+            Verb::Start(args) => power::start(args, &cluster).await,
+            Verb::Stop(args) => power::stop(args, &cluster).await,
+            Verb::Restart(args) => power::restart(args, &cluster).await,
+            Verb::Pause(args) => power::pause(args, &cluster).await,
+            Verb::Unpause(args) => power::unpause(args, &cluster).await,
+            Verb::SoftReboot(args) => power::soft_reboot(args, &cluster).await,
+            Verb::Reset(args) => power::reset(args, &cluster).await,
+            Verb::Why(args) => why::why(args, &cluster).await,
+            Verb::Events(args) => why::events(args, &cluster).await,
+            Verb::Console(args) => console::run(args, &cluster).await,
+            Verb::Vnc(args) => vnc::run(args, &cluster).await,
+            Verb::Ssh(verb) => ssh::ssh(verb, &args.connect, &cluster),
+            Verb::Scp(verb) => ssh::scp(verb, &args.connect, &cluster),
+            Verb::PortForward(args) => port_forward::run(args, cluster).await,
+            Verb::Expose(args) => expose::run(args, &cluster).await,
+            Verb::GuestOsInfo(args) => guest::os_info(args, &cluster).await,
+            Verb::UserList(args) => guest::user_list(args, &cluster).await,
+            Verb::FsList(args) => guest::fs_list(args, &cluster).await,
+            Verb::AddVolume(args) => volumes::add(args, &cluster).await,
+            Verb::RemoveVolume(args) => volumes::remove(args, &cluster).await,
+            Verb::MemoryDump(args) => volumes::memory_dump(args, &cluster).await,
+            Verb::Migrate(args) => migration::migrate(args, &cluster).await,
+            Verb::MigrateCancel(args) => migration::cancel(args, &cluster).await,
+            Verb::EvacuateCancel(args) => migration::evacuate_cancel(args, &cluster).await,
+            Verb::PermittedDevices(_) => version::permitted_devices(&args.connect, &cluster).await,
+            Verb::Version(_) => version::both(&cluster).await,
+        }
+    })
+}
+
+/// How people call this program, where its name makes it a client of a cluster alone: `virtctl`, `kubectl virt`.
+pub(crate) fn called(program: Option<&OsStr>) -> Option<String> {
+    let name = Path::new(program?).file_name()?.to_str()?;
+    match name.strip_suffix("-virt") {
+        Some(before) if !before.is_empty() => Some(format!("{before} virt")),
+        _ => name.starts_with("virtctl").then(|| "virtctl".to_owned()),
+    }
+}
+
+/// How people call the verbs of this program.
+fn prefix() -> String {
+    called(std::env::args_os().next().as_deref()).unwrap_or_else(|| "coracle virt".to_owned())
+}
+
+/// The program under the name of virtctl.
+pub(crate) fn main(name: &str) -> Result<()> {
+    let command = || Program::command().bin_name(name);
+    clap_complete::CompleteEnv::with_factory(command).complete();
+    let program = Program::from_arg_matches(&command().get_matches()).unwrap_or_else(|e| e.exit());
+    // What klog says from 3 on is for people; from 6 on it has requests.
+    ui::log(match program.level {
+        0..=2 => 0,
+        3..=5 => 1,
+        _ => 2,
+    });
+    of(&program.virt)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Program, clap::Error> {
+        Program::try_parse_from(line.split_whitespace())
+    }
+
+    #[test]
+    fn the_name_of_the_program_makes_it_virtctl() {
+        for (name, wanted) in [
+            ("/usr/bin/virtctl", Some("virtctl")),
+            ("virtctl-v1.9.0-linux-amd64", Some("virtctl")),
+            ("/home/me/.krew/bin/kubectl-virt", Some("kubectl virt")),
+            ("oc-virt", Some("oc virt")),
+            ("coracle", None),
+            ("-virt", None),
+        ] {
+            assert_eq!(called(Some(OsStr::new(name))).as_deref(), wanted, "{name}");
+        }
+        assert_eq!(called(None), None);
+    }
+
+    #[test]
+    fn the_definitions_of_the_verbs_agree() {
+        Program::command().debug_assert();
+    }
+
+    #[test]
+    fn lines_that_people_and_scripts_have_are_understood() {
+        for line in [
+            "virtctl start web",
+            "virtctl start web --paused --dry-run",
+            "virtctl start --paused=true web -n blue",
+            "virtctl --namespace=blue stop web --force --grace-period=0",
+            "virtctl stop web --force=true --grace-period 0 --dry-run=false",
+            "virtctl restart web --kubeconfig /k --context c --server https://h:6443",
+            "virtctl pause vm web",
+            "virtctl unpause VMI web",
+            "virtctl soft-reboot web",
+            "virtctl console web --timeout=1",
+            "virtctl console --read-only web",
+            "virtctl vnc web --proxy-only --port 5900 --address 0.0.0.0 --preserve-session",
+            "virtctl vnc web --vnc-type tiger --vnc-path /usr/bin/vncviewer",
+            "virtctl vnc screenshot web -f -",
+            "virtctl vnc screenshot web --file=a.png --move-cursor",
+            "virtctl ssh me@vm/web/blue --command ls -i key -p 2222",
+            "virtctl ssh --username=me vmi/web",
+            "virtctl scp -r a me@vm/web:b --preserve",
+            "virtctl port-forward --stdio=true vmi/web/blue 22",
+            "virtctl port-forward vm/web tcp/8080:80 udp/53 --address=127.0.0.1",
+            "virtctl expose vm web --name web --port 80 --target-port http --type NodePort --protocol UDP",
+            "virtctl guestosinfo web",
+            "virtctl userlist web",
+            "virtctl fslist web",
+            "virtctl addvolume web --volume-name=d --serial 1 --cache none --disk-type lun --bus scsi --persist",
+            "virtctl removevolume web --volume-name=d --dry-run",
+            "virtctl memory-dump get web --claim-name=m",
+            "virtctl memory-dump remove web",
+            "virtctl migrate web --addedNodeSelector=a=b,c=d",
+            "virtctl migrate-cancel web",
+            "virtctl evacuate-cancel vmi web --dry-run",
+            "virtctl permitted-devices",
+            "virtctl version --client",
+            "virtctl version -c",
+            "virtctl why web",
+            "virtctl events web -v 4",
+        ] {
+            if let Err(e) = parsed(line) {
+                panic!("{line}: {e}");
+            }
+        }
+    }
+
+    #[test]
+    fn lines_that_make_no_sense_are_refused_before_anything_is_asked() {
+        for line in [
+            "virtctl start",
+            "virtctl start a b",
+            "virtctl start ../secrets",
+            "virtctl start web -n a/b",
+            "virtctl pause pod web",
+            "virtctl port-forward web 22",
+            "virtctl port-forward vm/web",
+            "virtctl addvolume web",
+            "virtctl expose vm web",
+            "virtctl vnc screenshot web",
+            "virtctl migrate web --addedNodeSelector=a",
+        ] {
+            assert!(parsed(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn switches_may_say_yes_or_no() {
+        let dry = |line: &str| match parsed(line).unwrap().virt.verb.0 {
+            Verb::SoftReboot(_) => false,
+            Verb::Start(args) => args.is_dry(),
+            other => panic!("{other:?}"),
+        };
+        assert!(dry("virtctl start web --dry-run") && dry("virtctl start --dry-run=True web"));
+        assert!(!dry("virtctl start web --dry-run=false") && !dry("virtctl start web"));
+    }
+}

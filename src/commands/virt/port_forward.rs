@@ -1,0 +1,60 @@
+//! `port-forward`.
+
+use crate::ui;
+use crate::virt::client::Cluster;
+use crate::virt::forward::Forward;
+use crate::virt::target::{Port, Target, address};
+use cdi::{Error, ErrorKind, Result};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Forward ports of this computer to a VM or VMI
+///
+/// Each connection goes through the API server; for much traffic, use a
+/// Service.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    coracle virt port-forward vm/web 8080:80\n  \
+    coracle virt port-forward vmi/web/blue 2222:22 udp/5353:53")]
+pub(super) struct Args {
+    /// VM or VMI to reach: vm/NAME or vmi/NAME, with /NAMESPACE if it is in
+    /// another one
+    #[arg(value_name = "TARGET")]
+    target: Target,
+
+    #[arg(
+        value_name = "PORT",
+        required = true,
+        help = "Ports to forward: [tcp/|udp/]LOCAL[:TARGET]; 0 is any free local port"
+    )]
+    ports: Vec<Port>,
+
+    /// Join standard input and output to the one port, and listen on none
+    #[arg(long)]
+    stdio: bool,
+
+    /// Address of this computer to listen on
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", value_parser = address)]
+    address: IpAddr,
+}
+
+pub(super) async fn run(args: &Args, cluster: Cluster) -> Result<()> {
+    let forward = Arc::new(Forward { cluster, target: args.target.clone() });
+    if args.stdio {
+        return match args.ports.as_slice() {
+            [port] => forward.stdio(*port).await,
+            _ => Err(Error::new(ErrorKind::Usage, "--stdio joins one port: name one")),
+        };
+    }
+    for port in &args.ports {
+        let at = forward.listen(args.address, *port).await?;
+        ui::say(&format!(
+            "Forwarding {} {at} to port {} of {} in namespace {}",
+            port.protocol,
+            port.remote,
+            args.target,
+            forward.namespace()
+        ));
+    }
+    tokio::signal::ctrl_c().await.map_err(|e| Error::io("cannot listen for Ctrl-C", e))
+}

@@ -1,0 +1,242 @@
+//! `vnc`, and `vnc screenshot`.
+
+use super::args::{VmiArg, doing};
+use crate::ui;
+use crate::virt::client::Cluster;
+use crate::virt::forward::join;
+use crate::virt::object::Kind;
+use crate::virt::target::{address, name};
+use crate::virt::websocket::{End, Stream};
+use crate::vm::record::write_whole;
+use crate::vm::relay::is_ours;
+use cdi::{Error, ErrorKind, Result};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::sleep;
+
+/// Show the screen of a VMI in a VNC viewer
+///
+/// The viewer reaches the screen by a port of this computer, which takes one
+/// connection, and ends with it.
+#[derive(Debug, clap::Args)]
+#[command(subcommand_negates_reqs = true)]
+pub(super) struct Args {
+    /// Name of the VMI, which is that of its VM
+    #[arg(value_name = "VMI", required = true, value_parser = name)]
+    vmi: Option<String>,
+
+    /// Print the port for a viewer as JSON, and start no viewer
+    #[arg(long)]
+    proxy_only: bool,
+
+    /// Port to listen on [default: a free port]
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    port: u16,
+
+    /// Address to listen on; other than 127.0.0.1 only with --proxy-only
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", value_parser = address)]
+    address: IpAddr,
+
+    /// Fail if another client has the screen, instead of disconnecting it
+    #[arg(long)]
+    preserve_session: bool,
+
+    /// Viewer to start: remote-viewer or tiger [default: the one installed]
+    #[arg(long, value_name = "TYPE", value_parser = ["remote-viewer", "tiger"])]
+    vnc_type: Option<String>,
+
+    /// Path of the viewer, in place of a search in PATH; only with --vnc-type
+    #[arg(long, value_name = "FILE", requires = "vnc_type")]
+    vnc_path: Option<PathBuf>,
+
+    #[command(subcommand)]
+    part: Option<Part>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Part {
+    Screenshot(ScreenshotArgs),
+}
+
+/// Write the screen of a VMI to a file (PNG)
+#[derive(Debug, clap::Args)]
+struct ScreenshotArgs {
+    #[command(flatten)]
+    vmi: VmiArg,
+
+    /// File to write the screen to; - is standard output
+    #[arg(short, long, value_name = "FILE")]
+    file: PathBuf,
+
+    /// Move the pointer first, which wakes a screen up
+    #[arg(short, long)]
+    move_cursor: bool,
+}
+
+const VMI: Kind = Kind::VirtualMachineInstance;
+
+pub(super) async fn run(args: &Args, cluster: &Cluster) -> Result<()> {
+    match (&args.part, &args.vmi) {
+        (Some(Part::Screenshot(args)), _) => screenshot(args, cluster).await,
+        (None, Some(name)) => show(args, name, cluster).await,
+        (None, None) => Err(Error::new(ErrorKind::Usage, "no VMI is named")),
+    }
+}
+
+async fn screenshot(args: &ScreenshotArgs, cluster: &Cluster) -> Result<()> {
+    let name = &args.vmi.name;
+    let part = format!("vnc/screenshot?moveCursor={}", args.move_cursor);
+    let png = cluster.bytes(&VMI.part(cluster.namespace(), name, &part)).await;
+    let png = png.map_err(|e| e.of(&doing("take a screenshot of", VMI, name, cluster)))?;
+    match args.file.as_os_str() == "-" {
+        true => ui::raw(&png),
+        false => write_whole(&args.file, &png),
+    }
+}
+
+async fn show(args: &Args, name: &str, cluster: &Cluster) -> Result<()> {
+    let what = doing("show the screen of", VMI, name, cluster);
+    // A viewer that is missing is told before the screen is taken from somebody else.
+    let viewer = if args.proxy_only { None } else { Some(Viewer::find(args)?) };
+    let part = format!("vnc?preserveSession={}", args.preserve_session);
+    let stream = Stream::open(cluster, &VMI.part(cluster.namespace(), name, &part)).await;
+    let stream = stream.map_err(|e| e.of(&what))?;
+    let address = if args.proxy_only { args.address } else { IpAddr::from([127, 0, 0, 1]) };
+    let cannot = |e| Error::io(format!("cannot listen on {address} port {}", args.port), e);
+    let listener = TcpListener::bind((address, args.port)).await.map_err(cannot)?;
+    let port = listener.local_addr().map_err(cannot)?.port();
+    let mut child = match &viewer {
+        None => {
+            ui::out(&format!("{{\"port\":{port}}}\n"))?;
+            None
+        }
+        Some(viewer) => Some(Running(viewer.start(port)?)),
+    };
+    let connection = tokio::select! {
+        connection = accept(&listener, !args.proxy_only) => connection?,
+        ended = ended(&mut child) => return ended,
+    };
+    let _ = connection.set_nodelay(true);
+    let (reads, writes) = connection.into_split();
+    let end = tokio::select! {
+        end = join(stream, reads, writes) => end,
+        ended = ended(&mut child) => return ended,
+    };
+    match end {
+        end if end.is_normal() => Ok(()),
+        // The viewer was closed.
+        End::Broken(why) if why.starts_with("this side is gone") => Ok(()),
+        end => Err(Error::failed(format!("{what}: {end}"))),
+    }
+}
+
+/// The first connection. A viewer that we start belongs to the user, as what it shows does.
+async fn accept(listener: &TcpListener, ours: bool) -> Result<TcpStream> {
+    let cannot = |e| Error::io("cannot take the connection of a viewer", e);
+    loop {
+        let (connection, _) = listener.accept().await.map_err(cannot)?;
+        if !ours {
+            return Ok(connection);
+        }
+        let connection = connection.into_std().map_err(cannot)?;
+        match is_ours(&connection) {
+            true => return TcpStream::from_std(connection).map_err(cannot),
+            false => ui::say("coracle: the connection was refused: the client belongs to another user"),
+        }
+    }
+}
+
+/// A program that shows a screen.
+#[derive(Debug, PartialEq, Eq)]
+struct Viewer {
+    program: PathBuf,
+    /// What stands before the port where it is told it.
+    address: &'static str,
+}
+
+/// The viewers by the names that upstream gives them, each with its program.
+const VIEWERS: [(&str, &str, &str); 2] = [
+    ("remote-viewer", "remote-viewer", "vnc://127.0.0.1:"),
+    // Two colons stand before a port, one before the number of a screen.
+    ("tiger", "vncviewer", "127.0.0.1::"),
+];
+
+impl Viewer {
+    fn find(args: &Args) -> Result<Viewer> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+        Viewer::among(args.vnc_type.as_deref(), args.vnc_path.as_deref(), &folders)
+    }
+
+    fn among(wanted: Option<&str>, at: Option<&Path>, folders: &[PathBuf]) -> Result<Viewer> {
+        let mut fitting = VIEWERS.iter().filter(|(name, ..)| wanted.is_none_or(|wanted| wanted == *name));
+        let place = |program: &str| match at {
+            Some(path) => path.is_file().then(|| path.to_owned()),
+            None => folders.iter().map(|folder| folder.join(program)).find(|path| path.is_file()),
+        };
+        let found = fitting.find_map(|(_, program, address)| Some((place(program)?, *address)));
+        found.map(|(program, address)| Viewer { program, address }).ok_or_else(|| {
+            let what = match at {
+                Some(path) => format!("there is no VNC viewer at {}", path.display()),
+                None => "there is no VNC viewer in PATH (remote-viewer, vncviewer)".to_owned(),
+            };
+            let hint = "install one, as root: apt-get install virt-viewer; or say --proxy-only, and connect any viewer";
+            Error::new(ErrorKind::NotFound, what).with_hint(hint)
+        })
+    }
+
+    fn start(&self, port: u16) -> Result<Child> {
+        let mut command = Command::new(&self.program);
+        command.arg(format!("{}{port}", self.address)).stdin(Stdio::null()).stdout(Stdio::null());
+        command.spawn().map_err(|e| Error::io(format!("cannot start {}", self.program.display()), e))
+    }
+}
+
+/// A viewer that runs; it ends with this program.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // One that has ended needs nothing.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until the viewer has ended; where there is none, for ever.
+async fn ended(child: &mut Option<Running>) -> Result<()> {
+    let Some(Running(child)) = child else { return std::future::pending().await };
+    loop {
+        match child.try_wait() {
+            Ok(None) => sleep(Duration::from_millis(200)).await,
+            Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(Some(status)) => return Err(Error::failed(format!("the VNC viewer ended with {status}"))),
+            Err(e) => return Err(Error::io("cannot wait for the VNC viewer", e)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_viewer_that_is_wanted_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let tiger = folder.path().join("vncviewer");
+        let folders = [PathBuf::from("/nowhere"), folder.path().to_owned()];
+        let none = Viewer::among(None, None, &folders).unwrap_err();
+        assert_eq!(none.kind(), ErrorKind::NotFound);
+        assert!(none.to_string().contains("--proxy-only"), "{none}");
+        std::fs::write(&tiger, "").unwrap();
+        let found = Viewer::among(None, None, &folders).unwrap();
+        assert_eq!(found, Viewer { program: tiger.clone(), address: "127.0.0.1::" });
+        assert!(Viewer::among(Some("remote-viewer"), None, &folders).is_err());
+        let given = Viewer::among(Some("remote-viewer"), Some(&tiger), &[]).unwrap();
+        assert_eq!(given, Viewer { program: tiger, address: "vnc://127.0.0.1:" });
+        assert!(Viewer::among(Some("tiger"), Some(Path::new("/nowhere/v")), &folders).is_err());
+    }
+}

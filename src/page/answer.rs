@@ -1,0 +1,150 @@
+//! Answers: the page, its files, JSON, and sentences where there is nothing else to give.
+
+use super::assets::{Asset, INDEX};
+use cdi::{Error, ErrorKind};
+use http::header::{self, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Bytes;
+use serde_json::{Value, json};
+use std::convert::Infallible;
+
+/// What an answer consists of.
+pub(super) type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+const JSON: &str = "application/json";
+
+/// A refusal: its status, and a sentence that says what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) status: StatusCode,
+    pub(super) sentence: String,
+}
+
+impl Refusal {
+    /// With this status.
+    pub(super) fn new(status: StatusCode, sentence: impl Into<String>) -> Refusal {
+        Refusal { status, sentence: sentence.into() }
+    }
+
+    /// As an answer.
+    pub(super) fn answer(&self) -> Response<Body> {
+        whole(self.status, JSON, json!({ "error": self.sentence }).to_string())
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(e: Error) -> Refusal {
+        let status = match e.kind() {
+            ErrorKind::NotFound => StatusCode::NOT_FOUND,
+            ErrorKind::Usage | ErrorKind::Refused => StatusCode::UNPROCESSABLE_ENTITY,
+            // 403 is what this page says itself to whoever has no cookie.
+            ErrorKind::Auth | ErrorKind::Failed | ErrorKind::Interrupted => StatusCode::BAD_GATEWAY,
+        };
+        Refusal::new(status, e.chain())
+    }
+}
+
+/// An answer with these bytes.
+fn whole(status: StatusCode, media_type: &'static str, bytes: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Full::new(bytes.into()).boxed_unsync());
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response
+}
+
+/// A value.
+pub(super) fn value(value: &Value) -> Response<Body> {
+    whole(StatusCode::OK, JSON, value.to_string())
+}
+
+/// A file of the page.
+pub(super) fn asset(asset: &'static Asset) -> Response<Body> {
+    whole(StatusCode::OK, asset.media_type(), asset.bytes)
+}
+
+/// The page. What its own scripts make of styles has the word of this answer; nothing else may.
+pub(super) fn page(port: u16, word: &str) -> Response<Body> {
+    let mut response =
+        whole(StatusCode::OK, "text/html; charset=utf-8", INDEX.replace("NONCE", word).into_bytes());
+    let policy = format!(
+        "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{word}'; style-src-attr 'unsafe-inline'; \
+         img-src 'self' data:; connect-src 'self' ws://127.0.0.1:{port}; base-uri 'none'; form-action 'none'; \
+         frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    );
+    if let Ok(policy) = HeaderValue::from_str(&policy) {
+        response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
+    response
+}
+
+/// The answer to the token: the cookie, and the way to the page. A redirection would be part of the way by which the
+/// visitor came, and the cookie would not come along from another site.
+pub(super) fn welcome(cookie: &str) -> Response<Body> {
+    const PAGE: &str = "<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"0; url=/\">\
+        <title>Coracle</title><p><a href=\"/\">The VMs of the cluster</a></p>";
+    let mut response = whole(StatusCode::OK, "text/html; charset=utf-8", PAGE);
+    if let Ok(cookie) = HeaderValue::from_str(cookie) {
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+/// What every answer has: nothing is kept, framed, guessed, loaded from elsewhere or told to others.
+pub(super) fn secured(mut response: Response<Body>) -> Response<Body> {
+    let headers = response.headers_mut();
+    for (name, text) in [
+        (header::CACHE_CONTROL, "no-store"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        (HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=()"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(text));
+    }
+    let nothing = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(nothing);
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_answer_may_be_kept_framed_or_load_anything() {
+        let refusal = Refusal::new(StatusCode::NOT_FOUND, "no");
+        for response in [refusal.answer(), value(&json!([])), page(1, "w"), welcome("a=b")] {
+            let response = secured(response);
+            let says = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
+            assert_eq!(says("cache-control"), "no-store");
+            assert_eq!(says("x-content-type-options"), "nosniff");
+            let policy = says("content-security-policy");
+            assert!(policy.starts_with("default-src 'none'; ") && policy.contains("frame-ancestors 'none'"));
+        }
+    }
+
+    #[test]
+    fn the_page_lets_in_nothing_but_itself() {
+        let response = page(4000, "word");
+        let policy = response.headers()["content-security-policy"].to_str().unwrap();
+        assert!(policy.contains("connect-src 'self' ws://127.0.0.1:4000;"), "{policy}");
+        assert!(policy.contains("script-src 'self';") && policy.contains("style-src 'self' 'nonce-word';"));
+        // A style of an element is what a terminal paints with; a script is nobody's but ours.
+        assert_eq!(policy.matches("unsafe").count(), 1);
+        for elsewhere in ["http:", "https:", "*", "blob:"] {
+            assert!(!policy.contains(elsewhere), "{elsewhere}");
+        }
+    }
+
+    #[test]
+    fn errors_are_sentences_with_a_status() {
+        let refusal = Refusal::from(Error::new(ErrorKind::NotFound, "no VM web").with_hint("look again"));
+        assert_eq!((refusal.status.as_u16(), refusal.sentence.as_str()), (404, "no VM web; look again"));
+        assert_eq!(Refusal::from(Error::failed("x")).status.as_u16(), 502);
+        assert_eq!(refusal.answer().headers()["content-type"], JSON);
+    }
+}

@@ -1,0 +1,267 @@
+//! The list and every change of it, as server-sent events: one watch of VMs and one of VMIs for each page that is open.
+//!
+//! ```text
+//!  list both kinds ─► event `list` ─► watch both from there ─► event `changes`: lines that are other ones now
+//!     ▲                                   │
+//!     ├─ the server has forgotten (410) ──┤
+//!     └─ a while later ◄─ event `trouble` ┘ the API server cannot be asked
+//! ```
+//!
+//! **Guarantees.** A line is told once for all its changes within [`TOGETHER`]. A page that reads slowly holds up its own
+//! watch and nobody else; one that is gone ends it.
+
+use super::answer::Body;
+use super::list::{Change, List};
+use super::server::Scope;
+use crate::virt::client::{Cluster, Failure};
+use crate::virt::object::{Kind, encoded};
+use cdi::Error;
+use futures_util::stream::poll_fn;
+use http::Response;
+use http::header::{self, HeaderValue};
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::{Bytes, Frame};
+use kube::client::Body as Stream;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::time::Duration;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::time::{Instant, interval, sleep, sleep_until};
+
+/// Changes of so long are told together: a node that comes back changes hundreds of lines at once.
+const TOGETHER: Duration = Duration::from_millis(150);
+/// How often a page is told that it is not forgotten.
+const BEAT: Duration = Duration::from_secs(15);
+/// How long a watch lasts, for the server; a new one goes on where it ended.
+const WATCH: &str = "timeoutSeconds=290&allowWatchBookmarks=true";
+/// From a watch that ended to the next.
+const AGAIN: Duration = Duration::from_secs(1);
+/// From a failure to the next try: at first, and at most.
+const LATER: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(30));
+/// The longest object that is read. The API server takes none that is longer than 3 MiB.
+const LONGEST: usize = 16 << 20;
+
+const KINDS: [Kind; 2] = [Kind::VirtualMachine, Kind::VirtualMachineInstance];
+
+/// How following came to its end.
+#[derive(Debug)]
+enum Over {
+    /// Nobody reads any more.
+    Left,
+    /// The server no longer knows what came since.
+    Stale,
+}
+
+/// Lists all VMs and VMIs.
+pub(super) async fn list(cluster: &Cluster, scope: &Scope) -> Result<List, Error> {
+    let mut all = List::default();
+    for kind in KINDS {
+        fill(&mut all, cluster, scope, kind).await?;
+    }
+    Ok(all)
+}
+
+/// What the page reads about all lines.
+pub(super) fn shown(all: &List, cluster: &Cluster, scope: &Scope) -> Value {
+    json!({"rows": all.rows(), "server": cluster.address(), "namespace": scope.namespace()})
+}
+
+/// Tells all lines, and each change of them, for as long as somebody reads.
+pub(super) fn stream(cluster: Cluster, scope: Scope) -> Response<Body> {
+    let (sender, mut receiver): (_, Receiver<Bytes>) = channel(16);
+    tokio::spawn(tell(cluster, scope, sender));
+    let frames = poll_fn(move |context| {
+        receiver.poll_recv(context).map(|next| next.map(|bytes| Ok::<_, Infallible>(Frame::data(bytes))))
+    });
+    let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    response
+}
+
+async fn tell(cluster: Cluster, scope: Scope, sender: Sender<Bytes>) {
+    let mut wait = LATER.0;
+    loop {
+        let begun = Instant::now();
+        match follow(&cluster, &scope, &sender).await {
+            Ok(Over::Left) => return,
+            Ok(Over::Stale) => sleep(AGAIN).await,
+            Err(e) => {
+                tracing::info!("the list is not followed: {e}");
+                if send(&sender, "trouble", &json!({"error": e.chain()})).await.is_err() {
+                    return;
+                }
+                // What went well for a while is tried again soon.
+                wait = if begun.elapsed() > LATER.1 { LATER.0 } else { wait };
+                tokio::select! {
+                    () = sleep(wait) => {}
+                    () = sender.closed() => return,
+                }
+                wait = (wait * 2).min(LATER.1);
+            }
+        }
+    }
+}
+
+/// Tells all lines and follows their changes.
+async fn follow(cluster: &Cluster, scope: &Scope, sender: &Sender<Bytes>) -> Result<Over, Error> {
+    let mut all = List::default();
+    let mut versions = [String::new(), String::new()];
+    for (kind, version) in KINDS.into_iter().zip(&mut versions) {
+        *version = fill(&mut all, cluster, scope, kind).await?;
+    }
+    if send(sender, "list", &shown(&all, cluster, scope)).await.is_err() {
+        return Ok(Over::Left);
+    }
+    let mut watches = [None, None];
+    let mut beat = interval(BEAT);
+    let mut waiting: BTreeMap<(String, String), Change> = BTreeMap::new();
+    let mut due: Option<Instant> = None;
+    loop {
+        for ((kind, watch), version) in KINDS.into_iter().zip(&mut watches).zip(&versions) {
+            if watch.is_none() {
+                match open(cluster, scope, kind, version).await {
+                    Ok(body) => *watch = Some(Lines { body, held: Vec::new() }),
+                    Err(failure) if failure.code() == 410 => return Ok(Over::Stale),
+                    Err(failure) => return Err(failure.of(&doing("watch", kind, scope))),
+                }
+            }
+        }
+        let [vms, vmis] = &mut watches;
+        let (at, line) = tokio::select! {
+            line = next(vms) => (0, line),
+            line = next(vmis) => (1, line),
+            () = until(due) => {
+                let changes: Vec<Value> = waiting.values().map(Change::value).collect();
+                (due, waiting) = (None, BTreeMap::new());
+                if send(sender, "changes", &json!(changes)).await.is_err() {
+                    return Ok(Over::Left);
+                }
+                continue;
+            }
+            _ = beat.tick() => match sender.send(Bytes::from_static(b": here\n\n")).await {
+                Ok(()) => continue,
+                Err(_) => return Ok(Over::Left),
+            },
+            () = sender.closed() => return Ok(Over::Left),
+        };
+        let Some(event) = line else {
+            watches[at] = None;
+            sleep(AGAIN).await;
+            continue;
+        };
+        let object = &event["object"];
+        let changed = match event["type"].as_str() {
+            Some("ADDED" | "MODIFIED") => all.put(KINDS[at], object),
+            Some("DELETED") => all.remove(KINDS[at], object),
+            Some("BOOKMARK") => None,
+            // What else is there is an error, and mostly that too much has happened.
+            _ => return Ok(Over::Stale),
+        };
+        if let Some(version) = object.pointer("/metadata/resourceVersion").and_then(Value::as_str) {
+            version.clone_into(&mut versions[at]);
+        }
+        if let Some(change) = changed {
+            waiting.insert(change.key(), change);
+            due = due.or(Some(Instant::now() + TOGETHER));
+        }
+    }
+}
+
+/// Lists all objects of a kind, and says as of which version.
+async fn fill(all: &mut List, cluster: &Cluster, scope: &Scope, kind: Kind) -> Result<String, Error> {
+    let path = scope.path(kind);
+    let mut next = String::new();
+    loop {
+        let page = cluster.get(&format!("{path}?limit=500{next}")).await;
+        let page = page.map_err(|failure| failure.of(&doing("list", kind, scope)))?;
+        for object in super::row::list(&page, "/items") {
+            all.put(kind, object);
+        }
+        let says = |pointer: &str| page.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        match says("/metadata/continue") {
+            "" => return Ok(says("/metadata/resourceVersion").to_owned()),
+            token => next = format!("&continue={}", encoded(token)),
+        }
+    }
+}
+
+async fn open(cluster: &Cluster, scope: &Scope, kind: Kind, version: &str) -> Result<Stream, Failure> {
+    let path = scope.path(kind);
+    cluster.watch(&format!("{path}?watch=true&resourceVersion={}&{WATCH}", encoded(version))).await
+}
+
+fn doing(verb: &str, kind: Kind, scope: &Scope) -> String {
+    format!("cannot {verb} {kind}s of {scope}")
+}
+
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// One event for the page.
+async fn send(sender: &Sender<Bytes>, name: &str, data: &Value) -> Result<(), ()> {
+    // JSON of serde_json is one line.
+    sender.send(format!("event: {name}\ndata: {data}\n\n").into()).await.map_err(drop)
+}
+
+/// The lines of a watch.
+struct Lines {
+    body: Stream,
+    held: Vec<u8>,
+}
+
+async fn next(lines: &mut Option<Lines>) -> Option<Value> {
+    match lines {
+        Some(lines) => lines.next().await,
+        None => None,
+    }
+}
+
+impl Lines {
+    /// The next event; none when the watch is over, for whatever reason: a new one tells what there is to tell. Nothing is
+    /// lost if this is not waited for to its end.
+    async fn next(&mut self) -> Option<Value> {
+        let mut looked = 0;
+        loop {
+            if let Some(end) = self.held[looked..].iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.held.drain(..=looked + end).collect();
+                return serde_json::from_slice(&line).ok();
+            }
+            looked = self.held.len();
+            if looked > LONGEST {
+                return None;
+            }
+            let frame = self.body.frame().await?.ok()?;
+            if let Ok(bytes) = frame.into_data() {
+                self.held.extend_from_slice(&bytes);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn lines_of_a_watch_are_objects() {
+        let body = Stream::from(b"{\"type\":\"ADDED\"}\n{\"a\":1}\n{\"cut".to_vec());
+        let mut lines = Some(Lines { body, held: Vec::new() });
+        assert_eq!(next(&mut lines).await, Some(json!({"type": "ADDED"})));
+        assert_eq!(next(&mut lines).await, Some(json!({"a": 1})));
+        assert_eq!(next(&mut lines).await, None);
+    }
+
+    #[tokio::test]
+    async fn an_event_is_told_in_one_piece() {
+        let (sender, mut receiver) = channel(1);
+        send(&sender, "changes", &json!(["a\nb"])).await.unwrap();
+        assert_eq!(receiver.recv().await.unwrap(), "event: changes\ndata: [\"a\\nb\"]\n\n");
+        drop(receiver);
+        assert!(send(&sender, "changes", &json!([])).await.is_err());
+    }
+}

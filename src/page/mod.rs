@@ -1,0 +1,33 @@
+//! The VMs of a cluster, on a page in the browser of the user's own computer.
+//!
+//! ```text
+//!  browser ──127.0.0.1──► server ── visitor: is it the user's own page? ── route ─┬─ assets    the page itself
+//!                                                                                 ├─ changes   list + watch ─► events
+//!                                                                                 │    └ list, row: pure
+//!                                                                                 ├─ details   one VM, its why, its events
+//!                                                                                 ├─ power     start, stop, …
+//!                                                                                 └─ bridge    console, screen: WebSockets
+//!                                       virt (the user's kubeconfig) ◄────────────┘
+//! ```
+//!
+//! **Guarantees.** It listens on 127.0.0.1 alone, and to programs of the same user. The address that is printed has a token
+//! which is good once; what it buys is a cookie, and without that every answer is 403. Neither another site nor a name that
+//! leads here can use the cookie: `Host` and `Origin` are looked at. Nothing but the API server is asked, as the user, who
+//! may here what he may with kubectl. Connections, streams, heads and bodies are bounded; what leaves the page is what
+//! `assets` has, and its policy lets the browser load nothing else.
+//!
+//! **Absent:** state. What the page shows is what the API server said last; a new page begins anew.
+
+mod answer;
+mod assets;
+mod bridge;
+mod changes;
+mod details;
+mod list;
+mod power;
+mod route;
+mod row;
+mod server;
+mod visitor;
+
+pub(crate) use server::{Scope, Server};

@@ -1,0 +1,77 @@
+//! The verbs that change whether a VM runs, as `coracle virt` has them. The subresource of virt-api decides.
+
+use super::answer::Refusal;
+use super::route::Place;
+use crate::virt::client::Cluster;
+use crate::virt::object::Kind;
+use serde_json::json;
+
+/// A verb.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub(super) enum Verb {
+    Start,
+    Stop,
+    Restart,
+    Pause,
+    Unpause,
+    SoftReboot,
+}
+
+const ALL: [Verb; 6] = [Verb::Start, Verb::Stop, Verb::Restart, Verb::Pause, Verb::Unpause, Verb::SoftReboot];
+
+impl Verb {
+    /// The verb of this word.
+    pub(super) fn of(word: &str) -> Option<Verb> {
+        ALL.into_iter().find(|verb| verb.word() == word)
+    }
+
+    /// Its word.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Verb::Start => "start",
+            Verb::Stop => "stop",
+            Verb::Restart => "restart",
+            Verb::Pause => "pause",
+            Verb::Unpause => "unpause",
+            Verb::SoftReboot => "soft-reboot",
+        }
+    }
+
+    /// Whose subresource it is, and what that is called.
+    fn target(self) -> (Kind, &'static str) {
+        match self {
+            Verb::Start | Verb::Stop | Verb::Restart => (Kind::VirtualMachine, self.word()),
+            Verb::Pause | Verb::Unpause => (Kind::VirtualMachineInstance, self.word()),
+            Verb::SoftReboot => (Kind::VirtualMachineInstance, "softreboot"),
+        }
+    }
+
+    /// Asks for it.
+    pub(super) async fn ask(self, cluster: &Cluster, place: &Place) -> Result<(), Refusal> {
+        let Place { namespace, name } = place;
+        let (kind, part) = self.target();
+        let options = json!({});
+        // softreboot takes no options.
+        let body = (self != Verb::SoftReboot).then_some(&options);
+        let asked = cluster.put(&kind.part(namespace, name, part), body).await;
+        asked.map_err(|failure| {
+            failure.of(&format!("cannot {} {kind} {name} in namespace {namespace}", self.word())).into()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verbs_are_those_of_virt_api() {
+        for verb in ALL {
+            assert_eq!(Verb::of(verb.word()), Some(verb));
+        }
+        assert_eq!(Verb::of("reset"), None);
+        assert_eq!(Verb::Stop.target(), (Kind::VirtualMachine, "stop"));
+        assert_eq!(Verb::SoftReboot.target(), (Kind::VirtualMachineInstance, "softreboot"));
+    }
+}

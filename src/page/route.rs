@@ -1,0 +1,165 @@
+//! What is asked for: a path and a method, and nothing more of a request. Pure.
+
+use super::answer::Refusal;
+use super::assets::Asset;
+use super::power::Verb;
+use crate::virt::target::name;
+use http::{Method, StatusCode};
+
+/// A VM, or a VMI that stands alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Namespace of the object.
+    pub(super) namespace: String,
+    /// Name of the object.
+    pub(super) name: String,
+}
+
+/// What a console does to others that have it; another virt-api knows no modes, and takes it for whoever comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// The keyboard is taken from whoever has it.
+    Take,
+    /// The keyboard is taken if it is free.
+    Write,
+    /// Nothing is typed.
+    Read,
+}
+
+/// What is asked for.
+#[derive(Debug)]
+pub(super) enum Route {
+    /// The page.
+    Page,
+    /// A file of it.
+    File(&'static Asset),
+    /// All VMs.
+    List,
+    /// All VMs, and every change of them.
+    Changes,
+    /// A VM.
+    Vm(Place),
+    /// What a VM waits for.
+    Why(Place),
+    /// The events of a VM.
+    Events(Place),
+    /// Something is to be done to a VM.
+    Power(Verb, Place),
+    /// The serial console of a VMI.
+    Console(Mode, Place),
+    /// The screen of a VMI.
+    Screen(Place),
+}
+
+impl Mode {
+    /// Its word in a query.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Mode::Take => "take",
+            Mode::Write => "write",
+            Mode::Read => "read",
+        }
+    }
+}
+
+impl Route {
+    /// What a request asks for.
+    pub(super) fn of(method: &Method, path: &str, query: &str) -> Result<Route, Refusal> {
+        let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+        let place = |namespace: &str, of: &str| match (name(namespace), name(of)) {
+            (Ok(namespace), Ok(name)) => Ok(Place { namespace, name }),
+            (Err(e), _) | (_, Err(e)) => {
+                Err(Refusal::new(StatusCode::BAD_REQUEST, format!("{namespace}/{of} names no VM: {e}")))
+            }
+        };
+        let (route, wanted) = match parts.as_slice() {
+            [""] => (Route::Page, Method::GET),
+            ["api", "vms"] => (Route::List, Method::GET),
+            ["api", "changes"] => (Route::Changes, Method::GET),
+            ["api", "vms", namespace, name] => (Route::Vm(place(namespace, name)?), Method::GET),
+            ["api", "why", namespace, name] => (Route::Why(place(namespace, name)?), Method::GET),
+            ["api", "events", namespace, name] => (Route::Events(place(namespace, name)?), Method::GET),
+            ["api", "vms", namespace, name, verb] => {
+                let place = place(namespace, name)?;
+                let verb = Verb::of(verb).ok_or_else(|| absent(path))?;
+                (Route::Power(verb, place), Method::POST)
+            }
+            ["ws", "console", namespace, name] => {
+                (Route::Console(mode(query)?, place(namespace, name)?), Method::GET)
+            }
+            ["ws", "vnc", namespace, name] => (Route::Screen(place(namespace, name)?), Method::GET),
+            _ => (Route::File(Asset::at(path).ok_or_else(|| absent(path))?), Method::GET),
+        };
+        match *method == wanted {
+            true => Ok(route),
+            false => {
+                let sentence = format!("{path} is asked for by {wanted}, not by {method}");
+                Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, sentence))
+            }
+        }
+    }
+}
+
+fn absent(path: &str) -> Refusal {
+    let path = printable::text(path, 100);
+    Refusal::new(StatusCode::NOT_FOUND, format!("there is nothing at {path}; load the page again"))
+}
+
+fn mode(query: &str) -> Result<Mode, Refusal> {
+    match query {
+        "" | "mode=write" => Ok(Mode::Write),
+        "mode=take" => Ok(Mode::Take),
+        "mode=read" => Ok(Mode::Read),
+        _ => Err(Refusal::new(StatusCode::BAD_REQUEST, "a console is opened by mode=write, take or read")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(line: &str) -> String {
+        let (method, path) = line.split_once(' ').unwrap();
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        match Route::of(&method.parse().unwrap(), path, query) {
+            Ok(Route::File(asset)) => asset.path.to_owned(),
+            Ok(route) => format!("{route:?}"),
+            Err(refusal) => refusal.status.as_str().to_owned(),
+        }
+    }
+
+    #[test]
+    fn requests_are_told_apart() {
+        let web = "Place { namespace: \"blue\", name: \"web\" }";
+        for (line, wanted) in [
+            ("GET /", "Page"),
+            ("GET /?x", "Page"),
+            ("GET /page.css", "/page.css"),
+            ("GET /vendor/novnc/core/rfb.js", "/vendor/novnc/core/rfb.js"),
+            ("GET /api/vms", "List"),
+            ("GET /api/changes", "Changes"),
+            ("GET /api/vms/blue/web", &format!("Vm({web})")),
+            ("GET /api/why/blue/web", &format!("Why({web})")),
+            ("GET /api/events/blue/web", &format!("Events({web})")),
+            ("POST /api/vms/blue/web/soft-reboot", &format!("Power(SoftReboot, {web})")),
+            ("GET /ws/console/blue/web?mode=take", &format!("Console(Take, {web})")),
+            ("GET /ws/console/blue/web", &format!("Console(Write, {web})")),
+            ("GET /ws/vnc/blue/web", &format!("Screen({web})")),
+            ("GET /index.html", "404"),
+            ("GET /vendor/../vendor.sh", "404"),
+            ("GET /vendor.sh", "404"),
+            ("GET /api/vms/blue", "404"),
+            ("GET /api/vms/../web", "400"),
+            ("GET /api/vms/blue/WEB", "400"),
+            ("GET /api/vms/blue/a%2Fb", "400"),
+            ("GET /api/vms/blue/", "400"),
+            ("POST /api/vms/blue/web/delete", "404"),
+            ("GET /api/vms/blue/web/stop", "405"),
+            ("POST /api/vms", "405"),
+            ("HEAD /", "405"),
+            ("GET /ws/console/blue/web?mode=all", "400"),
+        ] {
+            assert_eq!(route(line), wanted, "{line}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! A line of the list: what a VM and its VMI say of themselves, and what can be asked of them as they are. Pure.
+
+use super::power::Verb;
+use serde::Serialize;
+use serde_json::Value;
+
+/// A line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Row {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    /// `VM`, or `VMI` for one that stands alone.
+    pub(super) kind: &'static str,
+    /// What a person calls it: `Running`, `Stopped`, `Provisioning`, …
+    pub(super) status: String,
+    /// The guest serves.
+    pub(super) ready: bool,
+    pub(super) node: String,
+    /// The first address of the guest.
+    pub(super) address: String,
+    /// When it was made, as the API server writes it.
+    pub(super) created: String,
+    /// There are a console and a screen.
+    pub(super) runs: bool,
+    /// The verbs that make sense now.
+    pub(super) verbs: Vec<&'static str>,
+}
+
+/// What a line needs of a VM.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct VmPart {
+    status: String,
+    ready: bool,
+    created: String,
+    strategy: String,
+    is_deleted: bool,
+}
+
+/// What a line needs of a VMI.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct VmiPart {
+    phase: String,
+    ready: bool,
+    paused: bool,
+    created: String,
+    node: String,
+    address: String,
+    is_deleted: bool,
+}
+
+/// The text at a place, as a line that is seen; empty where there is none.
+pub(super) fn text(object: &Value, pointer: &str) -> String {
+    object.pointer(pointer).and_then(Value::as_str).map_or_else(String::new, printable::line)
+}
+
+/// The list at a place.
+pub(super) fn list<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+    object.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The run strategy of a VM; `running` is its older form.
+pub(super) fn strategy(vm: &Value) -> String {
+    match vm.pointer("/spec/running").and_then(Value::as_bool) {
+        Some(true) => "Always".to_owned(),
+        Some(false) => "Halted".to_owned(),
+        None => text(vm, "/spec/runStrategy"),
+    }
+}
+
+fn has(object: &Value, condition: &str) -> bool {
+    list(object, "/status/conditions").any(|one| one["type"] == condition && one["status"] == "True")
+}
+
+impl VmPart {
+    /// Of a VM.
+    pub(super) fn of(vm: &Value) -> VmPart {
+        VmPart {
+            status: text(vm, "/status/printableStatus"),
+            ready: vm.pointer("/status/ready").and_then(Value::as_bool) == Some(true),
+            created: text(vm, "/metadata/creationTimestamp"),
+            strategy: strategy(vm),
+            is_deleted: vm.pointer("/metadata/deletionTimestamp").is_some(),
+        }
+    }
+}
+
+impl VmiPart {
+    /// Of a VMI.
+    pub(super) fn of(vmi: &Value) -> VmiPart {
+        let mut addresses = list(vmi, "/status/interfaces").map(|interface| text(interface, "/ipAddress"));
+        VmiPart {
+            phase: text(vmi, "/status/phase"),
+            ready: has(vmi, "Ready"),
+            paused: has(vmi, "Paused"),
+            created: text(vmi, "/metadata/creationTimestamp"),
+            node: text(vmi, "/status/nodeName"),
+            address: addresses.find(|address| !address.is_empty()).unwrap_or_default(),
+            is_deleted: vmi.pointer("/metadata/deletionTimestamp").is_some(),
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        matches!(self.phase.as_str(), "Succeeded" | "Failed")
+    }
+
+    fn runs(&self) -> bool {
+        self.phase == "Running"
+    }
+}
+
+impl Row {
+    /// The line of a VM and its VMI, of which one at least is there.
+    pub(super) fn of(namespace: &str, name: &str, vm: Option<&VmPart>, vmi: Option<&VmiPart>) -> Row {
+        let running = vmi.filter(|vmi| !vmi.has_ended());
+        let status = match (vm, vmi) {
+            (Some(vm), _) if !vm.status.is_empty() => vm.status.clone(),
+            (Some(vm), _) if vm.is_deleted => "Terminating".to_owned(),
+            (Some(_), None) => "Stopped".to_owned(),
+            (_, Some(vmi)) if vmi.is_deleted => "Terminating".to_owned(),
+            (_, Some(vmi)) if vmi.paused => "Paused".to_owned(),
+            (_, Some(vmi)) if vmi.phase.is_empty() => "Pending".to_owned(),
+            (_, Some(vmi)) => vmi.phase.clone(),
+            (None, None) => String::new(),
+        };
+        Row {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            kind: if vm.is_some() { "VM" } else { "VMI" },
+            status,
+            ready: vm.map_or(vmi.is_some_and(|vmi| vmi.ready), |vm| vm.ready),
+            node: running.map_or_else(String::new, |vmi| vmi.node.clone()),
+            address: running.map_or_else(String::new, |vmi| vmi.address.clone()),
+            created: vm.map(|vm| &vm.created).or(vmi.map(|vmi| &vmi.created)).cloned().unwrap_or_default(),
+            runs: vmi.is_some_and(VmiPart::runs),
+            verbs: verbs(vm, vmi).into_iter().map(Verb::word).collect(),
+        }
+    }
+}
+
+/// What makes sense now. Whether it may be done is said by the API server, who is asked.
+fn verbs(vm: Option<&VmPart>, vmi: Option<&VmiPart>) -> Vec<Verb> {
+    let mut verbs = Vec::new();
+    let is_there = vmi.is_some_and(|vmi| !vmi.has_ended() && !vmi.is_deleted);
+    if let Some(vm) = vm.filter(|vm| !vm.is_deleted) {
+        // A VM that always runs is about to start by itself.
+        let waits = ["Always", "Once"].contains(&vm.strategy.as_str());
+        match is_there {
+            true => verbs.extend([Verb::Stop, Verb::Restart]),
+            false if waits => verbs.push(Verb::Stop),
+            false => verbs.push(Verb::Start),
+        }
+    }
+    if let Some(vmi) = vmi.filter(|vmi| vmi.runs() && !vmi.is_deleted) {
+        match vmi.paused {
+            true => verbs.push(Verb::Unpause),
+            false => verbs.extend([Verb::Pause, Verb::SoftReboot]),
+        }
+    }
+    verbs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn vm(strategy: &str, status: &str) -> VmPart {
+        VmPart::of(&json!({
+            "metadata": {"creationTimestamp": "2026-09-01T10:00:00Z"},
+            "spec": {"runStrategy": strategy},
+            "status": {"printableStatus": status, "ready": status == "Running"},
+        }))
+    }
+
+    fn vmi(phase: &str, paused: bool) -> VmiPart {
+        VmiPart::of(&json!({
+            "status": {
+                "phase": phase, "nodeName": "n1",
+                "interfaces": [{"name": "a"}, {"ipAddress": "10.0.0.7"}],
+                "conditions": [{"type": "Paused", "status": if paused { "True" } else { "False" }}, 7],
+            },
+        }))
+    }
+
+    #[test]
+    fn what_can_be_done_follows_what_is_there() {
+        let (off, on) = (vm("Halted", "Stopped"), vm("Always", "Running"));
+        let (runs, paused, ended) = (vmi("Running", false), vmi("Running", true), vmi("Succeeded", false));
+        let (pending, manual) = (vmi("Scheduling", false), vm("Manual", "Stopped"));
+        for (vm, vmi, wanted) in [
+            (Some(&off), None, "start"),
+            (Some(&on), Some(&runs), "stop restart pause soft-reboot"),
+            (Some(&on), Some(&paused), "stop restart unpause"),
+            (Some(&on), None, "stop"),
+            (Some(&on), Some(&pending), "stop restart"),
+            (Some(&manual), Some(&ended), "start"),
+            (None, Some(&runs), "pause soft-reboot"),
+            (None, Some(&ended), ""),
+        ] {
+            assert_eq!(Row::of("blue", "web", vm, vmi).verbs.join(" "), wanted, "{vm:?} {vmi:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_has_what_people_ask_for() {
+        let row = Row::of("blue", "web", Some(&vm("Always", "Running")), Some(&vmi("Running", false)));
+        assert_eq!(
+            serde_json::to_value(&row).unwrap(),
+            json!({
+                "namespace": "blue", "name": "web", "kind": "VM", "status": "Running", "ready": true,
+                "node": "n1", "address": "10.0.0.7", "created": "2026-09-01T10:00:00Z", "runs": true,
+                "verbs": ["stop", "restart", "pause", "soft-reboot"],
+            })
+        );
+        let alone = Row::of("blue", "x", None, Some(&vmi("Failed", false)));
+        assert_eq!((alone.kind, alone.status.as_str(), alone.node.as_str()), ("VMI", "Failed", ""));
+        assert_eq!(Row::of("blue", "x", Some(&VmPart::default()), None).status, "Stopped");
+    }
+
+    #[test]
+    fn objects_that_are_otherwise_make_a_line_all_the_same() {
+        let odd =
+            json!({"spec": {"running": "yes"}, "status": {"phase": 3, "conditions": "x", "interfaces": [1]}});
+        assert_eq!(VmiPart::of(&odd), VmiPart::default());
+        assert_eq!(VmPart::of(&odd), VmPart::default());
+        assert_eq!(strategy(&json!({"spec": {"running": true}})), "Always");
+        assert_eq!(text(&json!({"a": "b\u{1b}[31m\nc"}), "/a"), "b [31m c");
+    }
+}

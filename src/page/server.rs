@@ -1,0 +1,247 @@
+//! The server on this computer: connections, their bounds, and who answers what.
+
+use super::answer::{self, Body, Refusal};
+use super::bridge::{self, Target};
+use super::route::{Place, Route};
+use super::visitor::{Verdict, Visitors, secret};
+use super::{changes, details};
+use crate::virt::client::Cluster;
+use crate::virt::object::Kind;
+use crate::vm::relay::is_ours;
+use cdi::{Error, Result};
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::json;
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
+/// Connections at once. A browser has six for a page, and streams beside them.
+const CONNECTIONS: usize = 64;
+/// Consoles and screens at once.
+const STREAMS: usize = 32;
+/// How long a head or a body may take. A connection that is idle for so long is closed.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The largest head of a request, in bytes and in fields.
+const HEAD: (usize, usize) = (32 << 10, 64);
+/// The largest body: no request of the page has one.
+const BODY: usize = 4 << 10;
+/// From an accept that failed to the next.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Which VMs the page is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Those of one namespace.
+    Namespace(String),
+    /// All.
+    All,
+}
+
+impl Scope {
+    /// All objects of a kind.
+    pub(super) fn path(&self, kind: Kind) -> String {
+        match self {
+            Scope::Namespace(namespace) => kind.list(namespace),
+            Scope::All => kind.everywhere(),
+        }
+    }
+
+    /// The namespace, where it is one.
+    pub(super) fn namespace(&self) -> Option<&str> {
+        match self {
+            Scope::Namespace(namespace) => Some(namespace),
+            Scope::All => None,
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scope::Namespace(namespace) => write!(f, "namespace {namespace}"),
+            Scope::All => f.write_str("all namespaces"),
+        }
+    }
+}
+
+/// What all requests share.
+struct Site {
+    cluster: Cluster,
+    scope: Scope,
+    visitors: Visitors,
+    port: u16,
+    streams: Arc<Semaphore>,
+}
+
+/// A server that listens.
+pub(crate) struct Server {
+    listener: TcpListener,
+    site: Arc<Site>,
+    token: String,
+}
+
+impl Server {
+    /// On this port of 127.0.0.1; 0 is any free one.
+    pub(crate) async fn listen(cluster: Cluster, scope: Scope, port: u16) -> Result<Server> {
+        let cannot = |e| {
+            let error = Error::io(format!("cannot listen on port {port} of 127.0.0.1"), e);
+            error.with_hint("say another --port, or none")
+        };
+        let listener = TcpListener::bind(("127.0.0.1", port)).await.map_err(cannot)?;
+        let port = listener.local_addr().map_err(cannot)?.port();
+        let (visitors, token) = Visitors::new(port)?;
+        let streams = Arc::new(Semaphore::new(STREAMS));
+        let site = Arc::new(Site { cluster, scope, visitors, port, streams });
+        Ok(Server { listener, site, token })
+    }
+
+    /// The address that lets in whoever opens it first.
+    pub(crate) fn address(&self) -> String {
+        format!("http://127.0.0.1:{}/?token={}", self.site.port, self.token)
+    }
+
+    /// Serves the page until the program ends.
+    pub(crate) async fn serve(self) -> Result<()> {
+        let connections = Arc::new(Semaphore::new(CONNECTIONS));
+        loop {
+            let permit = connections.clone().acquire_owned().await;
+            let Ok(permit) = permit else { return Ok(()) };
+            let stream = match self.listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(e) => {
+                    tracing::info!("a connection was not taken: {e}");
+                    sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            let Some(stream) = own(stream) else {
+                tracing::warn!("a connection was refused: its program belongs to another user");
+                continue;
+            };
+            let site = self.site.clone();
+            tokio::spawn(async move {
+                let _permit = permit;
+                connection(stream, site).await;
+            });
+        }
+    }
+}
+
+/// The connection, if the program at its other end is the user's own. Someone else's browser has no cookie; it should not
+/// even learn what is here.
+fn own(stream: TcpStream) -> Option<TcpStream> {
+    let stream = stream.into_std().ok()?;
+    is_ours(&stream).then(|| TcpStream::from_std(stream).ok()).flatten()
+}
+
+async fn connection(stream: TcpStream, site: Arc<Site>) {
+    // Keys are short, and wait for nothing.
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |request| {
+        let site = site.clone();
+        async move { Ok::<_, Infallible>(answer(&site, request).await) }
+    });
+    let mut server = http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(HEAD.0).max_headers(HEAD.1);
+    if let Err(e) = server.serve_connection(TokioIo::new(stream), service).with_upgrades().await {
+        tracing::debug!("a connection of the page ended: {e}");
+    }
+}
+
+async fn answer(site: &Site, request: Request<Incoming>) -> Response<Body> {
+    let (head, body) = request.into_parts();
+    let response = match site.visitors.judge(&head) {
+        Verdict::Refused(sentence) => Refusal::new(StatusCode::FORBIDDEN, sentence).answer(),
+        Verdict::Welcome(cookie) => answer::welcome(&cookie),
+        Verdict::Known => {
+            let known = known(site, Request::from_parts(head, body)).await;
+            known.unwrap_or_else(|refusal| refusal.answer())
+        }
+    };
+    answer::secured(response)
+}
+
+/// Answers the user's own page.
+async fn known(site: &Site, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+    let uri = request.uri();
+    let route = Route::of(request.method(), uri.path(), uri.query().unwrap_or_default())?;
+    let Site { cluster, scope, .. } = site;
+    let answer = match route {
+        Route::Page => answer::page(site.port, &secret()?),
+        Route::File(asset) => answer::asset(asset),
+        Route::List => {
+            let all = changes::list(cluster, scope).await?;
+            answer::value(&changes::shown(&all, cluster, scope))
+        }
+        Route::Changes => changes::stream(cluster.clone(), scope.clone()),
+        Route::Vm(place) => answer::value(&details::vm(cluster, site.within(&place)?).await?),
+        Route::Why(place) => answer::value(&details::why(cluster, site.within(&place)?).await?),
+        Route::Events(place) => answer::value(&details::events(cluster, site.within(&place)?).await?),
+        Route::Power(verb, place) => {
+            site.within(&place)?;
+            empty(request.into_body()).await?;
+            verb.ask(cluster, &place).await?;
+            answer::value(&json!({"asked": verb.word()}))
+        }
+        Route::Console(mode, place) => site.bridge(request, Target::console(site.within(&place)?, mode))?,
+        Route::Screen(place) => site.bridge(request, Target::screen(site.within(&place)?))?,
+    };
+    Ok(answer)
+}
+
+/// Takes a body, which says nothing.
+async fn empty(body: Incoming) -> Result<(), Refusal> {
+    let is_small = hyper::body::Body::size_hint(&body).lower() <= BODY as u64;
+    if is_small && let Ok(Ok(_)) = timeout(PATIENCE, Limited::new(body, BODY).collect()).await {
+        return Ok(());
+    }
+    Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "a request of the page has no body"))
+}
+
+impl Site {
+    /// The place, if the page is about it.
+    fn within<'a>(&self, place: &'a Place) -> Result<&'a Place, Refusal> {
+        match self.scope.namespace() {
+            Some(namespace) if namespace != place.namespace => {
+                let sentence = format!(
+                    "this page is about namespace {namespace}; 'coracle ui -n {}' shows VM {}, 'coracle ui -A' all VMs",
+                    place.namespace, place.name
+                );
+                Err(Refusal::new(StatusCode::NOT_FOUND, sentence))
+            }
+            _ => Ok(place),
+        }
+    }
+
+    fn bridge(&self, request: Request<Incoming>, target: Target) -> Result<Response<Body>, Refusal> {
+        let permit = self.streams.clone().try_acquire_owned().map_err(|_| {
+            let sentence = format!("{STREAMS} consoles and screens are open: close some of them");
+            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, sentence)
+        })?;
+        bridge::open(request, self.cluster.clone(), target, permit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_is_a_path_and_a_phrase() {
+        let blue = Scope::Namespace("blue".to_owned());
+        let kind = Kind::VirtualMachine;
+        assert_eq!(blue.path(kind), "/apis/kubevirt.io/v1/namespaces/blue/virtualmachines");
+        assert_eq!(Scope::All.path(kind), "/apis/kubevirt.io/v1/virtualmachines");
+        assert_eq!((blue.to_string().as_str(), blue.namespace()), ("namespace blue", Some("blue")));
+        assert_eq!((Scope::All.to_string().as_str(), Scope::All.namespace()), ("all namespaces", None));
+    }
+}

@@ -1,0 +1,211 @@
+//! Who may ask: the user's own page, in the browser that has exchanged the token for a cookie. Pure, but for the secrets.
+//!
+//! | against | what is looked at |
+//! |---|---|
+//! | a name that leads to 127.0.0.1 (DNS rebinding) | `Host` is this address and port |
+//! | a form, a script or a WebSocket of another site | `Origin` is this page's, and must be there for all but reading; `Sec-Fetch-Site` |
+//! | another user of this computer | the cookie; and the server looks whose program calls (`vm::relay`) |
+//! | whoever reads the address later | the token is good once |
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use cdi::{Error, Result};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, Method, header};
+use std::io::Read as _;
+use std::sync::{Mutex, PoisonError};
+
+/// What a visitor is told who may not ask.
+const STRANGER: &str = "this page is open to the browser that began with the address which 'coracle ui' has printed; \
+    that address can be used once: end 'coracle ui', and start it again";
+const ELSEWHERE: &str = "this request comes from another site, or by another name: open the address which \
+    'coracle ui' has printed";
+
+/// Who may ask.
+pub(super) struct Visitors {
+    port: u16,
+    /// Good once.
+    token: Mutex<Option<String>>,
+    session: String,
+}
+
+/// What is thought of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It has the token: its sender gets this cookie.
+    Welcome(String),
+    /// It has the cookie.
+    Known,
+    /// It may not ask.
+    Refused(&'static str),
+}
+
+impl Visitors {
+    /// Of a page at this port, and the token of the first one.
+    pub(super) fn new(port: u16) -> Result<(Visitors, String)> {
+        let token = secret()?;
+        let visitors = Visitors { port, token: Mutex::new(Some(token.clone())), session: secret()? };
+        Ok((visitors, token))
+    }
+
+    /// What is thought of a request with this head.
+    pub(super) fn judge(&self, head: &Parts) -> Verdict {
+        let says = |name: HeaderName| one(&head.headers, name);
+        let host = format!("127.0.0.1:{}", self.port);
+        let is_here = |said: &str| said == host || self.port == 80 && said == "127.0.0.1";
+        let names_us = says(header::HOST).is_ok_and(|said| said.is_some_and(is_here))
+            && head.uri.authority().is_none_or(|authority| is_here(authority.as_str()));
+        let only_reads = head.method == Method::GET && !head.headers.contains_key(header::UPGRADE);
+        let origin = format!("http://{host}");
+        let is_ours = says(header::ORIGIN).is_ok_and(|said| said.map_or(only_reads, |said| said == origin));
+        if !names_us || !is_ours {
+            return Verdict::Refused(ELSEWHERE);
+        }
+        // Whoever follows a link to the page comes from elsewhere; it is the cookie that he cannot bring.
+        let is_page = only_reads && head.uri.path() == "/";
+        if is_page && self.has_token(head.uri.query().unwrap_or_default()) {
+            let name = self.cookie();
+            return Verdict::Welcome(format!("{name}={}; Path=/; HttpOnly; SameSite=Strict", self.session));
+        }
+        let site = says(HeaderName::from_static("sec-fetch-site"));
+        let is_near =
+            site.is_ok_and(|said| said.is_none_or(|said| is_page || ["same-origin", "none"].contains(&said)));
+        match is_near && self.has_cookie(&head.headers) {
+            true => Verdict::Known,
+            false => Verdict::Refused(STRANGER),
+        }
+    }
+
+    /// Cookies know no ports: each page has its own name for its own.
+    fn cookie(&self) -> String {
+        format!("coracle-{}", self.port)
+    }
+
+    fn has_cookie(&self, headers: &HeaderMap) -> bool {
+        let name = self.cookie();
+        let texts = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let mut pairs = texts.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        pairs.any(|(known, value)| known == name && same(value, &self.session))
+    }
+
+    /// Whether a query has the token, which is spent by that.
+    fn has_token(&self, query: &str) -> bool {
+        let Some(said) = query.split('&').find_map(|pair| pair.strip_prefix("token=")) else { return false };
+        let mut token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_right = token.as_deref().is_some_and(|token| same(token, said));
+        if is_right {
+            *token = None;
+        }
+        is_right
+    }
+}
+
+/// The one value of a header; a header that comes twice has none that can be believed.
+fn one(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, ()> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => value.to_str().map(Some).map_err(drop),
+        (Some(_), Some(_)) => Err(()),
+    }
+}
+
+/// Compares two secrets in a time that tells nothing of them.
+fn same(one: &str, other: &str) -> bool {
+    let differs = one.bytes().zip(other.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
+    one.len() == other.len() && std::hint::black_box(differs) == 0
+}
+
+/// What nobody guesses.
+pub(super) fn secret() -> Result<String> {
+    let mut bytes = [0; 32];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    read.map_err(|e| Error::io("cannot make a secret from /dev/urandom", e))?;
+    Ok(BASE64_URL_SAFE_NO_PAD.encode(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Request;
+
+    fn head(line: &str, headers: &[(&str, &str)]) -> Parts {
+        let (method, path) = line.split_once(' ').unwrap();
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    const HOST: (&str, &str) = ("host", "127.0.0.1:4000");
+    const ORIGIN: (&str, &str) = ("origin", "http://127.0.0.1:4000");
+
+    fn refused(verdict: &Verdict) -> bool {
+        matches!(verdict, Verdict::Refused(_))
+    }
+
+    #[test]
+    fn the_token_is_good_once_and_buys_a_cookie() {
+        let (visitors, token) = Visitors::new(4000).unwrap();
+        let page = head(&format!("GET /?token={token}"), &[HOST]);
+        assert!(refused(&visitors.judge(&head("GET /?token=x", &[HOST]))));
+        assert!(refused(&visitors.judge(&head(&format!("GET /api/vms?token={token}"), &[HOST]))));
+        assert!(refused(&visitors.judge(&head(&format!("POST /?token={token}"), &[HOST, ORIGIN]))));
+        let Verdict::Welcome(cookie) = visitors.judge(&page) else { panic!("not let in") };
+        assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"), "{cookie}");
+        assert!(refused(&visitors.judge(&page)), "a second time");
+        let pair = cookie.split(';').next().unwrap();
+        let many = format!("coracle-4001=x; {pair}; other=1");
+        assert_eq!(visitors.judge(&head("GET /", &[HOST, ("cookie", &many)])), Verdict::Known);
+        assert!(refused(&visitors.judge(&head("GET /", &[HOST, ("cookie", "coracle-4000=")]))));
+        assert!(refused(&visitors.judge(&head("GET /", &[HOST]))));
+    }
+
+    #[test]
+    fn other_names_and_other_sites_are_refused_whatever_they_have() {
+        let (visitors, token) = Visitors::new(4000).unwrap();
+        let cookie = format!("coracle-4000={}", visitors.session);
+        let cookie = ("cookie", cookie.as_str());
+        let known = |line: &str, headers: &[(&str, &str)]| {
+            visitors.judge(&head(line, &[headers, &[cookie]].concat())) == Verdict::Known
+        };
+        let upgrade = ("upgrade", "websocket");
+        assert!(known("GET /api/vms", &[HOST]) && known("GET /api/vms", &[HOST, ORIGIN]));
+        assert!(known("POST /api/vms/a/b/stop", &[HOST, ORIGIN, ("sec-fetch-site", "same-origin")]));
+        assert!(known("GET /ws/console/a/b", &[HOST, ORIGIN, upgrade]));
+        assert!(known("GET /", &[HOST, ("sec-fetch-site", "none")]));
+        for (line, headers) in [
+            ("GET /", &[][..]),
+            ("GET /", &[("host", "evil.example:4000")]),
+            ("GET /", &[("host", "localhost:4000")]),
+            ("GET /", &[("host", "127.0.0.1")]),
+            ("GET /", &[("host", "127.0.0.1:4001")]),
+            ("GET /", &[HOST, HOST]),
+            ("GET http://evil.example/", &[HOST]),
+            ("GET /api/vms", &[HOST, ("origin", "http://evil.example")]),
+            ("GET /api/vms", &[HOST, ("origin", "null")]),
+            ("GET /api/vms", &[HOST, ("origin", "http://127.0.0.1:4001")]),
+            ("GET /api/vms", &[HOST, ("sec-fetch-site", "cross-site")]),
+            ("GET /api/vms", &[HOST, ("sec-fetch-site", "same-site")]),
+            ("POST /api/vms/a/b/stop", &[HOST]),
+            ("GET /ws/console/a/b", &[HOST, upgrade]),
+            ("GET /ws/console/a/b", &[HOST, upgrade, ("origin", "http://evil.example")]),
+        ] {
+            assert!(!known(line, headers), "{line} {headers:?}");
+        }
+        let rebound = head(&format!("GET /?token={token}"), &[("host", "evil.example:4000")]);
+        assert!(refused(&visitors.judge(&rebound)));
+        assert!(matches!(
+            visitors.judge(&head(&format!("GET /?token={token}"), &[HOST])),
+            Verdict::Welcome(_)
+        ));
+    }
+
+    #[test]
+    fn secrets_are_long_and_never_the_same() {
+        let (one, other) = (secret().unwrap(), secret().unwrap());
+        assert!(one.len() == 43 && one != other && same(&one, &one) && !same(&one, &other));
+        assert!(!same("", "a") && !same(&one, &one[1..]));
+    }
+}

@@ -1,0 +1,381 @@
+//! Requests to the API server, one at a time, and what it says when it refuses one.
+//!
+//! **Guarantees.** Every request ends within [`PATIENCE`], its answer has at most [`MOST`] bytes, and none is sent twice.
+//! What the server says is shown as one line that does nothing to a terminal.
+
+use super::connect::ConnectArgs;
+use cdi::{Error, ErrorKind, Result};
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Limited};
+use kube::client::Body;
+use serde_json::Value;
+use std::error::Error as StdError;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// The longest that an answer may take. The guest agent and a live node answer well within it.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The largest answer: a list of all events of a large namespace comes in parts.
+const MOST: usize = 64 << 20;
+
+/// A cluster, and the namespace that is meant in it.
+#[derive(Clone)]
+pub(crate) struct Cluster {
+    client: kube::Client,
+    /// Where the API server is, for people.
+    address: String,
+    namespace: String,
+}
+
+impl Cluster {
+    /// The cluster that these flags choose. Nothing is sent yet.
+    pub(crate) async fn of(args: &ConnectArgs) -> Result<Cluster> {
+        // Another part of the program may have said so already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let config = args.config().await?;
+        let address = format!(
+            "{}://{}",
+            config.cluster_url.scheme_str().unwrap_or("https"),
+            config.cluster_url.authority().map_or("", |authority| authority.as_str())
+        );
+        let namespace = config.default_namespace.clone();
+        let client = kube::Client::try_from(config).map_err(|e| {
+            let kind = if matches!(e, kube::Error::Auth(_)) { ErrorKind::Auth } else { ErrorKind::Refused };
+            Error::new(kind, format!("cannot talk to the API server {address} with this kubeconfig"))
+                .because(e)
+        })?;
+        Ok(Cluster { client, address, namespace })
+    }
+
+    /// The namespace of the flags, or that of the context.
+    pub(crate) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The same cluster, where another namespace is meant.
+    pub(crate) fn within(&self, namespace: &str) -> Cluster {
+        Cluster { namespace: namespace.to_owned(), ..self.clone() }
+    }
+
+    /// Where the API server is, for people.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The object or document at this path.
+    pub(crate) async fn get(&self, path: &str) -> Result<Value, Failure> {
+        let bytes = self.bytes(path).await?;
+        serde_json::from_slice(&bytes).map_err(|e| Failure::Unreachable {
+            kind: ErrorKind::Refused,
+            words: format!("{} answered with something else than JSON", self.address),
+            cause: Some(e.into()),
+        })
+    }
+
+    /// The object at this path; none where there is none.
+    pub(crate) async fn find(&self, path: &str) -> Result<Option<Value>, Failure> {
+        match self.get(path).await {
+            Ok(object) => Ok(Some(object)),
+            Err(Failure::Refused(refusal)) if refusal.is_absent() => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The bytes at this path.
+    pub(crate) async fn bytes(&self, path: &str) -> Result<Vec<u8>, Failure> {
+        self.ask(Method::GET, path, None).await
+    }
+
+    /// The objects at this path, of all pages.
+    pub(crate) async fn list(&self, path: &str) -> Result<Vec<Value>, Failure> {
+        const PAGES: usize = 20;
+        let mut all = Vec::new();
+        let mut next = String::new();
+        for _ in 0..PAGES {
+            let sign = if path.contains('?') { '&' } else { '?' };
+            let mut page = self.get(&format!("{path}{sign}limit=1000{next}")).await?;
+            if let Some(items) = page.get_mut("items").and_then(Value::as_array_mut) {
+                all.append(items);
+            }
+            match page["metadata"]["continue"].as_str().filter(|token| !token.is_empty()) {
+                Some(token) => next = format!("&continue={}", super::object::encoded(token)),
+                None => break,
+            }
+        }
+        Ok(all)
+    }
+
+    /// Opens the stream of changes at this path. Its head comes within [`PATIENCE`]; nothing bounds its length.
+    pub(crate) async fn watch(&self, path: &str) -> Result<Body, Failure> {
+        let request = Request::get(path).header(header::ACCEPT, "application/json").body(Body::empty());
+        let answer = async {
+            let response = self.send(request).await?;
+            let status = response.status();
+            match status.is_success() {
+                true => Ok(response.into_body()),
+                false => Err(Failure::Refused(Refusal::of(status, &self.read(response).await?))),
+            }
+        };
+        timeout(PATIENCE, answer).await.unwrap_or_else(|_| Err(self.silent()))
+    }
+
+    /// Asks for something to be done.
+    pub(crate) async fn put(&self, path: &str, body: Option<&Value>) -> Result<(), Failure> {
+        self.ask(Method::PUT, path, body).await.map(drop)
+    }
+
+    /// Makes an object.
+    pub(crate) async fn post(&self, path: &str, object: &Value) -> Result<(), Failure> {
+        self.ask(Method::POST, path, Some(object)).await.map(drop)
+    }
+
+    /// Deletes an object.
+    pub(crate) async fn delete(&self, path: &str, options: &Value) -> Result<(), Failure> {
+        self.ask(Method::DELETE, path, Some(options)).await.map(drop)
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Vec<u8>, Failure> {
+        let mut request = Request::builder().method(method).uri(path);
+        request = request.header(header::ACCEPT, "application/json, */*");
+        if body.is_some() {
+            request = request.header(header::CONTENT_TYPE, "application/json");
+        }
+        let body = body.map_or_else(Body::empty, |value| Body::from(value.to_string().into_bytes()));
+        let answer = async {
+            let response = self.send(request.body(body)).await?;
+            let status = response.status();
+            let bytes = self.read(response).await?;
+            match status.is_success() {
+                true => Ok(bytes),
+                false => Err(Failure::Refused(Refusal::of(status, &bytes))),
+            }
+        };
+        timeout(PATIENCE, answer).await.unwrap_or_else(|_| Err(self.silent()))
+    }
+
+    /// Sends a request, and takes the head of its answer.
+    pub(super) async fn send(
+        &self,
+        request: Result<Request<Body>, http::Error>,
+    ) -> Result<Response<Body>, Failure> {
+        let request = request.map_err(|e| Failure::Unreachable {
+            kind: ErrorKind::Usage,
+            words: "this makes no address of the API server".to_owned(),
+            cause: Some(e.into()),
+        })?;
+        self.client.send(request).await.map_err(|e| self.unreachable(e))
+    }
+
+    /// Takes the whole body of an answer.
+    pub(super) async fn read(&self, response: Response<Body>) -> Result<Vec<u8>, Failure> {
+        let body = Limited::new(response.into_body(), MOST).collect().await;
+        body.map(|body| body.to_bytes().to_vec()).map_err(|cause| Failure::Unreachable {
+            kind: ErrorKind::Failed,
+            words: format!("the answer of the API server {} broke off", self.address),
+            cause: Some(cause),
+        })
+    }
+
+    /// The API server did not answer in time.
+    pub(super) fn silent(&self) -> Failure {
+        Failure::Unreachable {
+            kind: ErrorKind::Failed,
+            words: format!("the API server {} did not answer within {} s", self.address, PATIENCE.as_secs()),
+            cause: None,
+        }
+    }
+
+    fn unreachable(&self, e: kube::Error) -> Failure {
+        let (kind, words) = match &e {
+            kube::Error::Auth(_) => {
+                (ErrorKind::Auth, "the login of the kubeconfig cannot be used".to_owned())
+            }
+            _ => (ErrorKind::Failed, format!("the API server {} cannot be reached", self.address)),
+        };
+        Failure::Unreachable { kind, words, cause: Some(e.into()) }
+    }
+}
+
+/// Why a request was not answered as it should be.
+pub(crate) enum Failure {
+    /// The server says no.
+    Refused(Refusal),
+    /// It could not be asked, or not be understood.
+    #[allow(missing_docs)]
+    Unreachable { kind: ErrorKind, words: String, cause: Option<Box<dyn StdError + Send + Sync>> },
+}
+
+impl Failure {
+    /// As an error of what was being done: "cannot start VM web".
+    pub(crate) fn of(self, doing: &str) -> Error {
+        match self {
+            Failure::Refused(refusal) => refusal.of_doing(doing),
+            Failure::Unreachable { kind, words, cause } => {
+                let error = Error::new(kind, format!("{doing}: {words}"));
+                match cause {
+                    Some(cause) => error.because(cause),
+                    None => error,
+                }
+            }
+        }
+    }
+
+    /// The status of the answer; 0 where there was none.
+    pub(crate) fn code(&self) -> u16 {
+        match self {
+            Failure::Refused(refusal) => refusal.code,
+            Failure::Unreachable { .. } => 0,
+        }
+    }
+
+    /// What was said, in a line.
+    pub(crate) fn words(&self) -> &str {
+        match self {
+            Failure::Refused(refusal) => &refusal.message,
+            Failure::Unreachable { words, .. } => words,
+        }
+    }
+}
+
+/// The server's no: `metav1.Status`, or a text of whoever stands before the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// The status of the answer.
+    pub(crate) code: u16,
+    /// A sentence for people.
+    pub(crate) message: String,
+}
+
+impl Refusal {
+    /// What an answer with this status and body says.
+    pub(super) fn of(status: StatusCode, body: &[u8]) -> Refusal {
+        let object: Value = serde_json::from_slice(body).unwrap_or_default();
+        let message = match object["kind"] == "Status" {
+            true => object["message"].as_str().unwrap_or_default().to_owned(),
+            false => String::from_utf8_lossy(body).trim().to_owned(),
+        };
+        let message = match message.is_empty() {
+            true => status.canonical_reason().unwrap_or("no reason given").to_owned(),
+            false => printable::line(&message),
+        };
+        Refusal { code: status.as_u16(), message }
+    }
+
+    /// The object, or the document, is not there.
+    pub(crate) fn is_absent(&self) -> bool {
+        self.code == 404
+    }
+
+    fn of_doing(&self, doing: &str) -> Error {
+        let error = Error::new(self.kind(), format!("{doing}: {}", self.message));
+        match self.hint() {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        }
+    }
+
+    /// virt-api answers 401 to whom it knows and does not permit; the API server answers 403, but so does virt-api to
+    /// what nobody may do.
+    fn kind(&self) -> ErrorKind {
+        match self.code {
+            401 => ErrorKind::Auth,
+            403 if self.message.contains(" cannot ") => ErrorKind::Auth,
+            404 => ErrorKind::NotFound,
+            409 | 429 => ErrorKind::Failed,
+            400..=499 | 501 => ErrorKind::Refused,
+            _ => ErrorKind::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<&'static str> {
+        let says = |words: &str| self.message.to_lowercase().contains(words);
+        match self.code {
+            401 => Some("log in again; 'kubectl auth whoami' shows as whom you are logged in"),
+            403 if self.kind() == ErrorKind::Auth => {
+                Some("ask for that right; 'kubectl auth can-i --list' shows those that you have")
+            }
+            404 if says("could not find the requested resource") || says("page not found") => Some(
+                "is KubeVirt installed? 'kubectl get kubevirt -A' and \
+                 'kubectl get apiservice v1.subresources.kubevirt.io' show it",
+            ),
+            503 if says("unavailable") || says("no endpoints") || says("currently unable") => Some(
+                "virt-api does not answer; 'kubectl get apiservice v1.subresources.kubevirt.io' says why",
+            ),
+            _ if says("guest agent") => Some("install and start qemu-guest-agent in the guest"),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(code: u16, body: &str) -> Refusal {
+        Refusal::of(StatusCode::from_u16(code).unwrap(), body.as_bytes())
+    }
+
+    fn status(message: &str, reason: &str) -> String {
+        serde_json::json!({"kind": "Status", "status": "Failure", "message": message, "reason": reason})
+            .to_string()
+    }
+
+    #[test]
+    fn a_refusal_has_the_servers_words_and_a_kind_of_its_own() {
+        for (code, body, kind, said) in [
+            (
+                409,
+                status("VM is already running", "Conflict"),
+                ErrorKind::Failed,
+                "cannot start VM web: VM is already running",
+            ),
+            (
+                404,
+                status("virtualmachines.kubevirt.io \"web\" not found", "NotFound"),
+                ErrorKind::NotFound,
+                "\"web\" not found",
+            ),
+            (404, "404 page not found\n".to_owned(), ErrorKind::NotFound, "is KubeVirt installed?"),
+            (
+                403,
+                status("virtualmachines \"web\" is forbidden: User \"me\" cannot update it", ""),
+                ErrorKind::Auth,
+                "ask for that right",
+            ),
+            (
+                403,
+                status("Pausing VMIs with a LivenessProbe is not supported", ""),
+                ErrorKind::Refused,
+                "not supported",
+            ),
+            (
+                500,
+                "VMI does not have guest agent connected".to_owned(),
+                ErrorKind::Failed,
+                "install and start qemu-guest-agent",
+            ),
+            (503, "service unavailable".to_owned(), ErrorKind::Failed, "virt-api does not answer"),
+            (401, String::new(), ErrorKind::Auth, "cannot start VM web: Unauthorized; log in again"),
+            (400, "a\u{1b}[2Jb".to_owned(), ErrorKind::Refused, "a [2Jb"),
+        ] {
+            let error = Failure::Refused(refusal(code, &body)).of("cannot start VM web");
+            assert_eq!(error.kind(), kind, "{error}");
+            assert!(error.to_string().contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_in_front_of_the_server_is_named() {
+        let failure = Failure::Unreachable {
+            kind: ErrorKind::Failed,
+            words: "the API server https://x cannot be reached".to_owned(),
+            cause: Some("connection refused".into()),
+        };
+        assert_eq!((failure.code(), failure.words()), (0, "the API server https://x cannot be reached"));
+        let error = failure.of("cannot stop VM web");
+        assert_eq!(
+            error.chain(),
+            "cannot stop VM web: the API server https://x cannot be reached: connection refused"
+        );
+    }
+}

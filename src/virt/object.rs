@@ -1,0 +1,149 @@
+//! The kinds of objects that the verbs ask for, and where the API server has them.
+
+use std::fmt;
+
+/// A kind of objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub(crate) enum Kind {
+    VirtualMachine,
+    VirtualMachineInstance,
+    ReplicaSet,
+    Migration,
+    KubeVirt,
+    DataVolume,
+    PersistentVolumeClaim,
+    Pod,
+    Service,
+    Event,
+    Node,
+}
+
+const KUBEVIRT: &str = "/apis/kubevirt.io/v1";
+const SUBRESOURCES: &str = "/apis/subresources.kubevirt.io/v1";
+const CDI: &str = "/apis/cdi.kubevirt.io/v1beta1";
+const CORE: &str = "/api/v1";
+
+/// The document about the version of the control plane.
+pub(crate) const VERSION: &str = "/apis/subresources.kubevirt.io/v1/version";
+
+impl Kind {
+    /// The group and version, the plural, the name of the kind, and the word for people.
+    fn row(self) -> (&'static str, &'static str, &'static str, &'static str) {
+        match self {
+            Kind::VirtualMachine => (KUBEVIRT, "virtualmachines", "VirtualMachine", "VM"),
+            Kind::VirtualMachineInstance => {
+                (KUBEVIRT, "virtualmachineinstances", "VirtualMachineInstance", "VMI")
+            }
+            Kind::ReplicaSet => (
+                KUBEVIRT,
+                "virtualmachineinstancereplicasets",
+                "VirtualMachineInstanceReplicaSet",
+                "VirtualMachineInstanceReplicaSet",
+            ),
+            Kind::Migration => (
+                KUBEVIRT,
+                "virtualmachineinstancemigrations",
+                "VirtualMachineInstanceMigration",
+                "VirtualMachineInstanceMigration",
+            ),
+            Kind::KubeVirt => (KUBEVIRT, "kubevirts", "KubeVirt", "KubeVirt"),
+            Kind::DataVolume => (CDI, "datavolumes", "DataVolume", "DataVolume"),
+            Kind::PersistentVolumeClaim => (CORE, "persistentvolumeclaims", "PersistentVolumeClaim", "PVC"),
+            Kind::Pod => (CORE, "pods", "Pod", "Pod"),
+            Kind::Service => (CORE, "services", "Service", "Service"),
+            Kind::Event => (CORE, "events", "Event", "Event"),
+            Kind::Node => (CORE, "nodes", "Node", "Node"),
+        }
+    }
+
+    /// The name of the kind, as objects have it.
+    pub(crate) fn name(self) -> &'static str {
+        self.row().2
+    }
+
+    /// The group and version, as objects have it.
+    pub(crate) fn api_version(self) -> &'static str {
+        let group = self.row().0;
+        group.strip_prefix("/apis/").or(group.strip_prefix("/api/")).unwrap_or(group)
+    }
+
+    /// The kind of this name, where it is one of these.
+    pub(crate) fn of_name(name: &str) -> Option<Kind> {
+        let all = [
+            Kind::VirtualMachine,
+            Kind::VirtualMachineInstance,
+            Kind::Migration,
+            Kind::DataVolume,
+            Kind::PersistentVolumeClaim,
+            Kind::Pod,
+        ];
+        all.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// All objects of a namespace.
+    pub(crate) fn list(self, namespace: &str) -> String {
+        let (group, plural, ..) = self.row();
+        format!("{group}/namespaces/{}/{plural}", encoded(namespace))
+    }
+
+    /// All objects.
+    pub(crate) fn everywhere(self) -> String {
+        let (group, plural, ..) = self.row();
+        format!("{group}/{plural}")
+    }
+
+    /// One object.
+    pub(crate) fn one(self, namespace: &str, name: &str) -> String {
+        let within = if self == Kind::Node { self.everywhere() } else { self.list(namespace) };
+        format!("{within}/{}", encoded(name))
+    }
+
+    /// A subresource of a VM or a VMI.
+    pub(crate) fn part(self, namespace: &str, name: &str, part: &str) -> String {
+        let (_, plural, ..) = self.row();
+        format!("{SUBRESOURCES}/namespaces/{}/{plural}/{}/{part}", encoded(namespace), encoded(name))
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.row().3)
+    }
+}
+
+/// A text as one part of a path or a query.
+pub(crate) fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let one = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_those_of_the_api_server() {
+        let (vm, vmi) = (Kind::VirtualMachine, Kind::VirtualMachineInstance);
+        for (path, wanted) in [
+            (vm.one("ns", "web"), "/apis/kubevirt.io/v1/namespaces/ns/virtualmachines/web"),
+            (
+                vmi.part("ns", "web", "evacuate/cancel"),
+                "/apis/subresources.kubevirt.io/v1/namespaces/ns/virtualmachineinstances/web/evacuate/cancel",
+            ),
+            (Kind::Pod.list("ns"), "/api/v1/namespaces/ns/pods"),
+            (Kind::Node.one("", "n1"), "/api/v1/nodes/n1"),
+            (Kind::KubeVirt.everywhere(), "/apis/kubevirt.io/v1/kubevirts"),
+            (vm.one("ns", "a/../b?c"), "/apis/kubevirt.io/v1/namespaces/ns/virtualmachines/a%2F..%2Fb%3Fc"),
+        ] {
+            assert_eq!(path, wanted);
+        }
+        assert_eq!(
+            (vm.api_version(), Kind::Service.api_version(), Kind::DataVolume.api_version()),
+            ("kubevirt.io/v1", "v1", "cdi.kubevirt.io/v1beta1")
+        );
+        assert_eq!(Kind::of_name("Pod"), Some(Kind::Pod));
+        assert_eq!(Kind::of_name("Deployment"), None);
+    }
+}

@@ -1,0 +1,184 @@
+//! Events of a VM and of everything that it is made of.
+
+use super::see::{age, moment, text};
+use crate::virt::object::Kind;
+use jiff::Timestamp;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// An event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Event {
+    /// When it was seen last.
+    pub(crate) when: Option<Timestamp>,
+    pub(crate) is_warning: bool,
+    pub(crate) reason: String,
+    /// The kind and the name of the object that it is about.
+    pub(crate) kind: Kind,
+    pub(crate) name: String,
+    /// The program that tells it.
+    pub(crate) from: String,
+    pub(crate) message: String,
+    pub(crate) count: u64,
+}
+
+impl Event {
+    /// The event in an object; none if it is about another kind of object.
+    pub(super) fn of(object: &Value) -> Option<Event> {
+        let kind = Kind::of_name(text(object, "/involvedObject/kind")?)?;
+        let places = [
+            "/series/lastObservedTime",
+            "/lastTimestamp",
+            "/eventTime",
+            "/firstTimestamp",
+            "/metadata/creationTimestamp",
+        ];
+        let word = |pointer: &str| text(object, pointer).unwrap_or_default().to_owned();
+        let from = text(object, "/source/component").or(text(object, "/reportingComponent"));
+        let count = object.pointer("/series/count").or(object.pointer("/count"));
+        Some(Event {
+            when: places.iter().find_map(|place| moment(object, place)),
+            is_warning: text(object, "/type") == Some("Warning"),
+            reason: word("/reason"),
+            kind,
+            name: word("/involvedObject/name"),
+            from: from.unwrap_or_default().to_owned(),
+            message: word("/message").trim().to_owned(),
+            count: count.and_then(Value::as_u64).unwrap_or(1).max(1),
+        })
+    }
+
+    /// The object, for people.
+    pub(super) fn object(&self) -> String {
+        format!("{} {}", self.kind, self.name)
+    }
+}
+
+/// Whose events are wanted.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Wanted {
+    /// Name of the VM and of its VMI.
+    pub(super) vm: String,
+    /// Names of PVCs and DataVolumes.
+    pub(super) claims: BTreeSet<String>,
+    /// Names of launcher pods that are there.
+    pub(super) pods: BTreeSet<String>,
+}
+
+impl Wanted {
+    fn has(&self, event: &Event) -> bool {
+        match event.kind {
+            Kind::VirtualMachine | Kind::VirtualMachineInstance => event.name == self.vm,
+            Kind::PersistentVolumeClaim | Kind::DataVolume => self.claims.contains(&event.name),
+            Kind::Pod => self.pods.contains(&event.name) || self.is_launcher(&event.name),
+            _ => false,
+        }
+    }
+
+    /// A launcher pod of an earlier start: `virt-launcher-NAME-` and a few letters.
+    fn is_launcher(&self, pod: &str) -> bool {
+        let rest = pod.strip_prefix("virt-launcher-").and_then(|rest| rest.strip_prefix(self.vm.as_str()));
+        let end = rest.and_then(|rest| rest.strip_prefix('-'));
+        end.is_some_and(|end| !end.is_empty() && !end.contains('-'))
+    }
+
+    /// Those of them, the newest first.
+    pub(super) fn of(&self, objects: &[Value]) -> Vec<Event> {
+        let mut events: Vec<Event> = objects.iter().filter_map(Event::of).collect();
+        events.retain(|event| self.has(event));
+        // Of one second, the last in the list came last.
+        events.reverse();
+        events.sort_by_key(|event| std::cmp::Reverse(event.when));
+        events
+    }
+}
+
+/// Events as a table: at most so many, and how many more there are.
+pub(crate) fn table(events: &[Event], most: usize, now: Timestamp) -> String {
+    let head = ["LAST SEEN", "TYPE", "REASON", "OBJECT", "FROM", "MESSAGE"].map(str::to_owned);
+    let rows = events.iter().take(most).map(|event| {
+        let times = if event.count > 1 { format!(" (x{})", event.count) } else { String::new() };
+        [
+            event.when.map_or_else(|| "unknown".to_owned(), |when| age(now, when)) + &times,
+            if event.is_warning { "Warning" } else { "Normal" }.to_owned(),
+            event.reason.clone(),
+            event.object(),
+            event.from.clone(),
+            event.message.clone(),
+        ]
+    });
+    let rows: Vec<[String; 6]> = std::iter::once(head)
+        .chain(rows)
+        // Whoever may write to a namespace chooses these texts: nothing in them may steer the terminal.
+        .map(|row| row.map(|cell| printable::line(&cell)))
+        .collect();
+    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+    let widths: [usize; 6] = std::array::from_fn(width);
+    let mut text = String::new();
+    for row in &rows {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        text += cells.collect::<Vec<_>>().join("  ").trim_end();
+        text.push('\n');
+    }
+    if events.len() > most {
+        text += &format!("({} older events are left out)\n", events.len() - most);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn event(kind: &str, name: &str, reason: &str, second: u32) -> Value {
+        json!({
+            "type": "Warning", "reason": reason, "message": format!("{reason}\u{1b}[31m!"),
+            "involvedObject": {"kind": kind, "name": name}, "source": {"component": "kubelet"},
+            "lastTimestamp": format!("2026-09-01T10:00:{second:02}Z"), "count": second,
+        })
+    }
+
+    #[test]
+    fn events_of_the_vm_and_its_parts_come_newest_first() {
+        let objects = [
+            event("VirtualMachine", "web", "A", 1),
+            event("VirtualMachine", "other", "no", 2),
+            event("Deployment", "web", "no", 3),
+            event("Pod", "virt-launcher-web-x7k2p", "B", 9),
+            event("Pod", "virt-launcher-web-a-x7k2p", "no", 5),
+            event("Pod", "web", "no", 5),
+            event("PersistentVolumeClaim", "disk", "C", 4),
+            event("DataVolume", "elsewhere", "no", 6),
+        ];
+        let wanted = Wanted {
+            vm: "web".to_owned(),
+            claims: BTreeSet::from(["disk".to_owned()]),
+            pods: BTreeSet::new(),
+        };
+        let found = wanted.of(&objects);
+        assert_eq!(found.iter().map(|event| event.reason.as_str()).collect::<String>(), "BCA");
+        let now = "2026-09-01T10:00:10Z".parse().unwrap();
+        assert_eq!(
+            table(&found, 2, now),
+            "LAST SEEN  TYPE     REASON  OBJECT                       FROM     MESSAGE\n\
+             1s (x9)    Warning  B       Pod virt-launcher-web-x7k2p  kubelet  B [31m!\n\
+             6s (x4)    Warning  C       PVC disk                     kubelet  C [31m!\n\
+             (1 older events are left out)\n"
+        );
+    }
+
+    #[test]
+    fn events_of_both_apis_are_read() {
+        let new = json!({
+            "type": "Normal", "reason": "Scheduled", "note": "x", "message": "m",
+            "involvedObject": {"kind": "Pod", "name": "p"}, "reportingComponent": "default-scheduler",
+            "eventTime": "2026-09-01T10:00:00.000001Z", "lastTimestamp": null,
+            "series": {"count": 3, "lastObservedTime": "2026-09-01T10:05:00.5Z"},
+        });
+        let event = Event::of(&new).unwrap();
+        assert_eq!((event.count, event.from.as_str()), (3, "default-scheduler"));
+        assert_eq!(event.when, Some("2026-09-01T10:05:00.5Z".parse().unwrap()));
+        assert_eq!(Event::of(&json!({})), None);
+    }
+}

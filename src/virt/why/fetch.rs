@@ -1,0 +1,120 @@
+//! Asks the API server for everything that a page is made of. What may not be read is noted.
+
+use super::event::Wanted;
+use super::see::{list, name, text};
+use super::{Facts, Volume};
+use crate::virt::client::{Cluster, Failure};
+use crate::virt::object::{Kind, encoded};
+use cdi::Result;
+use futures_util::future::{join_all, join3};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// What is known of a VM, or of a VMI that stands alone.
+pub(crate) async fn fetch(cluster: &Cluster, name_of_vm: &str) -> Result<Facts> {
+    let namespace = cluster.namespace();
+    let mut facts =
+        Facts { name: name_of_vm.to_owned(), namespace: namespace.to_owned(), ..Facts::default() };
+    let get = async |kind: Kind| cluster.get(&kind.one(namespace, name_of_vm)).await;
+    let events_path = Kind::Event.list(namespace);
+    let (vm, vmi, events) =
+        join3(get(Kind::VirtualMachine), get(Kind::VirtualMachineInstance), cluster.list(&events_path)).await;
+    let (vm, vmi) = match (vm, vmi) {
+        (Err(no_vm), Err(no_vmi)) => {
+            let of_vmi = no_vm.code() == 404 && no_vmi.code() != 404;
+            let (kind, failure) = match of_vmi {
+                true => (Kind::VirtualMachineInstance, no_vmi),
+                false => (Kind::VirtualMachine, no_vm),
+            };
+            let doing = format!("cannot read {kind} {name_of_vm} in namespace {namespace}");
+            return Err(failure.of(&doing));
+        }
+        found => found,
+    };
+    facts.vm = facts.kept(Kind::VirtualMachine, name_of_vm, vm);
+    facts.vmi = facts.kept(Kind::VirtualMachineInstance, name_of_vm, vmi);
+    facts.volumes = volumes(facts.vm.as_ref(), facts.vmi.as_ref());
+
+    let pods_path = pods(namespace, name_of_vm, facts.vmi.as_ref());
+    let claims = facts.volumes.iter().map(|volume| {
+        let of = |kind: Kind| kind.one(namespace, &volume.claim);
+        let (claim, data_volume) = (of(Kind::PersistentVolumeClaim), of(Kind::DataVolume));
+        async move { (cluster.find(&claim).await, cluster.find(&data_volume).await) }
+    });
+    let (claims, pods) = futures_util::future::join(join_all(claims), cluster.list(&pods_path)).await;
+    let mut volumes = std::mem::take(&mut facts.volumes);
+    for (volume, (claim, data_volume)) in volumes.iter_mut().zip(claims) {
+        volume.is_known = claim.is_ok() && data_volume.is_ok();
+        volume.pvc = facts.kept(Kind::PersistentVolumeClaim, &volume.claim, claim).flatten();
+        volume.data_volume = facts.kept(Kind::DataVolume, &volume.claim, data_volume).flatten();
+    }
+    facts.volumes = volumes;
+    facts.pods = facts.kept(Kind::Pod, "(launcher)", pods).unwrap_or_default();
+    facts.pods.sort_by(|one, other| {
+        let made = |pod: &Value| text(pod, "/metadata/creationTimestamp").map(str::to_owned);
+        made(other).cmp(&made(one))
+    });
+
+    let of_vmi = facts.vmi.as_ref().and_then(|vmi| text(vmi, "/status/nodeName"));
+    let of_pod = facts.pods.first().and_then(|pod| text(pod, "/spec/nodeName"));
+    if let Some(node) = of_vmi.or(of_pod).map(str::to_owned) {
+        let found = cluster.get(&Kind::Node.one("", &node)).await;
+        facts.node = facts.kept(Kind::Node, &node, found);
+    }
+    let wanted = Wanted {
+        vm: name_of_vm.to_owned(),
+        claims: facts.volumes.iter().map(|volume| volume.claim.clone()).collect(),
+        pods: facts.pods.iter().map(|pod| name(pod).to_owned()).collect(),
+    };
+    let events = facts.kept(Kind::Event, "(all)", events).unwrap_or_default();
+    facts.events = wanted.of(&events);
+    Ok(facts)
+}
+
+impl Facts {
+    /// What was found; else notes why it could not be read. What is not there is no fault.
+    fn kept<T>(&mut self, kind: Kind, of: &str, found: Result<T, Failure>) -> Option<T> {
+        match found {
+            Ok(found) => Some(found),
+            Err(failure) if failure.code() == 404 => None,
+            Err(failure) => {
+                self.unread.push(format!("{kind} {of}: {}", failure.words()));
+                None
+            }
+        }
+    }
+}
+
+/// The launcher pods: by the VMI, or by the name that stands on them where there is none.
+fn pods(namespace: &str, vm: &str, vmi: Option<&Value>) -> String {
+    let selector = match vmi.and_then(|vmi| text(vmi, "/metadata/uid")) {
+        Some(uid) => format!("kubevirt.io/created-by={uid}"),
+        None => format!("kubevirt.io=virt-launcher,vm.kubevirt.io/name={vm}"),
+    };
+    format!("{}?labelSelector={}", Kind::Pod.list(namespace), encoded(&selector))
+}
+
+/// The volumes of a VMI, or those that it will have, that are PVCs.
+pub(super) fn volumes(vm: Option<&Value>, vmi: Option<&Value>) -> Vec<Volume> {
+    let of_vmi = vmi.into_iter().flat_map(|vmi| list(vmi, "/spec/volumes"));
+    let of_vm = vm.into_iter().flat_map(|vm| list(vm, "/spec/template/spec/volumes"));
+    let mut seen = BTreeSet::new();
+    let mut volumes = Vec::new();
+    for volume in of_vmi.chain(of_vm) {
+        let data_volume = text(volume, "/dataVolume/name");
+        let claim = data_volume
+            .or(text(volume, "/persistentVolumeClaim/claimName"))
+            .or(text(volume, "/ephemeral/persistentVolumeClaim/claimName"));
+        if let Some(claim) = claim
+            && seen.insert(claim)
+        {
+            volumes.push(Volume {
+                name: text(volume, "/name").unwrap_or_default().to_owned(),
+                claim: claim.to_owned(),
+                is_data_volume: data_volume.is_some(),
+                ..Volume::default()
+            });
+        }
+    }
+    volumes
+}

@@ -1,0 +1,127 @@
+//! The first rule that fits says what a VM waits for. The order is that of the way: who stands still nearest to the guest
+//! speaks first, and what is being taken away before all others.
+
+use super::event::Event;
+use super::see::{conditions, text};
+use super::{Facts, Finding, disks, pod, vm, vmi};
+use crate::virt::object::Kind;
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// Facts, as the rules look at them.
+pub(super) struct Seen<'a> {
+    pub(super) facts: &'a Facts,
+    pub(super) now: Timestamp,
+    /// Name of the VM, and of its VMI.
+    pub(super) name: &'a str,
+    /// The launcher pod that runs the guest, or will.
+    pub(super) pod: Option<&'a Value>,
+}
+
+type Rule = fn(&Seen<'_>) -> Option<Finding>;
+
+/// While there is a VMI.
+const OF_VMI: &[Rule] = &[
+    vm::is_deleted,
+    vmi::is_deleted,
+    vmi::is_unheard,
+    vmi::migrates,
+    vmi::is_paused,
+    vmi::runs,
+    vmi::has_ended,
+    disks::wait,
+    pod::has_ended,
+    pod::is_not_scheduled,
+    pod::container_waits,
+    pod::begins,
+    vmi::is_not_synchronized,
+    vmi::is_handed_over,
+    vmi::has_no_pod,
+];
+
+/// While there is none.
+const OF_VM: &[Rule] =
+    &[vm::is_deleted, vm::is_new, vm::fails_again, vm::is_off, vm::has_failure, disks::wait, vm::starts];
+
+/// What a VM waits for.
+pub(crate) fn find(facts: &Facts, now: Timestamp) -> Finding {
+    let seen = Seen { facts, now, name: &facts.name, pod: active(facts) };
+    let rules = if facts.vmi.is_some() { OF_VMI } else { OF_VM };
+    rules.iter().find_map(|rule| rule(&seen)).unwrap_or_else(|| {
+        Finding::new(format!(
+            "No rule fits what VM {} waits for; its objects and events are below",
+            facts.name
+        ))
+    })
+}
+
+/// The pod that the VMI names as its own; else the newest.
+fn active(facts: &Facts) -> Option<&Value> {
+    let pods =
+        facts.vmi.as_ref().and_then(|vmi| vmi.pointer("/status/activePods")).and_then(Value::as_object);
+    let node = facts.vmi.as_ref().and_then(|vmi| text(vmi, "/status/nodeName"));
+    let is_active = |pod: &&Value| {
+        let uid = text(pod, "/metadata/uid").unwrap_or_default();
+        pods.is_some_and(|pods| pods.contains_key(uid))
+            && node.is_none_or(|node| text(pod, "/spec/nodeName") == Some(node))
+    };
+    facts.pods.iter().find(is_active).or(facts.pods.first())
+}
+
+impl<'a> Seen<'a> {
+    pub(super) fn vm(&self) -> Option<&'a Value> {
+        self.facts.vm.as_ref()
+    }
+
+    pub(super) fn vmi(&self) -> Option<&'a Value> {
+        self.facts.vmi.as_ref()
+    }
+
+    /// The phase of the VMI; empty before anybody has looked at it.
+    pub(super) fn phase(&self) -> &'a str {
+        self.vmi().and_then(|vmi| text(vmi, "/status/phase")).unwrap_or_default()
+    }
+
+    /// Whether the VM is to run, in the word of its spec.
+    pub(super) fn strategy(&self) -> &'a str {
+        self.vm().map_or("", strategy)
+    }
+
+    /// The newest warning about an object, with one of these reasons; without any, whatever it is.
+    pub(super) fn warning(&self, kind: Kind, name: &str, reasons: &[&str]) -> Option<&'a Event> {
+        self.facts.events.iter().find(|event| {
+            event.is_warning
+                && event.kind == kind
+                && event.name == name
+                && (reasons.is_empty() || reasons.contains(&event.reason.as_str()))
+        })
+    }
+
+    /// The newest warning about a launcher pod, of this start or an earlier one.
+    pub(super) fn warning_of_pods(&self) -> Option<&'a Event> {
+        self.facts.events.iter().find(|event| event.is_warning && event.kind == Kind::Pod)
+    }
+
+    /// The node is there, and not ready: the words of the condition.
+    pub(super) fn node_trouble(&self) -> Option<(&'a str, String)> {
+        let node = self.facts.node.as_ref()?;
+        let ready =
+            conditions(node).find(|condition| condition.kind == "Ready" && condition.status != "True")?;
+        Some((super::see::name(node), ready.words().to_owned()))
+    }
+}
+
+impl Finding {
+    /// The words of an event, with its object and whoever told it.
+    pub(super) fn told(self, event: Option<&Event>) -> Finding {
+        let Some(event) = event else { return self };
+        let from = if event.from.is_empty() { String::new() } else { format!("{}, ", event.from) };
+        self.said(format!("{from}event {} of {}", event.reason, event.object()), &event.message)
+    }
+}
+
+/// The run strategy of a VM; `running` is its older form.
+pub(super) fn strategy(vm: &Value) -> &str {
+    let running = vm.pointer("/spec/running").and_then(Value::as_bool);
+    text(vm, "/spec/runStrategy").unwrap_or(if running == Some(true) { "Always" } else { "Halted" })
+}

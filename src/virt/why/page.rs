@@ -1,0 +1,214 @@
+//! The page.
+
+use super::event::table;
+use super::finding::{find, strategy};
+use super::see::{age, condition, conditions, list, name, text};
+use super::{Facts, Finding, Volume};
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// So many events; `events` shows all.
+const EVENTS: usize = 12;
+/// Where a long line is broken.
+const WIDTH: usize = 100;
+
+/// The page about a VM: for a program that is called like this, at this time.
+pub(crate) fn page(facts: &Facts, program: &str, now: Timestamp) -> String {
+    let Finding { says, since, words, advice } = find(facts, now);
+    let mut page = Page(String::new());
+    page.wrapped("", &format!("{}.", says.trim_end_matches('.')));
+    if let Some(since) = since {
+        page.line(&format!("Since {since}, for {}.", age(now, since)));
+    }
+    if !words.is_empty() {
+        page.head("In the words of");
+        for words in &words {
+            page.line(&format!("  {}:", words.who));
+            page.wrapped("    ", &words.text);
+        }
+    }
+    if !advice.is_empty() {
+        page.head("What to do");
+        for advice in &advice {
+            page.wrapped("  - ", &advice.replace("$virt", program));
+        }
+    }
+    page.head("Objects");
+    page.rows(&objects(facts, now));
+    if !facts.unread.is_empty() {
+        page.head("Not read");
+        for unread in &facts.unread {
+            page.wrapped("  - ", unread);
+        }
+    }
+    if facts.events.is_empty() {
+        page.head("No events");
+    } else {
+        page.head("Events, newest first");
+        page.0 += &table(&facts.events, EVENTS, now);
+        if facts.events.len() > EVENTS {
+            page.line(&format!("All of them: {program} events {} -n {}", facts.name, facts.namespace));
+        }
+    }
+    page.0
+}
+
+struct Page(String);
+
+impl Page {
+    /// A line. Whoever may write to a namespace chooses some of these texts: nothing in them may steer the terminal.
+    fn line(&mut self, text: &str) {
+        self.0 += &printable::line(text);
+        self.0.push('\n');
+    }
+
+    fn head(&mut self, text: &str) {
+        self.0.push('\n');
+        self.line(text);
+    }
+
+    /// A text in lines that fit; the first begins with the lead, the others below its end.
+    fn wrapped(&mut self, lead: &str, text: &str) {
+        let text = printable::line(text);
+        let below = " ".repeat(lead.chars().count());
+        let mut line = lead.to_owned();
+        let mut is_begun = false;
+        for word in text.split_whitespace() {
+            if is_begun && line.chars().count() + 1 + word.chars().count() > WIDTH {
+                self.line(&line);
+                line.clone_from(&below);
+                is_begun = false;
+            }
+            if is_begun {
+                line.push(' ');
+            }
+            line += word;
+            is_begun = true;
+        }
+        self.line(&line);
+    }
+
+    fn rows(&mut self, rows: &[[String; 3]]) {
+        let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+        let (kinds, names) = (width(0), width(1));
+        for [kind, name, state] in rows {
+            self.line(format!("  {kind:kinds$}  {name:names$}  {state}").trim_end());
+        }
+    }
+}
+
+fn row(kind: &str, name: &str, state: impl Into<String>) -> [String; 3] {
+    [kind.to_owned(), name.to_owned(), state.into()]
+}
+
+/// Each object in a line, and below it what it says of itself.
+fn objects(facts: &Facts, now: Timestamp) -> Vec<[String; 3]> {
+    let mut rows = Vec::new();
+    match &facts.vm {
+        Some(vm) => {
+            let printed = text(vm, "/status/printableStatus").unwrap_or("no status");
+            rows.push(row("VM", &facts.name, format!("{printed}, run strategy {}", strategy(vm))));
+            rows.extend(troubles(vm, now));
+        }
+        None => rows.push(row("VM", &facts.name, "none: the VMI stands alone, or the VM cannot be read")),
+    }
+    match &facts.vmi {
+        Some(vmi) => {
+            let phase = text(vmi, "/status/phase").unwrap_or("no phase");
+            let node =
+                text(vmi, "/status/nodeName").map_or_else(String::new, |node| format!(" on node {node}"));
+            rows.push(row("VMI", &facts.name, format!("{phase}{node}")));
+            rows.extend(troubles(vmi, now));
+        }
+        None => rows.push(row("VMI", &facts.name, "none")),
+    }
+    for pod in &facts.pods {
+        let phase = text(pod, "/status/phase").unwrap_or("no phase");
+        let goes = if text(pod, "/metadata/deletionTimestamp").is_some() { ", being deleted" } else { "" };
+        rows.push(row("Pod", name(pod), format!("{phase}{goes}")));
+        rows.extend(containers(pod));
+    }
+    for volume in &facts.volumes {
+        rows.extend(of_volume(volume));
+    }
+    if let Some(node) = &facts.node {
+        let ready = match condition(node, "Ready", "True") {
+            Some(_) => "ready".to_owned(),
+            None => "not ready".to_owned(),
+        };
+        let closed = node.pointer("/spec/unschedulable").and_then(Value::as_bool) == Some(true);
+        rows.push(row(
+            "Node",
+            name(node),
+            ready + if closed { ", takes no new pods (cordoned)" } else { "" },
+        ));
+    }
+    rows
+}
+
+/// The conditions that are not as they should be, or that a person should know of.
+fn troubles(object: &Value, now: Timestamp) -> Vec<[String; 3]> {
+    const GOOD: [&str; 9] = [
+        "Ready",
+        "Synchronized",
+        "PodScheduled",
+        "DataVolumesReady",
+        "AgentConnected",
+        "LiveMigratable",
+        "StorageLiveMigratable",
+        "AccessCredentialsSynchronized",
+        "Initialized",
+    ];
+    // That a guest has no agent, or cannot migrate, keeps it from nothing.
+    const HARMLESS: [&str; 3] = ["AgentConnected", "LiveMigratable", "StorageLiveMigratable"];
+    let is_trouble = |one: &super::see::Condition<'_>| match GOOD.contains(&one.kind) {
+        true => one.status != "True" && !HARMLESS.contains(&one.kind),
+        false => one.status == "True",
+    };
+    let found = conditions(object).filter(is_trouble).map(|one| {
+        let since = one.since.map_or_else(String::new, |since| format!(", for {}", age(now, since)));
+        let reason = if one.reason.is_empty() { String::new() } else { format!(" ({})", one.reason) };
+        let message = if one.message.is_empty() { String::new() } else { format!(": {}", one.message) };
+        row("", "", format!("{} is {}{reason}{since}{message}", one.kind, one.status))
+    });
+    found.collect()
+}
+
+fn containers(pod: &Value) -> Vec<[String; 3]> {
+    let all = list(pod, "/status/initContainerStatuses").chain(list(pod, "/status/containerStatuses"));
+    let shown = all.filter_map(|container| {
+        let state = if let Some(waiting) = container.pointer("/state/waiting") {
+            let message =
+                text(waiting, "/message").map_or_else(String::new, |message| format!(": {message}"));
+            format!("waits, {}{message}", text(waiting, "/reason").unwrap_or("no reason given"))
+        } else if let Some(ended) = container.pointer("/state/terminated") {
+            let code = ended.get("exitCode").and_then(Value::as_i64).filter(|code| *code != 0)?;
+            format!("ended with exit code {code}, {}", text(ended, "/reason").unwrap_or("Error"))
+        } else {
+            return None;
+        };
+        Some(row("", "", format!("container {} {state}", text(container, "/name").unwrap_or("?"))))
+    });
+    shown.collect()
+}
+
+fn of_volume(volume: &Volume) -> Vec<[String; 3]> {
+    let mut rows = Vec::new();
+    if let Some(data_volume) = &volume.data_volume {
+        let phase = text(data_volume, "/status/phase").unwrap_or("no phase");
+        let progress = text(data_volume, "/status/progress").filter(|progress| *progress != "N/A");
+        let progress = progress.map_or_else(String::new, |progress| format!(", {progress}"));
+        rows.push(row("DataVolume", &volume.claim, format!("{phase}{progress}")));
+    }
+    let state = match (&volume.pvc, volume.is_known) {
+        (Some(pvc), _) => {
+            let phase = text(pvc, "/status/phase").unwrap_or("no phase");
+            let class = text(pvc, "/spec/storageClassName");
+            phase.to_owned() + &class.map_or_else(String::new, |class| format!(", storage class {class}"))
+        }
+        (None, true) => "does not exist".to_owned(),
+        (None, false) => "could not be read".to_owned(),
+    };
+    rows.push(row("PVC", &volume.claim, format!("{state} (volume {})", volume.name)));
+    rows
+}

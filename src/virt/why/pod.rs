@@ -1,0 +1,210 @@
+//! Rules about the launcher pod: the scheduler and the kubelet have their words for what they wait for.
+
+use super::finding::Seen;
+use super::see::{condition, list, moment, name, text};
+use super::{Finding, Words};
+use crate::virt::object::Kind;
+use serde_json::Value;
+
+/// Words for a container that waits in order: nothing is wrong yet.
+const PATIENT: [&str; 3] = ["ContainerCreating", "PodInitializing", ""];
+
+fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
+    list(pod, "/status/initContainerStatuses").chain(list(pod, "/status/containerStatuses"))
+}
+
+/// How the pod ended, in the words of whoever ended it; none while nothing of it has ended.
+pub(super) fn end(pod: &Value) -> Option<Words> {
+    let pod_name = name(pod);
+    if let Some(reason) = text(pod, "/status/reason") {
+        let message = text(pod, "/status/message").unwrap_or(reason);
+        return Some(Words { who: format!("status of Pod {pod_name}, {reason}"), text: message.to_owned() });
+    }
+    let disrupted = condition(pod, "DisruptionTarget", "True");
+    if let Some(said) = disrupted {
+        let who = format!("{} of Pod {pod_name}", said.shown());
+        return Some(Words { who, text: said.words().to_owned() });
+    }
+    containers(pod).find_map(|container| {
+        let ended = container.pointer("/state/terminated").or(container.pointer("/lastState/terminated"))?;
+        let code = ended.get("exitCode").and_then(Value::as_i64).filter(|code| *code != 0)?;
+        let reason = text(ended, "/reason").unwrap_or("Error");
+        let who = format!("container {} of Pod {pod_name}, {reason}", text(container, "/name")?);
+        let said =
+            text(ended, "/message").map_or_else(String::new, |message| format!(": {}", message.trim()));
+        Some(Words { who, text: format!("ended with exit code {code}{said}") })
+    })
+}
+
+pub(super) fn has_ended(seen: &Seen<'_>) -> Option<Finding> {
+    let pod = seen.pod?;
+    let pod_name = name(pod);
+    let is_over = matches!(text(pod, "/status/phase"), Some("Failed" | "Succeeded"));
+    let goes = moment(pod, "/metadata/deletionTimestamp");
+    if !is_over && goes.is_none() {
+        return None;
+    }
+    let says = match is_over {
+        true => format!("The launcher pod {pod_name} of VM {} has ended before the guest ran", seen.name),
+        false => format!("The launcher pod {pod_name} of VM {} is being deleted", seen.name),
+    };
+    let mut finding = Finding::new(says).since(goes);
+    if let Some(words) = end(pod) {
+        finding = finding.said(words.who, &words.text);
+    }
+    Some(finding.told(seen.warning(Kind::Pod, pod_name, &[])).advise(format!(
+        "read what the launcher says: kubectl logs {pod_name} -n {} -c compute",
+        seen.facts.namespace
+    )))
+}
+
+/// No node can take it, or the scheduler has not looked yet.
+pub(super) fn is_not_scheduled(seen: &Seen<'_>) -> Option<Finding> {
+    let pod = seen.pod?;
+    if text(pod, "/spec/nodeName").is_some() {
+        return None;
+    }
+    let pod_name = name(pod);
+    let said = condition(pod, "PodScheduled", "False");
+    let made = moment(pod, "/metadata/creationTimestamp");
+    let finding =
+        Finding::new(format!("VM {} waits for a node: no node can take its launcher pod", seen.name))
+            .since(said.and_then(|said| said.since).or(made));
+    let finding = match said {
+        Some(said) => {
+            finding.said(format!("the scheduler, {} of Pod {pod_name}", said.shown()), said.words())
+        }
+        None => finding,
+    };
+    let finding = finding.told(seen.warning(Kind::Pod, pod_name, &["FailedScheduling"]));
+    if finding.words.is_empty() {
+        let says =
+            format!("VM {} waits for the scheduler, which has not looked at its launcher pod", seen.name);
+        let advice = "see whether a scheduler runs: kubectl get pods -n kube-system";
+        return Some(Finding { says, ..finding }.advise(advice));
+    }
+    let words = finding.words.iter().map(|words| words.text.to_lowercase()).collect::<String>();
+    let advice = [
+        (
+            "devices.kubevirt.io/",
+            "no node offers that device: see whether virt-handler runs on the nodes, and whether they have /dev/kvm; \
+             without KVM, useEmulation in the KubeVirt object lets guests run slowly",
+        ),
+        (
+            "insufficient memory",
+            "make room on a node, or give the VM less memory (spec.template.spec.domain.memory)",
+        ),
+        (
+            "insufficient cpu",
+            "make room on a node, or give the VM fewer CPUs (spec.template.spec.domain.cpu)",
+        ),
+        ("insufficient hugepages", "reserve hugepages of that size on a node"),
+        ("persistentvolumeclaim", "see why the PVC has no volume: kubectl describe pvc"),
+        (
+            "volume node affinity",
+            "its volume is on a node that cannot take the pod: free that node, or move the volume",
+        ),
+        ("untolerated taint", "give the VM a toleration for the taint, or take the taint off a node"),
+        (
+            "node affinity/selector",
+            "no node has the labels that are asked for; virt-handler marks nodes that can run VMs: \
+             kubectl get nodes -L kubevirt.io/schedulable",
+        ),
+    ];
+    let fitting: Vec<&str> =
+        advice.into_iter().filter(|(sign, _)| words.contains(sign)).map(|(_, advice)| advice).collect();
+    Some(match fitting.is_empty() {
+        true => finding.advise("compare what the pod asks for with the nodes: kubectl describe nodes"),
+        false => fitting.into_iter().fold(finding, Finding::advise),
+    })
+}
+
+/// The image of a sentence of the kubelet: `… image "registry.example/disk:1": …`.
+fn quoted_image(message: &str) -> Option<&str> {
+    let (_, rest) = message.split_once("image \"")?;
+    rest.split_once('"').map(|(image, _)| image).filter(|image| !image.is_empty())
+}
+
+/// A container does not start.
+pub(super) fn container_waits(seen: &Seen<'_>) -> Option<Finding> {
+    let pod = seen.pod?;
+    let pod_name = name(pod);
+    let (container, waiting) = containers(pod).find_map(|container| {
+        let waiting = container.pointer("/state/waiting")?;
+        let reason = text(waiting, "/reason").unwrap_or_default();
+        (!PATIENT.contains(&reason)).then_some((container, waiting))
+    })?;
+    let reason = text(waiting, "/reason").unwrap_or_default();
+    let container_name = text(container, "/name").unwrap_or_default();
+    // A volume of the container may be an image too: the kubelet's sentence says which one it is.
+    let named = text(waiting, "/message").and_then(quoted_image);
+    let image = named.or(text(container, "/image")).unwrap_or("(unknown)");
+    let is_image =
+        matches!(reason, "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull");
+    let says = match is_image {
+        true => format!("VM {} waits for image {image}, which cannot be pulled", seen.name),
+        false => {
+            format!("VM {} waits for container {container_name} of its launcher pod: {reason}", seen.name)
+        }
+    };
+    let finding = Finding::new(says)
+        .since(condition(pod, "PodScheduled", "True").and_then(|scheduled| scheduled.since))
+        .said(
+            format!("the kubelet, container {container_name} of Pod {pod_name}, {reason}"),
+            text(waiting, "/message").unwrap_or(reason),
+        )
+        .told(seen.warning(Kind::Pod, pod_name, &[]));
+    let finding = match end(pod) {
+        Some(words) if !is_image => finding.said(words.who, &words.text),
+        _ => finding,
+    };
+    Some(match is_image {
+        true => finding.advise(
+            "check the name of the image, that the node reaches the registry, and the pull secret; it is tried again by itself",
+        ),
+        false => finding.advise(format!(
+            "read what it says: kubectl logs {pod_name} -n {} -c {container_name} --previous",
+            seen.facts.namespace
+        )),
+    })
+}
+
+/// The kubelet prepares volumes, network and containers.
+pub(super) fn begins(seen: &Seen<'_>) -> Option<Finding> {
+    let pod = seen.pod?;
+    let runs = text(pod, "/status/phase") == Some("Running")
+        && list(pod, "/status/containerStatuses")
+            .filter(|container| text(container, "/name") == Some("compute"))
+            .any(|container| container.pointer("/state/running").is_some());
+    if runs {
+        return None;
+    }
+    let pod_name = name(pod);
+    let node = text(pod, "/spec/nodeName").unwrap_or("(unknown)");
+    let scheduled = condition(pod, "PodScheduled", "True").and_then(|scheduled| scheduled.since);
+    let finding = Finding::new(format!(
+        "VM {} waits for the kubelet of node {node} to start its launcher pod {pod_name}",
+        seen.name
+    ))
+    .since(scheduled);
+    let finding = match seen.node_trouble() {
+        Some((node, words)) => finding
+            .said(format!("condition Ready of Node {node}"), &words)
+            .advise(format!("bring node {node} back: kubectl describe node {node}")),
+        None => finding,
+    };
+    let warning = seen.warning(Kind::Pod, pod_name, &[]);
+    let finding = finding.told(warning);
+    Some(match warning.map(|warning| warning.reason.as_str()) {
+        Some("FailedMount" | "FailedAttachVolume" | "FailedMapVolume") => finding
+            .advise("see why the volume is not there: kubectl describe pvc, and the storage driver's pods"),
+        Some("FailedCreatePodSandBox" | "NetworkNotReady") => {
+            finding.advise("look at the network plugin of that node")
+        }
+        Some(_) => finding.advise("mend what the event above says; the kubelet tries again by itself"),
+        None if finding.advice.is_empty() => {
+            finding.advise("images may still be pulled: wait, or watch the events")
+        }
+        None => finding,
+    })
+}

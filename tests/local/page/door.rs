@@ -1,0 +1,163 @@
+//! Who is let in, by plain requests.
+
+use crate::Page;
+use crate::server::status;
+use serde_json::Value;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+struct Answer {
+    code: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    #[track_caller]
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {}", self.body))
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines();
+        lines.find_map(|line| line.strip_prefix(&format!("{name}: ")))
+    }
+}
+
+impl Page {
+    /// What a request is answered that says this line and these headers.
+    fn ask(&self, line: &str, headers: &[&str]) -> Answer {
+        let host = format!("Host: 127.0.0.1:{}", self.port);
+        let named = headers.iter().any(|header| header.starts_with("Host: "));
+        let host = if named { String::new() } else { format!("{host}\r\n") };
+        let text: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let request = format!("{line} HTTP/1.1\r\n{host}{text}Connection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut bytes = Vec::new();
+        // A server that refuses a head may not read all of it.
+        let _ = stream.read_to_end(&mut bytes);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let code = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
+        Answer { code, head: head.to_owned(), body: body.to_owned() }
+    }
+
+    /// The cookie for the token.
+    fn cookie(&self) -> String {
+        let answer = self.ask(&format!("GET /?token={}", self.token), &[]);
+        assert_eq!(answer.code, 200, "{}", answer.body);
+        let cookie = answer.header("set-cookie").unwrap();
+        assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"), "{cookie}");
+        format!("Cookie: {}", cookie.split(';').next().unwrap())
+    }
+}
+
+#[test]
+fn nobody_is_let_in_without_the_cookie_that_the_token_bought() {
+    let page = Page::of(3, &[]);
+    for line in
+        ["GET /", "GET /page.css", "GET /api/vms", "GET /api/changes", "GET /?token=guessed", "GET /nothing"]
+    {
+        let answer = page.ask(line, &[]);
+        assert_eq!(answer.code, 403, "{line}");
+        assert!(answer.json()["error"].as_str().unwrap().contains("'coracle ui'"), "{}", answer.body);
+        assert!(answer.header("set-cookie").is_none());
+    }
+    let other = page.ask(&format!("GET /?token={}", page.token), &["Host: evil.example"]);
+    assert_eq!(other.code, 403);
+    let cookie = page.cookie();
+    assert_eq!(page.ask(&format!("GET /?token={}", page.token), &[]).code, 403, "the token is spent");
+    let list = page.ask("GET /api/vms", &[&cookie]);
+    assert_eq!(list.json()["rows"].as_array().unwrap().len(), 3);
+    for headers in [
+        [&cookie, "Host: evil.example"],
+        [&cookie, "Origin: http://evil.example"],
+        [&cookie, "Sec-Fetch-Site: cross-site"],
+    ] {
+        assert_eq!(page.ask("GET /api/vms", &headers).code, 403, "{headers:?}");
+    }
+    // No other address of this computer answers.
+    assert!(TcpStream::connect(("127.0.0.2", page.port)).is_err());
+    assert!(page.server.asked().is_empty());
+}
+
+#[test]
+fn only_the_page_itself_changes_anything() {
+    let page = Page::of(3, &[]);
+    let cookie = page.cookie();
+    let origin = format!("Origin: http://127.0.0.1:{}", page.port);
+    let stop = "POST /api/vms/blue/vm-0001/stop";
+    for headers in [&[cookie.as_str()][..], &[&cookie, "Origin: http://127.0.0.1:1"], &[&origin]] {
+        assert_eq!(page.ask(stop, headers).code, 403, "{headers:?}");
+    }
+    assert!(page.server.asked().is_empty());
+    assert_eq!(page.ask(stop, &[&cookie, &origin]).code, 200);
+    let part = "/apis/subresources.kubevirt.io/v1/namespaces/blue/virtualmachines/vm-0001";
+    assert_eq!(page.server.asked(), [format!("PUT {part}/stop")]);
+    let upgrade =
+        ["Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="];
+    let console = "GET /ws/console/blue/vm-0001";
+    for origin in ["Origin: http://evil.example", "X: y"] {
+        assert_eq!(page.ask(console, &[&upgrade[..], &[&cookie, origin]].concat()).code, 403);
+    }
+    assert_eq!(page.ask(console, &[&cookie, &origin]).code, 426);
+}
+
+#[test]
+fn what_the_api_server_refuses_is_told_in_a_sentence() {
+    let page = Page::of(5, &[]);
+    let (cookie, origin) = (page.cookie(), format!("Origin: http://127.0.0.1:{}", page.port));
+    let part = "/apis/subresources.kubevirt.io/v1/namespaces/blue/virtualmachines/vm-0001";
+    page.server.answers(&format!("PUT {part}/start"), 409, &status(409, "VM is already running"));
+    let start = page.ask("POST /api/vms/blue/vm-0001/start", &[&cookie, &origin]);
+    let said = "cannot start VM vm-0001 in namespace blue: VM is already running";
+    assert_eq!((start.code, start.json()["error"].as_str().unwrap()), (502, said));
+    for (line, code, said) in [
+        ("GET /api/vms/blue/none", 404, "there is no VM none"),
+        ("GET /api/why/blue/none", 404, "none"),
+        ("GET /api/vms/green/web", 404, "'coracle ui -n green'"),
+        ("GET /api/vms/blue/..", 400, "names no VM"),
+        ("GET /vendor.sh", 404, "load the page again"),
+    ] {
+        let answer = page.ask(line, &[&cookie]);
+        assert_eq!(answer.code, code, "{line}: {}", answer.body);
+        assert!(answer.json()["error"].as_str().unwrap().contains(said), "{line}: {}", answer.body);
+    }
+    let why = page.ask("GET /api/why/blue/vm-0003", &[&cookie]).json();
+    assert!(!why["says"].as_str().unwrap().is_empty());
+    assert_eq!((why["events"].as_array().unwrap().len(), &why["more"]), (12, &Value::from(8)));
+    assert_eq!(
+        page.ask("GET /api/events/blue/vm-0003", &[&cookie]).json()["events"].as_array().unwrap().len(),
+        20
+    );
+    // Heads and bodies have a bound.
+    let long = format!("X-Long: {}", "a".repeat(64 << 10));
+    assert!([431, 0].contains(&page.ask("GET /api/vms", &[&cookie, &long]).code));
+    let large = page.ask("POST /api/vms/blue/vm-0001/stop", &[&cookie, &origin, "Content-Length: 100000"]);
+    assert!([413, 0].contains(&large.code), "{}", large.code);
+}
+
+#[test]
+fn the_page_may_load_nothing_from_elsewhere() {
+    let page = Page::of(1, &["-A"]);
+    let cookie = page.cookie();
+    let index = page.ask("GET /", &[&cookie]);
+    let policy = index.header("content-security-policy").unwrap();
+    assert!(policy.starts_with("default-src 'none'; script-src 'self'; "), "{policy}");
+    let word = policy.split("'nonce-").nth(1).unwrap().split('\'').next().unwrap();
+    assert!(index.body.contains(&format!("nonce=\"{word}\"")));
+    let again = page.ask("GET /", &[&cookie]);
+    assert!(!again.body.contains(word), "each answer has a word of its own");
+    for file in ["/main.js", "/vendor/xterm/lib/xterm.mjs", "/vendor/novnc/core/rfb.js"] {
+        let answer = page.ask(&format!("GET {file}"), &[&cookie]);
+        assert_eq!(
+            (answer.code, answer.header("content-type")),
+            (200, Some("text/javascript; charset=utf-8"))
+        );
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+    }
+    assert_eq!(page.ask("GET /api/vms", &[&cookie]).json()["namespace"], Value::Null);
+}

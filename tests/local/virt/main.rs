@@ -1,0 +1,249 @@
+//! `coracle virt` against an API server of a few answers: requests, words, streams that break.
+
+#![allow(clippy::unwrap_used)]
+
+mod server;
+mod streams;
+
+use serde_json::{Value, json};
+use server::{ApiServer, status};
+use std::os::unix::fs::symlink;
+use std::process::Command;
+use tests::coracle::Ran;
+use tests::place::Place;
+
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_coracle");
+
+const VM: &str = "/apis/kubevirt.io/v1/namespaces/blue/virtualmachines/web";
+const VMI: &str = "/apis/kubevirt.io/v1/namespaces/blue/virtualmachineinstances/web";
+const PARTS_OF_VM: &str = "/apis/subresources.kubevirt.io/v1/namespaces/blue/virtualmachines/web";
+const PARTS_OF_VMI: &str = "/apis/subresources.kubevirt.io/v1/namespaces/blue/virtualmachineinstances/web";
+
+/// A cluster, and a user's folder with the kubeconfig for it.
+pub(crate) struct Cluster {
+    pub(crate) server: ApiServer,
+    pub(crate) place: Place,
+}
+
+impl Cluster {
+    pub(crate) fn new() -> Cluster {
+        let server = ApiServer::start();
+        let place = Place::empty(PROGRAM);
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{"name": "k", "cluster": {"server": format!("http://{}", server.address)}}],
+            "users": [{"name": "u", "user": {"token": "secret"}}],
+            "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u", "namespace": "blue"}}],
+        });
+        std::fs::create_dir(place.path(".kube")).unwrap();
+        std::fs::write(place.path(".kube/config"), config.to_string()).unwrap();
+        Cluster { server, place }
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.place.command(&[&["virt"], args].concat());
+        command.env_remove("KUBECONFIG").env_remove("KUBERNETES_SERVICE_HOST");
+        command
+    }
+
+    fn run(&self, line: &str) -> Ran {
+        let args: Vec<&str> = line.split_whitespace().collect();
+        Ran::of(self.command(&args).output().unwrap())
+    }
+
+    fn text(&self, line: &str) -> String {
+        String::from_utf8(self.run(line).ok().out).unwrap()
+    }
+}
+
+#[test]
+fn a_request_is_sent_and_its_success_told_in_the_words_of_virtctl() {
+    let cluster = Cluster::new();
+    for part in ["start", "stop", "restart", "migrate"] {
+        cluster.server.answers(&format!("PUT {PARTS_OF_VM}/{part}"), 202, "");
+    }
+    for part in ["pause", "unpause", "softreboot", "reset", "evacuate/cancel"] {
+        cluster.server.answers(&format!("PUT {PARTS_OF_VMI}/{part}"), 200, "");
+    }
+    cluster.server.has(VM, &json!({"spec": {"runStrategy": "Always"}}));
+    cluster.server.has(VMI, &json!({"status": {"nodeName": "n1"}}));
+    for (line, asked, said) in [
+        ("start web", vec![format!("PUT {PARTS_OF_VM}/start {{}}")], "VM web was scheduled to start\n"),
+        (
+            "start web --paused --dry-run=true",
+            vec![format!(r#"PUT {PARTS_OF_VM}/start {{"dryRun":["All"],"paused":true}}"#)],
+            "Dry Run execution\nVM web was scheduled to start\n",
+        ),
+        (
+            "stop web --force --grace-period=0",
+            vec![format!(r#"PUT {PARTS_OF_VM}/stop {{"gracePeriod":0}}"#)],
+            "VM web was scheduled to stop\n",
+        ),
+        (
+            "restart web --force --grace-period 0",
+            vec![format!(r#"PUT {PARTS_OF_VM}/restart {{"gracePeriodSeconds":0}}"#)],
+            "VM web was scheduled to restart\n",
+        ),
+        (
+            "migrate web --addedNodeSelector=a=b",
+            vec![format!(r#"PUT {PARTS_OF_VM}/migrate {{"addedNodeSelector":{{"a":"b"}}}}"#)],
+            "VM web was scheduled to migrate\n",
+        ),
+        (
+            "pause vm web",
+            vec![format!("GET {VM}"), format!("PUT {PARTS_OF_VMI}/pause {{}}")],
+            "VMI web was scheduled to pause\n",
+        ),
+        (
+            "unpause vmi web",
+            vec![format!("PUT {PARTS_OF_VMI}/unpause {{}}")],
+            "VMI web was scheduled to unpause\n",
+        ),
+        (
+            "soft-reboot web",
+            vec![format!("PUT {PARTS_OF_VMI}/softreboot")],
+            "VMI web was scheduled to soft-reboot\n",
+        ),
+        ("reset web", vec![format!("PUT {PARTS_OF_VMI}/reset")], "VMI web was scheduled to reset\n"),
+        (
+            "evacuate-cancel vmi web",
+            vec![
+                format!("GET {VMI}"),
+                format!(r#"PUT {PARTS_OF_VMI}/evacuate/cancel {{"evacuationNodeName":"n1"}}"#),
+            ],
+            "VMI blue/web was canceled evacuation\n",
+        ),
+    ] {
+        assert_eq!(cluster.text(line), said, "{line}");
+        assert_eq!(cluster.server.asked(), asked, "{line}");
+    }
+}
+
+#[test]
+fn a_refusal_is_told_in_the_servers_words_with_a_code_of_its_own() {
+    let cluster = Cluster::new();
+    let start = format!("PUT {PARTS_OF_VM}/start");
+    for (code, message, exit, said) in [
+        (409, "VM is already running", 1, "cannot start VM web in namespace blue: VM is already running"),
+        (400, "gracePeriod has to be greater or equal to 0", 3, "greater or equal to 0"),
+        (403, "User \"me\" cannot update it", 5, "kubectl auth can-i"),
+        (404, "virtualmachines.kubevirt.io \"web\" not found", 4, "\"web\" not found"),
+        (501, "live migration is not supported", 3, "is not supported"),
+        (503, "the server is currently unable to handle the request", 1, "virt-api does not answer"),
+    ] {
+        cluster.server.answers(&start, code, status(code, message));
+        let ran = cluster.run("start web").refused(exit, said);
+        assert!(ran.out.is_empty() && !ran.err.contains("ERROR"), "{}", ran.err);
+        assert_eq!(cluster.server.asked().len(), 1, "{code} is asked once");
+    }
+    cluster.run("stop web --force").refused(2, "Must both use --force=true and set --grace-period.");
+    cluster.run("migrate-cancel web").refused(4, "Found no migration to cancel for web");
+    let migrations = "GET /apis/kubevirt.io/v1/namespaces/blue/virtualmachineinstancemigrations";
+    cluster.server.answers(migrations, 200, r#"{"items": []}"#);
+    cluster.run("migrate-cancel web").refused(4, "Found no migration to cancel for web");
+    cluster.server.has(VM, &json!({"spec": {"runStrategy": "Halted"}}));
+    cluster.run("pause vm web").refused(4, "it is not set to run");
+    cluster.run("start web --server 127.0.0.1:1").refused(1, "cannot be reached");
+    cluster.run("start web --context d").refused(2, "names no cluster");
+    std::fs::remove_file(cluster.place.path(".kube/config")).unwrap();
+    cluster.run("start web").refused(4, "--kubeconfig FILE");
+}
+
+#[test]
+fn what_the_guest_agent_says_is_json() {
+    let cluster = Cluster::new();
+    let info = json!({"guestAgentVersion": "7.2", "os": {"id": "debian"}});
+    cluster.server.has(&format!("{PARTS_OF_VMI}/guestosinfo"), &info);
+    assert_eq!(cluster.run("guestosinfo web").ok().json(), info);
+    cluster.server.has(&format!("{PARTS_OF_VMI}/userlist"), &json!({"items": []}));
+    assert_eq!(cluster.text("userlist web"), "{\n  \"items\": []\n}\n");
+    let silent = "VMI does not have guest agent connected";
+    cluster.server.answers(&format!("GET {PARTS_OF_VMI}/filesystemlist"), 500, silent);
+    cluster.run("fslist web").refused(1, "install and start qemu-guest-agent");
+}
+
+#[test]
+fn a_volume_is_added_to_the_vmi_where_there_is_no_vm() {
+    let cluster = Cluster::new();
+    cluster.server.has("/api/v1/namespaces/blue/persistentvolumeclaims/d", &json!({}));
+    cluster.server.answers(&format!("PUT {PARTS_OF_VMI}/addvolume"), 202, "");
+    let said = cluster.text("addvolume web --volume-name=d --cache=none");
+    assert_eq!(said, "Successfully submitted add volume request to VM web for volume d\n");
+    let asked = cluster.server.asked();
+    let body = asked.last().unwrap().strip_prefix(&format!("PUT {PARTS_OF_VMI}/addvolume ")).unwrap();
+    assert_eq!(
+        serde_json::from_str::<Value>(body).unwrap(),
+        json!({
+            "name": "d",
+            "disk": {"serial": "d", "cache": "none", "disk": {"bus": "scsi"}},
+            "volumeSource": {"persistentVolumeClaim": {"claimName": "d", "hotpluggable": true}},
+        })
+    );
+    cluster.run("addvolume web --volume-name=e").refused(4, "not a DataVolume or PersistentVolumeClaim");
+}
+
+#[test]
+fn a_service_is_made_for_a_port() {
+    let cluster = Cluster::new();
+    cluster.server.has(VM, &json!({"metadata": {"name": "web", "uid": "u1"}, "spec": {}}));
+    cluster.server.answers("POST /api/v1/namespaces/blue/services", 201, "{}");
+    let said = cluster.text("expose vm web --name=s --port=22");
+    assert_eq!(said, "Service s successfully created for vm web\n");
+    let asked = cluster.server.asked();
+    assert!(asked[1].contains(r#""selector":{"vmi.kubevirt.io/id":"web"}"#), "{asked:?}");
+}
+
+#[test]
+fn the_page_says_what_the_vm_waits_for() {
+    let cluster = Cluster::new();
+    let said = "0/1 nodes are available: 1 Insufficient memory.";
+    let condition =
+        json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said});
+    cluster
+        .server
+        .has(VM, &json!({"spec": {"runStrategy": "Always"}, "status": {"printableStatus": "Starting"}}));
+    cluster.server.has(VMI, &json!({"metadata": {"uid": "u1"}, "status": {"phase": "Scheduling"}}));
+    let pod = json!({"metadata": {"name": "virt-launcher-web-x"}, "status": {"phase": "Pending", "conditions": [condition]}});
+    cluster.server.has("/api/v1/namespaces/blue/pods", &json!({"items": [pod]}));
+    cluster.server.answers(
+        "GET /api/v1/namespaces/blue/events",
+        403,
+        status(403, "User \"me\" cannot list events"),
+    );
+    let page = cluster.text("why web");
+    assert!(page.starts_with("VM web waits for a node"), "{page}");
+    assert!(page.contains(said) && page.contains("less memory"), "{page}");
+    assert!(page.contains("Not read\n  - Event (all): User \"me\" cannot list events"), "{page}");
+    let asked = cluster.server.asked();
+    assert!(asked.iter().any(|one| one.contains("labelSelector=kubevirt.io%2Fcreated-by%3Du1")), "{asked:?}");
+
+    let event = json!({
+        "type": "Warning", "reason": "FailedCreate", "message": "no room",
+        "involvedObject": {"kind": "VirtualMachine", "name": "web"},
+    });
+    cluster.server.has("/api/v1/namespaces/blue/events", &json!({"items": [event]}));
+    assert!(cluster.text("events web").contains("Warning  FailedCreate  VM web"));
+    cluster.run("why other").refused(4, "cannot read VM other in namespace blue");
+}
+
+#[test]
+fn the_program_is_virtctl_under_that_name() {
+    let cluster = Cluster::new();
+    cluster.server.answers(&format!("PUT {PARTS_OF_VM}/start"), 202, "");
+    let called = |name: &str, args: &[&str]| {
+        let program = cluster.place.path(name);
+        if !program.exists() {
+            symlink(PROGRAM, &program).unwrap();
+        }
+        let mut command = Command::new(program);
+        command.args(args).env("HOME", cluster.place.folder()).env_remove("KUBECONFIG");
+        Ran::of(command.output().unwrap())
+    };
+    let text = |ran: Ran| String::from_utf8(ran.ok().out).unwrap();
+    assert_eq!(text(called("virtctl", &["start", "web"])), "VM web was scheduled to start\n");
+    let version = text(called("kubectl-virt", &["version", "--client"]));
+    assert!(version.starts_with("Client Version: version.Info{GitVersion:\"v"), "{version}");
+    assert!(text(called("kubectl-virt", &["start", "--help"])).contains("Usage: kubectl virt start"));
+    assert!(text(called("virtctl", &["--help"])).contains("port-forward"));
+    assert!(text(cluster.run("start --help")).contains("Usage: coracle virt start"));
+}
