@@ -179,6 +179,7 @@ struct Shared {
     bytes: Vec<u8>,
     behaviour: Mutex<Arc<Behaviour>>,
     stop: AtomicBool,
+    hurry: AtomicBool,
     requests: Mutex<Vec<Request>>,
     sockets: Mutex<Vec<TcpStream>>,
     served: AtomicU32,
@@ -217,6 +218,11 @@ impl Server {
         for count in [&self.shared.served, &self.shared.spoiled, &self.shared.failed] {
             count.store(0, SeqCst);
         }
+    }
+
+    /// From now on all bodies go out without a rate, those that have begun too.
+    pub fn hurry(&self) {
+        self.shared.hurry.store(true, SeqCst);
     }
 
     /// Bytes of bodies that were sent so far.
@@ -276,6 +282,7 @@ impl Shared {
             bytes,
             behaviour: Mutex::new(Arc::new(behaviour)),
             stop: AtomicBool::new(false),
+            hurry: AtomicBool::new(false),
             requests: Mutex::default(),
             sockets: Mutex::default(),
             served: AtomicU32::new(0),

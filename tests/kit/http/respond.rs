@@ -169,7 +169,9 @@ impl<'a> Answer<'a> {
             shared.sent.fetch_add(piece.len() as u64, SeqCst);
             if let Some(rate) = behaviour.rate {
                 let due = Duration::from_secs_f64(sent as f64 / rate as f64);
-                std::thread::sleep(due.saturating_sub(since.elapsed()));
+                while !shared.hurry.load(SeqCst) && since.elapsed() < due {
+                    std::thread::sleep(due.saturating_sub(since.elapsed()).min(Duration::from_millis(20)));
+                }
             }
         }
         stream.flush()?;
