@@ -2,20 +2,14 @@
 //!
 //! Piece `i` goes to lane `i mod n` and comes back from there, so nothing is ever out of order and nobody has to sort.
 //! Each lane holds at most two pieces; who brings a third waits for the first. A lane's thread can open nothing
-//! ([`guard::confine::parser`]).
+//! ([`guard::confine::parser`]). A piece is one buffer: it goes in plain and comes back packed, and the lane keeps the
+//! plain one to pack the next piece into.
 
 use super::packer::{Compression, Packer};
 use crate::{Error, Result};
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
-
-/// A piece of tar, and what it becomes. Both buffers are used again.
-#[derive(Default)]
-pub(super) struct Piece {
-    pub(super) plain: Vec<u8>,
-    pub(super) packed: Vec<u8>,
-}
 
 /// The lanes.
 pub(super) struct Lanes {
@@ -26,11 +20,11 @@ pub(super) struct Lanes {
 }
 
 struct Lane {
-    to: SyncSender<Piece>,
-    from: Receiver<io::Result<Piece>>,
+    to: SyncSender<Vec<u8>>,
+    from: Receiver<io::Result<Vec<u8>>>,
 }
 
-/// Pieces in one lane.
+/// Pieces in one lane, beside the buffer that it keeps.
 pub(super) const DEPTH: usize = 2;
 
 impl Lanes {
@@ -44,33 +38,34 @@ impl Lanes {
         self.brought - self.taken >= self.lanes.len() * DEPTH
     }
 
-    pub(super) fn bring(&mut self, piece: Piece) -> Result<()> {
+    pub(super) fn bring(&mut self, plain: Vec<u8>) -> Result<()> {
         let lane = &self.lanes[self.brought % self.lanes.len()];
         self.brought += 1;
-        lane.to.send(piece).map_err(|_| ended())
+        lane.to.send(plain).map_err(|_| ended())
     }
 
     /// The next packed piece; `None` when all are out.
-    pub(super) fn take(&mut self) -> Result<Option<Piece>> {
+    pub(super) fn take(&mut self) -> Result<Option<Vec<u8>>> {
         if self.taken == self.brought {
             return Ok(None);
         }
         let lane = &self.lanes[self.taken % self.lanes.len()];
         self.taken += 1;
-        let piece = lane.from.recv().map_err(|_| ended())?;
-        piece.map(Some).map_err(|e| Error::io("cannot compress the layer", e))
+        let packed = lane.from.recv().map_err(|_| ended())?;
+        packed.map(Some).map_err(|e| Error::io("cannot compress the layer", e))
     }
 }
 
 fn lane(compression: Compression) -> Result<Lane> {
-    let (to, pieces) = sync_channel::<Piece>(DEPTH);
+    let (to, pieces) = sync_channel::<Vec<u8>>(DEPTH);
     let (back, from) = sync_channel(DEPTH);
     let work = move || {
         guard::confine::parser();
         let mut packer = Packer::new(compression);
-        for mut piece in pieces {
-            let packed = packer.pack(&piece.plain, &mut piece.packed);
-            if back.send(packed.map(|()| piece)).is_err() {
+        let mut spare = Vec::new();
+        for plain in pieces {
+            let done = packer.pack(&plain, &mut spare);
+            if back.send(done.map(|()| std::mem::replace(&mut spare, plain))).is_err() {
                 return;
             }
         }

@@ -1,6 +1,6 @@
 //! A layer on its way into a sink.
 
-use super::lanes::{DEPTH, Lanes, Piece};
+use super::lanes::{DEPTH, Lanes};
 use super::packer::{Compression, PIECE};
 use super::{BOOT, DISK, OWNER, OWNER_NAME, Options};
 use crate::aside::Aside;
@@ -140,8 +140,9 @@ struct Tar<'a> {
 struct Packing {
     diff_id: Aside,
     lanes: Lanes,
-    piece: Piece,
-    spare: Vec<Piece>,
+    /// Bytes that are not a whole piece yet.
+    plain: Vec<u8>,
+    spare: Vec<Vec<u8>>,
 }
 
 impl<'a> Tar<'a> {
@@ -150,8 +151,7 @@ impl<'a> Tar<'a> {
             Compression::None => None,
             how => {
                 let lanes = Lanes::new(how, lane_count(how, options))?;
-                let piece = Piece::default();
-                Some(Packing { diff_id: Aside::new(Hasher::new()), lanes, piece, spare: vec![] })
+                Some(Packing { diff_id: Aside::new(Hasher::new()), lanes, plain: vec![], spare: vec![] })
             }
         };
         Ok(Tar { blob, compression: options.compression, packing, size: 0 })
@@ -165,7 +165,7 @@ impl<'a> Tar<'a> {
         };
         packing.diff_id.update(bytes)?;
         while !bytes.is_empty() {
-            let plain = &mut packing.piece.plain;
+            let plain = &mut packing.plain;
             let n = bytes.len().min(PIECE - plain.len());
             plain.reserve_exact(PIECE - plain.len());
             plain.extend_from_slice(&bytes[..n]);
@@ -181,7 +181,7 @@ impl<'a> Tar<'a> {
         let diff_id = match self.packing.take() {
             None => None,
             Some(mut packing) => {
-                if !packing.piece.plain.is_empty() {
+                if !packing.plain.is_empty() {
                     packing.hand_over(&mut *self.blob)?;
                 }
                 while packing.take(&mut *self.blob)? {}
@@ -201,15 +201,15 @@ impl Packing {
             self.take(blob)?;
         }
         let next = self.spare.pop().unwrap_or_default();
-        self.lanes.bring(std::mem::replace(&mut self.piece, next))
+        self.lanes.bring(std::mem::replace(&mut self.plain, next))
     }
 
     /// Stores the next packed piece; whether there was one.
     fn take(&mut self, blob: &mut dyn BlobWriter) -> Result<bool> {
-        let Some(mut piece) = self.lanes.take()? else { return Ok(false) };
-        blob.write_all(&piece.packed).map_err(cannot_store)?;
-        piece.plain.clear();
-        self.spare.push(piece);
+        let Some(mut packed) = self.lanes.take()? else { return Ok(false) };
+        blob.write_all(&packed).map_err(cannot_store)?;
+        packed.clear();
+        self.spare.push(packed);
         Ok(true)
     }
 }
@@ -217,7 +217,7 @@ impl Packing {
 /// As many as threads are wanted and memory allows.
 fn lane_count(how: Compression, options: &Options) -> usize {
     let compressor = if how == Compression::Zstd { 5 } else { 1 } * PIECE;
-    let each = DEPTH * 2 * PIECE + compressor;
+    let each = (DEPTH + 1) * PIECE + compressor;
     let threads = match options.threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads,
