@@ -135,8 +135,9 @@ fn a_full_disk_pauses_the_guest_until_there_is_space() {
         eprintln!("skipped: only root may mount a small file system");
         return;
     }
-    // A file system of 24 MiB of its own, seen by the launcher alone.
-    let script = "mount -t tmpfs -o size=40m none /mnt && head -c 16M /dev/zero >/mnt/ballast && exec \"$@\"";
+    // A file system of its own with 24 MiB for the VM, seen by the launcher alone. The ballast is more than the launcher
+    // wants to be free before the VM goes on (16 MiB): libvirt and QEMU write on while the VM is paused.
+    let script = "mount -t tmpfs -o size=48m none /mnt && head -c 24M /dev/zero >/mnt/ballast && exec \"$@\"";
     let before = ["unshare", "--mount", "sh", "-c", script, "sh"];
     let mut vm = Vm::behind(&before, Some(PathBuf::from("/mnt/r")));
     vm.launch();
