@@ -10,7 +10,7 @@
 //!                         ▼
 //!                      hypervisor (a trait; libvirt only in the program virt-launcher, or a fake)
 //!
-//!  console  serial console, between one QEMU and many clients; screen  VNC and screenshots
+//!  console  serial console, between one QEMU and many clients; screen  VNC and screenshots; seats  who sees them, who types
 //!  net      DHCP for the guest
 //! ```
 //!
@@ -25,6 +25,7 @@ pub mod net;
 pub mod node;
 pub mod root;
 pub mod screen;
+pub mod seats;
 pub mod seed;
 pub mod server;
 pub mod vm;

@@ -5,7 +5,7 @@
 //!        state.json  the last state                                  seeds/   small ISO images
 //!        etc/ lib/ cache/ run/   libvirt's driver (embed)            nvram/   the firmware's variables
 //!        home/       HOME and XDG_* of this process                  log/     logs of QEMU and of the serial console
-//!        s/          sockets: serial, vnc, agent
+//!        thaw.json   when frozen file systems of the guest thaw      s/       sockets: serial, vnc, agent
 //! ```
 //!
 //! A socket's path ends at 107 letters, and libvirt puts one 52 letters deep under its root. A root that is too long for
@@ -109,6 +109,11 @@ impl Root {
     /// The VM to run.
     pub fn vm(&self) -> PathBuf {
         self.folder.join("vm.json")
+    }
+
+    /// The time at which file systems of the guest thaw.
+    pub fn thaw(&self) -> PathBuf {
+        self.folder.join("thaw.json")
     }
 
     /// The last state.

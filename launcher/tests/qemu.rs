@@ -169,9 +169,9 @@ async fn a_firmware_on_the_screen() {
     let mut qemu = Qemu::start().await;
     let screen = Screen::new(qemu.path("vnc"), 4).expect("a screen");
     let mut viewers = Vec::new();
-    for _ in 0..2 {
+    for mode in [Mode::Write, Mode::Read] {
         let (mut viewer, theirs) = tokio::io::duplex(4 << 10);
-        tokio::spawn(screen.reserve().await.expect("a place").serve(theirs));
+        tokio::spawn(screen.reserve(mode).await.expect("a place").serve(theirs));
         let mut greeting = [0; 12];
         soon("VNC", viewer.read_exact(&mut greeting)).await.expect("VNC");
         assert_eq!(&greeting, b"RFB 003.008\n");
@@ -193,6 +193,14 @@ async fn a_firmware_on_the_screen() {
         }
     })
     .await;
+    // Both viewers stay while the pointer is moved.
+    soon("the pointer", screen.wake()).await.expect("the pointer is moved");
+    for viewer in &mut viewers {
+        viewer.write_all(b"RFB 003.008\n").await.expect("VNC");
+        let mut kinds = [0; 2];
+        soon("VNC", viewer.read_exact(&mut kinds)).await.expect("VNC");
+        assert_eq!(kinds, [1, 1]);
+    }
     let picture = qemu.path("screen.png");
     std::fs::write(&picture, png::from_ppm(&ppm).expect("a picture")).expect("a file");
     let read = Command::new("pngtopnm").arg(&picture).output().expect("pngtopnm is there (make setup)");

@@ -17,13 +17,17 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> cdi::Result<()> {
+    print(&args.shell.to_string(), "coracle")
+}
+
+/// Prints the script by which a shell completes a program of this name.
+pub(crate) fn print(shell: &str, program: &str) -> cdi::Result<()> {
     let shells = Shells::builtins();
-    let name = args.shell.to_string();
-    let shell = shells.completer(&name).ok_or_else(|| Error::failed(format!("{name} completes nothing")))?;
+    let found = shells.completer(shell).ok_or_else(|| Error::failed(format!("{shell} completes nothing")))?;
     let mut script = Vec::new();
     // The script asks the program itself, so that names of VMs complete too.
-    shell
-        .write_registration(COMPLETE, "coracle", "coracle", "coracle", &mut script)
+    found
+        .write_registration(COMPLETE, program, program, program, &mut script)
         .map_err(|e| Error::io("cannot write the script", e))?;
     ui::out(&String::from_utf8_lossy(&script))
 }

@@ -7,7 +7,7 @@ use crate::vm::record::Vm;
 use crate::vm::terminal;
 use api::launcher::State;
 use cdi::{ErrorKind, Result};
-use launcher_client::Console;
+use launcher_client::Access;
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ pub(super) fn attach(vm: &Vm, write: bool) -> Result<Option<State>> {
             ui::say(&format!("coracle: {name} has no serial console; this waits until it ends"));
             return vm.wait_for_end(&client, None).map(Some);
         }
-        let mut stream = client.console(if write { Console::Write } else { Console::Read })?;
+        let mut stream = client.console(if write { Access::Write } else { Access::Read })?;
         close_at_end(vm, &client, &stream)?;
         if join(&mut stream, write)? == Left::Keys {
             ui::say(&format!(

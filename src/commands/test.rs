@@ -13,7 +13,7 @@ use crate::vm::steps::{Action, Outcome, Step, again, junit, late, parse, typed};
 use crate::vm::transcript::{ExitReport, Transcript};
 use api::launcher::{Exec, Life};
 use cdi::{Error, ErrorKind, Result};
-use launcher_client::Console;
+use launcher_client::Access;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -187,7 +187,7 @@ struct Session {
 impl Session {
     fn open(vm: Vm, deadline: Instant, whole: Duration, show: bool) -> Result<Session> {
         let client = vm.client()?;
-        let stream = client.console(Console::Write)?;
+        let stream = client.console(Access::Write)?;
         close_at_end(&vm, &client, &stream)?;
         let cannot = |e| Error::io("cannot use the console", e);
         let keys = stream.socket.try_clone().map_err(cannot)?;

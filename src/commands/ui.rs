@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// Opens an address in the browser, where there is a screen for one. Whoever has none opens it himself.
-fn open(address: &str) {
+pub(crate) fn open(address: &str) {
     let has_screen = ["WAYLAND_DISPLAY", "DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
     if has_screen {
         let mut command = Command::new("xdg-open");

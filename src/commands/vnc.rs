@@ -20,7 +20,8 @@ const VIEWERS: [(&str, &str); 4] = [
 ///
 /// Prints an address on this computer, and opens a viewer if one is
 /// installed. The address is valid until the viewer is closed, or until
-/// Ctrl-C; only programs of the same user can connect.
+/// Ctrl-C; only programs of the same user can connect. The viewer that
+/// connects last has keyboard and pointer; the others see the screen.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

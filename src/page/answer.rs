@@ -81,10 +81,13 @@ pub(super) fn page(port: u16, word: &str) -> Response<Body> {
 
 /// The answer to the token: the cookie, and the way to the page. A redirection would be part of the way by which the
 /// visitor came, and the cookie would not come along from another site.
-pub(super) fn welcome(cookie: &str) -> Response<Body> {
-    const PAGE: &str = "<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"0; url=/\">\
-        <title>Coracle</title><p><a href=\"/\">The VMs of the cluster</a></p>";
-    let mut response = whole(StatusCode::OK, "text/html; charset=utf-8", PAGE);
+pub(super) fn welcome(cookie: &str, beginning: &str) -> Response<Body> {
+    // Namespaces and names have no letter that HTML reads otherwise.
+    let page = format!(
+        "<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"0; url={beginning}\">\
+         <title>Coracle</title><p><a href=\"{beginning}\">The VMs of the cluster</a></p>"
+    );
+    let mut response = whole(StatusCode::OK, "text/html; charset=utf-8", page);
     if let Ok(cookie) = HeaderValue::from_str(cookie) {
         response.headers_mut().insert(header::SET_COOKIE, cookie);
     }
@@ -117,7 +120,9 @@ mod tests {
     #[test]
     fn no_answer_may_be_kept_framed_or_load_anything() {
         let refusal = Refusal::new(StatusCode::NOT_FOUND, "no");
-        for response in [refusal.answer(), value(&json!([])), page(1, "w"), welcome("a=b")] {
+        for response in
+            [refusal.answer(), value(&json!([])), page(1, "w"), welcome("a=b", "/#/blue/web/screen")]
+        {
             let response = secured(response);
             let says = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
             assert_eq!(says("cache-control"), "no-store");

@@ -59,8 +59,9 @@ impl Target {
     }
 
     /// The screen of a VMI.
-    pub(super) fn screen(place: &Place) -> Target {
-        Target::of(place, "vnc", "screen")
+    pub(super) fn screen(place: &Place, mode: Mode) -> Target {
+        let part = format!("vnc?mode={}", mode.word());
+        Target::of(place, &part, "screen")
     }
 
     fn of(place: &Place, part: &str, what: &str) -> Target {
@@ -237,7 +238,7 @@ mod tests {
         let place = Place { namespace: "blue".to_owned(), name: "web".to_owned() };
         let vmi = "/apis/subresources.kubevirt.io/v1/namespaces/blue/virtualmachineinstances/web";
         assert_eq!(Target::console(&place, Mode::Write).path, format!("{vmi}/console?mode=write"));
-        assert_eq!(Target::screen(&place).path, format!("{vmi}/vnc"));
+        assert_eq!(Target::screen(&place, Mode::Read).path, format!("{vmi}/vnc?mode=read"));
     }
 
     #[test]

@@ -170,10 +170,9 @@ async fn follow(cluster: &Cluster, scope: &Scope, sender: &Sender<Bytes>) -> Res
 
 /// Lists all objects of a kind, and says as of which version.
 async fn fill(all: &mut List, cluster: &Cluster, scope: &Scope, kind: Kind) -> Result<String, Error> {
-    let path = scope.path(kind);
     let mut next = String::new();
     loop {
-        let page = cluster.get(&format!("{path}?limit=500{next}")).await;
+        let page = cluster.get(&scope.path(kind, &format!("limit=500{next}"))).await;
         let page = page.map_err(|failure| failure.of(&doing("list", kind, scope)))?;
         for object in super::row::list(&page, "/items") {
             all.put(kind, object);
@@ -187,8 +186,8 @@ async fn fill(all: &mut List, cluster: &Cluster, scope: &Scope, kind: Kind) -> R
 }
 
 async fn open(cluster: &Cluster, scope: &Scope, kind: Kind, version: &str) -> Result<Stream, Failure> {
-    let path = scope.path(kind);
-    cluster.watch(&format!("{path}?watch=true&resourceVersion={}&{WATCH}", encoded(version))).await
+    let query = format!("watch=true&resourceVersion={}&{WATCH}", encoded(version));
+    cluster.watch(&scope.path(kind, &query)).await
 }
 
 fn doing(verb: &str, kind: Kind, scope: &Scope) -> String {

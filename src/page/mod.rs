@@ -1,4 +1,5 @@
-//! The VMs of a cluster, on a page in the browser of the user's own computer.
+//! The VMs of a cluster, on a page in the browser of the user's own computer: `coracle ui`; `coracle virt vnc --web` shows
+//! one of them, its screen first.
 //!
 //! ```text
 //!  browser ──127.0.0.1──► server ── visitor: is it the user's own page? ── route ─┬─ assets    the page itself

@@ -15,7 +15,8 @@ pub(super) struct Place {
     pub(super) name: String,
 }
 
-/// What a console does to others that have it; another virt-api knows no modes, and takes it for whoever comes.
+/// What a client does to others that have the console or the screen; another virt-api knows no modes, and takes both for
+/// whoever comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     /// The keyboard is taken from whoever has it.
@@ -48,7 +49,7 @@ pub(super) enum Route {
     /// The serial console of a VMI.
     Console(Mode, Place),
     /// The screen of a VMI.
-    Screen(Place),
+    Screen(Mode, Place),
 }
 
 impl Mode {
@@ -87,7 +88,9 @@ impl Route {
             ["ws", "console", namespace, name] => {
                 (Route::Console(mode(query)?, place(namespace, name)?), Method::GET)
             }
-            ["ws", "vnc", namespace, name] => (Route::Screen(place(namespace, name)?), Method::GET),
+            ["ws", "vnc", namespace, name] => {
+                (Route::Screen(mode(query)?, place(namespace, name)?), Method::GET)
+            }
             _ => (Route::File(Asset::at(path).ok_or_else(|| absent(path))?), Method::GET),
         };
         match *method == wanted {
@@ -110,7 +113,7 @@ fn mode(query: &str) -> Result<Mode, Refusal> {
         "" | "mode=write" => Ok(Mode::Write),
         "mode=take" => Ok(Mode::Take),
         "mode=read" => Ok(Mode::Read),
-        _ => Err(Refusal::new(StatusCode::BAD_REQUEST, "a console is opened by mode=write, take or read")),
+        _ => Err(Refusal::new(StatusCode::BAD_REQUEST, "a stream is opened by mode=write, take or read")),
     }
 }
 
@@ -144,7 +147,8 @@ mod tests {
             ("POST /api/vms/blue/web/soft-reboot", &format!("Power(SoftReboot, {web})")),
             ("GET /ws/console/blue/web?mode=take", &format!("Console(Take, {web})")),
             ("GET /ws/console/blue/web", &format!("Console(Write, {web})")),
-            ("GET /ws/vnc/blue/web", &format!("Screen({web})")),
+            ("GET /ws/vnc/blue/web", &format!("Screen(Write, {web})")),
+            ("GET /ws/vnc/blue/web?mode=read", &format!("Screen(Read, {web})")),
             ("GET /index.html", "404"),
             ("GET /vendor/../vendor.sh", "404"),
             ("GET /vendor.sh", "404"),
@@ -158,6 +162,7 @@ mod tests {
             ("POST /api/vms", "405"),
             ("HEAD /", "405"),
             ("GET /ws/console/blue/web?mode=all", "400"),
+            ("GET /ws/vnc/blue/web?preserveSession=true", "400"),
         ] {
             assert_eq!(route(line), wanted, "{line}");
         }

@@ -6,7 +6,7 @@ use super::route::{Place, Route};
 use super::visitor::{Verdict, Visitors, secret};
 use super::{changes, details};
 use crate::virt::client::Cluster;
-use crate::virt::object::Kind;
+use crate::virt::object::{Kind, encoded};
 use crate::vm::relay::is_ours;
 use cdi::{Error, Result};
 use http::{Request, Response, StatusCode};
@@ -40,6 +40,9 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Which VMs the page is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Scope {
+    /// One, whose screen is shown first.
+    #[allow(missing_docs)]
+    One { namespace: String, name: String },
     /// Those of one namespace.
     Namespace(String),
     /// All.
@@ -47,19 +50,37 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    /// All objects of a kind.
-    pub(super) fn path(&self, kind: Kind) -> String {
+    /// All objects of a kind, asked for in this way.
+    pub(super) fn path(&self, kind: Kind, query: &str) -> String {
         match self {
-            Scope::Namespace(namespace) => kind.list(namespace),
-            Scope::All => kind.everywhere(),
+            Scope::One { namespace, name } => {
+                let selector = encoded(&format!("metadata.name={name}"));
+                format!("{}?fieldSelector={selector}&{query}", kind.list(namespace))
+            }
+            Scope::Namespace(namespace) => format!("{}?{query}", kind.list(namespace)),
+            Scope::All => format!("{}?{query}", kind.everywhere()),
         }
     }
 
     /// The namespace, where it is one.
     pub(super) fn namespace(&self) -> Option<&str> {
         match self {
-            Scope::Namespace(namespace) => Some(namespace),
+            Scope::One { namespace, .. } | Scope::Namespace(namespace) => Some(namespace),
             Scope::All => None,
+        }
+    }
+
+    /// The page is about this VM.
+    fn has(&self, place: &Place) -> bool {
+        self.namespace().is_none_or(|namespace| namespace == place.namespace)
+            && !matches!(self, Scope::One { name, .. } if *name != place.name)
+    }
+
+    /// Where the page begins.
+    fn beginning(&self) -> String {
+        match self {
+            Scope::One { namespace, name } => format!("/#/{namespace}/{name}/screen"),
+            _ => "/".to_owned(),
         }
     }
 }
@@ -67,6 +88,7 @@ impl Scope {
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Scope::One { namespace, name } => write!(f, "VM {name} in namespace {namespace}"),
             Scope::Namespace(namespace) => write!(f, "namespace {namespace}"),
             Scope::All => f.write_str("all namespaces"),
         }
@@ -161,7 +183,7 @@ async fn answer(site: &Site, request: Request<Incoming>) -> Response<Body> {
     let (head, body) = request.into_parts();
     let response = match site.visitors.judge(&head) {
         Verdict::Refused(sentence) => Refusal::new(StatusCode::FORBIDDEN, sentence).answer(),
-        Verdict::Welcome(cookie) => answer::welcome(&cookie),
+        Verdict::Welcome(cookie) => answer::welcome(&cookie, &site.scope.beginning()),
         Verdict::Known => {
             let known = known(site, Request::from_parts(head, body)).await;
             known.unwrap_or_else(|refusal| refusal.answer())
@@ -193,7 +215,7 @@ async fn known(site: &Site, request: Request<Incoming>) -> Result<Response<Body>
             answer::value(&json!({"asked": verb.word()}))
         }
         Route::Console(mode, place) => site.bridge(request, Target::console(site.within(&place)?, mode))?,
-        Route::Screen(place) => site.bridge(request, Target::screen(site.within(&place)?))?,
+        Route::Screen(mode, place) => site.bridge(request, Target::screen(site.within(&place)?, mode))?,
     };
     Ok(answer)
 }
@@ -210,16 +232,14 @@ async fn empty(body: Incoming) -> Result<(), Refusal> {
 impl Site {
     /// The place, if the page is about it.
     fn within<'a>(&self, place: &'a Place) -> Result<&'a Place, Refusal> {
-        match self.scope.namespace() {
-            Some(namespace) if namespace != place.namespace => {
-                let sentence = format!(
-                    "this page is about namespace {namespace}; 'coracle ui -n {}' shows VM {}, 'coracle ui -A' all VMs",
-                    place.namespace, place.name
-                );
-                Err(Refusal::new(StatusCode::NOT_FOUND, sentence))
-            }
-            _ => Ok(place),
+        if self.scope.has(place) {
+            return Ok(place);
         }
+        let sentence = format!(
+            "this page is about {}; 'coracle ui -n {}' shows VM {}, 'coracle ui -A' all VMs",
+            self.scope, place.namespace, place.name
+        );
+        Err(Refusal::new(StatusCode::NOT_FOUND, sentence))
     }
 
     fn bridge(&self, request: Request<Incoming>, target: Target) -> Result<Response<Body>, Refusal> {
@@ -239,9 +259,23 @@ mod tests {
     fn a_scope_is_a_path_and_a_phrase() {
         let blue = Scope::Namespace("blue".to_owned());
         let kind = Kind::VirtualMachine;
-        assert_eq!(blue.path(kind), "/apis/kubevirt.io/v1/namespaces/blue/virtualmachines");
-        assert_eq!(Scope::All.path(kind), "/apis/kubevirt.io/v1/virtualmachines");
+        assert_eq!(blue.path(kind, "a=b"), "/apis/kubevirt.io/v1/namespaces/blue/virtualmachines?a=b");
+        assert_eq!(Scope::All.path(kind, "a=b"), "/apis/kubevirt.io/v1/virtualmachines?a=b");
         assert_eq!((blue.to_string().as_str(), blue.namespace()), ("namespace blue", Some("blue")));
+        let one = Scope::One { namespace: "blue".to_owned(), name: "web".to_owned() };
+        assert_eq!(
+            one.path(kind, "a=b"),
+            "/apis/kubevirt.io/v1/namespaces/blue/virtualmachines?fieldSelector=metadata.name%3Dweb&a=b"
+        );
+        assert_eq!((one.beginning().as_str(), blue.beginning().as_str()), ("/#/blue/web/screen", "/"));
+        let place =
+            |namespace: &str, name: &str| Place { namespace: namespace.to_owned(), name: name.to_owned() };
+        assert!(one.has(&place("blue", "web")) && !one.has(&place("blue", "db")));
+        assert!(
+            blue.has(&place("blue", "db"))
+                && !blue.has(&place("red", "web"))
+                && !one.has(&place("red", "web"))
+        );
         assert_eq!((Scope::All.to_string().as_str(), Scope::All.namespace()), ("all namespaces", None));
     }
 }

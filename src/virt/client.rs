@@ -65,7 +65,11 @@ impl Cluster {
     /// The object or document at this path.
     pub(crate) async fn get(&self, path: &str) -> Result<Value, Failure> {
         let bytes = self.bytes(path).await?;
-        serde_json::from_slice(&bytes).map_err(|e| Failure::Unreachable {
+        self.value(&bytes)
+    }
+
+    fn value(&self, bytes: &[u8]) -> Result<Value, Failure> {
+        serde_json::from_slice(bytes).map_err(|e| Failure::Unreachable {
             kind: ErrorKind::Refused,
             words: format!("{} answered with something else than JSON", self.address),
             cause: Some(e.into()),
@@ -129,16 +133,31 @@ impl Cluster {
         self.ask(Method::POST, path, Some(object)).await.map(drop)
     }
 
+    /// Changes these fields of an object: a merge patch.
+    pub(crate) async fn patch(&self, path: &str, changes: &Value) -> Result<(), Failure> {
+        self.ask(Method::PATCH, path, Some(changes)).await.map(drop)
+    }
+
+    /// Asks for an answer about a document.
+    pub(crate) async fn answer(&self, method: Method, path: &str, body: &Value) -> Result<Value, Failure> {
+        let bytes = self.ask(method, path, Some(body)).await?;
+        self.value(&bytes)
+    }
+
     /// Deletes an object.
     pub(crate) async fn delete(&self, path: &str, options: &Value) -> Result<(), Failure> {
         self.ask(Method::DELETE, path, Some(options)).await.map(drop)
     }
 
     async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Vec<u8>, Failure> {
+        let content = match method {
+            Method::PATCH => "application/merge-patch+json",
+            _ => "application/json",
+        };
         let mut request = Request::builder().method(method).uri(path);
         request = request.header(header::ACCEPT, "application/json, */*");
         if body.is_some() {
-            request = request.header(header::CONTENT_TYPE, "application/json");
+            request = request.header(header::CONTENT_TYPE, content);
         }
         let body = body.map_or_else(Body::empty, |value| Body::from(value.to_string().into_bytes()));
         let answer = async {

@@ -80,6 +80,11 @@ impl ConnectArgs {
         self.namespace.as_deref()
     }
 
+    /// The same, for a verb with a `--user` of its own, which hides the one of the kubeconfig, as virtctl's does.
+    pub(crate) fn without_user(&self) -> ConnectArgs {
+        ConnectArgs { user: None, ..self.clone() }
+    }
+
     /// How to reach the cluster.
     pub(super) async fn config(&self) -> Result<Config> {
         let mut config = self.base().await?;

@@ -44,7 +44,7 @@ pub(crate) struct Console {
 /// What a client does to others that have the console.
 #[derive(Debug, Clone, Copy)]
 enum Mode {
-    /// It takes the keyboard, as upstream's clients do.
+    /// It takes the keyboard; whoever has it reads on. Upstream's clients close the console before theirs.
     Take,
     /// It takes it if it is free.
     Write,
@@ -135,7 +135,7 @@ impl Console {
     async fn open(&self, cluster: &Cluster, mode: Mode) -> Result<Stream, Failure> {
         // Another virt-api knows no modes, and takes the console for whoever comes.
         let mode = match mode {
-            Mode::Take => "console",
+            Mode::Take => "console?mode=take",
             Mode::Write => "console?mode=write",
             Mode::Read => "console?mode=read",
         };

@@ -6,7 +6,8 @@
 //!     object   kinds and their paths │ websocket: streams of bytes, with pings, and an end that has a reason
 //!     target   vm/NAME/NAMESPACE     │   ├─ console ◄── keys: the terminal's bytes, and Ctrl-]
 //!                                    │   └─ forward: ports of this computer, standard input and output
-//!                                    └ why: what a VM waits for; facts are fetched, the page is pure
+//!                                    ├ why: what a VM waits for; facts are fetched, the page is pure
+//!                                    └ usage: what VMIs use, of two readings; pure
 //! ```
 //!
 //! Nothing is asked before the arguments are known to make sense. **Absent:** what VMs on this computer need (`vm`), and
@@ -19,6 +20,7 @@ pub(crate) mod forward;
 mod keys;
 pub(crate) mod object;
 pub(crate) mod target;
+pub(crate) mod usage;
 pub(crate) mod websocket;
 pub(crate) mod why;
 

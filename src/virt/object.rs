@@ -15,6 +15,7 @@ pub(crate) enum Kind {
     PersistentVolumeClaim,
     Pod,
     Service,
+    Secret,
     Event,
     Node,
 }
@@ -52,6 +53,7 @@ impl Kind {
             Kind::PersistentVolumeClaim => (CORE, "persistentvolumeclaims", "PersistentVolumeClaim", "PVC"),
             Kind::Pod => (CORE, "pods", "Pod", "Pod"),
             Kind::Service => (CORE, "services", "Service", "Service"),
+            Kind::Secret => (CORE, "secrets", "Secret", "Secret"),
             Kind::Event => (CORE, "events", "Event", "Event"),
             Kind::Node => (CORE, "nodes", "Node", "Node"),
         }
@@ -97,6 +99,11 @@ impl Kind {
     pub(crate) fn one(self, namespace: &str, name: &str) -> String {
         let within = if self == Kind::Node { self.everywhere() } else { self.list(namespace) };
         format!("{within}/{}", encoded(name))
+    }
+
+    /// A subresource that stands in a namespace, for no object.
+    pub(crate) fn of_namespace(namespace: &str, part: &str) -> String {
+        format!("{SUBRESOURCES}/namespaces/{}/{part}", encoded(namespace))
     }
 
     /// A subresource of a VM or a VMI.

@@ -3,7 +3,7 @@
 
 use api::launcher::{Answer, Exec, Executed, GuestInfo, Info, Request, State, Sync};
 use cdi::{Error, ErrorKind, Result};
-use launcher_client::{self as one, Console, Patience, wait};
+use launcher_client::{self as one, Access, Patience, wait};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -82,13 +82,13 @@ impl Client {
     }
 
     /// The serial console, as bytes both ways.
-    pub(crate) fn console(&self, how: Console) -> Result<Stream> {
+    pub(crate) fn console(&self, how: Access) -> Result<Stream> {
         self.stream(self.one.console(how))
     }
 
     /// The screen, as bytes both ways.
-    pub(crate) fn vnc(&self) -> Result<Stream> {
-        self.stream(self.one.vnc())
+    pub(crate) fn vnc(&self, how: Access) -> Result<Stream> {
+        self.stream(self.one.vnc(how))
     }
 
     fn stream(&self, left: impl Future<Output = one::Result<one::Stream>>) -> Result<Stream> {

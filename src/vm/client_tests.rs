@@ -67,7 +67,7 @@ fn states_come_in_chunks_that_are_cut_anywhere() {
 fn a_stream_begins_with_what_came_with_the_head() {
     let (_folder, client, _asked) =
         launcher(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: coracle-stream\r\n\r\nlogin: ");
-    let mut stream = client.console(Console::Read).unwrap();
+    let mut stream = client.console(Access::Read).unwrap();
     let mut rest = Vec::new();
     stream.socket.read_to_end(&mut rest).unwrap();
     assert_eq!([stream.first, rest].concat(), b"login: ");

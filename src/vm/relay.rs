@@ -3,6 +3,7 @@
 
 use super::client::Client;
 use cdi::{Error, Result};
+use launcher_client::Access;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 
@@ -47,7 +48,8 @@ fn join(viewer: &TcpStream, client: &Client) -> Result<()> {
         return Err(Error::failed("the connection was refused: the client belongs to another user"));
     }
     let cannot = |e| Error::io("the stream of the screen broke off", e);
-    let stream = client.vnc()?;
+    // Whoever opens a viewer wants to type in it; those that are open see on.
+    let stream = client.vnc(Access::Take)?;
     let _ = viewer.set_nodelay(true);
     (&*viewer).write_all(&stream.first).map_err(cannot)?;
     let (mut from_viewer, mut to_vm) =

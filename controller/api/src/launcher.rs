@@ -9,13 +9,17 @@
 //! GET  /v1/state?watch          State, State, …      one JSON text a line, at once and after every change
 //! POST /v1/requests             Request  ─► Answer
 //! GET  /v1/stats                Stats                what it has used since it began
-//! GET  /v1/screenshot           image/png
+//! GET  /v1/screenshot[?wake]    image/png            wake: the pointer is moved first
 //! GET  /v1/guest/info           GuestInfo            and /users, /filesystems: what the guest agent says
 //! POST /v1/guest/exec           Exec     ─► Executed
-//! POST /v1/guest/freeze         {}                   and /thaw, /ping
-//! GET  /v1/console[?write|take] Upgrade: coracle-stream; the serial console, last screen first
-//! GET  /v1/vnc                  Upgrade: coracle-stream; RFB
+//! POST /v1/guest/freeze         Freeze
+//! POST /v1/guest/thaw           {}                   and /ping
+//! GET  /v1/console[?WAY]        Upgrade: coracle-stream; the serial console, last screen first
+//! GET  /v1/vnc[?WAY]            Upgrade: coracle-stream; RFB
 //! ```
+//!
+//! Without a WAY a stream is only read. `write` types, unless another client does; `take` types in its place, and the other
+//! reads on; `take&alone` closes all that came to type.
 //!
 //! Whatever goes wrong is answered with a status of 4xx or 5xx and a [`Refusal`].
 
@@ -25,6 +29,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What a stream that leaves HTTP is called in `Upgrade`.
 pub const STREAM: &str = "coracle-stream";
@@ -470,6 +475,18 @@ pub struct GuestFilesystem {
     /// In bytes.
     #[serde(default)]
     pub total_bytes: Option<u64>,
+}
+
+/// The longest time until file systems thaw by themselves.
+pub const LONGEST_FREEZE: Duration = Duration::from_secs(3600);
+
+/// A freeze of the guest's file systems.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Freeze {
+    /// Milliseconds after which the launcher thaws them by itself, [`LONGEST_FREEZE`] at most. Unset or 0: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thaw_after_ms: Option<u64>,
 }
 
 /// A program for the guest agent to run.

@@ -9,6 +9,7 @@
 //! launcher                 what virt-launcher is told and what it tells
 //! node                     what a node can do, as virt-launcher found out
 //! job                      what a program that imports a disk is told; DataVolume (forgiving) ──► Import (strict)
+//! yaml                     a text of YAML or JSON becomes values, each with its line
 //! crd                      what an API server is told of the objects, made from the same descriptions
 //! ```
 //!
@@ -37,3 +38,4 @@ pub mod uuid;
 pub mod vm;
 pub mod vmi;
 pub mod wire;
+pub mod yaml;

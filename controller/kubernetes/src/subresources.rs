@@ -17,8 +17,9 @@
 //! | `kubevirt.io:default` | `version` and `guestfs`, for all users who are authenticated |
 //! | none | `vsock`, `backup`, `redefine-checkpoint`, `healthz`, profilers: an administrator of the cluster has them by `*` |
 //!
-//! Two things differ. Upstream gives `vnc/screenshot` to `admin` and not to `edit`, which may open `vnc` and so sees the
-//! screen: here both have it. And a role names the first word of a longer path too ([`Subresource::granted`]): without
+//! Three things differ. Upstream gives `vnc/screenshot` to `admin` and not to `edit`, which may open `vnc` and so sees the
+//! screen: here both have it. `virtualmachineinstances/stats` is ours: the numbers that upstream shows to monitors alone, for
+//! whoever may see the VMI. And a role names the first word of a longer path too ([`Subresource::granted`]): without
 //! `virtualmachineinstances/sev`, the API server refuses `sev/fetchcertchain` before virt-api is asked.
 //!
 //! **Absent:** what is answered, which is virt-api's.
@@ -112,6 +113,7 @@ pub enum Action {
     GuestOsInfo,
     UserList,
     FilesystemList,
+    Stats,
     SevFetchCertChain,
     SevQueryLaunchMeasurement,
     SevSetupSession,
@@ -158,6 +160,7 @@ pub const SUBRESOURCES: &[Subresource] = &[
     get(VMI, "guestosinfo", Action::GuestOsInfo).listed().for_viewers(),
     get(VMI, "userlist", Action::UserList).listed().for_viewers(),
     get(VMI, "filesystemlist", Action::FilesystemList).listed().for_viewers(),
+    get(VMI, "stats", Action::Stats).listed().for_viewers(),
     get(VMI, "objectgraph", Action::ObjectGraph).listed().for_viewers(),
     get(VMI, "sev/fetchcertchain", Action::SevFetchCertChain).listed().for_viewers(),
     get(VMI, "sev/querylaunchmeasurement", Action::SevQueryLaunchMeasurement).listed().for_viewers(),
@@ -329,6 +332,9 @@ mod tests {
         "virtualmachines/removevolume",
     ];
 
+    /// Ours alone.
+    const OURS: [&str; 1] = ["virtualmachineinstances/stats"];
+
     fn names(is: impl Fn(&Subresource) -> bool) -> BTreeSet<String> {
         SUBRESOURCES.iter().filter(|one| is(one)).map(Subresource::resource).collect()
     }
@@ -338,11 +344,11 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_every_route_of_upstream_once_and_lists_those_that_upstream_lists() {
+    fn the_table_has_every_route_of_upstream_once_and_lists_those_that_upstream_lists_and_ours() {
         let all = names(|_| true);
         assert_eq!(all.len(), SUBRESOURCES.len(), "a path stands there twice");
-        assert_eq!(names(|one| one.is_listed), texts(&LISTED));
-        assert_eq!(all, &texts(&LISTED) | &texts(&SERVED));
+        assert_eq!(names(|one| one.is_listed), &texts(&LISTED) | &texts(&OURS));
+        assert_eq!(all, &(&texts(&LISTED) | &texts(&SERVED)) | &texts(&OURS));
     }
 
     #[test]
@@ -354,6 +360,7 @@ mod tests {
             Action::GuestOsInfo,
             Action::UserList,
             Action::FilesystemList,
+            Action::Stats,
             Action::SevFetchCertChain,
             Action::SevQueryLaunchMeasurement,
             Action::Screenshot,
@@ -399,6 +406,7 @@ mod tests {
             "virtualmachineinstances/objectgraph",
             "virtualmachineinstances/sev/fetchcertchain",
             "virtualmachineinstances/sev/querylaunchmeasurement",
+            "virtualmachineinstances/stats",
             "virtualmachineinstances/userlist",
             "virtualmachines/expand-spec",
             "virtualmachines/objectgraph",

@@ -8,29 +8,36 @@
 //! | `/apis/GROUP/VERSION/version`, `…/guestfs`, `…/healthz` | of this program |
 //! | `/openapi/v2`, `/openapi/v3`, `/openapi/v3/apis/GROUP/VERSION` | OpenAPI |
 
-use crate::refused::with_json;
+use crate::refused::with_json_text;
 use http::StatusCode;
+use hyper::body::Bytes;
 use kubernetes::subresources::{Action, GROUP, Method, Of, SUBRESOURCES, Subresource, VERSIONS};
 use serde_json::{Map, Value, json};
 use serve::transport::HttpResponse;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// All of them, by path, as they go out: they are the same as long as the program runs, and strangers may ask for them as
+/// often as they like.
+static DOCUMENTS: LazyLock<BTreeMap<String, Bytes>> = LazyLock::new(|| {
+    let root = format!("/apis/{GROUP}");
+    let mut all = vec![
+        ("/".to_owned(), root_paths()),
+        ("/apis".to_owned(), json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": [group()]})),
+        (root.clone(), group()),
+        ("/openapi/v2".to_owned(), swagger()),
+        ("/openapi/v3".to_owned(), index()),
+    ];
+    for version in VERSIONS {
+        all.push((format!("{root}/{version}"), resources(version)));
+        all.push((format!("/openapi/v3{root}/{version}"), openapi(version)));
+    }
+    all.into_iter().map(|(path, document)| (path, document.to_string().into())).collect()
+});
 
 /// The document of a path.
 pub(crate) fn document(path: &str) -> Option<HttpResponse> {
-    let ok = |body: &Value| Some(with_json(StatusCode::OK, body));
-    let root = format!("/apis/{GROUP}");
-    match path {
-        "/" => ok(&root_paths()),
-        "/apis" => ok(&json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": [group()]})),
-        "/openapi/v2" => ok(&swagger()),
-        "/openapi/v3" => ok(&index()),
-        path if path == root => ok(&group()),
-        path => {
-            if let Some(version) = path.strip_prefix("/openapi/v3").and_then(|path| version(path, &root)) {
-                return ok(&openapi(version));
-            }
-            version(path, &root).and_then(|version| ok(&resources(version)))
-        }
-    }
+    DOCUMENTS.get(path).map(|document| with_json_text(StatusCode::OK, document.clone()))
 }
 
 /// What this program is, in upstream's fields.
@@ -53,12 +60,6 @@ fn arch() -> &'static str {
         "aarch64" => "arm64",
         other => other,
     }
-}
-
-/// The version whose root a path is.
-fn version(path: &str, root: &str) -> Option<&'static str> {
-    let wanted = path.strip_prefix(root)?.strip_prefix('/')?;
-    VERSIONS.into_iter().find(|version| *version == wanted)
 }
 
 fn root_paths() -> Value {
@@ -188,7 +189,7 @@ mod tests {
         assert_eq!(preferred, "subresources.kubevirt.io/v1");
         for version in VERSIONS {
             let list = body(&format!("/apis/{GROUP}/{version}"));
-            assert_eq!(list["resources"].as_array().unwrap().len(), 31);
+            assert_eq!(list["resources"].as_array().unwrap().len(), 32);
             let url = &body("/openapi/v3")["paths"][format!("apis/{GROUP}/{version}")]["serverRelativeURL"];
             assert_eq!(body(url.as_str().unwrap())["info"]["version"], version);
         }

@@ -1,7 +1,7 @@
 //! The virt-handler of each node: its address, and a connection to it by mutual TLS.
 //!
 //! ```text
-//!  EndpointSlices of the Service virt-handler ── followed ──► node ─► address
+//!  EndpointSlices of the Service virt-handler ── followed ──► node ─► address and port
 //!                                                               └─ open(): TCP ─► TLS, both sides show a certificate
 //! ```
 //!
@@ -42,7 +42,7 @@ pub struct Handlers {
     shown: Arc<Shown>,
     authorities: Arc<Authorities>,
     /// By the slice, the addresses by node.
-    slices: RwLock<BTreeMap<String, BTreeMap<String, IpAddr>>>,
+    slices: RwLock<BTreeMap<String, BTreeMap<String, SocketAddr>>>,
 }
 
 impl Handlers {
@@ -86,7 +86,7 @@ impl Handlers {
         }
     }
 
-    fn address(&self, node: &str) -> Option<IpAddr> {
+    fn address(&self, node: &str) -> Option<SocketAddr> {
         let slices = self.slices.read().unwrap_or_else(PoisonError::into_inner);
         slices.values().find_map(|nodes| nodes.get(node).copied())
     }
@@ -106,12 +106,7 @@ impl Handlers {
             .map_err(|error| Refused::internal(&error.chain()))?;
         let name = format!("{}.{}.svc", HANDLER.program, self.namespace);
         let name = ServerName::try_from(name).map_err(|error| Refused::internal(&error.to_string()))?;
-        let door = HandlerDoor {
-            node,
-            address: SocketAddr::new(address, PORT),
-            connector: TlsConnector::from(config),
-            name,
-        };
+        let door = HandlerDoor { node, address, connector: TlsConnector::from(config), name };
         let meta = &vmi.metadata;
         let (namespace, vmi, uid) = (text(&meta.namespace), text(&meta.name), text(&meta.uid));
         let path = launcher_client::vmi_path(&namespace, &vmi, &uid);
@@ -119,14 +114,18 @@ impl Handlers {
     }
 }
 
-/// The ready addresses of a slice, by node.
-fn addresses(slice: &Value) -> BTreeMap<String, IpAddr> {
+/// The ready addresses of a slice, by node. Its port is the one that the Service leads to.
+fn addresses(slice: &Value) -> BTreeMap<String, SocketAddr> {
+    let ports = slice["ports"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let port = ports.iter().find(|port| port["name"] == "https").and_then(|port| port["port"].as_u64());
+    let port = port.and_then(|port| u16::try_from(port).ok()).unwrap_or(PORT);
     let endpoints = slice["endpoints"].as_array().map(Vec::as_slice).unwrap_or_default();
     let ready = endpoints.iter().filter(|endpoint| endpoint["conditions"]["ready"] != false);
     ready
         .filter_map(|endpoint| {
             let node = endpoint["nodeName"].as_str()?;
-            Some((node.to_owned(), endpoint["addresses"][0].as_str()?.parse().ok()?))
+            let address: IpAddr = endpoint["addresses"][0].as_str()?.parse().ok()?;
+            Some((node.to_owned(), SocketAddr::new(address, port)))
         })
         .collect()
 }
@@ -179,6 +178,10 @@ mod tests {
         })
     }
 
+    fn at(address: &str) -> Option<SocketAddr> {
+        address.parse().ok()
+    }
+
     #[test]
     fn the_address_of_a_node_is_the_one_of_its_ready_endpoint() {
         let handlers = Handlers::new("kubevirt", Arc::default());
@@ -187,10 +190,14 @@ mod tests {
             kind,
             vec![slice("a", "node1", "10.0.0.1", true), slice("b", "node2", "fd00::2", false)],
         ));
-        assert_eq!(handlers.address("node1"), Some([10, 0, 0, 1].into()));
+        assert_eq!(handlers.address("node1"), at("10.0.0.1:8443"));
         assert_eq!(handlers.address("node2"), None);
         handlers.see(Seen::Changed(kind, slice("b", "node2", "fd00::2", true)));
-        assert_eq!(handlers.address("node2"), "fd00::2".parse().ok());
+        assert_eq!(handlers.address("node2"), at("[fd00::2]:8443"));
+        let mut other = slice("b", "node2", "10.0.0.2", true);
+        other["ports"] = json!([{"name": "http", "port": 80}, {"name": "https", "port": 9443}]);
+        handlers.see(Seen::Changed(kind, other));
+        assert_eq!(handlers.address("node2"), at("10.0.0.2:9443"), "as the Service leads to it");
         handlers.see(Seen::Gone(key, String::new()));
         assert_eq!(handlers.address("node1"), None);
     }

@@ -11,9 +11,10 @@
 //!               ├─ evacuation  evacuate/cancel ── pure ─► a change of a VMI ─► api-server
 //!               ├─ vmi         may that be done to the VMI as it is? pure
 //!               ├─ guest       words of the guest agent, in the fields of the API
+//!               ├─ stats       what a VMI has used, by the names of its spec; pure
 //!               ├─ running     pause, console, VNC, … ─► handlers ─► virt-handler of the node ─► launcher
-//!               └─ ports       a port of the guest
-//!                    └ websocket: bytes both ways, pings, an end with a reason
+//!               └─ ports       a port of the guest, of TCP or UDP
+//!                    └ websocket: bytes both ways, pings, an end with a reason; datagrams: one a message
 //! ```
 //!
 //! **Who may call**: the API server's aggregator. virt-api believes what the request says of its user only where the
@@ -30,6 +31,8 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod access;
+mod body;
+mod datagrams;
 mod discovery;
 mod evacuation;
 mod guest;
@@ -37,11 +40,13 @@ mod handlers;
 mod lifecycle;
 mod objects;
 mod ports;
+mod query;
 mod refused;
 mod requester;
 mod route;
 mod routes;
 mod running;
+mod stats;
 mod unserved;
 mod vmi;
 mod websocket;

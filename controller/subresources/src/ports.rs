@@ -1,31 +1,50 @@
 //! A port of the guest, dialled by virt-api in the pods' network.
 //!
 //! The address is the pod's, as [`vmi::address`](crate::vmi::address) takes it from the status; the port and the protocol are
-//! the request's. UDP is refused by name: its datagrams need a frame each, which the stream does not have yet.
+//! the request's.
 
 use crate::refused::{Refused, Result};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UdpSocket};
 
 /// The time for a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The port that the rest of a path names: `80`, `80/tcp`.
-pub(crate) fn port(rest: &str) -> Result<u16> {
+/// The protocol of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Tcp,
+    Udp,
+}
+
+/// The port that the rest of a path names: `80`, `80/tcp`, `53/udp`.
+pub(crate) fn port(rest: &str) -> Result<(u16, Protocol)> {
     let (port, protocol) = rest.split_once('/').unwrap_or((rest, "tcp"));
-    match protocol {
-        "tcp" => {}
-        "udp" => {
-            return Err(Refused::not_served(
-                "portforward of UDP",
-                "forward a TCP port, or use a Service of type UDP",
-            ));
+    let protocol = match protocol {
+        "tcp" => Protocol::Tcp,
+        "udp" => Protocol::Udp,
+        other => {
+            return Err(Refused::bad_request(format!("{other:?} is not a protocol: tcp and udp are")));
         }
-        other => return Err(Refused::bad_request(format!("{other:?} is not a protocol: tcp is"))),
-    }
+    };
     let number: u16 = port.parse().map_err(|_| Refused::bad_request(format!("{port:?} is not a port")))?;
-    if number == 0 { Err(Refused::bad_request("0 is not a port")) } else { Ok(number) }
+    if number == 0 { Err(Refused::bad_request("0 is not a port")) } else { Ok((number, protocol)) }
+}
+
+/// A socket that sends datagrams to the guest, and hears its answers alone.
+pub(crate) async fn dial_udp(address: IpAddr, port: u16) -> Result<UdpSocket> {
+    let to = SocketAddr::new(address, port);
+    let any: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let dialled = async {
+        let socket = UdpSocket::bind(SocketAddr::new(any, 0)).await?;
+        socket.connect(to).await?;
+        Ok::<_, std::io::Error>(socket)
+    };
+    dialled.await.map_err(|error| Refused::internal(&format!("dialing VM: {to}: {error}")))
 }
 
 /// A connection to the guest.
@@ -47,11 +66,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_is_a_number_of_tcp() {
-        assert_eq!(port("22"), Ok(22));
-        assert_eq!(port("65535/tcp"), Ok(65535));
-        for (rest, status) in [("0", 400), ("65536", 400), ("", 400), ("22/sctp", 400), ("53/udp", 501)] {
-            assert_eq!(port(rest).unwrap_err().status, status, "{rest}");
+    fn a_port_is_a_number_of_tcp_or_udp() {
+        assert_eq!(port("22"), Ok((22, Protocol::Tcp)));
+        assert_eq!(port("65535/tcp"), Ok((65535, Protocol::Tcp)));
+        assert_eq!(port("53/udp"), Ok((53, Protocol::Udp)));
+        for rest in ["0", "0/udp", "65536", "", "22/sctp", "22/", "22/udp/x"] {
+            assert_eq!(port(rest).unwrap_err().status, 400, "{rest}");
         }
     }
 }

@@ -134,7 +134,12 @@ impl Refused {
 
 /// An answer in JSON.
 pub(crate) fn with_json(status: StatusCode, body: &serde_json::Value) -> HttpResponse {
-    let mut response = Response::new(Bytes::from(body.to_string()));
+    with_json_text(status, body.to_string().into())
+}
+
+/// The same, of a text that is JSON already.
+pub(crate) fn with_json_text(status: StatusCode, text: Bytes) -> HttpResponse {
+    let mut response = Response::new(text);
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A header that a client has smuggled in gets no further than the API server, which removes those names before it writes
-//! its own. A certificate of the right authority with another name is refused (CVE-2025-64434).
+//! its own, each of user and uid once: a request that names its user twice is refused. A certificate of the right authority
+//! with another name is refused (CVE-2025-64434).
 
 use crate::refused::{Refused, Result};
 use api_server::watch::{self, Seen};
@@ -140,15 +141,21 @@ impl Terms {
             });
             all.collect()
         };
-        let first = |names: &[String]| -> Result<Option<String>> {
+        let only = |names: &[String]| -> Result<Option<String>> {
             for name in names {
-                if let Some(value) = texts(name)?.into_iter().find(|value| !value.is_empty()) {
+                let mut values = texts(name)?;
+                if values.len() > 1 {
+                    let said =
+                        format!("request is not authenticated: it has the header {name} more than once");
+                    return Err(Refused::unauthorized(said));
+                }
+                if let Some(value) = values.pop().filter(|value| !value.is_empty()) {
                     return Ok(Some(value));
                 }
             }
             Ok(None)
         };
-        let Some(user) = first(&self.users)? else {
+        let Some(user) = only(&self.users)? else {
             return Err(Refused::unauthorized("request is not authenticated: it names no user"));
         };
         let mut groups = Vec::new();
@@ -166,7 +173,7 @@ impl Terms {
         if groups.len() + extra.values().map(Vec::len).sum::<usize>() > MOST {
             return Err(Refused::unauthorized("the request names too many groups"));
         }
-        Ok(Requester { user, uid: first(&self.uids)?, groups, extra })
+        Ok(Requester { user, uid: only(&self.uids)?, groups, extra })
     }
 }
 

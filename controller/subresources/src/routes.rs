@@ -13,23 +13,24 @@ use crate::evacuation::EvacuateCancelOptions;
 use crate::handlers::Handlers;
 use crate::lifecycle::{RestartOptions, StartOptions, StopOptions, restart, start, stop};
 use crate::objects::Objects;
+use crate::ports::Protocol;
 use crate::refused::{Refused, Result, with_json};
 use crate::requester::Aggregation;
 use crate::route::Route;
+use crate::running::Way;
 use crate::websocket::{Wanted, carry};
-use crate::{discovery, ports, running, unserved, vmi};
-use api::launcher::Request;
+use crate::{body, datagrams, discovery, ports, query, running, unserved, vmi};
+use api::duration::Duration;
+use api::launcher::{Freeze, LONGEST_FREEZE, Request};
 use api::vm::VirtualMachine;
 use api::vmi::VirtualMachineInstance;
 use http::{Method, Response, StatusCode};
 use hyper::body::Bytes;
 use kubernetes::subresources::{Action, GROUP, Of};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use serve::transport::{Asked, HttpResponse};
+use serve::transport::{Asked, HttpResponse, Upgraded};
 use std::sync::Arc;
-use tokio::io::{AsyncRead, AsyncWrite};
 
 /// The largest body: options are small.
 const OPTIONS: usize = 64 << 10;
@@ -62,7 +63,24 @@ struct PlainOptions {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct FreezeOptions {
-    unfreeze_timeout: Option<String>,
+    unfreeze_timeout: Option<Duration>,
+}
+
+impl FreezeOptions {
+    /// What the launcher is told.
+    fn freeze(&self) -> Result<Freeze> {
+        let Some(asked) = &self.unfreeze_timeout else { return Ok(Freeze::default()) };
+        let refused = |why: &str| Refused::bad_request(format!("unfreezeTimeout is {asked}, and {why}"));
+        let after = asked.to_std().ok_or_else(|| refused("may not be below zero"))?;
+        if after > LONGEST_FREEZE {
+            return Err(refused(
+                "may be 1h0m0s at most: programs of a guest hang while its file systems are frozen",
+            ));
+        }
+        // Less than a millisecond is not for ever.
+        let ms = after.as_nanos().div_ceil(1_000_000);
+        Ok(Freeze { thaw_after_ms: u64::try_from(ms).ok().filter(|ms| *ms > 0) })
+    }
 }
 
 impl Routes {
@@ -114,7 +132,7 @@ impl Routes {
                 let vmi = self.objects.vmi(route.namespace, route.name).await?;
                 self.of_vmi(asked, &route, &vmi).await
             }
-            Of::Group => expand(body::<Value>(asked, LARGEST).await?, &route),
+            Of::Group => expand(body::read::<Value>(asked, LARGEST).await?, &route),
         }
     }
 
@@ -122,19 +140,19 @@ impl Routes {
         let (namespace, name) = (route.namespace, route.name);
         match route.subresource.action {
             Action::Start => {
-                let options: StartOptions = body(asked, OPTIONS).await?;
+                let options: StartOptions = body::read(asked, OPTIONS).await?;
                 let dry = options.dry_run.clone();
                 let decide = |found: &crate::objects::Found| start(&found.vm, found.vmi.as_ref(), &options);
                 self.objects.change(namespace, name, &dry, decide).await?;
             }
             Action::Stop => {
-                let options: StopOptions = body(asked, OPTIONS).await?;
+                let options: StopOptions = body::read(asked, OPTIONS).await?;
                 let dry = options.dry_run.clone();
                 let decide = |found: &crate::objects::Found| stop(&found.vm, found.vmi.as_ref(), &options);
                 self.objects.change(namespace, name, &dry, decide).await?;
             }
             Action::Restart => {
-                let options: RestartOptions = body(asked, OPTIONS).await?;
+                let options: RestartOptions = body::read(asked, OPTIONS).await?;
                 let dry = options.dry_run.clone();
                 let decide = |found: &crate::objects::Found| restart(&found.vm, found.vmi.as_ref(), &options);
                 self.objects.change(namespace, name, &dry, decide).await?;
@@ -172,7 +190,7 @@ impl Routes {
         let send = async |request| running::request(&launcher()?, vmi, request).await;
         match action {
             Action::Pause | Action::Unpause => {
-                let options: PlainOptions = body(asked, OPTIONS).await?;
+                let options: PlainOptions = body::read(asked, OPTIONS).await?;
                 vmi::permits(vmi, action)?;
                 if !options.dry_run.is_empty() {
                     return Ok(Response::new(Bytes::new()));
@@ -183,33 +201,37 @@ impl Routes {
                 vmi::permits(vmi, action)?;
                 send(if action == Action::Reset { Request::Reset } else { Request::Reboot }).await
             }
-            Action::Freeze | Action::Unfreeze => {
-                let options: FreezeOptions = body(asked, OPTIONS).await?;
+            Action::Freeze => {
+                let options: FreezeOptions = body::read(asked, OPTIONS).await?;
                 vmi::permits(vmi, action)?;
-                let limit = options.unfreeze_timeout.as_deref();
-                if limit.is_some_and(|limit| !matches!(limit, "" | "0" | "0s" | "0m0s")) {
-                    let instead = "freeze without it, and unfreeze when done";
-                    return Err(Refused::not_served("unfreezeTimeout", instead));
-                }
-                running::freeze(&launcher()?, vmi, action).await
+                running::freeze(&launcher()?, vmi, &options.freeze()?).await
+            }
+            Action::Unfreeze => {
+                vmi::permits(vmi, action)?;
+                running::unfreeze(&launcher()?, vmi).await
             }
             Action::GuestOsInfo | Action::UserList | Action::FilesystemList => {
                 vmi::permits(vmi, action)?;
                 running::guest(&launcher()?, vmi, action).await
             }
+            Action::Stats => {
+                vmi::permits(vmi, action)?;
+                running::stats(&launcher()?, vmi).await
+            }
             Action::Screenshot => {
                 vmi::permits(vmi, action)?;
-                if asked.head.uri.query().is_some_and(|query| query.contains("moveCursor=true")) {
-                    return Err(Refused::not_served("moveCursor", "wake the screen by VNC, and try again"));
-                }
-                running::screenshot(&launcher()?, vmi).await
+                let wakes = query::is(asked.head.uri.query(), "moveCursor");
+                running::screenshot(&launcher()?, vmi, wakes).await
             }
             Action::Console | Action::Vnc => {
                 let wanted = Wanted::of(&asked.head)?;
                 vmi::permits(vmi, action)?;
-                let mode = running::mode(asked.head.uri.query())?;
-                let stream = running::stream(&launcher()?, vmi, action, mode).await?;
-                leave(&mut asked, &wanted, stream)
+                let way = Way::of(action, asked.head.uri.query())?;
+                let stream = running::stream(&launcher()?, vmi, action, way).await?;
+                leave(&mut asked, &wanted, |client| async move {
+                    let ends = client.ends();
+                    carry(client, stream, ends).await;
+                })
             }
             Action::PortForward => self.port_forward(&mut asked, route, vmi).await,
             Action::EvacuateCancel => self.cancel_evacuation(asked, route).await,
@@ -219,7 +241,7 @@ impl Routes {
 
     /// Nothing to cancel is no error.
     async fn cancel_evacuation(&self, asked: Asked, route: &Route<'_>) -> Result<HttpResponse> {
-        let options: EvacuateCancelOptions = body(asked, OPTIONS).await?;
+        let options: EvacuateCancelOptions = body::read(asked, OPTIONS).await?;
         self.objects.cancel_evacuation(route.namespace, route.name, &options).await?;
         Ok(Response::new(Bytes::new()))
     }
@@ -240,17 +262,32 @@ impl Routes {
     ) -> Result<HttpResponse> {
         let wanted = Wanted::of(&asked.head)?;
         vmi::permits(vmi, Action::PortForward)?;
-        let port = ports::port(route.rest)?;
-        let stream = ports::dial(vmi::address(vmi)?, port).await?;
-        leave(asked, &wanted, stream)
+        let (port, protocol) = ports::port(route.rest)?;
+        let address = vmi::address(vmi)?;
+        match protocol {
+            Protocol::Tcp => {
+                let stream = ports::dial(address, port).await?;
+                leave(asked, &wanted, |client| async move {
+                    let ends = client.ends();
+                    carry(client, stream, ends).await;
+                })
+            }
+            Protocol::Udp => {
+                let socket = ports::dial_udp(address, port).await?;
+                leave(asked, &wanted, |client| async move {
+                    let ends = client.ends();
+                    datagrams::carry(client, socket, ends).await;
+                })
+            }
+        }
     }
 }
 
-/// Answers 101, and carries bytes between the client and a stream from then on.
-fn leave(
+/// Answers 101, and carries what the client sends and hears from then on.
+fn leave<F: Future<Output = ()> + Send>(
     asked: &mut Asked,
     wanted: &Wanted,
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    carry: impl FnOnce(Upgraded) -> F + Send + 'static,
 ) -> Result<HttpResponse> {
     let upgrade = match asked.upgrade() {
         Ok(upgrade) => upgrade,
@@ -258,32 +295,11 @@ fn leave(
     };
     tokio::spawn(async move {
         match upgrade.begin().await {
-            Ok(upgraded) => {
-                let ends = upgraded.ends();
-                carry(upgraded, stream, ends).await;
-            }
+            Ok(upgraded) => carry(upgraded).await,
             Err(error) => tracing::debug!("{}", error.chain()),
         }
     });
     Ok(wanted.answer())
-}
-
-/// The options of a request; without a body, none are set.
-async fn body<T: DeserializeOwned + Default>(asked: Asked, most: usize) -> Result<T> {
-    let whole = asked.body.whole(most).await.map_err(|answer| {
-        let text = String::from_utf8_lossy(answer.body()).trim().to_owned();
-        match answer.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => Refused::bad_request(text),
-            _ => Refused::unavailable(text),
-        }
-    })?;
-    let bytes = whole.as_ref();
-    if bytes.iter().all(u8::is_ascii_whitespace) {
-        return Ok(T::default());
-    }
-    serde_json::from_slice::<Option<T>>(bytes).map(Option::unwrap_or_default).map_err(|error| {
-        Refused::bad_request(format!("Can not unmarshal Request body to struct, error: {error}"))
-    })
 }
 
 /// `expand-vm-spec`: the VM of the body, with what its instance type and preference add.
@@ -315,4 +331,26 @@ fn expanded(vm: &VirtualMachine) -> Result<HttpResponse> {
     object["apiVersion"] = json!(api::vm::API_VERSION);
     object["kind"] = json!("VirtualMachine");
     Ok(with_json(StatusCode::OK, &object))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_freeze_has_a_time_that_is_bounded() {
+        let of = |text: &str| {
+            let options: FreezeOptions = serde_json::from_value(json!({"unfreezeTimeout": text})).unwrap();
+            options.freeze().map(|freeze| freeze.thaw_after_ms).map_err(|refused| refused.message)
+        };
+        assert_eq!(FreezeOptions::default().freeze(), Ok(Freeze::default()));
+        for (text, ms) in [("5m", Some(300_000)), ("0s", None), ("1h", Some(3_600_000)), ("1ns", Some(1))] {
+            assert_eq!(of(text), Ok(ms), "{text}");
+        }
+        for (text, why) in [("-1s", "may not be below zero"), ("1h1ns", "may be 1h0m0s at most")] {
+            let message = of(text).unwrap_err();
+            assert!(message.starts_with(&format!("unfreezeTimeout is {text}, and {why}")), "{message}");
+        }
+        assert!(serde_json::from_value::<FreezeOptions>(json!({"unfreezeTimeout": "soon"})).is_err());
+    }
 }

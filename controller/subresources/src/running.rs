@@ -1,14 +1,16 @@
 //! Requests about a VMI that runs: virt-handler of its node is asked, which asks the launcher.
 
 use crate::guest;
+use crate::query;
 use crate::refused::{Refused, Result, with_json};
+use crate::stats;
 use crate::vmi::subject;
-use api::launcher::{Answer, Request};
+use api::launcher::{Answer, Freeze, Request};
 use api::vmi::VirtualMachineInstance;
 use http::{HeaderValue, Response, StatusCode, header};
 use hyper::body::Bytes;
 use kubernetes::subresources::Action;
-use launcher_client::{Client, Console, Error, ErrorKind, Stream};
+use launcher_client::{Access, Client, Error, ErrorKind, Stream};
 use serve::transport::HttpResponse;
 
 /// Sends a request to the VM.
@@ -25,17 +27,19 @@ pub(crate) async fn request(
     }
 }
 
-/// Freezes the guest's file systems, or lets them go on.
+/// Freezes the guest's file systems.
 pub(crate) async fn freeze(
     launcher: &Client,
     vmi: &VirtualMachineInstance,
-    action: Action,
+    freeze: &Freeze,
 ) -> Result<HttpResponse> {
-    let done = match action {
-        Action::Unfreeze => launcher.thaw().await,
-        _ => launcher.freeze().await,
-    };
-    done.map_err(|error| failed(vmi, &error))?;
+    launcher.freeze(freeze).await.map_err(|error| failed(vmi, &error))?;
+    Ok(Response::new(Bytes::new()))
+}
+
+/// Lets the guest's file systems go on.
+pub(crate) async fn unfreeze(launcher: &Client, vmi: &VirtualMachineInstance) -> Result<HttpResponse> {
+    launcher.thaw().await.map_err(|error| failed(vmi, &error))?;
     Ok(Response::new(Bytes::new()))
 }
 
@@ -60,12 +64,54 @@ pub(crate) async fn guest(
     Ok(with_json(StatusCode::OK, &body))
 }
 
-/// A picture of the screen.
-pub(crate) async fn screenshot(launcher: &Client, vmi: &VirtualMachineInstance) -> Result<HttpResponse> {
-    let picture = launcher.screenshot().await.map_err(|error| failed(vmi, &error).into_guest_text())?;
+/// What the VMI has used since it began.
+pub(crate) async fn stats(launcher: &Client, vmi: &VirtualMachineInstance) -> Result<HttpResponse> {
+    let stats = launcher.stats().await.map_err(|error| failed(vmi, &error))?;
+    Ok(with_json(StatusCode::OK, &stats::of(vmi, stats)))
+}
+
+/// A picture of the screen, which is woken up before where it should be.
+pub(crate) async fn screenshot(
+    launcher: &Client,
+    vmi: &VirtualMachineInstance,
+    wakes: bool,
+) -> Result<HttpResponse> {
+    let picture = match wakes {
+        true => launcher.screenshot_awake().await,
+        false => launcher.screenshot().await,
+    };
+    let picture = picture.map_err(|error| failed(vmi, &error).into_guest_text())?;
     let mut response = Response::new(Bytes::from(picture));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("image/png"));
     Ok(response)
+}
+
+/// The way that a client wants a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    access: Access,
+    /// It wants no session to end for it: `?preserveSession=true`.
+    preserves: bool,
+}
+
+impl Way {
+    /// The way that a query says: `?mode=read|write|take`. Upstream's clients say nothing of the kind: theirs is the one
+    /// session of the VMI, and the one before it is closed.
+    pub(crate) fn of(action: Action, query: Option<&str>) -> Result<Way> {
+        let preserves = action == Action::Vnc && query::is(query, "preserveSession");
+        let access = match query::value(query, "mode") {
+            Some("read") => Access::Read,
+            Some("write") => Access::Write,
+            None | Some("take") if preserves => Access::Write,
+            Some("take") => Access::Take,
+            None => Access::Alone,
+            Some(other) => {
+                let why = format!("mode may be read, write or take, not {other:?}");
+                return Err(Refused::bad_request(why));
+            }
+        };
+        Ok(Way { access, preserves })
+    }
 }
 
 /// The stream of a console or of a screen.
@@ -73,32 +119,23 @@ pub(crate) async fn stream(
     launcher: &Client,
     vmi: &VirtualMachineInstance,
     action: Action,
-    mode: Console,
+    way: Way,
 ) -> Result<Stream> {
     let opened = match action {
-        Action::Vnc => launcher.vnc().await,
-        _ => launcher.console(mode).await,
+        Action::Vnc => launcher.vnc(way.access).await,
+        _ => launcher.console(way.access).await,
     };
-    opened.map_err(|error| failed(vmi, &error))
-}
-
-/// The way that a client wants a console: `?mode=read|write|take`. Upstream's clients say nothing, and take it over.
-pub(crate) fn mode(query: Option<&str>) -> Result<Console> {
-    let mode =
-        query.into_iter().flat_map(|query| query.split('&')).find_map(|pair| pair.strip_prefix("mode="));
-    match mode {
-        None | Some("take") => Ok(Console::Take),
-        Some("read") => Ok(Console::Read),
-        Some("write") => Ok(Console::Write),
-        Some(other) => Err(Refused::bad_request(format!("mode may be read, write or take, not {other:?}"))),
-    }
+    opened.map_err(|error| match error.status() {
+        Some(409) if way.preserves => Refused::unavailable("Active VNC connection. Request denied."),
+        _ => failed(vmi, &error),
+    })
 }
 
 /// An error on the way to the launcher, or a refusal of it.
 fn failed(vmi: &VirtualMachineInstance, error: &Error) -> Refused {
     match (error.kind(), error.status()) {
         (_, Some(429 | 503)) => Refused::unavailable(error.to_string()),
-        (ErrorKind::Refused | ErrorKind::NotFound, Some(_)) => {
+        (_, Some(409)) | (ErrorKind::Refused | ErrorKind::NotFound, Some(_)) => {
             Refused::conflict(subject(vmi), &error.to_string())
         }
         _ => Refused::internal(&error.chain()),
@@ -108,12 +145,65 @@ fn failed(vmi: &VirtualMachineInstance, error: &Error) -> Refused {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::UnixListener;
 
     #[test]
-    fn a_console_is_taken_over_unless_something_else_is_said() {
-        assert_eq!(mode(None), Ok(Console::Take));
-        assert_eq!(mode(Some("x=1&mode=read")), Ok(Console::Read));
-        assert_eq!(mode(Some("mode=write")), Ok(Console::Write));
-        assert_eq!(mode(Some("mode=steal")).unwrap_err().status, 400);
+    fn upstreams_clients_want_to_be_alone_and_ours_say_how_they_share() {
+        let way = |action, query| Way::of(action, query).map(|way| (way.access, way.preserves));
+        for action in [Action::Console, Action::Vnc] {
+            assert_eq!(way(action, None), Ok((Access::Alone, false)));
+            assert_eq!(way(action, Some("preserveSession=false")), Ok((Access::Alone, false)));
+            assert_eq!(way(action, Some("x=1&mode=read")), Ok((Access::Read, false)));
+            assert_eq!(way(action, Some("mode=write")), Ok((Access::Write, false)));
+            assert_eq!(way(action, Some("mode=take")), Ok((Access::Take, false)));
+            assert_eq!(way(action, Some("mode=steal")).unwrap_err().status, 400);
+        }
+        for (query, access) in [
+            ("preserveSession=true", Access::Write),
+            ("mode=take&preserveSession=true", Access::Write),
+            ("mode=read&preserveSession=true", Access::Read),
+        ] {
+            assert_eq!(way(Action::Vnc, Some(query)), Ok((access, true)), "{query}");
+        }
+        assert_eq!(way(Action::Console, Some("preserveSession=true")), Ok((Access::Alone, false)));
+    }
+
+    /// A launcher that answers everything so.
+    fn answers(status: &'static str) -> (Client, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("launcher");
+        let listener = UnixListener::bind(&path).unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    head.push(stream.read_u8().await.unwrap());
+                }
+                let body = json!({"error": "taken"}).to_string();
+                let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        (Client::at("the launcher of n/web", path), folder)
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_somebody_has_is_a_conflict_or_a_session_that_is_preserved() {
+        let vmi = api::wire::read(json!({"metadata": {"name": "web"}, "spec": {}})).unwrap();
+        let (launcher, _folder) = answers("409 Conflict");
+        let refused = async |action, query| {
+            let way = Way::of(action, Some(query)).unwrap();
+            stream(&launcher, &vmi, action, way).await.unwrap_err()
+        };
+        let denied = refused(Action::Vnc, "preserveSession=true").await;
+        let said = (denied.status.as_u16(), denied.message.as_str());
+        assert_eq!(said, (503, "Active VNC connection. Request denied."));
+        for action in [Action::Console, Action::Vnc] {
+            let taken = refused(action, "mode=write").await;
+            assert_eq!(taken.status, 409);
+            assert!(taken.message.ends_with("\"web\": taken"), "{}", taken.message);
+        }
     }
 }

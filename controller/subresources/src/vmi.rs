@@ -83,7 +83,7 @@ pub(crate) fn permits(vmi: &VirtualMachineInstance, action: Action) -> Result<()
             is_running(vmi, &why)
         }
         Action::Freeze => is_running(vmi, "VM is not running"),
-        Action::Unfreeze => is_running(vmi, "VMI is not running"),
+        Action::Unfreeze | Action::Stats => is_running(vmi, "VMI is not running"),
         Action::GuestOsInfo | Action::UserList | Action::FilesystemList => {
             is_running(vmi, "VMI is not running").map_err(Refused::into_guest_text)?;
             match is(vmi, &ConditionType::AgentConnected) {
@@ -185,6 +185,8 @@ mod tests {
             ),
             (Action::PortForward, &none, "Running", &["Paused"], "409 VMI is paused"),
             (Action::GuestOsInfo, &none, "Running", &[], "500 VMI does not have guest agent connected"),
+            (Action::Stats, &bare, "Running", &["Paused"], "ok"),
+            (Action::Stats, &none, "Scheduled", &[], "409 VMI is not running"),
             (Action::UserList, &none, "Scheduled", &["AgentConnected"], "500 VMI is not running"),
             (Action::FilesystemList, &none, "Running", &["AgentConnected"], "ok"),
         ] {

@@ -1,18 +1,19 @@
-//! A websocket: the bytes of a stream both ways, in binary messages.
+//! A websocket: the bytes of a stream both ways, in binary messages; or datagrams ([`crate::datagrams`]), one a message.
 //!
 //! The subprotocol `plain.kubevirt.io` is confirmed where it is offered, among others too; without any the stream is the
 //! same. A ping goes out after ten seconds, so that no proxy takes an idle console for a dead one; clients answer pings by
 //! themselves. Whoever answers none for ten minutes is gone (TCP keepalive finds a dead host earlier).
 //!
 //! ```text
-//!  client ◄─ websocket: messages of at most 64 KiB, one at a time ─► carry ◄─ 16 KiB ─► stream (console, VNC, port)
+//!  client ◄─ websocket: messages of at most 64 KiB, one at a time ─► carry ◄─ 16 KiB ───► stream (console, VNC, port)
+//!                                                                          ◄─ datagrams ─► a port of UDP
 //! ```
 //!
 //! **Guarantees.** No message is longer than a bound, in either direction; a client that does not read holds back the
 //! stream, which is its own. An end is said with a code and a reason: 1000 where the stream has ended, 1001 where virt-api
 //! goes away (the client may dial again), 1009 and 1002 where the client breaks the rules.
 
-use crate::refused::{Refused, Result};
+use crate::refused::{self, Refused};
 use futures_util::{SinkExt as _, StreamExt as _};
 use http::header::{
     CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
@@ -34,17 +35,17 @@ use tokio_tungstenite::tungstenite::{self, Message};
 /// The subprotocol of upstream's clients.
 pub(crate) const PLAIN: &str = "plain.kubevirt.io";
 /// The longest message of a client.
-const MESSAGE: usize = 64 << 10;
+pub(crate) const MESSAGE: usize = 64 << 10;
 /// The piece of a stream that becomes one message.
 const PIECE: usize = 16 << 10;
 /// How often a client is asked whether it is still there, and how long it may be silent.
-const PACE: Pace = Pace { ping: Duration::from_secs(10), silent: Duration::from_secs(600) };
+pub(crate) const PACE: Pace = Pace { ping: Duration::from_secs(10), silent: Duration::from_secs(600) };
 /// The time for the last words.
 const GOODBYE: Duration = Duration::from_secs(5);
 
 /// The times of a websocket.
 #[derive(Clone, Copy, Debug)]
-struct Pace {
+pub(crate) struct Pace {
     /// From one ping to the next.
     ping: Duration,
     /// Until a client that answers none, or takes nothing, is gone.
@@ -60,7 +61,7 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     /// What a request says of the websocket that it wants.
-    pub(crate) fn of(head: &Parts) -> Result<Wanted> {
+    pub(crate) fn of(head: &Parts) -> refused::Result<Wanted> {
         let headers = &head.headers;
         if !has(headers, &UPGRADE, "websocket") {
             return Err(Refused::bad_request(
@@ -101,20 +102,64 @@ fn has(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> bool {
     values.flat_map(|value| value.split(',')).any(|word| word.trim().eq_ignore_ascii_case(wanted))
 }
 
-/// Carries bytes between a client and a stream until one of them ends, or the program does.
-pub(crate) async fn carry(
-    client: impl AsyncRead + AsyncWrite + Unpin,
-    stream: impl AsyncRead + AsyncWrite + Unpin,
-    ends: impl Future<Output = ()>,
-) {
-    carry_at(PACE, client, stream, ends).await;
+/// The side that a client hears.
+pub(crate) trait Hears: Send {
+    /// The most that becomes one message.
+    const MOST: usize;
+
+    /// The next message, at the beginning of the buffer; or the last words, where there is none any more. A future that is
+    /// dropped loses nothing.
+    fn hear(&mut self, buffer: &mut [u8]) -> impl Future<Output = Result<usize, CloseFrame>> + Send;
 }
 
-async fn carry_at(
+/// The side that a client speaks to.
+pub(crate) trait Speaks: Send {
+    /// Takes a message; or says the last words, where none is taken any more.
+    fn speak(&mut self, message: &[u8]) -> impl Future<Output = Result<(), CloseFrame>> + Send;
+}
+
+impl<R: AsyncRead + Unpin + Send> Hears for R {
+    const MOST: usize = PIECE;
+
+    async fn hear(&mut self, buffer: &mut [u8]) -> Result<usize, CloseFrame> {
+        match self.read(buffer).await {
+            Ok(size @ 1..) => Ok(size),
+            Ok(0) | Err(_) => Err(ended()),
+        }
+    }
+}
+
+impl<W: AsyncWrite + Unpin + Send> Speaks for W {
+    async fn speak(&mut self, message: &[u8]) -> Result<(), CloseFrame> {
+        let spoken = async {
+            self.write_all(message).await?;
+            self.flush().await
+        };
+        spoken.await.map_err(|_| ended())
+    }
+}
+
+fn ended() -> CloseFrame {
+    close(CloseCode::Normal, "the stream has ended".to_owned())
+}
+
+/// Carries bytes between a client and a stream until one of them ends, or the program does.
+pub(crate) async fn carry(
+    client: impl AsyncRead + AsyncWrite + Unpin + Send,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send,
+    ends: impl Future<Output = ()> + Send,
+) {
+    let (hears, speaks) = tokio::io::split(stream);
+    carry_at(PACE, client, hears, speaks, ends).await;
+}
+
+/// Carries messages between a client and two sides until one of them ends, or the program does.
+pub(crate) async fn carry_at(
     pace: Pace,
-    client: impl AsyncRead + AsyncWrite + Unpin,
-    stream: impl AsyncRead + AsyncWrite + Unpin,
-    ends: impl Future<Output = ()>,
+    client: impl AsyncRead + AsyncWrite + Unpin + Send,
+    hears: impl Hears,
+    speaks: impl Speaks,
+    ends: impl Future<Output = ()> + Send,
 ) {
     let config = WebSocketConfig::default()
         .max_message_size(Some(MESSAGE))
@@ -123,7 +168,7 @@ async fn carry_at(
         .write_buffer_size(0)
         .max_write_buffer_size(4 * MESSAGE);
     let mut socket = WebSocketStream::from_raw_socket(client, Role::Server, Some(config)).await;
-    let ended = between(pace, &mut socket, stream, ends).await;
+    let ended = between(pace, &mut socket, hears, speaks, ends).await;
     if let Some(frame) = ended {
         // Whoever does not listen any more misses nothing.
         let _ = tokio::time::timeout(GOODBYE, async {
@@ -135,16 +180,16 @@ async fn carry_at(
     }
 }
 
-/// Carries bytes both ways. The last words, where the client hears them.
-async fn between<S: AsyncRead + AsyncWrite + Unpin>(
+/// Carries messages both ways. The last words, where the client hears them.
+async fn between<S: AsyncRead + AsyncWrite + Unpin + Send, H: Hears>(
     pace: Pace,
     socket: &mut WebSocketStream<S>,
-    stream: impl AsyncRead + AsyncWrite + Unpin,
-    ends: impl Future<Output = ()>,
+    mut hears: H,
+    mut speaks: impl Speaks,
+    ends: impl Future<Output = ()> + Send,
 ) -> Option<CloseFrame> {
-    let (mut reader, mut writer) = tokio::io::split(stream);
     let (mut to_client, mut of_client) = socket.split();
-    let mut piece = vec![0; PIECE];
+    let mut piece = vec![0; H::MOST];
     let (heard, heard_now) = tokio::sync::watch::channel(Instant::now());
     let receives = async {
         loop {
@@ -166,8 +211,8 @@ async fn between<S: AsyncRead + AsyncWrite + Unpin>(
                 // Texts are nobody's keypresses.
                 _ => continue,
             };
-            if writer.write_all(&bytes).await.is_err() || writer.flush().await.is_err() {
-                return Some(close(CloseCode::Normal, "the stream has ended".to_owned()));
+            if let Err(last_words) = speaks.speak(&bytes).await {
+                return Some(last_words);
             }
         }
     };
@@ -175,7 +220,7 @@ async fn between<S: AsyncRead + AsyncWrite + Unpin>(
         let mut ping = tokio::time::interval_at(Instant::now() + pace.ping, pace.ping);
         loop {
             let size = tokio::select! {
-                size = reader.read(&mut piece) => size,
+                size = hears.hear(&mut piece) => size,
                 _ = ping.tick() => {
                     if heard_now.borrow().elapsed() > pace.silent {
                         return None;
@@ -185,9 +230,9 @@ async fn between<S: AsyncRead + AsyncWrite + Unpin>(
                 }
             };
             match size {
-                Ok(0) | Err(_) => return Some(close(CloseCode::Normal, "the stream has ended".to_owned())),
+                Err(last_words) => return Some(last_words),
                 Ok(size) => {
-                    let bytes = Bytes::copy_from_slice(&piece[..size]);
+                    let bytes = Bytes::copy_from_slice(piece.get(..size).unwrap_or_default());
                     // A client that takes nothing for so long holds a place that others want.
                     let sent =
                         tokio::time::timeout(pace.silent, to_client.send(Message::Binary(bytes))).await;
@@ -203,7 +248,7 @@ async fn between<S: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-fn close(code: CloseCode, reason: String) -> CloseFrame {
+pub(crate) fn close(code: CloseCode, reason: String) -> CloseFrame {
     CloseFrame { code, reason: reason.into() }
 }
 
@@ -220,7 +265,8 @@ mod tests {
         ends: impl Future<Output = ()> + Send + 'static,
     ) -> (WebSocketStream<DuplexStream>, DuplexStream, JoinHandle<()>) {
         let ((client, server), (stream, guest)) = (duplex(1 << 20), duplex(4 << 10));
-        let task = tokio::spawn(carry_at(pace, server, stream, ends));
+        let (hears, speaks) = tokio::io::split(stream);
+        let task = tokio::spawn(carry_at(pace, server, hears, speaks, ends));
         (WebSocketStream::from_raw_socket(client, Role::Client, None).await, guest, task)
     }
 
@@ -277,6 +323,61 @@ mod tests {
         }
         task.await.unwrap();
         drop(client);
+    }
+
+    /// Passes bytes on, and cuts a connection without any for a hundred turns of its clock, whose turns are told.
+    async fn cuts_silence(
+        mut client: DuplexStream,
+        mut server: DuplexStream,
+        turns: tokio::sync::watch::Sender<usize>,
+    ) {
+        let (mut of_client, mut of_server) = ([0; 512], [0; 512]);
+        let mut clock = tokio::time::interval(Duration::from_millis(2));
+        // However late this task is: a turn is one that the pings could have used too.
+        clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut silent = 0;
+        while silent < 100 {
+            tokio::select! {
+                read = client.read(&mut of_client) => match read {
+                    Ok(size @ 1..) => server.write_all(&of_client[..size]).await.unwrap(),
+                    _ => return,
+                },
+                read = server.read(&mut of_server) => match read {
+                    Ok(size @ 1..) => client.write_all(&of_server[..size]).await.unwrap(),
+                    _ => return,
+                },
+                _ = clock.tick() => {
+                    turns.send_modify(|turns| *turns += 1);
+                    silent += 1;
+                    continue;
+                }
+            }
+            silent = 0;
+        }
+    }
+
+    #[tokio::test]
+    async fn pings_keep_an_idle_console_behind_a_proxy_that_cuts_silence() {
+        for (ping, stays) in [(Duration::from_millis(5), true), (Duration::from_secs(3600), false)] {
+            let pace = Pace { ping, silent: Duration::from_secs(3600) };
+            let ((client, of_client), (of_server, server)) = (duplex(1 << 10), duplex(1 << 10));
+            let (stream, mut guest) = duplex(1 << 10);
+            let (hears, speaks) = tokio::io::split(stream);
+            let task = tokio::spawn(carry_at(pace, server, hears, speaks, pending()));
+            let (tell, mut turns) = tokio::sync::watch::channel(0);
+            let proxy = tokio::spawn(cuts_silence(of_client, of_server, tell));
+            let mut client = WebSocketStream::from_raw_socket(client, Role::Client, None).await;
+            // An error means that the proxy has cut.
+            let open = turns.wait_for(|turns| *turns >= 500).await.is_ok();
+            assert_eq!(open, stays, "a ping each {ping:?}");
+            if stays {
+                guest.write_all(b"still here").await.unwrap();
+                assert_eq!(said(&mut client).await.into_data().as_ref(), b"still here");
+            }
+            drop((client, guest));
+            proxy.await.unwrap();
+            task.await.unwrap();
+        }
     }
 
     #[test]

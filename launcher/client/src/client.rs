@@ -7,8 +7,8 @@ use crate::states::States;
 use crate::stream::Stream;
 use crate::words;
 use api::launcher::{
-    Answer, Exec, Executed, GuestFilesystem, GuestInfo, GuestUser, Info, Refusal, Request, STREAM, State,
-    Stats, Sync as Vm,
+    Answer, Exec, Executed, Freeze, GuestFilesystem, GuestInfo, GuestUser, Info, Refusal, Request, STREAM,
+    State, Stats, Sync as Vm,
 };
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -31,6 +31,8 @@ pub const LARGEST: usize = 1 << 20;
 const OUTPUT: usize = 16 << 20;
 /// The largest picture of a screen.
 const PICTURE: usize = 64 << 20;
+/// The path of a picture of a screen that is woken up.
+const AWAKE: &str = "/v1/screenshot?wake";
 /// The time that a launcher gives the guest agent to freeze or thaw file systems.
 const FREEZE: Duration = Duration::from_secs(30);
 
@@ -52,15 +54,30 @@ impl Default for Patience {
     }
 }
 
-/// Access to the serial console.
+/// Access to the serial console, or to the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Console {
+pub enum Access {
     /// Read only.
     Read,
     /// Read and type, unless another client types already.
     Write,
-    /// Read and type; a client that types already loses the keyboard.
+    /// Read and type; a client that types already loses the keyboard, and reads on.
     Take,
+    /// Read and type; all clients that came to type are closed.
+    Alone,
+}
+
+impl Access {
+    /// The query of a stream.
+    fn query(self) -> &'static str {
+        match self {
+            Access::Read => "",
+            Access::Write => "?write",
+            Access::Take => "?take",
+            // A launcher that does not know `alone` takes the keyboard.
+            Access::Alone => "?take&alone",
+        }
+    }
 }
 
 /// The path of a VMI's launcher at the virt-handler of its node: the launcher's own paths come [below](Client::below) it.
@@ -158,10 +175,22 @@ impl<P> Client<P> {
         self.bytes(Question { most: PICTURE, ..self.get("/v1/screenshot") }).await
     }
 
+    /// The same, after the guest's pointer was moved: a screen that sleeps wakes up.
+    pub async fn screenshot_awake(&self) -> Result<Vec<u8>> {
+        self.bytes(Question { most: PICTURE, ..self.get(AWAKE) }).await
+    }
+
     /// The screen, as a PNG of at most `most` bytes, and `room`: the picture is read only once `room` has come, however long
     /// that takes, and then within the time of a state. So a launcher that does not answer takes no room.
-    pub async fn screenshot_in<R>(&self, most: usize, room: impl Future<Output = R>) -> Result<(Vec<u8>, R)> {
-        let (path, reached) = ("/v1/screenshot", AtomicBool::new(false));
+    /// `wake` moves the pointer first.
+    pub async fn screenshot_in<R>(
+        &self,
+        wake: bool,
+        most: usize,
+        room: impl Future<Output = R>,
+    ) -> Result<(Vec<u8>, R)> {
+        let path = if wake { AWAKE } else { "/v1/screenshot" };
+        let reached = AtomicBool::new(false);
         let begun = async {
             let (answer, connection, _) = self.exchange(self.get(path), false, &reached).await?;
             Ok::<_, Error>((answer, connection))
@@ -189,13 +218,13 @@ impl<P> Client<P> {
     }
 
     /// Has the guest agent write out and freeze the guest's file systems.
-    pub async fn freeze(&self) -> Result<()> {
-        self.freezes("/v1/guest/freeze").await
+    pub async fn freeze(&self, freeze: &Freeze) -> Result<()> {
+        self.freezes("/v1/guest/freeze", freeze).await
     }
 
     /// Has the guest agent thaw the guest's file systems.
     pub async fn thaw(&self) -> Result<()> {
-        self.freezes("/v1/guest/thaw").await
+        self.freezes("/v1/guest/thaw", &serde_json::json!({})).await
     }
 
     /// Asks whether the guest agent answers, within a time.
@@ -227,18 +256,13 @@ impl<P> Client<P> {
     }
 
     /// The VM's serial console: its last screen, and then everything that the guest writes.
-    pub async fn console(&self, how: Console) -> Result<Stream> {
-        self.stream(match how {
-            Console::Read => "/v1/console",
-            Console::Write => "/v1/console?write",
-            Console::Take => "/v1/console?take",
-        })
-        .await
+    pub async fn console(&self, how: Access) -> Result<Stream> {
+        self.stream(&format!("/v1/console{}", how.query())).await
     }
 
-    /// The VM's screen: RFB.
-    pub async fn vnc(&self) -> Result<Stream> {
-        self.stream("/v1/vnc").await
+    /// The VM's screen: RFB. What a viewer that may not type sends is dropped.
+    pub async fn vnc(&self, how: Access) -> Result<Stream> {
+        self.stream(&format!("/v1/vnc{}", how.query())).await
     }
 
     // ---- Requests ----
@@ -247,9 +271,9 @@ impl<P> Client<P> {
         Question { method: Method::GET, path, body: None, within: self.patience.answer, most: LARGEST }
     }
 
-    async fn freezes(&self, path: &str) -> Result<()> {
+    async fn freezes(&self, path: &str, body: &impl Serialize) -> Result<()> {
         let within = self.patience.answer + FREEZE;
-        let question = self.with_body(Method::POST, path, &serde_json::json!({}), within)?;
+        let question = self.with_body(Method::POST, path, body, within)?;
         self.bytes(question).await.map(drop)
     }
 

@@ -32,7 +32,7 @@ mod stream;
 mod wait;
 pub mod words;
 
-pub use client::{Client, Console, LARGEST, Patience, vmi_path};
+pub use client::{Access, Client, LARGEST, Patience, vmi_path};
 pub use connect::{AtPath, Cause, Door, Open, Pauses, is_listening, try_connect};
 pub use duplex::Duplex;
 pub use error::{Error, ErrorKind, Result};

@@ -2,7 +2,7 @@
 //! a hostile launcher, are in `controller/node/src/launcher_client_tests.rs`.
 
 use super::*;
-use api::launcher::{Answer, Exec, Request};
+use api::launcher::{Answer, Exec, Freeze, Request};
 use serde_json::json;
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
@@ -135,7 +135,7 @@ fn the_error_of_a_late_answer_names_the_request() {
     let silent = || fake(|mut stream| while stream.read(&mut [0; 512]).is_ok_and(|size| size > 0) {});
     let late = |launcher: &Fake<()>| launcher.client.clone().with(patience);
     let launcher = silent();
-    let said = wait(late(&launcher).console(Console::Write)).unwrap_err();
+    let said = wait(late(&launcher).console(Access::Write)).unwrap_err();
     assert_eq!(said.kind(), ErrorKind::Late);
     assert_eq!(said.to_string(), "the launcher of a did not answer /v1/console?write within 0 s");
     launcher.program.join().unwrap();
@@ -242,7 +242,7 @@ const SWITCHING: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: coracle-
 fn a_refused_stream_has_the_launchers_reason() {
     let body = json!({"error": "3 clients read the console already", "hint": "end one"}).to_string();
     let launcher = says(http("409 Conflict", &body));
-    let said = wait(launcher.client.console(Console::Take)).unwrap_err();
+    let said = wait(launcher.client.console(Access::Take)).unwrap_err();
     assert_eq!(said.to_string(), "3 clients read the console already (end one)");
     assert!(said.refusal().is_some());
     let asked = launcher.program.join().unwrap().to_ascii_lowercase();
@@ -262,7 +262,7 @@ async fn a_stream_ends_one_way_and_goes_on_the_other() {
         stream.read_to_string(&mut typed).unwrap();
         stream.write_all(format!("{typed} was typed").as_bytes()).unwrap();
     });
-    let mut stream = launcher.client.vnc().await.unwrap();
+    let mut stream = launcher.client.vnc(Access::Alone).await.unwrap();
     stream.write_all(b"root").await.unwrap();
     stream.shutdown().await.unwrap();
     let mut said = String::new();
@@ -286,7 +286,7 @@ async fn an_unread_stream_holds_its_writer_back() {
         // The answer is not read until the writer waits.
         std::io::copy(&mut stream, &mut std::io::sink()).map(|taken| (sent, taken)).unwrap()
     });
-    let mut stream = launcher.client.console(Console::Read).await.unwrap();
+    let mut stream = launcher.client.console(Access::Read).await.unwrap();
     let mut said = Vec::new();
     stream.read_to_end(&mut said).await.unwrap();
     let typed = vec![b'y'; 8 << 20];
@@ -305,7 +305,7 @@ fn a_blocking_stream_has_the_bytes_that_arrived_already() {
         stream.read_exact(&mut key).unwrap();
         stream.write_all(&key).unwrap();
     });
-    let (first, mut socket) = wait(launcher.client.console(Console::Write)).unwrap().into_blocking().unwrap();
+    let (first, mut socket) = wait(launcher.client.console(Access::Write)).unwrap().into_blocking().unwrap();
     socket.write_all(b"k").unwrap();
     let mut rest = Vec::new();
     socket.read_to_end(&mut rest).unwrap();
@@ -338,7 +338,7 @@ async fn a_launcher_is_asked_below_a_path_and_by_any_connection() {
         (String::from_utf8(asked).unwrap(), typed)
     };
     let types = async {
-        let mut stream = client.console(Console::Take).await.unwrap();
+        let mut stream = client.console(Access::Take).await.unwrap();
         let mut said = [0; 7];
         stream.read_exact(&mut said).await.unwrap();
         assert_eq!(&said, b"login: ");
@@ -364,7 +364,7 @@ fn what_the_guest_agent_says_and_does_is_told() {
     assert_eq!((found[0].kind.as_str(), found[0].used_bytes, found[0].total_bytes), ("ext4", Some(7), None));
     let (freezes, thaws) =
         (says(http("200 OK", r#"{"frozen":2}"#)), says(http("503 x", r#"{"error":"no agent"}"#)));
-    wait(freezes.client.freeze()).unwrap();
+    wait(freezes.client.freeze(&Freeze { thaw_after_ms: Some(1500) })).unwrap();
     let asked = freezes.program.join().unwrap();
     assert!(asked.starts_with("POST /v1/guest/freeze HTTP/1.1\r\n"), "{asked}");
     let said = wait(thaws.client.thaw()).unwrap_err();
@@ -382,7 +382,7 @@ fn the_status_of_a_refusal_is_told_whatever_its_text_is() {
         assert_eq!(wait(launcher.client.info()).unwrap_err().status(), told, "{status}");
     }
     let refused = says(http("409 Conflict", r#"{"error":"3 clients read the console already"}"#));
-    assert_eq!(wait(refused.client.console(Console::Read)).unwrap_err().status(), Some(409));
+    assert_eq!(wait(refused.client.console(Access::Read)).unwrap_err().status(), Some(409));
     let gone = fake(drop);
     assert_eq!(wait(gone.client.info()).unwrap_err().status(), None);
 }
@@ -390,19 +390,19 @@ fn the_status_of_a_refusal_is_told_whatever_its_text_is() {
 #[test]
 fn a_picture_is_read_when_there_is_room_for_it() {
     let picture = || says(http("200 OK", "a picture"));
-    let (told, room) = wait(picture().client.screenshot_in(9, async { 7 })).unwrap();
+    let (told, room) = wait(picture().client.screenshot_in(false, 9, async { 7 })).unwrap();
     assert_eq!((told.as_slice(), room), (b"a picture".as_slice(), 7));
-    let said = wait(picture().client.screenshot_in(8, async {})).unwrap_err();
+    let said = wait(picture().client.screenshot_in(false, 8, async {})).unwrap_err();
     assert_eq!(said.kind(), ErrorKind::Endless);
     let refused = says(http("409 Conflict", r#"{"error":"there is no VM yet"}"#));
-    let said = wait(refused.client.screenshot_in(9, async {})).unwrap_err();
+    let said = wait(refused.client.screenshot_in(false, 9, async {})).unwrap_err();
     assert_eq!((said.status(), said.to_string().as_str()), (Some(409), "there is no VM yet"));
     // Of a launcher that does not answer, none is taken.
     let silent = fake(|mut stream| while stream.read(&mut [0; 512]).is_ok_and(|size| size > 0) {});
     let client = silent.client.clone().with(Patience { answer: SHORT, sync: SHORT, state: SHORT });
     let taken = std::sync::atomic::AtomicBool::new(false);
     let room = async { taken.store(true, std::sync::atomic::Ordering::Relaxed) };
-    assert_eq!(wait(client.screenshot_in(9, room)).unwrap_err().kind(), ErrorKind::Late);
+    assert_eq!(wait(client.screenshot_in(false, 9, room)).unwrap_err().kind(), ErrorKind::Late);
     assert!(!taken.into_inner());
     silent.program.join().unwrap();
 }

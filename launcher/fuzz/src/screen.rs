@@ -3,14 +3,16 @@
 use crate::tasks::run;
 use flate2::read::ZlibDecoder;
 use launcher::screen::{Screen, png};
+use launcher::seats::Mode;
 use std::io::Read as _;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
 
-/// An even byte and a picture; or an odd one and a conversation.
+/// An even byte and a picture; or an odd one and a conversation, of a viewer that only reads where it is three.
 pub(crate) fn screen(input: &[u8]) {
     match input.split_first() {
         Some((first, ppm)) if first & 1 == 0 => picture(ppm),
+        Some((3, said)) => run(reader(said.to_vec())),
         Some((_, script)) => run(relay(script.to_vec())),
         None => {}
     }
@@ -52,9 +54,10 @@ async fn relay(script: Vec<u8>) {
     let path = folder.path().join("vnc");
     let listener = UnixListener::bind(&path).expect("a socket");
     let screen = Screen::new(path, 1).expect("a screen");
-    let connection = screen.reserve().await.expect("a place");
-    assert!(screen.reserve().await.is_err(), "there is one place only");
+    let connection = screen.reserve(Mode::Write).await.expect("a place");
     let (qemu, _) = listener.accept().await.expect("a connection");
+    assert!(screen.reserve(Mode::Read).await.is_err(), "there is one place only");
+    drop(listener.accept().await.expect("the connection of the refused one"));
     let (viewer, theirs) = tokio::io::duplex(256);
     let serving = tokio::spawn(connection.serve(theirs));
 
@@ -94,7 +97,61 @@ async fn relay(script: Vec<u8>) {
     let (by_screen, _) = hears_qemu.await.expect("heard");
     let (by_keys, _) = hears_viewer.await.expect("heard");
     assert_eq!(by_screen, by_qemu, "the viewer sees something else");
-    assert_eq!(by_keys, by_viewer, "QEMU hears something else");
+    assert_eq!(by_keys, shared(by_viewer), "QEMU hears something else");
     serving.await.expect("served");
-    screen.reserve().await.expect("the place is free again");
+    screen.reserve(Mode::Read).await.expect("the place is free again");
+}
+
+/// What a viewer says, but that it never wants the screen for itself.
+fn shared(mut said: Vec<u8>) -> Vec<u8> {
+    let at = match said.split_first_chunk::<12>() {
+        Some((b"RFB 003.003\n" | b"RFB 003.004\n" | b"RFB 003.005\n", _)) => Some(12),
+        Some((b"RFB 003.007\n" | b"RFB 003.008\n", [1, ..])) => Some(13),
+        _ => None,
+    };
+    if let Some(share) = at.and_then(|at| said.get_mut(at)) {
+        *share = 1;
+    }
+    said
+}
+
+/// Whatever a viewer says that only reads, QEMU hears no key of it pressed and no more bytes than were said; and the viewer
+/// does not stay when its words are not known.
+async fn reader(said: Vec<u8>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("vnc");
+    let listener = UnixListener::bind(&path).expect("a socket");
+    let screen = Screen::new(path, 1).expect("a screen");
+    let connection = screen.reserve(Mode::Read).await.expect("a place");
+    let (mut qemu, _) = listener.accept().await.expect("a connection");
+    let (mut viewer, theirs) = tokio::io::duplex(256);
+    let serving = tokio::spawn(connection.serve(theirs));
+    let hears = tokio::spawn(async move {
+        let mut heard = Vec::new();
+        drop(qemu.read_to_end(&mut heard).await);
+        heard
+    });
+    // One whose words are not known is closed before it has said them all.
+    drop(viewer.write_all(&said).await);
+    drop(viewer);
+    let heard = hears.await.expect("heard");
+    assert!(heard.len() <= said.len(), "QEMU hears more than was said");
+    let mut rest = &heard[..];
+    if let Some(after) = rest.strip_prefix(b"RFB 003.008\n\x01\x01") {
+        rest = after;
+        while let [kind, ..] = rest {
+            let size = match (kind, rest) {
+                (0, _) => 20,
+                (2, [_, _, a, b, ..]) => 4 + 4 * usize::from(u16::from_be_bytes([*a, *b])),
+                (3, _) => 10,
+                (255, [_, 1, 0, 0 | 1, ..]) => 4,
+                (255, [_, 1, 0, 2, ..]) => 10,
+                (2 | 255, _) => rest.len(),
+                _ => panic!("QEMU hears the message {kind}"),
+            };
+            rest = &rest[size.min(rest.len())..];
+        }
+    }
+    serving.await.expect("served");
+    screen.reserve(Mode::Read).await.expect("the place is free again");
 }

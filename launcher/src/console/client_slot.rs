@@ -1,10 +1,15 @@
 //! A client's place at the console.
 
-use super::state::{Begin, GIVEN, Mode, PIECE, Shared, Step};
+use super::state::{Begin, GIVEN, PIECE, Shared, Step};
 use crate::error::Result;
+use crate::seats::{Gone, Mode};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// Time limit of telling a client that another one has its place.
+const GOODBYE: Duration = Duration::from_secs(1);
 
 /// A place that is kept for a client until it is dropped.
 #[derive(Debug)]
@@ -12,6 +17,7 @@ pub struct ClientSlot {
     shared: Arc<Shared>,
     id: u64,
     types: bool,
+    gone: Option<Gone>,
 }
 
 /// The reason of a client's end.
@@ -21,20 +27,24 @@ pub enum Left {
     Client,
     /// The relay has ended, and the client has read all of its bytes.
     End,
+    /// Another client has its place.
+    Replaced,
 }
 
 impl ClientSlot {
     pub(super) fn reserve(shared: Arc<Shared>, mode: Mode, from: Begin) -> Result<ClientSlot> {
-        let id = shared.enter(mode, from)?;
-        Ok(ClientSlot { shared, id, types: mode != Mode::Read })
+        let (id, gone) = shared.enter(mode, from)?;
+        Ok(ClientSlot { shared, id, types: mode.types(), gone: Some(gone) })
     }
 
     /// Serves the client until it leaves or the relay ends.
-    pub async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send>(self, stream: S) -> Left {
+    pub async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send>(mut self, stream: S) -> Left {
         let (mut from, mut to) = tokio::io::split(stream);
+        let gone = self.gone.take();
         tokio::select! {
             left = self.give(&mut to) => left.unwrap_or(Left::Client),
             () = self.take(&mut from) => Left::Client,
+            () = is_over(gone) => Left::Replaced,
         }
     }
 
@@ -50,6 +60,11 @@ impl ClientSlot {
                 Step::Replaced => {
                     is_writer = false;
                     to.write_all(marker("someone else types here now").as_bytes()).await?;
+                }
+                Step::Closed => {
+                    to.write_all(marker("another client has opened this console").as_bytes()).await?;
+                    to.shutdown().await?;
+                    return Ok(Left::Replaced);
                 }
                 Step::Wait => {
                     to.flush().await?;
@@ -81,6 +96,15 @@ impl Drop for ClientSlot {
     fn drop(&mut self) {
         self.shared.leave(self.id);
     }
+}
+
+/// Waits until another client has the place, and this one had time to be told. A client that does not read is not told.
+async fn is_over(gone: Option<Gone>) {
+    if let Some(gone) = gone {
+        // It is never sent to, only dropped.
+        let _ = gone.await;
+    }
+    tokio::time::sleep(GOODBYE).await;
 }
 
 /// A line of the relay's own between the guest's bytes, which may break off anywhere in a line.

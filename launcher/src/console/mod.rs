@@ -16,8 +16,9 @@
 //!   lost …]`), and is not waited for again until it has caught up or read a ringful. So a reader of 13 MB/s or more loses
 //!   nothing, one that has stopped costs 20 ms once, and no readers, however many and hostile, hold the line below 13 MB/s:
 //!   more than any serial port has.
-//! - **One writer.** A second is refused, or takes over, and then the first is told. Bytes that are typed while there is no
-//!   QEMU are dropped: they were not meant for the next start. A QEMU that does not read stops the writer, and no reader.
+//! - **One writer.** A second is refused, or takes over, and then the first is told; or it wants to be alone, and then those
+//!   that came to write are told and closed ([`crate::seats`]). Bytes that are typed while there is no QEMU are dropped: they
+//!   were not meant for the next start. A QEMU that does not read stops the writer, and no reader.
 //! - **QEMU may come and go**; the relay gets a line for each start ([`lines`]), before the guest begins, so that its first
 //!   words are read. Its last words are read from its log. While no launcher runs, the log alone has the guest's output.
 //! - A client that closes its side has left. When the relay ends, each reader gets the rest first.
@@ -34,9 +35,10 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+pub use crate::seats::Mode;
 pub use client_slot::{ClientSlot, Left};
 pub use line::{Give, Lines, lines};
-pub use state::{Begin, Mode, Status};
+pub use state::{Begin, Status};
 
 use crate::error::Result;
 use log::Log;

@@ -4,6 +4,7 @@ use super::Options;
 use super::replay;
 use super::ring::Ring;
 use crate::error::{Error, ErrorKind, Result};
+use crate::seats::{Gone, Mode, Seats};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,17 +16,6 @@ pub(super) const PIECE: usize = 4 << 10;
 const PIECES: usize = 16;
 /// The most bytes that a reader gets at once.
 pub(super) const GIVEN: usize = 64 << 10;
-
-/// Rights of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Read. Typed bytes are dropped.
-    Read,
-    /// Read and type, unless another client types already.
-    Write,
-    /// Read and type, in place of the client that types now.
-    Take,
-}
 
 /// The place where a reader begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,15 +54,14 @@ pub(super) struct Shared {
     pub(super) ending: Notify,
     pub(super) input: mpsc::Sender<Vec<u8>>,
     patience: Duration,
-    clients: usize,
 }
 
 #[derive(Debug)]
 struct State {
     ring: Ring,
+    seats: Seats,
+    /// By their seats.
     readers: BTreeMap<u64, Reader>,
-    next: u64,
-    writer: Option<u64>,
     connected: bool,
     /// The pump waits for room.
     pressed: bool,
@@ -97,6 +86,8 @@ pub(super) enum Step {
     Give { lost: u64 },
     /// Another client types now.
     Replaced,
+    /// Another client has this one's place.
+    Closed,
     /// Wait for news.
     Wait,
     /// There will be no more.
@@ -108,9 +99,8 @@ impl Shared {
         let (input, typed) = mpsc::channel(PIECES);
         let state = State {
             ring: Ring::new(options.ring.max(4 << 10)),
+            seats: Seats::new("console", options.clients),
             readers: BTreeMap::new(),
-            next: 0,
-            writer: None,
             connected: false,
             pressed: false,
             credit: options.patience,
@@ -125,7 +115,6 @@ impl Shared {
             ending: Notify::new(),
             input,
             patience: options.patience,
-            clients: options.clients,
         };
         (shared, typed)
     }
@@ -175,36 +164,30 @@ impl Shared {
         (self.state().ring.size() / 4).clamp(1 << 10, 64 << 10)
     }
 
-    pub(super) fn enter(&self, mode: Mode, from: Begin) -> Result<u64> {
+    pub(super) fn enter(&self, mode: Mode, from: Begin) -> Result<(u64, Gone)> {
         let mut state = self.state();
         if state.finished || state.ending {
             return Err(Error::new(ErrorKind::NotFound, "the console of the VM has ended"));
         }
-        if state.readers.len() >= self.clients {
-            let what = format!("this console has {} clients already; end one of them", self.clients);
-            return Err(Error::new(ErrorKind::Busy, what));
-        }
-        if mode == Mode::Write && state.writer.is_some() {
-            let what = "another client types on this console; read it only, or take it over";
-            return Err(Error::new(ErrorKind::Busy, what));
-        }
-        let id = state.next;
-        state.next += 1;
+        let entered = state.seats.enter(mode)?;
         let at = state.start(from);
-        state.readers.insert(id, Reader { at, owes: 0 });
-        if mode != Mode::Read && state.writer.replace(id).is_some() {
-            drop(state);
-            self.news.notify_waiters();
+        state.readers.insert(entered.id, Reader { at, owes: 0 });
+        for id in &entered.closed {
+            state.readers.remove(id);
         }
-        Ok(id)
+        drop(state);
+        if entered.replaced || !entered.closed.is_empty() {
+            self.news.notify_waiters();
+            // The pump may have waited for one of them.
+            self.room.notify_one();
+        }
+        Ok((entered.id, entered.gone))
     }
 
     pub(super) fn leave(&self, id: u64) {
         let mut state = self.state();
         state.readers.remove(&id);
-        if state.writer == Some(id) {
-            state.writer = None;
-        }
+        state.seats.leave(id);
         drop(state);
         self.room.notify_one();
     }
@@ -213,10 +196,11 @@ impl Shared {
     pub(super) fn step(&self, id: u64, was_writer: bool, buffer: &mut Vec<u8>) -> Step {
         let mut state = self.state();
         let state = &mut *state;
-        if was_writer && state.writer != Some(id) {
+        // Nobody else takes a reader away before it leaves.
+        let Some(reader) = state.readers.get_mut(&id) else { return Step::Closed };
+        if was_writer && state.seats.typist() != Some(id) {
             return Step::Replaced;
         }
-        let Some(reader) = state.readers.get_mut(&id) else { return Step::End };
         let oldest = state.ring.oldest();
         let lost = oldest.saturating_sub(reader.at);
         reader.at = state.ring.copy(reader.at.max(oldest), GIVEN, buffer);
@@ -235,7 +219,7 @@ impl Shared {
     /// True if the keys of this client go to QEMU now.
     pub(super) fn may_type(&self, id: u64) -> bool {
         let state = self.state();
-        state.connected && state.writer == Some(id)
+        state.connected && state.seats.typist() == Some(id)
     }
 
     pub(super) fn connected(&self, connected: bool) {
@@ -251,8 +235,8 @@ impl Shared {
         Status {
             connected: state.connected,
             bytes: state.ring.head(),
-            clients: state.readers.len(),
-            writer: state.writer.is_some(),
+            clients: state.seats.count(),
+            writer: state.seats.typist().is_some(),
             trouble: state.trouble.clone(),
         }
     }

@@ -134,6 +134,38 @@ async fn a_second_writer_is_refused_or_takes_over() {
 }
 
 #[tokio::test]
+async fn a_client_that_wants_to_be_alone_closes_the_writers_and_no_reader() {
+    let mut line = Line::new(Options::default()).await;
+    let mut reader = line.client(Mode::Read, Begin::Screen, 1 << 10);
+    let mut former = line.client(Mode::Write, Begin::Screen, 1 << 10);
+    let mut writer = line.client(Mode::Take, Begin::Screen, 1 << 10);
+    reads(&mut former, "\r\n[… someone else types here now …]\r\n").await;
+    let mut alone = line.client(Mode::Alone, Begin::Now, 1 << 10);
+    let last_words = "\r\n[… another client has opened this console …]\r\n";
+    for closed in [&mut former, &mut writer] {
+        assert_eq!(String::from_utf8_lossy(&rest(closed).await), last_words);
+    }
+    types(&mut alone, "mine").await;
+    line.hears("mine").await;
+    line.say(b"here").await;
+    reads(&mut reader, "here").await;
+    reads(&mut alone, "here").await;
+    assert_eq!(line.relay.status().clients, 2);
+}
+
+/// A client that reads nothing is not told, and does not keep its connection either.
+#[tokio::test]
+async fn a_client_that_does_not_read_is_closed_all_the_same() {
+    let mut line = Line::new(Options::default()).await;
+    let (client, theirs) = tokio::io::duplex(1);
+    let stuck = tokio::spawn(line.relay.reserve(Mode::Write, Begin::Screen).unwrap().serve(theirs));
+    line.say(b"more than it has room for").await;
+    let _alone = line.client(Mode::Alone, Begin::Now, 1 << 10);
+    assert_eq!(soon("the client to be closed", stuck).await.unwrap(), Left::Replaced);
+    drop(client);
+}
+
+#[tokio::test]
 async fn a_client_that_leaves_frees_its_place() {
     let line = Line::new(Options { clients: 2, ..Options::default() }).await;
     let (one, _two) =

@@ -1,12 +1,13 @@
 //! Carries out each request.
 
-use super::body::{Out, read};
+use super::body::{Out, read, read_or_default};
 use super::route::{Route, Wrong, route};
 use super::{Service, stream};
 use crate::error::{Error, ErrorKind};
 use crate::vm::guest::Guest;
+use crate::vm::thaw;
 use crate::{hypervisor, screen};
-use api::launcher::{Exec, Refusal, Request, State, Sync};
+use api::launcher::{Exec, Freeze, Refusal, Request, State, Sync};
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONTENT_TYPE};
@@ -71,7 +72,7 @@ async fn done(
                 ask(service, |hypervisor, name| hypervisor.stats(name).map_err(|e| theirs(&e))).await?;
             Ok(say(StatusCode::OK, &stats))
         }
-        Route::Screenshot => screenshot(service).await,
+        Route::Screenshot { wake } => screenshot(service, wake).await,
         Route::GuestInfo => guest(service, |guest| guest.info()).await,
         Route::GuestUsers => guest(service, |guest| guest.users()).await,
         Route::GuestFilesystems => guest(service, |guest| guest.filesystems()).await,
@@ -80,12 +81,17 @@ async fn done(
             guest(service, move |guest| guest.exec(&exec)).await
         }
         Route::GuestFreeze => {
-            guest(service, |guest| guest.freeze().map(|count| json!({"frozen": count}))).await
+            let freeze: Freeze = read_or_default(request.into_body()).await.map_err(|e| ours(&e))?;
+            let (thaw, after) = (service.thaw.clone(), thaw::after(&freeze).map_err(|e| ours(&e))?);
+            guest(service, move |guest| thaw.freeze(guest, after).map(|count| json!({"frozen": count}))).await
         }
-        Route::GuestThaw => guest(service, |guest| guest.thaw().map(|count| json!({"thawed": count}))).await,
+        Route::GuestThaw => {
+            let thaw = service.thaw.clone();
+            guest(service, move |guest| thaw.thaw(guest).map(|count| json!({"thawed": count}))).await
+        }
         Route::GuestPing => guest(service, |guest| guest.ping().map(|()| json!({}))).await,
         Route::Console { mode } => stream::console(service, request, mode),
-        Route::Vnc => stream::vnc(service, request).await,
+        Route::Vnc { mode } => stream::vnc(service, request, mode).await,
     }
 }
 
@@ -133,7 +139,10 @@ async fn guest<T: Serialize + Send + 'static>(
     Ok(say(StatusCode::OK, &answer))
 }
 
-async fn screenshot(service: &Service) -> Result<HttpResponse, Refused> {
+async fn screenshot(service: &Service, wake: bool) -> Result<HttpResponse, Refused> {
+    if wake {
+        service.screen.wake().await.map_err(|e| ours(&e))?;
+    }
     let png = ask(service, |hypervisor, name| {
         let mut picture = Vec::new();
         hypervisor.screenshot(name, &mut picture).map_err(|e| theirs(&e))?;

@@ -15,7 +15,17 @@ use tokio::sync::mpsc;
 const LARGEST: usize = 4 << 20;
 
 /// Reads a body as JSON.
-pub(super) async fn read<T: DeserializeOwned>(mut body: Incoming) -> Result<T> {
+pub(super) async fn read<T: DeserializeOwned>(body: Incoming) -> Result<T> {
+    parse(&whole(body).await?)
+}
+
+/// The same; without a body, all is as it is by default.
+pub(super) async fn read_or_default<T: DeserializeOwned + Default>(body: Incoming) -> Result<T> {
+    let bytes = whole(body).await?;
+    if bytes.is_empty() { Ok(T::default()) } else { parse(&bytes) }
+}
+
+async fn whole(mut body: Incoming) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
         let frame = frame.map_err(|e| Error::refused("the body of the request broke off").because(e))?;
@@ -26,7 +36,11 @@ pub(super) async fn read<T: DeserializeOwned>(mut body: Incoming) -> Result<T> {
             bytes.extend_from_slice(data);
         }
     }
-    serde_json::from_slice(&bytes)
+    Ok(bytes)
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    serde_json::from_slice(bytes)
         .map_err(|e| Error::refused(format!("the body of the request is not understood: {e}")))
 }
 

@@ -3,8 +3,8 @@
 use super::*;
 use crate::hypervisor::fake::Fake;
 use crate::vm::{Parts, drive};
-use api::launcher::{Answer, Exec, Life, Request, Sync};
-use launcher_client::{Client, Console, ErrorKind};
+use api::launcher::{Answer, Exec, Freeze, Life, Request, Sync};
+use launcher_client::{Access, Client, ErrorKind};
 use serde_json::json;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -15,6 +15,7 @@ const LONG: Duration = Duration::from_secs(120);
 struct Scene {
     fake: Arc<Fake>,
     client: Client,
+    handle: Handle,
     /// The VM's end of the serial console.
     line: UnixStream,
     _folder: tempfile::TempDir,
@@ -37,7 +38,7 @@ async fn scene() -> Scene {
         root: folder.path().into(),
     };
     let (give, lines) = crate::console::lines();
-    let service = Service::new(handle, lines, info).unwrap();
+    let service = Service::new(handle.clone(), lines, info).unwrap();
     let (line, theirs) = UnixStream::pair().unwrap();
     give.send(theirs.into_std().unwrap().into()).unwrap();
     while !service.console.status().connected {
@@ -46,7 +47,7 @@ async fn scene() -> Scene {
     let path = folder.path().join("s");
     let listener = Listener::bind(&path).await.unwrap();
     tokio::spawn(async move { listener.serve(service).await });
-    Scene { fake, client: Client::at("the launcher of vm", path), line, _folder: folder }
+    Scene { fake, client: Client::at("the launcher of vm", path), handle, line, _folder: folder }
 }
 
 fn sync(generation: u64) -> Sync {
@@ -96,10 +97,83 @@ async fn every_request_of_the_client_is_answered() {
     while !states.next_within(LONG).await.unwrap().unwrap().life.is_final() {}
 }
 
+impl Scene {
+    /// A VM that runs.
+    async fn running() -> Scene {
+        let scene = scene().await;
+        assert_eq!(scene.client.sync(&sync(1)).await.unwrap(), Answer::Queued);
+        let (mut states, ()) = scene.client.watch().await.unwrap();
+        while states.next_within(LONG).await.unwrap().unwrap().life != Life::Running {}
+        scene
+    }
+
+    /// How often the guest agent was asked for this.
+    fn asked(&self, command: &str) -> usize {
+        self.fake.conversation().iter().filter(|said| said.ends_with(command)).count()
+    }
+
+    /// A launcher that is killed would find this.
+    fn has_alarm(&self) -> bool {
+        self.handle.root.thaw().exists()
+    }
+}
+
+async fn until(what: &str, is: impl Fn() -> bool) {
+    let wait = async {
+        while !is() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(LONG, wait).await.unwrap_or_else(|_| panic!("waited {LONG:?} for {what}"));
+}
+
+const FREEZE: &str = "guest-fsfreeze-freeze";
+const THAW: &str = "guest-fsfreeze-thaw";
+
+#[tokio::test]
+async fn frozen_file_systems_thaw_by_themselves_when_their_time_is_over() {
+    let scene = Scene::running().await;
+    scene.fake.agent_says(FREEZE, r#"{"return":2}"#);
+    scene.fake.agent_says(THAW, r#"{"return":2}"#);
+    let freeze = |ms| Freeze { thaw_after_ms: ms };
+    let long = scene.client.freeze(&freeze(Some(3_600_001))).await.unwrap_err();
+    assert!(long.status() == Some(400) && long.to_string().contains("for 3600 s at most"), "{long}");
+    scene.client.freeze(&freeze(Some(1))).await.unwrap();
+    until("the thaw", || scene.asked(THAW) == 1).await;
+    until("the alarm to be forgotten", || !scene.has_alarm()).await;
+
+    // A thaw before ends the time, and so does a freeze without one.
+    scene.client.freeze(&freeze(Some(3_600_000))).await.unwrap();
+    assert!(scene.has_alarm());
+    scene.client.thaw().await.unwrap();
+    assert!(!scene.has_alarm());
+    scene.client.freeze(&freeze(Some(3_600_000))).await.unwrap();
+    scene.client.freeze(&freeze(None)).await.unwrap();
+    assert!(!scene.has_alarm());
+    assert_eq!((scene.asked(FREEZE), scene.asked(THAW)), (4, 2));
+
+    // What the guest refuses changes nothing.
+    scene.client.freeze(&freeze(Some(3_600_000))).await.unwrap();
+    scene.fake.agent_says(FREEZE, r#"{"error":{"desc":"frozen already"}}"#);
+    scene.client.freeze(&freeze(Some(1))).await.unwrap_err();
+    assert!(scene.has_alarm());
+}
+
+#[tokio::test]
+async fn a_new_launcher_thaws_what_the_one_before_it_froze_and_tries_until_it_is_done() {
+    let scene = Scene::running().await;
+    fs::write(scene.handle.root.thaw(), r#"{"at":"2026-01-01T00:00:00Z"}"#).unwrap();
+    let _thaw = Thaw::start_at(Duration::from_millis(1), scene.handle.clone());
+    until("a second try", || scene.asked(THAW) >= 2).await;
+    assert!(scene.has_alarm());
+    scene.fake.agent_says(THAW, r#"{"return":2}"#);
+    until("the alarm to be forgotten", || !scene.has_alarm()).await;
+}
+
 #[tokio::test]
 async fn the_serial_console_is_a_stream_and_a_missing_screen_is_a_refusal() {
     let mut scene = scene().await;
-    let mut console = scene.client.console(Console::Write).await.unwrap();
+    let mut console = scene.client.console(Access::Write).await.unwrap();
     console.write_all(b"root\r").await.unwrap();
     let mut typed = [0; 5];
     scene.line.read_exact(&mut typed).await.unwrap();
@@ -109,16 +183,24 @@ async fn the_serial_console_is_a_stream_and_a_missing_screen_is_a_refusal() {
     while !shown.ends_with(b"# ") {
         assert!(console.read_buf(&mut shown).await.unwrap() > 0, "{shown:?}");
     }
-    let second = scene.client.console(Console::Write).await.unwrap_err();
+    let second = scene.client.console(Access::Write).await.unwrap_err();
     assert_eq!(second.kind(), ErrorKind::Failed);
     assert!(second.refusal().is_some(), "{second}");
-    scene.client.console(Console::Read).await.unwrap();
+    scene.client.console(Access::Read).await.unwrap();
     // A client that takes the keyboard over has it.
-    let mut other = scene.client.console(Console::Take).await.unwrap();
+    let mut other = scene.client.console(Access::Take).await.unwrap();
     other.write_all(b"x").await.unwrap();
     scene.line.read_exact(&mut typed[..1]).await.unwrap();
     assert_eq!(typed[0], b'x');
-    let screen = scene.client.vnc().await.unwrap_err();
+    // A client that wants to be alone closes it.
+    let alone = scene.client.console(Access::Alone).await.unwrap();
+    let mut rest = Vec::new();
+    let closed = tokio::time::timeout(LONG, other.read_to_end(&mut rest)).await;
+    closed.expect("the console before it stays").unwrap();
+    let last_words = "[… another client has opened this console …]\r\n";
+    assert!(String::from_utf8_lossy(&rest).ends_with(last_words), "{rest:?}");
+    drop(alone);
+    let screen = scene.client.vnc(Access::Take).await.unwrap_err();
     assert_eq!(screen.kind(), ErrorKind::NotFound);
     assert!(screen.to_string().contains("cannot reach the VM's screen at"), "{screen}");
 }

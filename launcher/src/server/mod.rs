@@ -22,6 +22,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::root::socket_path;
 use crate::screen::Screen;
 use crate::vm::Handle;
+use crate::vm::thaw::Thaw;
 use api::launcher::Info;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -53,6 +54,7 @@ pub struct Service {
     pub(crate) questions: Arc<Semaphore>,
     pub(crate) console: Relay,
     pub(crate) screen: Screen,
+    pub(crate) thaw: Thaw,
 }
 
 impl Service {
@@ -63,7 +65,8 @@ impl Service {
         let console = Relay::start(lines, Options { log: Some(log), ..Options::default() });
         let screen = Screen::new(root.socket("vnc"), VIEWERS)?;
         let questions = Arc::new(Semaphore::new(QUESTIONS));
-        Ok(Service { handle, info: Arc::new(info), questions, console, screen })
+        let thaw = Thaw::start(handle.clone());
+        Ok(Service { handle, info: Arc::new(info), questions, console, screen, thaw })
     }
 
     /// Gives the last bytes of the console to its readers.

@@ -1,6 +1,6 @@
 //! Finds the kind of a request. Pure.
 
-use crate::console::Mode;
+use crate::seats::Mode;
 use hyper::Method;
 
 /// The kind of a request.
@@ -11,7 +11,7 @@ pub(super) enum Route {
     State { watch: bool },
     Request,
     Stats,
-    Screenshot,
+    Screenshot { wake: bool },
     GuestInfo,
     GuestUsers,
     GuestFilesystems,
@@ -20,7 +20,7 @@ pub(super) enum Route {
     GuestThaw,
     GuestPing,
     Console { mode: Mode },
-    Vnc,
+    Vnc { mode: Mode },
 }
 
 /// The fault of a request without a route.
@@ -38,6 +38,8 @@ pub(super) fn route(method: &Method, path: &str, query: Option<&str>) -> Result<
         query.is_some_and(|query| query.split('&').any(|part| part.split('=').next() == Some(word)))
     };
     let mode = match () {
+        // Whoever knows no more than `take` takes the keyboard.
+        () if has("take") && has("alone") => Mode::Alone,
         () if has("take") => Mode::Take,
         () if has("write") => Mode::Write,
         () => Mode::Read,
@@ -48,7 +50,7 @@ pub(super) fn route(method: &Method, path: &str, query: Option<&str>) -> Result<
         "/v1/state" => (Method::GET, Route::State { watch: has("watch") }),
         "/v1/requests" => (Method::POST, Route::Request),
         "/v1/stats" => (Method::GET, Route::Stats),
-        "/v1/screenshot" => (Method::GET, Route::Screenshot),
+        "/v1/screenshot" => (Method::GET, Route::Screenshot { wake: has("wake") }),
         "/v1/guest/info" => (Method::GET, Route::GuestInfo),
         "/v1/guest/users" => (Method::GET, Route::GuestUsers),
         "/v1/guest/filesystems" => (Method::GET, Route::GuestFilesystems),
@@ -57,7 +59,7 @@ pub(super) fn route(method: &Method, path: &str, query: Option<&str>) -> Result<
         "/v1/guest/thaw" => (Method::POST, Route::GuestThaw),
         "/v1/guest/ping" => (Method::POST, Route::GuestPing),
         "/v1/console" => (Method::GET, Route::Console { mode }),
-        "/v1/vnc" => (Method::GET, Route::Vnc),
+        "/v1/vnc" => (Method::GET, Route::Vnc { mode }),
         _ => return Err(Wrong::NotFound),
     };
     match wanted {
@@ -81,6 +83,8 @@ mod tests {
             route(&Method::GET, "/v1/console", Some("a=b&write=true")),
             Ok(Route::Console { mode: Mode::Write })
         );
+        assert_eq!(route(&Method::GET, "/v1/vnc", Some("take&alone")), Ok(Route::Vnc { mode: Mode::Alone }));
+        assert_eq!(route(&Method::GET, "/v1/vnc", Some("alone")), Ok(Route::Vnc { mode: Mode::Read }));
         assert_eq!(route(&Method::GET, "/v1/vm", None), Err(Wrong::Method("PUT")));
         assert_eq!(route(&Method::GET, "/v2/vm", None), Err(Wrong::NotFound));
     }

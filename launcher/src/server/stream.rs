@@ -6,7 +6,8 @@
 use super::Service;
 use super::answer::{ours, refusal};
 use super::body::Out;
-use crate::console::{Begin, Mode, Relay};
+use crate::console::{Begin, Relay};
+use crate::seats::Mode;
 use api::launcher::{Refusal, STREAM, State};
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue, UPGRADE};
@@ -59,9 +60,13 @@ async fn over(mut state: watch::Receiver<State>, relay: Relay) {
 }
 
 /// The screen.
-pub(super) async fn vnc(service: &Service, request: Request<Incoming>) -> Result<Response<Out>, Refused> {
+pub(super) async fn vnc(
+    service: &Service,
+    request: Request<Incoming>,
+    mode: Mode,
+) -> Result<Response<Out>, Refused> {
     upgrades(&request)?;
-    let connection = service.screen.reserve().await.map_err(|e| ours(&e))?;
+    let connection = service.screen.reserve(mode).await.map_err(|e| ours(&e))?;
     Ok(switch(request, async move |client| connection.serve(client).await))
 }
 

@@ -15,6 +15,8 @@
 //!                └──────► Stopping ─► Succeeded | Failed ─► (Start) Preparing
 //! ```
 //!
+//! Frozen file systems of the guest thaw by an alarm of their own (`thaw`).
+//!
 //! Blocking work (disks, libvirt) runs on threads of its own, one piece at a time; the loop itself never waits for it, so
 //! an event or the end of a grace period is never late. A launcher that was killed loses nothing: the next one on the
 //! same folder reads the files of `keep` and takes the running VM over.
@@ -30,6 +32,7 @@ mod overlay;
 pub mod prepare;
 pub mod publish;
 pub mod queue;
+pub(crate) mod thaw;
 mod users;
 
 #[cfg(test)]

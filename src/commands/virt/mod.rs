@@ -2,17 +2,27 @@
 //! this verb alone: the same flags, the same words on standard output.
 //!
 //! ```text
-//!  arguments ─► Verb (a file for each family) ─► virt (requests, streams, facts) ─► words for people and scripts
+//!  arguments ─► Verb (a file for each family) ─┬─► virt (requests, streams, facts) ─► words for people and scripts
+//!                                              └─► create, completion, options, absent: no cluster is asked
 //! ```
+//!
+//! `docs/reference/virtctl.md` has all verbs, and what differs from upstream's virtctl.
 
+mod absent;
+mod adm;
 mod args;
 mod console;
+mod create;
+mod credentials;
+mod expand;
 mod expose;
 mod guest;
 mod migration;
 mod port_forward;
 mod power;
+mod program;
 mod ssh;
+mod top;
 mod version;
 mod vnc;
 mod volumes;
@@ -99,6 +109,7 @@ enum Verb {
     SoftReboot(power::SoftRebootArgs),
     Reset(power::ResetArgs),
     Why(why::WhyArgs),
+    Top(top::Args),
     Events(why::EventsArgs),
     Console(console::Args),
     Vnc(vnc::Args),
@@ -120,8 +131,24 @@ enum Verb {
     Migrate(migration::MigrateArgs),
     MigrateCancel(migration::CancelArgs),
     EvacuateCancel(migration::EvacuateCancelArgs),
+    Create(Box<create::CreateArgs>),
+    Credentials(Box<credentials::Args>),
+    Expand(expand::ExpandArgs),
+    #[command(name = "objectgraph")]
+    ObjectGraph(expand::ObjectGraphArgs),
+    Adm(adm::AdmArgs),
     PermittedDevices(version::PermittedDevicesArgs),
     Version(version::Args),
+    Completion(program::CompletionArgs),
+    Options(program::OptionsArgs),
+    ImageUpload(absent::ImageUploadArgs),
+    #[command(name = "vmexport")]
+    VmExport(absent::VmExportArgs),
+    #[command(name = "guestfs")]
+    GuestFs(absent::GuestFsArgs),
+    #[command(name = "usbredir")]
+    UsbRedir(absent::UsbRedirArgs),
+    Template(absent::TemplateArgs),
 }
 
 /// The verbs, whose switches may have a value, as those of kubectl may: `--dry-run=true`.
@@ -176,13 +203,26 @@ pub(crate) fn run(Args(virt): &Args) -> Result<()> {
 }
 
 fn of(args: &Virt) -> Result<()> {
-    if let Verb::Version(version) = &args.verb.0
-        && version.is_of_client()
-    {
-        return version::client();
+    match &args.verb.0 {
+        Verb::Version(version) if version.is_of_client() => version::client(),
+        Verb::Create(verb) => create::run(verb, args.connect.namespace()),
+        Verb::Completion(verb) => program::completion(verb),
+        Verb::Options(verb) => program::options(verb),
+        Verb::ImageUpload(verb) => verb.refuse(),
+        Verb::VmExport(verb) => verb.refuse(),
+        Verb::GuestFs(verb) => verb.refuse(),
+        Verb::UsbRedir(verb) => verb.refuse(),
+        Verb::Template(verb) => verb.refuse(),
+        _ => with_cluster(args),
     }
+}
+
+fn with_cluster(args: &Virt) -> Result<()> {
     wait(async {
-        let cluster = Cluster::of(&args.connect).await?;
+        let cluster = match &args.verb.0 {
+            Verb::Credentials(_) => Cluster::of(&args.connect.without_user()).await?,
+            _ => Cluster::of(&args.connect).await?,
+        };
         match &args.verb.0 {
             Verb::Start(args) => power::start(args, &cluster).await,
             Verb::Stop(args) => power::stop(args, &cluster).await,
@@ -192,6 +232,7 @@ fn of(args: &Virt) -> Result<()> {
             Verb::SoftReboot(args) => power::soft_reboot(args, &cluster).await,
             Verb::Reset(args) => power::reset(args, &cluster).await,
             Verb::Why(args) => why::why(args, &cluster).await,
+            Verb::Top(args) => top::run(args, &cluster).await,
             Verb::Events(args) => why::events(args, &cluster).await,
             Verb::Console(args) => console::run(args, &cluster).await,
             Verb::Vnc(args) => vnc::run(args, &cluster).await,
@@ -208,8 +249,21 @@ fn of(args: &Virt) -> Result<()> {
             Verb::Migrate(args) => migration::migrate(args, &cluster).await,
             Verb::MigrateCancel(args) => migration::cancel(args, &cluster).await,
             Verb::EvacuateCancel(args) => migration::evacuate_cancel(args, &cluster).await,
+            Verb::Credentials(args) => credentials::run(args, &cluster).await,
+            Verb::Expand(args) => expand::expand(args, &cluster).await,
+            Verb::ObjectGraph(args) => expand::object_graph(args, &cluster).await,
+            Verb::Adm(args) => adm::run(args, &cluster).await,
             Verb::PermittedDevices(_) => version::permitted_devices(&args.connect, &cluster).await,
             Verb::Version(_) => version::both(&cluster).await,
+            // Those that ask no cluster are done.
+            Verb::Create(_)
+            | Verb::Completion(_)
+            | Verb::Options(_)
+            | Verb::ImageUpload(_)
+            | Verb::VmExport(_)
+            | Verb::GuestFs(_)
+            | Verb::UsbRedir(_)
+            | Verb::Template(_) => Ok(()),
         }
     })
 }
@@ -309,6 +363,37 @@ mod tests {
             "virtctl version -c",
             "virtctl why web",
             "virtctl events web -v 4",
+            "virtctl top",
+            "virtctl top web --once --interval=0.5 -n blue",
+            "virtctl top -A --sort=net -o json -l app=web",
+            "virtctl vnc web --web --port=4000 --proxy-only",
+            "virtctl vnc web --screenshot a.png",
+            "virtctl create vm",
+            "virtctl create vm --name web --run-strategy=Manual --memory 1Gi --termination-grace-period=30",
+            "virtctl create vm --volume-containerdisk=src:r/i:t,name:a --volume-pvc src:b --volume-blank=size:1Gi",
+            "virtctl create vm --volume-import type:ds,src:n/d --infer-instancetype --infer-preference-from=a -n blue",
+            "virtctl create vm --instancetype=a --preference=virtualmachinepreference/b",
+            "virtctl create vm --user me --password-file=/p --ssh-key=k --ga-manage-ssh=true --access-cred=src:k",
+            "virtctl create vm --cloud-init=none --cloud-init-user-data=QQ== --cloud-init-network-data QQ==",
+            "virtctl create instancetype --cpu 2 --memory=1Gi --namespaced --gpu=name:a,devicename:b",
+            "virtctl create preference --cpu-topology=cores --volume-storage-class c --machine-type=q35",
+            "virtctl create clone --source-name s --target-name=t --label-filter=* --new-mac-address=a:b",
+            "virtctl credentials add-ssh-key --user me --file key.pub web",
+            "virtctl credentials add-ssh-key web -u me --value=k --create-secret --force",
+            "virtctl credentials remove-ssh-key web -u me -f key.pub --secret s",
+            "virtctl credentials set-password -u me -p secret --force web",
+            "virtctl expand --vm web -o json",
+            "virtctl expand -f -",
+            "virtctl objectgraph web --vmi --exclude-optional --selector=a=b,c=d --output yaml",
+            "virtctl adm log-verbosity --all --virt-api=3",
+            "virtctl adm log-verbosity --reset",
+            "virtctl completion powershell",
+            "virtctl options",
+            "virtctl image-upload dv d --size=1Gi --image-path=/d.img --insecure",
+            "virtctl vmexport download e --vm=web --output=d.gz",
+            "virtctl guestfs pvc --kvm=false",
+            "virtctl usbredir 1-2 web",
+            "virtctl template process t --param=A=b",
         ] {
             if let Err(e) = parsed(line) {
                 panic!("{line}: {e}");
@@ -330,9 +415,48 @@ mod tests {
             "virtctl expose vm web",
             "virtctl vnc screenshot web",
             "virtctl migrate web --addedNodeSelector=a",
+            "virtctl top web -A",
+            "virtctl top --sort=age",
+            "virtctl top --interval=0",
+            "virtctl vnc web --web --screenshot a.png",
+            "virtctl create",
+            "virtctl create pod",
+            "virtctl create vm --name=../a",
+            "virtctl create vm --memory=1Gi --instancetype=a",
+            "virtctl create vm --instancetype=a --infer-instancetype=false",
+            "virtctl create vm --cloud-init-user-data=QQ== --user=me",
+            "virtctl create instancetype --cpu=2",
+            "virtctl create clone",
+            "virtctl credentials add-ssh-key web",
+            "virtctl credentials add-ssh-key web -u me --file=a --value=b",
+            "virtctl credentials set-password web -u me",
+            "virtctl expand",
+            "virtctl expand --vm=a --file=b",
+            "virtctl adm log-verbosity --all=3 --reset",
+            "virtctl completion csh",
         ] {
             assert!(parsed(line).is_err(), "{line}");
         }
+    }
+
+    #[test]
+    fn every_verb_has_its_line_in_the_document() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference/virtctl.md");
+        let document = std::fs::read_to_string(path).unwrap();
+        let table =
+            document.split("\n\n").find(|block| block.starts_with("| verb | | |")).expect("the table");
+        let mut listed: Vec<&str> = table
+            .lines()
+            .skip(2)
+            .flat_map(|line| line.split('|').nth(1).unwrap_or_default().split('`').skip(1).step_by(2))
+            .collect();
+        let mut program = Program::command();
+        program.build();
+        let verbs = program.get_subcommands().map(Command::get_name).filter(|name| *name != "help");
+        let mut verbs: Vec<String> = verbs.map(str::to_owned).collect();
+        listed.sort_unstable();
+        verbs.sort_unstable();
+        assert_eq!(listed, verbs);
     }
 
     #[test]

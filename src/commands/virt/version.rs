@@ -56,6 +56,11 @@ pub(super) async fn both(cluster: &Cluster) -> Result<()> {
     ui::out(&format!("Server Version: {}\n", shown(&served)))
 }
 
+/// Whether the cluster is one of this program's own kind.
+pub(super) async fn is_ours(cluster: &Cluster) -> bool {
+    cluster.get(VERSION).await.is_ok_and(|served| served["compiler"] == "rustc")
+}
+
 /// As Go prints it, which scripts take apart.
 fn shown(version: &Value) -> String {
     let fields = [

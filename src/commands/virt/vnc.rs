@@ -1,6 +1,8 @@
-//! `vnc`, and `vnc screenshot`.
+//! `vnc`, `vnc screenshot`, and `vnc --web`: the page of `coracle ui`, about one VMI.
 
 use super::args::{VmiArg, doing};
+use crate::commands::ui::open;
+use crate::page::{Scope, Server};
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::forward::join;
@@ -40,7 +42,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", value_parser = address)]
     address: IpAddr,
 
-    /// Fail if another client has the screen, instead of disconnecting it
+    /// Fail if another client has the screen, instead of taking keyboard and
+    /// pointer from it; that client sees on
     #[arg(long)]
     preserve_session: bool,
 
@@ -51,6 +54,16 @@ pub(super) struct Args {
     /// Path of the viewer, in place of a search in PATH; only with --vnc-type
     #[arg(long, value_name = "FILE", requires = "vnc_type")]
     vnc_path: Option<PathBuf>,
+
+    /// Show the screen on a page in the browser, whose address is valid once;
+    /// with --proxy-only the address is printed, and not opened
+    #[arg(long, conflicts_with_all = ["address", "preserve_session", "vnc_type", "vnc_path"])]
+    web: bool,
+
+    /// Write the screen to a file (PNG), and start no viewer; - is standard
+    /// output
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["web", "proxy_only"])]
+    screenshot: Option<PathBuf>,
 
     #[command(subcommand)]
     part: Option<Part>,
@@ -80,29 +93,50 @@ const VMI: Kind = Kind::VirtualMachineInstance;
 
 pub(super) async fn run(args: &Args, cluster: &Cluster) -> Result<()> {
     match (&args.part, &args.vmi) {
-        (Some(Part::Screenshot(args)), _) => screenshot(args, cluster).await,
-        (None, Some(name)) => show(args, name, cluster).await,
+        (Some(Part::Screenshot(args)), _) => {
+            screenshot(&args.vmi.name, &args.file, args.move_cursor, cluster).await
+        }
+        (None, Some(name)) => match &args.screenshot {
+            Some(file) => screenshot(name, file, false, cluster).await,
+            None if args.web => web(args, name, cluster).await,
+            None => show(args, name, cluster).await,
+        },
         (None, None) => Err(Error::new(ErrorKind::Usage, "no VMI is named")),
     }
 }
 
-async fn screenshot(args: &ScreenshotArgs, cluster: &Cluster) -> Result<()> {
-    let name = &args.vmi.name;
-    let part = format!("vnc/screenshot?moveCursor={}", args.move_cursor);
+async fn screenshot(name: &str, file: &Path, move_cursor: bool, cluster: &Cluster) -> Result<()> {
+    let part = format!("vnc/screenshot?moveCursor={move_cursor}");
     let png = cluster.bytes(&VMI.part(cluster.namespace(), name, &part)).await;
     let png = png.map_err(|e| e.of(&doing("take a screenshot of", VMI, name, cluster)))?;
-    match args.file.as_os_str() == "-" {
+    match file.as_os_str() == "-" {
         true => ui::raw(&png),
-        false => write_whole(&args.file, &png),
+        false => write_whole(file, &png),
     }
+}
+
+/// Serves the page until Ctrl-C. Whether there is such a VMI is told here, where there are words for it.
+async fn web(args: &Args, name: &str, cluster: &Cluster) -> Result<()> {
+    let what = doing("show the screen of", VMI, name, cluster);
+    cluster.get(&VMI.one(cluster.namespace(), name)).await.map_err(|e| e.of(&what))?;
+    let scope = Scope::One { namespace: cluster.namespace().to_owned(), name: name.to_owned() };
+    let server = Server::listen(cluster.clone(), scope, args.port).await?;
+    let address = server.address();
+    ui::out(&format!("{address}\n"))?;
+    ui::say("coracle: the address is valid once; Ctrl-C ends the page");
+    if !args.proxy_only {
+        open(&address);
+    }
+    server.serve().await
 }
 
 async fn show(args: &Args, name: &str, cluster: &Cluster) -> Result<()> {
     let what = doing("show the screen of", VMI, name, cluster);
     // A viewer that is missing is told before the screen is taken from somebody else.
     let viewer = if args.proxy_only { None } else { Some(Viewer::find(args)?) };
-    let part = format!("vnc?preserveSession={}", args.preserve_session);
-    let stream = Stream::open(cluster, &VMI.part(cluster.namespace(), name, &part)).await;
+    // Another virt-api knows no modes, and takes the screen for whoever comes.
+    let part = if args.preserve_session { "vnc?preserveSession=true" } else { "vnc?mode=take" };
+    let stream = Stream::open(cluster, &VMI.part(cluster.namespace(), name, part)).await;
     let stream = stream.map_err(|e| e.of(&what))?;
     let address = if args.proxy_only { args.address } else { IpAddr::from([127, 0, 0, 1]) };
     let cannot = |e| Error::io(format!("cannot listen on {address} port {}", args.port), e);

@@ -9,10 +9,10 @@ const list = new List();
 const panels = new Panels();
 let selected = null;
 
-/** The VM that the address names: #/namespace/name. */
+/** The VM that the address names: #/namespace/name, with the panel that is shown first, where that is said. */
 function named() {
-  const found = /^#\/([a-z0-9.-]+)\/([a-z0-9.-]+)$/.exec(location.hash);
-  return found && { namespace: found[1], name: found[2] };
+  const found = /^#\/([a-z0-9.-]+)\/([a-z0-9.-]+)(?:\/(details|console|screen))?$/.exec(location.hash);
+  return found && { namespace: found[1], name: found[2], panel: found[3] };
 }
 
 function go() {

@@ -32,7 +32,7 @@ export class Panels {
 
   /** Shows a VM, whose row may not be known yet. */
   show(place, row) {
-    const kept = this.#open.size > 0 ? [...this.#open.keys()] : ["details"];
+    const kept = place.panel ? [place.panel] : this.#open.size > 0 ? [...this.#open.keys()] : ["details"];
     this.hide();
     this.#place = place;
     one("#vm").hidden = false;

@@ -16,11 +16,13 @@ export class Screen {
   #row;
   #rfb = null;
   #leave = () => {};
+  #mode = "write";
   #tries = 0;
   #timer = null;
   #typing = Promise.resolve();
   #state = element("p", { class: "state", role: "status" });
-  #again = button("Connect again", () => this.#open(), { hidden: true });
+  #take = button("Take the keyboard", () => this.#open("take"), { hidden: true });
+  #again = button("Connect again", () => this.#open(this.#mode), { hidden: true });
   #host = element("div", { class: "screen" });
   #text = element("input", {
     type: "text", "aria-label": "Text to type", placeholder: "Text to type", autocomplete: "off", spellcheck: "false",
@@ -43,7 +45,7 @@ export class Screen {
     }, { "aria-pressed": "true" });
     this.fit = () => fit.getAttribute("aria-pressed") === "true";
     host.append(
-      element("div", { class: "tools" }, this.#state, this.#again,
+      element("div", { class: "tools" }, this.#state, this.#take, this.#again,
         button("Ctrl-Alt-Del", () => this.#rfb?.sendCtrlAltDel()), fit,
         button("Full screen", () => this.#host.requestFullscreen?.())),
       this.#host,
@@ -58,13 +60,13 @@ export class Screen {
         this.#host.dispatchEvent(new CustomEvent("leave", { bubbles: true }));
       }
     }, true);
-    this.#open();
+    this.#open(this.#mode);
   }
 
   update(row) {
     const runs = row.runs && !this.#row.runs;
     this.#row = row;
-    if (runs && !this.#rfb) this.#open();
+    if (runs && !this.#rfb) this.#open("write");
   }
 
   close() {
@@ -83,13 +85,14 @@ export class Screen {
     rfb?.disconnect();
   }
 
-  #open() {
+  #open(mode) {
     clearTimeout(this.#timer);
     this.#end();
-    this.#again.hidden = true;
+    this.#mode = mode;
+    this.#again.hidden = this.#take.hidden = true;
     write(this.#state, "Connecting");
     const { namespace, name } = this.#place;
-    this.#leave = stream(`/ws/vnc/${namespace}/${name}`, {
+    this.#leave = stream(`/ws/vnc/${namespace}/${name}?mode=${mode}`, {
       opened: (socket) => this.#show(socket),
       ended: (end) => this.#ended(end),
     });
@@ -100,11 +103,14 @@ export class Screen {
     const rfb = new RFB(this.#host, socket, { shared: true });
     this.#rfb = rfb;
     rfb.background = "transparent";
+    const reads = this.#mode === "read";
+    rfb.viewOnly = reads;
+    this.#take.hidden = !reads;
     this.#scale(this.fit());
     this.#host.querySelector("canvas")?.setAttribute("aria-label", `Screen of ${this.#place.name}`);
     rfb.addEventListener("connect", () => {
       this.#tries = 0;
-      write(this.#state, "Connected");
+      write(this.#state, reads ? "Connected; another client types" : "Connected");
     });
     rfb.addEventListener("securityfailure", ({ detail }) => write(this.#state, `The screen refuses: ${detail.reason ?? detail.status}`));
     rfb.addEventListener("credentialsrequired", () => {
@@ -121,12 +127,15 @@ export class Screen {
     this.#rfb.dragViewport = false;
   }
 
-  #ended({ error, reason, again }) {
+  #ended({ error, code, reason, again }) {
     this.#rfb = null;
+    // Somebody has the keyboard: he may keep it, and we see along.
+    if (code === 409 && this.#mode === "write" && this.#row.runs) return this.#open("read");
     if (again && this.#row.runs && !document.hidden) {
       const wait = LATER[Math.min(this.#tries++, LATER.length - 1)];
       write(this.#state, `${reason ?? error}; connecting again`);
-      this.#timer = setTimeout(() => this.#open(), wait);
+      const mode = this.#mode === "read" ? "read" : "write";
+      this.#timer = setTimeout(() => this.#open(mode), wait);
     } else {
       write(this.#state, error ?? `The screen ended: ${reason}`);
     }

@@ -1,7 +1,7 @@
 //! What is wrong with a manifest, or only odd, and where: file, line, field.
 
-use super::yaml::Lines;
 use api::fault::Fault;
+use api::yaml::Lines;
 use cdi::Error;
 use printable::line;
 use std::fmt;

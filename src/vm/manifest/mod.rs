@@ -12,13 +12,11 @@
 mod choose;
 mod finding;
 mod object;
-mod scalar;
 mod source;
 #[cfg(test)]
 mod tests;
 mod volume;
 mod write;
-mod yaml;
 
 pub(crate) use choose::Which;
 pub(crate) use finding::{Finding, refusal};
@@ -26,6 +24,7 @@ pub(crate) use object::{Objects, Written};
 pub(crate) use source::is_manifest;
 pub(crate) use write::yaml as text;
 
+use api::yaml;
 use cdi::Result;
 use serde_json::Value;
 use std::sync::Arc;
@@ -38,17 +37,33 @@ pub(crate) fn read(paths: &[String]) -> Result<Objects> {
             let file: Arc<str> = name.into();
             match yaml::parse(&text) {
                 Ok(documents) => documents.into_iter().for_each(|document| objects.add(&file, document)),
-                Err(wrong) => objects.faults.extend(wrong.into_iter().map(|wrong| Finding {
-                    file: Arc::clone(&file),
-                    line: wrong.line,
-                    field: wrong.field,
-                    message: wrong.what,
-                    hint: None,
-                })),
+                Err(wrong) => objects.faults.extend(misread(&file, wrong)),
             }
         }
     }
     Ok(objects)
+}
+
+/// The documents of a file, of a folder or of standard input as they stand, for somebody else to judge.
+pub(crate) fn values(path: &str) -> Result<Vec<Value>> {
+    let mut values = Vec::new();
+    for source::Text { name, text } in source::read(path)? {
+        let documents =
+            yaml::parse(&text).map_err(|wrong| refusal(&name, misread(&name.as_str().into(), wrong)))?;
+        values.extend(documents.into_iter().map(|document| document.value));
+    }
+    Ok(values)
+}
+
+fn misread(file: &Arc<str>, wrong: Vec<yaml::Wrong>) -> Vec<Finding> {
+    let finding = |wrong: yaml::Wrong| Finding {
+        file: Arc::clone(file),
+        line: wrong.line,
+        field: wrong.field,
+        message: wrong.what,
+        hint: None,
+    };
+    wrong.into_iter().map(finding).collect()
 }
 
 /// The objects that were made here; `name` is what a person calls their origin.

@@ -8,7 +8,6 @@
 //! ```
 
 use super::finding::{Finding, Origin};
-use super::yaml::Parsed;
 use crate::vm::place::check_name;
 use api::claim::PersistentVolumeClaim;
 use api::configmap::ConfigMap;
@@ -21,6 +20,7 @@ use api::secret::Secret;
 use api::vm::VirtualMachine;
 use api::vmi::VirtualMachineInstance;
 use api::wire::{self, Path, Wire};
+use api::yaml::Parsed;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -83,7 +83,8 @@ fn scalar(value: &Value, depth: usize) -> String {
                 .lines()
                 .map(|line| if line.is_empty() { String::new() } else { format!("{indent}{line}") })
                 .collect();
-            format!("|\n{}", lines.join("\n"))
+            let end = if text.ends_with('\n') { "" } else { "-" };
+            format!("|{end}\n{}", lines.join("\n"))
         }
         Value::String(text) => word(text),
         other => other.to_string(),
@@ -92,8 +93,9 @@ fn scalar(value: &Value, depth: usize) -> String {
 
 /// Whether a text reads better as lines.
 fn literal(text: &str) -> bool {
-    let inner = text.strip_suffix('\n').unwrap_or_default();
-    !inner.is_empty()
+    let inner = text.strip_suffix('\n').unwrap_or(text);
+    text.contains('\n')
+        && !inner.is_empty()
         && !inner.starts_with([' ', '\n'])
         && !inner.ends_with('\n')
         && text.chars().all(|c| c == '\n' || (!c.is_control() && c != '\u{feff}' && c != '\u{2028}'))
@@ -103,14 +105,14 @@ fn literal(text: &str) -> bool {
 fn word(text: &str) -> String {
     let sign = |c: char| c.is_ascii_alphanumeric() || "-_./+=@".contains(c);
     let begins = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');
-    let plain = begins && text.chars().all(sign) && super::scalar::plain(text).is_ok_and(|v| v.is_string());
+    let plain = begins && text.chars().all(sign) && api::yaml::plain(text).is_ok_and(|v| v.is_string());
     if plain { text.to_owned() } else { Value::String(text.to_owned()).to_string() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vm::manifest::yaml::parse;
+    use api::yaml::parse;
     use serde_json::json;
 
     #[test]
@@ -118,7 +120,7 @@ mod tests {
         let value = json!({
             "a": {"b": [], "c": {}, "d": [1, {"x": "yes", "y": [true, null]}, [["deep"], {}]], "e": ""},
             "texts": ["on", "010", "a: b", "#x", "line\nline\n", "\n", " lead\n", "tab\t", "-", "12:30", "ä", "x\n\n"],
-            "user data": {"t": "#cloud-config\n{\"a\": 1}\n\nend\n"},
+            "user data": {"t": "#cloud-config\n{\"a\": 1}\n\nend\n", "u": "#cloud-config\nuser: me", "v": "a\n "},
             "n": -1.5, "null": null,
         });
         let text = yaml(&[value.clone(), json!({"kind": "X"})]);

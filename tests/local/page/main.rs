@@ -31,6 +31,11 @@ struct Page {
 impl Page {
     /// About a cluster of so many VMs in namespace `blue`.
     fn of(vms: usize, args: &[&str]) -> Page {
+        Page::shown_by(vms, &[&["ui", "--no-open"], args].concat())
+    }
+
+    /// The same, by the verb that begins with these words.
+    fn shown_by(vms: usize, words: &[&str]) -> Page {
         let server = ApiServer::start(vms);
         let place = Place::empty(PROGRAM);
         let config = json!({
@@ -40,7 +45,7 @@ impl Page {
             "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u", "namespace": "blue"}}],
         });
         std::fs::write(place.path("config"), config.to_string()).unwrap();
-        let mut command = place.command(&[&["ui", "--no-open", "--kubeconfig", "config"], args].concat());
+        let mut command = place.command(&[words, &["--kubeconfig", "config"]].concat());
         command.env_remove("KUBECONFIG").env_remove("KUBERNETES_SERVICE_HOST");
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();

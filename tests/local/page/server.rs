@@ -134,7 +134,7 @@ impl ApiServer {
         self.state.world().answers.insert(request.to_owned(), (status, body.to_owned()));
     }
 
-    /// Somebody else types on all consoles.
+    /// Somebody else types on all consoles and screens.
     pub(crate) fn takes_consoles(&self) {
         self.state.world().console_is_taken = true;
     }
@@ -195,7 +195,8 @@ impl State {
             ("GET", Some(plural)) if [VMS, VMIS].contains(&plural) => {
                 let limit = part("limit=").map_or(usize::MAX, |limit| limit.parse().unwrap());
                 let from = part("continue=").map_or(0, |from| from.parse().unwrap());
-                let page = self.page(plural, from, limit);
+                let only = part("fieldSelector=metadata.name%3D");
+                let page = self.page(plural, only.as_deref(), from, limit);
                 respond(&mut stream, 200, &page.to_string());
             }
             ("GET", Some(object)) => match object.split_once('/') {
@@ -215,10 +216,11 @@ impl State {
         }
     }
 
-    fn page(&self, plural: &str, from: usize, limit: usize) -> Value {
+    fn page(&self, plural: &str, only: Option<&str>, from: usize, limit: usize) -> Value {
         let world = self.world();
-        let all: Vec<&Value> =
-            world.objects.iter().filter(|((kind, _), _)| kind == plural).map(|(_, object)| object).collect();
+        let is_meant = |kind: &str, name: &str| kind == plural && only.is_none_or(|only| only == name);
+        let all = world.objects.iter().filter(|((kind, name), _)| is_meant(kind, name));
+        let all: Vec<&Value> = all.map(|(_, object)| object).collect();
         let page: Vec<&Value> = all.iter().skip(from).take(limit).copied().collect();
         let more =
             if from + page.len() < all.len() { (from + page.len()).to_string() } else { String::new() };
@@ -250,7 +252,8 @@ impl State {
     }
 
     fn open(&self, mut stream: TcpStream, path: &str, query: &str, key: &str) {
-        if path.ends_with("/console") && query == "mode=write" && self.world().console_is_taken {
+        let is_shared = path.ends_with("/console") || path.ends_with("/vnc");
+        if is_shared && query == "mode=write" && self.world().console_is_taken {
             return respond(&mut stream, 409, &status(409, "another client types on this console"));
         }
         let accept = derive_accept_key(key.as_bytes());

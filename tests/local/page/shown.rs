@@ -194,6 +194,12 @@ fn a_vm_is_seen_stopped_and_typed_to() {
     browser.says("[data-panel=console] .state", "another client types");
     browser.click("[data-panel=console] .tools button:nth-of-type(1)");
     browser.until("document.querySelector('[data-panel=console] .state').innerText === 'Connected'");
+    browser.click("#switches [data-panel=screen]");
+    browser.click("#switches [data-panel=screen]");
+    browser.says("[data-panel=screen] .state", "another client types");
+    browser.until(&painted());
+    browser.click("[data-panel=screen] .tools button:nth-of-type(1)");
+    browser.until("document.querySelector('[data-panel=screen] .state').innerText === 'Connected'");
 
     page.server.deletes("vm-0003");
     browser.says("#standing", "Not there");
@@ -207,6 +213,20 @@ fn a_vm_is_seen_stopped_and_typed_to() {
         let ours = [&origin, &origin.replace("http:", "ws:"), "data:", "about:blank"];
         assert!(ours.iter().any(|start| request.starts_with(*start)), "{request}");
     }
+}
+
+#[test]
+fn the_screen_of_one_vmi_is_shown_first() {
+    let Some(mut browser) = Browser::start() else { return };
+    let page = Page::shown_by(12, &["virt", "vnc", "vm-0003", "--web", "--proxy-only"]);
+    browser.size(1500, 850, false);
+    browser.open(&page.address());
+    browser.says("#standing", "Running · namespace blue · node node-3");
+    browser.says("[data-panel=screen] .state", "Connected");
+    browser.until(&painted());
+    assert_eq!(visible(&mut browser), 1, "the list has this VM alone");
+    browser.picture("screen-alone");
+    assert_eq!(browser.complaints(), [""; 0]);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 mod server;
 mod streams;
+mod verbs;
 
 use serde_json::{Value, json};
 use server::{ApiServer, status};

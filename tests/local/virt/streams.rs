@@ -109,7 +109,7 @@ fn a_console_is_waited_for_and_comes_back_after_it_broke() {
     assert!(ran.err.contains("the console of web is back"), "{}", ran.err);
     let asked = cluster.server.asked();
     let consoles: Vec<&String> = asked.iter().filter(|one| one.contains("/console")).collect();
-    assert_eq!(consoles[0], &format!("GET {PARTS_OF_VMI}/console"));
+    assert_eq!(consoles[0], &format!("GET {PARTS_OF_VMI}/console?mode=take"));
     assert_eq!(consoles[3], &format!("GET {PARTS_OF_VMI}/console?mode=write"), "it is taken from nobody");
 }
 
@@ -262,7 +262,11 @@ fn a_viewer_finds_the_screen_on_a_port() {
     assert_eq!(&greeting, b"RFB 003.008\n");
     drop(viewer);
     vnc.ends().ok();
-    assert_eq!(cluster.server.asked(), [format!("GET {PARTS_OF_VMI}/vnc?preserveSession=false")]);
+    assert_eq!(cluster.server.asked(), [format!("GET {PARTS_OF_VMI}/vnc?mode=take")]);
+    cluster.server.streams([Answer::Refused(503, "Active VNC connection. Request denied.")]);
+    cluster
+        .run("vnc web --proxy-only --preserve-session")
+        .refused(1, "Active VNC connection. Request denied.");
 
     cluster.server.answers(&format!("GET {PARTS_OF_VMI}/vnc/screenshot"), 200, "PNG");
     assert_eq!(cluster.text("vnc screenshot web -f -"), "PNG");

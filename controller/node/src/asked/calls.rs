@@ -3,11 +3,12 @@
 use super::refused::{Refused, Result};
 use super::route::{Call, Vmi, is_passed_on};
 use super::{ForVirtApi, Launcher, REQUESTS};
-use api::launcher::Request;
+use api::launcher::{Freeze, Request};
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
 use hyper::body::Bytes;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use serve::transport::{Asked, HttpResponse};
 use std::time::Duration;
@@ -37,20 +38,23 @@ impl ForVirtApi {
         match call {
             Call::State => told(&launcher.state().await?),
             Call::Stats => told(&launcher.stats().await?),
-            Call::Screenshot => self.screenshot(vmi, launcher).await,
+            Call::Screenshot(wake) => self.screenshot(vmi, launcher, wake).await,
             Call::GuestInfo => told(&launcher.guest_info().await?),
             Call::Users => told(&launcher.users().await?),
             Call::Filesystems => told(&launcher.filesystems().await?),
-            Call::Freeze => told(&launcher.freeze().await.map(|()| json!({}))?),
+            Call::Freeze => {
+                let freeze: Freeze = read(body.as_ref(), vmi, "a freeze")?;
+                told(&launcher.freeze(&freeze).await.map(|()| json!({}))?)
+            }
             Call::Thaw => told(&launcher.thaw().await.map(|()| json!({}))?),
             Call::Request => request(body.as_ref(), vmi, launcher).await,
         }
     }
 
-    async fn screenshot(&self, vmi: &Vmi<'_>, launcher: &Launcher) -> Result<HttpResponse> {
+    async fn screenshot(&self, vmi: &Vmi<'_>, launcher: &Launcher, wake: bool) -> Result<HttpResponse> {
         let busy = || Refused::busy(&format!("a screenshot of {vmi} is being taken already"));
         let _place = self.pictures.take(vmi.uid).ok_or_else(busy)?;
-        let taken = timeout(PICTURES, launcher.screenshot_in(PICTURE, self.picture.acquire())).await;
+        let taken = timeout(PICTURES, launcher.screenshot_in(wake, PICTURE, self.picture.acquire())).await;
         // As long as it goes out, it is counted by the server.
         let (picture, _room) =
             taken.map_err(|_| Refused::busy("screenshots of other VMIs of this node come first"))??;
@@ -60,9 +64,7 @@ impl ForVirtApi {
 
 /// A request to the VM.
 async fn request(body: &[u8], vmi: &Vmi<'_>, launcher: &Launcher) -> Result<HttpResponse> {
-    let request: Request = serde_json::from_slice(body).map_err(|e| {
-        Refused::new(StatusCode::BAD_REQUEST, &format!("the body is not a request to the VM of {vmi}: {e}"))
-    })?;
+    let request: Request = read(body, vmi, "a request")?;
     if !is_passed_on(&request) {
         let why = format!("virt-handler does not pass {request:?} on to the launcher of {vmi}");
         return Err(Refused::new(StatusCode::FORBIDDEN, &why));
@@ -70,6 +72,12 @@ async fn request(body: &[u8], vmi: &Vmi<'_>, launcher: &Launcher) -> Result<Http
     let answer = launcher.request(&request).await?;
     tracing::info!("virt-api asks {vmi} for {request:?}: {answer:?}");
     told(&answer)
+}
+
+fn read<T: DeserializeOwned>(body: &[u8], vmi: &Vmi<'_>, what: &str) -> Result<T> {
+    serde_json::from_slice(body).map_err(|e| {
+        Refused::new(StatusCode::BAD_REQUEST, &format!("the body is not {what} for the VM of {vmi}: {e}"))
+    })
 }
 
 fn told(what: &impl Serialize) -> Result<HttpResponse> {

@@ -2,7 +2,7 @@
 
 use api::launcher::Request;
 use http::Method;
-use launcher_client::Console;
+use launcher_client::Access;
 use std::fmt;
 
 /// A VMI, as a path names it.
@@ -33,7 +33,8 @@ pub(super) enum Question {
 pub(super) enum Call {
     State,
     Stats,
-    Screenshot,
+    /// Of a screen that is woken up before, where this is true.
+    Screenshot(bool),
     GuestInfo,
     Users,
     Filesystems,
@@ -45,25 +46,30 @@ pub(super) enum Call {
 /// Source of the bytes of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    Console(Console),
-    Vnc,
+    Console(Access),
+    Vnc(Access),
 }
 
 /// All that is passed on, by the launcher's own path and query.
 const PASSED_ON: &[(&str, &str, Question)] = &[
     ("GET", "/v1/state", Question::Call(Call::State)),
     ("GET", "/v1/stats", Question::Call(Call::Stats)),
-    ("GET", "/v1/screenshot", Question::Call(Call::Screenshot)),
+    ("GET", "/v1/screenshot", Question::Call(Call::Screenshot(false))),
+    ("GET", "/v1/screenshot?wake", Question::Call(Call::Screenshot(true))),
     ("GET", "/v1/guest/info", Question::Call(Call::GuestInfo)),
     ("GET", "/v1/guest/users", Question::Call(Call::Users)),
     ("GET", "/v1/guest/filesystems", Question::Call(Call::Filesystems)),
     ("POST", "/v1/guest/freeze", Question::Call(Call::Freeze)),
     ("POST", "/v1/guest/thaw", Question::Call(Call::Thaw)),
     ("POST", "/v1/requests", Question::Call(Call::Request)),
-    ("GET", "/v1/console", Question::Stream(Way::Console(Console::Read))),
-    ("GET", "/v1/console?write", Question::Stream(Way::Console(Console::Write))),
-    ("GET", "/v1/console?take", Question::Stream(Way::Console(Console::Take))),
-    ("GET", "/v1/vnc", Question::Stream(Way::Vnc)),
+    ("GET", "/v1/console", Question::Stream(Way::Console(Access::Read))),
+    ("GET", "/v1/console?write", Question::Stream(Way::Console(Access::Write))),
+    ("GET", "/v1/console?take", Question::Stream(Way::Console(Access::Take))),
+    ("GET", "/v1/console?take&alone", Question::Stream(Way::Console(Access::Alone))),
+    ("GET", "/v1/vnc", Question::Stream(Way::Vnc(Access::Read))),
+    ("GET", "/v1/vnc?write", Question::Stream(Way::Vnc(Access::Write))),
+    ("GET", "/v1/vnc?take", Question::Stream(Way::Vnc(Access::Take))),
+    ("GET", "/v1/vnc?take&alone", Question::Stream(Way::Vnc(Access::Alone))),
 ];
 
 /// The VMI and the question of a request, by its path and query; nothing, where it is not passed on.

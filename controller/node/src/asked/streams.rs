@@ -48,7 +48,7 @@ impl ForVirtApi {
         };
         let stream = match way {
             Way::Console(how) => launcher.console(how).await?,
-            Way::Vnc => launcher.vnc().await?,
+            Way::Vnc(how) => launcher.vnc(how).await?,
         };
         tokio::spawn(async move {
             pass(upgrade, stream).await;

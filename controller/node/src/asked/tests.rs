@@ -2,8 +2,8 @@
 
 use super::played::{Scene, VIRT_API};
 use super::*;
-use api::launcher::{Answer, Exec, Format, Request};
-use launcher_client::{Console, ErrorKind};
+use api::launcher::{Answer, Exec, Format, Freeze, Request};
+use launcher_client::{Access, ErrorKind};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -30,9 +30,12 @@ async fn what_is_on_the_list_is_passed_on_with_its_refusals() {
     scene.launcher("web", false);
     let web = scene.virt_api("web");
     assert_eq!(web.request(&Request::Pause).await.unwrap(), Answer::Queued);
-    web.freeze().await.unwrap();
+    web.freeze(&Freeze { thaw_after_ms: Some(7) }).await.unwrap();
+    let said = web.freeze(&Freeze::default()).await.unwrap_err();
+    assert_eq!(said.to_string(), "no time is passed on", "the body is the launcher's to judge");
     assert_eq!(web.screenshot().await.unwrap(), b"a picture");
-    let said = web.vnc().await.unwrap_err();
+    assert_eq!(web.screenshot_awake().await.unwrap(), b"a picture of a screen that is awake");
+    let said = web.vnc(Access::Alone).await.unwrap_err();
     assert_eq!((said.status(), said.to_string().as_str()), (Some(409), "not now (wait)"));
     assert_eq!(said.refusal().unwrap().hint.as_deref(), Some("wait"));
     // What would be virt-handler's word about virt-api is not a launcher's to say.
@@ -68,12 +71,12 @@ async fn a_stream_goes_both_ways_and_a_vmi_has_so_many() {
     let web = scene.virt_api("web");
     let mut open = Vec::new();
     for _ in 0..STREAMS {
-        open.push(web.console(Console::Write).await.unwrap());
+        open.push(web.console(Access::Write).await.unwrap());
     }
-    let ninth = web.console(Console::Write).await.unwrap_err();
+    let ninth = web.console(Access::Write).await.unwrap_err();
     assert_eq!(ninth.status(), Some(429));
     assert!(ninth.to_string().contains(&format!("{STREAMS} streams of n/web are open already")), "{ninth}");
-    open.push(scene.virt_api("other").console(Console::Write).await.unwrap());
+    open.push(scene.virt_api("other").console(Access::Write).await.unwrap());
     let mut stream = open.swap_remove(0);
     let mut said = [0; 11];
     stream.write_all(b"root").await.unwrap();
@@ -86,7 +89,7 @@ async fn a_stream_goes_both_ways_and_a_vmi_has_so_many() {
     stream.read_to_string(&mut rest).await.unwrap();
     assert_eq!(rest, "that was all");
     let again = async {
-        while web.console(Console::Write).await.is_err() {
+        while web.console(Access::Write).await.is_err() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };

@@ -1,6 +1,7 @@
 //! The body of a request, and of its answer: each is charged while it is there.
 
 use super::connections::{Admitted, Connections};
+use super::heads::Heads;
 use super::room::{BASE, Phase, Room};
 use super::server::Counters;
 use super::{HttpResponse, Peer, busy, plain};
@@ -46,26 +47,42 @@ pub(super) struct Turn {
     shared: Arc<Shared>,
     admitted: Admitted,
     share: u64,
+    /// What its head holds, or [`BASE`] if that is more.
+    base: usize,
     cut: Arc<Notify>,
     phase: AtomicU8,
+    /// By HTTP/1.1, the heads of its connection.
+    heads: Option<Arc<Heads>>,
     /// True once the answer is 101: the connection leaves HTTP.
     switched: Arc<AtomicBool>,
 }
 
 impl Turn {
-    /// Begins to work on a request; nothing, where there is no memory for it.
-    pub(super) fn begin(shared: &Arc<Shared>, admitted: &Admitted, peer: Peer) -> Option<Arc<Turn>> {
-        let (now, cut) = (Instant::now(), Arc::new(Notify::new()));
-        let (share, cut_now) = shared.room().begin(peer, Arc::clone(&cut), now);
+    /// Begins to work on a request whose head holds so many bytes; nothing, where there is no memory for it.
+    pub(super) fn begin(
+        shared: &Arc<Shared>,
+        admitted: &Admitted,
+        peer: Peer,
+        head: usize,
+        heads: Option<Arc<Heads>>,
+    ) -> Option<Arc<Turn>> {
+        let (now, cut, base) = (Instant::now(), Arc::new(Notify::new()), head.max(BASE));
+        if let Some(heads) = &heads {
+            heads.begins();
+        }
+        let (share, cut_now) = shared.room().begin(peer, base, Arc::clone(&cut), now);
         shared.counters.cut(cut_now);
         shared.connections().begins(admitted.id, now);
         let Some(share) = share else {
             shared.connections().ends(admitted.id, 0, true, now);
+            if let Some(heads) = heads {
+                heads.ends();
+            }
             return None;
         };
         let (shared, admitted) = (Arc::clone(shared), admitted.clone());
         let (phase, switched) = (AtomicU8::new(Phase::Working as u8), Arc::default());
-        Some(Arc::new(Turn { shared, admitted, share, cut, phase, switched }))
+        Some(Arc::new(Turn { shared, admitted, share, base, cut, phase, switched, heads }))
     }
 
     /// Becomes true when the answer is 101.
@@ -87,9 +104,14 @@ impl Turn {
     /// The answer is there, and goes out.
     pub(super) fn answers(self: Arc<Self>, answer: HttpResponse) -> http::Response<Sent> {
         let size = answer.body().len();
-        let answer = if self.takes(BASE + size) { answer } else { too_much() };
+        let answer = if self.takes(self.base + size) { answer } else { too_much() };
         let success = answer.status().is_success();
-        self.switched.store(answer.status() == StatusCode::SWITCHING_PROTOCOLS, Ordering::Relaxed);
+        let leaves = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
+        self.switched.store(leaves, Ordering::Relaxed);
+        if let Some(heads) = self.heads.as_ref().filter(|_| leaves) {
+            // What comes from now on is no head any more.
+            heads.begins();
+        }
         self.phase.store(Phase::Leaving as u8, Ordering::Relaxed);
         // Who does not take it is cut off with the whole connection: nothing else gets it out of there.
         self.shared.room().leaves(self.share, Arc::clone(&self.admitted.leave));
@@ -103,6 +125,9 @@ impl Drop for Turn {
         let works = self.phase.load(Ordering::Relaxed) == Phase::Working as u8;
         self.shared.room().end(self.share);
         self.shared.connections().ends(self.admitted.id, self.share, works, Instant::now());
+        if let Some(heads) = &self.heads {
+            heads.ends();
+        }
     }
 }
 
@@ -179,7 +204,7 @@ impl Body {
             if size > bytes.capacity() {
                 // Twice as much each time, so that each byte moves but a few times; charged before it is there.
                 let next = size.next_power_of_two().min(announced.unwrap_or(most)).max(size);
-                if !self.turn.takes(BASE + next) {
+                if !self.turn.takes(self.turn.base + next) {
                     return Err(too_much());
                 }
                 bytes.reserve_exact(next - bytes.len());

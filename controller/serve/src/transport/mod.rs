@@ -4,7 +4,8 @@
 //! ```text
 //!  accept ─► connections: a place among the connections ─► tls ─► HTTP ─► room: a share of the memory ─► Answers
 //!                │ too many: one is closed                             │ too little: one is cut       │
-//!                └── patience: who keeps us waiting is closed          └── body: charged as it comes ◄┤
+//!                └── patience: who keeps us waiting is closed          ├── heads: charged as they come │
+//!                                                                      └── body: charged as it comes ◄┤
 //!                                                                      streams: HTTP is left, by 101 ◄┘
 //! ```
 //!
@@ -12,7 +13,7 @@
 //! |---|---|---|
 //! | connections | as many as there are file descriptors, at most 16,384 | `connections`: of the address with most, what proves nothing |
 //! | connections that are being closed | 128, one second each | one more is dropped without a word |
-//! | memory of requests | 32 MiB | `room`: who has kept most beyond the time it takes |
+//! | memory of requests, from the beginning of their heads | 32 MiB | `room`: who has kept most beyond the time it takes |
 //! | streams, which have left HTTP | 4,096, or 512 where few ask | one more is refused |
 //! | requests on one HTTP/2 connection | 100 | the client waits |
 //! | large bodies in work | one | the next large one waits; small ones do not |
@@ -26,6 +27,7 @@ mod body;
 mod clients;
 mod connections;
 mod files;
+mod heads;
 mod keepalive;
 mod missed;
 mod room;

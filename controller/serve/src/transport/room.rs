@@ -69,13 +69,20 @@ impl Room {
         self.held
     }
 
-    /// A request begins; `cut` is told when it is cut. Nothing, where there is no room for it; and how many were cut.
-    pub(super) fn begin(&mut self, peer: Peer, cut: Arc<Notify>, now: Instant) -> (Option<u64>, usize) {
+    /// A request begins, with so many bytes; `cut` is told when it is cut. Nothing, where there is no room for it; and how many
+    /// were cut.
+    pub(super) fn begin(
+        &mut self,
+        peer: Peer,
+        bytes: usize,
+        cut: Arc<Notify>,
+        now: Instant,
+    ) -> (Option<u64>, usize) {
         self.next += 1;
         let id = self.next;
         let share = Share { peer, began: now, bytes: 0, phase: Phase::Arriving, cut };
         self.shares.insert(id, share);
-        let (fits, cut) = self.takes(id, BASE, now);
+        let (fits, cut) = self.takes(id, bytes, now);
         self.enters(id, Phase::Working);
         (fits.then_some(id), cut)
     }
@@ -173,7 +180,7 @@ mod tests {
 
     /// A request whose body has come so far.
     fn arrives(room: &mut Room, number: u8, bytes: usize, now: Instant) -> u64 {
-        let id = room.begin(peer(number), Arc::default(), now).0.expect("room");
+        let id = room.begin(peer(number), BASE, Arc::default(), now).0.expect("room");
         room.enters(id, Phase::Arriving);
         assert!(room.takes(id, BASE + bytes, now).0, "room for the body");
         id
@@ -219,7 +226,7 @@ mod tests {
     fn small_ones_that_are_renewed_all_the_time_do_not_push_out_one_that_comes() {
         let begin = Instant::now();
         let mut room = Room::new(1000 * KIB);
-        let review = room.begin(peer(1), Arc::default(), begin).0.unwrap();
+        let review = room.begin(peer(1), BASE, Arc::default(), begin).0.unwrap();
         room.enters(review, Phase::Arriving);
         let mut small = std::collections::VecDeque::new();
         for ms in 1..=140 {
@@ -254,7 +261,7 @@ mod tests {
         let mut room = Room::new(20 * KIB);
         let worked = arrives(&mut room, 1, 8 * KIB, now);
         room.enters(worked, Phase::Working);
-        let new = room.begin(peer(2), Arc::default(), now).0.unwrap();
+        let new = room.begin(peer(2), BASE, Arc::default(), now).0.unwrap();
         room.enters(new, Phase::Arriving);
         assert_eq!(room.takes(new, BASE + 64 * KIB, now), (false, 1));
         assert_eq!(room.takes(new, BASE, now), (false, 0), "it is not cut twice");
@@ -264,7 +271,7 @@ mod tests {
         // An answer that nobody takes is cut as a body is.
         room.leaves(worked, Arc::default());
         let told = Arc::new(Notify::new());
-        let other = room.begin(peer(3), Arc::clone(&told), now).0.unwrap();
+        let other = room.begin(peer(3), BASE, Arc::clone(&told), now).0.unwrap();
         assert_eq!(room.takes(other, 16 * KIB, now), (true, 1));
         assert_eq!(all(&room), [other]);
     }
@@ -274,10 +281,10 @@ mod tests {
         let now = Instant::now();
         let mut room = Room::new(BASE * 3);
         let told = Arc::new(Notify::new());
-        let old = room.begin(peer(1), Arc::clone(&told), now).0.unwrap();
+        let old = room.begin(peer(1), BASE, Arc::clone(&told), now).0.unwrap();
         room.enters(old, Phase::Arriving);
         let later = now + Duration::from_secs(1);
-        let new = room.begin(peer(2), Arc::default(), later).0.unwrap();
+        let new = room.begin(peer(2), BASE, Arc::default(), later).0.unwrap();
         assert_eq!(room.takes(new, BASE * 3, later), (true, 1));
         told.notified().await;
     }
@@ -294,7 +301,7 @@ mod tests {
                 let working = |room: &Room| all(room).into_iter().filter(|id| room.shares[id].phase == Phase::Working).collect::<Vec<_>>();
                 let before = working(&room);
                 match act {
-                    0 => drop(room.begin(peer(from), Arc::default(), now)),
+                    0 => drop(room.begin(peer(from), BASE, Arc::default(), now)),
                     1 => drop(room.enters(id, Phase::Arriving)),
                     2 => drop(room.takes(id, BASE + size * KIB, now)),
                     3 if from == 0 => drop(room.enters(id, Phase::Working)),

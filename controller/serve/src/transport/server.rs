@@ -3,13 +3,14 @@
 use super::body::{Body, Sent, Shared, Turn};
 use super::clients::Client;
 use super::connections::{Admitted, Connections};
+use super::heads::{Counted, Heads};
 use super::keepalive;
 use super::missed::Missed;
 use super::room::Room;
 use super::streams::Exit;
 use super::{Answers, Asked, Limits, Peer};
 use api_server::error::{Error, Result};
-use http::Request;
+use http::{HeaderName, HeaderValue, Request};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -35,6 +36,11 @@ const FAREWELLS: usize = 128;
 const STREAMS: u32 = 100;
 /// The largest head of a request. A token has some KiB.
 const HEAD: usize = 32 << 10;
+/// The most headers of a request by HTTP/1.1: the API server sends one for each group of a user, and groups of a directory
+/// are many. By HTTP/2 their size alone counts.
+const HEADERS: usize = 1100;
+/// What a map has around each header.
+const HEADER: usize = 104;
 /// Requests that a client takes back before we have looked at them, and those that we refuse: beyond, it is a flood
 /// (CVE-2023-44487, CVE-2025-8671).
 const RESETS: usize = 32;
@@ -252,21 +258,24 @@ impl Connection {
         let client = Client::of(stream.get_ref().1);
         let (shared, admitted, peer) = (Arc::clone(&self.shared), self.admitted.clone(), self.peer);
         let (patience, left) = (self.limits.body, self.left.clone());
+        let heads = (!is_http2).then(|| Heads::new(Arc::clone(&shared), admitted.clone(), peer));
+        let of_connection = heads.clone();
         let service = service_fn(move |request: Request<Incoming>| {
-            let turn = Turn::begin(&shared, &admitted, peer);
+            let turn = Turn::begin(&shared, &admitted, peer, size_of_head(&request), of_connection.clone());
             let (answers, client) = (Arc::clone(&answers), client.clone());
             let (places, left) = (Arc::clone(&shared.streams), left.clone());
-            async move {
+            // In a box: a connection keeps room for the work on a request, and is idle most of the time.
+            Box::pin(async move {
                 let Some(turn) = turn else { return Ok::<_, Infallible>(Sent::too_much()) };
                 let (head, incoming) = request.into_parts();
                 let exit = Exit { places, left, switched: turn.switched() };
                 let body = Body { incoming, turn: Arc::clone(&turn), patience };
                 let answer = answers.answer(Asked { head, body, peer, client, exit }).await;
                 Ok(turn.answers(answer))
-            }
+            })
         });
-        let io = TokioIo::new(stream);
-        if is_http2 {
+        let Some(heads) = heads else {
+            let io = TokioIo::new(stream);
             let mut server = http2::Builder::new(TokioExecutor::new());
             server
                 .timer(TokioTimer::new())
@@ -277,15 +286,15 @@ impl Connection {
             server.initial_connection_window_size(WINDOWS.0).initial_stream_window_size(WINDOWS.1);
             server.max_send_buf_size(UNSENT);
             let connection = Box::pin(server.serve_connection(io, service));
-            self.drive(connection, |connection| connection.graceful_shutdown()).await;
-        } else {
-            let mut server = http1::Builder::new();
-            // How long a head may take is said by the connection's patience, for both kinds of HTTP.
-            server.timer(TokioTimer::new()).header_read_timeout(None);
-            server.max_buf_size(UNSENT).max_header_size(HEAD);
-            let connection = Box::pin(server.serve_connection(io, service).with_upgrades());
-            self.drive(connection, |connection| connection.graceful_shutdown()).await;
-        }
+            return self.drive(connection, |connection| connection.graceful_shutdown()).await;
+        };
+        let io = TokioIo::new(Counted::new(stream, heads));
+        let mut server = http1::Builder::new();
+        // How long a head may take is said by the connection's patience, for both kinds of HTTP.
+        server.timer(TokioTimer::new()).header_read_timeout(None);
+        server.max_buf_size(UNSENT).max_header_size(HEAD).max_headers(HEADERS);
+        let connection = Box::pin(server.serve_connection(io, service).with_upgrades());
+        self.drive(connection, |connection| connection.graceful_shutdown()).await;
     }
 
     /// Goes on until the client ends it, it leaves HTTP, or somebody has a reason to.
@@ -325,4 +334,11 @@ impl Connection {
         end(connection.as_mut());
         let _ = tokio::time::timeout(time, connection).await;
     }
+}
+
+/// What the head of a request holds: its texts, and what a map has around each of them.
+fn size_of_head(request: &Request<Incoming>) -> usize {
+    let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
+    let header = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + HEADER;
+    request.headers().iter().map(header).sum::<usize>() + target
 }

@@ -318,6 +318,38 @@ async fn a_slow_body_that_holds_room_is_cut_when_another_needs_it() {
     server.until(|counts| counts.held == 0 && counts.open == 0).await;
 }
 
+/// A head that does not end holds what has come of it, as a body does, and no more once it has ended.
+#[tokio::test]
+async fn a_head_that_only_begins_is_charged_and_gives_way() {
+    let limits = Limits { room: 200 << 10, farewell: Duration::ZERO, ..patient() };
+    let server = Running::begin(limits).await;
+    let half = format!("POST / HTTP/1.1\r\nhost: a\r\nx: {}", "a".repeat(30 << 10));
+    let mut slow = Vec::new();
+    for _ in 0..6 {
+        let mut stream = server.connect().await;
+        stream.write_all(half.as_bytes()).await.unwrap();
+        stream.flush().await.unwrap();
+        slow.push(stream);
+    }
+    server.until(|counts| counts.held >= 6 * (30 << 10)).await;
+    let mut honest = server.connect().await;
+    assert_eq!(asks(&mut honest, &vec![b' '; 20 << 10]).await, length(20 << 10));
+    let counts = server.transport.counts();
+    assert!(counts.cut == 1 && counts.held < 200 << 10, "{counts:?}");
+    // The others end their heads, and hold nothing any more.
+    let mut answered = 0;
+    for stream in &mut slow {
+        let rest = stream.write_all(b"\r\ncontent-length: 3\r\n\r\nabc").await;
+        if rest.is_ok() && stream.flush().await.is_ok() {
+            answered += usize::from(answer(stream).await.is_ok_and(|said| said == length(3)));
+        }
+    }
+    assert_eq!(answered, 5);
+    server.until(|counts| counts.held == 0).await;
+    drop(slow);
+    server.until(|counts| counts.held == 0 && counts.open == 1).await;
+}
+
 #[tokio::test]
 async fn large_bodies_are_worked_on_one_after_the_other_and_small_ones_beside_them() {
     let gated = Lengths { gate: Some(Semaphore::new(0)), ..Lengths::default() };
@@ -461,6 +493,25 @@ async fn requests_that_end_as_soon_as_they_begin_end_their_connection() {
         let waited = tokio::time::timeout(Duration::from_secs(60), ended).await;
         assert!(waited.is_ok(), "after frames of kind {kind} it stays open: {:?}", server.transport.counts());
     }
+}
+
+/// A head in frames that never end it (CVE-2024-27316).
+#[tokio::test]
+async fn a_head_in_frames_without_end_ends_its_connection() {
+    let server = Running::begin(patient()).await;
+    let mut flood = server.connect_from(1, b"h2").await.unwrap();
+    // HEADERS that do not end the head, and CONTINUATION with a header each: name and value as they stand.
+    let begins = [&[0, 0, 3, 1, 0, 0, 0, 0, 1][..], &[0x82, 0x87, 0x84]].concat();
+    let goes_on = [&[0, 0, 5, 9, 0, 0, 0, 0, 1][..], &[0, 1, b'x', 1, b'y']].concat().repeat(1000);
+    flood.write_all(&[PREFACE, &begins].concat()).await.unwrap();
+    // 28 MB in all, which is more than anybody takes.
+    let mut taken = 0;
+    while taken < 2000 && flood.write_all(&goes_on).await.is_ok() {
+        taken += 1;
+    }
+    assert!(taken < 2000, "it is taken without end: {:?}", server.transport.counts());
+    let mut honest = server.connect().await;
+    assert_eq!(asks(&mut honest, b"review").await, length(6));
 }
 
 /// A server with an answer of 16 MiB to everything.

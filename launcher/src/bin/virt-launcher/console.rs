@@ -9,7 +9,7 @@
 
 use crate::args;
 use launcher::error::{Error, ErrorKind, Result};
-use launcher_client::{Client, Console as Way, wait};
+use launcher_client::{Access as Way, Client, wait};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcsetattr};

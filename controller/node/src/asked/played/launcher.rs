@@ -3,6 +3,7 @@
 use crate::launcher_client::Client;
 use crate::pod::Process;
 use crate::pod::folder::Open;
+use api::launcher::Freeze;
 use futures_util::future::BoxFuture;
 use launcher_client::{Cause, Door};
 use serde_json::json;
@@ -55,8 +56,18 @@ async fn answer(mut stream: UnixStream) -> std::io::Result<()> {
             ("200 OK", state.to_string())
         }
         "/v1/requests" => ("200 OK", json!({"answer": "queued"}).to_string()),
-        "/v1/guest/freeze" => ("200 OK", json!({"frozen": 1}).to_string()),
+        "/v1/guest/freeze" => {
+            let size = head.to_ascii_lowercase();
+            let size = size.split("content-length: ").nth(1).and_then(|rest| rest.lines().next());
+            let mut body = vec![0; size.and_then(|size| size.parse().ok()).unwrap_or_default()];
+            stream.read_exact(&mut body).await?;
+            match serde_json::from_slice::<Freeze>(&body) {
+                Ok(Freeze { thaw_after_ms: Some(7) }) => ("200 OK", json!({"frozen": 1}).to_string()),
+                _ => ("400 Bad Request", json!({"error": "no time is passed on"}).to_string()),
+            }
+        }
         "/v1/screenshot" => ("200 OK", "a picture".to_owned()),
+        "/v1/screenshot?wake" => ("200 OK", "a picture of a screen that is awake".to_owned()),
         "/v1/guest/users" => ("401 Unauthorized", json!({"error": "who are you?"}).to_string()),
         "/v1/console?write" => {
             let switching = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: coracle-stream\r\n\r\nlogin: ";

@@ -2,13 +2,19 @@
 //!
 //! ```text
 //!  text ──parser──► events ──► Node (bounded: depth, number of nodes with every alias written out)
-//!                               └──► serde_json::Value  and  Lines: field path ─► line
+//!                               └──► serde_json::Value  and  Lines: field path ─► line      parse: a manifest
+//!                                                       alone                               value: the body of a request
 //! ```
 //!
-//! A manifest may come from anywhere, so nesting and aliases are bounded before they take memory. A key that stands
-//! twice is a fault, as it is to an API server.
+//! A manifest, or the body of a request, may come from anywhere, so nesting and aliases are bounded before they take memory.
+//! Work grows with the text and no faster. A key that stands twice is a fault, as it is to an API server.
 
-use super::scalar;
+mod scalar;
+#[cfg(test)]
+mod tests;
+
+pub use scalar::plain;
+
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap};
@@ -18,23 +24,25 @@ use std::rc::Rc;
 const DEPTH: usize = 100;
 /// How many values a text may have, every alias written out.
 const NODES: usize = 200_000;
+/// How many bytes of text its aliases may stand for: 16 MiB.
+const ALIASED: usize = 16 << 20;
 
 /// One document.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Parsed {
+pub struct Parsed {
     /// What it says.
-    pub(crate) value: Value,
+    pub value: Value,
     /// Where it says so.
-    pub(crate) lines: Lines,
+    pub lines: Lines,
 }
 
 /// On which line each field stands, by its path from the document's root.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Lines(BTreeMap<String, usize>);
+pub struct Lines(BTreeMap<String, usize>);
 
 impl Lines {
     /// The line of a field, or of the nearest one around it that is written; 0 where nothing is.
-    pub(crate) fn of(&self, path: &str) -> usize {
+    pub fn of(&self, path: &str) -> usize {
         let mut path = path;
         loop {
             if let Some(line) = self.0.get(path) {
@@ -48,7 +56,7 @@ impl Lines {
     }
 
     /// The lines of what stands at `path`, as if it were a document.
-    pub(crate) fn below(&self, path: &str) -> Lines {
+    pub fn below(&self, path: &str) -> Lines {
         let within = self.0.iter().filter_map(|(known, line)| {
             let rest = known.strip_prefix(path)?;
             let rest = if rest.is_empty() || rest.starts_with('[') { rest } else { rest.strip_prefix('.')? };
@@ -60,17 +68,34 @@ impl Lines {
 
 /// Fault of a text that is not valid YAML, with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wrong {
+pub struct Wrong {
     /// The line, from 1.
-    pub(crate) line: usize,
+    pub line: usize,
     /// The field, where it is one.
-    pub(crate) field: String,
+    pub field: String,
     /// What is wrong.
-    pub(crate) what: String,
+    pub what: String,
+}
+
+/// The one document of a text, or the first thing that is wrong with it. An empty text is null.
+pub fn value(text: &str) -> Result<Value, Wrong> {
+    let mut reader = Reader::new(text);
+    let mut nodes = reader.nodes()?;
+    if let Some(wrong) = reader.wrong.into_iter().next() {
+        return Err(wrong);
+    }
+    let first = nodes.pop().map_or(Value::Null, |node| spread(&node, "", None));
+    match nodes.pop() {
+        None => Ok(first),
+        Some(_) => {
+            let what = "the text has more than one document".to_owned();
+            Err(Wrong { line: 1, field: String::new(), what })
+        }
+    }
 }
 
 /// The documents of a text, the empty ones left out; or everything that is wrong with it.
-pub(crate) fn parse(text: &str) -> Result<Vec<Parsed>, Vec<Wrong>> {
+pub fn parse(text: &str) -> Result<Vec<Parsed>, Vec<Wrong>> {
     let mut reader = Reader::new(text);
     let read = reader.documents();
     match read {
@@ -95,6 +120,8 @@ struct Node {
     line: usize,
     /// How many values it is.
     size: usize,
+    /// How many bytes of text it has.
+    text: usize,
     kind: NodeKind,
 }
 
@@ -109,6 +136,8 @@ struct Reader<'t> {
     events: Parser<'t, StrInput<'t>>,
     anchors: HashMap<usize, Rc<Node>>,
     nodes: usize,
+    /// Bytes of text that aliases stood for so far.
+    aliased: usize,
     wrong: Vec<Wrong>,
 }
 
@@ -116,23 +145,36 @@ impl<'t> Reader<'t> {
     fn new(text: &'t str) -> Self {
         // A byte-order mark is no part of the text.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        Reader { events: Parser::new_from_str(text), anchors: HashMap::new(), nodes: 0, wrong: vec![] }
+        Reader {
+            events: Parser::new_from_str(text),
+            anchors: HashMap::new(),
+            nodes: 0,
+            aliased: 0,
+            wrong: vec![],
+        }
     }
 
     fn documents(&mut self) -> Result<Vec<Parsed>, Wrong> {
-        let mut documents = vec![];
+        let parsed = |node: &Rc<Node>| {
+            let mut lines = Lines::default();
+            Parsed { value: spread(node, "", Some(&mut lines)), lines }
+        };
+        Ok(self.nodes()?.iter().map(parsed).collect())
+    }
+
+    /// The documents that say something.
+    fn nodes(&mut self) -> Result<Vec<Rc<Node>>, Wrong> {
+        let mut nodes = vec![];
         loop {
             let (event, span) = self.next()?;
             match event {
-                Event::StreamEnd => return Ok(documents),
+                Event::StreamEnd => return Ok(nodes),
                 Event::DocumentStart(_) => {
                     self.anchors.clear();
                     let (event, span) = self.next()?;
                     let node = self.node(event, span, 0)?;
-                    let mut parsed = Parsed { value: Value::Null, lines: Lines::default() };
-                    parsed.value = spread(&node, "", true, &mut parsed.lines);
-                    if !parsed.value.is_null() {
-                        documents.push(parsed);
+                    if !matches!(&node.kind, NodeKind::Scalar(Value::Null)) {
+                        nodes.push(node);
                     }
                 }
                 Event::StreamStart | Event::DocumentEnd | Event::Nothing => {}
@@ -166,13 +208,19 @@ impl<'t> Reader<'t> {
                 let node = self.anchors.get(&anchor).cloned();
                 let node = node.ok_or_else(|| wrong(span, "this alias stands for nothing, or for itself"))?;
                 self.count(node.size, span)?;
+                self.aliased = self.aliased.saturating_add(node.text);
+                if self.aliased > ALIASED {
+                    let what =
+                        format!("with all aliases written out, this has more than {ALIASED} bytes of text");
+                    return Err(wrong(span, what));
+                }
                 // Whoever looks for a field of it is led to the alias.
                 let kind = match &node.kind {
                     NodeKind::Scalar(value) => NodeKind::Scalar(value.clone()),
                     NodeKind::List(items) => NodeKind::List(items.clone()),
                     NodeKind::Map(fields) => NodeKind::Map(fields.clone()),
                 };
-                return Ok(Rc::new(Node { line, size: node.size, kind }));
+                return Ok(Rc::new(Node { line, size: node.size, text: node.text, kind }));
             }
             Event::Scalar(text, style, anchor, tag) => {
                 let value = scalar_of(&text, style, tag.as_deref()).unwrap_or_else(|what| {
@@ -191,7 +239,15 @@ impl<'t> Reader<'t> {
             NodeKind::List(items) => items.iter().map(|item| item.size).sum(),
             NodeKind::Map(fields) => fields.iter().map(|(_, _, value)| value.size).sum(),
         };
-        let node = Rc::new(Node { line, size, kind });
+        let text = match &kind {
+            NodeKind::Scalar(Value::String(text)) => text.len(),
+            NodeKind::Scalar(_) => 0,
+            NodeKind::List(items) => items.iter().fold(0, |sum: usize, item| sum.saturating_add(item.text)),
+            NodeKind::Map(fields) => fields.iter().fold(0, |sum: usize, (key, _, value)| {
+                sum.saturating_add(key.len()).saturating_add(value.text)
+            }),
+        };
+        let node = Rc::new(Node { line, size, text, kind });
         if anchor > 0 {
             self.anchors.insert(anchor, Rc::clone(&node));
         }
@@ -222,6 +278,8 @@ impl<'t> Reader<'t> {
 
     fn map(&mut self, depth: usize) -> Result<NodeKind, Wrong> {
         let mut fields: Vec<(String, usize, Rc<Node>)> = vec![];
+        // The line of each key.
+        let mut known: HashMap<String, usize> = HashMap::new();
         let mut merged = vec![];
         loop {
             let (event, span) = self.next()?;
@@ -237,14 +295,18 @@ impl<'t> Reader<'t> {
                 continue;
             }
             let key = self.key(&key, span);
-            if let Some((_, line, _)) = fields.iter().find(|(known, ..)| *known == key) {
-                let what = format!("{key:?} stands here a second time; the first is on line {line}");
-                self.wrong.push(wrong(span, what));
+            let line = span.start.line().max(1);
+            match known.get(&key) {
+                Some(first) => {
+                    let what = format!("{key:?} stands here a second time; the first is on line {first}");
+                    self.wrong.push(wrong(span, what));
+                }
+                None => drop(known.insert(key.clone(), line)),
             }
-            fields.push((key, span.start.line().max(1), value));
+            fields.push((key, line, value));
         }
         for (value, span) in merged {
-            self.merge(&value, span, &mut fields);
+            self.merge(&value, span, &mut known, &mut fields);
         }
         Ok(NodeKind::Map(fields))
     }
@@ -263,7 +325,13 @@ impl<'t> Reader<'t> {
     }
 
     /// `<<`: the fields of other objects, where there is none of that name.
-    fn merge(&mut self, from: &Rc<Node>, span: Span, fields: &mut Vec<(String, usize, Rc<Node>)>) {
+    fn merge(
+        &mut self,
+        from: &Rc<Node>,
+        span: Span,
+        known: &mut HashMap<String, usize>,
+        fields: &mut Vec<(String, usize, Rc<Node>)>,
+    ) {
         let maps = match &from.kind {
             NodeKind::List(items) => items.clone(),
             _ => vec![Rc::clone(from)],
@@ -274,8 +342,10 @@ impl<'t> Reader<'t> {
                 return;
             };
             for (key, _, value) in others {
-                if !fields.iter().any(|(known, ..)| known == key) {
-                    fields.push((key.clone(), span.start.line().max(1), Rc::clone(value)));
+                if !known.contains_key(key) {
+                    let line = span.start.line().max(1);
+                    known.insert(key.clone(), line);
+                    fields.push((key.clone(), line, Rc::clone(value)));
                 }
             }
         }
@@ -283,8 +353,8 @@ impl<'t> Reader<'t> {
 }
 
 /// Writes a node out, and notes its lines; within an alias nothing has a line of its own.
-fn spread(node: &Node, path: &str, own: bool, lines: &mut Lines) -> Value {
-    if own {
+fn spread(node: &Node, path: &str, mut lines: Option<&mut Lines>) -> Value {
+    if let Some(lines) = &mut lines {
         lines.0.entry(path.to_owned()).or_insert(node.line);
     }
     match &node.kind {
@@ -292,20 +362,25 @@ fn spread(node: &Node, path: &str, own: bool, lines: &mut Lines) -> Value {
         NodeKind::List(items) => {
             let items = items.iter().enumerate().map(|(i, item)| {
                 // An alias stands below what it stands for, and its parts above it.
-                let own = own && item.line >= node.line;
-                spread(item, &format!("{path}[{i}]"), own, lines)
+                match lines.as_deref_mut().filter(|_| item.line >= node.line) {
+                    Some(lines) => spread(item, &format!("{path}[{i}]"), Some(lines)),
+                    None => spread(item, "", None),
+                }
             });
             Value::Array(items.collect())
         }
         NodeKind::Map(fields) => {
             let mut map = Map::new();
             for (key, line, value) in fields {
-                let at = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-                let own = own && *line >= node.line;
-                if own {
-                    lines.0.insert(at.clone(), *line);
-                }
-                map.insert(key.clone(), spread(value, &at, own && value.line >= *line, lines));
+                let written = match lines.as_deref_mut().filter(|_| *line >= node.line) {
+                    Some(lines) => {
+                        let at = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                        lines.0.insert(at.clone(), *line);
+                        spread(value, &at, Some(lines).filter(|_| value.line >= *line))
+                    }
+                    None => spread(value, "", None),
+                };
+                map.insert(key.clone(), written);
             }
             Value::Object(map)
         }
@@ -316,14 +391,14 @@ fn spread(node: &Node, path: &str, own: bool, lines: &mut Lines) -> Value {
 fn scalar_of(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, String> {
     let string = || Value::String(text.to_owned());
     let Some(tag) = tag else {
-        return if style == ScalarStyle::Plain { scalar::plain(text) } else { Ok(string()) };
+        return if style == ScalarStyle::Plain { plain(text) } else { Ok(string()) };
     };
     if !tag.is_yaml_core_schema() {
         return if tag.suffix.is_empty() { Ok(string()) } else { Err(format!("the tag {tag} is not known")) };
     }
     let value = match tag.suffix.as_str() {
         "str" => return Ok(string()),
-        "int" | "float" | "bool" | "null" => scalar::plain(text)?,
+        "int" | "float" | "bool" | "null" => plain(text)?,
         other => return Err(format!("the tag !!{other} is not supported; write the text itself")),
     };
     let fits = match tag.suffix.as_str() {
@@ -338,7 +413,3 @@ fn scalar_of(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value,
 fn wrong(span: Span, what: impl Into<String>) -> Wrong {
     Wrong { line: span.start.line().max(1), field: String::new(), what: what.into() }
 }
-
-#[cfg(test)]
-#[path = "yaml_tests.rs"]
-mod tests;

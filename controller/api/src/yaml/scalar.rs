@@ -5,7 +5,7 @@
 use serde_json::{Number, Value};
 
 /// What a plain word means, or why it means nothing that JSON could say.
-pub(super) fn plain(word: &str) -> Result<Value, String> {
+pub fn plain(word: &str) -> Result<Value, String> {
     match word {
         "" | "~" | "null" | "Null" | "NULL" => return Ok(Value::Null),
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {

@@ -59,6 +59,23 @@ fn aliases_and_merges_are_written_out() {
 }
 
 #[test]
+fn a_text_with_one_document_is_its_value() {
+    assert_eq!(value("a: &a [yes]\nb: *a\n"), Ok(json!({"a": [true], "b": [true]})));
+    assert_eq!(value("{\"a\": null}"), Ok(json!({"a": null})));
+    for nothing in ["", "---\n", "# a word\n", "null"] {
+        assert_eq!(value(nothing), Ok(json!(null)), "{nothing:?}");
+    }
+    for (text, line, what) in [
+        ("a: 1\n---\nb: 2\n", 1, "more than one document"),
+        ("a: 1\na: 2\n", 2, "second time"),
+        ("a: [1\nb: 2", 2, "not valid YAML"),
+    ] {
+        let wrong = value(text).unwrap_err();
+        assert!(wrong.line == line && wrong.what.contains(what), "{text}: {wrong:?}");
+    }
+}
+
+#[test]
 fn strings_stay_strings() {
     let text = "a: \"yes\"\nb: '010'\nc: !!str 12\nd: |\n  no\n  way\ne: >-\n  one\n  two\nf: !!int 7\n";
     let wanted = json!({"a": "yes", "b": "010", "c": "12", "d": "no\nway\n", "e": "one two", "f": 7});
@@ -92,6 +109,13 @@ fn faults_are_all_told_with_their_lines() {
 }
 
 #[test]
+fn many_keys_are_read_in_one_go() {
+    // With a look at each of those before, this would take minutes.
+    let many: String = (0..90_000).map(|i| format!("k{i}: 1\n")).collect();
+    assert_eq!(one(&many).value.as_object().unwrap().len(), 90_000);
+}
+
+#[test]
 fn bombs_are_refused_before_they_go_off() {
     let mut bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
     for i in 1..12 {
@@ -103,6 +127,11 @@ fn bombs_are_refused_before_they_go_off() {
     assert!(!refused(&deep).is_empty());
     let deep = format!("{}1{}", "{a: ".repeat(200), "}".repeat(200));
     assert!(refused(&deep)[0].1.contains("nested"));
+    let long = format!("a: &a {}\nb: [{}]", "x".repeat(1 << 20), vec!["*a"; 17].join(","));
+    assert!(refused(&long)[0].1.contains("bytes of text"));
+    let long =
+        format!("{{? &a {}: 1, b: &b [{{*a : 1}}], c: [{}]}}", "x".repeat(1 << 20), vec!["*b"; 17].join(","));
+    assert!(refused(&long)[0].1.contains("bytes of text"));
     let long = "- 1\n".repeat(200_001);
     assert!(refused(&long)[0].1.contains("values"));
 }

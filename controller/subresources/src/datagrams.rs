@@ -1,0 +1,205 @@
+//! A port of UDP: each binary message of the websocket is one datagram, and each datagram of the guest one message, as
+//! upstream's clients have it. A client opens a stream for each address that it forwards.
+//!
+//! UDP knows no end, so a stream ends when nothing has gone either way for [`IDLE`]. A guest whose port nobody listens on
+//! says so (ICMP), and that ends the stream too. What finds no room is lost, as datagrams are.
+
+use crate::websocket::{self, Hears, MESSAGE, PACE, Pace, Speaks, close};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::UdpSocket;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+
+/// The time after which a stream ends that carries nothing.
+const IDLE: Duration = Duration::from_secs(300);
+
+/// The longest datagram of UDP over IPv4.
+const LONGEST: usize = 65_507;
+
+/// Carries datagrams between a client and the guest until the client ends, nothing comes any more, or the program ends.
+pub(crate) async fn carry(
+    client: impl AsyncRead + AsyncWrite + Unpin + Send,
+    guest: UdpSocket,
+    ends: impl Future<Output = ()> + Send,
+) {
+    carry_at(PACE, IDLE, client, guest, ends).await;
+}
+
+async fn carry_at(
+    pace: Pace,
+    idle: Duration,
+    client: impl AsyncRead + AsyncWrite + Unpin + Send,
+    guest: UdpSocket,
+    ends: impl Future<Output = ()> + Send,
+) {
+    let (guest, last) = (Arc::new(guest), Arc::new(watch::Sender::new(Instant::now())));
+    let hears = Datagrams { guest, last, idle };
+    let speaks = hears.clone();
+    websocket::carry_at(pace, client, Heard(hears), Spoken(speaks), ends).await;
+}
+
+/// The guest's port.
+#[derive(Clone, Debug)]
+struct Datagrams {
+    guest: Arc<UdpSocket>,
+    /// When a datagram went last, either way.
+    last: Arc<watch::Sender<Instant>>,
+    idle: Duration,
+}
+
+struct Heard(Datagrams);
+struct Spoken(Datagrams);
+
+impl Hears for Heard {
+    const MOST: usize = MESSAGE;
+
+    async fn hear(&mut self, buffer: &mut [u8]) -> Result<usize, CloseFrame> {
+        let Heard(Datagrams { guest, last, idle }) = self;
+        loop {
+            let until = *last.borrow() + *idle;
+            match timeout_at(until, guest.recv(buffer)).await {
+                Ok(Ok(size)) => {
+                    last.send_replace(Instant::now());
+                    return Ok(size);
+                }
+                Ok(Err(error)) => return Err(lost(&error)),
+                // One was sent meanwhile.
+                Err(_) if *last.borrow() + *idle > Instant::now() => {}
+                Err(_) => {
+                    let seconds = idle.as_secs();
+                    let why = format!("no datagram went either way for {seconds} s; open the port again");
+                    return Err(close(CloseCode::Normal, why));
+                }
+            }
+        }
+    }
+}
+
+impl Speaks for Spoken {
+    async fn speak(&mut self, message: &[u8]) -> Result<(), CloseFrame> {
+        let Spoken(Datagrams { guest, last, .. }) = self;
+        last.send_replace(Instant::now());
+        if message.len() > LONGEST {
+            let why = format!("{} bytes are more than a datagram of UDP may have", message.len());
+            return Err(close(CloseCode::Size, why));
+        }
+        guest.send(message).await.map(drop).map_err(|error| lost(&error))
+    }
+}
+
+/// The last words where the guest cannot be reached.
+fn lost(error: &io::Error) -> CloseFrame {
+    let why = match error.kind() {
+        io::ErrorKind::ConnectionRefused => "nobody listens on this UDP port of the guest".to_owned(),
+        _ => format!("the guest cannot be reached by UDP: {error}"),
+    };
+    close(CloseCode::Error, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::{SinkExt as _, StreamExt as _};
+    use std::future::pending;
+    use std::net::Ipv4Addr;
+    use tokio::io::{DuplexStream, duplex};
+    use tokio::task::JoinHandle;
+    use tokio_tungstenite::WebSocketStream;
+    use tokio_tungstenite::tungstenite::Message;
+    use tokio_tungstenite::tungstenite::protocol::Role;
+
+    /// More than anything here takes.
+    const LONG: Duration = Duration::from_secs(600);
+
+    /// A client, the guest's socket, and the task between them.
+    async fn carried(idle: Duration) -> (WebSocketStream<DuplexStream>, UdpSocket, JoinHandle<()>) {
+        let guest = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = guest.local_addr().unwrap();
+        let ours = crate::ports::dial_udp(address.ip(), address.port()).await.unwrap();
+        let (client, server) = duplex(1 << 20);
+        let task = tokio::spawn(carry_at(PACE, idle, server, ours, pending()));
+        (WebSocketStream::from_raw_socket(client, Role::Client, None).await, guest, task)
+    }
+
+    async fn said(client: &mut WebSocketStream<DuplexStream>) -> Message {
+        loop {
+            match client.next().await.unwrap().unwrap() {
+                Message::Ping(_) => {}
+                other => return other,
+            }
+        }
+    }
+
+    async fn last_words(
+        mut client: WebSocketStream<DuplexStream>,
+        task: JoinHandle<()>,
+    ) -> (CloseCode, String) {
+        let Message::Close(Some(frame)) = said(&mut client).await else { panic!("no last words") };
+        drop(client);
+        task.await.unwrap();
+        (frame.code, frame.reason.as_str().to_owned())
+    }
+
+    fn binary(bytes: &[u8]) -> Message {
+        Message::Binary(bytes.to_vec().into())
+    }
+
+    #[tokio::test]
+    async fn a_message_is_a_datagram_both_ways() {
+        let (mut client, guest, task) = carried(LONG).await;
+        let mut buffer = vec![0; MESSAGE];
+        // Empty ones, and the longest, are datagrams too.
+        let long = vec![b'x'; 65_507];
+        for wanted in [&b"one"[..], b"", &long, b"two"] {
+            client.send(binary(wanted)).await.unwrap();
+            let (size, from) = guest.recv_from(&mut buffer).await.unwrap();
+            assert_eq!(&buffer[..size], wanted);
+            guest.send_to(wanted, from).await.unwrap();
+            assert_eq!(said(&mut client).await.into_data(), wanted);
+        }
+        drop(client);
+        task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn only_the_guest_is_heard() {
+        let (mut client, guest, task) = carried(LONG).await;
+        client.send(binary(b"hello")).await.unwrap();
+        let (_, from) = guest.recv_from(&mut [0; 9]).await.unwrap();
+        let other = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        other.send_to(b"not the guest", from).await.unwrap();
+        guest.send_to(b"the guest", from).await.unwrap();
+        assert_eq!(said(&mut client).await.into_data().as_ref(), b"the guest");
+        drop(client);
+        task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_carries_nothing_ends_and_says_so() {
+        let (client, _guest, task) = carried(Duration::from_millis(1)).await;
+        let (code, reason) = last_words(client, task).await;
+        assert_eq!(code, CloseCode::Normal);
+        assert!(reason.starts_with("no datagram went either way for 0 s"), "{reason}");
+    }
+
+    #[tokio::test]
+    async fn a_port_that_nobody_listens_on_and_a_datagram_that_is_too_long_are_told() {
+        let (mut client, guest, task) = carried(LONG).await;
+        drop(guest);
+        client.send(binary(b"hello")).await.unwrap();
+        let (code, reason) = last_words(client, task).await;
+        assert_eq!(
+            (code, reason.as_str()),
+            (CloseCode::Error, "nobody listens on this UDP port of the guest")
+        );
+        let (mut client, _guest, task) = carried(LONG).await;
+        client.send(binary(&vec![0; 65_508])).await.unwrap();
+        let (code, reason) = last_words(client, task).await;
+        assert_eq!((code, reason.starts_with("65508 bytes are more")), (CloseCode::Size, true), "{reason}");
+    }
+}

@@ -1,0 +1,236 @@
+//! File systems of the guest that thaw by themselves when the time of their freeze is over: whoever has them frozen may be
+//! gone by then, and a guest whose file systems stay frozen hangs.
+//!
+//! ```text
+//!  freeze(after) ─► guest agent ─► alarm ─── time is over ──► guest agent: thaw ── fails ──► again, every 5 s for 10 min
+//!                                    │ thaw.json: a new launcher goes on waiting
+//!  freeze(), thaw() ─────────────────► no alarm
+//! ```
+//!
+//! The alarm is set on the thread that asks the guest agent, so that no client that leaves meanwhile prevents it. An alarm
+//! outlives its VM; a guest that has ended, or runs anew, has nothing frozen, and takes no harm.
+
+use super::guest::Guest;
+use super::handle::Handle;
+use crate::error::{Error, Result};
+use crate::hypervisor::embed::write_whole;
+use crate::hypervisor::{self, ErrorKind};
+use api::launcher::{Freeze, LONGEST_FREEZE};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::future::pending;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+/// From one try to thaw to the next …
+const AGAIN: Duration = Duration::from_secs(5);
+/// … and how often.
+const TRIES: u32 = 120;
+
+/// Freezes and thaws. Its clones have one alarm.
+#[derive(Clone, Debug)]
+pub(crate) struct Thaw {
+    alarm: Arc<Alarm>,
+}
+
+#[derive(Debug)]
+struct Alarm {
+    file: PathBuf,
+    due: watch::Sender<Option<Due>>,
+}
+
+/// The time to thaw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Due {
+    at: Instant,
+    tries: u32,
+}
+
+/// The same in the file, for a new launcher.
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    /// RFC 3339.
+    at: String,
+}
+
+/// The time after which a freeze is to end.
+pub(crate) fn after(freeze: &Freeze) -> Result<Option<Duration>> {
+    let after = Duration::from_millis(freeze.thaw_after_ms.unwrap_or_default());
+    if after > LONGEST_FREEZE {
+        let (asked, most) = (after.as_secs(), LONGEST_FREEZE.as_secs());
+        return Err(Error::refused(format!(
+            "file systems are frozen for {most} s at most, not for {asked} s"
+        )));
+    }
+    Ok(Some(after).filter(|after| !after.is_zero()))
+}
+
+impl Thaw {
+    /// Goes on with the alarm of an earlier launcher. Called inside a runtime of tokio.
+    pub(crate) fn start(handle: Handle) -> Thaw {
+        Thaw::start_at(AGAIN, handle)
+    }
+
+    /// The same with another time from one try to the next.
+    pub(crate) fn start_at(again: Duration, handle: Handle) -> Thaw {
+        let file = handle.root.thaw();
+        let due = kept(&file).unwrap_or_else(|e| {
+            tracing::warn!("cannot read {}: {e}; file systems that are frozen stay so", file.display());
+            None
+        });
+        let alarm = Arc::new(Alarm { file, due: watch::Sender::new(due) });
+        tokio::spawn(wait(again, handle, alarm.due.subscribe(), Arc::downgrade(&alarm)));
+        Thaw { alarm }
+    }
+
+    /// Freezes the guest's file systems, for so long or until they are thawed. Returns their number. Blocks.
+    pub(crate) fn freeze(&self, guest: &Guest<'_>, after: Option<Duration>) -> hypervisor::Result<u64> {
+        let done = guest.freeze();
+        match &done {
+            Ok(_) => self.alarm.set(after),
+            // The guest agent may be at it still. One that says no has frozen nothing, or had before.
+            Err(e) if e.kind() == ErrorKind::TimedOut && after.is_some() => self.alarm.set(after),
+            Err(_) => {}
+        }
+        done
+    }
+
+    /// Thaws the guest's file systems. Returns their number. Blocks.
+    pub(crate) fn thaw(&self, guest: &Guest<'_>) -> hypervisor::Result<u64> {
+        let count = guest.thaw()?;
+        self.alarm.set(None);
+        Ok(count)
+    }
+}
+
+impl Alarm {
+    fn set(&self, after: Option<Duration>) {
+        if let Err(e) = self.keep(after) {
+            tracing::warn!("cannot keep the time to thaw in {}: {e}", self.file.display());
+        }
+        self.due.send_replace(after.map(|after| Due { at: Instant::now() + after, tries: 0 }));
+    }
+
+    fn keep(&self, after: Option<Duration>) -> io::Result<()> {
+        let Some(after) = after else {
+            return match fs::remove_file(&self.file) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+                _ => Ok(()),
+            };
+        };
+        let at = Timestamp::now().checked_add(after).map_err(io::Error::other)?;
+        write_whole(&self.file, &serde_json::to_vec(&Kept { at: at.to_string() })?)
+    }
+}
+
+/// The alarm of an earlier launcher.
+fn kept(file: &PathBuf) -> io::Result<Option<Due>> {
+    let text = match fs::read(file) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        text => text?,
+    };
+    let at: Timestamp = serde_json::from_slice::<Kept>(&text)?.at.parse().map_err(io::Error::other)?;
+    // A clock that was set meanwhile does not make it longer.
+    let left = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
+    Ok(Some(Due { at: Instant::now() + left.min(LONGEST_FREEZE), tries: 0 }))
+}
+
+/// Thaws when it is time, as long as there is an alarm.
+async fn wait(again: Duration, handle: Handle, mut due: watch::Receiver<Option<Due>>, alarm: Weak<Alarm>) {
+    loop {
+        let now = *due.borrow_and_update();
+        let is_over = async {
+            match now {
+                Some(due) => sleep_until(due.at).await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            changed = due.changed() => match changed {
+                Ok(()) => continue,
+                Err(_) => return,
+            },
+            () = is_over => {}
+        }
+        let handle = handle.clone();
+        let tried = tokio::task::spawn_blocking(move || thaw(&handle)).await;
+        let (Some(alarm), Some(was)) = (alarm.upgrade(), now) else { return };
+        let next = match tried {
+            Ok(Ok(())) => None,
+            Ok(Err(e)) if was.tries < TRIES => {
+                tracing::warn!("{e}; it is tried again in {} s", again.as_secs());
+                Some(Due { at: Instant::now() + again, tries: was.tries + 1 })
+            }
+            Ok(Err(e)) => {
+                tracing::error!("the guest's file systems stay frozen: {e}");
+                None
+            }
+            Err(e) => {
+                tracing::error!("the guest's file systems stay frozen: the launcher has a fault: {e}");
+                None
+            }
+        };
+        // They may have been frozen anew.
+        let is_ours = alarm.due.send_if_modified(|due| {
+            let is_ours = *due == now;
+            if is_ours {
+                *due = next;
+            }
+            is_ours
+        });
+        if is_ours && next.is_none() {
+            let forgotten = tokio::task::spawn_blocking(move || alarm.keep(None)).await;
+            tracing::debug!("no file systems are to be thawed: {forgotten:?}");
+        }
+    }
+}
+
+/// Thaws; a guest that does not run has nothing frozen.
+fn thaw(handle: &Handle) -> hypervisor::Result<()> {
+    let Some(name) = handle.name() else { return Ok(()) };
+    match (Guest { hypervisor: &*handle.hypervisor, name }).thaw() {
+        Ok(count) => tracing::info!("the time of a freeze is over: {count} file systems are thawed"),
+        Err(e) if matches!(e.kind(), ErrorKind::NotNow | ErrorKind::NotFound) => {}
+        Err(e) => return Err(e),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_freeze_is_bounded() {
+        let of = |ms| after(&Freeze { thaw_after_ms: ms });
+        assert_eq!(of(None).unwrap(), None);
+        assert_eq!(of(Some(0)).unwrap(), None);
+        assert_eq!(of(Some(3_600_000)).unwrap(), Some(LONGEST_FREEZE));
+        let refused = of(Some(3_600_001)).unwrap_err();
+        assert_eq!(refused.kind(), crate::error::ErrorKind::Refused);
+        assert!(refused.to_string().contains("for 3600 s at most"), "{refused}");
+    }
+
+    #[test]
+    fn a_kept_alarm_is_never_longer_than_a_freeze_may_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("thaw.json");
+        assert_eq!(kept(&file).unwrap(), None);
+        for (at, most) in [("2026-01-01T00:00:00Z", Duration::ZERO), ("2999-01-01T00:00:00Z", LONGEST_FREEZE)]
+        {
+            fs::write(&file, format!(r#"{{"at":"{at}"}}"#)).unwrap();
+            let before = Instant::now();
+            let due = kept(&file).unwrap().unwrap().at;
+            assert!(due >= before + most && due <= Instant::now() + most, "{at}");
+        }
+        for broken in ["", "{}", r#"{"at":"soon"}"#] {
+            fs::write(&file, broken).unwrap();
+            kept(&file).unwrap_err();
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Verbs of virtctl that are not there yet. A script that has one is told so, by a sentence and an exit code of its own.
+
+use cdi::{Error, ErrorKind, Result};
+
+/// What such a verb is given, which nobody reads.
+#[derive(Debug, clap::Args)]
+pub(super) struct Given {
+    #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(help = "Arguments and flags as virtctl takes them; none is read")]
+    all: Vec<String>,
+}
+
+/// Not supported yet: export the volumes of a VM
+#[derive(Debug, clap::Args)]
+pub(super) struct VmExportArgs {
+    #[command(flatten)]
+    given: Given,
+}
+
+/// Not supported yet: upload a disk image to a DataVolume or a PVC
+#[derive(Debug, clap::Args)]
+pub(super) struct ImageUploadArgs {
+    #[command(flatten)]
+    given: Given,
+}
+
+/// Not supported yet: open a shell with libguestfs on a PVC
+#[derive(Debug, clap::Args)]
+pub(super) struct GuestFsArgs {
+    #[command(flatten)]
+    given: Given,
+}
+
+/// Not supported yet: redirect a USB device to a VMI
+#[derive(Debug, clap::Args)]
+pub(super) struct UsbRedirArgs {
+    #[command(flatten)]
+    given: Given,
+}
+
+/// Not supported yet: process, create and convert templates of VMs
+#[derive(Debug, clap::Args)]
+pub(super) struct TemplateArgs {
+    #[command(flatten)]
+    given: Given,
+}
+
+/// A verb that is not there, and what to do instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Absent(&'static str, &'static str);
+
+impl VmExportArgs {
+    pub(super) const ABSENT: Absent = Absent(
+        "vmexport: volumes of VMs cannot be exported by this version",
+        "stop the VM, and copy its PVC with a pod of your own",
+    );
+}
+
+impl ImageUploadArgs {
+    pub(super) const ABSENT: Absent = Absent(
+        "image-upload: images cannot be uploaded to DataVolumes by this version",
+        "put the disk into an image by 'coracle build --push', and use it as a containerDisk",
+    );
+}
+
+impl GuestFsArgs {
+    pub(super) const ABSENT: Absent =
+        Absent("guestfs: there is no libguestfs image in this version", "mount the PVC in a pod of your own");
+}
+
+impl UsbRedirArgs {
+    pub(super) const ABSENT: Absent = Absent(
+        "usbredir: USB devices cannot be redirected by this version",
+        "carry files by 'scp', or put them on a volume of the VM",
+    );
+}
+
+impl TemplateArgs {
+    pub(super) const ABSENT: Absent = Absent(
+        "template: there are no templates of VMs in this version",
+        "print a manifest by 'create vm', and vary it with kustomize or Helm",
+    );
+}
+
+impl Absent {
+    /// The refusal.
+    pub(super) fn refuse(self, Given { all: _ }: &Given) -> Result<()> {
+        Err(Error::new(ErrorKind::Refused, self.0).with_hint(self.1))
+    }
+}
+
+macro_rules! refusals {
+    ($($verb:ident),+) => {
+        $(impl $verb {
+            /// Refuses the verb.
+            pub(super) fn refuse(&self) -> Result<()> {
+                Self::ABSENT.refuse(&self.given)
+            }
+        })+
+    };
+}
+refusals!(VmExportArgs, ImageUploadArgs, GuestFsArgs, UsbRedirArgs, TemplateArgs);

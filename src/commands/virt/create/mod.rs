@@ -1,0 +1,78 @@
+//! `create`: manifests, made here of flags. Nothing is asked of a cluster.
+//!
+//! ```text
+//!  create vm ─► vm ─┬─ volumes, cloud_init, access    the parts of its spec, each from its flags (params reads them)
+//!                   └─ served: what a cluster of this version would refuse of it is refused here, by flag and field
+//!  create instancetype, preference, clone ─► types, clone     printed; served notes on standard error what is not served
+//! ```
+
+mod access;
+mod clone;
+mod cloud_init;
+mod params;
+mod served;
+mod types;
+mod vm;
+mod volumes;
+
+use crate::ui;
+use crate::vm::manifest;
+use cdi::{Error, ErrorKind, Result};
+use serde_json::Value;
+use std::io::Read as _;
+
+/// Print the manifest of a VM, an instance type, a preference or a clone
+///
+/// Nothing is created: give what is printed to kubectl create -f -.
+#[derive(Debug, clap::Args)]
+pub(super) struct CreateArgs {
+    #[command(subcommand)]
+    kind: Kind,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Kind {
+    Vm(Box<vm::Args>),
+    #[command(name = "instancetype")]
+    InstanceType(types::InstanceTypeArgs),
+    Preference(types::PreferenceArgs),
+    Clone(clone::Args),
+}
+
+/// Prints the manifest. The namespace is that of the flag, where it is set.
+pub(super) fn run(args: &CreateArgs, namespace: Option<&str>) -> Result<()> {
+    let object = match &args.kind {
+        Kind::Vm(args) => vm::manifest(args, namespace)?,
+        Kind::InstanceType(args) => types::instance_type(args, namespace)?,
+        Kind::Preference(args) => types::preference(args, namespace)?,
+        Kind::Clone(args) => clone::manifest(args, namespace)?,
+    };
+    if let Some(note) = served::note(&object) {
+        ui::say(&note);
+    }
+    ui::out(&manifest::text(&[object]))
+}
+
+/// An error about what the flags say.
+fn usage(what: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Usage, what)
+}
+
+/// A name that nobody has taken, with upstream's letters: none that make words, none that look alike.
+pub(super) fn unused(start: &str) -> Result<String> {
+    const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    let mut bytes = [0; 5];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    read.map_err(|e| Error::io("cannot make a name from /dev/urandom", e))?;
+    let letters = bytes.iter().map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()]));
+    Ok(format!("{start}{}", letters.collect::<String>()))
+}
+
+/// An object without a spec; the namespace where there is one.
+fn object(api_version: &str, kind: &str, name: &str, namespace: Option<&str>) -> Value {
+    let mut object = serde_json::json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}});
+    if let Some(namespace) = namespace {
+        object["metadata"]["namespace"] = namespace.into();
+    }
+    object
+}

@@ -1,0 +1,102 @@
+//! What a cluster of this version serves of a manifest. Pure: the words are those of admission, whose check this is.
+
+use super::usage;
+use api::crd::KINDS;
+use api::defaults::{self, Given};
+use api::fault::{Fault, Reason};
+use api::machine::{Machine, Settings};
+use api::uuid;
+use api::vm::VirtualMachine;
+use api::wire::{self, Path};
+use cdi::{Error, ErrorKind, Result};
+use serde_json::{Value, json};
+
+/// Fields, and the flags that set them.
+const FLAGS: [(&str, &str); 8] = [
+    ("spec.instancetype", "--instancetype, --infer-instancetype"),
+    ("spec.preference", "--preference, --infer-preference"),
+    ("spec.dataVolumeTemplate", "--volume-import"),
+    ("spec.runStrategy", "--run-strategy"),
+    ("spec.template.spec.accessCredentials", "--access-cred"),
+    ("spec.template.spec.domain.memory", "--memory"),
+    ("spec.template.spec.terminationGracePeriodSeconds", "--termination-grace-period"),
+    ("spec.template.spec.volumes", "--volume-*, --cloud-init-*"),
+];
+
+/// A note about a kind that clusters of this version do not have.
+pub(super) fn note(object: &Value) -> Option<String> {
+    let kind = object["kind"].as_str()?;
+    let is_served = KINDS.iter().any(|served| served.kind == kind);
+    let words = "the manifest is for a cluster that has it";
+    (!is_served).then(|| format!("coracle: clusters of this version do not serve {kind} yet; {words}"))
+}
+
+/// An error, if a cluster of this version refuses this VM, whatever its own settings are.
+pub(super) fn check(object: &Value) -> Result<()> {
+    let vm: VirtualMachine = wire::read(object.clone()).map_err(|faults| refused(&faults))?;
+    let faults = faults_of(&vm);
+    if faults.is_empty() { Ok(()) } else { Err(refused(&faults)) }
+}
+
+fn faults_of(vm: &VirtualMachine) -> Vec<Fault> {
+    let spec = &vm.spec;
+    let mut faults = Vec::new();
+    for (is_there, field) in
+        [(spec.instancetype.is_some(), "instancetype"), (spec.preference.is_some(), "preference")]
+    {
+        faults.extend(is_there.then(|| Fault::not_yet(format!("spec.{field}"))));
+    }
+    for (i, template) in spec.data_volume_templates.iter().enumerate() {
+        if let Some((field, why)) = template.spec.reaches_out(vm.metadata.namespace.as_deref()) {
+            let at = format!("spec.dataVolumeTemplates[{i}].spec.{field}");
+            let fault = Fault::new(at, Reason::NotSupported, format!("not supported yet: {why}"));
+            faults.push(match field {
+                "sourceRef" => fault,
+                _ => fault.hint("name the namespace of the VM by --namespace, if it is the same"),
+            });
+        }
+    }
+    // The memory of an instance type is not missed on top of that.
+    if let Some(mut vmi) = defaults::vmi_of(vm).filter(|_| faults.is_empty()) {
+        let name = vmi.metadata.name.as_deref().unwrap_or_default();
+        let given = Given::new(uuid::of_vm(name));
+        defaults::apply(&mut vmi, &given);
+        let settings = Settings::of_cluster(&json!({"spec": {}})).standing_at(Path::of("spec.template.spec"));
+        faults.extend(Machine::check(&vmi, &settings).err().into_iter().flatten());
+    }
+    faults
+}
+
+fn refused(faults: &[Fault]) -> Error {
+    let first = faults.first();
+    let flag = FLAGS.iter().find(|(start, _)| first.is_some_and(|fault| fault.field.starts_with(start)));
+    let hint = first.and_then(|fault| fault.hint.clone());
+    let said: Vec<String> = faults
+        .iter()
+        .map(
+            |fault| {
+                if fault.message.contains(&fault.field) { fault.message.clone() } else { fault.to_string() }
+            },
+        )
+        .collect();
+    let said = said.join("; ");
+    let what = match flag {
+        Some((_, flag)) => format!("clusters of this version refuse what {flag} asks for: {said}"),
+        None => format!("clusters of this version refuse such a VM: {said}"),
+    };
+    let error = Error::new(ErrorKind::Refused, what);
+    match hint {
+        Some(hint) => error.with_hint(hint),
+        None => error,
+    }
+}
+
+/// A quantity of memory that can be one.
+pub(super) fn memory(text: &str) -> Result<&str> {
+    match api::quantity::Quantity::parse(text) {
+        Ok(_) => Ok(text),
+        Err(_) => Err(usage(format!(
+            "failed to parse \"--memory\" flag: {text} is not a quantity: say 512Mi or 2Gi"
+        ))),
+    }
+}

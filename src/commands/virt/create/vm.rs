@@ -1,0 +1,355 @@
+//! `create vm`.
+
+use super::cloud_init::{self, CloudInitArgs, Needs};
+use super::params::{fault, prefixed};
+use super::volumes::Volumes;
+use super::{access, object, served, unused, usage};
+use crate::ui;
+use crate::virt::target::name;
+use cdi::Result;
+use clap::builder::BoolishValueParser;
+use serde_json::{Value, json};
+
+/// Print the manifest of a VM
+///
+/// Disks without a boot order are tried in this order: containerDisks, PVCs,
+/// DataVolumes. A flag whose field clusters of this version do not serve is
+/// refused by its name.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    coracle virt create vm --name=web --volume-containerdisk=src:registry.example/debian:12\n  \
+    coracle virt create vm --volume-pvc=src:root,bootorder:1 --user=me --ssh-key=\"$(cat ~/.ssh/id_ed25519.pub)\"\n  \
+    coracle virt create vm --volume-import=type:http,url:https://h/disk.qcow2,size:10Gi | kubectl create -f -")]
+pub(super) struct Args {
+    /// Name of the VM [default: vm- and five letters]
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    name: Option<String>,
+
+    /// Run strategy: Always, Manual, Halted, Once or RerunOnFailure
+    #[arg(long, value_name = "STRATEGY", default_value = "Always")]
+    run_strategy: String,
+
+    /// Seconds for the guest to shut down
+    #[arg(long, value_name = "SECONDS", default_value_t = 180)]
+    termination_grace_period: u32,
+
+    /// Memory of the guest [default: 512Mi]
+    #[arg(long, value_name = "SIZE", conflicts_with_all = ["instancetype", "infer_instancetype_from"])]
+    memory: Option<String>,
+
+    /// Instance type: [KIND/]NAME
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["infer_instancetype", "infer_instancetype_from"])]
+    instancetype: Option<String>,
+
+    /// Instance type of the volume that the guest starts from
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(value_parser = BoolishValueParser::new())]
+    infer_instancetype: Option<bool>,
+
+    /// Instance type of this volume
+    #[arg(long, value_name = "VOLUME", conflicts_with = "infer_instancetype")]
+    infer_instancetype_from: Option<String>,
+
+    /// Preference: [KIND/]NAME
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["infer_preference", "infer_preference_from"])]
+    preference: Option<String>,
+
+    /// Preference of the volume that the guest starts from
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(value_parser = BoolishValueParser::new())]
+    infer_preference: Option<bool>,
+
+    /// Preference of this volume
+    #[arg(long, value_name = "VOLUME", conflicts_with = "infer_preference")]
+    infer_preference_from: Option<String>,
+
+    /// Disk of a container image; repeat for several:
+    /// src:IMAGE[,name:NAME][,bootorder:NUMBER]
+    #[arg(long, value_name = "PARAMS")]
+    volume_containerdisk: Vec<String>,
+
+    /// Disk on a PVC; repeat for several:
+    /// src:PVC[,name:NAME][,bootorder:NUMBER]
+    #[arg(long, value_name = "PARAMS")]
+    volume_pvc: Vec<String>,
+
+    /// DataVolume that is made with the VM; repeat for several:
+    /// type:TYPE,size:SIZE[,name:NAME][,bootorder:NUMBER], and with the type
+    /// blank nothing;
+    /// http url[,secretref][,certconfigmap][,extraheaders][,secretextraheaders];
+    /// registry url or imagestream[,pullmethod][,secretref][,certconfigmap];
+    /// s3 url[,secretref][,certconfigmap]; gcs url[,secretref];
+    /// imageio url,diskid[,secretref][,certconfigmap];
+    /// vddk url,uuid,thumbprint,secretref,backingfile[,initimageurl];
+    /// pvc and snapshot src:NAMESPACE/NAME; ds src:[NAMESPACE/]NAME
+    #[arg(long, value_name = "PARAMS")]
+    volume_import: Vec<String>,
+
+    /// Sysprep files of a ConfigMap or a Secret: src:NAME[,type:secret]
+    #[arg(long, value_name = "PARAMS")]
+    volume_sysprep: Option<String>,
+
+    /// Credential of a Secret; repeat for several:
+    /// src:SECRET[,type:ssh|password][,method:ga|nocloud|configdrive][,user:NAME]
+    #[arg(long, value_name = "PARAMS")]
+    access_cred: Vec<String>,
+
+    /// Deprecated: --volume-import=type:ds
+    #[arg(long, value_name = "PARAMS", hide = true)]
+    volume_datasource: Vec<String>,
+
+    /// Deprecated: --volume-import=type:pvc
+    #[arg(long, value_name = "PARAMS", hide = true)]
+    volume_clone_pvc: Vec<String>,
+
+    /// Deprecated: --volume-import=type:blank
+    #[arg(long, value_name = "PARAMS", hide = true)]
+    volume_blank: Vec<String>,
+
+    #[command(flatten)]
+    cloud_init: CloudInitArgs,
+}
+
+const STRATEGIES: [&str; 5] = ["Always", "Manual", "Halted", "Once", "RerunOnFailure"];
+/// Memory of a guest, where nothing is said of it.
+const MEMORY: &str = "512Mi";
+
+/// The manifest, which a cluster of this version takes.
+pub(super) fn manifest(args: &Args, namespace: Option<&str>) -> Result<Value> {
+    let vm = described(args, namespace)?;
+    served::check(&vm)?;
+    Ok(vm)
+}
+
+fn described(args: &Args, namespace: Option<&str>) -> Result<Value> {
+    let name = args.name.clone().map_or_else(|| unused("vm-"), Ok)?;
+    let mut vm = object("kubevirt.io/v1", "VirtualMachine", &name, namespace);
+    let mut volumes = args.volumes(&name)?;
+
+    let mut needs = Needs::default();
+    let (user, source) = (args.cloud_init.user.as_deref(), args.cloud_init.source());
+    let credential = |text: &String| access::credential(text, user, source, &mut needs);
+    let credentials: Vec<Value> = args.access_cred.iter().map(credential).collect::<Result<_>>()?;
+    let instance_type = args.instance_type(&volumes)?;
+    let preference = args.preference(&volumes)?;
+    if let Some(settings) = args.cloud_init.volume(&needs)? {
+        if volumes.has(cloud_init::DISK) {
+            return Err(usage(format!("there is already a volume with name \"{}\"", cloud_init::DISK)));
+        }
+        volumes.volumes.push(settings);
+    }
+
+    let mut spec = json!({
+        "terminationGracePeriodSeconds": args.termination_grace_period,
+        "domain": {"devices": {}, "resources": {}},
+    });
+    if instance_type.is_none() {
+        spec["domain"]["memory"] =
+            json!({"guest": served::memory(args.memory.as_deref().unwrap_or(MEMORY))?});
+    }
+    fill(&mut spec["domain"]["devices"], "disks", volumes.disks);
+    fill(&mut spec, "volumes", volumes.volumes);
+    fill(&mut spec, "accessCredentials", credentials);
+    vm["spec"] = json!({"runStrategy": args.strategy()?, "template": {"metadata": {}, "spec": spec}});
+    fill(&mut vm["spec"], "dataVolumeTemplates", volumes.templates);
+    for (field, matcher) in [("instancetype", instance_type), ("preference", preference)] {
+        if let Some(matcher) = matcher {
+            vm["spec"][field] = matcher;
+        }
+    }
+    Ok(vm)
+}
+
+/// A list that has entries.
+fn fill(object: &mut Value, field: &str, list: Vec<Value>) {
+    if !list.is_empty() {
+        object[field] = Value::from(list);
+    }
+}
+
+impl Args {
+    fn strategy(&self) -> Result<&'static str> {
+        let known = STRATEGIES.into_iter().find(|known| known.eq_ignore_ascii_case(&self.run_strategy));
+        known.ok_or_else(|| {
+            let what = format!(
+                "invalid run strategy \"{}\", supported values are: {}",
+                self.run_strategy,
+                STRATEGIES.join(", ")
+            );
+            fault("run-strategy", &what)
+        })
+    }
+
+    fn volumes(&self, vm: &str) -> Result<Volumes> {
+        let mut volumes = Volumes::default();
+        for (number, text) in self.volume_containerdisk.iter().enumerate() {
+            volumes.container_disk(vm, number, text)?;
+        }
+        for text in &self.volume_pvc {
+            volumes.pvc(text)?;
+        }
+        for (flag, kind, texts) in [
+            ("volume-datasource", "ds", &self.volume_datasource),
+            ("volume-clone-pvc", "pvc", &self.volume_clone_pvc),
+            ("volume-blank", "blank", &self.volume_blank),
+        ] {
+            if !texts.is_empty() {
+                ui::say(&format!("Flag --{flag} has been deprecated, use flag --volume-import instead"));
+            }
+            for text in texts {
+                volumes.import(&format!("type:{kind},{text}"))?;
+            }
+        }
+        for text in &self.volume_import {
+            volumes.import(text)?;
+        }
+        if let Some(text) = &self.volume_sysprep {
+            volumes.sysprep(text)?;
+        }
+        Ok(volumes)
+    }
+
+    /// Upstream infers one from any volume that could name one, where nothing is said. What is not served is asked for
+    /// only where a flag does so.
+    fn instance_type(&self, volumes: &Volumes) -> Result<Option<Value>> {
+        let kinds = ["virtualmachineinstancetype", "virtualmachineclusterinstancetype"];
+        let from = self.infer_instancetype_from.as_deref();
+        matcher(self.instancetype.as_deref(), "instancetype", kinds, self.infer_instancetype, from, volumes)
+    }
+
+    fn preference(&self, volumes: &Volumes) -> Result<Option<Value>> {
+        let kinds = ["virtualmachinepreference", "virtualmachineclusterpreference"];
+        let from = self.infer_preference_from.as_deref();
+        matcher(self.preference.as_deref(), "preference", kinds, self.infer_preference, from, volumes)
+    }
+}
+
+/// What names an instance type or a preference.
+fn matcher(
+    named: Option<&str>,
+    flag: &str,
+    kinds: [&str; 2],
+    infer: Option<bool>,
+    from: Option<&str>,
+    volumes: &Volumes,
+) -> Result<Option<Value>> {
+    if let Some(text) = named {
+        let (kind, name) = prefixed(text).map_err(|why| fault(flag, &why))?;
+        let Some(kind) = kind.map(str::to_lowercase) else { return Ok(Some(json!({"name": name}))) };
+        if !kinds.contains(&kind.as_str()) {
+            let what = format!("invalid {flag} kind \"{kind}\", supported values are: {}", kinds.join(", "));
+            return Err(fault(flag, &what));
+        }
+        return Ok(Some(json!({"kind": kind, "name": name})));
+    }
+    let volume = match (from, infer) {
+        (Some(name), _) => name,
+        (None, Some(true)) => volumes
+            .first()
+            .ok_or_else(|| usage("at least one volume is needed to infer an instance type or preference"))?,
+        _ => return Ok(None),
+    };
+    if !volumes.has(volume) {
+        return Err(usage(format!("there is no volume with name \"{volume}\"")));
+    }
+    Ok(Some(json!({"inferFromVolume": volume})))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Args as _, FromArgMatches as _};
+
+    fn args(line: &str) -> Args {
+        let command = Args::augment_args(clap::Command::new("vm").no_binary_name(true));
+        let matches = command.try_get_matches_from(line.split_whitespace()).unwrap();
+        Args::from_arg_matches(&matches).unwrap()
+    }
+
+    #[test]
+    fn a_vm_is_described_as_virtctl_describes_it() {
+        let line = "--name=web --volume-containerdisk=src:r.example/debian:12 --user=me --memory=1Gi";
+        let wanted = json!({
+            "apiVersion": "kubevirt.io/v1",
+            "kind": "VirtualMachine",
+            "metadata": {"name": "web", "namespace": "blue"},
+            "spec": {
+                "runStrategy": "Always",
+                "template": {
+                    "metadata": {},
+                    "spec": {
+                        "terminationGracePeriodSeconds": 180,
+                        "domain": {"devices": {}, "memory": {"guest": "1Gi"}, "resources": {}},
+                        "volumes": [
+                            {"name": "web-containerdisk-0", "containerDisk": {"image": "r.example/debian:12"}},
+                            {"name": "cloudinitdisk", "cloudInitNoCloud": {"userData": "#cloud-config\nuser: me"}},
+                        ],
+                    },
+                },
+            },
+        });
+        assert_eq!(manifest(&args(line), Some("blue")).unwrap(), wanted);
+        let bare = manifest(&args("--run-strategy=halted"), None).unwrap();
+        assert_eq!(
+            (&bare["spec"]["runStrategy"], bare["metadata"].get("namespace")),
+            (&json!("Halted"), None)
+        );
+        assert!(bare["metadata"]["name"].as_str().unwrap().len() == 8);
+    }
+
+    #[test]
+    fn all_that_is_served_is_printed() {
+        for line in [
+            "--volume-pvc=src:root,bootorder:1 --volume-import=type:blank,size:1Gi",
+            "--volume-import=type:http,url:https://h/d.qcow2,size:1Gi --volume-blank=size:2Gi",
+            "--volume-containerdisk=src:r/i --volume-sysprep=src:files",
+            "--access-cred=src:keys,method:nocloud",
+            "--access-cred=src:keys,method:configdrive --cloud-init=configdrive",
+            "--infer-instancetype=false --infer-preference=false --volume-pvc=src:root",
+        ] {
+            if let Err(e) = manifest(&args(line), None) {
+                panic!("{line}: {e}");
+            }
+        }
+        let same = "--volume-import=type:pvc,src:blue/golden";
+        assert!(manifest(&args(same), Some("blue")).is_ok());
+    }
+
+    #[test]
+    fn a_flag_whose_field_is_not_served_is_named_with_the_field() {
+        for (line, flag, field) in [
+            ("--instancetype=u1", "--instancetype", "spec.instancetype"),
+            ("--infer-instancetype --volume-pvc=src:a", "--infer-instancetype", "spec.instancetype"),
+            ("--infer-preference-from=a --volume-pvc=src:a", "--infer-preference", "spec.preference"),
+            ("--access-cred=src:k,user:me", "--access-cred", "qemuGuestAgent"),
+            ("--access-cred=src:k,type:password", "--access-cred", "accessCredentials[0].userPassword"),
+            (
+                "--volume-import=type:ds,src:d",
+                "--volume-import",
+                "spec.dataVolumeTemplates[0].spec.sourceRef",
+            ),
+            ("--volume-clone-pvc=src:n/p", "--volume-import", "source.pvc.namespace"),
+        ] {
+            let e = manifest(&args(line), Some("blue")).unwrap_err();
+            assert_eq!(e.kind(), cdi::ErrorKind::Refused, "{line}: {e}");
+            let e = e.to_string();
+            assert!(e.contains(flag) && e.contains(field), "{line}: {e}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_told_before_anything_else() {
+        for (line, wanted) in [
+            ("--run-strategy=Never", "invalid run strategy \"Never\""),
+            ("--memory=much", "failed to parse \"--memory\" flag"),
+            ("--instancetype=pod/a", "invalid instancetype kind \"pod\""),
+            ("--infer-preference", "at least one volume is needed"),
+            ("--infer-instancetype-from=a", "there is no volume with name \"a\""),
+            ("--volume-pvc=src:cloudinitdisk --user=me", "already a volume with name \"cloudinitdisk\""),
+        ] {
+            let e = manifest(&args(line), None).unwrap_err();
+            assert_eq!(e.kind(), cdi::ErrorKind::Usage, "{line}: {e}");
+            assert!(e.to_string().contains(wanted), "{line}: {e}");
+        }
+    }
+}

@@ -1,0 +1,524 @@
+//! `credentials`: SSH keys and passwords of a guest, in Secrets that its VM names.
+//!
+//! ```text
+//!  add-ssh-key ─┬─ the VM names a Secret for the user ─► a key more in it
+//!               └─ it names none ─► tried: the VM with one ─► the Secret ─► the VM
+//! ```
+//!
+//! **Guarantees.** A change of a VM or a Secret is guarded by the version that was looked at. What the cluster refuses of
+//! a VM is refused before there is a Secret.
+
+use super::args::{VmArg, doing};
+use super::create::unused;
+use crate::ui;
+use crate::virt::client::Cluster;
+use crate::virt::object::Kind;
+use crate::virt::target::name;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use cdi::{Error, ErrorKind, Result};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Change the SSH keys and passwords that a VM gives its guest
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    AddSshKey(AddArgs),
+    RemoveSshKey(RemoveArgs),
+    SetPassword(PasswordArgs),
+}
+
+/// Add a public SSH key of a user of the guest
+#[derive(Debug, clap::Args)]
+struct AddArgs {
+    #[command(flatten)]
+    vm: VmArg,
+
+    #[command(flatten)]
+    user: UserArgs,
+
+    #[command(flatten)]
+    key: KeyArgs,
+
+    /// Make a new Secret for the key, which the guest has after a restart
+    #[arg(long, conflicts_with = "update_secret")]
+    create_secret: bool,
+
+    /// Add the key to a Secret that the VM names already
+    #[arg(long)]
+    update_secret: bool,
+
+    /// Change a Secret that the VM does not own, and a VM that runs
+    #[arg(long)]
+    force: bool,
+}
+
+/// Remove a public SSH key of a user of the guest
+#[derive(Debug, clap::Args)]
+struct RemoveArgs {
+    #[command(flatten)]
+    vm: VmArg,
+
+    #[command(flatten)]
+    user: UserArgs,
+
+    #[command(flatten)]
+    key: KeyArgs,
+
+    /// Change a Secret that the VM does not own
+    #[arg(long)]
+    force: bool,
+}
+
+/// Set the password of a user of the guest
+#[derive(Debug, clap::Args)]
+struct PasswordArgs {
+    #[command(flatten)]
+    vm: VmArg,
+
+    #[command(flatten)]
+    user: UserArgs,
+
+    /// Password of the user
+    #[arg(short, long, value_name = "PASSWORD")]
+    password: String,
+
+    /// Change a Secret that the VM does not own
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct UserArgs {
+    /// User of the guest
+    #[arg(short, long, value_name = "NAME")]
+    user: String,
+
+    /// Secret to change, where the VM names several
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    secret: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct KeyArgs {
+    /// File with the public SSH key
+    #[arg(short, long, value_name = "FILE", conflicts_with = "value")]
+    file: Option<PathBuf>,
+
+    /// Public SSH key itself
+    #[arg(long, value_name = "KEY")]
+    value: Option<String>,
+}
+
+const VM: Kind = Kind::VirtualMachine;
+/// The largest file of a public key.
+const KEY: u64 = 64 << 10;
+/// How often a change is tried that others came before.
+const TRIES: u32 = 5;
+
+pub(super) async fn run(args: &Args, cluster: &Cluster) -> Result<()> {
+    match &args.verb {
+        Verb::AddSshKey(args) => add(args, cluster).await,
+        Verb::RemoveSshKey(args) => remove(args, cluster).await,
+        Verb::SetPassword(args) => set_password(args, cluster).await,
+    }
+}
+
+impl KeyArgs {
+    /// The key: a line, without what stands around it.
+    fn read(&self) -> Result<String> {
+        let text = match (&self.value, &self.file) {
+            (Some(text), _) => text.clone(),
+            (None, Some(path)) => {
+                let cannot = |e| Error::io(format!("cannot read the SSH key {}", path.display()), e);
+                let size = std::fs::metadata(path).map_err(cannot)?.len();
+                if size > KEY {
+                    let what = format!("{} has {size} bytes: a public SSH key is smaller", path.display());
+                    return Err(Error::new(ErrorKind::Usage, what));
+                }
+                std::fs::read_to_string(path).map_err(cannot)?
+            }
+            (None, None) => {
+                return Err(Error::new(ErrorKind::Usage, "one of --file, or --value must be specified"));
+            }
+        };
+        let key = text.trim();
+        if key.is_empty() || key.contains("PRIVATE KEY") {
+            let error = Error::new(ErrorKind::Usage, "the SSH key is not a public one");
+            return Err(error.with_hint("name the file that ends in .pub"));
+        }
+        Ok(key.to_owned())
+    }
+}
+
+async fn add(args: &AddArgs, cluster: &Cluster) -> Result<()> {
+    let key = args.key.read()?;
+    let vm_name = &args.vm.name;
+    let what = doing("add an SSH key to", VM, vm_name, cluster);
+    let vm = cluster.get(&VM.one(cluster.namespace(), vm_name)).await.map_err(|e| e.of(&what))?;
+    let user = &args.user;
+    let known = Secrets::of(&vm, &user.user);
+    let wanted = known.wanted(user.secret.is_some() || args.update_secret);
+    if args.create_secret || !args.update_secret && wanted.is_empty() {
+        return add_secret(args, &vm, &key, &known, cluster).await;
+    }
+    let secret =
+        one_of(user.secret.as_deref(), &wanted, &format!("no secrets specified for user: {}", user.user))?;
+    let done = change(cluster, &vm, secret, args.force, &what, |data| {
+        let has = data.values().any(|text| text.lines().any(|line| line.trim_start().starts_with(&key)));
+        (!has).then(|| Ok(Map::from_iter([(unused("ssh-key-")?, json!(BASE64_STANDARD.encode(&key)))])))
+    });
+    match done.await? {
+        true => ui::out(&format!("Successfully added the key to secret \"{secret}\"\n"))?,
+        false => ui::out(&format!("Secret \"{secret}\" already contains this SSH key.\n"))?,
+    }
+    known.note(secret);
+    Ok(())
+}
+
+/// Makes a Secret for the key, and names it in the VM. The VM is tried first: a Secret that nobody may name helps nobody.
+async fn add_secret(
+    args: &AddArgs,
+    vm: &Value,
+    key: &str,
+    known: &Secrets<'_>,
+    cluster: &Cluster,
+) -> Result<()> {
+    let (namespace, vm_name) = (cluster.namespace(), &args.vm.name);
+    let what = doing("add an SSH key to", VM, vm_name, cluster);
+    if !args.force {
+        let vmi = Kind::VirtualMachineInstance.one(namespace, vm_name);
+        if cluster.find(&vmi).await.map_err(|e| e.of(&what))?.is_some() {
+            let error = Error::failed(format!("{what}: virtual machine {vm_name} is running"));
+            return Err(error.with_hint("say --force: the new Secret takes effect after a restart"));
+        }
+    }
+    let secret = unused(&format!("{vm_name}-ssh-key-"))?;
+    let changes = with_credential(vm, &secret, &args.user.user);
+    let path = VM.one(namespace, vm_name);
+    let tried = cluster.patch(&format!("{path}?dryRun=All"), &changes).await;
+    tried.map_err(|e| {
+        let error = e.of(&what);
+        match known.cloud_init.first() {
+            Some(other) => {
+                error.with_hint(format!("cloud-init reads the keys of Secret {other}: say --secret {other}"))
+            }
+            None => error,
+        }
+    })?;
+    let object = json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": secret, "namespace": namespace, "ownerReferences": [{
+            "apiVersion": VM.api_version(),
+            "kind": VM.name(),
+            "name": vm_name,
+            "uid": vm["metadata"]["uid"],
+            "controller": true,
+        }]},
+        "data": {unused("ssh-key-")?: BASE64_STANDARD.encode(key)},
+    });
+    cluster.post(&Kind::Secret.list(namespace), &object).await.map_err(|e| e.of(&what))?;
+    if let Err(e) = cluster.patch(&path, &changes).await {
+        // Nobody names it. Where it cannot be deleted, it goes with the VM, which owns it.
+        let _ = cluster.delete(&Kind::Secret.one(namespace, &secret), &json!({})).await;
+        return Err(e.of(&what));
+    }
+    ui::say(&format!("coracle: Secret {secret} has the key; the guest has it after its next start"));
+    Ok(())
+}
+
+/// The change of a VM that names one more Secret.
+fn with_credential(vm: &Value, secret: &str, user: &str) -> Value {
+    let mut all = credentials(vm).to_vec();
+    all.push(json!({"sshPublicKey": {
+        "source": {"secret": {"secretName": secret}},
+        "propagationMethod": {"qemuGuestAgent": {"users": [user]}},
+    }}));
+    json!({
+        "metadata": {"resourceVersion": vm["metadata"]["resourceVersion"]},
+        "spec": {"template": {"spec": {"accessCredentials": all}}},
+    })
+}
+
+async fn remove(args: &RemoveArgs, cluster: &Cluster) -> Result<()> {
+    let key = args.key.read()?;
+    let what = doing("remove an SSH key from", VM, &args.vm.name, cluster);
+    let vm = cluster.get(&VM.one(cluster.namespace(), &args.vm.name)).await.map_err(|e| e.of(&what))?;
+    let UserArgs { user, secret } = &args.user;
+    let known = Secrets::of(&vm, user);
+    let wanted = known.wanted(true);
+    if wanted.is_empty() {
+        return ui::out(&format!("No secrets associated with user {user}\n"));
+    }
+    let chosen = match secret {
+        None => wanted,
+        Some(name) if wanted.contains(&name.as_str()) => vec![name.as_str()],
+        Some(name) => {
+            let what = format!("secret {name} is not associated with user {user}");
+            return Err(Error::new(ErrorKind::NotFound, what));
+        }
+    };
+    for secret in chosen {
+        let changed = change(cluster, &vm, secret, args.force, &what, |data| {
+            let changes = without(data, &key);
+            (!changes.is_empty()).then_some(Ok(changes))
+        });
+        if changed.await? {
+            known.note(secret);
+        }
+    }
+    Ok(())
+}
+
+/// The files that have the key, without it; nothing is left of one that had nothing else.
+fn without(data: &BTreeMap<String, String>, key: &str) -> Map<String, Value> {
+    let mut changes = Map::new();
+    for (file, text) in data {
+        let is_key = |line: &str| line.trim_start().starts_with(key);
+        if text.lines().any(is_key) {
+            let rest: Vec<&str> =
+                text.lines().filter(|line| !is_key(line) && !line.trim().is_empty()).collect();
+            let rest = (!rest.is_empty()).then(|| BASE64_STANDARD.encode(rest.join("\n")));
+            changes.insert(file.clone(), json!(rest));
+        }
+    }
+    changes
+}
+
+async fn set_password(args: &PasswordArgs, cluster: &Cluster) -> Result<()> {
+    let what = doing("set a password of", VM, &args.vm.name, cluster);
+    let vm = cluster.get(&VM.one(cluster.namespace(), &args.vm.name)).await.map_err(|e| e.of(&what))?;
+    let secrets: Vec<&str> = credentials(&vm)
+        .iter()
+        .filter_map(|one| {
+            let one = &one["userPassword"];
+            one["propagationMethod"].get("qemuGuestAgent")?;
+            secret_of(one)
+        })
+        .collect();
+    let none = "no secrets assigned to UserPassword AccessCredentials";
+    let secret =
+        one_of(args.user.secret.as_deref(), &secrets, none).map_err(|e| match secrets.is_empty() {
+            true => e.with_hint("set the password with cloud-init: userData of a volume, password:"),
+            false => e,
+        })?;
+    let (user, password) = (&args.user.user, BASE64_STANDARD.encode(&args.password));
+    change(cluster, &vm, secret, args.force, &what, |_| {
+        Some(Ok(Map::from_iter([(user.clone(), json!(password))])))
+    })
+    .await?;
+    ui::out(&format!("Successfully set password in secret \"{secret}\"\n"))
+}
+
+/// Changes the data of a Secret, as long as others do so meanwhile. False, where there is nothing to change.
+async fn change(
+    cluster: &Cluster,
+    vm: &Value,
+    name: &str,
+    force: bool,
+    what: &str,
+    decide: impl Fn(&BTreeMap<String, String>) -> Option<Result<Map<String, Value>>>,
+) -> Result<bool> {
+    let path = Kind::Secret.one(cluster.namespace(), name);
+    let mut tried = 1;
+    loop {
+        let secret = cluster.get(&path).await.map_err(|e| e.of(what))?;
+        if !force && !is_owned(&secret, vm) {
+            let vm = vm["metadata"]["name"].as_str().unwrap_or_default();
+            let error = Error::failed(format!(
+                "{what}: secret {name} does not have an owner reference pointing to VM {vm}"
+            ));
+            return Err(error.with_hint("other VMs may use it, too; --force changes it all the same"));
+        }
+        let Some(changes) = decide(&texts(&secret)) else { return Ok(false) };
+        let changes = json!({
+            "metadata": {"resourceVersion": secret["metadata"]["resourceVersion"]},
+            "data": changes?,
+        });
+        match cluster.patch(&path, &changes).await {
+            Err(failure) if failure.code() == 409 && tried < TRIES => tried += 1,
+            done => return done.map(|()| true).map_err(|e| e.of(what)),
+        }
+    }
+}
+
+/// The files of a Secret; what is no text holds no key.
+fn texts(secret: &Value) -> BTreeMap<String, String> {
+    let data = secret["data"].as_object().into_iter().flatten();
+    let texts = data.filter_map(|(file, value)| {
+        let bytes = BASE64_STANDARD.decode(value.as_str()?).ok()?;
+        Some((file.clone(), String::from_utf8(bytes).ok()?))
+    });
+    texts.collect()
+}
+
+fn is_owned(object: &Value, vm: &Value) -> bool {
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    let same = |owner: &Value, field: &str| owner[field] == vm["metadata"][field];
+    owners
+        .into_iter()
+        .flatten()
+        .any(|owner| owner["kind"] == VM.name() && same(owner, "name") && same(owner, "uid"))
+}
+
+fn credentials(vm: &Value) -> &[Value] {
+    let all = vm["spec"]["template"]["spec"]["accessCredentials"].as_array();
+    all.map(Vec::as_slice).unwrap_or_default()
+}
+
+fn secret_of(credential: &Value) -> Option<&str> {
+    credential["source"]["secret"]["secretName"].as_str().filter(|name| !name.is_empty())
+}
+
+/// Secrets with SSH keys that a VM names.
+#[derive(Debug, PartialEq, Eq)]
+struct Secrets<'a> {
+    /// Those of the user, whose keys the guest agent writes while the guest runs.
+    guest_agent: Vec<&'a str>,
+    /// Those that cloud-init reads when the guest starts, for the user that it makes.
+    cloud_init: Vec<&'a str>,
+}
+
+impl<'a> Secrets<'a> {
+    fn of(vm: &'a Value, user: &str) -> Secrets<'a> {
+        let mut secrets = Secrets { guest_agent: Vec::new(), cloud_init: Vec::new() };
+        for key in credentials(vm).iter().map(|one| &one["sshPublicKey"]) {
+            let Some(secret) = secret_of(key) else { continue };
+            let way = &key["propagationMethod"];
+            let users = way["qemuGuestAgent"]["users"].as_array().into_iter().flatten();
+            if users.into_iter().any(|known| known == user) {
+                secrets.guest_agent.push(secret);
+            } else if way.get("noCloud").is_some() || way.get("configDrive").is_some() {
+                secrets.cloud_init.push(secret);
+            }
+        }
+        secrets
+    }
+
+    /// Those that may be meant. Upstream knows the first kind alone, and so does a request that names none.
+    fn wanted(&self, is_any: bool) -> Vec<&'a str> {
+        match is_any {
+            true => [self.guest_agent.as_slice(), &self.cloud_init].concat(),
+            false => self.guest_agent.clone(),
+        }
+    }
+
+    /// Says when a guest learns of a change.
+    fn note(&self, secret: &str) {
+        if self.cloud_init.contains(&secret) && !self.guest_agent.contains(&secret) {
+            ui::say(&format!(
+                "coracle: cloud-init reads Secret {secret} at the next start, for its own user"
+            ));
+        }
+    }
+}
+
+/// The Secret that is named, or the only one.
+fn one_of<'a>(named: Option<&str>, all: &[&'a str], none: &str) -> Result<&'a str> {
+    let refused = |what: &str| Err(Error::new(ErrorKind::NotFound, what));
+    match (all, named) {
+        ([], None) => refused(none),
+        ([one], None) => Ok(one),
+        (_, None) => {
+            let what = "multiple secrets specified, use option --secret to specify which secret to modify";
+            Err(Error::new(ErrorKind::Usage, what).with_hint(format!("there are {}", all.join(", "))))
+        }
+        (_, Some(name)) => match all.iter().find(|known| **known == name) {
+            Some(known) => Ok(known),
+            None => refused(&format!("secret {name} was not assigned")),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(secret: &str, way: &Value) -> Value {
+        json!({"sshPublicKey": {"source": {"secret": {"secretName": secret}}, "propagationMethod": way}})
+    }
+
+    fn vm() -> Value {
+        let all = [
+            key("a", &json!({"qemuGuestAgent": {"users": ["me", "you"]}})),
+            key("b", &json!({"qemuGuestAgent": {"users": ["you"]}})),
+            key("c", &json!({"noCloud": {}})),
+            json!({"userPassword": {"source": {"secret": {"secretName": "p"}}}}),
+        ];
+        json!({
+            "metadata": {"name": "web", "uid": "u", "resourceVersion": "7"},
+            "spec": {"template": {"spec": {"accessCredentials": all}}},
+        })
+    }
+
+    #[test]
+    fn secrets_are_those_of_the_user() {
+        let vm = vm();
+        let mine = Secrets::of(&vm, "me");
+        assert_eq!((mine.wanted(false), mine.wanted(true)), (vec!["a"], vec!["a", "c"]));
+        assert_eq!(Secrets::of(&vm, "you").wanted(false), ["a", "b"]);
+        assert_eq!(Secrets::of(&json!({}), "me").wanted(true), Vec::<&str>::new());
+        assert_eq!(one_of(None, &["a"], "none").unwrap(), "a");
+        assert_eq!(one_of(Some("b"), &["a", "b"], "none").unwrap(), "b");
+        for (named, all, wanted) in [
+            (None, &[][..], "none"),
+            (None, &["a", "b"], "use option --secret"),
+            (Some("c"), &["a"], "secret c was not assigned"),
+        ] {
+            assert!(one_of(named, all, "none").unwrap_err().to_string().contains(wanted));
+        }
+    }
+
+    #[test]
+    fn a_credential_more_leaves_the_others() {
+        let changes = with_credential(&vm(), "new", "me");
+        assert_eq!(changes["metadata"]["resourceVersion"], "7");
+        let all = changes["spec"]["template"]["spec"]["accessCredentials"].as_array().unwrap();
+        assert_eq!((all.len(), &all[2]), (5, &key("c", &json!({"noCloud": {}}))));
+        assert_eq!(all[4], key("new", &json!({"qemuGuestAgent": {"users": ["me"]}})));
+    }
+
+    #[test]
+    fn a_key_is_taken_out_and_nothing_else() {
+        let texts =
+            [("one", "ssh-rsa A me\n\n ssh-rsa B you\n"), ("two", "ssh-rsa A"), ("three", "ssh-rsa B")];
+        let data = texts.map(|(file, text)| (file.to_owned(), text.to_owned())).into();
+        let changes = without(&data, "ssh-rsa A");
+        assert_eq!(
+            Value::from(changes),
+            json!({"one": BASE64_STANDARD.encode(" ssh-rsa B you"), "two": null})
+        );
+    }
+
+    #[test]
+    fn a_secret_belongs_to_the_vm_that_owns_it() {
+        let owned = |kind: &str, uid: &str| {
+            let owner = json!({"kind": kind, "name": "web", "uid": uid});
+            is_owned(&json!({"metadata": {"ownerReferences": [owner]}}), &vm())
+        };
+        assert!(owned("VirtualMachine", "u"));
+        assert!(!owned("VirtualMachine", "v") && !owned("Pod", "u") && !is_owned(&json!({}), &vm()));
+    }
+
+    #[test]
+    fn a_private_key_is_not_sent() {
+        let read = |value: &str| KeyArgs { file: None, value: Some(value.to_owned()) }.read();
+        assert_eq!(read(" ssh-rsa A\n").unwrap(), "ssh-rsa A");
+        assert!(read("-----BEGIN OPENSSH PRIVATE KEY-----\n").unwrap_err().to_string().contains(".pub"));
+        assert!(
+            KeyArgs { file: None, value: None }
+                .read()
+                .unwrap_err()
+                .to_string()
+                .contains("--file, or --value")
+        );
+    }
+}
