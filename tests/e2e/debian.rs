@@ -1,20 +1,30 @@
 //! A server's disk, as people have them: its settings make it theirs, and its agent answers. It takes a processor for a
 //! minute, and so has the cluster for itself.
 
+use crate::virtctl::login::{self, Key};
 use crate::{from_disks, tiny, virtctl, with_disks, with_spec};
 use tests::cluster::Space;
 
-const SEED: &str = r##"{name: seed, cloudInitNoCloud: {userData: "#cloud-config\nhostname: ours\nruncmd:\n- [sh, -c, 'echo by the manifest >/run/told']\n"}}"##;
+/// Settings, by which whoever has this key logs in.
+fn seed(key: &Key) -> String {
+    let user_data = format!(
+        "#cloud-config\nhostname: ours\nssh_authorized_keys:\n- {}\nruncmd:\n- [sh, -c, 'echo by the manifest >/run/told']\n",
+        key.public()
+    );
+    format!("{{name: seed, cloudInitNoCloud: {{userData: {user_data:?}}}}}")
+}
 
 #[test]
 fn a_server_is_ready_when_its_own_program_says_so() {
     let Some(space) = Space::new("debian") else { return };
+    let key = Key::new();
+    let seed = seed(&key);
     let disks = [
         (
             "{name: root, disk: {bus: virtio}}",
             "{name: root, containerDisk: {image: 'registry:5000/debian:1'}}",
         ),
-        ("{name: seed, disk: {bus: virtio}}", SEED),
+        ("{name: seed, disk: {bus: virtio}}", seed.as_str()),
     ];
     let probes =
         "      readinessProbe: {exec: {command: [cat, /run/told]}, timeoutSeconds: 20, periodSeconds: 2}
@@ -33,4 +43,5 @@ fn a_server_is_ready_when_its_own_program_says_so() {
     console.says("login:").types("root").says("Password:").types("coracle").says("root@ours:~#");
     console.types("cat /run/told").says("by the manifest");
     virtctl::asks_the_guest_agent(&space);
+    login::is_let_in(&space, &key);
 }

@@ -6,6 +6,7 @@
 
 mod admission;
 mod boots;
+mod clients;
 mod console;
 mod crash;
 mod debian;
@@ -21,6 +22,7 @@ mod probes;
 mod reasons;
 mod removal;
 mod replicas;
+mod rights;
 mod settings;
 mod strategies;
 mod trust;

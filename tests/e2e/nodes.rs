@@ -1,6 +1,8 @@
 //! Two nodes: one is emptied, one is not heard of, one loses its power. Never do two QEMUs have the one disk. These run
 //! one after the other, on a cluster with NODES=2.
 
+mod external;
+
 use crate::{volumes, with_spec};
 use std::process::Stdio;
 use tests::cluster::{Cluster, Space, until};
@@ -22,8 +24,9 @@ const PLACE: &str = "      affinity:
       - {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 1}
 ";
 
-/// A VM with a disk on a PVC runs on the second node, and has written to it. Gives back the VMI's uid.
-fn begin(story: &str) -> Option<(Space, String)> {
+/// A VM with a disk on a PVC, and with these lines of its spec, runs on the second node and has written to it. Gives back
+/// the VMI's uid.
+fn begin(story: &str, lines: &str) -> Option<(Space, String)> {
     let cluster = Cluster::there()?;
     if cluster.run(&["get", "node", AWAY]).code != 0 {
         eprintln!("skipped: the cluster has one node; NODES=2 tests/cluster/up adds one");
@@ -31,7 +34,7 @@ fn begin(story: &str) -> Option<(Space, String)> {
     }
     let space = Space::new(story)?;
     takes_vmis(&space);
-    space.apply(&with_spec(&volumes::manifest("Filesystem", "standard"), PLACE));
+    space.apply(&with_spec(&volumes::manifest("Filesystem", "standard"), &format!("{PLACE}{lines}")));
     volumes::write(&mut space.console_when_ready("web"));
     assert_eq!(space.get("vmi/web", ".status.nodeName"), AWAY);
     let uid = space.get("vmi/web", ".metadata.uid");
@@ -92,7 +95,7 @@ fn waits(space: &Space, first: &str) {
 
 #[test]
 fn a_node_is_drained_and_its_vm_starts_on_the_other() {
-    let Some((space, first)) = begin("drain") else { return };
+    let Some((space, first)) = begin("drain", "") else { return };
     let _again = Whole(&space);
     let words = ["drain", AWAY, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=170s"];
     let mut drain = space.cluster.kubectl(&words).stdout(Stdio::null()).spawn().unwrap();
@@ -103,7 +106,7 @@ fn a_node_is_drained_and_its_vm_starts_on_the_other() {
 
 #[test]
 fn the_disk_of_a_node_that_is_not_heard_of_is_given_to_nobody() {
-    let Some((space, first)) = begin("unheard") else { return };
+    let Some((space, first)) = begin("unheard", "") else { return };
     let again = Whole(&space);
     space.cluster.tool("part", &["stop", "node2/kubelet"]).ok();
     waits(&space, &first);
@@ -115,7 +118,7 @@ fn the_disk_of_a_node_that_is_not_heard_of_is_given_to_nobody() {
 
 #[test]
 fn a_node_without_power_gives_its_vm_up_when_somebody_says_so() {
-    let Some((space, first)) = begin("power") else { return };
+    let Some((space, first)) = begin("power", "") else { return };
     let again = Whole(&space);
     let old = space.get(&format!("pod/{}", space.pod_of("web")), ".metadata.uid");
     space.cluster.tool("part", &["stop", AWAY]).ok();

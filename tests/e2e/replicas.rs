@@ -3,7 +3,7 @@
 use tests::cluster::{Space, until};
 
 /// A set of so many.
-fn set(replicas: u32) -> String {
+pub(crate) fn set(replicas: u32) -> String {
     let vm = crate::tiny("x", "Always");
     let spec = vm.split("    spec:\n").nth(1).unwrap().replace("256Mi", "128Mi");
     format!(

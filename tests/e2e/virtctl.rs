@@ -1,7 +1,9 @@
 //! The real virtctl, unmodified, as people use it: each of its verbs against the API that it was written for
 //! (`subresources.kubevirt.io`). It judges by its exit code, and by what it prints.
 
+pub(crate) mod login;
 mod rfb;
+mod same;
 mod table;
 
 use crate::{network, tiny, with_spec};
@@ -298,15 +300,13 @@ fn a_terminal_is_the_console() {
     terminal.keys_are(b"\x1d");
     terminal.ends();
     assert!(terminal.succeeded(), "Ctrl+] is a good end");
-    // Whoever comes later takes the keyboard over, with a pipe as well as with a terminal; whoever had it is told, and
-    // reads on.
+    // Whoever comes later closes the console before, with a pipe as well as with a terminal; whoever had it is told.
     let mut first = on_terminal();
     first.says(HELLO).types("echo s''till-$((6*7))").says("still-42");
     let mut second = Serial::of(virtctl.command(&["console", "web"]));
-    first.says("someone else types here now");
+    first.says("another client has opened this console").ends();
     second.types("echo he''re-$((6*7))").says("here-42");
-    first.says("here-42");
-    drop((first, second));
+    drop(second);
     virtctl.table.say(&["console", "web"], 0, HELLO);
 }
 
@@ -318,16 +318,33 @@ fn the_screen_is_seen() {
     let folder = tempfile::tempdir().unwrap();
     let picture = folder.path().join("screen.png").display().to_string();
     virtctl.table.calls(&picture, "FILE");
-    virtctl.does(&["vnc", "screenshot", "web", "-f", &picture], "");
+    virtctl.does(&["vnc", "screenshot", "web", "-f", &picture, "--move-cursor"], "");
     let picture = std::fs::read(picture).unwrap();
     let (magic, size) = (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", picture.get(16..24).unwrap());
     assert!(picture.starts_with(magic) && size[..4] != [0; 4] && size[4..] != [0; 4], "{:?}", &picture[..24]);
     // The proxy is for one viewer, and ends with it.
     let args = ["vnc", "web", "--proxy-only"];
-    let mut proxy = Running(virtctl.command(&args).stdout(Stdio::piped()).spawn().unwrap());
-    let mut line = String::new();
-    BufReader::new(proxy.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let port = serde_json::from_str::<Value>(&line).unwrap()["port"].as_u64().unwrap();
+    let proxy = || {
+        let mut proxy = Running(virtctl.command(&args).stdout(Stdio::piped()).spawn().unwrap());
+        let mut line = String::new();
+        BufReader::new(proxy.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let port = serde_json::from_str::<Value>(&line).unwrap()["port"].as_u64().unwrap();
+        (proxy, line, port)
+    };
+    // There is one session: it is preserved for whoever asks, and closed for a next one that does not.
+    let (mut first, _, port) = proxy();
+    let mut viewer = TcpStream::connect(("127.0.0.1", port as u16)).unwrap();
+    viewer.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut greeting = [0; 12];
+    viewer.read_exact(&mut greeting).unwrap();
+    let preserves = [&args[..], &["--preserve-session"]].concat();
+    let denied = virtctl.try_run(&preserves);
+    assert!(denied.code == 1 && denied.err.contains("Active VNC connection"), "{denied:?}");
+    let (mut proxy, line, port) = proxy();
+    // By an end or a reset.
+    let _ = viewer.read_to_end(&mut Vec::new());
+    // How virtctl judges that end is its own.
+    until(|| first.0.try_wait().unwrap().is_some(), || "the first virtctl goes on".to_owned());
     virtctl.table.calls(port.to_string(), "PORT");
     let (width, height) = rfb::size_of_screen(port as u16);
     assert!(width > 0 && height > 0, "{width}x{height}");
@@ -490,10 +507,6 @@ fn what_is_not_served_is_refused_by_its_name() {
     for (args, resource) in verbs {
         virtctl.refuses(args, &format!("the subresource {resource} is not supported"));
     }
-    virtctl.refuses(
-        &["port-forward", "--stdio=true", "vmi/web", "udp/53"],
-        "portforward of UDP is not supported",
-    );
     // There is no such kind, which virtctl asks for itself.
     virtctl.refuses(&["migrate-cancel", "web"], "");
     // The status, which virtctl does not tell.
@@ -512,10 +525,13 @@ pub(crate) fn asks_the_guest_agent(space: &Space) {
     assert!(info["os"]["id"] == "debian" && info["hostname"] == "ours", "{info}");
     assert!(info["guestAgentVersion"].as_str().is_some_and(|version| !version.is_empty()), "{info}");
     assert!(info["supportedCommands"].as_array().is_some_and(|commands| !commands.is_empty()), "{info}");
+    same::tells(&virtctl, &["guestosinfo", "web"], &info);
     let disks = virtctl.json(&["fslist", "web"]);
     let is_root = |disk: &Value| disk["mountPoint"] == "/" && disk["fileSystemType"] == "ext4";
     assert!(disks["items"].as_array().is_some_and(|disks| disks.iter().any(is_root)), "{disks}");
+    same::tells(&virtctl, &["fslist", "web"], &disks);
     let users = virtctl.json(&["userlist", "web"]);
+    same::tells(&virtctl, &["userlist", "web"], &users);
     let is_root = |user: &Value| user["userName"] == "root";
     assert!(users["items"].as_array().is_some_and(|users| users.iter().any(is_root)), "{users}");
 }

@@ -1,8 +1,8 @@
-//! What each verb printed: a table, from which `docs/reference/virtctl.md` is made.
+//! What each verb printed: a table, from which `docs/reference/virtctl-output.md` is made.
 //!
 //! ```text
 //!  a story ─► rows ─► E2E_KEPT/virtctl/STORY ─► all that are there: E2E_KEPT/virtctl.md
-//!                                                  └ once no story is missing: is it docs/reference/virtctl.md?
+//!                                                  └ once no story is missing: is it docs/reference/virtctl-output.md?
 //! ```
 //!
 //! A story's rows are those of its last run that ended well; `tests/e2e/run` begins with none. The document is compared when
@@ -17,8 +17,11 @@ use tests::coracle::Ran;
 /// All the stories that have rows.
 const STORIES: &[&str] = &[
     "version", "rights", "start", "force", "manual", "pause", "reboot", "console", "screen", "ports",
-    "waiting", "expand", "refused", "agent",
+    "waiting", "expand", "refused", "agent", "login", "same",
 ];
+
+/// Beside docs/reference/virtctl.md, which is about our own verbs.
+const DOCUMENT: &str = "docs/reference/virtctl-output.md";
 
 const HEAD: &str = "# What virtctl prints
 
@@ -93,7 +96,7 @@ impl Drop for Table {
 
 /// The document, if there is one, has the rows of this story; and no others, once all stories have told theirs.
 fn compare(whole: &str, own: &[&str], is_whole: bool) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference/virtctl.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(DOCUMENT);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         if is_whole {
             fs::write(path, whole).unwrap();
@@ -103,8 +106,8 @@ fn compare(whole: &str, own: &[&str], is_whole: bool) {
     let Ok(found) = fs::read_to_string(path) else { return };
     let missing: Vec<_> = own.iter().filter(|row| !found.lines().any(|line| line == **row)).collect();
     let hint = "is not what virtctl prints: `UPDATE_GOLDEN=1 make e2e` writes it anew";
-    assert!(missing.is_empty(), "docs/reference/virtctl.md {hint}; without {missing:#?}");
-    assert!(!is_whole || found == whole, "docs/reference/virtctl.md {hint}; it should be:\n{whole}");
+    assert!(missing.is_empty(), "{DOCUMENT} {hint}; without {missing:#?}");
+    assert!(!is_whole || found == whole, "{DOCUMENT} {hint}; it should be:\n{whole}");
 }
 
 /// A row, which says the same tomorrow.

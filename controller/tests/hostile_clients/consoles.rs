@@ -1,0 +1,227 @@
+//! Consoles: many at once, clients that do not read, clients that are only half there, and proxies that do not like silence.
+
+use crate::client::{Client, LONG, ended, say};
+use crate::console::{Console, raw, upgrade};
+use crate::scene::Scene;
+use futures_util::future::join_all;
+use std::time::{Duration, Instant};
+use tokio::io::AsyncWriteExt as _;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::Role;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+
+/// What virt-api may have, in KiB.
+const MEMORY: u64 = 100 << 10;
+
+#[tokio::test]
+async fn two_hundred_consoles_at_once_cost_less_than_100_mib() {
+    const CONSOLES: usize = 200;
+    let scene = Scene::begin().await;
+    let (aggregator, files) = (scene.aggregator(), scene.program.files());
+    let mut consoles = Vec::new();
+    for at in 0..CONSOLES / 20 {
+        let name = format!("echo-{at}");
+        scene.runs(&name);
+        consoles.extend(join_all((0..20).map(|_| Console::open(&aggregator, &name))).await);
+    }
+    scene.handler.has_open(CONSOLES).await;
+    let typed = consoles.iter_mut().enumerate().map(async |(at, console)| {
+        console.says("login: ").await;
+        console.repeats(&format!("root-{at}\n")).await;
+        // More than is kept anywhere on the way.
+        console.repeats(&"0123456789".repeat(5000)).await;
+    });
+    join_all(typed).await;
+    scene.start("200 consoles").await;
+    let memory = scene.program.most_memory();
+    eprintln!("{CONSOLES} consoles: virt-api had at most {} MiB", memory >> 10);
+    assert!(memory < MEMORY, "{memory} KiB");
+    drop(consoles);
+    scene.handler.has_open(0).await;
+    // What is over is given back.
+    let since = Instant::now();
+    while scene.program.files() > files + CONSOLES / 4 {
+        assert!(since.elapsed() < LONG, "{} files are open, {files} at first", scene.program.files());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Neither the guest, nor another reader, nor virt-api's memory.
+#[tokio::test]
+async fn a_client_that_never_reads_holds_up_nobody() {
+    let scene = Scene::begin().await;
+    scene.runs("loud");
+    scene.runs("echo");
+    let aggregator = scene.aggregator();
+    let mut stuck = join_all((0..20).map(|_| raw(&aggregator, "loud"))).await;
+    let (mut reader, mut other) =
+        (Console::open(&aggregator, "loud").await, Console::open(&aggregator, "echo").await);
+    other.says("login: ").await;
+    let mut size = 0;
+    while size < 64 << 20 {
+        size += reader.bytes().await.len();
+    }
+    other.repeats("still here\n").await;
+    scene.start("20 clients that never read").await;
+    // What they type is taken all the same, until they have typed too much without reading.
+    for connection in &mut stuck {
+        say(connection, &masked(0x82, b"ls\n")).await.unwrap();
+    }
+    scene.handler.has_open(22).await;
+    let memory = scene.program.most_memory();
+    eprintln!("20 clients that never read: virt-api had at most {} MiB", memory >> 10);
+    assert!(memory < MEMORY, "{memory} KiB");
+    drop((stuck, reader, other));
+    scene.handler.has_open(0).await;
+}
+
+/// A frame of a client: its first byte, and its content.
+fn masked(first: u8, content: &[u8]) -> Vec<u8> {
+    let size = u8::try_from(content.len()).unwrap();
+    [&[first, 0x80 | size, 0, 0, 0, 0], content].concat()
+}
+
+/// A frame that announces so much, and does not have it.
+fn announced(first: u8, size: u64) -> Vec<u8> {
+    [&[first, 0x80 | 127][..], &size.to_be_bytes(), &[0; 4], b"a"].concat()
+}
+
+#[tokio::test]
+async fn websockets_that_are_half_there_end_or_wait_by_themselves() {
+    let scene = Scene::begin().await;
+    scene.runs("quiet");
+    let aggregator = scene.aggregator();
+    // They say that they will say nothing more, or are gone without a word.
+    let mut half = join_all((0..20).map(|_| raw(&aggregator, "quiet"))).await;
+    scene.handler.has_open(20).await;
+    for connection in &mut half {
+        connection.shutdown().await.unwrap();
+    }
+    scene.handler.has_open(0).await;
+    let gone = join_all((0..20).map(|_| raw(&aggregator, "quiet"))).await;
+    scene.handler.has_open(20).await;
+    drop(gone);
+    scene.handler.has_open(0).await;
+    // They ask, and are gone before they are answered.
+    for _ in 0..20 {
+        let mut connection = aggregator.connect().await;
+        say(&mut connection, upgrade("quiet").as_bytes()).await.unwrap();
+    }
+    // They wait in the middle of a frame: of that they have as much as they have sent.
+    let mut waiting = join_all((0..100).map(|_| raw(&aggregator, "quiet"))).await;
+    for connection in &mut waiting {
+        say(connection, &announced(0x82, 64 << 10)).await.unwrap();
+    }
+    scene.handler.has_open(100).await;
+    scene.start("websockets that are half there").await;
+    let memory = scene.program.most_memory();
+    assert!(memory < MEMORY, "{memory} KiB");
+    drop(waiting);
+    scene.handler.has_open(0).await;
+}
+
+#[tokio::test]
+async fn websockets_that_break_the_rules_are_told_so() {
+    let scene = Scene::begin().await;
+    scene.runs("quiet");
+    let aggregator = scene.aggregator();
+    let piece = |first| masked(first, &[b'a'; 125]);
+    for (how, sent, code) in [
+        ("one that is too long", announced(0x82, (64 << 10) + 1), CloseCode::Size),
+        ("one without end", announced(0x82, u64::MAX >> 1), CloseCode::Size),
+        ("one in pieces without end", [piece(0x02), piece(0x00).repeat(600)].concat(), CloseCode::Size),
+        ("one that is not masked", vec![0x82, 1, b'a'], CloseCode::Protocol),
+        ("a rest without a beginning", piece(0x80), CloseCode::Protocol),
+        ("a ping in pieces", piece(0x09), CloseCode::Protocol),
+        ("bits that mean nothing", piece(0xf2), CloseCode::Protocol),
+        ("a kind that there is not", piece(0x83), CloseCode::Protocol),
+    ] {
+        let mut connection = raw(&aggregator, "quiet").await;
+        scene.handler.has_open(1).await;
+        say(&mut connection, &sent).await.unwrap();
+        let mut console = Console(WebSocketStream::from_raw_socket(connection, Role::Client, None).await);
+        let last = console.ends().await.unwrap_or_else(|| panic!("{how}: it ends without a word"));
+        assert_eq!(last.code, code, "{how}: {last:?}");
+        drop(console);
+        scene.handler.has_open(0).await;
+    }
+    // Pings whose answers nobody reads.
+    let mut connection = raw(&aggregator, "quiet").await;
+    let pings = piece(0x89).repeat(1000);
+    let floods = async {
+        for _ in 0..500 {
+            say(&mut connection, &pings).await?;
+        }
+        Ok::<_, std::io::Error>(())
+    };
+    tokio::select! {
+        // It is closed, taken as a whole, or no more is taken of it.
+        _ = floods => {}
+        () = scene.start("pings whose answers nobody reads") => {}
+    }
+    let memory = scene.program.most_memory();
+    assert!(memory < MEMORY, "{memory} KiB");
+    drop(connection);
+    scene.handler.has_open(0).await;
+}
+
+/// Passes on what comes, and cuts a connection that is silent for so long.
+async fn proxy(to: std::net::SocketAddr, silence: Duration) -> std::net::SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut server = tokio::net::TcpStream::connect(to).await.unwrap();
+                let (mut of_client, mut of_server) = ([0; 4096], [0; 4096]);
+                loop {
+                    use tokio::io::AsyncReadExt as _;
+                    let passed = tokio::select! {
+                        read = client.read(&mut of_client) => match read {
+                            Ok(size) if size > 0 => server.write_all(&of_client[..size]).await,
+                            _ => return,
+                        },
+                        read = server.read(&mut of_server) => match read {
+                            Ok(size) if size > 0 => client.write_all(&of_server[..size]).await,
+                            _ => return,
+                        },
+                        () = tokio::time::sleep(silence) => return,
+                    };
+                    if passed.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+/// With the interval that is shipped. The same with a short one is a test of package `subresources`.
+#[tokio::test]
+#[ignore = "takes ten minutes: it is run by hand"]
+async fn an_idle_console_stays_for_ten_minutes_behind_a_proxy_that_cuts_after_20_seconds() {
+    let scene = Scene::begin().await;
+    scene.runs("quiet");
+    scene.runs("echo");
+    let through = proxy(scene.program.address, Duration::from_secs(20)).await;
+    let identity = scene.front.client(crate::scene::AGGREGATOR);
+    let client = Client::new(through, scene.ours.roots(), Some(&identity));
+    // The proxy is one that cuts, long before virt-api would.
+    let (_, mut idle) = client.says("GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").await;
+    let since = Instant::now();
+    ended(&mut idle).await;
+    eprintln!("an idle connection without pings was cut after {:.1} s", since.elapsed().as_secs_f64());
+    let (mut quiet, mut echo) = (Console::open(&client, "quiet").await, Console::open(&client, "echo").await);
+    echo.says("login: ").await;
+    let since = Instant::now();
+    let minutes = async {
+        tokio::join!(async { panic!("the guest said {:?}", quiet.bytes().await) }, async {
+            panic!("the guest said {:?}", echo.bytes().await)
+        },)
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(600), minutes).await.is_err(), "it was cut");
+    echo.repeats("still here\n").await;
+    eprintln!("idle consoles were open for {:.0} s", since.elapsed().as_secs_f64());
+    scene.handler.has_open(2).await;
+}

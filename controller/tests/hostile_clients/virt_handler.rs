@@ -1,0 +1,121 @@
+//! A virt-handler of one node, played: the guests of its VMIs have consoles. `echo…` says `login: ` and repeats what is
+//! typed, `loud…` writes without end, all others are silent.
+
+use crate::authority::{Authority, Identity};
+use api::launcher::STREAM;
+use http::header::{CONNECTION, UPGRADE};
+use http::{HeaderValue, Response, StatusCode};
+use serve::transport::tls::{self, Shown};
+use serve::transport::{
+    Answers, Asked, Authorities, HttpResponse, Limits, Transport, Upgraded, listen, plain,
+};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::watch;
+
+pub(crate) const HANDLER: &str = "virt-handler.kubevirt.svc";
+
+pub(crate) struct VirtHandler {
+    pub(crate) port: u16,
+    pub(crate) shown: Arc<Shown>,
+    pub(crate) authorities: Arc<Authorities>,
+    guests: Arc<Guests>,
+    _ends: watch::Sender<bool>,
+}
+
+struct Guests {
+    /// Consoles that are open.
+    open: watch::Sender<usize>,
+}
+
+impl VirtHandler {
+    pub(crate) async fn begin(ours: &Authority, identity: &Identity) -> VirtHandler {
+        let (shown, authorities) = (Arc::new(Shown::default()), Arc::new(Authorities::default()));
+        shown.take(&identity.secret()).unwrap();
+        authorities.take(&ours.pem).unwrap();
+        let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let config = tls::config(Arc::clone(&shown), Some(Arc::clone(&authorities))).unwrap();
+        let guests = Arc::new(Guests { open: watch::channel(0).0 });
+        let (ends, ended) = watch::channel(false);
+        let answers = Arc::clone(&guests);
+        tokio::spawn(async move {
+            Transport::new(Limits::of_program()).serve(listener, config, Arc::new(For(answers)), ended).await;
+        });
+        VirtHandler { port, shown, authorities, guests, _ends: ends }
+    }
+
+    /// Waits until so many consoles are open.
+    pub(crate) async fn has_open(&self, consoles: usize) {
+        let mut open = self.guests.open.subscribe();
+        let waited = tokio::time::timeout(crate::client::LONG, open.wait_for(|open| *open == consoles)).await;
+        assert!(waited.is_ok(), "{} consoles are open, not {consoles}", *self.guests.open.borrow());
+    }
+}
+
+struct For(Arc<Guests>);
+
+impl Answers for For {
+    async fn answer(&self, mut asked: Asked) -> HttpResponse {
+        if !asked.client.as_ref().is_some_and(|client| client.is_called(crate::client::VIRT_API)) {
+            return plain(StatusCode::UNAUTHORIZED, "only virt-api is answered");
+        }
+        let name = asked.head.uri.path().split('/').nth(5).unwrap_or_default().to_owned();
+        let upgrade = match asked.upgrade() {
+            Ok(upgrade) => upgrade,
+            Err(answer) => return answer,
+        };
+        let guests = Arc::clone(&self.0);
+        tokio::spawn(async move {
+            if let Ok(stream) = upgrade.begin().await {
+                guests.open.send_modify(|open| *open += 1);
+                // Whoever reads has gone.
+                let _ = guest(&name, stream).await;
+                guests.open.send_modify(|open| *open -= 1);
+            }
+        });
+        let mut answer = Response::new(Vec::new().into());
+        *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        answer.headers_mut().insert(UPGRADE, HeaderValue::from_static(STREAM));
+        answer
+    }
+}
+
+async fn guest(name: &str, mut stream: Upgraded) -> std::io::Result<()> {
+    if name.starts_with("loud") {
+        let (mut reader, mut writer) = tokio::io::split(stream);
+        let writes = async {
+            let words = [b'x'; 16 << 10];
+            loop {
+                writer.write_all(&words).await?;
+                writer.flush().await?;
+            }
+        };
+        return tokio::select! {
+            done = writes => done,
+            read = reader.read_u8() => read.map(drop),
+        };
+    }
+    if name.starts_with("echo") {
+        stream.write_all(b"login: ").await?;
+        stream.flush().await?;
+    }
+    let mut piece = [0; 4 << 10];
+    loop {
+        match stream.read(&mut piece).await? {
+            0 => {
+                // As a launcher does: it says its last word in its own time.
+                let _ = tokio::time::timeout(Duration::from_secs(1), stream.shutdown()).await;
+                return Ok(());
+            }
+            size if name.starts_with("echo") => {
+                stream.write_all(&piece[..size]).await?;
+                stream.flush().await?;
+            }
+            _ => {}
+        }
+    }
+}
