@@ -77,7 +77,7 @@ impl Reach {
             Target::Stdout | Target::Nowhere => return self.spool(),
             Target::Image(_) => self.process,
             Target::Device(path) => lists(self.process).uses(path, Use::Device),
-            Target::File(path) => lists(self.process).uses(folder_of(path), Use::Write),
+            Target::File(path) => lists(self.process).uses(folder_of(path), Use::Write).replaces(path),
         };
         Reach { process }
     }
@@ -152,6 +152,7 @@ mod tests {
         assert_eq!(local.process().use_of(Path::new("/disks/a.img")), Some(Use::Read));
         assert_eq!(local.process().use_of(folder.path()), Some(Use::Write));
         assert_eq!(local.process().use_of(&folder.path().join("b.img")), None);
+        assert_eq!(local.process().replaced(), [folder.path().join("b.img")], "whose owner the new one gets");
         assert!(!local.process().has_network());
 
         let remote = of("https://h/a.img");

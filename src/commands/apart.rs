@@ -5,7 +5,7 @@
 
 use crate::ui::{self, Show};
 use crate::vm::apart::{Exact, Look, Order, Outcome, Task};
-use crate::vm::place::{Lock, make};
+use crate::vm::place::Lock;
 use crate::vm::record::write_whole;
 use crate::vm::resolve::image::usable;
 use api::job::Import;
@@ -76,15 +76,15 @@ impl Work {
             }
             Task::HasDisk { image } => self.has_disk(&pinned(&image)?),
             Task::Judge { path } => judge(&path),
-            Task::Disk { image, path, disks } => {
+            Task::Disk { image, path, folder } => {
                 let image = pinned(&image)?;
-                self.unpacks(&image.name, &disks)?.enter();
-                self.disk(&image, path.as_deref(), &disks).map(|path| json!(path))
+                self.unpacks(&image.name, &folder)?.enter();
+                self.disk(&image, path.as_deref(), &folder).map(|path| json!(path))
             }
-            Task::Boot { image, path, disks } => {
+            Task::Boot { image, path, folder } => {
                 let image = pinned(&image)?;
-                self.unpacks(&image.name, &disks)?.enter();
-                self.boot(&image, &path, &disks).map(|path| json!(path))
+                self.unpacks(&image.name, &folder)?.enter();
+                self.boot(&image, &path, &folder).map(|path| json!(path))
             }
             Task::Import(job) => self.import(&job),
         }
@@ -94,9 +94,9 @@ impl Work {
         Reach::new().image(image, &self.places)
     }
 
-    /// What is unpacked goes below `disks`.
-    fn unpacks(&self, image: &Name, disks: &Path) -> Result<Reach> {
-        Ok(self.reads(image)?.target(&Destination::File(disks.join("any"))))
+    /// What is unpacked goes into the image's own folder.
+    fn unpacks(&self, image: &Name, folder: &Path) -> Result<Reach> {
+        Ok(self.reads(image)?.target(&Destination::File(folder.join("any"))))
     }
 
     fn here(&self, image: &Name) -> Result<Value> {
@@ -150,9 +150,9 @@ impl Work {
         Open::of(self.places.find(&image.name)?.exactly(image.digest))
     }
 
-    fn disk(&self, image: &Pinned, path: Option<&str>, disks: &Path) -> Result<PathBuf> {
+    fn disk(&self, image: &Pinned, path: Option<&str>, folder: &Path) -> Result<PathBuf> {
         let open = self.open(image)?;
-        let index = folder(disks, &open.document.digest)?.join(format!("disk{}", suffix(path)));
+        let index = folder.join(format!("disk{}", suffix(path)));
         if let Some(known) = known(&index) {
             return Ok(known);
         }
@@ -160,20 +160,20 @@ impl Work {
         if let Some(known) = known(&index) {
             return Ok(known);
         }
-        let target = self.unpack(image, &open, path, disks)?;
+        let target = self.unpack(image, &open, path, folder)?;
         write_whole(&index, format!("{}\n", target.display()).as_bytes())?;
         known(&index).ok_or_else(|| Error::failed(format!("{} vanished while it was made", target.display())))
     }
 
-    /// Unpacks the disk, unless another image has brought the same layer.
-    fn unpack(&self, image: &Pinned, open: &Open, path: Option<&str>, disks: &Path) -> Result<PathBuf> {
+    /// Unpacks the disk, unless it was unpacked under another path of the image.
+    fn unpack(&self, image: &Pinned, open: &Open, path: Option<&str>, folder: &Path) -> Result<PathBuf> {
         let path = path.map(str::to_owned);
         let how = locate::Options { path, one_pass: true, ..locate::Options::default() };
         let located = locate::disk(&*open.found.place, manifest(&image.name, &open.document)?, &how)?;
-        let folder = folder(disks, &located.digest)?;
         let inside = located.path.clone();
         drop(located);
-        let name = inside.replace(|c: char| !c.is_ascii_alphanumeric() && c != '.', "_");
+        // No note and no kernel begins so.
+        let name = format!("_{}", inside.replace(|c: char| !c.is_ascii_alphanumeric() && c != '.', "_"));
         let target = folder.join(&name);
         let _lock = Lock::wait(&folder.join(format!("{name}.lock")))?;
         if target.is_file() {
@@ -194,9 +194,8 @@ impl Work {
         Ok(target)
     }
 
-    fn boot(&self, image: &Pinned, path: &str, disks: &Path) -> Result<PathBuf> {
+    fn boot(&self, image: &Pinned, path: &str, folder: &Path) -> Result<PathBuf> {
         let open = self.open(image)?;
-        let folder = folder(disks, &open.document.digest)?;
         let _lock = Lock::wait(&folder.join("boot.lock"))?;
         let target = folder.join(format!("boot{}", suffix(Some(path))));
         if target.is_file() {
@@ -278,16 +277,10 @@ fn wishes() -> Wishes {
     Wishes::of_threads(std::thread::available_parallelism().map_or(2, usize::from))
 }
 
-fn folder(disks: &Path, digest: &Digest) -> Result<PathBuf> {
-    let folder = disks.join(digest.to_string().replace(':', "-"));
-    make(&folder)?;
-    Ok(folder)
-}
-
-/// The disk that this note leads to, if it is still there.
+/// The disk that this note leads to, if it is still there. Older notes lead to the folders of layers, which are nobody's.
 fn known(index: &Path) -> Option<PathBuf> {
     let path = PathBuf::from(std::fs::read_to_string(index).ok()?.trim_end());
-    usable(&path).ok()?;
+    usable(&path).ok().filter(|_| path.parent() == index.parent())?;
     Some(path)
 }
 
@@ -310,4 +303,40 @@ fn suffix(path: Option<&str>) -> String {
             path.chars().rev().take(40).collect::<Vec<_>>().into_iter().rev().map(plain).collect();
         format!("-{tail}-{sum:016x}")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guard::confine::Use;
+
+    #[test]
+    fn what_unpacks_an_image_writes_into_the_folder_of_that_image_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let places = Arc::new(Places::new(None).with_store(place.path().join("store")));
+        let work = Work { places, show: Show::Quiet };
+        let own = place.path().join("disks/sha256-a");
+        for image in ["store:os:1", "oci:layout", "oci-archive:os.tar"] {
+            let reach = work.unpacks(&named(image).unwrap(), &own).unwrap();
+            assert_eq!(reach.process().use_of(&own), Some(Use::Write), "{image}");
+            let above = own.ancestors().skip(1).find(|above| reach.process().use_of(above).is_some());
+            assert_eq!(above, None, "{image}");
+        }
+    }
+
+    #[test]
+    fn a_note_that_leads_out_of_the_folder_of_its_image_is_not_followed() {
+        let place = tempfile::tempdir().unwrap();
+        let (own, other) = (place.path().join("sha256-a"), place.path().join("sha256-b"));
+        for folder in [&own, &other] {
+            std::fs::create_dir(folder).unwrap();
+            std::fs::write(folder.join("_disk"), [1; 512]).unwrap();
+        }
+        let note = own.join("disk");
+        for (leads_to, is_followed) in [(&own, true), (&other, false)] {
+            let disk = leads_to.join("_disk");
+            std::fs::write(&note, format!("{}\n", disk.display())).unwrap();
+            assert_eq!(known(&note), is_followed.then_some(disk));
+        }
+    }
 }

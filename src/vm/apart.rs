@@ -10,13 +10,15 @@
 //! process of the same program (`commands/apart.rs`), confined as `pull` and `convert` are. It ends with its job, and with
 //! the process that wants it.
 //!
-//! **What it says is not believed further than it could reach.** A path in an answer must lead to a plain file below the
-//! folder that the job was given; an answer has a bound.
+//! **What it says is not believed further than it could reach.** What is unpacked of an image has a folder for itself
+//! ([`folder_of`]), made here, and its job may write there and nowhere else. A path in an answer must lead to a plain file
+//! below the folder that the job was given; an answer has a bound.
 
 use crate::error::{code_of, kind_of};
 use crate::ui::Show;
 use api::job::Import;
 use cdi::{Error, ErrorKind, Result};
+use container_disk::Digest;
 use container_disk::locate::Boot;
 use error_core::causes;
 use serde::de::DeserializeOwned;
@@ -58,10 +60,10 @@ pub(crate) enum Task {
     HasDisk { image: Exact },
     /// What a disk of the user's is, where a VM can have it: `Format`.
     Judge { path: PathBuf },
-    /// Unpacks its disk below `disks`: the path.
-    Disk { image: Exact, path: Option<String>, disks: PathBuf },
-    /// Unpacks a kernel or an initrd below `disks`: the path.
-    Boot { image: Exact, path: String, disks: PathBuf },
+    /// Unpacks its disk into the image's folder: the path.
+    Disk { image: Exact, path: Option<String>, folder: PathBuf },
+    /// Unpacks a kernel or an initrd into the image's folder: the path.
+    Boot { image: Exact, path: String, folder: PathBuf },
     /// Fills a disk: the bytes that its guest sees.
     Import(Box<Import>),
 }
@@ -129,6 +131,14 @@ pub(crate) fn ask<T: DeserializeOwned>(registries: Option<&Path>, show: Show, jo
         Ok(Outcome::Failed { code, what, because }) => Err(failed(code, what, because)),
         Err(_) => Err(ended(status)),
     }
+}
+
+/// Where everything goes that is unpacked of one image, and of no other: two images may share a layer, and whoever takes
+/// over the reader of one must not reach the disk of the other.
+pub(crate) fn folder_of(disks: &Path, image: &Exact) -> Result<PathBuf> {
+    // It was told by a process that reads images, and becomes a name.
+    let digest: Digest = image.digest.parse()?;
+    Ok(disks.join(digest.to_string().replace(':', "-")))
 }
 
 /// The file that an answer leads to: a plain one, below the folder that the job was given.
@@ -262,6 +272,19 @@ mod tests {
     }
 
     #[test]
+    fn each_image_has_a_folder_and_what_is_no_digest_has_none() {
+        let of = |digest: &str| {
+            folder_of(Path::new("/d"), &Exact { image: "store:os:1".into(), digest: digest.into() })
+        };
+        let (one, other) = (format!("sha256:{}", "a".repeat(64)), format!("sha256:{}", "b".repeat(64)));
+        assert_eq!(of(&one).unwrap(), Path::new("/d").join(format!("sha256-{}", "a".repeat(64))));
+        assert_ne!(of(&one).unwrap(), of(&other).unwrap());
+        for none in ["", "..", "sha256:..", "../../x", "sha256:a/../b"] {
+            of(none).unwrap_err();
+        }
+    }
+
+    #[test]
     fn a_path_that_leads_out_of_the_folder_is_not_used() {
         let place = tempfile::tempdir().unwrap();
         let (disks, secret) = (place.path().join("disks"), place.path().join("secret"));
@@ -271,7 +294,10 @@ mod tests {
         std::os::unix::fs::symlink(&secret, disks.join("a/link")).unwrap();
         std::os::unix::fs::symlink(place.path(), disks.join("out")).unwrap();
         within(&disks, disks.join("a/disk")).unwrap();
+        std::fs::create_dir(place.path().join("disks-of-another")).unwrap();
+        std::fs::write(place.path().join("disks-of-another/disk"), "d").unwrap();
         let out = [
+            place.path().join("disks-of-another/disk"),
             secret,
             disks.join("../secret"),
             disks.join("a/link"),

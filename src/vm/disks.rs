@@ -1,8 +1,8 @@
 //! The disks and kernels that came out of images (`disks/sha256-…`): what goes when nobody needs it any more.
 //!
-//! A folder stays while a VM that is known here has something in it, and while the store has the layer or manifest
-//! that it came out of: unpacking is what makes a second run quick. Who starts a VM [`hold`]s all of them until its
-//! record says which it needs.
+//! A folder stays while a VM that is known here has something in it, and while the store has the manifest that it came out
+//! of (or the layer, of folders that older versions made): unpacking is what makes a second run quick. Who starts a VM
+//! [`hold`]s all of them until its record says which it needs.
 
 use crate::vm::place::{Home, Lock};
 use crate::vm::record::Vm;

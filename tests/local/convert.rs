@@ -470,6 +470,25 @@ fn what_resume_refuses_is_left_as_it_is() {
     place.is_the_disk("out.img");
 }
 
+/// By the process that sets modes and owners, for a program that can give files to nobody.
+#[test]
+fn the_disk_that_root_replaces_stays_its_owners() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can give files away");
+        return;
+    }
+    let place = place(17);
+    let disk = place.path("old.img");
+    std::fs::write(&disk, "of a guest").unwrap();
+    std::fs::set_permissions(&disk, std::fs::Permissions::from_mode(0o640)).unwrap();
+    chown(&disk, Some(65533), Some(65534)).unwrap();
+    let ran = place.run(&["convert", "disk.raw", "old.img"]).ok();
+    place.is_the_disk("old.img");
+    let facts = disk.metadata().unwrap();
+    assert_eq!((facts.uid(), facts.gid(), facts.mode() & 0o777), (65533, 65534, 0o640), "{}", ran.err);
+}
+
 #[test]
 fn a_target_that_is_the_source_or_is_called_something_else_is_refused() {
     let place = place(36);

@@ -130,6 +130,53 @@ fn without_close_range() {
     assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o600);
 }
 
+/// As root a program may give a file to anybody whose programs believe what is theirs.
+#[test]
+fn a_file_is_given_to_nobody_but_who_had_the_one_that_it_replaces() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can give files away");
+    } else if is_possible() {
+        passes("given_away", tempfile::tempdir().unwrap().path());
+    }
+}
+
+#[test]
+#[ignore = "a child of the test above"]
+fn given_away() {
+    let work = place().join("work");
+    for (name, owner) in [("old", 65533), ("beside", 65534)] {
+        fs::write(work.join(name), "").unwrap();
+        std::os::unix::fs::chown(work.join(name), Some(owner), Some(owner)).unwrap();
+    }
+    let process = Process::new().uses(&work, Use::Write).uses("/proc", Use::Read);
+    assert!(process.replaces(work.join("old")).replaces(work.join("not there")).enter().is_whole());
+    let file = fs::File::create(work.join("new")).unwrap();
+    let owner = || (file.metadata().unwrap().uid(), file.metadata().unwrap().gid());
+    let own = owner();
+    for (uid, gid) in [(65534, 65534), (65533, 65534), (65533, own.1), (own.0, 65533), (1000, 1000)] {
+        let e = set_attributes(&file, Attributes::Owner(uid, gid)).unwrap_err();
+        assert_eq!((e.raw_os_error(), owner()), (Some(libc::EPERM), own), "{uid}:{gid}");
+    }
+    for to in [(65533, 65533), own] {
+        set_attributes(&file, Attributes::Owner(to.0, to.1)).unwrap();
+        assert_eq!(owner(), to);
+    }
+    let filtered = keeper_says("Seccomp:");
+    assert_eq!(filtered, "2", "it has a filter of its own");
+}
+
+/// A line of what the kernel tells of the process that sets modes for this one.
+fn keeper_says(line: &str) -> String {
+    let own = format!("PPid:\t{}\n", std::process::id());
+    let all = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let status = fs::read_to_string(entry.unwrap().path().join("status")).ok()?;
+        (status.starts_with("Name:\tsets-modes\n") && status.contains(&own)).then_some(status)
+    });
+    let all: Vec<_> = all.collect();
+    assert_eq!(all.len(), 1, "{all:#?}");
+    all[0].lines().find_map(|said| said.strip_prefix(line)).unwrap().trim().to_owned()
+}
+
 /// As root a limit on processes does not count, so it is one on memory: no stack for a thread.
 #[test]
 fn no_thread_is_an_error_and_no_panic() {

@@ -1,14 +1,17 @@
 //! A folder held open: everything in it is opened by its own name below it, and no link is followed on the way, so
-//! nothing that somebody put into an image layout leads out of it.
+//! nothing that somebody put into an image layout leads out of it. In a store a folder, or a file that is believed, must be
+//! of the store's owner too (`owner.rs`).
 
 use super::lock::{Keeps, Locked};
+use super::owner::Owner;
 use crate::publish::{Standing, publish};
 use crate::{Error, Result, ours};
+use guard::confine::{Attributes, set_attributes};
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::{DirBuilder, File};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
@@ -16,6 +19,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Folder {
     fd: OwnedFd,
     path: PathBuf,
+    /// Whose everything in it must be; `None`: anybody's.
+    owner: Option<Owner>,
 }
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -26,19 +31,36 @@ const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBL
 const NEW: Mode = Mode::from_raw_mode(0o644);
 /// Never written by anybody, whatever the umask: who may write to a folder chooses what is read from it.
 const NEW_FOLDER: u32 = 0o775;
+/// For its owner alone.
+const NEW_OWN_FOLDER: u32 = 0o700;
+/// A file that is held locked: whoever can open it can hold it.
+const NEW_LOCK: Mode = Mode::from_raw_mode(0o600);
 
 impl Folder {
     /// The folder a person named; here alone links are followed.
     pub(crate) fn open(path: &Path) -> Result<Folder> {
         let fd = rustix::fs::openat(CWD, path, FOLDER, Mode::empty());
-        Ok(Folder { fd: fd.map_err(|e| cannot("open the folder", path, e))?, path: path.to_owned() })
+        let fd = fd.map_err(|e| cannot("open the folder", path, e))?;
+        Ok(Folder { fd, path: path.to_owned(), owner: None })
     }
 
     /// The same; made where it does not exist, with the folders on the way.
     pub(crate) fn create(path: &Path) -> Result<Folder> {
-        let made = DirBuilder::new().recursive(true).mode(NEW_FOLDER).create(path);
-        made.map_err(|e| Error::io(format!("cannot make the folder {}", path.display()), e))?;
+        make(path, NEW_FOLDER)?;
         Folder::open(path)
+    }
+
+    /// The folder of a store, in which nothing is believed that another user has put there.
+    pub(crate) fn open_owned(path: &Path) -> Result<Folder> {
+        let folder = Folder::open(path)?;
+        let owner = Some(Owner::of(&folder.fd, path)?);
+        Ok(Folder { owner, ..folder })
+    }
+
+    /// The same; made where it does not exist, with the folders on the way, for this user alone.
+    pub(crate) fn create_owned(path: &Path) -> Result<Folder> {
+        make(path, NEW_OWN_FOLDER)?;
+        Folder::open_owned(path)
     }
 
     /// Where it is, for messages.
@@ -50,7 +72,10 @@ impl Folder {
     pub(crate) fn sub(&self, name: &str) -> Result<Option<Folder>> {
         let path = self.path.join(name);
         match rustix::fs::openat(&self.fd, name, FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
-            Ok(fd) => Ok(Some(Folder { fd, path })),
+            Ok(fd) => {
+                self.judge(&fd, &path)?;
+                Ok(Some(Folder { fd, path, owner: self.owner }))
+            }
             Err(Errno::NOENT) => Ok(None),
             Err(Errno::LOOP | Errno::NOTDIR) => {
                 let what =
@@ -77,7 +102,21 @@ impl Folder {
         Err(Error::failed(format!("the folder {} vanishes again and again", self.path.join(name).display())))
     }
 
-    /// A regular file in it, and its size.
+    /// Refuses what another user has put here, where that counts.
+    fn judge(&self, found: impl AsFd, path: &Path) -> Result<()> {
+        self.owner.map_or(Ok(()), |owner| owner.judge(found, path))
+    }
+
+    /// A regular file in it that is believed, and its size.
+    pub(crate) fn trusted_file(&self, name: &str) -> Result<Option<(File, u64)>> {
+        let found = self.file(name)?;
+        if let Some((file, _)) = &found {
+            self.judge(file, &self.path.join(name))?;
+        }
+        Ok(found)
+    }
+
+    /// A regular file in it, whosever it is, and its size.
     pub(crate) fn file(&self, name: &str) -> Result<Option<(File, u64)>> {
         let path = self.path.join(name);
         match rustix::fs::openat(&self.fd, name, FILE | OFlags::RDONLY, Mode::empty()) {
@@ -95,11 +134,29 @@ impl Folder {
         }
     }
 
-    /// A regular file in it to lock, made where it does not exist. Another user's is opened for reading.
-    pub(crate) fn make_file(&self, name: &str) -> Result<File> {
+    /// A regular file in it that is believed, to lock; made where it does not exist, and closed to others where it is ours
+    /// and was made by a version that left it open.
+    pub(crate) fn make_lock(&self, name: &str) -> Result<File> {
+        let file = self.make_file(name, NEW_LOCK)?;
+        self.judge(&file, &self.path.join(name))?;
+        let facts =
+            file.metadata().map_err(|e| Error::io(format!("cannot examine {}", self.shown(name)), e))?;
+        let is_open = facts.mode() & 0o777 & !NEW_LOCK.as_raw_mode() != 0;
+        if is_open
+            && facts.uid() == rustix::process::geteuid().as_raw()
+            && let Err(e) = set_attributes(&file, Attributes::Mode(NEW_LOCK.as_raw_mode()))
+        {
+            // A file system that chooses the modes.
+            tracing::debug!("other users can hold {}: {e}", self.shown(name));
+        }
+        Ok(file)
+    }
+
+    /// A regular file in it, made where it does not exist. Another user's is opened for reading.
+    fn make_file(&self, name: &str, mode: Mode) -> Result<File> {
         let path = self.path.join(name);
-        let fd = match rustix::fs::openat(&self.fd, name, FILE | OFlags::RDWR | OFlags::CREATE, NEW) {
-            Err(Errno::ACCESS) => rustix::fs::openat(&self.fd, name, FILE | OFlags::RDONLY, NEW),
+        let fd = match rustix::fs::openat(&self.fd, name, FILE | OFlags::RDWR | OFlags::CREATE, mode) {
+            Err(Errno::ACCESS) => rustix::fs::openat(&self.fd, name, FILE | OFlags::RDONLY, mode),
             other => other,
         };
         let file = File::from(fd.map_err(|e| cannot("write", &path, e))?);
@@ -114,7 +171,7 @@ impl Folder {
         for _ in 0..100 {
             let made = self.new_file(name)?;
             let is_made = made.is_some();
-            let file = made.map_or_else(|| self.make_file(name), Ok)?;
+            let file = made.map_or_else(|| self.make_file(name, NEW), Ok)?;
             let Some(file) = Locked::at_once(file, Keeps::All).map_err(|e| cannot("lock", e))? else {
                 return Ok(None);
             };
@@ -247,6 +304,11 @@ impl Folder {
     pub(crate) fn shown(&self, name: &str) -> String {
         self.path.join(name).display().to_string()
     }
+}
+
+fn make(path: &Path, mode: u32) -> Result<()> {
+    let made = DirBuilder::new().recursive(true).mode(mode).create(path);
+    made.map_err(|e| Error::io(format!("cannot make the folder {}", path.display()), e))
 }
 
 fn regular(file: &File, path: &Path) -> Result<u64> {

@@ -150,7 +150,7 @@ impl Index {
 /// Reads the index of a layout.
 pub(crate) fn read(top: &Folder) -> Result<Index> {
     let name = top.path().join(INDEX).display().to_string();
-    match top.file(INDEX)? {
+    match top.trusted_file(INDEX)? {
         Some((file, _)) => Index::parse(&name, &manifest::read_bounded(&name, file)?),
         None => Err(Error::refused(format!("{name} is missing: this is no whole image layout"))),
     }

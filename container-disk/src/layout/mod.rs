@@ -20,6 +20,7 @@ pub(crate) mod folder;
 pub(crate) mod index;
 pub(crate) mod ingest;
 pub(crate) mod lock;
+mod owner;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -53,8 +54,8 @@ impl Layout {
     }
 
     pub(crate) fn open_as(path: &Path, name: String, is_store: bool) -> Result<Layout> {
-        let top = Folder::open(path)?;
-        let Some((file, _)) = top.file(OCI_LAYOUT)? else {
+        let top = if is_store { Folder::open_owned(path) } else { Folder::open(path) }?;
+        let Some((file, _)) = top.trusted_file(OCI_LAYOUT)? else {
             let what = format!("{} is not an image layout: it has no file {OCI_LAYOUT}", path.display());
             return Err(Error::refused(what));
         };
@@ -71,8 +72,8 @@ impl Layout {
     }
 
     pub(crate) fn create_as(path: &Path, name: String, is_store: bool) -> Result<Layout> {
-        let top = Folder::create(path)?;
-        if top.file(OCI_LAYOUT)?.is_none() {
+        let top = if is_store { Folder::create_owned(path) } else { Folder::create(path) }?;
+        if top.trusted_file(OCI_LAYOUT)?.is_none() {
             // Another process may be making the same layout, and may have come to its last file by now.
             let known = [OCI_LAYOUT, index::INDEX, blobs::BLOBS, ingest::INGEST, "lock"];
             if let Some(other) = top.names()?.iter().find(|n| !known.contains(&n.as_str())) {

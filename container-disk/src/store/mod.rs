@@ -15,7 +15,11 @@
 //! | a file on its way | its own lock | another process can tell it from one left behind |
 //!
 //! Where anybody may write to one of its folders, or to the folder `coracle` above it, it is refused, as the folder for VMs
-//! is: that person chooses the images in it ([`guard::folder`]).
+//! is: that person chooses the images in it ([`guard::folder`]). Such a mode may have been mended since, so a folder, a blob,
+//! the index or the lock is refused, too, where it is neither of the store's owner, nor root's, nor our own
+//! (`layout/owner.rs`). A new store is its owner's alone (0700, its lock 0600): whoever can open the lock can hold it, and
+//! keep everybody else out. A store that a version before made 0755 stays so, and may be read by others; its lock is closed
+//! to them by the next verb that writes to it.
 //!
 //! All of these locks end with their process. So a kill at any moment, a cut of the power included, leaves whole
 //! images under their names, and at most files that the next open or prune removes.
@@ -67,9 +71,9 @@ impl Store {
             Error::new(ErrorKind::NotFound, what)
         };
         closed(path)?;
-        let lock = match Folder::open(path) {
+        let lock = match Folder::open_owned(path) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Err(none()),
-            folder => folder?.file(LOCK)?,
+            folder => folder?.trusted_file(LOCK)?,
         };
         let Some((lock, _)) = lock else { return Err(none()) };
         let shared = share(lock, path)?;
@@ -154,7 +158,7 @@ impl Sink for Store {
 /// Makes the folder of a store, where it does not exist.
 pub fn make(path: &Path) -> Result<()> {
     closed(path)?;
-    Folder::create(path).map(drop)
+    Folder::create_owned(path).map(drop)
 }
 
 fn closed(path: &Path) -> Result<()> {
@@ -172,5 +176,5 @@ fn share(lock: File, path: &Path) -> Result<Locked> {
 }
 
 fn lock_file(path: &Path) -> Result<File> {
-    Folder::create(path)?.make_file(LOCK)
+    Folder::create_owned(path)?.make_lock(LOCK)
 }

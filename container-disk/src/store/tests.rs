@@ -256,6 +256,118 @@ fn a_store_that_anybody_may_write_to_is_refused() {
     Store::open(&path).unwrap();
 }
 
+/// Of a store that others could write to for a while, the mode is mended with one command; what they put there stays.
+#[test]
+fn what_another_user_has_put_into_a_store_is_refused() {
+    use std::os::unix::fs::chown;
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can make what belongs to another user");
+        return;
+    }
+    let (folder, store) = new();
+    let document = build(&store, "os:1", &[1; 1000]);
+    drop(store);
+    let crate::manifest::Content::Manifest(manifest) = &document.content else { panic!() };
+    let layer = &manifest.layers[0];
+    let of_layer = format!("blobs/sha256/{}", layer.digest.strip_prefix("sha256:").unwrap());
+    let of_document = format!("blobs/sha256/{}", document.digest.hex());
+    let read = || -> Result<()> {
+        let store = Store::read(&path(&folder))?;
+        let found = store.document(&local("os:1").which())?;
+        let crate::manifest::Content::Manifest(manifest) = &found.content else { panic!() };
+        store.blob(&manifest.layers[0]).map(drop)
+    };
+    let write = || Store::open(&path(&folder)).and_then(|store| store.has(layer));
+    let own = |owner: u32| {
+        for name in ["", "blobs", "blobs/sha256", "ingest", "index.json", "oci-layout", "lock"] {
+            chown(path(&folder).join(name), Some(owner), None).unwrap();
+        }
+        for blob in fs::read_dir(path(&folder).join("blobs/sha256")).unwrap() {
+            chown(blob.unwrap().path(), Some(owner), None).unwrap();
+        }
+    };
+    // Of an ordinary user's store, and of root's own.
+    for owner in [1000, 0] {
+        own(owner);
+        read().unwrap();
+        assert!(write().unwrap());
+        for (name, is_read, is_written) in [
+            ("blobs", true, true),
+            ("blobs/sha256", true, true),
+            ("ingest", false, true),
+            ("index.json", true, true),
+            ("oci-layout", true, true),
+            ("lock", true, true),
+            (&of_document, true, false),
+            (&of_layer, true, true),
+        ] {
+            let planted = path(&folder).join(name);
+            chown(&planted, Some(1234), None).unwrap();
+            let done = [(is_read, read().err()), (is_written, write().err())];
+            for (is_refused, e) in done {
+                let said = e.map(|e| e.to_string());
+                assert_eq!(said.is_some(), is_refused, "{name}: {said:?}");
+                let Some(said) = said else { continue };
+                let facts = format!(
+                    "{} belongs to user 1234, and the store it is in to user {owner}",
+                    planted.display()
+                );
+                assert!(said.contains(&facts), "{said}");
+                assert!(said.contains(&format!("(chown {owner} {})", planted.display())), "{said}");
+            }
+            // As where somebody has become root for one command.
+            chown(&planted, Some(0), None).unwrap();
+            read().unwrap();
+            assert!(write().unwrap(), "{name}");
+            chown(&planted, Some(owner), None).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_another_user_has_put_into_a_store_goes_with_prune_where_no_name_needs_it() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can make what belongs to another user");
+        return;
+    }
+    let (folder, store) = new();
+    let document = build(&store, "os:1", &[1; 1000]);
+    store.untag(&local("os:1")).unwrap();
+    drop(store);
+    let planted = path(&folder).join("blobs/sha256").join(document.digest.hex());
+    std::os::unix::fs::chown(&planted, Some(1234), None).unwrap();
+    fs::write(path(&folder).join("ingest/1-1"), "theirs").unwrap();
+    std::os::unix::fs::chown(path(&folder).join("ingest/1-1"), Some(1234), None).unwrap();
+    assert_eq!(prune(&path(&folder)).unwrap().blobs, 3);
+    assert_eq!((blobs(&folder), fs::read_dir(path(&folder).join("ingest")).unwrap().count()), (0, 0));
+}
+
+/// Whoever can open a lock can hold it.
+#[test]
+fn a_new_store_is_its_owners_alone_and_an_open_lock_of_an_older_one_is_closed() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a/store");
+    let (mode, set) = (
+        |name: &str| fs::metadata(path.join(name)).unwrap().permissions().mode() & 0o7777,
+        |name: &str, mode| fs::set_permissions(path.join(name), fs::Permissions::from_mode(mode)).unwrap(),
+    );
+    make(&path).unwrap();
+    build(&Store::open(&path).unwrap(), "os:1", b"disk");
+    assert_eq!((mode(".."), mode("."), mode("lock")), (0o700, 0o700, 0o600));
+    for (top, lock) in [(0o755, 0o644), (0o775, 0o664)] {
+        set(".", top);
+        set("lock", lock);
+        let store = Store::read(&path).unwrap();
+        assert_eq!((names(&store), mode("."), mode("lock")), (vec!["os:1".to_owned()], top, lock));
+        let store = Store::open(&path).unwrap();
+        assert_eq!((names(&store), mode("."), mode("lock")), (vec!["os:1".to_owned()], top, 0o600));
+    }
+    set("lock", 0o644);
+    prune(&path).unwrap();
+    assert_eq!(mode("lock"), 0o600);
+}
+
 #[test]
 fn many_threads_open_write_name_and_prune_at_once() {
     let (folder, store) = new();

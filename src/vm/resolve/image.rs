@@ -3,18 +3,18 @@
 //! ```text
 //!  name ──policy──► store (registry, mirrors, fail-over: container_disk's)
 //!                     │ the manifest for this computer
-//!                     ├──► disks/sha256-LAYER…/disk.raw|disk.qcow2    by the engine: checked, sparse, whole or not at all
-//!                     └──► disks/sha256-MANIFEST/boot-…               kernel and initrd, checked to their layer's end
+//!                     ├──► disks/sha256-MANIFEST/_disk_disk.img    by the engine: checked, sparse, whole or not at all
+//!                     └──► disks/sha256-MANIFEST/boot-…            kernel and initrd, checked to their layer's end
 //! ```
 //!
 //! A name is followed once in a command: the first lookup tells the digest of its manifest, and everything later is done
 //! with that digest, so that a tag which moves meanwhile makes no VM of two images.
 //!
 //! What is under a final name there is never written again; VMs read it below overlays of their own. None of it is
-//! read here: each arrow is a job of a process of its own ([`apart`]).
+//! read here: each arrow is a job of a process of its own ([`apart`]), which may write into the folder of its image alone.
 
 use crate::ui::Show;
-use crate::vm::apart::{self, Exact, Look, Task, within};
+use crate::vm::apart::{self, Exact, Look, Task, folder_of, within};
 use crate::vm::place::Home;
 use api::launcher::{Format, Kernel};
 use cdi::{Error, ErrorKind, Result};
@@ -169,8 +169,8 @@ impl Images {
 
     /// The disk of an image, unpacked.
     pub(crate) fn disk(&self, image: &Image, path: Option<&str>) -> Result<(PathBuf, Format)> {
-        let job = |disks| Task::Disk { image: image.here.clone(), path: path.map(clean), disks };
-        let path = self.unpacked(job)?;
+        let job = |folder| Task::Disk { image: image.here.clone(), path: path.map(clean), folder };
+        let path = self.unpacked(image, job)?;
         let format = usable(&path)?;
         Ok((path, format))
     }
@@ -199,16 +199,17 @@ impl Images {
         args: Option<String>,
     ) -> Result<Kernel> {
         let file = |path: &str| {
-            self.unpacked(|disks| Task::Boot { image: image.here.clone(), path: clean(path), disks })
+            let job = |folder| Task::Boot { image: image.here.clone(), path: clean(path), folder };
+            self.unpacked(image, job)
         };
         Ok(Kernel { kernel: file(kernel)?, initrd: initrd.map(file).transpose()?, args })
     }
 
-    /// Has something unpacked below the folder of disks, for nobody to write to.
-    fn unpacked(&self, job: impl FnOnce(PathBuf) -> Task) -> Result<PathBuf> {
-        let disks = self.home.disks();
-        self.home.make(&disks)?;
-        let path = within(&disks, self.ask(job(disks.clone()))?)?;
+    /// Has something unpacked into the folder of its image, for nobody to write to.
+    fn unpacked(&self, image: &Image, job: impl FnOnce(PathBuf) -> Task) -> Result<PathBuf> {
+        let folder = folder_of(&self.home.disks(), &image.here)?;
+        self.home.make(&folder)?;
+        let path = within(&folder, self.ask(job(folder.clone()))?)?;
         read_only(&path)?;
         Ok(path)
     }

@@ -27,7 +27,8 @@
 //! where the source or target is there*. The inner one makes it harder to get that far.
 //!
 //! **Modes and owners** of files are set by a process of their own ([`set_attributes`]), of files alone that were opened to
-//! be written.
+//! be written. A file is given to this user, or to the owner of a file in whose place it comes ([`Process::replaces`]), and
+//! to nobody else; that process can make no other calls.
 //!
 //! **A call that is not allowed fails with `EPERM`** and does not kill the program. The lists say what is allowed, so a
 //! C library newer than the list would otherwise end somebody's import for asking whether a call exists; every such
@@ -142,7 +143,8 @@ pub enum Attributes {
     Owner(u32, u32),
 }
 
-/// Sets the mode or the owner of a file that is open to be written, also in a program that has given up its rights.
+/// Sets the mode or the owner of a file that is open to be written, also in a program that has given up its rights; of
+/// owners that one gives a file to this user, and to those that it has named beforehand.
 pub fn set_attributes(file: &File, wish: Attributes) -> io::Result<()> {
     system::set(file, wish)
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 pub struct Process {
     pub(super) paths: Vec<(PathBuf, Use)>,
     pub(super) network: bool,
+    pub(super) replaced: Vec<PathBuf>,
 }
 
 /// How a path is used.
@@ -44,6 +45,17 @@ impl Process {
     pub fn network(mut self) -> Process {
         self.network = true;
         self
+    }
+
+    /// Writes a file in the place of this one. The new one may be given to its owner, whoever that is now.
+    pub fn replaces(mut self, path: impl AsRef<Path>) -> Process {
+        self.replaced.push(path.as_ref().to_owned());
+        self
+    }
+
+    /// The files in whose place it writes others.
+    pub fn replaced(&self) -> &[PathBuf] {
+        &self.replaced
     }
 
     /// Whether it connects to servers.

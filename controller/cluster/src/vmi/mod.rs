@@ -23,6 +23,7 @@ mod eviction;
 mod needs;
 mod pod_state;
 mod ready;
+mod strangers;
 #[cfg(test)]
 mod tests;
 mod volumes;
@@ -517,6 +518,7 @@ impl Round<'_> {
         let is_left =
             |pod: &Pod| !pod.has_ended() || owner::controller(&pod.meta).is_none() && self.is_deleted();
         let left: Vec<&Pod> = pods.iter().copied().filter(|pod| is_left(pod)).collect();
+        self.say_strangers(&left);
         for pod in &left {
             if !pod.is_going() {
                 self.after.delete(key(Kind::Pod, &pod.meta), &pod.meta);

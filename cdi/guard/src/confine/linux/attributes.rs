@@ -10,22 +10,30 @@
 //!          ◄─ 0, or why not ──────────────────────────────
 //! ```
 //!
-//! So these calls reach what can be written anyway, and nothing else. The keeper holds nothing but its end of the socket,
-//! takes no memory after the fork, and ends when the program does, however that is. It has a name of its own: who signals
+//! So these calls reach what can be written anyway, and nothing else. **Owners** were looked up before the fork, and so
+//! before a foreign byte was read: this user, and whoever had the files that the program was going to replace
+//! ([`Process::replaces`](crate::confine::Process::replaces)). As root, a program that was taken over could otherwise make
+//! a file and give it to anybody whose programs believe what is theirs.
+//!
+//! The keeper holds nothing but its end of the socket, takes no memory after the fork, can make the calls of
+//! `keeper_filter.rs` and no other, and ends when the program does, however that is. It has a name of its own: who signals
 //! the program by its command line does not mean the keeper.
 
+use super::keeper_filter::{self, Owner};
 use crate::confine::Attributes;
-use rustix::fs::{FileType, Gid, Mode, OFlags, Uid};
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
+use seccompiler::BpfProgram;
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Mode, owner, group, each in four bytes.
@@ -67,13 +75,27 @@ pub(crate) fn set(file: &File, wish: Attributes) -> io::Result<()> {
     }
 }
 
-/// Starts the keeper; once in a program.
-pub(super) fn start() -> io::Result<()> {
+/// Starts the keeper; once in a program. Of the files that are going to be replaced it learns the owners.
+pub(super) fn start(replaced: &[PathBuf]) -> io::Result<()> {
+    let owners = owners(replaced);
+    let filter = keeper_filter::program(&owners, PERMISSIONS);
+    let filter = filter.inspect_err(|e| tracing::debug!("what sets modes has no filter: {e}")).ok();
+    let keeper = Keeper { owners, filter };
     let (ours, its) =
         rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    fork(&its, &ours, arguments())?;
+    fork(&keeper, &its, &ours, arguments())?;
     let _ = KEEPER.set(Mutex::new(ours));
     Ok(())
+}
+
+/// This user, and those who have these files now.
+fn owners(replaced: &[PathBuf]) -> Vec<Owner> {
+    let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let of = |path: &PathBuf| {
+        let stat = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        Some((stat.st_uid, stat.st_gid))
+    };
+    std::iter::once(own).chain(replaced.iter().filter_map(of)).collect()
 }
 
 /// Where the command line lies that others are shown, as the kernel tells it.
@@ -87,7 +109,12 @@ fn arguments() -> Option<Range<usize>> {
 }
 
 #[allow(unsafe_code)]
-fn fork(socket: &OwnedFd, others: &OwnedFd, arguments: Option<Range<usize>>) -> io::Result<()> {
+fn fork(
+    keeper: &Keeper,
+    socket: &OwnedFd,
+    others: &OwnedFd,
+    arguments: Option<Range<usize>>,
+) -> io::Result<()> {
     // SAFETY: until it ends, the child only makes system calls on its own stack: it takes no memory and no lock, so it does
     // not matter what other threads were at.
     match unsafe { libc::fork() } {
@@ -96,7 +123,7 @@ fn fork(socket: &OwnedFd, others: &OwnedFd, arguments: Option<Range<usize>>) -> 
             if let Some(shown) = arguments {
                 rename(shown);
             }
-            keep(socket, others);
+            keeper.keep(socket, others);
             // SAFETY: ends this process, without what the program wants done at its own end.
             unsafe { libc::_exit(0) }
         }
@@ -118,21 +145,77 @@ fn rename(shown: Range<usize>) {
     }
 }
 
-#[allow(unsafe_code)]
-fn keep(socket: &OwnedFd, others: &OwnedFd) {
-    // Not by Ctrl-C, nor by who ends all of a group: a program that goes on to a good end needs us.
-    let _ = rustix::process::setsid();
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: no handler is run.
-        unsafe { libc::signal(signal, libc::SIG_IGN) };
+/// What it was told before it began.
+struct Keeper {
+    /// Whom it may give a file to.
+    owners: Vec<Owner>,
+    filter: Option<BpfProgram>,
+}
+
+impl Keeper {
+    #[allow(unsafe_code)]
+    fn keep(&self, socket: &OwnedFd, others: &OwnedFd) {
+        // Not by Ctrl-C, nor by who ends all of a group: a program that goes on to a good end needs us.
+        let _ = rustix::process::setsid();
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            // SAFETY: no handler is run.
+            unsafe { libc::signal(signal, libc::SIG_IGN) };
+        }
+        let at = socket.as_raw_fd();
+        // Whatever else stays open: with the program's end of the socket here, its end would never be seen.
+        // SAFETY: nobody uses it in this process, which never comes to where its owner closes it.
+        unsafe { libc::close(others.as_raw_fd()) };
+        close_range(at.saturating_add(1), i32::MAX);
+        close_range(0, at.saturating_sub(1));
+        if let Some(filter) = &self.filter {
+            // Without one, where the kernel has none, it still does what it was made for and no more.
+            let _ = seccompiler::apply_filter(filter);
+        }
+        while matches!(self.answer(socket), Ok(true) | Err(Errno::INTR)) {}
     }
-    let at = socket.as_raw_fd();
-    // Whatever else stays open: with the program's end of the socket here, its end would never be seen.
-    // SAFETY: nobody uses it in this process, which never comes to where its owner closes it.
-    unsafe { libc::close(others.as_raw_fd()) };
-    close_range(at.saturating_add(1), i32::MAX);
-    close_range(0, at.saturating_sub(1));
-    while matches!(answer(socket), Ok(true) | Err(Errno::INTR)) {}
+
+    /// Whether there was a question.
+    fn answer(&self, socket: &OwnedFd) -> rustix::io::Result<bool> {
+        let mut wish: EncodedAttributes = [0; 12];
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut room);
+        let got = rustix::net::recvmsg(
+            socket,
+            &mut [IoSliceMut::new(&mut wish)],
+            &mut control,
+            RecvFlags::CMSG_CLOEXEC,
+        )?;
+        if got.bytes == 0 {
+            return Ok(false);
+        }
+        let file = control.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+            _ => None,
+        });
+        let done = match file {
+            Some(file) if got.bytes == wish.len() => self.judged(&file, &wish),
+            _ => Err(Errno::INVAL),
+        };
+        let errno = done.err().map_or(0, Errno::raw_os_error);
+        rustix::net::send(socket, &errno.to_ne_bytes(), SendFlags::NOSIGNAL)?;
+        Ok(true)
+    }
+
+    fn judged(&self, file: &OwnedFd, wish: &EncodedAttributes) -> rustix::io::Result<()> {
+        let part = |at: usize| u32::from_ne_bytes([wish[at], wish[at + 1], wish[at + 2], wish[at + 3]]);
+        let wish = match (part(0), part(4), part(8)) {
+            (STAYS, uid, gid) => Attributes::Owner(uid, gid),
+            (mode, ..) => Attributes::Mode(mode),
+        };
+        let access = rustix::fs::fcntl_getfl(file)?;
+        let writes = access.intersects(OFlags::RDWR | OFlags::WRONLY) && !access.contains(OFlags::PATH);
+        let plain = FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode) == FileType::RegularFile;
+        let known = match wish {
+            Attributes::Owner(uid, gid) => self.owners.contains(&(uid, gid)),
+            Attributes::Mode(_) => true,
+        };
+        if writes && plain && known { apply(file.as_fd(), wish) } else { Err(Errno::PERM) }
+    }
 }
 
 /// Closes all descriptors from one to another: pipes and locks of the program are not ours to hold. Linux before 5.9 has
@@ -150,45 +233,6 @@ fn close_range(from: i32, to: i32) {
         // SAFETY: as above.
         unsafe { libc::close(fd) };
     }
-}
-
-/// Whether there was a question.
-fn answer(socket: &OwnedFd) -> rustix::io::Result<bool> {
-    let mut wish: EncodedAttributes = [0; 12];
-    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut room);
-    let got = rustix::net::recvmsg(
-        socket,
-        &mut [IoSliceMut::new(&mut wish)],
-        &mut control,
-        RecvFlags::CMSG_CLOEXEC,
-    )?;
-    if got.bytes == 0 {
-        return Ok(false);
-    }
-    let file = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-        _ => None,
-    });
-    let done = match file {
-        Some(file) if got.bytes == wish.len() => judged(&file, &wish),
-        _ => Err(Errno::INVAL),
-    };
-    let errno = done.err().map_or(0, Errno::raw_os_error);
-    rustix::net::send(socket, &errno.to_ne_bytes(), SendFlags::NOSIGNAL)?;
-    Ok(true)
-}
-
-fn judged(file: &OwnedFd, wish: &EncodedAttributes) -> rustix::io::Result<()> {
-    let part = |at: usize| u32::from_ne_bytes([wish[at], wish[at + 1], wish[at + 2], wish[at + 3]]);
-    let wish = match (part(0), part(4), part(8)) {
-        (STAYS, uid, gid) => Attributes::Owner(uid, gid),
-        (mode, ..) => Attributes::Mode(mode),
-    };
-    let access = rustix::fs::fcntl_getfl(file)?;
-    let writes = access.intersects(OFlags::RDWR | OFlags::WRONLY) && !access.contains(OFlags::PATH);
-    let plain = FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode) == FileType::RegularFile;
-    if writes && plain { apply(file.as_fd(), wish) } else { Err(Errno::PERM) }
 }
 
 fn apply(file: BorrowedFd<'_>, wish: Attributes) -> rustix::io::Result<()> {

@@ -48,7 +48,7 @@ pub(super) fn apply_here() -> InForce {
 }
 
 /// A condition: which argument, how wide, compared how, with what.
-type Condition = (u8, SeccompCmpArgLen, SeccompCmpOp, u64);
+pub(super) type Condition = (u8, SeccompCmpArgLen, SeccompCmpOp, u64);
 
 /// The calls, each with what its arguments may be: one of the rules; none: any.
 type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
@@ -102,11 +102,7 @@ fn rules(kind: Profile) -> Result<Rules, BackendError> {
     }
     let own = u64::from(std::process::id());
     let mut only = |call: c_long, each: Vec<Vec<Condition>>| -> Result<(), BackendError> {
-        let each = each.into_iter().map(|all| {
-            let all = all.into_iter().map(|(at, len, op, value)| SeccompCondition::new(at, len, op, value));
-            SeccompRule::new(all.collect::<Result<_, _>>()?)
-        });
-        rules.insert(call, each.collect::<Result<_, _>>()?);
+        rules.insert(call, each.into_iter().map(rule).collect::<Result<_, _>>()?);
         Ok(())
     };
     only(libc::SYS_clone, vec![vec![(0, Qword, MaskedEq(THREAD | APART), THREAD)]])?;
@@ -163,6 +159,12 @@ fn rules(kind: Profile) -> Result<Rules, BackendError> {
         )?;
     }
     Ok(rules)
+}
+
+/// What holds where all of these do.
+pub(super) fn rule(all: Vec<Condition>) -> Result<SeccompRule, BackendError> {
+    let all = all.into_iter().map(|(at, len, op, value)| SeccompCondition::new(at, len, op, value));
+    SeccompRule::new(all.collect::<Result<_, _>>()?)
 }
 
 /// A socket's type; SOCK_NONBLOCK and SOCK_CLOEXEC are above it.

@@ -4,6 +4,7 @@ mod attributes;
 mod calls;
 mod files;
 mod filter;
+mod keeper_filter;
 mod network;
 #[cfg(test)]
 mod tests;
@@ -19,7 +20,7 @@ pub(super) fn process(wanted: &Process) -> Confined {
         paths.extend(network::files().into_iter().map(|path| (path, Use::Read)));
     }
     if paths.iter().any(|(_, how)| *how == Use::Write)
-        && let Err(e) = attributes::start()
+        && let Err(e) = attributes::start(&wanted.replaced)
     {
         tracing::warn!("modes and owners of files cannot be set from now on: {e}");
     }
