@@ -51,7 +51,7 @@ fn the_agent_answers_runs_programs_and_freezes() {
     let answer = String::from_utf8_lossy(&answer).into_owned();
     assert!(status == 500 && answer.contains("/no/such/program"), "{status}: {answer}");
 
-    let frozen = vm.get_well("POST", "/v1/guest/freeze", &Value::Null);
+    let frozen = vm.get_well("POST", "/v1/guest/freeze", &json!({}));
     assert!(frozen["frozen"].as_u64().unwrap() >= 1, "{frozen}");
     let (status, _) = exec("/bin/true", json!([]), json!({}));
     assert_ne!(status, 200, "an agent with frozen file systems starts no program");

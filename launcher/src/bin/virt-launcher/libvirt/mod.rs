@@ -136,7 +136,21 @@ impl Hypervisor for Libvirt {
     }
 
     fn start(&self, name: &str) -> Result<()> {
-        self.on("start", name, |domain| domain.create_with_flags(sys::VIR_DOMAIN_START_PAUSED)).map(|_| ())
+        let start = |domain: &Domain| domain.create_with_flags(sys::VIR_DOMAIN_START_PAUSED).map(|_| ());
+        self.on("start", name, |domain| {
+            // libvirt 9.0 ends a domain that is being started when it hears only then that the domain's former QEMU has
+            // ended. It tells nobody of that end, and is done with it when the start has failed.
+            start(domain).or_else(|e| match e.message().contains("domain is no longer running") {
+                true => {
+                    tracing::warn!(
+                        "libvirt took the end of the former QEMU of {name} for this one's; it is started anew"
+                    );
+                    std::thread::sleep(Duration::from_millis(300));
+                    start(domain)
+                }
+                false => Err(e),
+            })
+        })
     }
 
     fn line(&self, name: &str) -> Result<Option<OwnedFd>> {
